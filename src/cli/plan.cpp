@@ -7,7 +7,6 @@
 #include <optional>
 
 #include "base/command.hpp"
-#include "base/printable.hpp"
 #include "cli/verbs.hpp"
 #include "config/values.hpp"
 #include "node/api/plan_json.hpp"
@@ -135,9 +134,7 @@ Result<int> plan(const Session& session, const PlanOptions& options) {
   std::vector<node::PlanTenant> tenants;
   for (const std::string& text : options.tenants) {
     const auto tenant = node::parse_plan_tenant(text, *devices);
-    if (tenant && !config::is_name(tenant->name))
-      return fail("E1409", fmt::format("'{}' cannot be a name.", printable(tenant->name)),
-                  "Use up to 59 letters without spaces, commas, quotes, slashes or control characters.", 2);
+    if (tenant && !config::is_name(tenant->name)) return config::not_a_name(tenant->name);
     if (!tenant) return tl::unexpected(tenant.error());
     const bool twice = std::any_of(tenants.begin(), tenants.end(),
                                    [&](const node::PlanTenant& other) { return other.name == tenant->name; });

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/command.hpp"
+#include "base/printable.hpp"
 #include "cli/fields.hpp"
 #include "cli/node_client.hpp"
 #include "cli/other_versions.hpp"
@@ -211,11 +212,12 @@ Result<void> sort_rows(json& list, const std::string& text) {
 /// Where there is no row: why, and what to type. `all`: rows before they were chosen from.
 std::string nothing_runs(const Session& session, const PsOptions& options, const json& snapshot, std::size_t all) {
   if (!options.filter.empty())
-    return fmt::format("nothing here is as the filter wants it: {}  {}", options.filter, session.hint("ration ps"));
+    return fmt::format("nothing here is as the filter wants it: {}  {}", printable(options.filter),
+                       session.hint("ration ps"));
   if (!options.tenant.empty() || !options.user.empty())
     return fmt::format("nothing of{}{} is here, {} of others {}.  {}",
-                       options.tenant.empty() ? "" : fmt::format(" tenant '{}'", options.tenant),
-                       options.user.empty() ? "" : fmt::format(" user '{}'", options.user), all,
+                       options.tenant.empty() ? "" : fmt::format(" tenant '{}'", printable(options.tenant)),
+                       options.user.empty() ? "" : fmt::format(" user '{}'", printable(options.user)), all,
                        all == 1 ? "is" : "are", session.hint("ration ps"));
   if (snapshot.at("devices").empty() && snapshot.contains("warnings")) {
     const json& warning = snapshot["warnings"].at(0);

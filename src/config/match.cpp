@@ -63,6 +63,7 @@ std::string own_name(const Configuration& configuration, const Subject& subject)
 
 Result<Assignment> asked_for(const Configuration& configuration, const Subject& subject) {
   const std::string& name = subject.asked_tenant;
+  if (!is_name(name)) return not_a_name(name);
   if (const Tenant* tenant = find(configuration, name)) {
     if (may_be(*tenant, subject)) return Assignment{name, tenant};
     std::vector<std::string> open;

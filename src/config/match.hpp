@@ -32,7 +32,8 @@ struct Assignment {
 
 /// Who is charged. Asked for: that one, if the subject fits its match, or it has none, or the subject is root; E1502 if
 /// not, E1801 if there is no such tenant (with no tenant at all in the configuration any name will do, but that of
-/// another user: E1502). Not asked for: the first that fits, else the default tenant, else the user's own name
+/// another user: E1502; E1409 if it is no name). Not asked for: the first that fits, else the default tenant, else the
+/// user's own name
 /// (`user:NAME` if a tenant has that name).
 [[nodiscard]] Result<Assignment> tenant_for(const Configuration& configuration, const Subject& subject);
 

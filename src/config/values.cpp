@@ -159,6 +159,11 @@ bool is_name(std::string_view text) {
          is_printable(text);
 }
 
+tl::unexpected<Error> not_a_name(const std::string& text) {
+  return fail("E1409", fmt::format("'{}' cannot be a name.", printable(text)),
+              "Use up to 59 letters without spaces, commas, quotes, slashes or control characters.", 2);
+}
+
 bool fits(const std::string& pattern, const std::string& text) {
   return ::fnmatch(pattern.c_str(), text.c_str(), FNM_NOESCAPE) == 0;
 }

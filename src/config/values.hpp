@@ -68,6 +68,8 @@ struct Endpoint {
 
 /// Up to 59 letters without spaces, commas, quotes, slashes.
 [[nodiscard]] bool is_name(std::string_view text);
+/// E1409: what to say of a text that is none.
+[[nodiscard]] tl::unexpected<Error> not_a_name(const std::string& text);
 
 /// `*` stands for any letters, also slashes; `?` for one.
 [[nodiscard]] bool fits(const std::string& pattern, const std::string& text);

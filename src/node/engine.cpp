@@ -121,7 +121,7 @@ void Engine::configure(config::Configuration configuration) {
 // A book is its owner's to write: whom it names is charged only if its owner may be charged to them.
 std::string Engine::tenant_of(const Workload& workload) {
   const std::string& named = workload.book.tenant;
-  if (state_.allowed.count({workload.person, named}) != 0) return named;
+  if (state_.allowed.has(workload.person, named)) return named;
   // Whoever was charged before a restart is charged still, whatever the book says by now.
   if (const OwnedWorkload* owned = state_.limits.find(workload.path);
       owned != nullptr && owned->owner == workload.owner && owned->file_number == workload.file_number &&

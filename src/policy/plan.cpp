@@ -223,8 +223,7 @@ Result<Plan> make_plan(const Wish& wish, const machine::Machine& machine, const 
   plan.tenant = wish.tenant.empty() ? "default" : wish.tenant;
   for (const std::string* name : {&wish.name, static_cast<const std::string*>(&plan.tenant)}) {
     if (name->empty() || config::is_name(*name)) continue;
-    return fail("E1409", fmt::format("'{}' cannot be a name.", printable(*name)),
-                "Use up to 59 letters without spaces, commas, quotes, slashes or control characters.", 2);
+    return config::not_a_name(*name);
   }
   if (is_number_of_something(wish.name))
     return fail("E1409",

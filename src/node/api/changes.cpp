@@ -109,7 +109,7 @@ void Api::install_changes() {
       return http::problem(
           {"E1524", fmt::format("lease {} is not granted to you.", lease), "ration run --wait --limit SIZE -- …", 4});
     }
-    host_.engine().state().allowed.emplace(*person.uid, assigned->tenant);
+    host_.engine().state().allowed.add(*person.uid, assigned->tenant);
     if (*made)
       host_.tick_now();
     else

@@ -140,7 +140,7 @@ void Api::install_claims() {
     const auto granted = grant_claim(host_.engine().state(), *wish, events);
     if (!granted) return http::problem(granted.error());
     host_.record(std::move(events));
-    host_.engine().state().allowed.emplace(::getuid(), granted->tenant);
+    host_.engine().state().allowed.add(::getuid(), granted->tenant);
     if (const auto told = host_.publish_container_devices(); !told) return http::problem(told.error(), kTryAgain);
     return answer("claim", claim_json(host_.engine().state(), *granted));
   });

@@ -5,6 +5,7 @@
 
 #include "base/clock.hpp"
 #include "base/command.hpp"
+#include "base/printable.hpp"
 #include "base/time.hpp"
 #include "base/units.hpp"
 #include "http/problem.hpp"
@@ -116,8 +117,10 @@ void Api::install_leases() {
     constexpr std::size_t kMaxKey = 64;
     if (wish.key.size() > kMaxKey)
       return http::problem({"E1521", "'key' is too long.", fmt::format("at most {} bytes", kMaxKey), 2});
-    wish.command.resize(std::min(wish.command.size(), kCommandCompared));
-    wish.name.resize(std::min(wish.name.size(), kCommandCompared));
+    for (std::string* shown : {&wish.command, &wish.name}) {
+      shown->resize(std::min(shown->size(), kCommandCompared));
+      *shown = printable(std::move(*shown));
+    }
     for (auto [key, field] : {std::pair{"bytes", &wish.bytes}, {"guarantee", &wish.guarantee}}) {
       const auto size = size_field(*body, key);
       if (!size) return http::problem(size.error());

@@ -19,6 +19,7 @@
 #include "node/decisions/balance.hpp"
 #include "node/decisions/limit_moves.hpp"
 #include "node/events/event_text.hpp"
+#include "node/state/allowed_tenants.hpp"
 #include "node/state/container_claims.hpp"
 #include "node/state/driver_limits.hpp"
 #include "node/state/folder_claims.hpp"
@@ -109,7 +110,7 @@ struct NodeState {
   Schedules schedules;
   ContainerClaims container_claims;
   Suspension suspension;
-  std::set<std::pair<std::uint32_t, std::string>> allowed;  ///< user and tenant, found to belong together
+  AllowedTenants allowed;
 
   // What the latest tick found.
   Result<machine::Machine> machine = fail("E1403", "the devices were not queried yet.");

@@ -53,6 +53,14 @@ class Types(Case):
             status, answer = self.ask("POST", "/api/v1/leases", {"bytes": GIB, "priority": good})
             self.assertEqual((status, answer["data"]["priority"]), (201, shown))
 
+    def test_texts_that_terminals_obey(self):
+        for path, body in (("leases", {"bytes": GIB}), ("workloads", {"folder": str(self.folder)})):
+            for wrong in ("\x1b[31mred", "right\u202eleft", "x" * 60):
+                status, problem = self.ask("POST", "/api/v1/" + path, {**body, "tenant": wrong})
+                self.assertEqual((status, problem.get("id")), (400, "E1409"), (path, wrong))
+        status, answer = self.ask("POST", "/api/v1/leases", {"bytes": GIB, "command": "python -c 'a\nb'\x1b[31m"})
+        self.assertEqual((status, answer["data"]["command"]), (201, "python -c 'a?b'?[31m"))
+
     def test_times_that_never_were_and_no_points(self):
         for wrong in ("from=2026-02-30", "from=2026-04-31T12:00:00Z", "to=2025-02-29", "points=0"):
             status, problem = self.ask("GET", "/api/v1/series?" + wrong)

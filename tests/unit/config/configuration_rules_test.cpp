@@ -88,6 +88,16 @@ TEST(Tenants, WhoAsksForATenantHasToFitIt) {
   EXPECT_EQ(tenant_for(configuration(""), carol)->tenant, "vison") << "without tenants any name will do";
 }
 
+TEST(Tenants, WhatIsNoNameIsNoTenant) {
+  for (const std::string& text : {std::string("\x1b[31mred"), std::string(60, 'x'), std::string("two words")}) {
+    Subject carol = user("carol");
+    carol.asked_tenant = text;
+    const auto refused = tenant_for(configuration(""), carol);
+    ASSERT_FALSE(refused) << text;
+    EXPECT_EQ(refused.error().id, "E1409");
+  }
+}
+
 TEST(Tenants, WithoutTenantsNobodyIsChargedInTheNameOfAnotherUser) {
   const Configuration none = configuration("");
   Subject carol = user("carol");

@@ -53,6 +53,15 @@ TEST_F(EngineTest, ADayOfMemoryThatNobodyHasIsToldOnce) {
   EXPECT_EQ(engine_->snapshot().devices.front().orphaned, 4_GiB);
 }
 
+TEST(AllowedTenants, OfOneUserAsManyAreKnownAsItCanHaveBooks) {
+  AllowedTenants allowed;
+  allowed.add(2, "nlp");
+  for (std::size_t number = 0; number <= Registry::kMaxBooks; ++number) allowed.add(1, std::to_string(number));
+  EXPECT_FALSE(allowed.has(1, "0"));
+  EXPECT_TRUE(allowed.has(1, std::to_string(Registry::kMaxBooks)));
+  EXPECT_TRUE(allowed.has(2, "nlp"));
+}
+
 TEST_F(EngineTest, WhatNobodyRunsCannotBeChanged) {
   start();
   (void)tick();

@@ -165,7 +165,7 @@ class InventedNode : public testing::Test {
     account.limit = limit;
     account.guarantee = guarantee;
     contents.accounts.push_back(account);
-    engine_->state().allowed.emplace(::getuid(), contents.tenant);
+    engine_->state().allowed.add(::getuid(), contents.tenant);
     const std::string path = folder_ + "/books/" + name + "." + std::to_string(runs_) + ".book";
     EXPECT_EQ(ledger::Book::create(path.c_str(), contents), ledger::BookStatus::kOk);
     return programs_.emplace_back(path);
