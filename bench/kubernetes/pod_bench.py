@@ -16,13 +16,14 @@ SOURCE = pathlib.Path(__file__).resolve().parents[2]
 os.environ.update(BUILD_BIN=str(pathlib.Path(sys.argv[1]).resolve()), SOURCE=str(SOURCE))
 sys.path.insert(0, str(SOURCE / "tests/engines/kubernetes"))
 import cluster  # noqa: E402
+from kubernetes_cluster import API  # noqa: E402
 
 if cluster.missing():
     sys.exit(f"{', '.join(cluster.missing())} is not here: ./dev test kubernetes makes it")
 cluster.in_own_namespaces()
-from governed_cluster import WORKLOAD, GovernedCluster  # noqa: E402
+from governed_cluster import BIN, WORKLOAD, GovernedCluster  # noqa: E402
 
-PODS = f"{cluster.API}/api/v1/namespaces/default/pods"
+PODS = f"{API}/api/v1/namespaces/default/pods"
 ROUNDS = 15
 
 
@@ -49,7 +50,8 @@ def start_ms(name, claims):
 
 
 def main():
-    node = GovernedCluster()
+    cluster.LOGS.mkdir(parents=True, exist_ok=True)
+    node = GovernedCluster(BIN / "ration", cluster.LOGS)
     try:
         node.up()
         plain, claimed = [], []
