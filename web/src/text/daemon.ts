@@ -230,6 +230,7 @@ export const sentences: [string, string][] = [
   ["it is not a file", "它不是文件"],
   ["it is too large", "太大"],
   ["it is not JSON", "不是 JSON"],
+  ["it is nested too deeply", "嵌套过深"],
   ["what it says is not what the daemon writes there: {}", "内容不是守护进程所写：{1}"],
   ["it is a link", "是一个链接"],
   ["It cannot be renamed ({}).", "无法重命名（{1}）。"],
