@@ -165,7 +165,7 @@ std::uint32_t records_of(const BookLayout& layout) noexcept {
 
 bool is_used(const SlotRecord& slot) noexcept { return life_of(plain(slot.state)) == SlotLife::kUsed; }
 
-using Holders = decltype(SharedSnapshot::holders);
+using Holders = SharedSnapshot::Holders;
 static_assert(Holders().size() == kMaxProcesses);
 
 Holders holders_of(const SharedRecord& record) {

@@ -17,7 +17,7 @@ namespace {
 /// than nothing where living processes are charged for what nobody has any more.
 std::vector<std::int64_t> held_besides(const BookSnapshot& book) {
   std::vector<std::int64_t> besides(book.accounts.size(), 0);
-  decltype(SharedSnapshot::holders) living;
+  SharedSnapshot::Holders living;
   for (const ProcessSnapshot& process : book.processes) living.set(process.slot);
   LabelSearch labels(book.control_path.c_str());
   const auto has_descriptor = [&](const SharedSnapshot& shared) {

@@ -58,14 +58,16 @@ struct ProcessSnapshot {
 
 /// Memory that several processes may hold, as the book has it. Processes go by their slot.
 struct SharedSnapshot {
+  using Holders = std::bitset<1024>;  ///< by slot; as many as a book has
+
   std::uint64_t number = 0;
   std::uint64_t part_of = 0;  ///< the number of what lives while this piece is held; 0: it stands for itself
   std::uint32_t account = 0;
   std::optional<std::uint32_t> maker;  ///< who is charged what it lends; absent: it has ended
   Bytes lent;
-  Bytes given_up;                                       ///< of what is lent
-  Bytes kept;                                           ///< charged to nobody in particular
-  std::bitset<1024> holders;                            ///< by slot
+  Bytes given_up;  ///< of what is lent
+  Bytes kept;      ///< charged to nobody in particular
+  Holders holders;
   std::uint64_t control_device = 0, control_inode = 0;  ///< of the file of its descriptors; see layout.hpp
 };
 
