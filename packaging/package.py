@@ -56,7 +56,7 @@ def compile_for(architecture, targets=("ration", "ration-workload", "ration-sim-
     launcher = ["-DCMAKE_CXX_COMPILER_LAUNCHER=ccache"] if shutil.which("ccache") else []
     run("cmake", "--log-level=ERROR", "-G", "Ninja", "-S", SOURCE, "-B", build, f"-DCMAKE_TOOLCHAIN_FILE={SOURCE}/cmake/portable.cmake", f"-DRATION_ZIG={tools.zig(folder)}",
         f"-DRATION_TARGET={architecture}-linux-gnu.{GLIBC}", f"-DRATION_LIBRARIES={libraries}/root", f"-DRATION_TESTS={'ON' if tests else 'OFF'}",
-        "-DCMAKE_UNITY_BUILD=ON", "-DCMAKE_UNITY_BUILD_BATCH_SIZE=16", *launcher, stdout=subprocess.DEVNULL)
+        "-DRATION_UNITY=16", *launcher, stdout=subprocess.DEVNULL)
     log = build / "build.log"
     with log.open("w") as out:
         if subprocess.run(["cmake", "--build", build, "--target", *targets], stdout=out, stderr=subprocess.STDOUT).returncode != 0:

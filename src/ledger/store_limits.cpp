@@ -2,15 +2,18 @@
 
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
+#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstddef>
 #include <mutex>
 #include <string>
 
+#include "base/file.hpp"
 #include "ledger/layout.hpp"
 
 namespace ration::ledger {

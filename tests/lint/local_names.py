@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""No function of one file alone has the name of a function that a header declares in the same namespace or one around it. Several files are compiled
-as one: a call in another of them could reach the local function in place of the declared one, without a word of the compiler. Part of `./dev lint`."""
+"""In rooms that are compiled several files at a time (UNITY in their CMakeLists.txt), no function of one file alone has the name of a function that a
+header declares in the same namespace or one around it: a call in another file could reach the local function in place of the declared one, without a
+word of the compiler. Part of `./dev lint`."""
 import collections
 import pathlib
 import re
@@ -21,9 +22,17 @@ def declared(root):
     return functions
 
 
+def compiled_together(root):
+    """Files of the rooms whose CMakeLists.txt says so; a room below one has its own."""
+    rooms = {description.parent: " UNITY " in description.read_text() for description in root.glob("src/**/CMakeLists.txt")}
+    for file in sorted(root.glob("src/**/*.cpp")):
+        if rooms[next(folder for folder in file.parents if folder in rooms)]:
+            yield file
+
+
 def hiding(root):
     functions = declared(root)
-    for file in sorted(root.glob("src/**/*.cpp")):
+    for file in compiled_together(root):
         text = file.read_text()
         namespace = NAMESPACE.search(text)
         for part in LOCAL.findall(text) if namespace else ():

@@ -9,6 +9,7 @@
 #include "../temporary.hpp"
 #include "base/printable.hpp"
 #include "base/result.hpp"
+#include "base/time.hpp"
 
 namespace ration::cli {
 namespace {

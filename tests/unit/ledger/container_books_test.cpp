@@ -15,6 +15,7 @@
 #include <optional>
 
 #include "../temporary.hpp"
+#include "ledger/book.hpp"
 #include "ledger/layout.hpp"
 
 namespace ration::ledger {
