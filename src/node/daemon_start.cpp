@@ -152,6 +152,7 @@ Daemon::Daemon(DaemonOptions options, config::Configuration configuration, histo
       device_publisher_(options_.publish_devices ? options_.publish_devices(places.socket_path) : PublishDevices()),
       announcer_(loop_, stream_options(recorder_.history().path()), options_.command_options),
       api_(*this, loop_, announcer_.stream(), server_options(places, options_.command_options)) {
+  if (!leases_.lost().empty()) engine_.state().pending_events.push_back(daemon_event(leases_.lost()));
   // What is learned later is learned when runs end: the database is not asked again.
   constexpr std::size_t kRunsRead = 50'000;
   if (auto reader = history::Reader::open(recorder_.history().path())) {

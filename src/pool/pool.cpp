@@ -80,7 +80,7 @@ std::unique_ptr<Pool> Pool::make(std::unique_ptr<Backing> backing, const Options
 
 Pool::~Pool() {
   leave_pool(number_);
-  if (life_ == Life::kForked || small_zone_ == nullptr) return;
+  if (is_forked() || small_zone_ == nullptr) return;
   (void)backing_->finish();
   for (Zone* zone : {small_zone_.get(), large_zone_.get()}) {
     for (std::uint32_t place = 0; place < zone->places();) {
@@ -96,20 +96,14 @@ Pool::~Pool() {
 
 void Pool::close() {
   const std::lock_guard guard(lock_);
-  if (life_ == Life::kOpen) life_ = Life::kClosed;
+  if (!is_forked()) fails_with_ = Failure::kClosed;
   empty_caches_of_all_threads();
 }
 
 void Pool::forked() noexcept {
   lock_.unlock();  // whoever had it is not in this process
-  life_ = Life::kForked;
+  fails_with_ = Failure::kForked;
   empty_caches_of_all_threads();
-}
-
-Failure Pool::alive() const noexcept {
-  if (life_ == Life::kForked) return Failure::kForked;
-  if (life_ == Life::kClosed) return Failure::kClosed;
-  return device_lost_ ? Failure::kDeviceLost : Failure::kNone;
 }
 
 ThreadCache* Pool::new_cache(Stream stream) {
@@ -158,7 +152,7 @@ Failure Pool::take_large(Stream stream, Bytes size, std::uint64_t alignment, std
   ThreadCache& own = *ThreadCache::of(*this, number_, stream);
   const std::lock_guard guard(lock_);
   own.publish();  // so that the peak is exact
-  if (const Failure failure = alive(); failure != Failure::kNone) return failure;
+  if (const Failure failure = failing(); failure != Failure::kNone) return failure;
   Zone& zone = size.count() <= kMaxSmallZoneBlock ? *small_zone_ : *large_zone_;
   Run run;
   const Failure failure = take_run(zone, static_cast<std::uint32_t>(units), unit_alignment, tag_of(stream), run);
@@ -171,7 +165,7 @@ Failure Pool::take_large(Stream stream, Bytes size, std::uint64_t alignment, std
 
 Failure Pool::give_large(Stream stream, std::uint64_t address) {
   if (address == 0) return Failure::kNone;
-  if (life_ == Life::kForked) return Failure::kForked;
+  if (is_forked()) return Failure::kForked;
   ThreadCache& own = *ThreadCache::of(*this, number_, stream);
   const std::lock_guard guard(lock_);
   own.publish();
@@ -270,7 +264,7 @@ Failure Pool::failure_of(Outcome outcome) {
     case Outcome::kOutOfMemory:
       return Failure::kDeviceFull;
     case Outcome::kDeviceLost:
-      device_lost_ = true;
+      if (failing() == Failure::kNone) fails_with_ = Failure::kDeviceLost;
       return Failure::kDeviceLost;
     case Outcome::kFailed:
       break;
@@ -352,7 +346,7 @@ Failure Pool::provide(std::uint32_t count, std::uint32_t units, Zone& zone, cons
     }
     call_rate_.count_calls(backing_->calls() - calls_before + count);
   }
-  if (missing() > 0 && !device_lost_) create(std::min(missing(), room()));
+  if (missing() > 0 && failing() == Failure::kNone) create(std::min(missing(), room()));
   if (missing() == 0) return Failure::kNone;
   return refused == Failure::kNone ? Failure::kOverLimit : refused;
 }
@@ -379,7 +373,7 @@ Bytes Pool::trim_locked() {
 
 Bytes Pool::trim() {
   const std::lock_guard guard(lock_);
-  if (alive() != Failure::kNone) return Bytes{0};
+  if (failing() != Failure::kNone) return Bytes{0};
   empty_caches_of_all_threads();
   for (const auto& cache : caches_) {
     if (!cache->is_idle() && ThreadCache::is_own(*cache)) (void)cache->empty();
@@ -391,7 +385,7 @@ void Pool::set_limit(Bytes limit) {
   const std::lock_guard guard(lock_);
   limit_ = static_cast<std::uint32_t>(std::min(limit, kDeviceIfUnknown * 16).count() / kGranule.count());
   options_.limit = limit;
-  if (taken() <= limit_ || alive() != Failure::kNone) return;
+  if (taken() <= limit_ || failing() != Failure::kNone) return;
   empty_caches_of_all_threads();
   (void)trim_locked();
 }

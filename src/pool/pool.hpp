@@ -77,14 +77,14 @@ class Pool final : public Allocator {
 
  private:
   friend class ThreadCache;
-  enum class Life : std::uint8_t { kOpen, kForked, kClosed };
 
   Pool(std::unique_ptr<Backing> backing, const Options& options);
 
   Failure take_other(Stream stream, Bytes size, std::uint64_t alignment, std::uint64_t& address);
   Failure take_large(Stream stream, Bytes size, std::uint64_t alignment, std::uint64_t& address);
   Failure give_large(Stream stream, std::uint64_t address);
-  Failure alive() const noexcept;
+  /// What every request fails with from now on.
+  [[nodiscard]] Failure failing() const noexcept { return fails_with_; }
 
   // All below under lock_.
   StreamTag tag_of(Stream stream) { return streams_[0] == stream ? StreamTag{0} : find_tag(stream); }
@@ -108,7 +108,7 @@ class Pool final : public Allocator {
   void empty_caches_of_all_threads() noexcept {
     for (const auto& cache : caches_) cache->make_stale();
   }
-  [[nodiscard]] bool is_forked() const noexcept { return life_ == Life::kForked; }
+  [[nodiscard]] bool is_forked() const noexcept { return fails_with_ == Failure::kForked; }
   ThreadCache* new_cache(Stream stream);
   bool empty_caches_of_ended_threads();
 
@@ -125,8 +125,7 @@ class Pool final : public Allocator {
   std::vector<Stream> streams_{0};
   CallRate call_rate_;
   Totals totals_;
-  bool device_lost_ = false;
-  std::atomic<Life> life_{Life::kOpen};
+  std::atomic<Failure> fails_with_{Failure::kNone};
   std::vector<std::unique_ptr<ThreadCache>> caches_;  // under lock_
 };
 

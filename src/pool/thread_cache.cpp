@@ -70,7 +70,7 @@ void ThreadCache::catch_up() {
 // A pool that hands nothing out any more leaves its caches stale.
 Failure ThreadCache::refill(int size_class) {
   const std::lock_guard guard(pool_.lock_);
-  if (const Failure failure = pool_.alive(); failure != Failure::kNone) return failure;
+  if (const Failure failure = pool_.failing(); failure != Failure::kNone) return failure;
   catch_up();
   counts_.asked_for(class_size(size_class));
   Bin& bin = bins_[static_cast<std::size_t>(size_class)];

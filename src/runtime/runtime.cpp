@@ -59,7 +59,7 @@ std::uint64_t process_generation() {
 Runtime::State::State() : generation(process_generation()) {}
 
 std::unique_lock<std::recursive_mutex> Runtime::State::enter() const {
-  if (looked && generation != process_generation()) {
+  if (has_looked() && generation != process_generation()) {
     throw RuntimeError(
         "this process is a child of the one that used ration's devices; device memory does not survive a fork. Start "
         "children before the first use, or with 'spawn'.");
@@ -71,8 +71,8 @@ Runtime::Runtime() : state_(std::make_unique<State>()) {}
 Runtime::~Runtime() = default;
 
 void Runtime::State::look() {
-  if (looked) return;
-  looked = true;
+  if (has_looked()) return;
+  stage = Stage::kLooked;
   gpus = query_gpus();
   for (std::size_t gpu = 0; gpu < gpus.size(); ++gpu)  // what is left of it by a limit of its own is not the device
     if (const auto own = own_account(gpu)) gpus[gpu].total = whole_of(*own->book, own->account);
@@ -112,7 +112,7 @@ void Runtime::set_visible_devices(const std::vector<PhysicalDevice>& devices,
   }
   wanted.insert(wanted.end(), devices.begin(), devices.end());
   if (wanted == state_->configuration.visible) return;
-  if (state_->initialized) throw RuntimeError("Visible devices cannot be modified after being initialized");
+  if (state_->is_initialized()) throw RuntimeError("Visible devices cannot be modified after being initialized");
   state_->configuration.visible = wanted;
 }
 
@@ -130,7 +130,7 @@ void Runtime::set_memory_growth(const PhysicalDevice& device, bool enable) {
   if (device.device_type != "GPU") throw ValueError("Cannot set memory growth on non-GPU and non-Pluggable devices");
   const auto known = state_->configuration.growth.find(device.name);
   if (known != state_->configuration.growth.end() && known->second == enable) return;
-  if (state_->initialized) throw RuntimeError("Physical devices cannot be modified after being initialized");
+  if (state_->is_initialized()) throw RuntimeError("Physical devices cannot be modified after being initialized");
   state_->configuration.growth[device.name] = enable;
 }
 
@@ -160,7 +160,7 @@ void Runtime::set_logical_device_configuration(const PhysicalDevice& device,
   }
   const auto known = state_->configuration.logical.find(device.name);
   if (known != state_->configuration.logical.end() && known->second == logical_devices) return;
-  if (state_->initialized) throw RuntimeError("Virtual devices cannot be modified after being initialized");
+  if (state_->is_initialized()) throw RuntimeError("Virtual devices cannot be modified after being initialized");
   state_->configuration.logical[device.name] = logical_devices;
 }
 
@@ -362,7 +362,7 @@ void Runtime::State::make(const GpuOptions& options, const std::vector<std::size
   for (std::size_t cpu = 0; cpu < cpus; ++cpu) logical_devices.push_back({"/device:CPU:" + std::to_string(cpu), "CPU"});
   for (std::size_t gpu = 0; gpu < logical_gpus.size(); ++gpu)
     logical_devices.push_back({"/device:GPU:" + std::to_string(gpu), "GPU"});
-  initialized = true;
+  stage = Stage::kInitialized;
   reclaimer = Reclaimer::start(
       [this] {
         try {
@@ -387,21 +387,21 @@ void Runtime::State::make(const GpuOptions& options, const std::vector<std::size
 
 void Runtime::initialize() {
   const auto guard = state_->enter();
-  if (state_->initialized) return;
+  if (state_->is_initialized()) return;
   state_->look();
   state_->make(state_->options_from_configuration(), state_->visible_gpus());
 }
 
 void Runtime::initialize(const GpuOptions& options) {
   const auto guard = state_->enter();
-  if (state_->initialized) throw RuntimeError("Virtual devices cannot be modified after being initialized");
+  if (state_->is_initialized()) throw RuntimeError("Virtual devices cannot be modified after being initialized");
   state_->look();
   state_->make(options, parse_visible_list(options.visible_device_list, state_->gpus.size()));
 }
 
 bool Runtime::is_initialized() const {
   const auto guard = state_->enter();
-  return state_->initialized;
+  return state_->is_initialized();
 }
 
 std::vector<LogicalDevice> Runtime::list_logical_devices(const std::optional<std::string>& device_type) {

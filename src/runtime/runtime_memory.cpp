@@ -192,7 +192,7 @@ std::vector<std::uint32_t> accounts_of(const ledger::Book& book, std::optional<i
 
 void Runtime::limit(const std::string& size, std::optional<int> gpu) {
   ledger::Book* book = own_book();
-  if (book != nullptr && !state_->looked) {
+  if (book != nullptr && !state_->has_looked()) {
     for (const std::uint32_t account : accounts_of(*book, gpu)) {
       const Bytes whole = whole_of(*book, account);
       const auto bytes = parse_size(size, whole, whole);
@@ -211,7 +211,7 @@ void Runtime::limit(const std::string& size, std::optional<int> gpu) {
 
 std::uint64_t Runtime::limit_of(int gpu) {
   ledger::Book* book = own_book();
-  if (book == nullptr || state_->looked) return get_memory_limit(physical_gpus(*this, gpu).front());
+  if (book == nullptr || state_->has_looked()) return get_memory_limit(physical_gpus(*this, gpu).front());
   const Bytes limit = book->account(accounts_of(*book, gpu).front()).limits().own;
   return limit == kUnlimited ? 0 : limit.count();
 }
@@ -297,7 +297,7 @@ ShareBlock Runtime::State::enter_block(const LogicalGpu& device, std::size_t byt
 }
 
 void* Runtime::allocate(int gpu, std::size_t bytes, void* stream, std::size_t alignment) {
-  if (!state_->initialized) initialize();
+  if (!state_->is_initialized()) initialize();
   LogicalGpu& device = state_->gpu_at(gpu);
   const ShareBlock block = state_->enter_block(device, bytes);
   const OutsideShares outside(block.share != 0);
@@ -314,7 +314,8 @@ void* Runtime::allocate(int gpu, std::size_t bytes, void* stream, std::size_t al
 }
 
 void Runtime::deallocate(int gpu, void* address, void* stream) {
-  if (!state_->initialized) throw ValueError(fmt::format("{} on GPU:{}: nothing was handed out yet.", address, gpu));
+  if (!state_->is_initialized())
+    throw ValueError(fmt::format("{} on GPU:{}: nothing was handed out yet.", address, gpu));
   LogicalGpu& device = state_->gpu_at(gpu);
   device.tags->gives(reinterpret_cast<std::uint64_t>(address));
   for (void* other : state_->recorded_streams.take(address)) {
@@ -343,7 +344,7 @@ std::uint64_t Runtime::on_pressure(std::function<void(std::uint64_t wanted)> cal
 void Runtime::remove_pressure_callback(std::uint64_t number) { state_->pressure.remove(number); }
 
 std::vector<TagUsage> Runtime::tag_usage(int gpu) {
-  if (!state_->initialized) initialize();
+  if (!state_->is_initialized()) initialize();
   return state_->gpu_at(gpu).tags->usage();
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -50,8 +51,8 @@ struct LogicalGpu {
 struct Runtime::State {
   mutable std::recursive_mutex mutex;
   const std::uint64_t generation;  // of the process that made it
-  std::atomic<bool> looked{false};
-  std::atomic<bool> initialized{false};  // from then on `logical_gpus` does not change, and is read without the mutex
+  enum class Stage : std::uint8_t { kNew, kLooked, kInitialized };
+  std::atomic<Stage> stage{Stage::kNew};
   std::vector<PhysicalDevice> physical;
   std::vector<runtime::PhysicalGpu> gpus;
   runtime::Configuration configuration;
@@ -67,6 +68,9 @@ struct Runtime::State {
   /// the mutex survived.
   [[nodiscard]] std::unique_lock<std::recursive_mutex> enter() const;
   void look();
+  [[nodiscard]] bool has_looked() const { return stage != Stage::kNew; }
+  /// From then on `logical_gpus` does not change, and is read without the mutex.
+  [[nodiscard]] bool is_initialized() const { return stage == Stage::kInitialized; }
   /// Among the GPUs.
   std::size_t place_of(const PhysicalDevice& device);
   void require_known(const PhysicalDevice& device);

@@ -305,7 +305,6 @@ bool Leases::take_up(const std::string& id, const std::string& path, std::uint32
 Events Leases::step(const Snapshot& snapshot, std::uint64_t now_ns, const TenantShares& shares) {
   Events events;
   clock_ahead_ns_ = snapshot.time_ns - now_ns;
-  if (!std::exchange(damage_told_, true) && !file_.damage().empty()) events.push_back(daemon_event(file_.damage()));
   std::set<std::string> running, here, leased;
   for (const AccountView& account : snapshot.accounts) {
     running.insert(running.end(), account.path);  // they come in order

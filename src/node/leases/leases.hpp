@@ -68,9 +68,10 @@ struct CancelledLease {
 
 class Leases {
  public:
-  /// `file`: where those that wait are kept; empty: nowhere. A corrupt file is treated as absent: then they ask again,
-  /// and the first step() tells it.
+  /// `file`: where those that wait are kept; empty: nowhere. A corrupt file is treated as absent: then they ask again.
   explicit Leases(std::string file = "");
+  /// What to tell of a damaged file; empty: it was none.
+  [[nodiscard]] const std::string& lost() const { return file_.damage(); }
 
   /// Of one user at a time, waiting or granted.
   static constexpr std::size_t kMaxPerUser = 256;
@@ -137,7 +138,6 @@ class Leases {
   void save();
 
   StateFile file_;
-  bool damage_told_ = false;
   std::uint64_t clock_ahead_ns_ = 0;   // of the time that step() is told, modulo 2^64
   std::map<std::string, Entry> kept_;  ///< read from the file, not queued yet: what the devices have is not known
   RunLengthTable run_lengths_;
