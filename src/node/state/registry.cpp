@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
+#include <string_view>
 #include <tuple>
 #include <unordered_map>
 #include <utility>
@@ -32,6 +33,11 @@ using ledger::BookStatus;
 // One look at /proc takes about 15 us: 512 of them twice a second are 1.5 % of a core, and 5,000 processes have been
 // looked at within five seconds.
 constexpr std::size_t kExaminedAtOnce = 512;
+
+// Entries of new books in one folder; the next look goes on. As above, but a microsecond each.
+constexpr std::size_t kTakenUpAtOnce = 32'768;
+
+std::size_t entries_of(const BookSnapshot& book) { return book.processes.size() + book.shared_memory.size(); }
 
 constexpr std::time_t kYoungSeconds = 2;
 bool is_older_than_a_moment(const struct stat& status) {  // one of the future is of before the clock was set back
@@ -151,17 +157,18 @@ std::uint32_t person_of(const ledger::BookSnapshot& granted, std::uint32_t owner
 
 Changes Registry::refresh() {
   Changes changes;
+  std::map<std::uint32_t, std::size_t> taken_up;
+  for (const auto& [path, workload] : workloads_) ++taken_up[workload.owner];
   for (auto& [path, folder] : folders_) {
     if (is_anothers_(path))
       hand_over(path, folder, changes);
     else
-      look_for_books(path, folder, changes);
+      look_for_books(path, folder, taken_up[folder.owner], changes);
   }
-  auto source = sources_.begin();
-  for (auto& [path, workload] : workloads_) read_one(workload, (source++)->second, changes);
+  read_all(changes);
   examine_processes();
   drop_duplicate_claims();
-  source = sources_.begin();
+  auto source = sources_.begin();
   for (auto each = workloads_.begin(); each != workloads_.end();) {
     leave_out_the_dead(each->second, source->second);
     if (is_over(each->second, source->second) && each->second.book.processes.empty())
@@ -199,10 +206,11 @@ void Registry::hand_over(const std::string& folder, Folder& known, Changes& chan
   }
 }
 
-void Registry::look_for_books(const std::string& folder, Folder& known, Changes& changes) {
+void Registry::look_for_books(const std::string& folder, Folder& known, std::size_t& taken_up, Changes& changes) {
   const std::uint32_t owner = known.owner;
   std::error_code error;
   std::set<std::string> present;
+  std::size_t entries = 0;
   // Held open: nobody can put a link to another folder in its place.
   const FileDescriptor books{::open((folder + "/books").c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)};
   struct stat status {};
@@ -225,12 +233,17 @@ void Registry::look_for_books(const std::string& folder, Folder& known, Changes&
     present.insert(path);
     if (workloads_.count(path) != 0 || passed_over_.count(path) != 0) continue;
     if (each->path().extension() != ledger::kBookEnding) continue;
+    if (taken_up >= kMaxBooks || entries >= kTakenUpAtOnce) {
+      known.listed = 0;
+      continue;
+    }
     Source source;
     BookStatus read = BookReader::open(each->path().c_str(), source.reader);
     const bool opened = read == BookStatus::kOk && source.reader.owner() == owner;
     BookSnapshot book;
     if (read == BookStatus::kOk) read = opened ? source.reader.read(book) : BookStatus::kForeign;
     auto granted = opened ? ledger::read_granted(path, owner) : std::nullopt;
+    entries += entries_of(book);
     const bool of_container = opened && source.reader.everybody_may_write();
     if ((read != BookStatus::kOk || of_container) && !granted && is_being_made(path)) {
       known.listed = 0;  // the next tick will tell
@@ -265,6 +278,7 @@ void Registry::look_for_books(const std::string& folder, Folder& known, Changes&
       if (!same_devices(workload.book, *granted)) workload.book = *granted;  // the next reading tells
     }
     take_up(std::move(workload), std::move(source), changes);
+    ++taken_up;
   }
   if (error) {  // not all was seen
     known.listed = 0;
@@ -299,6 +313,21 @@ void Registry::take_up(Workload workload, Source source, Changes& changes) {
   sources_.emplace(path, std::move(source));
 }
 
+void Registry::read_all(Changes& changes) {
+  std::map<std::pair<std::uint32_t, std::string_view>, std::size_t> entries;
+  auto each = sources_.begin();
+  for (auto& [path, workload] : workloads_) {
+    Source& source = (each++)->second;
+    std::size_t& so_far = entries[{workload.owner, source.first.tenant}];
+    if (so_far < kMaxEntries)
+      read_one(workload, source, changes);
+    else
+      mark_unreadable(workload, source, "there are too many processes and shared memory in the books of its user",
+                      changes);
+    so_far += entries_of(workload.book);
+  }
+}
+
 void Registry::read_one(Workload& workload, Source& source, Changes& changes) {
   BookSnapshot book;
   const BookStatus status = source.reader.read(book, workload.book.denial_count);
@@ -311,22 +340,22 @@ void Registry::read_one(Workload& workload, Source& source, Changes& changes) {
     why = "its devices were changed";
   else if (!workload.granted.empty() && has_process_of_host(book, source.inside))
     why = "a process outside the container was entered";
-  if (!why.empty()) {
-    if (std::exchange(workload.unreadable, why).empty()) changes.altered.push_back(workload.path);
-    source.creator = liveness(first.creator);
-    // As it was last read, without what anybody would believe of it now.
-    workload.book.tenant = first.tenant;
-    workload.book.processes.clear();
-    workload.book.denials.clear();
-    workload.book.shared_memory.clear();
-    workload.book.waiting = 0;
-    return;
-  }
+  if (!why.empty()) return mark_unreadable(workload, source, why, changes);
   workload.unreadable.clear();
   // The book is its owner's to write: who it is, and on which devices, stays what it was.
   ledger::restore_identity(book, first);
   if (!workload.granted.empty()) book.ended_ns = 0;  // others tell of its end
   workload.book = std::move(book);
+}
+
+void Registry::mark_unreadable(Workload& workload, Source& source, const std::string& why, Changes& changes) {
+  if (std::exchange(workload.unreadable, why).empty()) changes.altered.push_back(workload.path);
+  source.creator = liveness(source.first.creator);
+  workload.book.tenant = source.first.tenant;
+  workload.book.processes.clear();
+  workload.book.denials.clear();
+  workload.book.shared_memory.clear();
+  workload.book.waiting = 0;
 }
 
 // Between its reading and the look at its processes it went on, and ended: what it did last, and how it ended.

@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -44,7 +45,7 @@ class RegistryTest : public ::testing::Test {
     std::filesystem::remove_all(folder_);
   }
 
-  std::string make(const std::string& name, std::uint64_t run, Bytes limit) {
+  std::string make(const std::string& name, std::uint64_t run, Bytes limit, const std::string& folder = "") {
     ledger::NewBook contents;
     contents.name = name;
     contents.tenant = "nlp";
@@ -55,9 +56,33 @@ class RegistryTest : public ::testing::Test {
     account.device_total = 16_GiB;
     account.limit = limit;
     contents.accounts.push_back(account);
-    const std::string path = folder_ + "/books/" + name + "." + std::to_string(run) + ".book";
+    const std::string path =
+        (folder.empty() ? folder_ : folder) + "/books/" + name + "." + std::to_string(run) + ".book";
     EXPECT_EQ(Book::create(path.c_str(), contents), BookStatus::kOk);
     return path;
+  }
+
+  /// As a program can write: everything that slots and records of shared memory hold.
+  static void fill(const std::string& path) {
+    const int file = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+    auto* layout = static_cast<ledger::BookLayout*>(
+        ::mmap(nullptr, sizeof(ledger::BookLayout), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0));
+    ::close(file);
+    const ProcessIdentity self = current_process();
+    for (std::uint32_t index = 0; index < ledger::kCommonSlot; ++index) {
+      ledger::SlotRecord& slot = layout->slots[index];
+      slot.pid = static_cast<std::int32_t>(index) + 1;
+      slot.pid_namespace = self.pid_namespace + 1;  // of a container, say: their locks on the book tell that they live
+      slot.state = ledger::state_word(1, ledger::SlotLife::kUsed);
+    }
+    layout->header.slot_bound = ledger::kCommonSlot;
+    for (ledger::SharedRecord& record : layout->shared.records) {
+      record.maker = 1;
+      record.number = 1 + static_cast<std::uint64_t>(&record - layout->shared.records);
+      for (auto& holders : record.holders) holders = ~std::uint64_t{0};
+    }
+    layout->shared.bound = ledger::kMaxShared;
+    ::munmap(layout, sizeof(ledger::BookLayout));
   }
 
   /// A process that holds `bytes` until it is killed.
@@ -416,27 +441,8 @@ TEST_F(RegistryTest, AProcessCountsUnderOneBook) {
 }
 
 TEST_F(RegistryTest, BooksThatNameWhateverThereIsRoomForCostLittle) {
-  // As a program can write: everything that slots and records of shared memory hold, in two books the same.
-  const std::string one = make("one", 1, 4_GiB), other = folder_ + "/books/other.2.book";
-  const int file = ::open(one.c_str(), O_RDWR | O_CLOEXEC);
-  auto* layout = static_cast<ledger::BookLayout*>(
-      ::mmap(nullptr, sizeof(ledger::BookLayout), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0));
-  ::close(file);
-  const ProcessIdentity self = current_process();
-  for (std::uint32_t index = 0; index < ledger::kCommonSlot; ++index) {
-    ledger::SlotRecord& slot = layout->slots[index];
-    slot.pid = static_cast<std::int32_t>(index) + 1;
-    slot.pid_namespace = self.pid_namespace + 1;  // of a container, say: their locks on the book tell that they live
-    slot.state = ledger::state_word(1, ledger::SlotLife::kUsed);
-  }
-  layout->header.slot_bound = ledger::kCommonSlot;
-  for (ledger::SharedRecord& record : layout->shared.records) {
-    record.maker = 1;
-    record.number = 1 + static_cast<std::uint64_t>(&record - layout->shared.records);
-    for (auto& holders : record.holders) holders = ~std::uint64_t{0};
-  }
-  layout->shared.bound = ledger::kMaxShared;
-  ::munmap(layout, sizeof(ledger::BookLayout));
+  const std::string one = make("one", 1, 4_GiB), other = folder_ + "/books/other.2.book";  // the same
+  fill(one);
   std::filesystem::copy_file(one, other);
   std::vector<FileDescriptor> locked;
   for (const std::string& path : {one, other}) {
@@ -455,6 +461,40 @@ TEST_F(RegistryTest, BooksThatNameWhateverThereIsRoomForCostLittle) {
   EXPECT_LT(once - before, std::size_t{6} << 20U) << "less than the two files";
   for (int times = 0; times < 20; ++times) registry_.refresh();
   EXPECT_LT(memory(), once + (std::size_t{64} << 10U)) << "nothing more to know of them at each look";
+}
+
+TEST_F(RegistryTest, WhatOneUserWritesIntoManyBooksIsReadToABoundAndTakesNothingFromAnotherTenant) {
+  constexpr std::size_t kOfOne = ledger::kCommonSlot + ledger::kMaxShared;
+  constexpr std::size_t kRead = (Registry::kMaxEntries + kOfOne - 1) / kOfOne, kBooks = kRead + 5;
+  registry_.set_tenant_rule([](const Workload& each) { return each.book.name == "z" ? "vision" : "nlp"; });
+  const std::string first = make("a0", 1, 4_GiB);
+  fill(first);
+  for (std::size_t book = 1; book < kBooks; ++book)
+    std::filesystem::copy_file(first, folder_ + "/books/b" + std::to_string(book) + ".1.book");
+  const std::string other = make("z", 2, 4_GiB);
+  for (int look = 0; look < 6; ++look) registry_.refresh();
+  ASSERT_EQ(registry_.workloads().size(), kBooks + 1) << "taken up over several looks";
+  const auto unread = std::count_if(registry_.workloads().begin(), registry_.workloads().end(), [](const auto& each) {
+    return !each.second.unreadable.empty() && each.second.book.shared_memory.empty();
+  });
+  EXPECT_EQ(unread, 5);
+  EXPECT_TRUE(registry_.workloads().at(first).unreadable.empty());
+  EXPECT_TRUE(registry_.workloads().at(other).unreadable.empty()) << "of another tenant";
+}
+
+TEST_F(RegistryTest, OneUsersBooksAreBoundedOverAllFolders) {
+  const std::string second = folder_ + "/second";
+  ASSERT_EQ(::mkdir(second.c_str(), 0700), 0);
+  ASSERT_EQ(::mkdir((second + "/books").c_str(), 0700), 0);
+  ASSERT_TRUE(registry_.adopt(second, ::getuid()));
+  for (std::size_t run = 0; run < Registry::kMaxBooks + 20; ++run)
+    (void)make("train", run, 4_GiB, run % 2 == 0 ? folder_ : second);
+  registry_.refresh();
+  ASSERT_EQ(registry_.workloads().size(), Registry::kMaxBooks);
+  std::filesystem::remove(registry_.workloads().rbegin()->first);
+  registry_.refresh();
+  registry_.refresh();
+  EXPECT_EQ(registry_.workloads().size(), Registry::kMaxBooks) << "another in the place of the one that is gone";
 }
 
 TEST_F(RegistryTest, NumbersThatCannotBeAreDamage) {
