@@ -1,6 +1,7 @@
 // What the shim adds to the driver's calls: the same measurements with and without it, in turn, in one run.
 //   ration-bench [calls | book]    prints the table, or that part of it
 //   ration-bench guards FOLDER     this build's guard against another's, which lies in FOLDER
+//   ration-bench pairs             nanoseconds a pair on the driver at hand, by 1 and by 8 threads: one line each
 // Every round starts a fresh process for each side; the figure is the median over the rounds of (with - without).
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -16,6 +17,7 @@
 #include <cstring>
 #include <filesystem>
 #include <map>
+#include <numeric>
 #include <string>
 #include <thread>
 #include <vector>
@@ -62,7 +64,7 @@ void start_driver(CUcontext& context) {
   if (library == nullptr || find<cuInit_t>("cuInit")(0) != CUDA_SUCCESS ||
       find<cuDevicePrimaryCtxRetain_t>("cuDevicePrimaryCtxRetain")(&context, 0) != CUDA_SUCCESS ||
       find<cuCtxSetCurrent_t>("cuCtxSetCurrent")(context) != CUDA_SUCCESS) {
-    std::fprintf(stderr, "ration-bench: no simulated GPU\n");
+    std::fprintf(stderr, "ration-bench: no GPU\n");
     std::exit(1);
   }
 }
@@ -136,6 +138,79 @@ int measure() {
   auto* copy = find<cuMemcpyHtoD_v2_t>("cuMemcpyHtoD_v2");
   int word = 1;
   std::printf("copy %f\n", cost(1'000'000, [&] { copy(target, &word, sizeof word); }));
+  return 0;
+}
+
+/// Per thread, of so many at once.
+template <typename Body>
+double cost_together(int count, CUcontext context, int calls, Body&& body) {
+  std::atomic<int> arrived{0};
+  std::vector<double> each(static_cast<std::size_t>(count));
+  std::vector<std::thread> threads;
+  for (double& own : each) {
+    threads.emplace_back([&] {
+      find<cuCtxSetCurrent_t>("cuCtxSetCurrent")(context);
+      arrived.fetch_add(1);
+      while (arrived.load() < count) {
+      }
+      own = cost(calls, body);
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  return std::accumulate(each.begin(), each.end(), 0.0) / count;
+}
+
+/// On whatever driver there is; a device needs microseconds to milliseconds for each.
+int measure_pairs() {
+  CUcontext context = nullptr;
+  start_driver(context);
+  constexpr std::size_t kSize = 2 << 20;
+  const auto must = [](CUresult result) {
+    if (result != CUDA_SUCCESS) std::exit(3);
+  };
+  auto* allocate = find<cuMemAlloc_v2_t>("cuMemAlloc_v2");
+  auto* release = find<cuMemFree_v2_t>("cuMemFree_v2");
+  const auto malloc_pair = [&] {
+    CUdeviceptr pointer = 0;
+    must(allocate(&pointer, kSize));
+    must(release(pointer));
+  };
+  auto* allocate_async = find<cuMemAllocAsync_t>("cuMemAllocAsync");
+  auto* release_async = find<cuMemFreeAsync_t>("cuMemFreeAsync");
+  const auto async_pair = [&] {
+    CUdeviceptr pointer = 0;
+    must(allocate_async(&pointer, kSize, nullptr));
+    must(release_async(pointer, nullptr));
+  };
+  CUmemAllocationProp properties{};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  CUmemAccessDesc access{};
+  access.location = properties.location;
+  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  auto* create = find<cuMemCreate_t>("cuMemCreate");
+  auto* reserve = find<cuMemAddressReserve_t>("cuMemAddressReserve");
+  auto* map = find<cuMemMap_t>("cuMemMap");
+  auto* set_access = find<cuMemSetAccess_t>("cuMemSetAccess");
+  auto* unmap = find<cuMemUnmap_t>("cuMemUnmap");
+  auto* free_address = find<cuMemAddressFree_t>("cuMemAddressFree");
+  auto* release_handle = find<cuMemRelease_t>("cuMemRelease");
+  const auto mapped_pair = [&] {
+    CUdeviceptr address = 0;
+    CUmemGenericAllocationHandle handle = 0;
+    must(create(&handle, kSize, &properties, 0));
+    must(reserve(&address, kSize, 0, 0, 0));
+    must(map(address, kSize, 0, handle, 0));
+    must(set_access(address, kSize, &access, 1));
+    must(unmap(address, kSize));
+    must(free_address(address, kSize));
+    must(release_handle(handle));
+  };
+  for (const int threads : {1, 8}) {
+    std::printf("malloc-%d %f\n", threads, cost_together(threads, context, 1000, malloc_pair));
+    std::printf("async-%d %f\n", threads, cost_together(threads, context, 2000, async_pair));
+    std::printf("map-%d %f\n", threads, cost_together(threads, context, 200, mapped_pair));
+  }
   return 0;
 }
 
@@ -402,6 +477,7 @@ void compare_all(const std::string& scratch) {
 int main(int argc, char** argv) {
   if (argc > 1 && std::strcmp(argv[1], "measure") == 0) return measure();
   if (argc > 1 && std::strcmp(argv[1], "measure-pair") == 0) return measure_pair();
+  if (argc > 1 && std::strcmp(argv[1], "pairs") == 0) return measure_pairs();
   if (argc > 1 && std::strcmp(argv[1], "hold") == 0) return hold_a_slot();
   if (argc > 1 && std::strcmp(argv[1], "start") == 0) return only_start();
   if (argc > 1 && std::strcmp(argv[1], "uuid") == 0) return print_uuid();

@@ -1,8 +1,8 @@
-"""One framework: the total it sees, how it is refused, how fast it is. `frameworks.py NAME LIMIT_BYTES` (0 = no limit); one closing line."""
+"""One framework: the total it sees, how it is refused, how fast it is. `frameworks.py NAME LIMIT_BYTES` (0 = no limit); one closing line.
+`frameworks.py ratios PLAIN HELD`: of two such lines, how fast it is under the limit beside how fast it is without."""
+import re
 import sys
 import time
-
-name, limit = sys.argv[1], int(sys.argv[2])
 
 
 def rate(step, synchronise, seconds=5):
@@ -18,7 +18,7 @@ def rate(step, synchronise, seconds=5):
     return count / (time.perf_counter() - start)
 
 
-def torch():
+def torch(limit):
     import torch
     total = torch.cuda.get_device_properties(0).total_memory
     a = torch.randn(4096, 4096, device="cuda")
@@ -33,6 +33,13 @@ def torch():
         optimiser.step()
 
     steps = rate(step, torch.cuda.synchronize)
+
+    def churn():  # through PyTorch's allocator to the driver, and back
+        blocks = [torch.empty((number % 7 + 1) << 22, dtype=torch.uint8, device="cuda") for number in range(32)]
+        del blocks
+        torch.cuda.empty_cache()
+
+    churns = rate(churn, torch.cuda.synchronize)
     refusal = "not tried"
     if limit:
         try:
@@ -40,10 +47,10 @@ def torch():
             refusal = "NOT REFUSED"
         except torch.cuda.OutOfMemoryError as error:
             refusal = type(error).__name__
-    return total, products, steps, refusal
+    return total, {"products": products, "training steps": steps, "allocation rounds": churns}, refusal
 
 
-def jax():
+def jax(limit):
     import jax
     import jax.numpy as np
     total = (jax.devices()[0].memory_stats() or {}).get("bytes_limit", 0)
@@ -62,10 +69,10 @@ def jax():
             refusal = "NOT REFUSED"
         except Exception as error:  # its class has moved between versions; the text has not
             refusal = "RESOURCE_EXHAUSTED" if "RESOURCE_EXHAUSTED" in str(error) else f"{type(error).__name__}: {error}"[:60]
-    return total, products, 0, refusal
+    return total, {"products": products}, refusal
 
 
-def cupy():
+def cupy(limit):
     import cupy
     total = cupy.cuda.runtime.memGetInfo()[1]
     a = cupy.random.rand(4096, 4096, dtype=cupy.float32)
@@ -77,11 +84,22 @@ def cupy():
             refusal = "NOT REFUSED"
         except cupy.cuda.memory.OutOfMemoryError as error:
             refusal = type(error).__name__
-    return total, products, 0, refusal
+    return total, {"products": products}, refusal
 
 
-total, products, steps, refusal = {"torch": torch, "jax": jax, "cupy": cupy}[name]()
-# JAX says what its allocator may use, a part of what the device has.
-sees = not limit or (total <= limit if name == "jax" else total == limit)
-good = sees and refusal != "NOT REFUSED"
-print(f"{'ok' if good else 'wrong'}: total {total / 2**30:.2f} GiB, {products:.0f} products/s" + (f", {steps:.0f} training steps/s" if steps else "") + f", refused by {refusal}")
+def ratios(plain, held):
+    plain, held = (dict(reversed(pair) for pair in re.findall(r"([\d.]+) ([a-z ]+)/s", line)) for line in (plain, held))
+    found = {what: float(held[what]) / float(plain[what]) for what in plain if what in held}
+    good = bool(found) and min(found.values()) >= 0.998
+    return f"{'ok' if good else 'slower'}: " + ", ".join(f"{what} {ratio:.4f}" for what, ratio in found.items())
+
+
+def main(name, limit):
+    total, rates, refusal = {"torch": torch, "jax": jax, "cupy": cupy}[name](limit)
+    # JAX says what its allocator may use, a part of what the device has.
+    sees = not limit or (total <= limit if name == "jax" else total == limit)
+    good = sees and refusal != "NOT REFUSED"
+    return f"{'ok' if good else 'wrong'}: total {total / 2**30:.2f} GiB, " + "".join(f"{count:.1f} {what}/s, " for what, count in rates.items()) + f"refused by {refusal}"
+
+
+print(ratios(*sys.argv[2:]) if sys.argv[1] == "ratios" else main(sys.argv[1], int(sys.argv[2])))

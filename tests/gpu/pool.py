@@ -85,4 +85,5 @@ def torch(whose):
     return f"ok: {rate:.1f} steps/s, {torch.cuda.max_memory_reserved() >> 20} MiB taken"
 
 
-print(pool() if sys.argv[1] == "pool" else torch(sys.argv[2]))
+if __name__ == "__main__":
+    print(pool() if sys.argv[1] == "pool" else torch(sys.argv[2]))

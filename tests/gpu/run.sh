@@ -115,6 +115,8 @@ check_limits() {
     fi
     row "$framework without a limit" "runs" "$plain" "$(good "$plain")"
     row "$framework under $limit" "sees the limit, denied beyond it" "$held" "$(good "$held")"
+    out_text=$(python3 "$here/frameworks.py" ratios "$plain" "$held")
+    row "$framework, its speed under $limit beside that without" "0.998 or more" "${out_text#*: }" "$(grep -q '^ok' <<<"$out_text" && echo as expected || echo differs)"
   done
 }
 

@@ -1,4 +1,4 @@
-"""Twenty experiments on the NVIDIA driver of a machine: what it does, beside what ration expects of it.
+"""Experiments on the NVIDIA driver of a machine: what it does, beside what ration expects of it.
 
 `python3 -m experiments` (``__main__.py``) runs them, each as a process of its own (``one.py``). A module for each subject adds its
 experiments to the table with ``@experiment``.
@@ -47,7 +47,7 @@ def experiment(number: int, name: str, expected: str, seconds: int, dangerous: b
 
 def load_all(also: Optional[str] = None):
     """Fills the table; `also`: a file with more experiments."""
-    from . import code, exports, memory, processes, sharing, suspension, tools  # noqa: F401
+    from . import at_work, code, exports, memory, processes, sharing, suspension, tools  # noqa: F401
     if also:
         with open(also) as file:
             exec(compile(file.read(), also, "exec"), {"__name__": "also", "__file__": also})
