@@ -224,7 +224,7 @@ void workloads(Exposition& out, const Snapshot& snapshot, std::size_t most) {
     sum.used += account.used;
     sum.limit += account.limit;
     sum.guarantee += account.guarantee;
-    sum.idle_ns = std::min(sum.idle_ns, account.idle_ns);
+    sum.idle_ns = std::min(sum.idle_ns, account.idle_ns.value_or(0));
     sum.waiting = sum.waiting || account.waiting;
   }
   out.family("ration_workload_info", "gauge", "Running workloads and the containers of pods that they are, always 1.");

@@ -146,8 +146,11 @@ void write_account(Writer& out, const AccountView& account, const Viewer& viewer
       .bytes("suspended_bytes", account.away)
       .number("denials", account.denials)
       .number("limit_changes", account.limit_changes)
-      .number("idle_seconds", account.idle_ns / 1'000'000'000U)
       .flag("shrinking", account.shrinking());
+  if (account.idle_ns)
+    row.number("idle_seconds", *account.idle_ns / 1'000'000'000U);
+  else
+    row.unknown("idle_seconds", "no daemon has watched it yet");
   if (account.gpu)
     row.number("gpu", static_cast<std::uint64_t>(*account.gpu)).text("uuid", account.uuid);
   else

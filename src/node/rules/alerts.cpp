@@ -20,9 +20,9 @@ void AlertRule::run(NodeState& state, Events& events) {
     auto& [used, limit] = tenants[{account.tenant, account.gpu.value_or(-1)}];
     used += account.used;
     limit += account.limit;
-    if (account.used == Bytes{0}) continue;
+    if (account.used == Bytes{0} || !account.idle_ns) continue;
     facts.push_back({"idle", fmt::format("{}/{}", account.tenant, account.workload),
-                     static_cast<double>(account.idle_ns), std::nullopt});
+                     static_cast<double>(*account.idle_ns), std::nullopt});
   }
   for (const auto& [key, sums] : tenants)
     facts.push_back(

@@ -139,7 +139,7 @@ AccountView view_of(const Workload& workload, std::uint32_t account, const Knowl
     if (account < known->held_back_by.size()) view.held_back_by = known->held_back_by[account];
     view.limit_changes = known->limit_changes;
     if (!known->altered.empty()) view.altered = known->altered;
-    view.idle_ns = now_ns - std::min(now_ns, known->last_activity_ns);
+    if (known->last_activity_ns) view.idle_ns = now_ns - std::min(now_ns, *known->last_activity_ns);
     view.suspended = known->suspended;
     view.comes_back = known->comes_back;
     view.by_driver = known->by_driver;

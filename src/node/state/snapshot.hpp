@@ -51,9 +51,9 @@ struct AccountView {
   Bytes shared;       ///< of `used`: several processes may hold it, also some of other workloads
   Bytes unrequested;  ///< of `used`: held by the driver beyond all charges (Account::unrequested())
   std::uint64_t denials = 0, last_denial = 0, limit_changes = 0;
-  std::uint64_t unlisted_count = 0;   ///< functions of the driver that it called and no table lists
-  std::vector<std::string> unlisted;  ///< the newest of them, oldest first
-  std::uint64_t idle_ns = 0;          ///< since it last took or gave back anything
+  std::uint64_t unlisted_count = 0;      ///< functions of the driver that it called and no table lists
+  std::vector<std::string> unlisted;     ///< the newest of them, oldest first
+  std::optional<std::uint64_t> idle_ns;  ///< since it last took or gave back anything; absent: nobody watched it
   bool waiting = false;
   bool ended = false;            ///< and what it made is held elsewhere
   bool by_driver = false;        ///< the driver holds its limit as well, over its cgroup
@@ -122,7 +122,7 @@ struct Knowledge {
   std::vector<Bytes> configured_limits;   ///< by account, as asked for
   std::vector<Bytes> guarantees;          ///< by account, as the daemon owns them
   std::vector<std::string> held_back_by;  ///< by account
-  std::uint64_t last_activity_ns = 0;
+  std::optional<std::uint64_t> last_activity_ns;
   std::uint64_t limit_changes = 0;
   std::string altered;  ///< what was done to its book
   bool suspended = false, comes_back = false;

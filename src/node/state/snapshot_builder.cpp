@@ -17,7 +17,8 @@ std::unordered_map<std::string, Knowledge> knowledge(const NodeState& state) {
     const OwnedWorkload* owned = state.limits.find(path);
     Knowledge& entry = known[path];
     if (const auto running = state.running.find(path); running != state.running.end()) {
-      entry.last_activity_ns = running->second.activity.since_ns;
+      const std::uint64_t since_ns = running->second.activity.since_ns;
+      if (since_ns != 0) entry.last_activity_ns = since_ns;
       entry.by_driver = running->second.held_by_driver;
     }
     entry.suspended = state.suspension.is_away(path);

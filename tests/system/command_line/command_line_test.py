@@ -171,6 +171,12 @@ class CommandLine(unittest.TestCase):
                 self.assertEqual((done.returncode, done.stdout), (0, "one: guarantee 1.00 GiB → 0 B on GPU 0 (now).\n"), done.stderr)
                 self.assertEqual(self.document("ps", "ps", NODE, "-o", "json")["data"][0]["guarantee_bytes"], 0)
 
+    def test_how_long_it_rests_is_not_known_where_no_daemon_watches(self):
+        self.holding("one", "100MiB")
+        row = self.document("ps", "ps", NODE, "-o", "json")["data"][0]
+        self.assertEqual((row["idle_seconds"], row["idle_seconds_na"]), (None, "no daemon has watched it yet"))
+        self.assertEqual(self.document("ps", "ps", NODE, "--filter", "idle > 1h", "-o", "json")["data"], [])
+
     def test_a_simulated_node_needs_a_folder(self):
         self.assertIn("No such file", self.refused(1, "E1417", "explain", NODE, env={"RATION_SIM_DIR": "/proc/nowhere"}))
 

@@ -114,7 +114,8 @@ export interface WorkloadRow {
   suspended_bytes?: number;
   denials?: number;
   limit_changes?: number;
-  idle_seconds?: number;
+  idle_seconds?: number | null;
+  idle_seconds_na?: string;
   container?: string | null;
   container_na?: string;
   policy?: string | null;

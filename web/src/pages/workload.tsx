@@ -63,7 +63,7 @@ function Facts({ row }: { row: WorkloadRow }) {
       <dt>{t("column.user")}</dt><dd>{row.user}</dd>
       <dt>GPU</dt><dd>{row.gpu === null ? <NotKnown reason={row.gpu_na} full /> : <Link to={`/timeline?gpu=${row.gpu}`}>{row.gpu} {row.device}</Link>}{row.slice ? ` · ${t("workload.slice")} ${row.slice}` : ""}</dd>
       <dt>{t("workload.started")}</dt><dd>{row.started ? <Time time={row.started} day /> : <NotKnown reason={undefined} />}</dd>
-      <dt>{t("workload.idle")}</dt><dd>{row.idle_seconds === 0 ? "–" : <Span seconds={row.idle_seconds} full />}</dd>
+      <dt>{t("workload.idle")}</dt><dd>{row.idle_seconds === 0 ? "–" : <Span seconds={row.idle_seconds} na={row.idle_seconds_na} full />}</dd>
       <dt>{t("workload.guard")}</dt><dd>{row.enforced_by ? daemonText(row.enforced_by) : <NotKnown reason={undefined} />}</dd>
       <dt>{t("workload.labels")}</dt><dd>{row.labels === null ? <NotKnown reason={row.labels_na} full /> : row.labels || "–"}</dd>
       <dt>{t("column.command")}</dt><dd>{row.command ? <code>{row.command}</code> : <NotKnown reason={row.command_na} full />}</dd>
