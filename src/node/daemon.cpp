@@ -106,7 +106,7 @@ void Daemon::run(const std::function<void()>& ready) {
 // Half a second while somebody watches or anything changes, else the slower rate.
 void Daemon::schedule_tick() {
   const config::Daemon& settings = engine_.configuration().daemon;
-  const bool often = pace_.busy() || announcer_.busy() || leases_.waiting() > 0 || engine_.is_unsettled() ||
+  const bool often = pace_.busy() || announcer_.busy() || leases_.queue().waiting() > 0 || engine_.is_unsettled() ||
                      engine_.anybody_held_back();
   const auto pace = milliseconds_of(often ? settings.sample.value : settings.sample_idle.value);
   watches_.next_tick = loop_.after(at_once_ ? 0ms : pace, [this] { tick(); });
@@ -128,7 +128,7 @@ void Daemon::tick() {
   const double before = monotonic_seconds();
   const std::uint64_t now = steady_time_ns();
   if (!recorder_.history().in_place()) commit();  // which begins a new one: /health is never older than a tick
-  engine_.state().queue_length = leases_.waiting();
+  engine_.state().queue_length = leases_.queue().waiting();
   Events events = engine_.tick(now, unix_time_ns());
   if (const auto problem = announcer_.step(now)) events.push_back(daemon_event(*problem));
   step_leases(now, events);

@@ -389,7 +389,7 @@ void Runtime::initialize() {
   const auto guard = state_->enter();
   if (state_->is_initialized()) return;
   state_->look();
-  state_->make(state_->options_from_configuration(), state_->visible_gpus());
+  state_->make_as_configured();
 }
 
 void Runtime::initialize(const GpuOptions& options) {

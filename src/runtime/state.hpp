@@ -76,9 +76,8 @@ struct Runtime::State {
   void require_known(const PhysicalDevice& device);
   [[nodiscard]] Bytes total_of(const PhysicalDevice& device);
   runtime::PrimaryContext& context_of(std::size_t gpu);
-  std::vector<std::size_t> visible_gpus() const;
-  /// What was configured, as session options. Throws where TensorFlow does at this point.
-  GpuOptions options_from_configuration() const;
+  /// With what was configured. Throws where TensorFlow does at this point.
+  void make_as_configured() { make(options_from_configuration(), visible_gpus()); }
   void make(const GpuOptions& options, const std::vector<std::size_t>& visible_places);
   /// Shares the device's limit out among its logical devices, by what they were configured with.
   void apply_limit(std::size_t gpu);
@@ -91,6 +90,8 @@ struct Runtime::State {
   runtime::LogicalGpu& gpu_at(int index);
 
  private:
+  std::vector<std::size_t> visible_gpus() const;
+  GpuOptions options_from_configuration() const;
   bool grows(std::size_t gpu, const GpuOptions& options, const runtime::Environment& environment) const;
   std::unique_ptr<pool::Allocator> make_memory(std::size_t gpu, Bytes limit, bool growth, bool managed,
                                                const GpuOptions& options, const runtime::Environment& environment);

@@ -33,8 +33,8 @@ void Api::install_now() {
     if (!some) return http::problem(some.error());
     MetricsOptions options;
     options.processes = host_.engine().configuration().daemon.metrics_processes.value;
-    options.queue_length = host_.leases().waiting();
-    options.queue_bytes = host_.leases().waiting_bytes();
+    options.queue_length = host_.leases().queue().waiting();
+    options.queue_bytes = host_.leases().queue().waiting_bytes();
     options.stream_clients = stream_.subscribers();
     options.queue_waits = host_.leases().waits();
     return plain(metrics_text(*some ? **some : host_.engine().snapshot(), host_.recorder().counters(), options),

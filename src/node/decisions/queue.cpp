@@ -390,6 +390,16 @@ WaitEstimate LeaseQueue::estimate() const {
   return estimate;
 }
 
+std::map<std::string, Bytes> LeaseQueue::waiting_bytes() const {
+  std::map<std::string, Bytes> by_tenant;
+  for (const Waiting& waiting : waiting_) {
+    const LeaseRequest& request = waiting.request;
+    const Bytes each = std::max(request.bytes, request.guarantee);
+    by_tenant[request.tenant] += Bytes{each.count() * std::max<std::size_t>(request.gpus.size(), 1)};
+  }
+  return by_tenant;
+}
+
 std::vector<LeaseRequest> LeaseQueue::requests() const {
   std::vector<LeaseRequest> all;
   for (const Waiting& waiting : waiting_) all.push_back(waiting.request);

@@ -123,6 +123,8 @@ class LeaseQueue {
   [[nodiscard]] StepResult step(std::uint64_t now_ns);
 
   [[nodiscard]] std::size_t waiting() const { return waiting_.size(); }
+  /// What those that wait asked for, on all of their devices together, by tenant.
+  [[nodiscard]] std::map<std::string, Bytes> waiting_bytes() const;
   /// 1 is next; 0: nobody of that id waits.
   [[nodiscard]] std::size_t position(const std::string& id) const;
   /// Absent: nobody of that id waits.

@@ -422,15 +422,6 @@ std::optional<LeaseView> Leases::view(const std::string& id) const {
   return view;
 }
 
-std::map<std::string, Bytes> Leases::waiting_bytes() const {
-  std::map<std::string, Bytes> waiting;
-  for (const LeaseRequest& request : queue_.requests()) {
-    const Bytes each = std::max(request.bytes, request.guarantee);
-    waiting[request.tenant] += Bytes{each.count() * std::max<std::size_t>(request.gpus.size(), 1)};
-  }
-  return waiting;
-}
-
 std::vector<LeaseView> Leases::waiting_views() const {
   std::vector<LeaseView> views;
   for (const LeaseRequest& request : queue_.requests()) views.push_back(*view(request.id));

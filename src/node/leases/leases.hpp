@@ -105,9 +105,7 @@ class Leases {
   /// `shares`: of what tenants may hold.
   Events step(const Snapshot& snapshot, std::uint64_t now_ns, const TenantShares& shares = {});
 
-  [[nodiscard]] std::size_t waiting() const { return queue_.waiting(); }
-  /// What those that wait asked for, on all of their devices together, by tenant.
-  [[nodiscard]] std::map<std::string, Bytes> waiting_bytes() const;
+  [[nodiscard]] const LeaseQueue& queue() const { return queue_; }
   /// From asking to being granted, of every lease that was granted; those granted at once waited next to nothing.
   [[nodiscard]] const WaitHistogram& waits() const { return waits_; }
   /// Absent: there is none of that id.

@@ -326,7 +326,7 @@ TEST_F(Restarted, WhoWaitedKeepsItsPlaceAndItsDeadline) {
   EXPECT_EQ(state(leases, granted), "granted") << "it was before all others";
   EXPECT_EQ(leases.view(first)->position, 1);
   EXPECT_EQ(leases.view(second)->position, 2);
-  EXPECT_EQ(leases.waiting(), 3U) << "whose waiter is dead is gone";
+  EXPECT_EQ(leases.queue().waiting(), 3U) << "whose waiter is dead is gone";
   EXPECT_EQ(*leases.submit(wish(1_GiB), 11 * kSecond), "q-6") << "no number twice";
   leases.step(now_, 67 * kSecond);
   EXPECT_EQ(state(leases, timed), "over");
@@ -371,7 +371,7 @@ TEST_F(Restarted, ADamagedFileIsAsNone) {
     Leases leases(file());
     EXPECT_NE(leases.lost().find("It was kept as " + file() + ".damaged-"), std::string::npos) << leases.lost();
     EXPECT_TRUE(leases.step(now_, 1 * kSecond).empty()) << content;
-    EXPECT_EQ(leases.waiting(), 0U) << content;
+    EXPECT_EQ(leases.queue().waiting(), 0U) << content;
     EXPECT_TRUE(leases.submit(wish(1_GiB), 2 * kSecond)) << content;
   }
 }
