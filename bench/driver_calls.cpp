@@ -69,6 +69,25 @@ void start_driver(CUcontext& context) {
   }
 }
 
+/// Per thread, of so many at once.
+template <typename Body>
+double cost_together(int count, CUcontext context, int calls, Body&& body) {
+  std::atomic<int> arrived{0};
+  std::vector<double> each(static_cast<std::size_t>(count));
+  std::vector<std::thread> threads;
+  for (double& own : each) {
+    threads.emplace_back([&] {
+      find<cuCtxSetCurrent_t>("cuCtxSetCurrent")(context);
+      arrived.fetch_add(1);
+      while (arrived.load() < count) {
+      }
+      own = cost(calls, body);
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  return std::accumulate(each.begin(), each.end(), 0.0) / count;
+}
+
 /// One pair alone: with many processes around, other calls of the simulator take a millisecond.
 int measure_pair() {
   CUcontext context = nullptr;
@@ -103,22 +122,7 @@ int measure() {
     std::printf("small-%zu %f\n", count, cost(50'000, [&] { pair(4096); }));
   }
   for (const CUdeviceptr pointer : live) release(pointer);
-  {
-    std::atomic<int> arrived{0};
-    double sums[2] = {};
-    std::vector<std::thread> threads;
-    for (int thread = 0; thread < 2; ++thread) {
-      threads.emplace_back([&, thread] {
-        find<cuCtxSetCurrent_t>("cuCtxSetCurrent")(context);
-        arrived.fetch_add(1);
-        while (arrived.load() < 2) {
-        }
-        sums[thread] = cost(50'000, [&] { pair(2 << 20); });
-      });
-    }
-    for (auto& thread : threads) thread.join();
-    std::printf("threads-2 %f\n", (sums[0] + sums[1]) / 2);
-  }
+  std::printf("threads-2 %f\n", cost_together(2, context, 50'000, [&] { pair(2 << 20); }));
   auto* allocate_async = find<cuMemAllocAsync_t>("cuMemAllocAsync");
   auto* release_async = find<cuMemFreeAsync_t>("cuMemFreeAsync");
   std::printf("async %f\n", cost(50'000, [&] {
@@ -139,25 +143,6 @@ int measure() {
   int word = 1;
   std::printf("copy %f\n", cost(1'000'000, [&] { copy(target, &word, sizeof word); }));
   return 0;
-}
-
-/// Per thread, of so many at once.
-template <typename Body>
-double cost_together(int count, CUcontext context, int calls, Body&& body) {
-  std::atomic<int> arrived{0};
-  std::vector<double> each(static_cast<std::size_t>(count));
-  std::vector<std::thread> threads;
-  for (double& own : each) {
-    threads.emplace_back([&] {
-      find<cuCtxSetCurrent_t>("cuCtxSetCurrent")(context);
-      arrived.fetch_add(1);
-      while (arrived.load() < count) {
-      }
-      own = cost(calls, body);
-    });
-  }
-  for (auto& thread : threads) thread.join();
-  return std::accumulate(each.begin(), each.end(), 0.0) / count;
 }
 
 /// On whatever driver there is; a device needs microseconds to milliseconds for each.

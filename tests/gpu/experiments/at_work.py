@@ -70,7 +70,10 @@ def trained_meanwhile(limit):
     name = f"trained-{os.getpid()}"
     with subprocess.Popen(ration("run", "--limit", f"{limit // MIB}MiB", "--name", name, "--", sys.executable, str(FOLDER / "pool.py"), "torch", "own"),
                           stdout=subprocess.PIPE, text=True) as program:
-        used = until(lambda: rows().get(name, {}).get("peak_bytes", 0) > 700 * MIB and rows().get(name, {}).get("peak_bytes"), 40, "the training takes memory")
+        def taken():
+            peak = rows().get(name, {}).get("peak_bytes", 0)
+            return peak if peak > 700 * MIB else None
+        used = until(taken, 40, "the training takes memory")
         changes = 0
         while program.poll() is None:
             changes += set_limit(name, limit if changes % 2 else min(limit, used + used // 2))
