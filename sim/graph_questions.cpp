@@ -53,6 +53,13 @@ RATION_ENTRY cuGraphGetEdges(CUgraph handle, CUgraphNode* from, CUgraphNode* to,
   return CUDA_SUCCESS;
 }
 
+RATION_ENTRY cuGraphGetEdges_v2(CUgraph handle, CUgraphNode* from, CUgraphNode* to, CUgraphEdgeData* data,
+                                std::size_t* count) {
+  const CUresult result = cuGraphGetEdges(handle, from, to, count);
+  if (result == CUDA_SUCCESS && data != nullptr) std::fill_n(data, *count, CUgraphEdgeData{});
+  return result;
+}
+
 RATION_ENTRY cuGraphNodeGetType(CUgraphNode node, CUgraphNodeType* out) {
   if (node == nullptr || out == nullptr) return CUDA_ERROR_INVALID_VALUE;
   *out = node_of(node)->type;

@@ -110,6 +110,7 @@ using cuGraphAddNode_t = CUresult(CUgraphNode*, CUgraph, const CUgraphNode*, std
 using cuGraphAddNode_v2_t = CUresult(CUgraphNode*, CUgraph, const CUgraphNode*, const CUgraphEdgeData*, std::size_t,
                                      CUgraphNodeParams*);
 using cuGraphGetEdges_t = CUresult(CUgraph, CUgraphNode*, CUgraphNode*, std::size_t*);
+using cuGraphGetEdges_v2_t = CUresult(CUgraph, CUgraphNode*, CUgraphNode*, CUgraphEdgeData*, std::size_t*);
 using cuGraphGetRootNodes_t = CUresult(CUgraph, CUgraphNode*, std::size_t*);
 using cuGraphNodeGetDependencies_t = CUresult(CUgraphNode, CUgraphNode*, std::size_t*);
 using cuGraphMemFreeNodeGetParams_t = CUresult(CUgraphNode, CUdeviceptr*);

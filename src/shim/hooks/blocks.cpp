@@ -5,6 +5,7 @@
 #include "shim/hooks/follow_context.hpp"
 #include "shim/hooks/gate.hpp"
 #include "shim/hooks/governor.hpp"
+#include "shim/hooks/graphs.hpp"
 #include "shim/hooks/hooks.hpp"
 #include "shim/hooks/imports.hpp"
 #include "shim/hooks/shares.hpp"
@@ -148,7 +149,9 @@ CUresult release_block(CUdeviceptr address, Call&& call) noexcept {
   if (!known) {
     ClosingImport closing(address);
     result = call();
-    if (result == CUDA_SUCCESS) closing.closed();
+    if (result != CUDA_SUCCESS) return result;
+    closing.closed();
+    graph_allocation_was_freed(address);
     return result;
   }
   result = call();

@@ -177,6 +177,16 @@ bool charge_after_waiting(std::uint32_t account, Bytes size, Kind kind, std::uin
   return false;
 }
 
+/// Returns what the driver says where there is no such device.
+cuda::CUresult record_not_granted(cuda::CUdevice device, Bytes size, const char* function) noexcept {
+  ledger::Book& own_book = state().book;
+  ledger::DeviceUuid uuid;
+  if (const cuda::CUresult result = uuid_of(device, uuid); result != cuda::CUDA_SUCCESS) return result;
+  own_book.denials().record(own_book.account_count(), size, ledger::DenialReason::kNoAccount, function,
+                            ledger::kUnknownBytes, 0, uuid);
+  return cuda::CUDA_SUCCESS;
+}
+
 struct PlaceCache {
   cuda::CUcontext handle = nullptr;
   Place place;
@@ -236,12 +246,8 @@ Place current_place() noexcept {
 }
 
 cuda::CUresult refuse_context(cuda::CUdevice device, const char* function) noexcept {
-  ledger::Book& own_book = state().book;
-  ledger::DeviceUuid uuid;
-  if (const cuda::CUresult result = uuid_of(device, uuid); result != cuda::CUDA_SUCCESS) return result;
-  own_book.denials().record(own_book.account_count(), kGranule, ledger::DenialReason::kNoAccount, function,
-                            ledger::kUnknownBytes, 0, uuid);
-  return cuda::CUDA_ERROR_DEVICE_UNAVAILABLE;
+  const cuda::CUresult result = record_not_granted(device, kGranule, function);
+  return result == cuda::CUDA_SUCCESS ? cuda::CUDA_ERROR_DEVICE_UNAVAILABLE : result;
 }
 
 void forget_places() noexcept { state().places_epoch.fetch_add(1); }
@@ -258,13 +264,24 @@ bool admit(std::uint32_t account, Bytes size, Kind kind, const char* function) n
   return admit_quietly(account, size, kind) || admit_slowly(account, size, kind, function);
 }
 
+bool admit_on(cuda::CUdevice device, Bytes size, Kind kind, const char* function) noexcept {
+  const std::uint32_t account = account_of(device);
+  if (account == kNoAccount && book_usable() && record_not_granted(device, size, function) == cuda::CUDA_SUCCESS)
+    return false;
+  return admit(account, size, kind, function);
+}
+
 void give_back(std::uint32_t account, Bytes size, Kind kind) noexcept {
   if (account != kNoAccount && size > Bytes{0}) state().book.account(account).refund(size, kind);
 }
 
-void take_back(std::uint32_t account, Bytes size, Kind kind) noexcept {
-  if (account != kNoAccount && size > Bytes{0}) state().book.account(account).undo(size, kind, raised_from);
+void take_back(std::uint32_t account, Bytes size, Kind kind) noexcept { take_back(account, size, kind, raised_from); }
+
+void take_back(std::uint32_t account, Bytes size, Kind kind, Bytes peak_before) noexcept {
+  if (account != kNoAccount && size > Bytes{0}) state().book.account(account).undo(size, kind, peak_before);
 }
+
+Bytes peak_before_admission() noexcept { return raised_from; }
 
 bool device_was_full(std::uint32_t account, Bytes size, const char* function, std::uint64_t& started_ns) noexcept {
   ledger::Book& own_book = state().book;

@@ -63,6 +63,9 @@ void forget_places() noexcept;
 /// trimmed, dead processes reaped; and where the workload asked to wait, it waits.
 [[nodiscard]] bool admit(std::uint32_t account, Bytes size, Kind kind, const char* function) noexcept;
 
+/// As admit(), on a device that may not be the current context's. The denial names it where it was not granted.
+[[nodiscard]] bool admit_on(cuda::CUdevice device, Bytes size, Kind kind, const char* function) noexcept;
+
 /// Enters `size` bytes if they fit right now; records nothing.
 [[nodiscard]] bool admit_quietly(std::uint32_t account, Bytes size, Kind kind) noexcept;
 
@@ -70,6 +73,10 @@ void give_back(std::uint32_t account, Bytes size, Kind kind = Kind::kHeap) noexc
 
 /// The driver did not give what this thread was admitted last: it counts as never held.
 void take_back(std::uint32_t account, Bytes size, Kind kind = Kind::kHeap) noexcept;
+/// The same where this thread was admitted something else since. `peak_before`: as peak_before_admission() said then.
+void take_back(std::uint32_t account, Bytes size, Kind kind, Bytes peak_before) noexcept;
+/// The account's peak before this thread's last admission; kUnlimited: that raised none.
+[[nodiscard]] Bytes peak_before_admission() noexcept;
 
 /// The driver itself refused bytes that the book had granted. Records it; true: the workload asked to wait and memory
 /// may have come back, so the call is worth repeating. `started_ns` is 0 at the first refusal of a call.

@@ -1,17 +1,20 @@
 // Memory nodes of graphs, made by hand or by capturing a stream. The driver takes their memory when the graph is
-// launched (or uploaded), from a pool of the device that it keeps until it is trimmed; so a launch is admitted first
-// for what its nodes need beyond what that pool has lying free. Graphs without memory nodes pass at the cost of one
-// look-up.
+// launched (or uploaded), from a pool of the device that it keeps until it is trimmed. What a graph may take of each
+// device is read from its nodes when it is instantiated, and entered before each launch; afterwards the charge is made
+// equal to what the pool reserves. Graphs without memory nodes pass at the cost of one look-up.
 #include "shim/hooks/graphs.hpp"
 
 #include <pthread.h>
+#include <time.h>
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 
 #include "driver/cuda_graph_abi.hpp"
 #include "shim/hooks/after_fork.hpp"
 #include "shim/hooks/governor.hpp"
+#include "shim/hooks/graph_reader.hpp"
 #include "shim/hooks/hooks.hpp"
 #include "shim/hooks/table.hpp"
 
@@ -20,23 +23,65 @@ namespace {
 
 using namespace cuda;
 
-/// What an executable graph takes when it runs. One device: memory nodes on several are rare, and are summed.
+/// An executable graph with memory nodes.
 struct Executable {
-  std::uint64_t most = 0;   // never takes more: the sum of its allocations, or what a launch has shown
-  std::uint64_t least = 0;  // never less: its largest allocation, and the sum of those that it does not free itself
-  CUdevice device = -1;
+  std::uint64_t devices = 0;  // that it takes memory of, a bit each
+  std::uint64_t frees = 0;    // other graphs' allocations, in `freed_by`
+};
+static_assert(kMaxDevices == 64);
+
+/// What one executable takes of one device.
+struct Need {
+  std::uint64_t most = 0;        // never takes more
+  std::uint64_t leaves = 0;      // what a launch leaves allocated
+  std::uint64_t left = 0;        // of that, since the last launch
+  std::uint64_t generation = 0;  // of the device's graph pool after the last launch
+  std::uint32_t launches = 0;
+  bool is_uploaded = false;  // the pool has set memory aside for the next launch
 };
 
-Table<Executable> executables;
-Table<std::uint64_t> left_by;  // address -> the executable that leaves it allocated and frees it at its next launch
+/// An allocation that outlives its graph's launch.
+struct Left {
+  std::uint64_t executable = 0;
+  std::uint64_t bytes = 0;
+  CUdevice device = 0;
+  std::uint32_t freed_after = 0;  // launches; equal to those so far: it is not allocated
+};
+
+Table<Executable> executables;  // by handle
+Table<Need> needs;              // by part_key(): of each of its devices
+Table<Left> lefts;              // by address
+Table<std::uint64_t> freed_by;  // by part_key(): the addresses of other graphs' allocations that it frees
 std::atomic<bool> any_memory_nodes{false};
 
-SpinLock reserving[kMaxDevices];
-Bytes graph_pool_charged[kMaxDevices];  // under reserving[device]
-// Held from the admission of a launch to its end: two launches must not count on the same idle bytes.
-pthread_mutex_t launching[kMaxDevices];
+/// The device's graph pool, as the book has it.
+struct GraphPool {
+  // Held while a launch is entered and made: two launches must not count on the same idle bytes. Nobody waits for
+  // memory under it.
+  pthread_mutex_t launching;
+  SpinLock reserving;
+  Bytes charged;  // under `reserving`
+  // Counts what may have cost an executable the memory that its last launch left in the pool: trims, and others' memory
+  // that stays. Under `launching`.
+  std::uint64_t generation = 1;
+};
+GraphPool graph_pools[kMaxDevices];
 [[gnu::constructor(101)]] void make_mutexes() noexcept {
-  for (auto& mutex : launching) ::pthread_mutex_init(&mutex, nullptr);
+  for (GraphPool& pool : graph_pools) ::pthread_mutex_init(&pool.launching, nullptr);
+}
+
+/// Handles are addresses of a process, below 2^48.
+constexpr std::uint64_t kMostParts = 1 << 16;
+std::uint64_t part_key(CUgraphExec executable, std::uint64_t part) noexcept {
+  return reinterpret_cast<std::uint64_t>(executable) | part << 48;
+}
+std::uint64_t part_key(CUgraphExec executable, CUdevice device) noexcept {
+  return part_key(executable, static_cast<std::uint64_t>(device));
+}
+
+template <typename Visit>
+void each_device(std::uint64_t devices, Visit&& visit) noexcept {
+  for (; devices != 0; devices &= devices - 1) visit(static_cast<CUdevice>(std::countr_zero(devices)));
 }
 
 bool read_attribute(CUdevice device, CUgraphMem_attribute attribute, Bytes& out) noexcept {
@@ -47,265 +92,303 @@ bool read_attribute(CUdevice device, CUgraphMem_attribute attribute, Bytes& out)
   return result == CUDA_SUCCESS;
 }
 
-/// A batch of nodes in memory of its own; the program's malloc may itself call the driver.
-class Nodes {
- public:
-  explicit Nodes(CUgraph graph) noexcept {
-    auto* ask = real<cuGraphGetNodes_t>(Symbol::cuGraphGetNodes);
-    if (ask(graph, nullptr, &count_) != CUDA_SUCCESS || count_ == 0) return;
-    void* memory = ::mmap(nullptr, bytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED) return;
-    nodes_ = static_cast<CUgraphNode*>(memory);
-    capacity_ = count_;
-    if (ask(graph, nodes_, &count_) != CUDA_SUCCESS) count_ = 0;
-  }
-  ~Nodes() {
-    count_ = capacity_;
-    if (nodes_ != nullptr) ::munmap(nodes_, bytes());
-  }
-  Nodes(const Nodes&) = delete;
-  Nodes& operator=(const Nodes&) = delete;
-  [[nodiscard]] const CUgraphNode* begin() const noexcept { return nodes_; }
-  [[nodiscard]] const CUgraphNode* end() const noexcept { return nodes_ == nullptr ? nullptr : nodes_ + count_; }
-
- private:
-  [[nodiscard]] std::size_t bytes() const noexcept { return count_ * sizeof(CUgraphNode); }
-  CUgraphNode* nodes_ = nullptr;
-  std::size_t count_ = 0, capacity_ = 0;
-};
-
-CUgraphNodeType type_of(CUgraphNode node) noexcept {
-  CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;
-  (void)real<cuGraphNodeGetType_t>(Symbol::cuGraphNodeGetType)(node, &type);
-  return type;
-}
-
-/// The addresses that one graph frees, while its nodes are counted.
-Table<bool>* freed_here() noexcept {
-  static Table<bool> freed;
-  return &freed;
-}
-
-/// The bounds of what the graph takes, child graphs included.
-void add_nodes(CUgraph graph, Executable& total, int depth, std::uint64_t freed_by) noexcept {
-  if (depth > 16) return;
-  const Nodes nodes(graph);
-  Table<bool>* const freed = freed_here();
-  freed->abandon();
-  for (const CUgraphNode node : nodes) {
-    CUdeviceptr address = 0;
-    if (type_of(node) == CU_GRAPH_NODE_TYPE_MEM_FREE &&
-        real<cuGraphMemFreeNodeGetParams_t>(Symbol::cuGraphMemFreeNodeGetParams)(node, &address) == CUDA_SUCCESS) {
-      freed->insert(address, true);
-    }
-  }
-  std::uint64_t largest = 0, left = 0;
-  for (const CUgraphNode node : nodes) {
-    CUDA_MEM_ALLOC_NODE_PARAMS parameters{};
-    if (type_of(node) != CU_GRAPH_NODE_TYPE_MEM_ALLOC ||
-        real<cuGraphMemAllocNodeGetParams_t>(Symbol::cuGraphMemAllocNodeGetParams)(node, &parameters) != CUDA_SUCCESS) {
-      continue;
-    }
-    const std::uint64_t size = round_up(Bytes{parameters.bytesize}, kGranule).count();
-    bool is_freed = false;
-    total.most += size;
-    total.device = parameters.poolProps.location.id;
-    largest = std::max(largest, size);
-    if (freed->find(parameters.dptr, is_freed)) continue;
-    left += size;
-    if (freed_by != 0) left_by.insert(parameters.dptr, freed_by);
-  }
-  total.least = std::max({total.least, largest, left});
-  for (const CUgraphNode node : nodes) {
-    CUgraph child{};
-    if (type_of(node) == CU_GRAPH_NODE_TYPE_GRAPH &&
-        real<cuGraphChildGraphNodeGetGraph_t>(Symbol::cuGraphChildGraphNodeGetGraph)(node, &child) == CUDA_SUCCESS) {
-      add_nodes(child, total, depth + 1, freed_by);
-    }
-  }
-}
-
 /// Makes the charge equal to what the device's graph pool reserves. What it reserves it has: that is entered past the
-/// limit too, so that nobody is granted the same bytes.
-void follow(CUdevice device) noexcept {
-  const SpinGuard guard(reserving[device]);
+/// limit too, so that nobody is granted the same bytes. `entered` of the charge is what this thread was admitted for a
+/// launch. Returns by how much the pool has grown beyond the charge.
+Bytes follow(CUdevice device, Bytes entered = Bytes{0}, Bytes peak_before = kUnlimited) noexcept {
+  GraphPool& pool = graph_pools[device];
+  const SpinGuard guard(pool.reserving);
   Bytes reserved;
-  if (!read_attribute(device, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT, reserved)) return;
-  Bytes& charged_now = graph_pool_charged[device];
-  if (reserved < charged_now) give_back(account_of(device), charged_now - reserved, Kind::kPool);
-  if (reserved > charged_now)
-    book().account(account_of(device)).charge_unconditionally(reserved - charged_now, Kind::kPool);
-  charged_now = reserved;
-}
-
-struct PoolState {
-  Bytes reserved, idle;
-};
-PoolState pool_state(CUdevice device) noexcept {
-  PoolState state;
-  Bytes in_use;
-  if (read_attribute(device, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT, state.reserved) &&
-      read_attribute(device, CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT, in_use) && state.reserved > in_use) {
-    state.idle = state.reserved - in_use;
+  if (!read_attribute(device, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT, reserved)) return Bytes{0};
+  const Bytes charged_before = pool.charged;
+  pool.charged = reserved;
+  if (reserved > charged_before) {
+    const Bytes growth = reserved - charged_before;
+    book().account(account_of(device)).charge_unconditionally(growth, Kind::kPool);
+    return growth;
   }
-  return state;
+  const Bytes unused = std::min(entered, charged_before - reserved);
+  take_back(account_of(device), unused, Kind::kPool, peak_before);
+  give_back(account_of(device), charged_before - reserved - unused, Kind::kPool);
+  return Bytes{0};
 }
 
-Bytes beyond(std::uint64_t needed, Bytes idle) noexcept {
-  return Bytes{needed} > idle ? Bytes{needed} - idle : Bytes{0};
-}
-
+/// Under pool.launching.
 void trim(CUdevice device) noexcept {
   real<cuDeviceGraphMemTrim_t>(Symbol::cuDeviceGraphMemTrim)(device);
+  ++graph_pools[device].generation;
   follow(device);
 }
 
-/// Enters the pool's growth before the driver takes it. Under launching[device].
-bool enter(const Executable& executable, Bytes growth) noexcept {
-  const SpinGuard guard(reserving[executable.device]);
-  if (growth > Bytes{0} && !admit_quietly(account_of(executable.device), growth, Kind::kPool)) return false;
-  graph_pool_charged[executable.device] += growth;
-  return true;
+/// The bytes by which the pool may grow. Under pool.launching.
+Bytes growth_of(const Need& need, CUdevice device, bool is_upload) noexcept {
+  Bytes reserved, in_use;
+  std::uint64_t there = 0;
+  // What its last launch stood on is there, and serves it again.
+  if (need.generation == graph_pools[device].generation &&
+      read_attribute(device, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT, reserved) &&
+      read_attribute(device, CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT, in_use)) {
+    there = (reserved - std::min(reserved, in_use)).count() + (need.is_uploaded ? need.most : 0);
+  }
+  if (!is_upload) there += need.left;  // freed by the launch before it takes anything
+  return Bytes{need.most > there ? need.most - there : 0};
 }
 
-/// What the executable's last launch left is freed as its next launch would free it: the driver counts it as used till
-/// then.
-void free_what_was_left(std::uint64_t key, CUstream stream) noexcept {
-  constexpr std::size_t kMaxAddresses = 512;  // beyond these the launch may be denied although it would fit
-  CUdeviceptr addresses[kMaxAddresses];
-  std::size_t count = 0;
-  left_by.each([&](std::uint64_t address, std::uint64_t owner) {
-    if (owner == key && count < kMaxAddresses) addresses[count++] = address;
-  });
-  for (std::size_t i = 0; i < count; ++i) real<cuMemFreeAsync_t>(Symbol::cuMemFreeAsync)(addresses[i], stream);
-}
+enum class Run { kLaunch, kUpload };
 
-/// The graph might need more than is left, or less: allocations that follow each other share bytes, and only the driver
-/// knows which. So it is asked to take the memory without running anything, under all that is left of the limit; more
-/// than that is given back at once, and the launch denied.
-template <typename Call>
-CUresult run_if_it_fits(CUgraphExec handle, CUstream stream, Symbol upload, const Executable& executable,
-                        const char* function, Call&& call) noexcept {
-  const CUdevice device = executable.device;
-  const std::uint32_t account = account_of(device);
-  for (int attempt = 0; attempt < 2; ++attempt) {
-    trim(device);
-    const Bytes left = book_usable() ? round_down(book().account(account).headroom(), kGranule) : Bytes{0};
-    const bool possible = beyond(executable.least, Bytes{0}) <= left && enter(executable, left);
-    if (possible) {
-      const CUresult taken = real<cuGraphUpload_t>(upload)(handle, stream);
-      if (taken == CUDA_SUCCESS) (void)real<cuStreamSynchronize_t>(Symbol::cuStreamSynchronize)(stream);
-      const Bytes most = graph_pool_charged[device];
-      const bool fits = taken == CUDA_SUCCESS && pool_state(device).reserved <= most;
-      if (fits) {
-        const CUresult result = call();
-        follow(device);
-        return result;
-      }
-      trim(device);
-      if (taken != CUDA_SUCCESS) return taken;
+/// One launch or upload on the devices that it takes memory of.
+class Launch {
+ public:
+  Launch(CUgraphExec executable, std::uint64_t devices, Run run, const char* function) noexcept
+      : executable_(executable), devices_(devices), run_(run), function_(function) {}
+
+  /// Enters what it may take and makes the call, while no other launch runs on its devices. `refused`: what the driver
+  /// itself had no memory for, though the book granted it.
+  template <typename Call>
+  CUresult make(Call&& call, Bytes& refused) noexcept {
+    if (!enter()) return CUDA_ERROR_OUT_OF_MEMORY;
+    Need before[kMaxDevices];
+    each_device(devices_, [&](CUdevice device) { before[device] = begin(device); });
+    const CUresult result = call();
+    Bytes entered;
+    each_device(devices_, [&](CUdevice device) {
+      entered += entries_[device].entered;
+      end(device, before[device], result == CUDA_SUCCESS);
+    });
+    unlock();
+    if (result == CUDA_ERROR_OUT_OF_MEMORY) refused = std::max(entered, kGranule);
+    return result;
+  }
+
+ private:
+  struct Entry {
+    Bytes entered;
+    Bytes peak_before = kUnlimited;
+  };
+
+  void lock() noexcept {
+    each_device(devices_, [](CUdevice device) { ::pthread_mutex_lock(&graph_pools[device].launching); });
+  }
+  void unlock() noexcept {
+    each_device(devices_, [](CUdevice device) { ::pthread_mutex_unlock(&graph_pools[device].launching); });
+  }
+
+  /// True: everything is entered, and its devices are locked. Waits, where the workload does, with none of them locked.
+  bool enter() noexcept {
+    for (;;) {
+      lock();
+      CUdevice lacking = -1;
+      Bytes missing;
+      each_device(devices_, [&](CUdevice device) {
+        if (lacking >= 0) return;
+        if (enter_on(device, missing)) return;
+        trim(device);
+        if (!enter_on(device, missing)) lacking = device;
+      });
+      if (lacking < 0) return true;
+      unlock();
+      // A pool that is trimmed meanwhile makes it need more than it did: then once more.
+      if (!note(lacking, missing, admit_on(lacking, missing, Kind::kPool, function_))) break;
     }
-    // Once more after others were made to give back what they keep, or after waiting: then as a denial on the record.
-    const Bytes needed = beyond(possible ? executable.most : executable.least, Bytes{0});
-    if (attempt == 1 || !admit(account, needed, Kind::kPool, function)) break;
-    give_back(account, needed, Kind::kPool);
+    each_device(devices_, [&](CUdevice device) {
+      const Entry& entry = entries_[device];
+      take_back(account_of(device), entry.entered, Kind::kPool, entry.peak_before);
+    });
+    return false;
   }
-  return CUDA_ERROR_OUT_OF_MEMORY;
+
+  bool enter_on(CUdevice device, Bytes& missing) noexcept {
+    missing = missing_on(device);
+    return missing == Bytes{0} || note(device, missing, admit_quietly(account_of(device), missing, Kind::kPool));
+  }
+
+  Bytes missing_on(CUdevice device) noexcept {
+    Need need;
+    if (!needs.find(part_key(executable_, device), need)) return kUnlimited;  // it is being destroyed
+    const Bytes growth = growth_of(need, device, run_ == Run::kUpload);
+    return growth - std::min(growth, entries_[device].entered);
+  }
+
+  bool note(CUdevice device, Bytes size, bool admitted) noexcept {
+    if (!admitted) return false;
+    Entry& entry = entries_[device];
+    entry.entered += size;
+    entry.peak_before = std::min(entry.peak_before, peak_before_admission());
+    return true;
+  }
+
+  /// What is free of it from now on counts for the next launch. Returns what was known before.
+  Need begin(CUdevice device) noexcept {
+    GraphPool& pool = graph_pools[device];
+    {
+      const SpinGuard guard(pool.reserving);
+      pool.charged += entries_[device].entered;
+    }
+    Need before;
+    needs.update(part_key(executable_, device), [&](Need& need) {
+      before = need;
+      if (run_ == Run::kLaunch) {
+        need.left = need.leaves;
+        ++need.launches;
+      }
+      return need.most > 0;
+    });
+    return before;
+  }
+
+  void end(CUdevice device, const Need& before, bool succeeded) noexcept {
+    GraphPool& pool = graph_pools[device];
+    const Bytes unforeseen = follow(device, entries_[device].entered, entries_[device].peak_before);
+    needs.update(part_key(executable_, device), [&](Need& need) {
+      need.most += unforeseen.count();  // this driver packs worse than a bound of the schedule allows for
+      if (!succeeded) {
+        need.left = before.left;
+        need.launches = before.launches;
+        return need.most > 0;
+      }
+      need.is_uploaded = run_ == Run::kUpload;
+      if (need.is_uploaded || need.leaves > 0) ++pool.generation;
+      need.generation = pool.generation;
+      return need.most > 0;
+    });
+  }
+
+  CUgraphExec executable_;
+  std::uint64_t devices_;
+  Run run_;
+  const char* function_;
+  Entry entries_[kMaxDevices];
+};
+
+/// Since the last launch of its graph the allocation is not there any more.
+void was_freed(std::uint64_t address) noexcept {
+  Left left;
+  if (!lefts.find(address, left)) return;
+  std::uint32_t launches = 0;
+  needs.update(part_key(reinterpret_cast<CUgraphExec>(left.executable), left.device), [&](Need& need) {
+    launches = need.launches;
+    if (left.freed_after != launches) need.left -= std::min(need.left, left.bytes);
+    return need.most > 0;
+  });
+  lefts.update(address, [&](Left& known) {
+    known.freed_after = launches;
+    return known.executable != 0;
+  });
 }
 
-/// One launch, while no other of this device runs. `refused`: what the driver itself had no memory for, though the book
-/// granted it.
 template <typename Call>
-CUresult run_once(CUgraphExec handle, CUstream stream, Symbol upload, Executable executable, const char* function,
-                  Bytes& refused, Call&& call) noexcept {
-  const CUdevice device = executable.device;
-  const auto key = reinterpret_cast<std::uint64_t>(handle);
-  const PoolState before = pool_state(device);
-  CUresult result = CUDA_SUCCESS;
-  std::uint64_t shown = executable.most;
-  if (const Bytes growth = beyond(executable.most, before.idle); enter(executable, growth)) {
-    result = call();
-    follow(device);
-    if (result == CUDA_ERROR_OUT_OF_MEMORY) refused = growth;
-    // What was in use stays in use, so all that the graph got was idle before or is new.
-    shown = (pool_state(device).reserved - (before.reserved - before.idle)).count();
-  } else {
-    free_what_was_left(key, stream);
-    result = run_if_it_fits(handle, stream, upload, executable, function, call);
-    // The pool had been trimmed: what it reserves now, beside what lived on, is this graph's.
-    shown = beyond(pool_state(device).reserved.count(), before.reserved - before.idle).count();
-  }
-  if (result == CUDA_SUCCESS && shown < executable.most) {
-    executable.most = std::max(executable.least, shown);
-    executables.insert(key, executable);
-  }
-  return result;
-}
-
-template <typename Call>
-CUresult run(CUgraphExec handle, CUstream stream, Symbol upload, const char* function, Call&& call) noexcept {
+CUresult run(CUgraphExec handle, Run run, const char* function, Call&& call) noexcept {
   Executable executable;
   if (!any_memory_nodes.load(std::memory_order_acquire) || !governed() ||
       !executables.find(reinterpret_cast<std::uint64_t>(handle), executable))
     return call();
-  const CUdevice device = executable.device;
-  if (device < 0 || device >= kMaxDevices) return call();
-  const std::uint32_t account = account_of(device);
-  if (account == kNoAccount) return CUDA_ERROR_OUT_OF_MEMORY;
-  return while_device_is_full(account, function, [&](Bytes& refused) {
-    ::pthread_mutex_lock(&launching[device]);
-    const CUresult result = run_once(handle, stream, upload, executable, function, refused, call);
-    ::pthread_mutex_unlock(&launching[device]);
-    return result;
+  const CUdevice first = executable.devices != 0 ? std::countr_zero(executable.devices) : 0;
+  const CUresult result = while_device_is_full(account_of(first), function, [&](Bytes& refused) {
+    return Launch(handle, executable.devices, run, function).make(call, refused);
   });
+  if (result != CUDA_SUCCESS || run == Run::kUpload) return result;
+  for (std::uint64_t part = 0, address = 0; part < executable.frees; ++part) {
+    if (freed_by.find(part_key(handle, part), address)) was_freed(address);
+  }
+  return result;
+}
+
+/// Notes what the graph takes. False: it cannot be told.
+bool learn(CUgraphExec handle, CUgraph graph, Executable& executable) noexcept {
+  GraphSchedule schedule;
+  if (!read_graph(graph, schedule)) return false;
+  schedule.settle();
+  if (!schedule.is_whole() || schedule.frees_of_others().size() >= kMostParts) return false;
+  bool all_noted = true;
+  for (const GraphSchedule::Allocation& allocation : schedule.allocations()) {
+    if (allocation.device < 0 || allocation.device >= kMaxDevices) return false;
+    executable.devices |= std::uint64_t{1} << allocation.device;
+  }
+  each_device(executable.devices, [&](CUdevice device) {
+    Need need;
+    need.most = schedule.most(device);
+    for (const GraphSchedule::Allocation& allocation : schedule.allocations()) {
+      if (allocation.device != device || allocation.freed_at != GraphSchedule::kNever) continue;
+      need.leaves += allocation.bytes;
+      const Left left{reinterpret_cast<std::uint64_t>(handle), allocation.bytes, device, 0};
+      all_noted = lefts.insert(allocation.address, left) && all_noted;
+    }
+    all_noted = needs.insert(part_key(handle, device), need) && all_noted;
+  });
+  for (const std::uint64_t address : schedule.frees_of_others())
+    all_noted = freed_by.insert(part_key(handle, executable.frees++), address) && all_noted;
+  return executables.insert(reinterpret_cast<std::uint64_t>(handle), executable) && all_noted;
+}
+
+/// Forgets the executable, and whose is what it left.
+void unlearn(CUgraphExec handle, const Executable& executable) noexcept {
+  const auto key = reinterpret_cast<std::uint64_t>(handle);
+  Executable gone;
+  (void)executables.take(key, gone);
+  bool any_left = false;
+  each_device(executable.devices, [&](CUdevice device) {
+    Need need;
+    any_left = (needs.take(part_key(handle, device), need) && need.leaves > 0) || any_left;
+  });
+  for (std::uint64_t part = 0, address = 0; part < executable.frees; ++part)
+    (void)freed_by.take(part_key(handle, part), address);
+  if (any_left) lefts.remove_if([&](std::uint64_t, const Left& left) { return left.executable == key; });
 }
 
 template <typename Call>
-CUresult instantiate(CUgraphExec* out, CUgraph graph, unsigned long long flags, Call&& call) noexcept {
+CUresult instantiate(CUgraphExec* out, CUgraph graph, const char* function, Call&& call) noexcept {
   const CUresult result = call();
-  if (result != CUDA_SUCCESS || !governed()) return result;
+  if (result != CUDA_SUCCESS || !governed() || !has_memory_nodes(graph)) return result;
+  any_memory_nodes.store(true, std::memory_order_release);
   Executable executable;
-  {
-    static SpinLock counting;
-    const SpinGuard guard(counting);
-    const bool frees = (flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH) != 0;
-    add_nodes(graph, executable, 0, frees ? reinterpret_cast<std::uint64_t>(*out) : 0);
+  if (learn(*out, graph, executable)) return result;
+  unlearn(*out, executable);
+  real<cuGraphExecDestroy_t>(Symbol::cuGraphExecDestroy)(*out);
+  (void)admit(current_place().account, kUnlimited, Kind::kPool, function);  // puts the denial on the record
+  return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+/// Where a launch is under way, waits for its end: for as long as launching takes, not for as long as the work does.
+template <typename Visit>
+void each_charged_pool(Visit&& visit) noexcept {
+  constexpr long kPatienceNs = 200'000'000;
+  timespec end{};
+  ::clock_gettime(CLOCK_REALTIME, &end);
+  end.tv_nsec += kPatienceNs;
+  if (end.tv_nsec >= 1'000'000'000) end = {end.tv_sec + 1, end.tv_nsec - 1'000'000'000};
+  for (CUdevice device = 0; device < kMaxDevices; ++device) {
+    GraphPool& pool = graph_pools[device];
+    if (pool.charged == Bytes{0} || ::pthread_mutex_timedlock(&pool.launching, &end) != 0) continue;
+    visit(device);
+    ::pthread_mutex_unlock(&pool.launching);
   }
-  if (executable.most > 0) {
-    any_memory_nodes.store(true, std::memory_order_release);
-    executables.insert(reinterpret_cast<std::uint64_t>(*out), executable);
-  }
-  return result;
 }
 
 }  // namespace
 
 void trim_graph_pools() noexcept {
   if (!any_memory_nodes.load(std::memory_order_acquire)) return;
-  for (CUdevice device = 0; device < kMaxDevices; ++device) {
-    // A launch under way counts on what its pool keeps.
-    if (graph_pool_charged[device] == Bytes{0} || ::pthread_mutex_trylock(&launching[device]) != 0) continue;
-    trim(device);
-    ::pthread_mutex_unlock(&launching[device]);
-  }
+  each_charged_pool(trim);
+}
+
+void graph_allocation_was_freed(CUdeviceptr address) noexcept {
+  if (any_memory_nodes.load(std::memory_order_acquire)) was_freed(address);
 }
 
 void refresh_graph_pools() noexcept {
   if (!any_memory_nodes.load(std::memory_order_acquire)) return;
-  for (CUdevice device = 0; device < kMaxDevices; ++device) {
-    if (graph_pool_charged[device] == Bytes{0} || ::pthread_mutex_trylock(&launching[device]) != 0) continue;
-    follow(device);
-    ::pthread_mutex_unlock(&launching[device]);
-  }
+  each_charged_pool([](CUdevice device) { follow(device); });
 }
 
 [[gnu::init_priority(101)]] const AfterFork forget([]() noexcept {
   executables.abandon();
-  left_by.abandon();
-  for (int device = 0; device < kMaxDevices; ++device) {
-    reserving[device].unlock();
-    ::pthread_mutex_init(&launching[device], nullptr);
-    graph_pool_charged[device] = Bytes{0};
+  needs.abandon();
+  lefts.abandon();
+  freed_by.abandon();
+  for (GraphPool& pool : graph_pools) {
+    pool.reserving.unlock();
+    ::pthread_mutex_init(&pool.launching, nullptr);
+    pool.charged = Bytes{0};
   }
 });
 
@@ -316,18 +399,18 @@ using namespace ration::cuda;
 
 RATION_HOOK CUresult cuGraphInstantiate(CUgraphExec* out, CUgraph graph, CUgraphNode* error_node, char* log,
                                         std::size_t size) {
-  return instantiate(out, graph, 0, [&] {
+  return instantiate(out, graph, __func__, [&] {
     return real<cuGraphInstantiate_t>(Symbol::cuGraphInstantiate)(out, graph, error_node, log, size);
   });
 }
 RATION_HOOK CUresult cuGraphInstantiate_v2(CUgraphExec* out, CUgraph graph, CUgraphNode* error_node, char* log,
                                            std::size_t size) {
-  return instantiate(out, graph, 0, [&] {
+  return instantiate(out, graph, __func__, [&] {
     return real<cuGraphInstantiate_t>(Symbol::cuGraphInstantiate_v2)(out, graph, error_node, log, size);
   });
 }
 RATION_HOOK CUresult cuGraphInstantiateWithFlags(CUgraphExec* out, CUgraph graph, unsigned long long flags) {
-  return instantiate(out, graph, flags, [&] {
+  return instantiate(out, graph, __func__, [&] {
     return real<cuGraphInstantiateWithFlags_t>(Symbol::cuGraphInstantiateWithFlags)(out, graph, flags);
   });
 }
@@ -338,21 +421,20 @@ namespace {
 CUresult instantiate_with(Symbol symbol, Symbol upload, CUgraphExec* out, CUgraph graph,
                           CUDA_GRAPH_INSTANTIATE_PARAMS* parameters) noexcept {
   auto* call_real = real<cuGraphInstantiateWithParams_t>(symbol);
-  if (parameters == nullptr || !governed() || (parameters->flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD) == 0) {
-    return instantiate(out, graph, parameters != nullptr ? parameters->flags : 0,
-                       [&] { return call_real(out, graph, parameters); });
-  }
+  constexpr const char* kFunction = "cuGraphInstantiateWithParams";
+  if (parameters == nullptr || !governed() || (parameters->flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD) == 0)
+    return instantiate(out, graph, kFunction, [&] { return call_real(out, graph, parameters); });
   CUDA_GRAPH_INSTANTIATE_PARAMS apart = *parameters;
   apart.flags &= ~static_cast<cuuint64_t>(CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD);
-  CUresult result = instantiate(out, graph, apart.flags, [&] { return call_real(out, graph, &apart); });
+  CUresult result = instantiate(out, graph, kFunction, [&] { return call_real(out, graph, &apart); });
   parameters->hErrNode_out = apart.hErrNode_out;
   parameters->result_out = apart.result_out;
   if (result != CUDA_SUCCESS) return result;
   const CUstream stream = parameters->hUploadStream;
-  result = run(*out, stream, upload, "cuGraphInstantiate", [&] { return real<cuGraphUpload_t>(upload)(*out, stream); });
+  result = run(*out, Run::kUpload, kFunction, [&] { return real<cuGraphUpload_t>(upload)(*out, stream); });
   if (result == CUDA_SUCCESS) return result;
-  Executable entry;
-  executables.take(reinterpret_cast<std::uint64_t>(*out), entry);
+  if (Executable executable; executables.find(reinterpret_cast<std::uint64_t>(*out), executable))
+    unlearn(*out, executable);
   real<cuGraphExecDestroy_t>(Symbol::cuGraphExecDestroy)(*out);
   parameters->result_out = CUDA_GRAPH_INSTANTIATE_ERROR;
   return result;
@@ -370,29 +452,25 @@ RATION_HOOK CUresult cuGraphInstantiateWithParams_ptsz(CUgraphExec* out, CUgraph
                           parameters);
 }
 
-#define RATION_RUN(name, upload)                                                         \
-  RATION_HOOK CUresult name(CUgraphExec executable, CUstream stream) {                   \
-    return run(executable, stream, Symbol::upload, #name,                                \
-               [&] { return real<cuGraphLaunch_t>(Symbol::name)(executable, stream); }); \
+#define RATION_RUN(name, what)                                                                                         \
+  RATION_HOOK CUresult name(CUgraphExec executable, CUstream stream) {                                                 \
+    return run(executable, Run::what, #name, [&] { return real<cuGraphLaunch_t>(Symbol::name)(executable, stream); }); \
   }
-RATION_RUN(cuGraphLaunch, cuGraphUpload)
-RATION_RUN(cuGraphLaunch_ptsz, cuGraphUpload_ptsz)
-RATION_RUN(cuGraphUpload, cuGraphUpload)
-RATION_RUN(cuGraphUpload_ptsz, cuGraphUpload_ptsz)
+RATION_RUN(cuGraphLaunch, kLaunch)
+RATION_RUN(cuGraphLaunch_ptsz, kLaunch)
+RATION_RUN(cuGraphUpload, kUpload)
+RATION_RUN(cuGraphUpload_ptsz, kUpload)
 #undef RATION_RUN
 
-RATION_HOOK CUresult cuGraphExecDestroy(CUgraphExec executable) {
-  // Forgotten before the call: afterwards the driver may give the same handle to another thread.
-  Executable entry;
-  const bool known = any_memory_nodes.load(std::memory_order_acquire) && governed() &&
-                     executables.take(reinterpret_cast<std::uint64_t>(executable), entry);
-  const CUresult result = real<cuGraphExecDestroy_t>(Symbol::cuGraphExecDestroy)(executable);
-  if (!known) return result;
-  if (result != CUDA_SUCCESS)
-    executables.insert(reinterpret_cast<std::uint64_t>(executable), entry);
-  else
-    left_by.remove_if(
-        [&](std::uint64_t, std::uint64_t owner) { return owner == reinterpret_cast<std::uint64_t>(executable); });
+RATION_HOOK CUresult cuGraphExecDestroy(CUgraphExec handle) {
+  auto* call_real = real<cuGraphExecDestroy_t>(Symbol::cuGraphExecDestroy);
+  Executable executable;
+  if (!any_memory_nodes.load(std::memory_order_acquire) || !governed() ||
+      !executables.find(reinterpret_cast<std::uint64_t>(handle), executable))
+    return call_real(handle);
+  unlearn(handle, executable);  // before the call: afterwards the driver may give the same handle to another thread
+  const CUresult result = call_real(handle);
+  if (result != CUDA_SUCCESS) executables.insert(reinterpret_cast<std::uint64_t>(handle), executable);  // denied now
   refresh_graph_pools();
   return result;
 }
@@ -400,9 +478,11 @@ RATION_HOOK CUresult cuGraphExecDestroy(CUgraphExec executable) {
 RATION_HOOK CUresult cuDeviceGraphMemTrim(CUdevice device) {
   auto* call_real = real<cuDeviceGraphMemTrim_t>(Symbol::cuDeviceGraphMemTrim);
   if (!governed() || device < 0 || device >= kMaxDevices) return call_real(device);
-  ::pthread_mutex_lock(&launching[device]);
+  GraphPool& pool = graph_pools[device];
+  ::pthread_mutex_lock(&pool.launching);
   const CUresult result = call_real(device);
+  ++pool.generation;
   follow(device);
-  ::pthread_mutex_unlock(&launching[device]);
+  ::pthread_mutex_unlock(&pool.launching);
   return result;
 }

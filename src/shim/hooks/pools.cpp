@@ -12,6 +12,7 @@
 #include "ledger/descriptor_label.hpp"
 #include "shim/hooks/after_fork.hpp"
 #include "shim/hooks/governor.hpp"
+#include "shim/hooks/graphs.hpp"
 #include "shim/hooks/hooks.hpp"
 #include "shim/hooks/imports.hpp"
 #include "shim/hooks/pool_map.hpp"
@@ -291,7 +292,9 @@ CUresult free_on_stream(CUdeviceptr address, Call&& call) noexcept {
   if (loans.take(address, loan)) return return_loan(address, loan, call);
   ClosingImport closing(address);
   const CUresult result = call();
-  if (result == CUDA_SUCCESS) closing.closed();
+  if (result != CUDA_SUCCESS) return result;
+  closing.closed();
+  graph_allocation_was_freed(address);
   return result;
 }
 
