@@ -10,6 +10,8 @@ namespace {
 
 using namespace cuda;
 
+constexpr CUdevice kNoDevice = -2;  // CU_DEVICE_INVALID
+
 template <typename Value>
 CUresult put(void* out, Value value) {
   std::memcpy(out, &value, sizeof value);
@@ -58,6 +60,10 @@ CUresult of_device(void* out, CUpointer_attribute attribute, CUdeviceptr address
 
 CUresult of_host(void* out, CUpointer_attribute attribute, CUdeviceptr address, const HostBlock& found) {
   switch (static_cast<int>(attribute)) {
+    case CU_POINTER_ATTRIBUTE_CONTEXT:
+      return put(out, found.context);
+    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+      return put(out, found.context != nullptr ? ordinal_of(found.context->device) : kNoDevice);
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
       return put(out, static_cast<unsigned int>(CU_MEMORYTYPE_HOST));
     case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
@@ -71,6 +77,15 @@ CUresult of_host(void* out, CUpointer_attribute attribute, CUdeviceptr address, 
       return put(out, static_cast<std::size_t>(found.size));
     case CU_POINTER_ATTRIBUTE_MAPPED:
       return put(out, 1U);
+    case CU_POINTER_ATTRIBUTE_BUFFER_ID:
+      return put(out, static_cast<unsigned long long>(found.start));
+    case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
+    case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+      return put(out, 0U);
+    case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
+      return put(out, 0ULL);
+    case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
+      return put(out, CUmemoryPool{});
     default:
       return CUDA_ERROR_NOT_SUPPORTED;
   }

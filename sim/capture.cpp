@@ -29,8 +29,9 @@ struct Mark {
   std::vector<GraphNode*> nodes;
 };
 
-std::unordered_map<CUstream, Capture*> captures;  // under driver().mutex, as all here
-std::unordered_map<CUevent, Mark> marks;
+std::unordered_map<CUstream, Capture*>& captures =
+    *new std::unordered_map<CUstream, Capture*>;  // under driver().mutex, as all here
+std::unordered_map<CUevent, Mark>& marks = *new std::unordered_map<CUevent, Mark>;
 std::atomic<std::size_t> captured_streams{0};  // so that streams cost nothing while none is captured
 cuuint64_t next_id = 1;
 // Kept for the asking: no call of this driver is unsafe while a stream is captured.

@@ -23,6 +23,7 @@
 
 #include "driver.hpp"
 #include "driver/cuda_share_abi.hpp"
+#include "steps.hpp"
 
 namespace ration::sim {
 namespace {
@@ -69,7 +70,7 @@ using Step = Move (Node::*)(Turnstile&, const ProcessIdentity&);
 
 /// One step from the state `from`; `moves` names the function whose step moves memory, which takes its time and may be
 /// told to fail.
-CUresult advance(int pid, std::uint32_t from, Step step, unsigned timeout_ms = 0, const char* moves = nullptr) {
+CUresult advance(int pid, std::uint32_t from, Step act, unsigned timeout_ms = 0, const char* moves = nullptr) {
   Target target;
   if (const CUresult found = find(pid, target); found != CUDA_SUCCESS) return found;
   Turnstile& turnstile = *target.turnstile;
@@ -78,14 +79,16 @@ CUresult advance(int pid, std::uint32_t from, Step step, unsigned timeout_ms = 0
   CUresult result = turnstile.state == from ? CUDA_SUCCESS : CUDA_ERROR_ILLEGAL_STATE;
   if (result == CUDA_SUCCESS && moves != nullptr) {
     turnstile.moving = 1;
+    step();
     if (calls_are_gated) result = gate(moves, 0);
   }
   if (result == CUDA_SUCCESS) {
-    const Move moved = (Node::get()->*step)(turnstile, target.identity);
+    const Move moved = (Node::get()->*act)(turnstile, target.identity);
     if (moved == Move::kKilled) ::kill(pid, SIGKILL);
     result = result_of(moved);
   }
   turnstile.moving = 0;
+  step();
   let_go(turnstile);
   return result;
 }

@@ -7,6 +7,7 @@
 #include <functional>
 #include <iterator>
 #include <string_view>
+#include <vector>
 
 #include "base/toml_document.hpp"
 #include "base/units.hpp"
@@ -66,7 +67,7 @@ Key size(std::string_view name, Bytes DriverProfile::*field) {
   return {name, [field](const TomlValue& node, DriverProfile& out) { return read_size(node, out.*field); }};
 }
 
-const Key kKeys[] = {
+const std::vector<Key>& kKeys = *new std::vector<Key>{
     {"release", [](const TomlValue& node, DriverProfile& out) { return !(out.release = text_of(node)).empty(); }},
     {"cuda", [](const TomlValue& node, DriverProfile& out) { return read_version(text_of(node), out.cuda_version); }},
     size("pool_growth", &DriverProfile::pool_growth),

@@ -36,7 +36,7 @@ struct Executable {
   bool running = false;
 };
 
-std::unordered_set<Executable*> executables;
+std::unordered_set<Executable*>& executables = *new std::unordered_set<Executable*>;
 
 Executable* executable_of(CUgraphExec handle) {
   auto* executable = reinterpret_cast<Executable*>(handle);

@@ -18,9 +18,11 @@ struct GraphPool {
   std::uint64_t reserved = 0, reserved_high = 0, used = 0, used_high = 0;
 };
 
-GraphPool graph_pools[kMaxDevices];
-std::map<std::uint64_t, std::weak_ptr<GraphAllocation>> allocations;  // by address
-std::map<std::uint64_t, std::shared_ptr<GraphAllocation>> live;       // outlives the graph that made it
+GraphPool* const graph_pools = new GraphPool[kMaxDevices];
+std::map<std::uint64_t, std::weak_ptr<GraphAllocation>>& allocations =
+    *new std::map<std::uint64_t, std::weak_ptr<GraphAllocation>>;  // by address
+std::map<std::uint64_t, std::shared_ptr<GraphAllocation>>& live =
+    *new std::map<std::uint64_t, std::shared_ptr<GraphAllocation>>;  // outlives the graph that made it
 
 void map_anonymous(std::uint64_t address, std::uint64_t size) {
   ::mmap(reinterpret_cast<void*>(address), size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1,

@@ -11,7 +11,7 @@ namespace {
 
 using namespace cuda;
 
-std::unordered_map<Graph*, std::shared_ptr<Graph>> graphs;
+std::unordered_map<Graph*, std::shared_ptr<Graph>>& graphs = *new std::unordered_map<Graph*, std::shared_ptr<Graph>>;
 
 bool collect(Graph* graph, const CUgraphNode* handles, std::size_t count, std::vector<GraphNode*>& out) {
   if (graph == nullptr || (count > 0 && handles == nullptr)) return false;

@@ -1,8 +1,10 @@
 #include "host_memory.hpp"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <map>
+#include <string>
 
 #include "managed.hpp"
 #include "observer.hpp"
@@ -25,8 +27,8 @@ CUresult map(void** out, std::size_t size, unsigned flags, const char* function)
   void* memory = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
   const std::lock_guard guard(driver().mutex);
-  host_blocks()[reinterpret_cast<std::uint64_t>(memory)] = {reinterpret_cast<std::uint64_t>(memory), size, flags,
-                                                            false};
+  host_blocks()[reinterpret_cast<std::uint64_t>(memory)] = {reinterpret_cast<std::uint64_t>(memory), size, flags, false,
+                                                            current()};
   *out = memory;
   return CUDA_SUCCESS;
 }
@@ -56,9 +58,16 @@ CUresult drop(void* address, bool registered, CUresult unknown, const char* func
 bool find_host_block(std::uint64_t address, HostBlock& out) {
   const std::lock_guard guard(driver().mutex);
   auto found = host_blocks().upper_bound(address);
-  if (found == host_blocks().begin() || address >= (--found)->first + found->second.size) return false;
+  if (found == host_blocks().begin() || address - (--found)->first >= found->second.size)
+    return find_mapped_host(address, out);
   out = found->second;
   return true;
+}
+
+bool is_numa_node(int node) {
+  // A machine without that folder has one node.
+  return node == 0 ||
+         (node > 0 && ::access(("/sys/devices/system/node/node" + std::to_string(node)).c_str(), F_OK) == 0);
 }
 
 bool find_allocation(std::uint64_t address, Allocation& out) {
@@ -84,13 +93,14 @@ RATION_ENTRY cuMemFreeHost(void* address) {
 }
 RATION_ENTRY cuMemHostRegister_v2(void* address, std::size_t size, unsigned int flags) {
   if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
+  if (current() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   if (address == nullptr || size == 0) return CUDA_ERROR_INVALID_VALUE;
   HostBlock present;
   if (find_host_block(reinterpret_cast<std::uint64_t>(address), present))
     return static_cast<CUresult>(712);  // already registered
   const std::lock_guard guard(driver().mutex);
   host_blocks()[reinterpret_cast<std::uint64_t>(address)] = {reinterpret_cast<std::uint64_t>(address), size, flags,
-                                                             true};
+                                                             true, current()};
   return CUDA_SUCCESS;
 }
 RATION_ENTRY cuMemHostUnregister(void* address) {

@@ -10,9 +10,13 @@ namespace ration::sim {
 struct HostBlock {
   std::uint64_t start = 0, size = 0;
   unsigned flags = 0;
-  bool registered = false;  ///< the program's own memory, made known to the driver
+  bool registered = false;     ///< the program's own memory, made known to the driver
+  Context* context = nullptr;  ///< in which it was taken or registered; of mapped physical memory none
 };
 bool find_host_block(std::uint64_t address, HostBlock& out);
+
+/// Whether the machine has that NUMA node.
+bool is_numa_node(int node);
 
 /// Device memory that a pointer lies in, however it was taken.
 struct Allocation {
@@ -29,6 +33,7 @@ bool find_allocation(std::uint64_t address, Allocation& out);
 bool find_plain(std::uint64_t address, Allocation& out);
 bool find_in_pool(std::uint64_t address, Allocation& out);
 bool find_mapped(std::uint64_t address, Allocation& out);
+bool find_mapped_host(std::uint64_t address, HostBlock& out);
 bool find_imported(std::uint64_t address, Allocation& out);
 
 }  // namespace ration::sim

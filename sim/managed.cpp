@@ -42,7 +42,7 @@ struct Nursery {
   std::shared_ptr<Granule> granule;
   std::uint64_t used = 0;
 };
-std::map<Context*, Nursery> nurseries;
+std::map<Context*, Nursery>& nurseries = *new std::map<Context*, Nursery>;
 
 std::map<std::uint64_t, Managed>& all() {
   static auto* kept = new std::map<std::uint64_t, Managed>;  // programs end while threads still copy

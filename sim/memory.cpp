@@ -33,9 +33,10 @@ struct Arena {
   std::uint32_t pieces = 0;
 };
 
-std::unordered_map<std::uint64_t, Arena*> arenas;  // by granule address
-std::map<std::pair<Context*, int>, std::vector<Arena*>>
-    with_room;  // arenas of a context and class that have a piece left
+using Arenas = std::unordered_map<std::uint64_t, Arena*>;
+Arenas& arenas = *new Arenas;  // by granule address
+using WithRoom = std::map<std::pair<Context*, int>, std::vector<Arena*>>;
+WithRoom& with_room = *new WithRoom;  // arenas of a context and class that have a piece left
 
 CUresult take_linear(CUdeviceptr* out, std::uint64_t size, const char* function) {
   if (const CUresult state = ready(size, function); state != CUDA_SUCCESS) return state;

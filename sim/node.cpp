@@ -11,13 +11,13 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <functional>
 
 #include "base/byte_lock.hpp"
 #include "base/own_folder.hpp"
 #include "base/stable_hash.hpp"
 #include "node_state.hpp"
 #include "shared_blocks.hpp"
+#include "steps.hpp"
 
 namespace ration::sim {
 
@@ -58,8 +58,6 @@ char* map_window(int file, std::uint64_t size) {
 
 namespace {
 
-Node* opened = nullptr;
-
 std::string text_of(const unsigned char (&uuid)[16], const char* kind) {
   std::string text = kind;
   for (int i = 0; i < 16; ++i) {
@@ -76,15 +74,9 @@ std::string text_of(const unsigned char (&uuid)[16], const char* kind) {
 Node* Node::get() {
   static Node* node = [] {
     auto* made = new Node;  // leaked: the driver is called from atexit handlers
-    if (!made->open()) return static_cast<Node*>(nullptr);
-    return opened = made;
+    return made->open() ? made : nullptr;
   }();
   return node;
-}
-
-// What the system does for a real driver when a process ends. One that is killed is found dead by the others.
-[[gnu::destructor]] static void leave_node() {
-  if (opened != nullptr) opened->leave();
 }
 
 bool Node::open() {
@@ -105,6 +97,7 @@ bool Node::open() {
       file ? ::mmap(nullptr, sizeof(NodeState), PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0) : MAP_FAILED;
   if (address == MAP_FAILED) return false;
   state_ = static_cast<NodeState*>(address);
+  read_steps_to_live();
   ::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);  // for the lock, where Yama lets parents trace only
   return true;
 }
@@ -177,26 +170,32 @@ void Node::lock() {
 
 void Node::unlock() { state_->lock.unlock(); }
 
-// The owner table and the contexts of the processes are the truth; the sums are read off them.
+// Makes the sums anew from what they are sums of: a holder of the lock died between the two.
 void Node::recount() {
+  for (ProcessRecord& process : state_->processes) std::fill(process.granules, process.granules + kMaxDevices, 0);
   for (std::size_t device = 0; device < models().size(); ++device) {
     DeviceRecord& record = state_->devices[device];
     record.used_granules = 0;
     record.context_bytes = record.managed_bytes = 0;
-    for (ProcessRecord& process : state_->processes) process.granules[device] = 0;
     for (std::uint32_t granule = 0; granule < places(static_cast<int>(device)); ++granule) {
       const std::uint16_t owner = record.owner[granule];
-      if (owner == 0) continue;
-      ++record.used_granules;
-      ++state_->processes[owner - 1].granules[device];
+      if (owner != 0)
+        charge(static_cast<int>(device), owner < kShared ? owner : state_->shared[owner - kShared].charged, 1);
     }
     for (const ProcessRecord& process : state_->processes) {
-      if (process.in_use == 0) continue;
+      if (process.in_use == 0 || process.parked != 0) continue;
       record.context_bytes += process.contexts[device];
       record.managed_bytes += process.managed[device];
-      record.used_granules -= static_cast<std::uint32_t>(process.parked[device]);
     }
   }
+  recount_groups();
+}
+
+void Node::charge(int device, std::uint16_t process, std::int64_t granules) {
+  const auto more = static_cast<std::uint64_t>(granules);  // modulo, as all sums here
+  if (process != 0) state_->processes[process - 1].granules[device] += more;
+  if (process == 0 || state_->processes[process - 1].parked == 0)
+    state_->devices[device].used_granules += static_cast<std::uint32_t>(more);
 }
 
 bool Node::lives(const FileDescriptor& state_file, int index) const {
@@ -214,39 +213,35 @@ void Node::reap() {
   }
   SharedBlocks* shared = SharedBlocks::get();
   for (const int index : dead) {
-    if (shared != nullptr) shared->leave(state_->processes[index].identity);
+    if (shared != nullptr) shared->leave(index);
   }
   if (shared != nullptr) shared->reclaim();
   for (const int index : dead) {
-    for (std::size_t device = 0; device < models().size(); ++device) {
-      DeviceRecord& record = state_->devices[device];
-      for (std::uint32_t granule = 0; granule < places(static_cast<int>(device)); ++granule) {
-        if (record.owner[granule] != index + 1) continue;
-        if (shared != nullptr && shared->covers(static_cast<int>(device), granule)) {
-          record.owner[granule] = kNobody;
-          continue;
-        }
-        if (record.touched[granule] != 0 && open_memory()) {
-          ::fallocate(files_[device], FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, off_t{granule} << 21, 1 << 21);
-          record.touched[granule] = 0;
-        }
-        record.owner[granule] = 0;
-      }
-    }
-    state_->processes[index] = {};
+    for (std::size_t device = 0; device < models().size(); ++device)
+      free_all_of(static_cast<int>(device), static_cast<std::uint16_t>(index + 1));
+    state_->processes[index].in_use = 0;
+    step();
   }
   if (!dead.empty()) recount();
 }
 
-void Node::leave() {
-  lock();
-  left_ = true;
-  own_process->turnstile = nullptr;
-  if (own_process->record.exchange(0) > 0) {
-    own_process->presence = Mapping{};  // as if it were dead
-    reap();
+void Node::free_all_of(int device, std::uint16_t owner) {
+  const std::uint16_t* owners = state_->devices[device].owner;
+  for (std::uint32_t granule = 0; granule < places(device); ++granule) {
+    if (owners[granule] == owner) free_granule(device, granule);
   }
-  unlock();
+}
+
+void Node::free_granule(int device, std::uint32_t granule) {
+  DeviceRecord& record = state_->devices[device];
+  if (record.touched[granule] != 0 && open_memory()) {
+    ::fallocate(files_[device], FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, off_t{granule} << 21, 1 << 21);
+    step();
+    record.touched[granule] = 0;
+    step();
+  }
+  record.owner[granule] = 0;
+  step();
 }
 
 // The system is asked without the lock: many processes that start together and ask must not queue for it.
@@ -268,7 +263,6 @@ void Node::reap_if_anybody_died() {
 // Called under the lock. A child has a process record of its own.
 int Node::slot() {
   if (const int own = own_process->record.load(std::memory_order_relaxed); own > 0) return own - 1;
-  if (left_) return -1;
   const ProcessIdentity self = current_process();
   const std::string group = own_group();
   // What this process held before it executed this program must not be taken for what it holds now.
@@ -282,14 +276,16 @@ int Node::slot() {
       if (process.in_use != 0 || !lock_byte(file.get(), static_cast<std::uint32_t>(index))) continue;
       own_process->presence = keep_open(file.get());
       if (own_process->presence.get() == nullptr) return -1;
-      process = {};
-      process.identity = self;
-      std::memcpy(process.group, group.c_str(), group.size() + 1);
-      process.in_use = 1;
       state_->process_bound = std::max(state_->process_bound, static_cast<std::uint32_t>(index) + 1);
       Turnstile& turnstile = state_->turnstiles[index];
       turnstile.state = turnstile.moving = kRunning;
       turnstile.locker = 0;
+      process = {};
+      process.identity = self;
+      std::memcpy(process.group, group.c_str(), group.size() + 1);
+      step();
+      process.in_use = 1;
+      step();
       own_process->record = index + 1;
       own_process->turnstile = &turnstile;
       return index;
@@ -369,9 +365,12 @@ bool Node::take(int device, std::uint64_t count, Granules& out) {
         if (record.owner[i] == 0) out.scattered.push_back(i);
       }
     }
-    for (std::uint32_t i = 0; i < wanted; ++i) record.owner[out.at(i)] = static_cast<std::uint16_t>(own + 1);
-    record.used_granules += wanted;
-    state_->processes[own].granules[device] += wanted;
+    for (std::uint32_t i = 0; i < wanted; ++i) {
+      record.owner[out.at(i)] = static_cast<std::uint16_t>(own + 1);
+      step();
+    }
+    charge(device, static_cast<std::uint16_t>(own + 1), wanted);
+    step();
     note_peak(device);
   }
   unlock();
@@ -380,41 +379,16 @@ bool Node::take(int device, std::uint64_t count, Granules& out) {
 
 void Node::give(int device, const Granules& granules) {
   lock();
-  if (!left_) give_locked(device, granules);
-  unlock();
-}
-
-void Node::give_locked(int device, const Granules& granules) {
-  DeviceRecord& record = state_->devices[device];
-  const std::uint16_t owner = granules.count > 0 ? record.owner[granules.at(0)] : std::uint16_t{0};
+  const auto own = static_cast<std::uint16_t>(own_process->record.load(std::memory_order_relaxed));
+  std::int64_t given = 0;
   for (std::uint32_t i = 0; i < granules.count; ++i) {
-    const std::uint32_t granule = granules.at(i);
-    if (record.touched[granule] != 0) {
-      ::fallocate(files_[device], FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, off_t{granule} << 21, 1 << 21);
-      record.touched[granule] = 0;
-    }
-    record.owner[granule] = 0;
+    if (own == 0 || state_->devices[device].owner[granules.at(i)] != own) continue;
+    free_granule(device, granules.at(i));
+    ++given;
   }
-  if (owner != 0) state_->processes[owner - 1].granules[device] -= granules.count;
-  std::uint64_t none = 0;
-  std::uint64_t& parked = owner != 0 ? state_->processes[owner - 1].parked[device] : none;
-  if (parked >= granules.count)
-    parked -= granules.count;
-  else
-    record.used_granules -= granules.count;
-}
-
-void Node::hand_on_locked(int device, const std::function<bool(std::uint32_t)>& are_meant, const ProcessIdentity& to) {
-  DeviceRecord& record = state_->devices[device];
-  std::uint16_t owner = kNobody;
-  for (int index = 0; index < kMaxProcesses && to.pid != 0; ++index) {
-    const ProcessRecord& process = state_->processes[index];
-    if (process.in_use != 0 && process.identity.same_as(to)) owner = static_cast<std::uint16_t>(index + 1);
-  }
-  for (std::uint32_t granule = 0; granule < places(device); ++granule) {
-    if (are_meant(granule)) record.owner[granule] = owner;
-  }
-  recount();
+  if (given > 0) charge(device, own, -given);
+  step();
+  unlock();
 }
 
 std::uint32_t Node::places(int device) const {
@@ -430,7 +404,9 @@ bool Node::take_context(int device) {
   const bool fits = own >= 0 && fits_locked(own, device, cost);
   if (fits) {
     state_->processes[own].contexts[device] += cost.count();
+    step();
     state_->devices[device].context_bytes += cost.count();
+    step();
     note_peak(device);
   }
   unlock();
@@ -442,7 +418,9 @@ void Node::give_context(int device) {
   lock();
   if (const int own = slot(); own >= 0 && state_->processes[own].contexts[device] >= cost) {
     state_->processes[own].contexts[device] -= cost;
+    step();
     state_->devices[device].context_bytes -= cost;
+    step();
   }
   unlock();
 }
@@ -468,10 +446,9 @@ DeviceUse Node::survey(int device) {
   if (SharedBlocks* shared = SharedBlocks::get(); shared != nullptr) shared->reclaim();
   for (int index = 0; index < kMaxProcesses; ++index) {
     const ProcessRecord& process = state_->processes[index];
-    const std::uint64_t bytes = (process.granules[device] - process.parked[device]) * kGranule.count() +
-                                process.contexts[device] + process.managed[device];
-    const Bytes on_host = kGranule * process.parked[device] + Bytes{process.parked_contexts[device]};
-    if (process.in_use != 1 || (bytes == 0 && on_host == Bytes{0})) continue;
+    const std::uint64_t all =
+        process.granules[device] * kGranule.count() + process.contexts[device] + process.managed[device];
+    if (process.in_use == 0 || all == 0) continue;
     // A process that has loaded the driver twice is in two slots, and one process.
     const auto same = std::find_if(result.processes.begin(), result.processes.end(), [&](const ProcessUse& use) {
       return use.pid == process.identity.pid && use.pid_namespace == process.identity.pid_namespace;
@@ -479,10 +456,13 @@ DeviceUse Node::survey(int device) {
     ProcessUse& use = same != result.processes.end() ? *same : result.processes.emplace_back();
     use.pid = process.identity.pid;
     use.pid_namespace = process.identity.pid_namespace;
-    use.held += Bytes{bytes};
+    if (process.parked != 0) {
+      use.on_host += Bytes{all};
+      continue;
+    }
+    use.held += Bytes{all};
     use.contexts += Bytes{process.contexts[device]};
     use.managed += Bytes{process.managed[device]};
-    use.on_host += on_host;
   }
   result.free = free_locked(device);
   result.peak = Bytes{state_->devices[device].peak_bytes};
@@ -494,6 +474,7 @@ bool Node::touch(int device, std::uint32_t granule) {
   std::uint8_t& touched = state_->devices[device].touched[granule];
   if (__atomic_load_n(&touched, __ATOMIC_RELAXED) != 0) return true;
   if (::posix_fallocate(files_[device], off_t{granule} << 21, 1 << 21) != 0) return false;
+  step();
   __atomic_store_n(&touched, std::uint8_t{1}, __ATOMIC_RELAXED);
   return true;
 }

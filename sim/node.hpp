@@ -1,15 +1,14 @@
 // One simulated machine: its devices' memory and the processes that hold it, shared by every process that uses the same
 // node through a memory-mapped state file and one sparse memory file a device.
-// Used by the simulated driver and the simulated NVML. Promises: bytes of a process that was killed, or executed
-// another program, come back at the next shortage or question, and are no part of a new peak; a device takes no host
-// memory until its contents are written.
+// Used by the simulated driver and the simulated NVML. Promises: bytes of a process that ended, however and wherever it
+// ended, or executed another program, come back at the next shortage or question, and are no part of a new peak; a
+// device takes no host memory until its contents are written.
 #pragma once
 
 #include <fcntl.h>
 
 #include <atomic>
 #include <cstdint>
-#include <functional>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -114,6 +113,7 @@ class Node {
   /// Takes whole granules for this process, contiguous if it can be. Managed memory makes room for them. False: the
   /// device is full, or its cgroup's limit is reached.
   bool take(int device, std::uint64_t count, Granules& out);
+  /// Gives back those of them that are this process's.
   void give(int device, const Granules& granules);
   /// Managed memory of this process moves to the device: as much of it as that has free, in whole granules, is
   /// returned. It counts for no cgroup's limit.
@@ -159,17 +159,17 @@ class Node {
   Move park(Turnstile& turnstile, const ProcessIdentity& process);
   Move unpark(Turnstile& turnstile, const ProcessIdentity& process);
 
-  /// The process ends: what it holds comes back at once. It takes nothing any more.
-  void leave();
-
-  // For blocks that several processes hold (shared_blocks.hpp).
+  // For blocks that several processes hold (shared_blocks.hpp). All but folder() under the lock.
   [[nodiscard]] const std::string& folder() const { return folder_; }
   void lock();
   void unlock();
-  /// give() of any process's granules, under the lock.
-  void give_locked(int device, const Granules& granules);
-  /// Granules that `are_meant` are that process's from now on, or nobody's. Under the lock.
-  void hand_on_locked(int device, const std::function<bool(std::uint32_t)>& are_meant, const ProcessIdentity& to);
+  [[nodiscard]] NodeState& state() { return *state_; }
+  /// Gives back what dead processes held.
+  void reap();
+  /// Frees all granules of that owner.
+  void free_all_of(int device, std::uint16_t owner);
+  /// So many granules more count for that process; for none if it is 0.
+  void charge(int device, std::uint16_t process, std::int64_t granules);
 
  private:
   bool open();
@@ -177,8 +177,8 @@ class Node {
   int slot();
   void recount();
   [[nodiscard]] bool lives(const FileDescriptor& state_file, int index) const;
-  void reap();
   void reap_if_anybody_died();
+  void free_granule(int device, std::uint32_t granule);
   [[nodiscard]] Bytes used_locked(int device) const;
   [[nodiscard]] Bytes free_locked(int device) const;
   void note_peak(int device);
@@ -187,6 +187,7 @@ class Node {
   void evict_managed(int device, Bytes needed);
 
   void forget_removed_groups();
+  void recount_groups();
   [[nodiscard]] GroupLimits limits_of_locked(const char* path, int device) const;
   [[nodiscard]] MemorySeen seen_locked(const char* path, int device) const;
   [[nodiscard]] Bytes headroom_locked(int slot, int device) const;
@@ -200,7 +201,6 @@ class Node {
   bool memory_usable_ = false;
   char* windows_[kMaxDevices] = {};
   int files_[kMaxDevices] = {};
-  bool left_ = false;  // under the lock
 };
 
 }  // namespace ration::sim

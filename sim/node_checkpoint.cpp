@@ -2,7 +2,10 @@
 // the memory holds stays where it is, since device memory is host memory here.
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "node_state.hpp"
+#include "steps.hpp"
 
 namespace ration::sim {
 
@@ -13,7 +16,7 @@ Turnstile* Node::find_process(int pid, ProcessIdentity& out) {
   const FileDescriptor file = reopen();
   for (int index = 0; index < kMaxProcesses && found == nullptr; ++index) {
     const ProcessRecord& process = state_->processes[index];
-    if (process.in_use != 1 || process.identity.pid != pid || process.identity.pid_namespace != own_namespace) continue;
+    if (process.in_use == 0 || process.identity.pid != pid || process.identity.pid_namespace != own_namespace) continue;
     if (!lives(file, index)) continue;
     out = process.identity;
     found = &state_->turnstiles[index];
@@ -37,6 +40,7 @@ Move Node::change(Turnstile& turnstile, const ProcessIdentity& process, std::uin
 Move Node::lock_process(Turnstile& turnstile, const ProcessIdentity& process) {
   return change(turnstile, process, kLocked, [&](int) {
     turnstile.locker = this_thread();
+    step();
     return Move::kDone;
   });
 }
@@ -48,6 +52,7 @@ Move Node::unlock_process(Turnstile& turnstile, const ProcessIdentity& process) 
 void Node::note(Unmovable what) {
   lock();
   if (const int own = slot(); own >= 0) state_->processes[own].unmovable |= static_cast<std::uint32_t>(what);
+  step();
   unlock();
 }
 
@@ -65,11 +70,10 @@ Move Node::park(Turnstile& turnstile, const ProcessIdentity& process) {
       const bool used = record.granules[device] > 0 || record.contexts[device] > 0;
       if (used && !models()[device].persistence) return Move::kKilled;
     }
-    for (std::size_t device = 0; device < models().size(); ++device) {
-      record.parked[device] = record.granules[device];
-      record.parked_contexts[device] = record.contexts[device];
-      record.contexts[device] = record.managed[device] = 0;
-    }
+    std::fill(record.managed, record.managed + kMaxDevices, 0);
+    step();
+    record.parked = 1;
+    step();
     recount();
     return Move::kDone;
   });
@@ -80,17 +84,14 @@ Move Node::unpark(Turnstile& turnstile, const ProcessIdentity& process) {
     ProcessRecord& record = state_->processes[slot];
     if (record.restore_failed != 0 && !spec_.driver.restore_can_be_repeated) return Move::kLost;
     for (int device = 0; device < static_cast<int>(models().size()); ++device) {
-      const Bytes contexts{record.parked_contexts[device]};
-      const Bytes all = kGranule * record.parked[device] + contexts;
+      const Bytes all = kGranule * record.granules[device] + Bytes{record.contexts[device]};
       make_room(slot, device, all);
       if (fits_locked(slot, device, all)) continue;
       record.restore_failed = 1;
       return Move::kFull;
     }
-    for (std::size_t device = 0; device < models().size(); ++device) {
-      record.contexts[device] += record.parked_contexts[device];
-      record.parked[device] = record.parked_contexts[device] = 0;
-    }
+    record.parked = 0;
+    step();
     recount();
     for (int device = 0; device < static_cast<int>(models().size()); ++device) note_peak(device);
     return Move::kDone;

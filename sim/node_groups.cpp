@@ -12,6 +12,7 @@
 
 #include "node_state.hpp"
 #include "shared_blocks.hpp"
+#include "steps.hpp"
 
 namespace ration::sim {
 namespace {
@@ -24,8 +25,7 @@ bool within(const char* group, const char* above) {
 
 /// What counts towards its groups' limits: managed memory does not, nor what a checkpoint moved to the host.
 std::uint64_t charged(const ProcessRecord& process, int device) {
-  const std::uint64_t granules = process.parked[device] != 0 ? 0 : process.granules[device];
-  return granules * kGranule.count() + process.contexts[device];
+  return process.parked != 0 ? 0 : process.granules[device] * kGranule.count() + process.contexts[device];
 }
 
 std::uint64_t inode_of(const char* folder) {
@@ -62,9 +62,16 @@ bool find_group(const char* path, std::string& out) {
 void Node::forget_removed_groups() {
   for (GroupRecord& group : state_->groups) {
     if (group.path[0] == '\0' || inode_of(group.path) == group.inode) continue;
-    group = {};
-    --state_->groups_in_use;
+    group.path[0] = '\0';
+    step();
   }
+  recount_groups();
+}
+
+void Node::recount_groups() {
+  state_->groups_in_use =
+      static_cast<std::uint32_t>(std::count_if(std::begin(state_->groups), std::end(state_->groups),
+                                               [](const GroupRecord& group) { return group.path[0] != '\0'; }));
 }
 
 GroupLimits Node::limits_of_locked(const char* path, int device) const {
@@ -110,23 +117,27 @@ bool Node::set_limits(int device, const std::string& path, Bytes soft, Bytes har
   };
   auto group = named(path);
   if (group == std::end(state_->groups) && (group = named("")) != std::end(state_->groups)) {
-    std::memcpy(group->path, path.c_str(), path.size() + 1);
+    *group = {};
+    std::memcpy(group->path + 1, path.c_str() + 1, path.size());
     group->inode = inode_of(path.c_str());
     std::fill(std::begin(group->hard), std::end(group->hard), kNoGroupLimit.count());
-    ++state_->groups_in_use;
+    step();
+    group->path[0] = path[0];
+    step();
   }
   const bool room = group != std::end(state_->groups);
   if (room) {
     group->soft[device] = soft.count();
+    step();
     group->hard[device] = hard.count();
+    step();
     const bool limited =
         std::any_of(std::begin(group->hard), std::end(group->hard),
                     [](std::uint64_t bytes) { return bytes != kNoGroupLimit.count(); }) ||
         std::any_of(std::begin(group->soft), std::end(group->soft), [](std::uint64_t bytes) { return bytes != 0; });
-    if (!limited) {
-      *group = {};
-      --state_->groups_in_use;
-    }
+    if (!limited) group->path[0] = '\0';
+    step();
+    recount_groups();
   }
   unlock();
   return room;

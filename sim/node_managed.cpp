@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "node_state.hpp"
+#include "steps.hpp"
 
 namespace ration::sim {
 
@@ -12,7 +13,9 @@ void Node::evict_managed(int device, Bytes needed) {
     if (free >= needed) return;
     const std::uint64_t evicted = std::min(round_up(needed - free, kGranule).count(), process.managed[device]);
     process.managed[device] -= evicted;
+    step();
     state_->devices[device].managed_bytes -= evicted;
+    step();
   }
 }
 
@@ -22,7 +25,9 @@ Bytes Node::take_managed(int device, Bytes more) {
   if (free_locked(device) < more) reap();
   const Bytes taken = own >= 0 ? std::min(more, round_down(free_locked(device), kGranule)) : Bytes{0};
   if (own >= 0) state_->processes[own].managed[device] += taken.count();
+  step();
   state_->devices[device].managed_bytes += taken.count();
+  step();
   note_peak(device);
   unlock();
   return taken;
@@ -33,7 +38,9 @@ void Node::give_managed(int device, Bytes bytes) {
   if (const int own = slot(); own >= 0) {
     const std::uint64_t given = std::min(bytes.count(), state_->processes[own].managed[device]);
     state_->processes[own].managed[device] -= given;
+    step();
     state_->devices[device].managed_bytes -= given;
+    step();
   }
   unlock();
 }

@@ -41,7 +41,7 @@ struct Loan {
   Pool* pool;
   Region* region;
 };
-std::map<std::uint64_t, Loan> loans;
+std::map<std::uint64_t, Loan>& loans = *new std::map<std::uint64_t, Loan>;
 
 Pool* default_pool(int device) {
   if (defaults[device] == nullptr) {

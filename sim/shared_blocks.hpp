@@ -4,8 +4,9 @@
 // As the kernel driver does, a descriptor that is exported is the node's one control file, newly opened: all of them
 // are one inode, and which block a descriptor stands for belongs to the open file (here: its position). The open file
 // has a lock at the block's number, which the kernel drops with the descriptor's last copy, wherever that is. What a
-// block is, stands in a file of its own in the node's folder, and who imported it in a table. It is freed when its
-// owner has given it up, or is dead, no importer lives and nobody has such a lock.
+// block is, stands in a file of its own in the node's folder; its owner and importers stand in the node's state, by the
+// slots of their processes, and leave it with these. Its granules are the block's own in the owner table. It is freed
+// when its owner has given it up, or is dead, no importer lives and nobody has such a lock.
 //
 // NVML counts what a client's own objects hold (open-gpu-kernel-modules 570, gpu_rmapi.c): a block is its owner's until
 // that one frees it or ends, then an importer's, or nobody's while only descriptors hold it.
@@ -19,7 +20,6 @@
 namespace ration::sim {
 
 struct SharedRecord;
-struct SharedTable;
 
 /// What a block's file says.
 struct SharedBlock {
@@ -48,24 +48,24 @@ class SharedBlocks {
   [[nodiscard]] bool is_own(std::uint64_t id);
   void release(std::uint64_t id);
 
-  /// The process ends: it owns and imports nothing any more. Under the node's lock.
-  void leave(const ProcessIdentity& process);
-  /// Frees what nobody holds any more. Under the node's lock.
+  /// The process in that slot has ended: it owns and imports nothing any more. Under the node's lock.
+  void leave(int slot);
+  /// Frees what nobody holds any more, and charges what others hold to one of them. Under the node's lock.
   void reclaim();
-  /// Whether a granule belongs to a published block. Under the node's lock.
-  [[nodiscard]] bool covers(int device, std::uint32_t granule) const;
 
  private:
-  [[nodiscard]] std::string path_of(std::uint64_t id) const;
+  [[nodiscard]] std::string path_of(const SharedRecord& record) const;
+  /// The node's control file, newly opened: for a lock of its own, or to ask for those of others.
+  [[nodiscard]] FileDescriptor control() const;
   [[nodiscard]] bool is_locked(std::uint64_t id) const;
-  static bool read_block(const std::string& path, SharedBlock& out);
+  bool read_block(const SharedRecord& record, SharedBlock& out) const;
   SharedRecord* find(std::uint64_t id) const;
-  bool hand_on(SharedRecord& record);
+  void free(SharedRecord& record);
   bool open();
 
+  Node& node_ = *Node::get();
+  NodeState& state_ = node_.state();
   std::string folder_;
-  SharedTable* table_ = nullptr;
-  int control_ = -1;  // has no locks of its own: to ask for those of others
 };
 
 }  // namespace ration::sim

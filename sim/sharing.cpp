@@ -34,12 +34,13 @@ struct Imported {
   Block block;
   int opened = 0;
 };
-std::unordered_map<std::uint64_t, Imported> imported;  // by the block's number
+std::unordered_map<std::uint64_t, Imported>& imported =
+    *new std::unordered_map<std::uint64_t, Imported>;  // by the block's number
 struct Pointer {
   std::uint64_t id = 0;
   bool of_pool = false;
 };
-std::unordered_map<std::uint64_t, Pointer> pointers;
+std::unordered_map<std::uint64_t, Pointer>& pointers = *new std::unordered_map<std::uint64_t, Pointer>;
 
 CUresult write_ticket(Block* block, std::uint64_t address, std::uint64_t magic, void* out) {
   if (block == nullptr || out == nullptr) return CUDA_ERROR_INVALID_VALUE;

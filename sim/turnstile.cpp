@@ -11,11 +11,18 @@
 
 #include "base/system_calls.hpp"
 #include "node_lock.hpp"
+#include "steps.hpp"
 
 namespace ration::sim {
 
-static OwnProcess before_start;
-OwnProcess* own_process = &before_start;
+/// Without a destructor: other threads run while a program ends.
+union BeforeStart {
+  OwnProcess value;
+  constexpr BeforeStart() : value{} {}
+  ~BeforeStart() {}
+};
+static BeforeStart before_start;
+OwnProcess* own_process = &before_start.value;
 
 [[gnu::constructor(101)]] static void make_own_process() {
   const auto size = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
@@ -64,7 +71,9 @@ void let_go(Turnstile& turnstile) { ::pthread_mutex_unlock(&turnstile.mutex); }
 
 void set_state(Turnstile& turnstile, std::uint32_t state) {
   if (state == kRunning) turnstile.locker = 0;
+  step();
   turnstile.state = state;
+  step();
   ::syscall(SYS_futex, &turnstile.state, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 

@@ -1,8 +1,18 @@
 // Virtual memory management: address ranges, physical memory, and mappings of one into the other, or into arrays
-// without memory of their own. Physical memory lives while a handle or a mapping does.
+// without memory of their own. Physical memory, of a device or of the host, lives while a handle or a mapping does.
+#include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <string_view>
+#include <unordered_set>
 
 #include "arrays.hpp"
+#include "base/system_calls.hpp"
 #include "driver.hpp"
 #include "driver/cuda_array_abi.hpp"
 #include "host_memory.hpp"
@@ -13,29 +23,112 @@ namespace {
 
 using namespace cuda;
 
+constexpr const char* kHostMemory = "ration-sim-host";
+constexpr std::string_view kHostMemoryLink = "/memfd:ration-sim-host";
+
 struct Physical {
-  Block block;
+  Block block;  // of memory of the host, only its sizes
+  CUmemLocation location{CU_MEM_LOCATION_TYPE_DEVICE, 0};
+  FileDescriptor host;  // memory of the host
   int handles = 1;
   int mappings = 0;
   bool shareable = false;
 };
+auto& physicals = *new std::unordered_set<Physical*>;  // leaked, as all here: other threads run while a program ends
+
 struct Mapping {
   std::uint64_t size = 0;
   Physical* physical = nullptr;
 };
-std::map<std::uint64_t, Mapping> mappings;
+auto& mappings = *new std::map<std::uint64_t, Mapping>;
+auto& reservations = *new std::map<std::uint64_t, std::uint64_t>;  // address -> size
 struct ArrayMapping {
   ArrayRegion region;
   Physical* physical = nullptr;
 };
-std::vector<ArrayMapping> array_mappings;
+auto& array_mappings = *new std::vector<ArrayMapping>;
 
-Physical* physical_of(CUmemGenericAllocationHandle handle) { return reinterpret_cast<Physical*>(handle); }
+/// Null: it is no handle, or all of them were released.
+Physical* physical_of(CUmemGenericAllocationHandle handle) {
+  auto* physical = reinterpret_cast<Physical*>(handle);
+  return physicals.contains(physical) && physical->handles > 0 ? physical : nullptr;
+}
+
+CUmemGenericAllocationHandle add(std::unique_ptr<Physical> physical) {
+  physicals.insert(physical.get());
+  return reinterpret_cast<CUmemGenericAllocationHandle>(physical.release());
+}
 
 void drop(Physical* physical) {
   if (physical->handles > 0 || physical->mappings > 0) return;
-  give_block(physical->block);
+  if (!physical->host) give_block(physical->block);
+  physicals.erase(physical);
   delete physical;
+}
+
+bool is_aligned(std::uint64_t value) { return value % kGranule.count() == 0; }
+
+/// Whether the range lies in what one call reserved.
+bool is_reserved(std::uint64_t address, std::uint64_t size) {
+  auto range = reservations.upper_bound(address);
+  if (size == 0 || range == reservations.begin()) return false;
+  --range;
+  return address - range->first < range->second && size <= range->second - (address - range->first);
+}
+
+/// The mappings that make up the range, one behind the other; none, if it is anything else.
+std::vector<std::uint64_t> mappings_of(std::uint64_t address, std::uint64_t size) {
+  std::vector<std::uint64_t> found;
+  for (std::uint64_t at = address, left = size; left > 0;) {
+    const auto mapping = mappings.find(at);
+    if (mapping == mappings.end() || mapping->second.size > left) return {};
+    found.push_back(at);
+    at += mapping->second.size;
+    left -= mapping->second.size;
+  }
+  return found;
+}
+
+bool is_mapped(std::uint64_t address, std::uint64_t size) {
+  auto next = mappings.lower_bound(address);
+  if (next != mappings.end() && next->first - address < size) return true;
+  return next != mappings.begin() && address - (--next)->first < next->second.size;
+}
+
+void protect(std::uint64_t address, std::uint64_t size) {
+  ::mmap(reinterpret_cast<void*>(address), size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1,
+         0);
+}
+
+/// Whether memory can be made there; `device`: of the node, -1 for memory of the host.
+CUresult check_location(CUmemLocation location, int& device) {
+  device = -1;
+  switch (location.type) {
+    case CU_MEM_LOCATION_TYPE_DEVICE:
+      device = node_device(location.id);
+      return device < 0 ? CUDA_ERROR_INVALID_DEVICE : CUDA_SUCCESS;
+    case CU_MEM_LOCATION_TYPE_HOST_NUMA:
+      return is_numa_node(location.id) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    case CU_MEM_LOCATION_TYPE_HOST:
+    case CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT:
+      return CUDA_SUCCESS;
+    default:
+      return CUDA_ERROR_INVALID_VALUE;
+  }
+}
+
+bool take_host(std::uint64_t size, Physical& out) {
+  out.host = FileDescriptor{memory_file(kHostMemory)};
+  out.block.size = out.block.extent = size;
+  return out.host && ::ftruncate(out.host.get(), static_cast<off_t>(size)) == 0;
+}
+
+/// Memory of the host that another process exported: its descriptor is the memory itself.
+bool is_host_memory(int descriptor) {
+  char link[64], target[64] = {};
+  std::snprintf(link, sizeof link, "/proc/self/fd/%d", descriptor);
+  return ::readlink(link, target, sizeof target - 1) > 0 &&
+         std::strncmp(target, kHostMemoryLink.data(), kHostMemoryLink.size()) == 0;
 }
 
 /// Whether the driver takes the entry: a part that lies in the array, of whole tiles, and memory enough for it.
@@ -60,7 +153,9 @@ bool is_valid(const CUarrayMapInfo& entry) {
   }
   if (entry.memOperationType == CU_MEM_OPERATION_TYPE_UNMAP) return entry.memHandle.memHandle == 0;
   if (entry.memOperationType != CU_MEM_OPERATION_TYPE_MAP || entry.memHandle.memHandle == 0) return false;
-  const Block& block = physical_of(entry.memHandle.memHandle)->block;
+  const Physical* physical = physical_of(entry.memHandle.memHandle);
+  if (physical == nullptr || physical->host) return false;
+  const Block& block = physical->block;
   return entry.memHandleType == CU_MEM_HANDLE_TYPE_GENERIC && entry.offset + bytes <= block.extent &&
          entry.deviceBitMask == 1U << ordinal_of(block.device);
 }
@@ -110,10 +205,28 @@ void unmap_array(std::uint64_t array) {
   });
 }
 
+namespace {
+
+const std::pair<const std::uint64_t, Mapping>* mapping_at(std::uint64_t address) {
+  const auto next = mappings.upper_bound(address);
+  if (next == mappings.begin()) return nullptr;
+  const auto& mapping = *std::prev(next);
+  return address - mapping.first < mapping.second.size ? &mapping : nullptr;
+}
+
+}  // namespace
+
 bool find_mapped(std::uint64_t address, Allocation& out) {
-  auto mapping = mappings.upper_bound(address);
-  if (mapping == mappings.begin() || address >= (--mapping)->first + mapping->second.size) return false;
+  const auto* mapping = mapping_at(address);
+  if (mapping == nullptr || mapping->second.physical->host) return false;
   out = {mapping->first, mapping->second.size, mapping->second.physical->block.device, nullptr, false, false, nullptr};
+  return true;
+}
+
+bool find_mapped_host(std::uint64_t address, HostBlock& out) {
+  const auto* mapping = mapping_at(address);
+  if (mapping == nullptr || !mapping->second.physical->host) return false;
+  out = {mapping->first, mapping->second.size};
   return true;
 }
 
@@ -121,113 +234,167 @@ bool find_mapped(std::uint64_t address, Allocation& out) {
 
 using namespace ration::sim;
 
-RATION_ENTRY cuMemGetAllocationGranularity(std::size_t* out, const CUmemAllocationProp*,
+RATION_ENTRY cuMemGetAllocationGranularity(std::size_t* out, const CUmemAllocationProp* properties,
                                            CUmemAllocationGranularity_flags) {
+  if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
+  if (out == nullptr || properties == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  int device = 0;
+  if (const CUresult result = check_location(properties->location, device); result != CUDA_SUCCESS) return result;
   *out = ration::kGranule.count();
   return CUDA_SUCCESS;
 }
 
 RATION_ENTRY cuMemCreate(CUmemGenericAllocationHandle* out, std::size_t size, const CUmemAllocationProp* properties,
-                         unsigned long long) {
+                         unsigned long long flags) {
   if (const CUresult state = ready(size); state != CUDA_SUCCESS) return state;
-  if (size == 0 || size % ration::kGranule.count() != 0 || properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE) {
+  if (out == nullptr || properties == nullptr || flags != 0 || size == 0 || !is_aligned(size) ||
+      properties->type != CU_MEM_ALLOCATION_TYPE_PINNED)
     return CUDA_ERROR_INVALID_VALUE;
-  }
-  const int device = node_device(properties->location.id);
-  if (device < 0) return CUDA_ERROR_INVALID_DEVICE;
+  int device = 0;
+  if (const CUresult result = check_location(properties->location, device); result != CUDA_SUCCESS) return result;
   const std::lock_guard guard(driver().mutex);
-  auto* physical = new Physical;
-  if (!take_block(device, size, physical->block)) {
-    delete physical;
+  auto physical = std::make_unique<Physical>();
+  if (!(device < 0 ? take_host(size, *physical) : take_block(device, size, physical->block)))
     return CUDA_ERROR_OUT_OF_MEMORY;
-  }
+  physical->location = properties->location;
   physical->shareable = (properties->requestedHandleTypes & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) != 0;
-  *out = reinterpret_cast<CUmemGenericAllocationHandle>(physical);
+  *out = add(std::move(physical));
   return CUDA_SUCCESS;
 }
 
 RATION_ENTRY cuMemRelease(CUmemGenericAllocationHandle handle) {
-  if (handle == 0) return CUDA_ERROR_INVALID_VALUE;
+  if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
   const std::lock_guard guard(driver().mutex);
-  --physical_of(handle)->handles;
-  drop(physical_of(handle));
+  Physical* physical = physical_of(handle);
+  if (physical == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  --physical->handles;
+  drop(physical);
   return CUDA_SUCCESS;
 }
 
-RATION_ENTRY cuMemAddressReserve(CUdeviceptr* out, std::size_t size, std::size_t, CUdeviceptr, unsigned long long) {
-  const std::uint64_t step = ration::kGranule.count();
+RATION_ENTRY cuMemAddressReserve(CUdeviceptr* out, std::size_t size, std::size_t alignment, CUdeviceptr,
+                                 unsigned long long flags) {
+  if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
+  if (out == nullptr || size == 0 || !is_aligned(size) || (alignment & (alignment - 1)) != 0 || flags != 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  const std::uint64_t step = std::max<std::uint64_t>(alignment, ration::kGranule.count());
+  if (size > ration::kUnlimited.count() || step > ration::kUnlimited.count()) return CUDA_ERROR_OUT_OF_MEMORY;
   void* range = ::mmap(nullptr, size + step, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (range == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
-  const auto start = reinterpret_cast<std::uint64_t>(range);
-  *out = (start + step - 1) & ~(step - 1);
-  if (*out > start) ::munmap(range, *out - start);
+  const auto mapped = reinterpret_cast<std::uint64_t>(range), start = (mapped + step - 1) & ~(step - 1);
+  if (start > mapped) ::munmap(range, start - mapped);
+  if (mapped + step > start) ::munmap(reinterpret_cast<void*>(start + size), mapped + step - start);
+  const std::lock_guard guard(driver().mutex);
+  reservations[start] = size;
+  *out = start;
   return CUDA_SUCCESS;
 }
 
 RATION_ENTRY cuMemAddressFree(CUdeviceptr address, std::size_t size) {
-  return ::munmap(reinterpret_cast<void*>(address), size) == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
+  const std::lock_guard guard(driver().mutex);
+  const auto found = reservations.find(address);
+  if (found == reservations.end() || found->second != size || is_mapped(address, size)) return CUDA_ERROR_INVALID_VALUE;
+  ::munmap(reinterpret_cast<void*>(address), size);
+  reservations.erase(found);
+  return CUDA_SUCCESS;
 }
 
 RATION_ENTRY cuMemMap(CUdeviceptr address, std::size_t size, std::size_t offset, CUmemGenericAllocationHandle handle,
-                      unsigned long long) {
-  Physical* physical = physical_of(handle);
-  if (offset + size > physical->block.extent) return CUDA_ERROR_INVALID_VALUE;
+                      unsigned long long flags) {
+  if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
   const std::lock_guard guard(driver().mutex);
+  Physical* physical = physical_of(handle);
+  if (physical == nullptr || flags != 0 || !is_aligned(address) || !is_aligned(size) || !is_aligned(offset) ||
+      !is_reserved(address, size) || is_mapped(address, size) || offset > physical->block.extent ||
+      size > physical->block.extent - offset)
+    return CUDA_ERROR_INVALID_VALUE;
   // A run of granules is one mapping; scattered ones are mapped one by one.
-  const std::uint64_t step = physical->block.granules.scattered.empty() ? size : ration::kGranule.count();
+  const Block& block = physical->block;
+  const std::uint64_t step = block.granules.scattered.empty() ? size : ration::kGranule.count();
   for (std::uint64_t at = 0; at < size; at += step) {
-    const std::uint32_t granule = physical->block.granules.at(static_cast<std::uint32_t>((offset + at) >> 21));
-    ::mmap(reinterpret_cast<void*>(address + at), step, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
-           Node::get()->memory_file(physical->block.device), static_cast<off_t>(granule) << 21);
+    const std::uint64_t place =
+        physical->host ? offset + at
+                       : std::uint64_t{block.granules.at(static_cast<std::uint32_t>((offset + at) >> 21))} << 21;
+    const int file = physical->host ? physical->host.get() : Node::get()->memory_file(block.device);
+    if (::mmap(reinterpret_cast<void*>(address + at), step, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file,
+               static_cast<off_t>(place)) != MAP_FAILED)
+      continue;
+    protect(address, size);
+    return CUDA_ERROR_OUT_OF_MEMORY;
   }
   ++physical->mappings;
   mappings[address] = {size, physical};
   return CUDA_SUCCESS;
 }
 
+// "The range must be the entire contiguous address range that was mapped to" (driver API): of one mapping, or of
+// several that lie side by side.
 RATION_ENTRY cuMemUnmap(CUdeviceptr address, std::size_t size) {
+  if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
   const std::lock_guard guard(driver().mutex);
-  for (auto entry = mappings.lower_bound(address); entry != mappings.end() && entry->first < address + size;) {
-    --entry->second.physical->mappings;
-    drop(entry->second.physical);
-    entry = mappings.erase(entry);
+  const std::vector<std::uint64_t> parts = mappings_of(address, size);
+  if (parts.empty()) return CUDA_ERROR_INVALID_VALUE;
+  protect(address, size);
+  for (const std::uint64_t part : parts) {
+    const auto mapping = mappings.find(part);
+    Physical* physical = mapping->second.physical;
+    mappings.erase(mapping);
+    --physical->mappings;
+    drop(physical);
   }
-  ::mmap(reinterpret_cast<void*>(address), size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1,
-         0);
   return CUDA_SUCCESS;
 }
 
-RATION_ENTRY cuMemSetAccess(CUdeviceptr, std::size_t, const CUmemAccessDesc*, std::size_t) { return CUDA_SUCCESS; }
+RATION_ENTRY cuMemSetAccess(CUdeviceptr address, std::size_t size, const CUmemAccessDesc* access, std::size_t count) {
+  if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
+  const std::lock_guard guard(driver().mutex);
+  if (access == nullptr || count == 0 || mappings_of(address, size).empty()) return CUDA_ERROR_INVALID_VALUE;
+  for (std::size_t i = 0; i < count; ++i) {
+    int device = 0;
+    if (const CUresult result = check_location(access[i].location, device); result != CUDA_SUCCESS) return result;
+  }
+  return CUDA_SUCCESS;
+}
 
 RATION_ENTRY cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp* out, CUmemGenericAllocationHandle handle) {
-  if (out == nullptr || handle == 0) return CUDA_ERROR_INVALID_VALUE;
+  if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
+  const std::lock_guard guard(driver().mutex);
+  const Physical* physical = physical_of(handle);
+  if (out == nullptr || physical == nullptr) return CUDA_ERROR_INVALID_VALUE;
   *out = {};
   out->type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  if (physical_of(handle)->shareable) out->requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
-  out->location = {CU_MEM_LOCATION_TYPE_DEVICE, ordinal_of(physical_of(handle)->block.device)};
+  if (physical->shareable) out->requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  out->location = physical->location;
   return CUDA_SUCCESS;
 }
 
 RATION_ENTRY cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* out, void* address) {
+  if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
   const std::lock_guard guard(driver().mutex);
-  const auto at = reinterpret_cast<std::uint64_t>(address);
-  auto entry = mappings.upper_bound(at);
-  if (entry == mappings.begin() || at >= (--entry)->first + entry->second.size) return CUDA_ERROR_INVALID_VALUE;
-  ++entry->second.physical->handles;
-  *out = reinterpret_cast<CUmemGenericAllocationHandle>(entry->second.physical);
+  const auto* mapping = mapping_at(reinterpret_cast<std::uint64_t>(address));
+  if (out == nullptr || mapping == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  ++mapping->second.physical->handles;
+  *out = reinterpret_cast<CUmemGenericAllocationHandle>(mapping->second.physical);
   return CUDA_SUCCESS;
 }
 
 // The descriptor is a handle like any other: the memory lives while a copy of it is open somewhere.
 RATION_ENTRY cuMemExportToShareableHandle(void* out, CUmemGenericAllocationHandle handle,
                                           CUmemAllocationHandleType type, unsigned long long) {
-  if (out == nullptr || handle == 0 || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
-    return CUDA_ERROR_INVALID_VALUE;
+  if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
   const std::lock_guard guard(driver().mutex);
-  Physical& physical = *physical_of(handle);
-  if (!physical.shareable) return CUDA_ERROR_INVALID_VALUE;
+  Physical* physical = physical_of(handle);
+  if (out == nullptr || physical == nullptr || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || !physical->shareable)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (physical->host) {
+    const int copy = ::fcntl(physical->host.get(), F_DUPFD_CLOEXEC, 0);
+    if (copy < 0) return CUDA_ERROR_OPERATING_SYSTEM;
+    *static_cast<int*>(out) = copy;
+    return CUDA_SUCCESS;
+  }
   SharedBlocks& shared = *SharedBlocks::get();
-  Block& block = physical.block;
+  Block& block = physical->block;
   if (block.published == 0) block.published = shared.publish(block.device, block.granules, block.size);
   SharedBlock same;
   const int descriptor = block.published == 0 ? -1 : shared.hold(block.published, same);
@@ -240,21 +407,30 @@ RATION_ENTRY cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* out, v
                                             CUmemAllocationHandleType type) {
   if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
   if (out == nullptr || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) return CUDA_ERROR_INVALID_VALUE;
+  const int given = static_cast<int>(reinterpret_cast<std::intptr_t>(descriptor));
+  const std::lock_guard guard(driver().mutex);
+  auto physical = std::make_unique<Physical>();
+  physical->shareable = true;
   std::uint64_t id = 0;
   SharedBlock shared;
-  if (!SharedBlocks::get()->identify(static_cast<int>(reinterpret_cast<std::intptr_t>(descriptor)), id))
-    return CUDA_ERROR_INVALID_VALUE;
-  if (!SharedBlocks::get()->import(id, shared)) return CUDA_ERROR_INVALID_VALUE;
-  const std::lock_guard guard(driver().mutex);
-  auto* physical = new Physical;
-  physical->shareable = true;
-  physical->block.device = shared.device;
-  physical->block.size = shared.size;
-  physical->block.extent = std::uint64_t{shared.granules.count} << 21;
-  physical->block.granules = shared.granules;
-  physical->block.published = id;
-  physical->block.imported = true;
-  *out = reinterpret_cast<CUmemGenericAllocationHandle>(physical);
+  if (is_host_memory(given)) {
+    struct stat status {};
+    physical->location = {CU_MEM_LOCATION_TYPE_HOST, 0};
+    physical->host = ration::FileDescriptor{::fcntl(given, F_DUPFD_CLOEXEC, 0)};
+    if (!physical->host || ::fstat(given, &status) != 0) return CUDA_ERROR_OPERATING_SYSTEM;
+    physical->block.size = physical->block.extent = static_cast<std::uint64_t>(status.st_size);
+  } else {
+    if (!SharedBlocks::get()->identify(given, id) || !SharedBlocks::get()->import(id, shared))
+      return CUDA_ERROR_INVALID_VALUE;
+    physical->location.id = ordinal_of(shared.device);
+    physical->block.device = shared.device;
+    physical->block.size = shared.size;
+    physical->block.extent = std::uint64_t{shared.granules.count} << 21;
+    physical->block.granules = shared.granules;
+    physical->block.published = id;
+    physical->block.imported = true;
+  }
+  *out = add(std::move(physical));
   return CUDA_SUCCESS;
 }
 

@@ -22,7 +22,7 @@ struct Plan {
   Handle stream = nullptr;
 };
 std::mutex mutex;
-std::map<int, Plan> plans;
+std::map<int, Plan>& plans = *new std::map<int, Plan>;
 int last_plan = 0;
 
 /// Whether the size is a product of 2, 3, 5 and 7: those NVIDIA's documentation calls highly optimized.

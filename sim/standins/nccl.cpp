@@ -35,7 +35,8 @@ struct UniqueId {
   char bytes[128];
 };
 std::mutex made_mutex;
-std::map<Mailbox::Address, std::shared_ptr<Mailbox>> made;  // of ids that not all ranks have joined yet
+std::map<Mailbox::Address, std::shared_ptr<Mailbox>>& made =
+    *new std::map<Mailbox::Address, std::shared_ptr<Mailbox>>;  // of ids that not all ranks have joined yet
 
 std::size_t element_bytes(int type) {
   switch (type) {
