@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import gc
 import sys
+import threading
+import time
 from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Tuple
 
 from . import _native
@@ -108,13 +110,18 @@ def _tensorflow() -> Optional[Framework]:
     return Framework("TensorFlow", read, lambda: _each(theirs.experimental.reset_memory_stats, devices), gc.collect)
 
 
+# How long a lowered limit waits for TensorFlow to give back regions: it does so within milliseconds or not at all.
+_PATIENCE_SECONDS = 1.0
+
+
 def collect_regions(told: Callable[[], Dict[str, int]], device: Optional[str] = None) -> None:
-    """Has TensorFlow give back regions of the device's memory in which no tensor is, until `told()['used']` is within
+    """Has TensorFlow give back the regions of device memory that hold no tensor, until `told()['used']` is within
     `told()['limit']`.
 
-    TensorFlow does that when no free chunk is large enough for a request, so this asks for more and more, and frees it at
-    once. It asks for no more than would be granted: a denial would take the 10 s for which TensorFlow tries again. So
-    where the largest free chunk is larger than what the limit leaves, TensorFlow keeps it.
+    TensorFlow gives them back when no free chunk is large enough for a request. So this requests more and more and frees
+    it at once, up to what the limit leaves beside the tensors. A request that does not fit even then still has the regions
+    given back, but TensorFlow repeats it for 10 s before it raises. Hence requests are made by a thread of their own: this
+    returns when the use is within the limit, when there is nothing left to request, or after a second.
 
     Args:
         told: `used` and `limit` in bytes, at that moment.
@@ -124,15 +131,31 @@ def collect_regions(told: Callable[[], Dict[str, int]], device: Optional[str] = 
     if tensorflow is None or _tensorflow() is None:
         return
     devices = [each.name for each in tensorflow.config.list_logical_devices("GPU")] if device is None else [device]
-    for name in devices:
-        size = 64 << 20
-        while told()["used"] > told()["limit"]:
-            tensors = sum(tensorflow.config.experimental.get_memory_info(each)["current"] for each in devices)
-            if size > (told()["limit"] - tensors) * 7 // 8:
-                break
-            with tensorflow.device(name):
-                tensorflow.raw_ops.Empty(shape=[size >> 20, 1 << 20], dtype=tensorflow.uint8, init=False)
-            size = size * 5 // 4
+    has_ended = threading.Event()
+    is_abandoned = threading.Event()
+
+    def request() -> None:
+        try:
+            for name in devices:
+                size = 64 << 20
+                while told()["used"] > told()["limit"] and not is_abandoned.is_set():
+                    tensors = sum(tensorflow.config.experimental.get_memory_info(each)["current"] for each in devices)
+                    if size > (told()["limit"] - tensors) * 7 // 8:
+                        break
+                    with tensorflow.device(name):
+                        tensorflow.raw_ops.Empty(shape=[size >> 20, 1 << 20], dtype=tensorflow.uint8, init=False)
+                    size = size * 5 // 4
+        except tensorflow.errors.ResourceExhaustedError:
+            pass  # the regions were given back, or hold tensors
+        finally:
+            has_ended.set()
+
+    threading.Thread(target=request, name="ration-collect").start()  # Python waits for it at its end
+    last_moment = time.monotonic() + _PATIENCE_SECONDS
+    while told()["used"] > told()["limit"] and time.monotonic() < last_moment:
+        if has_ended.wait(0.005):
+            break
+    is_abandoned.set()
 
 
 def _jax() -> Optional[Framework]:

@@ -7,7 +7,7 @@ import functools
 import threading
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, TypeVar
 
-from . import _native, activation
+from . import _native, activation, torch_pools
 from ._native import MemoryLimitExceeded
 from .sizes import Size, with_unit
 from .tf import config
@@ -51,25 +51,34 @@ class share:  # noqa: N801  (a function to its users, and what `with` takes)
         generator.limit('50%')                   # at any time
         generator.info()                         # used, peak, limit, total
 
-    Charged are the driver's blocks: exactly what a framework takes of the device, in the segments that it takes. A stock
-    framework may serve another part from a segment that is free again: PyTorch keeps segments apart where each part has a
-    pool (`with generator, torch.cuda.use_mem_pool(pool)`; a pool that goes gives back what no tensor holds), and with `ration.torch.use()` every block is charged by itself.
-    Threads that have entered no share work for whoever entered one last, as a framework's helpers do.
+    A share is charged for the driver's blocks: the segments that a framework takes of the device. **It does not bind
+    tensors that a framework serves from its cache**: PyTorch and JAX put a tensor of one share into a segment that another
+    share took and no longer uses. What binds them:
+
+    - PyTorch: `own_pool=True`. The share takes its tensors, those of `backward()` included, from a pool of its own. What
+      that pool caches serves this share alone, and goes back to the device with `trim()`.
+    - PyTorch: `ration.torch.use()` charges every block by itself.
+    - TensorFlow: a logical device for each share, with its own limit.
+
+    A thread that has entered no share works for the share that was entered last, as a framework's helper threads do.
 
     Args:
         name: 1 to 63 bytes; the same name is the same share.
         size: `'40%'` (of the workload's limit at this moment), `'2GiB'`; None: as it is.
         device: the number of a GPU; None for each.
+        own_pool: True: PyTorch's tensors of this share come from a pool of its own.
 
     Raises:
         ValueError: no such size, or this process is not governed.
+        RuntimeError: `own_pool` without PyTorch, or with a PyTorch that has no `torch.cuda.MemPool`; on entering the share.
     """
 
-    def __init__(self, name: str, size: Optional[Size] = None, device: Optional[int] = None) -> None:
+    def __init__(self, name: str, size: Optional[Size] = None, device: Optional[int] = None, own_pool: bool = False) -> None:
         activation.require()
         self.name = name
         self._name = _native.text(name)
         self._entered = threading.local()
+        self._pools = torch_pools.Pools(device) if own_pool else None
         self.info(device or 0)
         if size is not None:
             self.limit(size, device)
@@ -79,7 +88,8 @@ class share:  # noqa: N801  (a function to its users, and what `with` takes)
         _native.call("limit_share", self._name, -1 if device is None else device, _native.text(with_unit(size, "share")))
 
     def trim(self, logical_device: Optional[str] = None, device: int = 0) -> None:
-        """Asks the frameworks of this process for what they cache, while this share holds more than its limit.
+        """Asks the frameworks of this process for what they cache, while this share holds more than its limit; a share with
+        a pool of its own has it emptied in any case.
 
         Args:
             logical_device: where TensorFlow keeps what this share takes, such as '/GPU:1'; TensorFlow is asked only then.
@@ -89,7 +99,9 @@ class share:  # noqa: N801  (a function to its users, and what `with` takes)
             return self.info(device)
 
         from . import frameworks
-        if told()["used"] > told()["limit"]:
+        if self._pools is not None:
+            self._pools.renew()
+        if self._pools is not None or told()["used"] > told()["limit"]:
             frameworks.release_caches()
         if logical_device is not None:
             with self:
@@ -100,13 +112,17 @@ class share:  # noqa: N801  (a function to its users, and what `with` takes)
         return _info("get_share_info", self._name, device)
 
     def __enter__(self) -> "share":
-        former = _native.FormerShare()
-        _native.call("enter_share", self._name, ctypes.byref(former))
-        self._entered.__dict__.setdefault("former", []).append(former)
+        with contextlib.ExitStack() as entered:
+            if self._pools is not None:
+                entered.enter_context(self._pools.use())
+            former = _native.FormerShare()
+            _native.call("enter_share", self._name, ctypes.byref(former))
+            entered.callback(_native.call, "leave_share", ctypes.byref(former))
+            self._entered.__dict__.setdefault("shares", []).append(entered.pop_all())
         return self
 
     def __exit__(self, *_: object) -> None:
-        _native.call("leave_share", ctypes.byref(self._entered.former.pop()))
+        self._entered.shares.pop().close()
 
 
 def limit(size: Size, device: Optional[int] = None) -> _Limit:

@@ -22,7 +22,7 @@ def profile(name: str, limit: Optional[Size] = None, devices: int = 2) -> bool:
     | `'train'` | as given, else all that this process may have | take it all at their start |
     | `'test'` | as given, if given | the first GPU as `devices` logical ones, which stand for several cards |
 
-    PyTorch always grows. TensorFlow has to be imported already for `'test'`.
+    PyTorch always grows. TensorFlow may be imported before or after.
 
     Returns:
         False on a machine without a GPU, where nothing is done.

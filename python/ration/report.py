@@ -12,7 +12,7 @@ def get_memory_details() -> List[Dict[str, Any]]:
     """Of each GPU of this process: its memory, and what each framework that has started holds there. Starts none.
 
     Returns:
-        For each GPU a dict: `device_name`; `memory_total` and `memory_used`, bytes, by whomever; `frameworks`: by name and
+        For each GPU a dict: `device_name`; `memory_total` (the limit in force, where there is one) and `memory_used`, bytes; `frameworks`: by name and
         device, such as `'PyTorch cuda:0'`, a dict of `allocated` (by tensors), `peak`, `reserved` (taken of the device) and
         `limit`, bytes, None for what that framework does not tell.
     """
@@ -28,7 +28,7 @@ def get_memory_details() -> List[Dict[str, Any]]:
 
 
 def log_memory_usage(file: Optional[TextIO] = None) -> str:
-    """Writes a line for each GPU, its total and what is used by whomever, and one for each framework that holds memory there.
+    """Writes a line for each GPU, its total (under a limit, the limit) and its use, and one for each framework that holds memory there.
 
     Args:
         file: standard error if not given.

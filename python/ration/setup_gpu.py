@@ -12,7 +12,7 @@ def setup_gpu(config_type: str = "growth", limit_mb: Optional[float] = None,
 
     Args:
         config_type: `'growth'` begins small and grows; `'limit'` takes at most `limit_mb` on each GPU, and makes that one
-            logical device in TensorFlow, where it is imported.
+            logical device in TensorFlow, whether it is imported before or after.
         limit_mb: MiB, of everything in the process; with `'growth'` too, if given.
         visible_devices: numbers of the GPUs to use, in their order; None for all.
 

@@ -15,7 +15,8 @@ std::string variables_text() {
          "\nVariables that ration run sets for the program: LD_PRELOAD, LD_AUDIT (--require-enforced), RATION_BOOK, "
          "CUDA_VISIBLE_DEVICES, "
          "CUDA_DEVICE_ORDER=PCI_BUS_ID, and, unless\n"
-         "they are set already, TF_FORCE_GPU_ALLOW_GROWTH=true and XLA_PYTHON_CLIENT_PREALLOCATE=false. `ration env` "
+         "they are set already, TF_FORCE_GPU_ALLOW_GROWTH=true, XLA_PYTHON_CLIENT_PREALLOCATE=false and\n"
+         "TF_DEVICE_MIN_SYS_MEMORY_IN_MB=128 (what TensorFlow leaves unused; else 225 to 1,800 MiB). `ration env` "
          "prints them.\n"
          "Colour: NO_COLOR, CLICOLOR_FORCE, TERM=dumb.\n";
 }

@@ -69,7 +69,7 @@ std::vector<Key> defaults_keys() {
       {"growth", field<kFlag, &Defaults::growth>, "false",
        "TensorFlow and JAX start small, whatever their variables say.", "false"},
       {"framework_hints", field<kFlag, &Defaults::framework_hints>, "true",
-       "Frameworks start small unless told otherwise.", "true"},
+       "Frameworks start small, and TensorFlow leaves 128 MiB unused, unless their variables say otherwise.", "true"},
       {"require_enforced", field<kFlag, &Defaults::require_enforced>, "false",
        "Start nothing that the limit would not hold for.", "false"},
       {"ungoverned", field<kOneOf<Ungoverned>, &Defaults::ungoverned>, "report",

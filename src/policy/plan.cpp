@@ -29,16 +29,31 @@ Result<void> join_labels(const std::vector<std::string>& labels, std::string& ou
   return {};
 }
 
-void frameworks_start_small(const Wish& wish, Plan& plan) {
-  if (!wish.growth && !wish.framework_hints) return;
-  for (const auto& [name, value] :
-       {std::pair{"TF_FORCE_GPU_ALLOW_GROWTH", "true"}, {"XLA_PYTHON_CLIENT_PREALLOCATE", "false"}}) {
-    const char* own = std::getenv(name);
-    if (own == nullptr || wish.growth)
-      plan.sets[name] = value;
+/// A variable that makes a framework begin small, or take for itself what its own reserve would leave unused.
+struct FrameworkHint {
+  const char* name;
+  const char* value;
+  bool is_growth;  ///< also what `--growth` asks for, over a value of the program's own
+};
+constexpr FrameworkHint kFrameworkHints[] = {
+    {"TF_FORCE_GPU_ALLOW_GROWTH", "true", true},
+    {"XLA_PYTHON_CLIENT_PREALLOCATE", "false", true},
+    // TensorFlow leaves 225 to 1,800 MiB of what it sees to the system (gpu_device.cc, MinSystemMemory). Under a limit the
+    // rest of the card is the system's, so that reserve would be lost.
+    {"TF_DEVICE_MIN_SYS_MEMORY_IN_MB", "128", false},
+};
+
+void set_framework_hints(const Wish& wish, Plan& plan) {
+  for (const FrameworkHint& hint : kFrameworkHints) {
+    const bool is_forced = wish.growth && hint.is_growth;
+    if (!is_forced && !wish.framework_hints) continue;
+    const char* own = std::getenv(hint.name);
+    if (own == nullptr || is_forced)
+      plan.sets[hint.name] = hint.value;
     else
-      plan.keeps[name] = own;
+      plan.keeps[hint.name] = own;
   }
+  if (!wish.growth && !wish.framework_hints) return;
   for (const char* name :
        {"PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF", "XLA_PYTHON_CLIENT_MEM_FRACTION", "TF_GPU_ALLOCATOR"}) {
     if (const char* own = std::getenv(name); own != nullptr) plan.keeps[name] = own;
@@ -265,7 +280,7 @@ Result<Plan> make_plan(const Wish& wish, const machine::Machine& machine, const 
   }
   plan.sets["CUDA_VISIBLE_DEVICES"] = visible;
   plan.sets["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID";
-  frameworks_start_small(wish, plan);
+  set_framework_hints(wish, plan);
   return plan;
 }
 

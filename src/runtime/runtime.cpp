@@ -187,11 +187,13 @@ DeviceDetails Runtime::get_device_details(const PhysicalDevice& device) {
   const PhysicalGpu& gpu = state_->gpus[place];
   details.device_name = gpu.name;
   details.compute_capability = {gpu.capability_major, gpu.capability_minor};
-  details.memory_total = gpu.total.count();
+  const auto own = state_->own_account(place);
+  details.memory_total = std::min(gpu.total, own ? own->book->account(own->account).limits().binding() : kUnlimited).count();
   if (const auto used = used_by_everybody(gpu)) {
     details.memory_used = used->count();
   } else if (const PrimaryContext& context = state_->context_of(place); context.get() != nullptr) {
-    details.memory_used = (gpu.total - context.memory().available).count();  // its own cost included
+    const PrimaryContext::Memory memory = context.memory();  // its own cost included
+    details.memory_used = (memory.total - memory.available).count();
   }
   return details;
 }

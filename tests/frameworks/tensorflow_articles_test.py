@@ -110,6 +110,39 @@ class Inside(FrameworkCase):
         """)
         self.assertLessEqual(self.truth()["devices"][0]["peak_bytes"], 2 * GiB)
 
+    def test_it_is_lowered_without_an_error_of_tensorflows(self):
+        """Also where no region can be given back in time: what is above the limit stays until it is freed."""
+        for kept, freed, limit in ((700, 1000, "2GiB"), (1200, 300, "1400MiB"), (64, 1500, "1GiB"), (700, 1000, "768MiB")):
+            with self.subTest(kept=kept, freed=freed, limit=limit):
+                self.run_inside(f"""
+                    import ration, tensorflow as tf
+                    for gpu in tf.config.list_physical_devices('GPU'): tf.config.experimental.set_memory_growth(gpu, True)
+                    def take(mib):
+                        with tf.device('/GPU:0'): return tf.zeros([mib, 1 << 20], tf.uint8)
+                    ration.limit('4GiB')
+                    kept, freed = take({kept}), take({freed})
+                    del freed
+                    before = ration.workload()['used']
+                    ration.limit('{limit}')
+                    after = ration.workload()
+                    assert after['used'] <= before and after['limit'] == ration.limits.sizes_of('{limit}'), (before, after)
+                """.replace("ration.limits.sizes_of", "__import__('ration.sizes').sizes.parse"))
+
+    def test_the_order_of_imports_makes_no_difference(self):
+        program = """
+            {0}
+            ration.setup_gpu('limit', 2048)
+            import tensorflow as tf
+            kept = []
+            try:
+                with tf.device('/GPU:0'):
+                    while True: kept.append(tf.zeros([64, 1 << 20], tf.uint8))
+            except tf.errors.ResourceExhaustedError: print(len(kept) * 64)
+        """
+        before, after = (int(self.run_inside(program.format(first))) for first in ("import ration, tensorflow", "import ration"))
+        self.assertEqual(before, after)
+        self.assertGreaterEqual(before, 1792)
+
     def test_lowered_it_gives_back_what_no_tensor_uses(self):
         self.run_inside("""
             import ration, tensorflow as tf

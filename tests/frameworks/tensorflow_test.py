@@ -34,6 +34,14 @@ class TensorFlow(FrameworkCase):
         self.assertGreater(self.held(), 4 * GiB - CONTEXT - 1100 * MiB)  # less what it leaves to the system
         self.assertLessEqual(self.held(), 4 * GiB)
 
+    def test_nearly_all_of_the_limit_is_for_tensors(self):
+        """TensorFlow leaves a reserve of what it sees; under a limit the rest of the card is that reserve."""
+        count = "kept = []\ntry:\n    while True: kept.append(take(64))\nexcept tf.errors.ResourceExhaustedError: print(len(kept) * 64)"
+        self.assertGreaterEqual(self.run_program(count, limit="3GiB"), 2752)
+        self.assertLessEqual(self.held(), 3 * GiB)
+        self.assertLess(self.run_program(count, limit="3GiB", options=("--framework-hints", "off")), 2048)
+        self.assertLess(self.run_program(count, limit="3GiB", TF_DEVICE_MIN_SYS_MEMORY_IN_MB="1000"), 2048)
+
     def test_growth_takes_what_is_used(self):
         self.run_program("tf.config.experimental.set_memory_growth(gpus[0], True)\ntake(64)",
                          options=("--framework-hints", "off"))

@@ -2,6 +2,7 @@
 """PyTorch in programs that nobody starts with `ration run`: limits from inside, notebooks, what guards and reports count.
 Run by the Python that has it."""
 import pathlib
+import json
 import subprocess
 import textwrap
 import unittest
@@ -68,6 +69,35 @@ class FromInside(FrameworkCase):
         """))
         done = subprocess.run([str(self.python), str(script)], env=self.inside(), capture_output=True, text=True)
         self.assertEqual((done.returncode, done.stdout), (0, "denied\n"), done.stderr)
+
+    def test_the_tensors_of_a_share_stay_within_it(self):
+        """With a pool of their own: also those that PyTorch serves from its cache, those of backward(), and the next ones."""
+        told = self.run_inside("""
+            import json, ration, torch
+            ration.limit('4GiB')
+            first, second = (ration.share(name, size, own_pool=True) for name, size in (('first', '2GiB'), ('second', '1GiB')))
+            def fill(mib=128):
+                blocks = []
+                try:
+                    while True: blocks.append(torch.empty(mib << 20, dtype=torch.uint8, device='cuda'))
+                except torch.OutOfMemoryError: return len(blocks) * mib
+            with first: taken = [fill()]
+            with second:
+                weight = torch.zeros(64 << 18, device='cuda', requires_grad=True)        # 64 MiB
+                for _ in range(4): (weight * 2).sum().backward()
+                taken.append(fill() + 128)                                                # weight and gradient
+            with first: taken.append(fill())
+            with second: taken.append(fill() + 128)
+            assert second.info()['used'] <= second.info()['limit'], second.info()
+            first.limit('512MiB')
+            first.trim()                                                                  # the pool's cache goes back
+            assert first.info()['used'] == 0, first.info()
+            print(json.dumps(taken))
+        """)
+        first, trained, again, more = json.loads(told)
+        self.assertEqual((first, again), (2048, 2048))
+        self.assertLessEqual(max(trained, more), 1024)
+        self.assertGreaterEqual(trained, 768)
 
     def test_a_gan_whose_parts_change_their_shares_while_it_trains(self):
         """The parts of a GAN in pools of their own, 40 % and 60 %, from epoch 10 on half and half: each part is held to

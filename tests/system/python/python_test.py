@@ -346,6 +346,52 @@ class Package(unittest.TestCase):
             assert experimental.get_memory_growth(gpus[0]) is False
         """)
 
+    def test_tensorflow_that_is_imported_later_is_told_at_the_end_of_its_import(self):
+        package = pathlib.Path(self.folder.name, "tensorflow")
+        package.mkdir()
+        (package / "__init__.py").write_text(textwrap.dedent("""
+            import types
+            told, gpus = [], [types.SimpleNamespace(name=f'/physical_device:GPU:{number}') for number in range(2)]
+            def tell(name): return lambda *arguments: told.append((name, *arguments))
+            config = types.SimpleNamespace(
+                list_physical_devices=lambda: gpus, set_visible_devices=tell('visible'), LogicalDeviceConfiguration=lambda *a: a,
+                set_logical_device_configuration=tell('logical'), experimental=types.SimpleNamespace(set_memory_growth=tell('growth')))
+        """))
+        for calls, told in (("ration.profile('test', '4GiB', devices=2)", "('logical', tensorflow.gpus[0], [(2048.0, None, None)] * 2)"),
+                            ("ration.setup_gpu('limit', 1024, [0])", "('visible', tensorflow.gpus[:1], 'GPU'), ('logical', tensorflow.gpus[0], [(1024, None, None)])"),
+                            ("experimental.set_memory_growth(gpus[1], True); config.set_visible_devices(gpus[:1], 'GPU')",
+                             "('growth', tensorflow.gpus[1], True), ('visible', tensorflow.gpus[:1], 'GPU')")):
+            with self.subTest(calls=calls):
+                self.python(f"""
+                    import importlib, importlib.util
+                    {calls}
+                    assert importlib.util.find_spec('tensorflow') and 'tensorflow' not in sys.modules   # as libraries look for it
+                    import tensorflow
+                    assert tensorflow.told == [{told}], tensorflow.told
+                    assert type(tensorflow.__spec__.loader) is type(importlib.import_module('json').__spec__.loader)
+                    assert not any('ration' in type(finder).__module__ for finder in sys.meta_path)
+                    experimental.set_memory_growth(gpus[1], False)
+                    assert tensorflow.told[-1] == ('growth', tensorflow.gpus[1], False)
+                """)
+        # Where it is not installed, nothing is told and its import fails as ever.
+        (package / "__init__.py").unlink()
+        package.rmdir()
+        self.python("""
+            assert ration.profile('test') is True
+            raises(ModuleNotFoundError, "=No module named 'tensorflow'", __import__, 'tensorflow')
+        """)
+
+    def test_the_total_is_the_limit_also_where_the_program_set_it(self):
+        self.python("""
+            ration.limit('6GiB')
+            assert [each['memory_total'] >> 30 for each in ration.get_memory_details()] == [6, 6]
+            assert ' used of 6 GiB' in ration.log_memory_usage()
+            ration.limit('5GiB', device=1)
+            assert [each['memory_total'] >> 30 for each in ration.get_memory_details()] == [6, 5]
+            ration.limit('max')
+            assert [each['memory_total'] >> 30 for each in ration.get_memory_details()] == [16, 16]
+        """)
+
     def test_notebooks_and_keras(self):
         self.python("""
             import types

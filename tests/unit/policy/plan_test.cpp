@@ -154,6 +154,20 @@ TEST_F(PlanTest, FrameworksStartSmallUnlessTheirVariablesSayOtherwise) {
   EXPECT_EQ(plan(wish)->sets.count("XLA_PYTHON_CLIENT_PREALLOCATE"), 0U);
 }
 
+TEST_F(PlanTest, TensorFlowLeavesLittleUnusedUnlessItsVariableSaysOtherwise) {
+  constexpr const char* kReserve = "TF_DEVICE_MIN_SYS_MEMORY_IN_MB";
+  const TemporaryVariable none(kReserve, nullptr);
+  Wish wish;
+  EXPECT_EQ(plan(wish)->sets.at(kReserve), "128");
+  wish.framework_hints = false;
+  EXPECT_EQ(plan(wish)->sets.count(kReserve), 0U);
+  wish.growth = true;
+  EXPECT_EQ(plan(wish)->sets.count(kReserve), 0U) << "--growth asks for growth alone";
+  const TemporaryVariable own(kReserve, "700");
+  wish.framework_hints = true;
+  EXPECT_EQ(plan(wish)->keeps.at(kReserve), "700") << "and overrides the growth variables alone";
+}
+
 TEST_F(PlanTest, AnySizeOnADeviceIsWholeGranulesThatItHas) {
   std::mt19937_64 random(10);
   const machine::Device card = device(0);

@@ -1,19 +1,20 @@
 """`tf.config` for ration's own pool, with TensorFlow's names, rules, error classes and texts.
 
 A script that configures TensorFlow runs after changing one import. Sizes are MiB where TensorFlow has MiB
-(`LogicalDeviceConfiguration.memory_limit`) and bytes where it has bytes (`get_memory_info`). If TensorFlow is imported
-in this process and not initialised yet, what is set here is set there as well; later it acts on ration's side alone,
-and a warning says so. All functions are thread-safe.
+(`LogicalDeviceConfiguration.memory_limit`) and bytes where it has bytes (`get_memory_info`). What is set here is set in
+TensorFlow as well, whether it is imported already or later. Once TensorFlow is initialised, a setting acts on ration's
+side alone, and a warning says so. All functions are thread-safe.
 """
 from __future__ import annotations
 
 import collections
 import ctypes
-import sys
+import types
 import warnings
 from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Union
 
 from ... import _native
+from ..on_import import when_imported
 
 
 class PhysicalDevice(NamedTuple):
@@ -53,15 +54,17 @@ def _known(device: Any) -> _native.Device:
 
 
 def _forward(function: Callable[[Any], None], what: str) -> None:
-    """Does the same in TensorFlow, if it is imported; `function` gets its `tf.config`."""
-    tensorflow = sys.modules.get("tensorflow")
-    config = getattr(tensorflow, "config", None)
-    if config is None or not hasattr(config, "set_visible_devices"):
-        return
-    try:
-        function(config)
-    except RuntimeError as problem:
-        warnings.warn(f"{what} acts on ration's side alone: TensorFlow says '{problem}'", stacklevel=3)
+    """Does the same in TensorFlow, at once or when it is imported; `function` gets its `tf.config`."""
+    def apply(tensorflow: types.ModuleType) -> None:
+        config = getattr(tensorflow, "config", None)
+        if config is None or not hasattr(config, "set_visible_devices"):
+            return
+        try:
+            function(config)
+        except RuntimeError as problem:
+            warnings.warn(f"{what} acts on ration's side alone: TensorFlow says '{problem}'", stacklevel=5)
+
+    when_imported(apply)
 
 
 def _theirs(config: Any, devices: Sequence[PhysicalDevice]) -> List[Any]:
@@ -131,7 +134,7 @@ def set_logical_device_configuration(device: PhysicalDevice,
 
 
 def _tell_logical_devices(device: PhysicalDevice, logical_devices: Sequence[LogicalDeviceConfiguration], what: str) -> None:
-    """Divides the device in TensorFlow, where it is imported."""
+    """Divides the device in TensorFlow, too."""
     _forward(lambda config: [config.set_logical_device_configuration(
         each, [config.LogicalDeviceConfiguration(*entry) for entry in logical_devices])
         for each in _theirs(config, [device])] and None, what)

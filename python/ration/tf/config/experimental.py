@@ -69,8 +69,8 @@ def get_device_details(device: PhysicalDevice) -> Dict[str, Any]:
     """What a physical GPU is; {} for the CPU.
 
     Returns:
-        `device_name`, `compute_capability` (two ints), and ration's `memory_total` and `memory_used` in bytes (used by
-        whomever).
+        `device_name`, `compute_capability` (two ints), and ration's `memory_total` and `memory_used` in bytes. Under a limit
+        the total is the limit in force; the use is what the driver reports to this process.
     """
     if not isinstance(device, tuple) or len(device) != 2 or not hasattr(device, "device_type"):
         raise ValueError(f"device must be a tf.config.PhysicalDevice, but got: {device}")

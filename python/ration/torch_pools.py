@@ -1,0 +1,42 @@
+"""Pools of PyTorch's allocator that belong to one share of a program."""
+from __future__ import annotations
+
+import contextlib
+import sys
+from typing import Any, Dict, Iterator, Optional
+
+
+class Pools:
+    """A pool on each GPU of a share. PyTorch puts no tensor of another pool into its segments, nor the other way round.
+
+    Args:
+        device: the number of a GPU; None for each that PyTorch sees.
+    """
+
+    def __init__(self, device: Optional[int]) -> None:
+        self._device = device
+        self._of_device: Dict[int, Any] = {}
+
+    @contextlib.contextmanager
+    def use(self) -> Iterator[None]:
+        """Takes the tensors of this thread from these pools, also those of a backward pass that it starts.
+
+        Raises:
+            RuntimeError: PyTorch is not imported, or is older than its pools (2.5).
+        """
+        torch = sys.modules.get("torch")
+        if not hasattr(getattr(torch, "cuda", None), "use_mem_pool"):
+            raise RuntimeError("own_pool=True needs PyTorch 2.5 or newer, imported before the share is entered.")
+        torch.cuda.init()
+        with contextlib.ExitStack() as used:
+            for device in range(torch.cuda.device_count()) if self._device is None else [self._device]:
+                if device not in self._of_device:
+                    self._of_device[device] = torch.cuda.MemPool()
+                used.enter_context(torch.cuda.use_mem_pool(self._of_device[device], device))
+            # Threads of a backward pass would take from PyTorch's common pool: a pool is entered by one thread.
+            used.enter_context(torch.autograd.set_multithreading_enabled(False))
+            yield
+
+    def renew(self) -> None:
+        """Lets go of the pools: PyTorch gives back what no tensor holds in them when it next empties its cache."""
+        self._of_device.clear()
