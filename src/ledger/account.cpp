@@ -2,13 +2,18 @@
 
 #include <algorithm>
 
+#include "ledger/charges.hpp"
 #include "ledger/layout.hpp"
+#include "ledger/shared_memory.hpp"
 #include "ledger/waiting.hpp"
 
 namespace ration::ledger {
 
 Bytes Account::used() const noexcept {
-  return exists() ? Bytes{used_bytes(book_->layout->accounts[index_].usage.load(kRelaxed))} : Bytes{0};
+  if (!exists()) return {};
+  refund_ended(*book_, index_);
+  SharedMemory(*book_).settle();
+  return Bytes{used_bytes(book_->layout->accounts[index_].usage.load(kRelaxed))};
 }
 
 Bytes Account::peak() const noexcept {
@@ -27,6 +32,12 @@ Bytes Account::headroom() const noexcept {
   const Bytes most = limits().binding();
   const Bytes now = used() + unrequested();
   return now < most ? most - now : Bytes{0};
+}
+
+Account::Told Account::told(Bytes device_total, Bytes device_free) const noexcept {
+  const Bytes total = std::min(limits().binding(), device_total);
+  const Bytes used = std::min(this->used() + unrequested(), total);
+  return {total, std::min(total - used, device_free), used};
 }
 
 Account::Limits Account::limits() const noexcept {

@@ -36,6 +36,7 @@ class Account {
   /// Enters bytes that the device has already given and nothing can take back (a context's growth): past the limit too.
   void charge_unconditionally(Bytes size, Kind kind) const noexcept;
 
+  /// What living processes are charged. Gives back first what ended ones were, and shared memory that nobody holds.
   [[nodiscard]] Bytes used() const noexcept;
   [[nodiscard]] Bytes peak() const noexcept;  ///< most that was ever in use
   /// What the driver holds for the workload beyond its charges, as a daemon found: loaded code, the local memory of
@@ -44,6 +45,14 @@ class Account {
   [[nodiscard]] Bytes held_by_this_process() const noexcept;
   /// Bytes that the account may still take, at this instant. Another thread may take them first: decide with charge().
   [[nodiscard]] Bytes headroom() const noexcept;
+
+  /// The device as a program of the workload is told it. `used` + `free` is at most `total`; the rest is what others
+  /// hold or keep.
+  struct Told {
+    Bytes total, free, used;
+  };
+  /// `device_total`, `device_free`: what the driver says of the device itself.
+  [[nodiscard]] Told told(Bytes device_total, Bytes device_free) const noexcept;
 
   struct Limits {
     Bytes given;  ///< what outsiders set

@@ -198,7 +198,10 @@ Word& part_of(const OpenBook& book, std::uint32_t account, Kind kind) noexcept {
 
 [[gnu::noinline]] Charged note_charge(const OpenBook& book, std::uint32_t account, Bytes size, Kind kind,
                                       Bytes* raised_from, std::uint64_t used) noexcept {
-  const std::uint64_t before = raise(book.layout->accounts[account].peak, used);
+  Word& peak = book.layout->accounts[account].peak;
+  // What ended processes held is no part of a peak.
+  if (used > peak.load(kRelaxed)) used -= std::min(used, refund_ended(book, account).count());
+  const std::uint64_t before = raise(peak, used);
   if (before < used && raised_from != nullptr) *raised_from = Bytes{before};
   if (kind != Kind::kHeap) part_of(book, account, kind).fetch_add(size.count(), kRelaxed);
   return Charged::kGranted;

@@ -2,6 +2,7 @@
 // process held. Used by the ledger alone.
 #pragma once
 
+#include <array>
 #include <cstdint>
 
 #include "base/bytes.hpp"
@@ -20,5 +21,12 @@ void refund_common(const OpenBook& book, std::uint32_t account, std::uint64_t gr
 /// process's name, so it stands in the usage word or is confirmed, and nobody makes it twice. `state`: of the slot,
 /// while it is that process's. Returns how many bytes came back.
 Bytes refund_dead(const OpenBook& book, std::uint32_t slot, std::uint32_t account, std::uint64_t state) noexcept;
+
+/// Amounts of one kind on each account.
+using ByAccount = std::array<Bytes, kMaxAccounts>;
+
+/// Gives back what ended processes are charged. Calls the system only where processes other than this one are charged
+/// on `account`. Returns how many bytes came back there.
+Bytes refund_ended(const OpenBook& book, std::uint32_t account) noexcept;
 
 }  // namespace ration::ledger

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <numeric>
 #include <utility>
 
 #include "base/byte_lock.hpp"
@@ -77,14 +78,13 @@ bool mark_dead(const OpenBook& book, std::uint32_t index, std::uint64_t state) n
 }
 
 /// Refunds what the process of that slot held and frees the slot; `state` as of mark_dead(). Any number of processes
-/// may do this at once, and stop or die in the middle.
-Bytes bury(const OpenBook& book, std::uint32_t index, std::uint64_t state) noexcept {
-  if (!mark_dead(book, index, state)) return {};
+/// may do this at once, and stop or die in the middle. Adds what it refunded to `returned`.
+void bury(const OpenBook& book, std::uint32_t index, std::uint64_t state, ByAccount& returned) noexcept {
+  if (!mark_dead(book, index, state)) return;
   SlotRecord& slot = book.layout->slots[index];
   const std::uint64_t dead = state_word(generation_of(state), SlotLife::kDead);
-  Bytes returned;
   for (std::uint32_t account = 0; account < book.account_count; ++account)
-    returned += refund_dead(book, index, account, dead);
+    returned[account] += refund_dead(book, index, account, dead);
   std::uint64_t still = dead;
   slot.state.compare_exchange_strong(still, state_word(generation_of(dead) + 1, SlotLife::kFree));
   // With the last process goes what the driver held for it: the next one begins with its whole limit.
@@ -95,21 +95,73 @@ Bytes bury(const OpenBook& book, std::uint32_t index, std::uint64_t state) noexc
   if (is_last)
     for (Word& word : book.layout->header.unrequested)
       word.store(unrequested_word(0, times_emptied(word.load(kRelaxed)) + 1), kRelaxed);
+}
+
+/// Clears the slots of processes that are gone. Returns what came back on each account.
+ByAccount reap_all(const OpenBook& book) noexcept {
+  ByAccount returned{};
+  const FileDescriptor file = book.layout == nullptr ? FileDescriptor{} : reopen(book);
+  if (!file) return returned;
+  const std::uint32_t bound = slots_in_use(*book.layout);
+  const auto lives = [&](std::uint32_t index) {
+    return life_of(book.layout->slots[index].state.load(std::memory_order_acquire)) == SlotLife::kUsed &&
+           (index == book.slot || byte_is_locked(file.get(), index));
+  };
+  LabelSearch labels(book.layout->shared.control_path);
+  ByAccount kept{};
+  for (std::uint32_t index = 0; index < bound; ++index) {
+    const SlotRecord& slot = book.layout->slots[index];
+    const std::uint64_t state = slot.state.load(std::memory_order_acquire);
+    if (life_of(state) == SlotLife::kFree || lives(index)) continue;
+    // What it lent stays charged while others hold it: that is settled first, by one process at a time. Where the lock
+    // cannot be had now, all that it held stays charged until somebody looks again.
+    if (has_shares(book, index)) {
+      const SharedLock held(book);
+      if (!held) continue;
+      if (!lives(index) && mark_dead(book, index, state)) release_shares_of(book, index, labels, kept);
+    }
+    bury(book, index, state, returned);
+  }
+  for (std::uint32_t account = 0; account < book.account_count; ++account)
+    returned[account] -= std::min(returned[account], kept[account]);
   return returned;
 }
 
+Bytes sum_of(const ByAccount& amounts) noexcept { return std::accumulate(amounts.begin(), amounts.end(), Bytes{0}); }
+
+/// Clears the slots of processes that are gone and wakes who waits for what they held.
+ByAccount reap_and_wake(const OpenBook& book) noexcept {
+  const ByAccount returned = reap_all(book);
+  if (book.layout == nullptr) return returned;
+  Waiting(book).forget_dead();
+  if (sum_of(returned) > Bytes{0}) Waiting(book).wake();
+  return returned;
+}
+
+/// Returns whether the account has bytes that may be an ended process's: neither this process's nor, while nothing is
+/// shared, the common slot's.
+bool others_are_charged(const OpenBook& book, std::uint32_t account) noexcept {
+  const BookLayout& layout = *book.layout;
+  if (layout.shared.bound.load(kRelaxed) != 0) return true;
+  const std::uint64_t usage = layout.accounts[account].usage.load(std::memory_order_acquire);
+  const std::uint64_t own = book.own == nullptr ? 0 : held_in(*book.own, book.slot, account, usage);
+  return used_bytes(usage) != own + held_in(layout.slots[kCommonSlot], kCommonSlot, account, usage);
+}
+
 }  // namespace
+
+Bytes refund_ended(const OpenBook& book, std::uint32_t account) noexcept {
+  return others_are_charged(book, account) ? reap_and_wake(book)[account] : Bytes{0};
+}
 
 bool Processes::attach() const noexcept {
   if (book_->layout == nullptr) return false;
   if (book_->slot != kNoSlot) return true;
   const ProcessIdentity self = current_process();  // before the book is open: there may be one descriptor left
-  // What a daemon found of processes that have ended since then would be taken for this one's.
-  const bool outlived =
-      std::any_of(std::begin(book_->layout->header.unrequested), std::end(book_->layout->header.unrequested),
-                  [](const Word& word) { return unrequested_bytes(word.load(kRelaxed)) != 0; });
+  // What ended processes held, and what a daemon found of them, would be taken for this one's.
+  reap();
   for (int attempt = 0; attempt < 2; ++attempt) {
-    if (attempt > 0 || outlived) reap();
+    if (attempt > 0) reap();
     const FileDescriptor file = reopen(*book_);
     for (std::uint32_t index = 0; file && index < kCommonSlot; ++index) {
       Word& state = book_->layout->slots[index].state;
@@ -137,13 +189,14 @@ void Processes::detach() const noexcept {
   LabelSearch labels(book_->layout->shared.control_path);
   const std::uint64_t state = book_->layout->slots[index].state.load(std::memory_order_acquire);
   {
+    ByAccount kept{}, returned{};
     const bool shares = has_shares(*book_, index);
     const SharedLock held = shares ? SharedLock(*book_) : SharedLock();
-    if (held && mark_dead(*book_, index, state)) release_shares_of(*book_, index, labels);
+    if (held && mark_dead(*book_, index, state)) release_shares_of(*book_, index, labels, kept);
     book_->slot = kNoSlot;
     book_->own = nullptr;
     // Where the lock cannot be had now, whoever reaps next finds a slot without a process.
-    if (held || !shares) bury(*book_, index, state);
+    if (held || !shares) bury(*book_, index, state, returned);
   }
   book_->slot_lock = Mapping{};
   Waiting(*book_).wake();
@@ -160,34 +213,6 @@ void Processes::forget_slot() const noexcept {
   book_->slot_lock.release();  // a child has no such mapping
 }
 
-Bytes Processes::reap() const noexcept {
-  const FileDescriptor file = book_->layout == nullptr ? FileDescriptor{} : reopen(*book_);
-  if (!file) return {};
-  Bytes returned;
-  const std::uint32_t bound = slots_in_use(*book_->layout);
-  const auto lives = [&](std::uint32_t index) {
-    return life_of(book_->layout->slots[index].state.load(std::memory_order_acquire)) == SlotLife::kUsed &&
-           (index == book_->slot || byte_is_locked(file.get(), index));
-  };
-  LabelSearch labels(book_->layout->shared.control_path);
-  for (std::uint32_t index = 0; index < bound; ++index) {
-    const SlotRecord& slot = book_->layout->slots[index];
-    const std::uint64_t state = slot.state.load(std::memory_order_acquire);
-    if (life_of(state) == SlotLife::kFree || lives(index)) continue;
-    // What it lent stays charged while others hold it: that is settled first, by one process at a time. Where the lock
-    // cannot be had now, all that it held stays charged until somebody looks again.
-    Bytes kept;
-    if (has_shares(*book_, index)) {
-      const SharedLock held(*book_);
-      if (!held) continue;
-      if (!lives(index) && mark_dead(*book_, index, state)) kept = release_shares_of(*book_, index, labels);
-    }
-    const Bytes refunded = bury(*book_, index, state);
-    returned += refunded - std::min(refunded, kept);
-  }
-  Waiting(*book_).forget_dead();
-  if (returned > Bytes{0}) Waiting(*book_).wake();
-  return returned;
-}
+Bytes Processes::reap() const noexcept { return sum_of(reap_and_wake(*book_)); }
 
 }  // namespace ration::ledger

@@ -327,7 +327,7 @@ void SharedMemory::give_up(std::uint64_t number, std::uint32_t account, Bytes si
 
 void SharedMemory::settle() const noexcept {
   SharedPart& part = book_->layout->shared;
-  if (book_->slot == kNoSlot || part.bound.load(kRelaxed) == 0) return;
+  if (part.bound.load(kRelaxed) == 0) return;
   const SharedLock held(*book_);
   if (!held) return;
   LabelSearch labels(part.control_path);
@@ -339,9 +339,8 @@ void SharedMemory::settle() const noexcept {
   }
 }
 
-Bytes release_shares_of(const OpenBook& book, std::uint32_t slot, LabelSearch& labels) noexcept {
+void release_shares_of(const OpenBook& book, std::uint32_t slot, LabelSearch& labels, ByAccount& kept) noexcept {
   SharedPart& part = book.layout->shared;
-  Bytes kept_bytes;
   const std::uint32_t bound = std::min<std::uint32_t>(part.bound.load(kRelaxed), kMaxShared);
   for (std::uint32_t index = 0; index < bound; ++index) {
     SharedRecord& record = part.records[index];
@@ -351,11 +350,11 @@ Bytes release_shares_of(const OpenBook& book, std::uint32_t slot, LabelSearch& l
   each_record(part, [&](SharedRecord& record) {
     if (record.maker.load(kRelaxed) != slot + 1) return;
     const std::uint64_t word = record.bytes.load(kRelaxed), lent = lent_granules(word);
-    const bool kept = lent > 0 && held_by_others(book, record, labels);
-    record.bytes.store(pack(0, kept_granules(word) + (kept ? lent : 0)), kRelaxed);
-    if (kept) {  // the slot's own part goes with the slot
+    const bool stays = lent > 0 && held_by_others(book, record, labels);
+    record.bytes.store(pack(0, kept_granules(word) + (stays ? lent : 0)), kRelaxed);
+    if (stays) {  // the slot's own part goes with the slot
       charge_common(book, record.account, lent);
-      kept_bytes += kGranule * lent;
+      if (record.account < kept.size()) kept[record.account] += kGranule * lent;
     }
     record.waived.store(0, kRelaxed);
     record.maker.store(kNobody, kRelaxed);
@@ -366,7 +365,6 @@ Bytes release_shares_of(const OpenBook& book, std::uint32_t slot, LabelSearch& l
         settle_record(book, record, labels);
     });
   }
-  return kept_bytes;
 }
 
 }  // namespace ration::ledger

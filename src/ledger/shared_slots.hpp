@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "base/bytes.hpp"
+#include "ledger/charges.hpp"
 #include "ledger/descriptor_label.hpp"
 #include "ledger/open_book.hpp"
 
@@ -28,7 +28,7 @@ class SharedLock {
 /// Whether the process of that slot lends or holds any.
 [[nodiscard]] bool has_shares(const OpenBook& book, std::uint32_t slot) noexcept;
 /// A process has ended, or detaches. Under the lock of the shared part, when its slot is marked as dead and before that
-/// is cleared, and with it what nobody else holds. Returns what the workload keeps.
-Bytes release_shares_of(const OpenBook& book, std::uint32_t slot, LabelSearch& labels) noexcept;
+/// is cleared, and with it what nobody else holds. Adds what the workload keeps to `kept`.
+void release_shares_of(const OpenBook& book, std::uint32_t slot, LabelSearch& labels, ByAccount& kept) noexcept;
 
 }  // namespace ration::ledger

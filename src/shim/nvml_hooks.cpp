@@ -1,6 +1,7 @@
-// What NVML says about memory, inside a governed process: the total of a device is the limit, its use is the
-// workload's, what is free is what cuMemGetInfo says, and only the workload's processes are listed. Of a device that
-// was not granted nothing is free. Where NVML does not say what memory the device has, since it is the host's (GB10,
+// What NVML says about memory, inside a governed process: total and free are what cuMemGetInfo says, used is the
+// workload's, and only the workload's processes are listed. What others hold or keep of the total counts as reserved,
+// which the first version of the call has in `used`, so that the figures of each version add up. Of a device that was
+// not granted nothing is free. Where NVML does not say what memory the device has, since it is the host's (GB10,
 // Jetson), the limit is known all the same: without it programs take their fractions of the host's memory. Processes
 // without a book get NVML's own answers. Count, identity and versions are never touched.
 #include <dlfcn.h>
@@ -130,7 +131,7 @@ Account account_on(Device device) noexcept {
 }
 
 struct Share {
-  std::uint64_t total, used, free;
+  std::uint64_t total, free, used;
 };
 
 /// Whether NVML's answer about memory can be told as the account has it; `total` and `available`: NVML's, or the
@@ -145,10 +146,9 @@ bool can_tell(const Account& account, int result, std::uint64_t& total, std::uin
 /// Of a device that has `total` bytes and `available` of them free.
 Share share_of(const Account& account, std::uint64_t total, std::uint64_t available) noexcept {
   // Tools take total less used for what is free, and divide by the total.
-  if (!account.is_granted()) return {total, total, 0};
-  const std::uint64_t limit = std::min(account.in_book().limits().binding().count(), total);
-  const std::uint64_t headroom = account.in_book().headroom().count();
-  return {limit, account.in_book().used().count(), std::min(headroom, available)};
+  if (!account.is_granted()) return {total, 0, total};
+  const auto told = account.in_book().told(Bytes{total}, Bytes{available});
+  return {told.total.count(), told.free.count(), told.used.count()};
 }
 
 /// Which processes the book lists. Reads the slots in place: Book::read() builds strings and vectors, whose exceptions
@@ -156,6 +156,8 @@ Share share_of(const Account& account, std::uint64_t total, std::uint64_t availa
 class Members {
  public:
   Members() noexcept {
+    // The number of a process that has ended may be a neighbour's by now.
+    if (ledger::Book* book = open_book(); book != nullptr) book->processes().reap();
     const FileDescriptor file{::open(environment().book, O_RDONLY | O_CLOEXEC)};
     struct stat status {};
     if (!file || ::fstat(file.get(), &status) != 0 || status.st_size < static_cast<off_t>(sizeof(ledger::BookLayout))) {
@@ -180,6 +182,24 @@ class Members {
   Mapping mapping_;
 };
 
+/// What NVML says where it does not know what a process holds.
+constexpr std::uint64_t kNotAvailable = ~std::uint64_t{0};
+
+/// Leaves out the processes of others, and of the rest what is beyond the limit: together they hold no more than the
+/// device is said to have. Returns the end of what is left.
+template <typename Process>
+Process* keep_members(const Account& account, Process* begin, Process* end) noexcept {
+  const Members members;
+  end = std::remove_if(begin, end, [&](const Process& one) { return !members.contain(one.pid); });
+  std::uint64_t left = account.is_granted() ? account.in_book().limits().binding().count() : 0;
+  for (Process* each = begin; each != end; ++each) {
+    if (each->used == kNotAvailable) continue;
+    each->used = std::min(each->used, left);
+    left -= each->used;
+  }
+  return end;
+}
+
 template <typename Process>
 using ListFunction = int(Device, unsigned*, Process*);
 
@@ -188,7 +208,8 @@ using ListFunction = int(Device, unsigned*, Process*);
 template <typename Process>
 int list_members(NvmlSymbol symbol, Device device, unsigned* count, Process* out) noexcept {
   auto* list = real_nvml<ListFunction<Process>>(symbol);
-  if (count == nullptr || !account_on(device)) return list(device, count, out);
+  const Account account = account_on(device);
+  if (count == nullptr || !account) return list(device, count, out);
   if (*count != 0 && out == nullptr) return kErrorInvalidArgument;
 
   Process* all = nullptr;
@@ -207,9 +228,7 @@ int list_members(NvmlSymbol symbol, Device device, unsigned* count, Process* out
     room = std::max(2 * room, found + 16);
   }
   if (result == kSuccess) {
-    const Members members;
-    Process* end = std::remove_if(all, all + found, [&](const Process& one) { return !members.contain(one.pid); });
-    found = static_cast<unsigned>(end - all);
+    found = static_cast<unsigned>(keep_members(account, all, all + found) - all);
     if (found <= *count) {
       if (found != 0) std::memcpy(out, all, found * sizeof(Process));
     } else {
@@ -247,7 +266,7 @@ RATION_EXPORT int nvmlDeviceGetMemoryInfo(Device device, Memory* out) noexcept {
   const Account account = account_on(device);
   if (!can_tell(account, result, out->total, out->free)) return result;
   const Share share = share_of(account, out->total, out->free);
-  *out = {share.total, share.free, share.used};
+  *out = {share.total, share.free, share.total - share.free};
   return kSuccess;
 }
 
@@ -258,7 +277,7 @@ RATION_EXPORT int nvmlDeviceGetMemoryInfo_v2(Device device, Memory2* out) noexce
   if (!can_tell(account, result, out->total, out->free)) return result;
   const Share share = share_of(account, out->total, out->free);
   out->total = share.total;
-  out->reserved = 0;  // the driver's own memory is not part of anybody's limit
+  out->reserved = share.total - share.free - share.used;
   out->free = share.free;
   out->used = share.used;
   return kSuccess;
@@ -282,10 +301,10 @@ RATION_PROCESS_LIST(nvmlDeviceGetMPSComputeRunningProcesses_v3, Process3)
 RATION_EXPORT int nvmlDeviceGetRunningProcessDetailList(Device device, ProcessDetailList* out) noexcept {
   auto* list = real_nvml<int(Device, ProcessDetailList*)>(NvmlSymbol::nvmlDeviceGetRunningProcessDetailList);
   const int result = list(device, out);
-  if (result != kSuccess || out->entries == nullptr || !account_on(device)) return result;
-  const Members members;
-  ProcessDetail* end = std::remove_if(out->entries, out->entries + out->count,
-                                      [&](const ProcessDetail& one) { return !members.contain(one.pid); });
-  out->count = static_cast<std::uint32_t>(end - out->entries);
+  if (result != kSuccess || out->entries == nullptr) return result;
+  const Account account = account_on(device);
+  if (!account) return result;
+  out->count =
+      static_cast<std::uint32_t>(keep_members(account, out->entries, out->entries + out->count) - out->entries);
   return result;
 }

@@ -19,11 +19,9 @@ CUresult memory_info(Symbol symbol, Size* available, Size* total) noexcept {
     *available = *total = 0;  // a device that was not granted: it exists, and nothing of it is this program's
     return result;
   }
-  book().shared_memory().settle();
-  const ration::ledger::Account own = book().account(account);
-  const ration::Bytes limit = own.limits().binding();
-  if (limit.count() < *total) *total = static_cast<Size>(limit.count());
-  *available = static_cast<Size>(std::min<std::uint64_t>(*available, own.headroom().count()));
+  const auto told = book().account(account).told(ration::Bytes{*total}, ration::Bytes{*available});
+  *total = static_cast<Size>(told.total.count());
+  *available = static_cast<Size>(told.free.count());
   return result;
 }
 

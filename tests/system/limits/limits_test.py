@@ -13,6 +13,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "sim"))
 from actor import Actor  # noqa: E402
+from actor import __file__ as ACTOR  # noqa: E402
 
 BIN = pathlib.Path(os.environ["BUILD_BIN"])
 MIB = 1 << 20
@@ -43,6 +44,7 @@ for device in range(count.value):
     handle, first, second = c_void_p(), (c_uint64 * 3)(), Memory2(ctypes.sizeof(Memory2) | 2 << 24)
     assert nvml.nvmlDeviceGetHandleByIndex_v2(device, byref(handle)) == 0
     assert nvml.nvmlDeviceGetMemoryInfo(handle, first) == 0 and nvml.nvmlDeviceGetMemoryInfo_v2(handle, byref(second)) == 0
+    assert first[1] + first[2] == first[0] and second.free + second.reserved + second.used == second.total, "figures do not add up"
     told.append([retained, info, whole.value, [first[1], first[0], first[2]], [second.free, second.total, second.used]])
 print(json.dumps(told))
 """
@@ -262,6 +264,34 @@ class Governed(Scene):
         self.assertEqual([actor.ask("execute"), actor.ask("init"), actor.ask("take", 900), actor.ask("take", 100)], [0, 0, 0, 2])
         self.assertEqual((self.used("again"), self.truly_used(node)), (964 * MIB, 964 * MIB))
 
+    def test_who_has_ended_is_in_no_figure_of_the_next_step(self):
+        for way in ("exit", "kill -9", "execute"):
+            with self.subTest(way=way):
+                node, name = "T4:16GiB:context=64MiB", f"steps-{way.split()[0]}"
+                step = f"{sys.executable} {ACTOR}"
+                actor = Actor(self.environment, [BIN / "ration", "run", f"--sim={node}", "--limit", "1GiB", "--name", name, "--",
+                                                 "sh", "-c", f"{step}; {step}; :"])
+                self.addCleanup(actor.end)
+                self.assertEqual([actor.ask("init"), actor.ask("nvml"), actor.ask("take", 700)], [0, 0, 0])
+                self.assertEqual((actor.ask("info"), actor.ask("memory")), ([0, 260, 1024], [0, 1024, 260, 764]))
+                self.assertEqual(actor.ask({"exit": "leave", "kill -9": "die", "execute": "execute"}[way]), 0)
+                self.assertEqual([actor.ask("nvml"), actor.ask("memory")], [0, [0, 1024, 1024, 0]], "who asks NVML holds nothing yet")
+                self.assertEqual([actor.ask("init"), actor.ask("info")], [0, [0, 960, 1024]])
+
+    def test_who_has_ended_beside_this_process_is_in_no_figure(self):
+        actor = self.governed_actor("T4:16GiB:context=64MiB", "beside")
+        self.assertEqual([actor.ask("init"), actor.ask("nvml"), actor.ask("take", 100)], [0, 0, 0])
+        for ending in ("leave", "die"):
+            actor.ask("child", f"init;take=600;{ending}")
+            self.assertEqual((actor.ask("info"), actor.ask("memory")), ([0, 860, 1024], [0, 1024, 860, 164]), ending)
+
+    def test_what_nvml_says_adds_up_where_a_limit_was_lowered(self):
+        actor = self.governed_actor("T4:16GiB:context=64MiB", "lowered")
+        self.assertEqual([actor.ask("init"), actor.ask("nvml"), actor.ask("take", 900)], [0, 0, 0])
+        self.assertEqual(self.ration("set", "lowered", "--limit", "300MiB", "--yes").returncode, 0)
+        self.assertEqual((actor.ask("info"), actor.ask("memory")), ([0, 0, 300], [0, 300, 0, 300]))
+        self.assertEqual(sum(actor.ask("processes").values()), 300)
+
     def test_too_few_descriptors_let_nothing_past_the_limit_and_end_no_program(self):
         node = "T4:16GiB:context=64MiB"
         for few in range(3, 10):
@@ -371,7 +401,8 @@ class Governed(Scene):
         (_, info, _, first, second), = self.told("--limit", "8GiB")
         free = (16384 - 11008 - 64 - 64) * MIB
         self.assertEqual(info, [free, 8192 * MIB], "the device has less left than the limit")
-        self.assertEqual((first, second), ([free, 8192 * MIB, 64 * MIB],) * 2)
+        self.assertEqual(first, [free, 8192 * MIB, 8192 * MIB - free], "what others hold of it is in use, or reserved")
+        self.assertEqual(second, [free, 8192 * MIB, 64 * MIB])
 
     def test_a_device_that_was_not_granted_is_unavailable_and_why_says_so(self):
         one, other = self.told("--gpu", "0", "--name", "one", "--limit", "1GiB", node="T4:16GiB:context=64MiB*2")
