@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -147,7 +148,9 @@ bool drop_guard(const char* variable) {
 void leave_guard(char** arguments) {
   if (std::getenv("RATION_BOOK") == nullptr) return;
   const bool audited = drop_guard("LD_AUDIT"), preloaded = drop_guard("LD_PRELOAD");
-  if (audited || preloaded) ::execv("/proc/self/exe", arguments);  // RATION_BOOK stays: no limit is made inside a limit
+  // By the kernel's own call: the guard in this process would put itself back. RATION_BOOK stays: no limit is made
+  // inside a limit.
+  if (audited || preloaded) ::syscall(SYS_execve, "/proc/self/exe", arguments, environ);
 }
 
 Output output_of(const std::vector<std::string>& program, Errors errors) {

@@ -288,6 +288,10 @@ Result<Outcome> run_once(const Session& session, RunOptions options, const ledge
   if (options.engine.empty()) {
     for (const auto& [name, value] : plan.sets) ::setenv(name.c_str(), value.c_str(), 1);
     ::setenv("RATION_BOOK", path.c_str(), 1);
+    if (options.allow_ungoverned)
+      ::setenv("RATION_ALLOW_UNGOVERNED", "1", 1);  // the guard puts nothing back into what the program starts
+    else
+      ::unsetenv("RATION_ALLOW_UNGOVERNED");
   }
 
   std::optional<StrayWatch> watch;

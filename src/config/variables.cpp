@@ -30,6 +30,8 @@ const std::vector<Variable>& variables() {
       {"RATION_LIBRARY", "Python: the libration.so.1 to load instead of the package's own"},
       {"RATION_PROGRAM", "Python: the command ration to start instead of the one beside that Python or on PATH"},
       {"RATION_BOOK", "set by `ration run` for the program: the book that it is charged to"},
+      {"RATION_ALLOW_UNGOVERNED",
+       "set by `ration run --allow-ungoverned` for the program: the guard is not put back into what drops it"},
       {"RATION_DRIVER_PATH", "set by `ration run --sim` for the program: folder of the driver behind the guard"},
   };
   return all;

@@ -2,7 +2,9 @@
 // the loader would not answer with the library already loaded (`libcuda.so`, an absolute or relative path, a symlink,
 // a new namespace). Everything else goes to libc untouched. Called by open_entry.S.
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
@@ -11,6 +13,7 @@
 #include <cstring>
 
 #include "shim/driver_location.hpp"
+#include "shim/elf_peek.hpp"
 #include "shim/environment.hpp"
 #include "shim/resolve.hpp"
 
@@ -26,9 +29,6 @@ extern "C" {
 
 namespace ration::shim {
 namespace {
-
-constexpr const char* kDriverFile = "libcuda.so";
-constexpr const char* kNvmlFile = "libnvidia-ml.so";
 
 using OpenFunction = void*(const char*, int);
 using OpenInFunction = void*(Lmid_t, const char*, int);
@@ -55,19 +55,23 @@ const char* base_name(const char* path) noexcept {
   return slash != nullptr ? slash + 1 : path;
 }
 
-// "libcuda.so", "libcuda.so.1", "libcuda.so.580.65.06".
-bool is_version_of(const char* file, const char* library) noexcept {
-  const std::size_t length = std::strlen(library);
-  if (std::strncmp(file, library, length) != 0) return false;
-  const char* rest = file + length;
-  return *rest == '\0' || (*rest == '.' && rest[1 + std::strspn(rest + 1, "0123456789.")] == '\0');
-}
-
 /// The library that a file of this name is, or null.
 const char* wrapped_by_name(const char* file) noexcept {
   if (is_version_of(file, kDriverFile)) return kDriverFile;
   if (is_version_of(file, kNvmlFile)) return kNvmlFile;
   return nullptr;
+}
+
+/// The library that the file at `path` is by its SONAME, or null: a copy under another name, one that is not in a
+/// folder.
+const char* wrapped_by_content(const char* path) noexcept {
+  const int file = ::open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  if (file < 0) return nullptr;
+  const char* library = wrapped_by_soname([file](void* to, unsigned long length, unsigned long offset) {
+    return ::pread(file, to, length, static_cast<off_t>(offset));
+  });
+  ::close(file);
+  return library;
 }
 
 /// The library that `file` asks for, or null: by its name, or by what a path leads to. A path that leads nowhere is
@@ -79,10 +83,12 @@ const char* wrapped_by(const char* file) noexcept {
   if (std::strchr(file, '$') != nullptr) return named;  // $ORIGIN and $LIB, which only libc can expand
   const int saved = errno;
   char resolved[PATH_MAX];
-  const bool exists = ::realpath(file, resolved) != nullptr;
+  const bool is_in_a_folder = ::realpath(file, resolved) != nullptr;
+  const bool exists = is_in_a_folder || ::access(file, F_OK) == 0;
+  if (named == nullptr && is_in_a_folder) named = wrapped_by_name(base_name(resolved));
+  if (named == nullptr && exists) named = wrapped_by_content(file);
   errno = saved;
-  if (!exists) return nullptr;
-  return named != nullptr ? named : wrapped_by_name(base_name(resolved));
+  return exists ? named : nullptr;
 }
 
 /// Length of the folder (with its slash) that `path` lies in.

@@ -250,7 +250,7 @@ class NeverOpen(unittest.TestCase):
 
     def test_a_child_that_drops_the_guard_is_shown(self):
         summary = self.folder / "summary.json"
-        process = subprocess.Popen([BIN / "ration", "run", NODE, "--limit", "1GiB", "--name", "leaky", "--summary", f"json:{summary}", "--", "sh", "-c",
+        process = subprocess.Popen([BIN / "ration", "run", NODE, "--limit", "1GiB", "--name", "leaky", "--allow-ungoverned", "--summary", f"json:{summary}", "--", "sh", "-c",
                                     f"unset LD_PRELOAD; {GREEDY[0]} steps 2GiB:1h & echo $!; read line; kill $!"],
                                    env=self.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.addCleanup(process.kill)
@@ -269,7 +269,7 @@ class NeverOpen(unittest.TestCase):
     def test_an_orphan_without_guard_and_environment_is_shown(self):
         """Short: the program ends before `ration run` looks for the first time; what it left is looked at then."""
         orphan = f"setsid env -u LD_PRELOAD -u RATION_BOOK {GREEDY[0]} steps 2GiB:1h >out 2>&1"
-        process = subprocess.Popen([BIN / "ration", "run", NODE, "--limit", "1GiB", "--name", "leaky", "--", "sh", "-c",
+        process = subprocess.Popen([BIN / "ration", "run", NODE, "--limit", "1GiB", "--name", "leaky", "--allow-ungoverned", "--", "sh", "-c",
                                     f"cd {self.folder}; ({orphan} & echo $! >pid); read line"],
                                    env=self.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.addCleanup(process.kill)

@@ -4,6 +4,7 @@
 //   client requests FILE        what the CUDA runtime asks cuGetProcAddress_v2 for at start: one line for each request
 //   client call | missing | manners | atexit | nvml | two-devices | unlisted [call] | private | loader | init | patch
 #include <dlfcn.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -78,6 +79,15 @@ using OpenIn = void*(Lmid_t, const char*, int);
 
 const std::string plugin = PLUGIN_FILE;
 
+/// The path by which a copy of `file` without a name is opened.
+std::string nameless_copy(const std::string& file) {
+  std::ifstream from(file, std::ios::binary);
+  const std::string content{std::istreambuf_iterator<char>(from), {}};
+  const int copy = ::memfd_create("copy", 0);
+  if (::write(copy, content.data(), content.size()) != static_cast<ssize_t>(content.size())) return "";
+  return "/proc/self/fd/" + std::to_string(copy);
+}
+
 std::map<std::string, std::function<void*()>> routes(const std::string& folder) {
   const std::string driver = folder + "/libcuda.so.1";
   return {
@@ -125,6 +135,11 @@ std::map<std::string, std::function<void*()>> routes(const std::string& folder) 
          return ::dlsym(of_libc<Open>("dlopen")(nvml.c_str(), RTLD_NOW), "nvmlDeviceGetMemoryInfo");
        }},
       {"copy", [=] { return symbol_in((folder + "/links/copy.so").c_str(), RTLD_NOW); }},
+      {"nameless", [=] { return symbol_in(nameless_copy(driver).c_str(), RTLD_NOW); }},
+      {"nameless-deepbind",
+       [=] { return symbol_in(nameless_copy(driver).c_str(), RTLD_NOW | RTLD_GLOBAL | RTLD_DEEPBIND); }},
+      {"libc-nameless",
+       [=] { return ::dlsym(of_libc<Open>("dlopen")(nameless_copy(driver).c_str(), RTLD_NOW), "cuMemAlloc_v2"); }},
       {"dlmopen-driver", [=] { return ::dlsym(::dlmopen(LM_ID_NEWLM, driver.c_str(), RTLD_NOW), "cuMemAlloc_v2"); }},
       {"dlmopen-soname", [] { return ::dlsym(::dlmopen(LM_ID_NEWLM, "libcuda.so.1", RTLD_NOW), "cuMemAlloc_v2"); }},
       {"dlmopen-base", [=] { return ::dlsym(::dlmopen(LM_ID_BASE, driver.c_str(), RTLD_NOW), "cuMemAlloc_v2"); }},

@@ -1,0 +1,307 @@
+// The exec family, posix_spawn and system() as the shim exports them: a program that a governed process starts gets the
+// guard and the book, whatever environment its launcher gave it (kept_environment.hpp). What has them already goes on
+// to libc untouched, and so does a program that the guard is not made for. Promises: errors are libc's;
+// async-signal-safe, and safe in a child of vfork(): a new environment lies on the stack, a huge one in a mapping of
+// its own.
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include <wordexp.h>
+
+#include <cerrno>
+#include <climits>
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "shim/elf_peek.hpp"
+#include "shim/kept_environment.hpp"
+
+namespace ration::shim {
+namespace {
+
+using Words = char* const*;
+
+/// The functions behind ours: another preloaded library's, or libc's.
+struct Next {
+  int (*execve)(const char*, Words, Words);
+  int (*execvpe)(const char*, Words, Words);
+  int (*execveat)(int, const char*, Words, Words, int);
+  int (*fexecve)(int, Words, Words);
+  decltype(&::posix_spawn) spawn, spawnp;
+  int (*pidfd_spawn)(int*, const char*, const posix_spawn_file_actions_t*, const posix_spawnattr_t*, Words, Words);
+  int (*pidfd_spawnp)(int*, const char*, const posix_spawn_file_actions_t*, const posix_spawnattr_t*, Words, Words);
+  decltype(&::system) system;
+  decltype(&::popen) popen;
+  decltype(&::wordexp) wordexp;
+};
+Next found;
+
+template <typename Function>
+Function look_up(Function& place, const char* name) noexcept {
+  if (place == nullptr) place = reinterpret_cast<Function>(::dlsym(RTLD_NEXT, name));
+  return place;
+}
+
+// The dynamic linker's lock may be held by another thread where a child calls exec, so all are looked up beforehand.
+[[gnu::constructor]] void find_all() noexcept {
+  look_up(found.execve, "execve");
+  look_up(found.execvpe, "execvpe");
+  look_up(found.execveat, "execveat");
+  look_up(found.fexecve, "fexecve");
+  look_up(found.spawn, "posix_spawn");
+  look_up(found.spawnp, "posix_spawnp");
+}
+
+/// An open file; nothing of errno is lost by it.
+class File {
+ public:
+  File(int folder, const char* path) noexcept
+      : descriptor_(::openat(folder, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)), is_own_(true) {}
+  explicit File(int descriptor) noexcept : descriptor_(descriptor) {}
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+  ~File() {
+    if (is_own_ && descriptor_ >= 0) ::close(descriptor_);
+    errno = saved_;
+  }
+
+  long operator()(void* to, unsigned long length, unsigned long offset) const noexcept {
+    return ::pread(descriptor_, to, length, static_cast<off_t>(offset));
+  }
+
+ private:
+  int saved_ = errno;
+  int descriptor_ = -1;
+  bool is_own_ = false;
+};
+
+/// Whether the loader of that program would complain about the guard: a program for another processor or of 32 bits, or
+/// one of musl. What cannot be read, or is no ELF file, takes it.
+bool takes_guard(const File& file) noexcept {
+  const ElfPeek elf(file);
+  if (!elf.is_elf()) return true;
+  char loader[ElfPeek::kNameLength];
+  return elf.is_ours() && (!elf.interpreter(file, loader) || std::strstr(loader, "musl") == nullptr);
+}
+
+/// The same of the program that starts `file`, if that is a script.
+bool starts_with_guard(const File& file) noexcept {
+  char line[256];
+  const long length = file(line, sizeof line - 1, 0);
+  if (length < 2 || line[0] != '#' || line[1] != '!') return takes_guard(file);
+  line[length] = '\0';
+  char* interpreter = line + 2 + std::strspn(line + 2, " \t");
+  interpreter[std::strcspn(interpreter, " \t\n")] = '\0';
+  return takes_guard(File(AT_FDCWD, interpreter));
+}
+
+bool is_program(const char* path) noexcept {
+  struct stat status {};
+  return ::stat(path, &status) == 0 && S_ISREG(status.st_mode) && ::access(path, X_OK) == 0;
+}
+
+/// The same of the program that execvp(3) finds under `name`.
+bool found_with_guard(const char* name) noexcept {
+  if (std::strchr(name, '/') != nullptr) return starts_with_guard(File(AT_FDCWD, name));
+  const int saved = errno;
+  bool good = true;
+  const char* folders = std::getenv("PATH");
+  const std::size_t length = std::strlen(name);
+  for (const char* at = folders != nullptr ? folders : "/bin:/usr/bin"; length <= NAME_MAX;) {
+    const std::size_t folder = std::strcspn(at, ":");
+    char path[PATH_MAX + NAME_MAX + 2];
+    if (folder < PATH_MAX) {
+      std::memcpy(path, at, folder);
+      path[folder] = '/';
+      std::strcpy(path + folder + (folder != 0 ? 1 : 0), name);
+      if (is_program(path)) {
+        good = starts_with_guard(File(AT_FDCWD, path));
+        break;
+      }
+    }
+    if (at[folder] == '\0') break;
+    at += folder + 1;
+  }
+  errno = saved;
+  return good;
+}
+
+constexpr std::size_t kOnStack = 64 << 10;
+
+/// Calls `start` with the environment that the program gets. `takes` says whether it takes the guard; `failed` is what
+/// comes of a want of memory.
+template <typename Takes, typename Start, typename Failed>
+[[gnu::noinline]] int start_with_guard(Words given, const Takes& takes, const Start& start,
+                                       const Failed& failed) noexcept {
+  const std::size_t size = room_for_guard(given);
+  if (size == 0 || !takes()) return start(given);
+  if (size <= kOnStack) return start(with_guard(given, __builtin_alloca(size)));
+  void* room = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (room == MAP_FAILED) return failed();
+  const int result = start(with_guard(given, room));
+  const int saved = errno;
+  ::munmap(room, size);
+  errno = saved;
+  return result;
+}
+
+int no_memory() noexcept {
+  errno = ENOMEM;
+  return -1;
+}
+int no_memory_to_spawn() noexcept { return ENOMEM; }
+
+int missing() noexcept {
+  errno = ENOSYS;
+  return -1;
+}
+
+int start_path(const char* path, Words words, Words variables) noexcept {
+  auto* next = look_up(found.execve, "execve");
+  if (next == nullptr) return missing();
+  return start_with_guard(
+      variables, [&] { return starts_with_guard(File(AT_FDCWD, path)); },
+      [&](Words all) { return next(path, words, all); }, no_memory);
+}
+
+int start_name(const char* name, Words words, Words variables) noexcept {
+  auto* next = look_up(found.execvpe, "execvpe");
+  if (next == nullptr) return missing();
+  return start_with_guard(
+      variables, [&] { return found_with_guard(name); }, [&](Words all) { return next(name, words, all); }, no_memory);
+}
+
+template <typename Function, typename Pid>
+int spawn(Function* next, bool by_name, Pid* pid, const char* program, const posix_spawn_file_actions_t* actions,
+          const posix_spawnattr_t* attributes, Words words, Words variables) noexcept {
+  if (next == nullptr) return ENOSYS;
+  return start_with_guard(
+      variables, [&] { return by_name ? found_with_guard(program) : starts_with_guard(File(AT_FDCWD, program)); },
+      [&](Words all) { return next(pid, program, actions, attributes, words, all); }, no_memory_to_spawn);
+}
+
+/// How many words execl() or one of its like was given, by reading `rest` to the null behind them.
+std::size_t count_words(std::va_list& rest) noexcept {
+  std::size_t count = 1;
+  while (va_arg(rest, char*) != nullptr) ++count;
+  return count;
+}
+
+/// Writes these words as execv() takes them, and leaves in `rest` what comes behind them.
+void take_words(char** words, std::size_t count, const char* first, std::va_list& rest) noexcept {
+  words[0] = const_cast<char*>(first);
+  for (std::size_t i = 1; i <= count; ++i) words[i] = va_arg(rest, char*);
+}
+
+}  // namespace
+}  // namespace ration::shim
+
+using namespace ration::shim;
+
+// Collects the words of a variadic call into `words`, and leaves `rest` behind them.
+#define RATION_WORDS(first)                                                          \
+  std::va_list rest;                                                                 \
+  va_start(rest, first);                                                             \
+  const std::size_t count = count_words(rest);                                       \
+  va_end(rest);                                                                      \
+  char** words = static_cast<char**>(__builtin_alloca((count + 1) * sizeof(char*))); \
+  va_start(rest, first);                                                             \
+  take_words(words, count, first, rest)
+
+#pragma GCC visibility push(default)
+extern "C" {
+
+int execve(const char* path, Words words, Words variables) noexcept { return start_path(path, words, variables); }
+int execv(const char* path, Words words) noexcept { return start_path(path, words, environ); }
+int execvp(const char* name, Words words) noexcept { return start_name(name, words, environ); }
+int execvpe(const char* name, Words words, Words variables) noexcept { return start_name(name, words, variables); }
+
+int execl(const char* path, const char* first, ...) noexcept {
+  RATION_WORDS(first);
+  va_end(rest);
+  return start_path(path, words, environ);
+}
+
+int execlp(const char* name, const char* first, ...) noexcept {
+  RATION_WORDS(first);
+  va_end(rest);
+  return start_name(name, words, environ);
+}
+
+int execle(const char* path, const char* first, ...) noexcept {
+  RATION_WORDS(first);
+  Words variables = va_arg(rest, Words);
+  va_end(rest);
+  return start_path(path, words, variables);
+}
+
+int fexecve(int descriptor, Words words, Words variables) noexcept {
+  auto* next = look_up(found.fexecve, "fexecve");
+  if (next == nullptr) return missing();
+  return start_with_guard(
+      variables, [&] { return starts_with_guard(File(descriptor)); },
+      [&](Words all) { return next(descriptor, words, all); }, no_memory);
+}
+
+// Since glibc 2.34; an older one leaves it to the kernel.
+int execveat(int folder, const char* path, Words words, Words variables, int flags) noexcept {
+  auto* next = look_up(found.execveat, "execveat");
+  const bool by_descriptor = path != nullptr && *path == '\0' && (flags & AT_EMPTY_PATH) != 0;
+  return start_with_guard(
+      variables,
+      [&] { return by_descriptor ? starts_with_guard(File(folder)) : starts_with_guard(File(folder, path)); },
+      [&](Words all) {
+        return next != nullptr ? next(folder, path, words, all, flags)
+                               : static_cast<int>(::syscall(SYS_execveat, folder, path, words, all, flags));
+      },
+      no_memory);
+}
+
+int posix_spawn(pid_t* pid, const char* path, const posix_spawn_file_actions_t* actions,
+                const posix_spawnattr_t* attributes, Words words, Words variables) noexcept {
+  return spawn(look_up(found.spawn, "posix_spawn"), false, pid, path, actions, attributes, words, variables);
+}
+
+int posix_spawnp(pid_t* pid, const char* name, const posix_spawn_file_actions_t* actions,
+                 const posix_spawnattr_t* attributes, Words words, Words variables) noexcept {
+  return spawn(look_up(found.spawnp, "posix_spawnp"), true, pid, name, actions, attributes, words, variables);
+}
+
+// Since glibc 2.39. ENOSYS, where libc has none, is what they answer under an old kernel.
+int pidfd_spawn(int* pidfd, const char* path, const posix_spawn_file_actions_t* actions,
+                const posix_spawnattr_t* attributes, Words words, Words variables) noexcept {
+  return spawn(look_up(found.pidfd_spawn, "pidfd_spawn"), false, pidfd, path, actions, attributes, words, variables);
+}
+
+int pidfd_spawnp(int* pidfd, const char* name, const posix_spawn_file_actions_t* actions,
+                 const posix_spawnattr_t* attributes, Words words, Words variables) noexcept {
+  return spawn(look_up(found.pidfd_spawnp, "pidfd_spawnp"), true, pidfd, name, actions, attributes, words, variables);
+}
+
+// These hand on the process's own environment by calls inside libc, so that is what gets the guard back.
+int system(const char* command) {
+  if (command != nullptr) put_back_here();
+  auto* next = look_up(found.system, "system");
+  return next != nullptr ? next(command) : missing();
+}
+
+std::FILE* popen(const char* command, const char* mode) {
+  put_back_here();
+  auto* next = look_up(found.popen, "popen");
+  return next != nullptr ? next(command, mode) : nullptr;
+}
+
+int wordexp(const char* text, wordexp_t* result, int flags) {
+  if ((flags & WRDE_NOCMD) == 0) put_back_here();
+  auto* next = look_up(found.wordexp, "wordexp");
+  return next != nullptr ? next(text, result, flags) : WRDE_NOSPACE;
+}
+
+}  // extern "C"
+#pragma GCC visibility pop
