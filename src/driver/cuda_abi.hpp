@@ -148,6 +148,8 @@ enum CUmemPool_attribute : int {
   CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH = 6,
   CU_MEMPOOL_ATTR_USED_MEM_CURRENT = 7,
   CU_MEMPOOL_ATTR_USED_MEM_HIGH = 8,
+  CU_MEMPOOL_ATTR_LOCATION_ID = 11,  // since CUDA 13.2, as the next one
+  CU_MEMPOOL_ATTR_LOCATION_TYPE = 12,
 };
 
 // ------------------------------------------------------------------------------------------------------------ arrays
@@ -342,6 +344,7 @@ using cuMemPoolCreate_t = CUresult(CUmemoryPool*, const CUmemPoolProps*);
 using cuMemPoolDestroy_t = CUresult(CUmemoryPool);
 using cuMemPoolTrimTo_t = CUresult(CUmemoryPool, std::size_t);
 using cuMemPoolSetAttribute_t = CUresult(CUmemoryPool, CUmemPool_attribute, void*);
+using cuMemPoolGetAccess_t = CUresult(CUmemAccess_flags*, CUmemoryPool, CUmemLocation*);
 using cuMemPoolGetAttribute_t = CUresult(CUmemoryPool, CUmemPool_attribute, void*);
 
 using cuMemGetAllocationGranularity_t = CUresult(std::size_t*, const CUmemAllocationProp*,

@@ -2,11 +2,8 @@
 // it keeps after a free is still held. The driver grows and shrinks a pool as it likes, so the charge follows the
 // driver's own figure, read again after every call that may have changed it. What a request may make the pool grow by
 // is entered beforehand, unless the map of its free memory shows that it need not grow at all.
-#include <pthread.h>
-
 #include <algorithm>
 #include <atomic>
-#include <new>
 
 #include "driver/cuda_share_abi.hpp"
 #include "ledger/descriptor_label.hpp"
@@ -15,7 +12,8 @@
 #include "shim/hooks/graphs.hpp"
 #include "shim/hooks/hooks.hpp"
 #include "shim/hooks/imports.hpp"
-#include "shim/hooks/pool_map.hpp"
+#include "shim/hooks/pool_origin.hpp"
+#include "shim/hooks/pool_table.hpp"
 #include "shim/hooks/table.hpp"
 
 namespace ration::shim {
@@ -23,59 +21,22 @@ namespace {
 
 using namespace cuda;
 
-/// A pool grows by multiples of this (seen with the default pools of CUDA 11.2 to 13: reserved memory moves in 32 MiB).
-/// Assumed until a pool has been seen to grow by something else.
-constexpr Bytes kAssumedGrowth{std::uint64_t{32} << 20};
-constexpr int kMaxPools = 256;
-
-class Mutex {
- public:
-  void lock() noexcept { ::pthread_mutex_lock(&mutex_); }
-  void unlock() noexcept { ::pthread_mutex_unlock(&mutex_); }
-  void renew() noexcept { ::pthread_mutex_init(&mutex_, nullptr); }
-
- private:
-  pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
-};
-
-class Guard {
- public:
-  explicit Guard(Mutex& mutex) noexcept : mutex_(mutex) { mutex_.lock(); }
-  ~Guard() { mutex_.unlock(); }
-  Guard(const Guard&) = delete;
-  Guard& operator=(const Guard&) = delete;
-
- private:
-  Mutex& mutex_;
-};
-
-/// A pool whose memory this process took. `charged` equals what it reserved when last read; under `mutex`.
-struct Pool {
-  Mutex mutex;
-  std::atomic<CUmemoryPool> handle{nullptr};
-  std::uint32_t account = kNoAccount;
-  Bytes charged;
-  Bytes reserved;  // as last read
-  PoolMap map;
-  Bytes growth = kAssumedGrowth;
-  std::uint64_t outstanding = 0;  // after destruction only: bytes handed out that live on
-  bool destroyed = false;
-  std::uint64_t number = 0;  // of the book, once it was exported
-  Bytes lent;                // of what it is charged, entered there
-};
-
 /// A pointer handed out by a pool.
 struct Loan {
   std::uint64_t size = 0;
   std::uint32_t pool = 0;
 };
 
-Pool pools[kMaxPools];
-std::atomic<int> pool_count{0};
-SpinLock adding;
+/// Pools that are not in the table.
+enum class Elsewhere : int {
+  kImported,  // of another process: nothing is taken from it here
+  kHost,      // its memory is no device's
+  kAnywhere,  // of managed memory: from its first use on it counts for the device where that is
+};
+
 Table<Loan> loans;
 Table<std::uint64_t> pieces;  // pointers that were exported -> their numbers in the book
-Table<bool> imported;         // pools of other processes: nothing is taken from them here
+Table<Elsewhere> elsewhere;   // by handle
 std::atomic<bool> freed_since_refresh{false};
 
 bool read_attribute(CUmemoryPool pool, CUmemPool_attribute attribute, Bytes& out) noexcept {
@@ -120,36 +81,6 @@ bool follow(Pool& pool) noexcept {
   return true;
 }
 
-Pool* find_pool(CUmemoryPool handle) noexcept {
-  const int count = pool_count.load(std::memory_order_acquire);
-  for (int i = 0; i < count; ++i) {
-    if (pools[i].handle.load(std::memory_order_relaxed) == handle && !pools[i].destroyed) return &pools[i];
-  }
-  return nullptr;
-}
-
-Pool* add_pool(CUmemoryPool handle, std::uint32_t account) noexcept {
-  const SpinGuard guard(adding);
-  if (Pool* present = find_pool(handle); present != nullptr) return present;
-  const int count = pool_count.load(std::memory_order_relaxed);
-  int place = 0;
-  while (place < count && !(pools[place].destroyed && pools[place].outstanding == 0)) ++place;
-  if (place == kMaxPools) return nullptr;
-  Pool& pool = pools[place];
-  pool.account = account;
-  pool.charged = Bytes{0};
-  pool.reserved = Bytes{0};
-  pool.map.clear();
-  pool.growth = kAssumedGrowth;
-  pool.outstanding = 0;
-  pool.destroyed = false;
-  pool.number = 0;
-  pool.lent = Bytes{0};
-  pool.handle.store(handle, std::memory_order_relaxed);
-  if (place == count) pool_count.store(count + 1, std::memory_order_release);
-  return &pool;
-}
-
 /// Of a driver before R570, which has no cuStreamGetDevice (CUDA 12.8). The stream's context is made current for the
 /// question.
 CUdevice device_by_context(CUstream stream) noexcept {
@@ -175,14 +106,63 @@ CUdevice device_of(CUstream stream) noexcept {
   return device;
 }
 
+/// With reuse across streams restricted, free memory may not do for a request on another stream.
+bool reuses_everywhere(CUmemoryPool handle) noexcept {
+  for (const CUmemPool_attribute attribute :
+       {CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES, CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC,
+        CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES}) {
+    Bytes value;
+    if (read_attribute(handle, attribute, value) && value == Bytes{0}) return false;
+  }
+  return true;
+}
+
+Pool* add_pool(CUmemoryPool handle, CUdevice device) noexcept {
+  Pool* pool = pool_table::add(handle, device);
+  if (pool != nullptr && !reuses_everywhere(handle)) {
+    const Guard guard(pool->mutex);
+    pool->map.distrust();
+  }
+  return pool;
+}
+
+/// Where an allocation comes from.
+struct Source {
+  enum class Kind {
+    kPool,
+    kNoDevice,
+    kUntold,  // there is such a pool, and nobody can say where its memory lies
+    kNone,    // the driver knows of none: it says what is wrong with the call
+  } kind = Kind::kNone;
+  Pool* pool = nullptr;
+};
+
+/// The pool of that handle, for a request on the stream.
+Source source_of(CUmemoryPool handle, CUstream stream) noexcept {
+  Pool* pool = pool_table::find(handle);
+  if (pool != nullptr) [[likely]]
+    return {Source::Kind::kPool, pool};
+  PoolOrigin origin;
+  Elsewhere known{};
+  if (elsewhere.find(reinterpret_cast<std::uint64_t>(handle), known))
+    origin.kind = known == Elsewhere::kAnywhere ? PoolOrigin::Kind::kAnywhere : PoolOrigin::Kind::kHost;
+  else
+    origin = origin_of(handle);
+  if (origin.kind == PoolOrigin::Kind::kHost) return {Source::Kind::kNoDevice, nullptr};
+  if (origin.kind == PoolOrigin::Kind::kAnywhere) origin.device = device_of(stream);
+  if (origin.device >= 0) pool = add_pool(handle, origin.device);
+  if (pool != nullptr) return {Source::Kind::kPool, pool};
+  Bytes reserved;
+  const bool exists = read_attribute(handle, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, reserved);
+  return {exists ? Source::Kind::kUntold : Source::Kind::kNone, nullptr};
+}
+
 /// The pool that an allocation on this stream comes from.
-Pool* pool_of(CUstream stream) noexcept {
+Source source_of(CUstream stream) noexcept {
   const CUdevice device = device_of(stream);
   CUmemoryPool handle = nullptr;
-  if (device < 0 || real<cuDeviceGetMemPool_t>(Symbol::cuDeviceGetMemPool)(&handle, device) != CUDA_SUCCESS)
-    return nullptr;
-  Pool* pool = find_pool(handle);
-  return pool != nullptr ? pool : add_pool(handle, account_of(device));
+  if (device < 0 || real<cuDeviceGetMemPool_t>(Symbol::cuDeviceGetMemPool)(&handle, device) != CUDA_SUCCESS) return {};
+  return source_of(handle, stream);
 }
 
 bool capturing(CUstream stream) noexcept {
@@ -215,7 +195,7 @@ bool enter_growth(Pool& pool, std::uint64_t size, Bytes& entered, const char* fu
   entered = possible_growth(pool, size);
   if (entered > Bytes{0} && !admit_quietly(pool.account, entered, Kind::kPool)) {
     pool.mutex.unlock();  // a refresh before a denial visits every pool, this one too
-    const bool admitted = admit(pool.account, entered, Kind::kPool, function);
+    const bool admitted = admit_on(pool.device, entered, Kind::kPool, function);
     pool.mutex.lock();
     if (!admitted) entered = Bytes{0};
     if (!admitted && possible_growth(pool, size) > Bytes{0}) return false;
@@ -240,7 +220,7 @@ CUresult take_once(Pool& pool, CUstream stream, std::size_t size, const char* fu
   }
   if (fits) {
     learn(pool, out, size, before, entered);
-    loans.insert(out, Loan{size, static_cast<std::uint32_t>(&pool - pools)});
+    loans.insert(out, Loan{size, pool.index});
     return result;
   }
   // It grew by more than could be foreseen: hand everything back and deny.
@@ -254,20 +234,31 @@ CUresult take_once(Pool& pool, CUstream stream, std::size_t size, const char* fu
 }
 
 template <typename Call>
-CUresult take_from(Pool* pool, CUstream stream, std::size_t size, const char* function, CUdeviceptr* out,
+CUresult take_from(const Source& source, CUstream stream, std::size_t size, const char* function, CUdeviceptr* out,
                    Call&& call) noexcept {
-  if (pool == nullptr || size == 0) return call();
+  if (source.kind == Source::Kind::kNoDevice || source.kind == Source::Kind::kNone || size == 0) return call();
   if (capturing(stream)) return call();  // becomes a node of a graph: taken, and charged, when the graph is launched
-  return while_device_is_full(pool->account, function, [&](Bytes& refused) {
-    return take_once(*pool, stream, size, function, *out, refused, call);
+  if (source.kind == Source::Kind::kUntold) {
+    (void)admit(kNoAccount, Bytes{size}, Kind::kPool, function);  // puts the denial on the record
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  return while_device_is_full(source.pool->account, function, [&](Bytes& refused) {
+    return take_once(*source.pool, stream, size, function, *out, refused, call);
   });
+}
+
+/// Nothing of a destroyed pool is left.
+void end(Pool& pool) noexcept {
+  refund(pool, pool.charged);
+  pool.charged = Bytes{0};
+  pool_table::release(pool);
 }
 
 /// `call` frees what a pool handed out. Under the pool's mutex: once the driver has it back, another thread may be
 /// handed the same bytes.
 template <typename Call>
 CUresult return_loan(CUdeviceptr address, const Loan& loan, Call&& call) noexcept {
-  Pool& pool = pools[loan.pool];
+  Pool& pool = pool_table::at(loan.pool);
   const Guard guard(pool.mutex);
   const CUresult result = call();
   if (result != CUDA_SUCCESS) {
@@ -279,10 +270,7 @@ CUresult return_loan(CUdeviceptr address, const Loan& loan, Call&& call) noexcep
   freed_since_refresh.store(true, std::memory_order_release);
   if (!pool.destroyed) return result;
   pool.outstanding -= std::min<std::uint64_t>(pool.outstanding, loan.size);
-  if (pool.outstanding == 0) {
-    refund(pool, pool.charged);
-    pool.charged = Bytes{0};
-  }
+  if (pool.outstanding == 0) end(pool);
   return result;
 }
 
@@ -301,29 +289,26 @@ CUresult free_on_stream(CUdeviceptr address, Call&& call) noexcept {
 CUresult allocate(Symbol symbol, CUdeviceptr* out, std::size_t size, CUstream stream) noexcept {
   auto* call_real = real<cuMemAllocAsync_t>(symbol);
   if (!governed() || out == nullptr) return call_real(out, size, stream);
-  return take_from(pool_of(stream), stream, size, "cuMemAllocAsync", out, [&] { return call_real(out, size, stream); });
+  return take_from(source_of(stream), stream, size, "cuMemAllocAsync", out,
+                   [&] { return call_real(out, size, stream); });
 }
 
 CUresult allocate_from(Symbol symbol, CUdeviceptr* out, std::size_t size, CUmemoryPool handle,
                        CUstream stream) noexcept {
   auto* call_real = real<cuMemAllocFromPoolAsync_t>(symbol);
-  bool foreign = false;
-  if (!governed() || out == nullptr || imported.find(reinterpret_cast<std::uint64_t>(handle), foreign)) {
-    return call_real(out, size, handle, stream);
-  }
-  Pool* pool = find_pool(handle);
-  if (pool == nullptr) pool = pool_of(stream);  // the device's default pool by its own handle, first seen here
-  if (pool != nullptr && pool->handle.load() != handle) pool = add_pool(handle, pool->account);
-  return take_from(pool, stream, size, "cuMemAllocFromPoolAsync", out,
+  if (!governed() || out == nullptr) return call_real(out, size, handle, stream);
+  return take_from(source_of(handle, stream), stream, size, "cuMemAllocFromPoolAsync", out,
                    [&] { return call_real(out, size, handle, stream); });
 }
 
+/// Those that have reserved something.
 template <typename Visit>
 void each_pool(Visit&& visit) noexcept {
-  const int count = pool_count.load(std::memory_order_acquire);
-  for (int i = 0; i < count; ++i) {
-    const Guard guard(pools[i].mutex);
-    if (!pools[i].destroyed) visit(pools[i]);
+  const std::uint32_t count = pool_table::size();
+  for (std::uint32_t i = 0; i < count; ++i) {
+    Pool& pool = pool_table::at(i);
+    const Guard guard(pool.mutex);
+    if (!pool.destroyed && (pool.reserved > Bytes{0} || pool.charged > Bytes{0})) visit(pool);
   }
 }
 
@@ -355,15 +340,8 @@ bool free_pool_pointer(CUdeviceptr address, CUresult& result) noexcept {
 [[gnu::init_priority(101)]] const AfterFork forget([]() noexcept {
   loans.abandon();
   pieces.abandon();
-  imported.abandon();
-  adding.unlock();
-  for (Pool& pool : pools) {
-    pool.mutex.renew();
-    pool.handle.store(nullptr);
-    pool.map.clear();
-    pool.destroyed = false;
-  }
-  pool_count.store(0);
+  elsewhere.abandon();
+  pool_table::abandon();
 });
 
 }  // namespace ration::shim
@@ -401,34 +379,43 @@ RATION_HOOK CUresult cuMemPoolCreate(CUmemoryPool* out, const CUmemPoolProps* pr
   if (properties != nullptr && properties->allocType == CU_MEM_ALLOCATION_TYPE_MANAGED) note(Unmovable::kManaged);
   const CUresult result = real<cuMemPoolCreate_t>(Symbol::cuMemPoolCreate)(out, properties);
   if (result != CUDA_SUCCESS || !governed() || out == nullptr || properties == nullptr) return result;
-  if (properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE) return result;  // host memory is not rationed
-  if (add_pool(*out, account_of(properties->location.id)) != nullptr) return result;
+  const PoolOrigin origin = origin_of(*properties);
+  const auto key = reinterpret_cast<std::uint64_t>(*out);
+  if (origin.kind == PoolOrigin::Kind::kHost) elsewhere.insert(key, Elsewhere::kHost);
+  if (origin.kind == PoolOrigin::Kind::kAnywhere) elsewhere.insert(key, Elsewhere::kAnywhere);
+  if (origin.kind != PoolOrigin::Kind::kDevice || add_pool(*out, origin.device) != nullptr) return result;
   real<cuMemPoolDestroy_t>(Symbol::cuMemPoolDestroy)(*out);
-  return CUDA_ERROR_OUT_OF_MEMORY;  // more pools than can be watched
+  book().denials().record(account_of(origin.device), Bytes{0}, ration::ledger::DenialReason::kBook, "cuMemPoolCreate",
+                          ration::ledger::kUnknownBytes, 0);
+  return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 RATION_HOOK CUresult cuMemPoolDestroy(CUmemoryPool handle) {
   auto* call_real = real<cuMemPoolDestroy_t>(Symbol::cuMemPoolDestroy);
-  Pool* pool = governed() ? find_pool(handle) : nullptr;
-  bool foreign = false;
+  if (!governed()) return call_real(handle);
+  Elsewhere place{};
+  const bool is_elsewhere = elsewhere.take(reinterpret_cast<std::uint64_t>(handle), place);
+  Pool* pool = pool_table::find(handle);
   if (pool == nullptr) {
-    (void)imported.take(reinterpret_cast<std::uint64_t>(handle), foreign);
-    return call_real(handle);
+    const CUresult result = call_real(handle);
+    if (result != CUDA_SUCCESS && is_elsewhere) elsewhere.insert(reinterpret_cast<std::uint64_t>(handle), place);
+    return result;
   }
   const Guard guard(pool->mutex);
   Bytes handed_out;
   const bool known = read_attribute(handle, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, handed_out);
+  pool_table::forget_handle(*pool);  // before the call: then another pool may have it
   const CUresult result = call_real(handle);
-  if (result != CUDA_SUCCESS) return result;
+  if (result != CUDA_SUCCESS) {
+    pool_table::remember_handle(*pool);
+    return result;
+  }
   pool->destroyed = true;  // memory handed out lives on, and with it the charge
   pool->outstanding = 0;
   loans.each([&](std::uint64_t, const Loan& loan) {
-    if (loan.pool == static_cast<std::uint32_t>(pool - pools)) pool->outstanding += loan.size;
+    if (loan.pool == pool->index) pool->outstanding += loan.size;
   });
-  if (pool->outstanding == 0 && (!known || handed_out == Bytes{0})) {
-    refund(*pool, pool->charged);
-    pool->charged = Bytes{0};
-  }
+  if (pool->outstanding == 0 && (!known || handed_out == Bytes{0})) end(*pool);
   return result;
 }
 
@@ -445,7 +432,7 @@ RATION_HOOK CUresult cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attrib
   const bool reuse = attribute == CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES ||
                      attribute == CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC ||
                      attribute == CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES;
-  if (Pool* pool = reuse ? find_pool(handle) : nullptr; pool != nullptr) {
+  if (Pool* pool = reuse ? pool_table::find(handle) : nullptr; pool != nullptr) {
     const Guard guard(pool->mutex);
     pool->map.distrust();
   }
@@ -460,7 +447,7 @@ RATION_HOOK CUresult cuMemPoolExportPointer(CUmemPoolPtrExportData* out, CUdevic
   const CUresult result = real<cuMemPoolExportPointer_t>(Symbol::cuMemPoolExportPointer)(out, address);
   Loan loan;
   if (result != CUDA_SUCCESS || !governed() || !loans.find(address, loan)) return result;
-  Pool& pool = pools[loan.pool];
+  Pool& pool = pool_table::at(loan.pool);
   const Guard guard(pool.mutex);
   if (pool.number == 0) pool.number = ration::ledger::draw_number();
   lend(pool);
@@ -477,7 +464,8 @@ RATION_HOOK CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool* out, void*
   note(Unmovable::kShared);
   const CUresult result =
       real<cuMemPoolImportFromShareableHandle_t>(Symbol::cuMemPoolImportFromShareableHandle)(out, shared, type, flags);
-  if (result == CUDA_SUCCESS && governed()) imported.insert(reinterpret_cast<std::uint64_t>(*out), true);
+  if (result == CUDA_SUCCESS && governed())
+    elsewhere.insert(reinterpret_cast<std::uint64_t>(*out), Elsewhere::kImported);
   return result;
 }
 

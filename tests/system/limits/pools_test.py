@@ -1,0 +1,95 @@
+#!/usr/bin/env python3
+"""Stream-ordered pools under a limit: whose device a pool is, is asked of the driver, and however many there are, each is held.
+
+Judged by the simulator's own record of the most that each device ever held.
+"""
+import json
+import os
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+from program import Program
+
+BIN = pathlib.Path(os.environ["BUILD_BIN"])
+MIB = 1 << 20
+CONTEXT = 64
+
+
+class Scene(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.environment = dict(os.environ, RATION_SIM_DIR=self.folder.name, RATION_RUNTIME_DIR=self.folder.name)
+
+    def program(self, *options, cards=1, limit="1GiB"):
+        self.node = f"T4:16GiB:context={CONTEXT}MiB" + (f"*{cards}" if cards > 1 else "")
+        made = Program(self.environment, [BIN / "ration", "run", f"--sim={self.node}", "--limit", limit, "--name", "pools", *options, "--",
+                                          "/usr/bin/env", "-u", "CUDA_VISIBLE_DEVICES"])
+        self.addCleanup(made.end)
+        return made
+
+    def ration(self, *arguments):
+        return subprocess.run([BIN / "ration", *arguments, f"--sim={self.node}"], env=self.environment, capture_output=True, text=True).stdout
+
+    def truth(self, what):
+        """MiB of each device, by the simulator."""
+        told = subprocess.run([BIN / "ration-sim-truth", "--json"], env=dict(self.environment, RATION_SIM=self.node), capture_output=True, text=True, check=True)
+        devices = json.loads(told.stdout)["devices"]
+        return [(d["peak_bytes"] if what == "peak" else d["total_bytes"] - d["free_bytes"]) // MIB for d in devices]
+
+    def rows(self, field):
+        rows = json.loads(self.ration("ps", "-o", "json"))["data"]
+        return [row[field] // MIB if field.endswith("_bytes") else row[field] for row in sorted(rows, key=lambda row: row["gpu"])]
+
+
+class PoolsOfDevices(Scene):
+    WHICH = {"the device's own": "there = default_pool(1)",
+             "one that was made": "_, there = pool(1)"}
+
+    def test_a_pool_of_another_device_counts_for_its_own(self):
+        for which, lines in self.WHICH.items():
+            with self.subTest(pool=which):
+                self.setUp()
+                program = self.program("--gpu", "0,1", cards=2)
+                self.assertEqual(program.ask(f"start(2); own = stream(); {lines}; answer = [take_from(there, 400, own)[0] for _ in range(4)]"), [0, 0, 2, 2])
+                self.assertEqual(self.rows("used_bytes"), self.truth("used"))
+                self.assertEqual(program.ask("enter(1); answer = [take(160)[0], take(96)[0], take_from(there, 400)[0]]"), [2, 0, 2])
+                self.assertLessEqual(self.truth("peak")[1], 1024)
+                self.assertEqual(self.truth("peak")[0], CONTEXT)
+
+    def test_a_pool_of_a_device_that_was_not_granted_gives_nothing(self):
+        for which, lines in self.WHICH.items():
+            with self.subTest(pool=which):
+                self.setUp()
+                program = self.program("--gpu", "0", cards=2)
+                self.assertEqual(program.ask(f"start(); own = stream(); {lines}; answer = [take_from(there, 4, own)[0] for _ in range(2)]"), [2, 2])
+                self.assertEqual(self.truth("peak"), [CONTEXT, 0])
+                self.assertIn("GPU 1 was not granted to pools", self.ration("why"))
+
+    def test_the_first_pool_is_held_behind_many_others(self):
+        program = self.program()
+        self.assertEqual(program.ask("start(); many = [pool() for _ in range(1000)]; answer = [max(error for error, _ in many), [take_async(100)[0] for _ in range(12)]]"),
+                         [0, [0] * 7 + [2] * 5])
+        self.assertEqual(program.ask("answer = [take_from(many[i][1], 32)[0] for i in range(500, 520)]"), [0, 0] + [2] * 18)
+        self.assertLessEqual(self.truth("peak"), [1024])
+        self.assertEqual(self.rows("used_bytes"), self.truth("used"))
+
+    def test_pools_come_and_go_without_end(self):
+        program = self.program()
+        self.assertEqual(program.ask("""start(); bad = 0
+for _ in range(3000):
+    error, made = pool(); one, address = take_from(made, 4)
+    bad += error or one or cuda.cuMemPoolDestroy(made) or cuda.cuMemFreeAsync(c_uint64(address), None)
+cuda.cuCtxSynchronize(); answer = bad"""), 0)
+        self.assertEqual((self.rows("used_bytes"), self.truth("used")), ([CONTEXT], [CONTEXT]))
+
+    def test_more_pools_than_can_be_watched_are_denied_on_the_record(self):
+        program = self.program()
+        self.assertEqual(program.ask("start(); made = 0\nwhile pool()[0] == 0: made += 1\nanswer = [made, take_async(100)[0]]"), [1 << 16, 2])
+        self.assertIn("cuMemPoolCreate", self.ration("why", "d-1-1"))
+
+
+if __name__ == "__main__":
+    unittest.main()
