@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import ctypes
+import operator
 import os
 from typing import Any, List, Optional, Sequence
 
@@ -67,8 +68,10 @@ _ERRORS = {1: ValueError, 2: RuntimeError, 3: ValueError, 4: RuntimeError, 7: Ru
 
 def _find() -> str:
     given = os.environ.get("RATION_LIBRARY")
-    packaged, built = _HERE + "/native/lib/libration.so.1", _HERE + "/../../build/release/lib/libration.so.1"
-    for place in (given, packaged, built):
+    name = "libration.so.1"
+    # In a wheel; in an unpacked package, whose Python lies in lib/ration/python; in Debian's; in the source tree.
+    folders = ("native/lib", "../../..", f"../../../{os.uname().machine}-linux-gnu", "../../build/release/lib")
+    for place in (given, *(f"{_HERE}/{folder}/{name}" for folder in folders)):
         if place and os.path.exists(place):
             return place
     raise ImportError("libration.so.1 is neither in the package nor built; set RATION_LIBRARY to it")
@@ -121,9 +124,25 @@ def devices(function: str, device_type: Optional[str]) -> List[Device]:
     return list(out)[:count.value]
 
 
+def gpu(device: Any, or_each: bool = False) -> int:
+    """Returns the number of a GPU as the library takes it: -1 for each of them, where None may stand for that.
+
+    Raises:
+        ValueError: something else than a whole number from 0 on, as `int` or NumPy has them.
+    """
+    if device is None and or_each:
+        return -1
+    try:
+        number = -1 if isinstance(device, bool) else operator.index(device)
+    except TypeError:
+        number = -1
+    if not 0 <= number < 1 << 16:
+        each = ", or None for each" if or_each else ""
+        raise ValueError(f"device is the number of a GPU, such as 0 or 1{each}, not {device!r}")
+    return number
+
+
 def memory_map(gpu: int, svg: bool) -> str:
-    if not 0 <= gpu < 1 << 16:
-        raise ValueError(f"there is no GPU:{gpu}")
     needed = ctypes.c_size_t()
     library.ration_memory_map(None, gpu, int(svg), None, ctypes.c_size_t(0), ctypes.byref(needed))
     while True:

@@ -39,7 +39,7 @@ def workload(device: int = 0) -> Dict[str, int]:
     Raises:
         ValueError: this process is not governed, or has no such GPU.
     """
-    return _info("get_workload_info", device)
+    return _info("get_workload_info", _native.gpu(device))
 
 
 class share:  # noqa: N801  (a function to its users, and what `with` takes)
@@ -78,14 +78,15 @@ class share:  # noqa: N801  (a function to its users, and what `with` takes)
         self.name = name
         self._name = _native.text(name)
         self._entered = threading.local()
+        self.info(max(_native.gpu(device, or_each=True), 0))
         self._pools = torch_pools.Pools(device) if own_pool else None
-        self.info(device or 0)
         if size is not None:
             self.limit(size, device)
 
     def limit(self, size: Size, device: Optional[int] = None) -> None:
         """Lowered below what it holds, nothing more is granted until it is under; trim() asks for what is cached."""
-        _native.call("limit_share", self._name, -1 if device is None else device, _native.text(with_unit(size, "share")))
+        number = _native.gpu(device, or_each=True)
+        _native.call("limit_share", self._name, number, _native.text(with_unit(size, "share")))
 
     def trim(self, logical_device: Optional[str] = None, device: int = 0) -> None:
         """Asks the frameworks of this process for what they cache, while this share holds more than its limit; a share with
@@ -109,7 +110,7 @@ class share:  # noqa: N801  (a function to its users, and what `with` takes)
 
     def info(self, device: int = 0) -> Dict[str, int]:
         """Bytes on a GPU: `used`, `peak`, `limit`, and `total`, the workload's limit."""
-        return _info("get_share_info", self._name, device)
+        return _info("get_share_info", self._name, _native.gpu(device))
 
     def __enter__(self) -> "share":
         with contextlib.ExitStack() as entered:
@@ -141,10 +142,11 @@ def limit(size: Size, device: Optional[int] = None) -> _Limit:
         RuntimeError: the GPU's driver was loaded before ration, so that the limit would bind nothing.
     """
     activation.require()
+    number = _native.gpu(device, or_each=True)
     text = _native.text(with_unit(size, "limit"))
-    numbers = [device] if device is not None else _numbers()
-    former = {number: _limit_of(number) for number in numbers}
-    _native.call("limit", None, -1 if device is None else device, text)
+    numbers = _numbers() if device is None else [number]
+    former = {each: _limit_of(each) for each in numbers}
+    _native.call("limit", None, number, text)
     release_caches(numbers)
     return _Limit(former)
 

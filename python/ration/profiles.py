@@ -35,8 +35,8 @@ def profile(name: str, limit: Optional[Size] = None, devices: int = 2) -> bool:
         raise ValueError(f"a profile is one of {', '.join(map(repr, NAMES))}, not {name!r}")
     if name == "prod" and limit is None:
         raise ValueError("profile('prod') needs a limit: profile('prod', '6GiB')")
-    if devices < 1:
-        raise ValueError(f"a GPU is at least one logical device, not {devices}")
+    if isinstance(devices, bool) or not isinstance(devices, int) or devices < 1:
+        raise ValueError(f"a GPU is at least one logical device, such as 2, not {devices!r}")
     gpus = config.list_physical_devices("GPU")
     if not gpus:
         return False

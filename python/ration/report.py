@@ -54,7 +54,7 @@ def memory_map(device: int = 0, format: str = "json") -> Any:
     """What stands where in logical GPU `device`'s memory: a dict, or with `format='svg'` a picture as text."""
     if format not in ("json", "svg"):
         raise ValueError(f"format is 'json' or 'svg', not {format!r}")
-    text = _native.memory_map(device, format == "svg")
+    text = _native.memory_map(_native.gpu(device), format == "svg")
     if format == "svg":
         return text
     import json

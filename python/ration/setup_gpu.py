@@ -1,8 +1,9 @@
 """One call at the top of a program."""
 from __future__ import annotations
 
-from typing import Optional, Sequence
+from typing import Iterable, Optional, Sequence
 
+from . import _native
 from .tf import config
 
 
@@ -31,10 +32,13 @@ def setup_gpu(config_type: str = "growth", limit_mb: Optional[float] = None,
     if not gpus:
         return False
     if visible_devices is not None:
-        missing = [number for number in visible_devices if not 0 <= number < len(gpus)]
+        if not isinstance(visible_devices, Iterable):
+            raise ValueError(f"visible_devices is a list of numbers of GPUs, such as [0], not {visible_devices!r}")
+        numbers = [_native.gpu(device) for device in visible_devices]
+        missing = [number for number in numbers if number >= len(gpus)]
         if missing:
             raise ValueError(f"there is no GPU {missing[0]}; this machine has {len(gpus)}")
-        gpus = [gpus[number] for number in visible_devices]
+        gpus = [gpus[number] for number in numbers]
         config.set_visible_devices(gpus, "GPU")
     for gpu in gpus:
         if config_type == "growth":

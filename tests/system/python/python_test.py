@@ -148,6 +148,30 @@ class Package(unittest.TestCase):
             raises(ValueError, 'limit_mb', ration.setup_gpu, 'limit')
         """)
 
+    def test_what_is_no_number_of_a_gpu_is_named_with_what_is_one(self):
+        self.python("""
+            share = ration.share('part', '1GiB')
+            class Number:
+                def __index__(self): return 1
+            calls = {'limit': lambda device: ration.limit('1GiB', device=device), 'share': lambda device: ration.share('x', '1GiB', device),
+                     'share.limit': lambda device: share.limit('1GiB', device), 'share.info': share.info, 'workload': ration.workload,
+                     'share.trim': lambda device: share.trim(device=device), 'memory_map': ration.memory_map,
+                     'setup_gpu': lambda device: ration.setup_gpu(visible_devices=[device]),
+                     'fraction': lambda device: __import__('ration.torch').torch.set_per_process_memory_fraction(0.5, device)}
+            before = [ration.workload(gpu) for gpu in (0, 1)]
+            for name, call in calls.items():
+                for wrong in ('0', 'GPU:0', '', b'0', 0.0, 1.5, True, False, [], (0,), gpus[0], -1, -2**31, 1 << 16, 2**32, 2**64):
+                    raises(ValueError, f'such as 0 or 1', call, wrong)
+                    raises(ValueError, f'not {wrong!r}', call, wrong)
+                if name not in ('limit', 'share', 'share.limit', 'fraction'):
+                    raises(ValueError, 'not None', call, None)
+            raises(ValueError, 'not 0', ration.setup_gpu, visible_devices=0)
+            raises(ValueError, "not '0'", ration.setup_gpu, visible_devices='0')
+            assert [ration.workload(gpu) for gpu in (0, 1)] == before, 'a wrong number changes no limit'
+            ration.limit('2GiB', device=Number())
+            assert [ration.workload(Number())['limit'], ration.workload(0)['limit']] == [2 << 30, before[0]['limit']]
+        """)
+
     def test_a_guard_counts_what_the_block_took_at_its_peak(self):
         self.python(self.LIBRARY + """
             ration.setup_gpu('growth')

@@ -105,7 +105,7 @@ def set_memory_limit(device: PhysicalDevice, limit: Optional[Size]) -> None:
         return
     _native.call("set_memory_limit_text", None, known, _native.text(with_unit(limit, "set_memory_limit", warn=False)))
     from ... import limits  # which imports this
-    limits.release_caches([int(device.name.rsplit(":", 1)[1])])
+    limits.release_caches([int(device[0].rsplit(":", 1)[1])])
 
 
 def get_memory_limit(device: PhysicalDevice) -> Optional[int]:
