@@ -6,6 +6,7 @@ import shutil
 import subprocess
 
 from node_client import BIN, SOURCE, until
+from own_machine import CHECKOUT
 
 CONFIGURATION = """[containers]
 default_ulimits = ["nofile=20000:20000", "nproc=20000:20000"]
@@ -50,7 +51,7 @@ def own_mounts():
 
 def in_own_mounts(arguments):
     """Starts this test again where /run is its own: engines look for devices in /run/cdi, wherever else they are told to look."""
-    script = "mount -t tmpfs none /run && mkdir -p /run/cdi /run/lock && exec \"$@\""
+    script = CHECKOUT + "hold_checkout && mount -t tmpfs none /run && put_checkout_back && mkdir -p /run/cdi /run/lock && exec \"$@\""
     os.execvp("unshare", ["unshare", "-m", "--propagation", "private", "sh", "-c", script, "sh", *arguments])
 
 

@@ -13,6 +13,9 @@ import sys
 import tempfile
 import unittest
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from own_machine import CHECKOUT  # noqa: E402
+
 HERE = pathlib.Path(__file__).parent
 BIN = pathlib.Path(os.environ["BUILD_BIN"])
 SIM = BIN.parent / "sim"
@@ -21,8 +24,9 @@ MULTIARCH = f"{MACHINE}-linux-gnu"
 LIB = f"/usr/lib/{MULTIARCH}"
 
 # $0: an empty folder; $1: shell lines that lay out the driver; the rest is run.
-ENTER = r"""
+ENTER = CHECKOUT + r"""
 set -e
+hold_checkout
 mount -t tmpfs tmpfs "$0"
 for folder in usr etc; do
   mkdir "$0/$folder" "$0/$folder.work"
@@ -30,6 +34,7 @@ for folder in usr etc; do
 done
 mount -t tmpfs tmpfs /run
 mount -t tmpfs -o mode=1777 tmpfs /opt
+put_checkout_back
 rm -rf /usr/local/nvidia /usr/local/cuda* /usr/lib/wsl
 find /usr/lib /usr/lib64 /lib64 -name 'libcuda.so*' -delete -o -name 'libnvidia-ml.so*' -delete 2>/dev/null || true
 # files FOLDER [library...]: the driver's two libraries (or those that are named) as a package has them.
@@ -249,7 +254,7 @@ class DriverLocation(unittest.TestCase):
 
     def on(self, layout, *commands):
         """What became of the commands, run one after the other on such a machine."""
-        environment = {"PATH": os.environ["PATH"], "HOME": "/", "SIM": str(SIM), "MADE": str(self.made), "LINKER": layout.linker,
+        environment = {"PATH": os.environ["PATH"], "HOME": "/", "SOURCE": os.environ["SOURCE"], "SIM": str(SIM), "MADE": str(self.made), "LINKER": layout.linker,
                        "RATION_RUNTIME_DIR": str(self.made / "books"), "RATION_SIM_DIR": str(self.made / "node")}
         # The layout's variables are the programs', not the shell's.
         prefix = ["env", "--chdir", layout.cwd, *(f"{key}={value}" for key, value in layout.environment.items())]

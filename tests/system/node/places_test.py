@@ -15,11 +15,12 @@ import urllib.request
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from node_client import BIN, GIB, UnixConnection, until  # noqa: E402
+from own_machine import CHECKOUT  # noqa: E402
 
 NODE, OTHER_NODE = "--sim=T4:16GiB:context=64MiB", "--sim=A100-40"
 NOBODY = 65534
 # Mounts are seen by what is started here alone; the folders behind them are the test's.
-ENTER = 'mount --bind "$0/run" /run && mount --bind "$0/tmp" /tmp && exec "$@"'
+ENTER = CHECKOUT + 'hold_checkout && mount --bind "$0/run" /run && mount --bind "$0/tmp" /tmp && put_checkout_back && exec "$@"'
 
 
 @unittest.skipUnless(os.getuid() == 0, "needs a /run of its own")

@@ -9,13 +9,17 @@ import sys
 import tempfile
 import unittest
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from own_machine import CHECKOUT  # noqa: E402
+
 BIN = pathlib.Path(os.environ["BUILD_BIN"])
 NODE = "--sim=T4:16GiB:context=64MiB"
 KEPT = ("proc", "sys", "dev")
 
 # $0: an empty folder. What is run sees the machine; whatever it changes lies in $0/changes, and what is new is written to $NEW.
-ENTER = r"""
+ENTER = CHECKOUT + r"""
 set -e
+hold_checkout
 exec 3>"$NEW"  # before the layers
 mount -t tmpfs tmpfs "$0"
 for folder in $FOLDERS; do
@@ -26,6 +30,7 @@ for folder in run tmp dev/shm; do
   mkdir -p "$0/changes/$folder"; chmod 1777 "$0/changes/$folder"
   mount --bind "$0/changes/$folder" "/$folder"
 done
+put_checkout_back
 chmod 755 "$0/changes/run"
 mkdir -p /home/somebody; chown 65534:65534 /home/somebody
 find "$0/changes" | sort >"$0/before"
@@ -57,7 +62,7 @@ ration doctor NODE -o json --only folders
 def lived(user, **environment):
     """What a life of that user says at last, and the files and folders that are there after it and were not before."""
     folders = [each.name for each in pathlib.Path("/").iterdir() if each.is_dir() and not each.is_symlink() and each.name not in (*KEPT, "run", "tmp", "lost+found")]
-    environment = {"PATH": f"{BIN}:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/home/somebody", "FOLDERS": " ".join(folders), **environment}
+    environment = {"PATH": f"{BIN}:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/home/somebody", "SOURCE": os.environ["SOURCE"], "FOLDERS": " ".join(folders), **environment}
     drop = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"] if user else []
     with tempfile.TemporaryDirectory(dir="/dev") as folder, tempfile.NamedTemporaryFile("r") as new:
         done = subprocess.run(["unshare", "--mount", "--propagation", "private", "bash", "-c", ENTER, folder, *drop, "bash", "-c",
