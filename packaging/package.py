@@ -101,6 +101,22 @@ def scenario_programs(root):
     return {path for path in (root / "share/ration/scenarios").iterdir() if not path.suffix}
 
 
+def python_package(folder):
+    """The Python package as an installation has it, with the entry points by which pytest and Jupyter find its parts."""
+    metadata = folder / f"ration-{VERSION}.dist-info"
+    described = (SOURCE / "python/pyproject.toml").read_text()
+    (packages,) = re.findall(r"^packages = \[(.*)\]", described, flags=re.M)
+    for name in {each.split(".")[0] for each in re.findall(r'"([^"]+)"', packages)}:
+        shutil.copytree(SOURCE / "python" / name, folder / name, ignore=shutil.ignore_patterns("__pycache__", "native"))
+    (modules,) = re.findall(r"^py-modules = \[(.*)\]", described, flags=re.M)
+    for name in re.findall(r'"([^"]+)"', modules):
+        copy(SOURCE / "python" / f"{name}.py", folder / f"{name}.py")
+    metadata.mkdir()
+    (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: ration\nVersion: {VERSION}\n")
+    points = re.findall(r'^\[project\.entry-points\."?([^"\]]+)"?\]\n((?:.+\n)+)', described, flags=re.M)
+    (metadata / "entry_points.txt").write_text("\n".join(f"[{group}]\n" + lines.replace('"', "") for group, lines in points))
+
+
 def stage(architecture, build, program):
     """The tree that the tarball, the wheel and the .deb have in common."""
     root = BUILD / "package" / f"ration-{VERSION}-linux-{architecture}"
@@ -118,6 +134,7 @@ def stage(architecture, build, program):
         copy(path, root / "lib/ration/sim/drivers" / path.name)
     copy(build / "lib/libration.so.1", root / "lib/libration.so.1")
     (root / "lib/libration.so").symlink_to("libration.so.1")
+    python_package(root / "lib/ration/python")
     shutil.copytree(SOURCE / "include", root / "include")
     cxx = root / "share/ration/cxx"
     sources = cxx_sources()
@@ -253,6 +270,11 @@ def deb(architecture, root, program):
     multiarch.mkdir()
     for path in sorted((usr / "lib").glob("libration.so*")):
         path.rename(multiarch / path.name)
+    # Debian's own Python finds it; any other one is told: PYTHONPATH=/usr/lib/ration/python.
+    found = usr / "lib/python3/dist-packages"
+    found.mkdir(parents=True)
+    for path in sorted((usr / "lib/ration/python").iterdir()):
+        (found / path.name).symlink_to(f"../../ration/python/{path.name}")
     documents = usr / "share/doc/ration"
     copy(root / "README.md", documents / "README.md")
     (documents / "README.md").write_text((root / "README.md").read_text().replace("share/doc/ration/", ""))

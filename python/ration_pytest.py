@@ -2,7 +2,6 @@
 this process under a limit: that happens only in a run that asks for something of it. The rest is `ration.testing`."""
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import pathlib
@@ -13,6 +12,7 @@ import tempfile
 from typing import Any
 
 import pytest
+import ration_command
 
 _NODE, _FOLDER = "RATION_TESTING_NODE", "RATION_TESTING_FOLDER"  # of a run that was started anew on a simulated node
 
@@ -34,12 +34,10 @@ def pytest_load_initial_conftests(early_config: Any) -> None:
 
 
 def _command() -> str:
-    """The program `ration`, of the package or of the build."""
-    package = pathlib.Path(importlib.util.find_spec("ration").origin).parent  # type: ignore[union-attr, arg-type]
+    """The program `ration`: beside the library that is named, or of the package."""
     library = os.environ.get("RATION_LIBRARY")
-    places = [pathlib.Path(library).parent.parent / "bin/ration"] if library else []
-    places += [package / "native/bin/ration", package.parent.parent / "build/release/bin/ration"]
-    return str(next((place for place in places if place.exists()), "ration"))
+    beside = pathlib.Path(library).parent.parent / "bin/ration" if library else None
+    return str(beside) if beside is not None and beside.exists() else ration_command.find() or "ration"
 
 
 def _start_on_simulated_node(node: str, config: Any) -> None:

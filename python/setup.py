@@ -16,12 +16,15 @@ HERE = pathlib.Path(__file__).resolve().parent
 VERSION = os.environ.get("RATION_VERSION") or (HERE.parent / "VERSION").read_text().strip()
 
 # In an unpacked package, and where the build has it.
-PARTS = {"bin/ration": "bin/ration", "bin/ration-workload": "bin/ration-workload", "lib/libration.so.1": "lib/libration.so.1",
+PARTS = {"bin/ration": "bin/ration", "bin/ration-workload": "bin/ration-workload", "bin/ration-sim-truth": "bin/ration-sim-truth",
+         "lib/libration.so.1": "lib/libration.so.1",
          "lib/ration/shim": "shim", "lib/ration/sim": "sim", "share/ration/schema": "../../share/ration/schema",
          "share/ration/traces": "../../share/ration/traces", "share/ration/scenarios": "../../share/ration/scenarios",
          "share/ration/slurm": "../../share/ration/slurm"}
 # In an unpacked package alone.
-BESIDE = ["share/doc/ration/licences", "LICENSE"]
+BESIDE = ["share/doc/ration/licences", "share/doc/ration/site", "LICENSE"]
+# What other programs look for below the environment's own folder.
+FOR_OTHERS = ["share/man", "share/bash-completion", "share/zsh", "share/fish"]
 
 
 class BuildWithLibrary(build_py):
@@ -47,6 +50,19 @@ class WithNativeCode(Distribution):
         return True  # the wheel is for this platform
 
 
+def data_files():
+    """By folder of the environment, the files that belong there."""
+    files = {"share/jupyter/labextensions/ration-jupyter": ["ration_jupyter/labextension/package.json"],
+             "share/jupyter/labextensions/ration-jupyter/static": ["ration_jupyter/labextension/static/remoteEntry.js"],
+             "etc/jupyter/jupyter_server_config.d": ["ration_jupyter/jupyter-config/ration_jupyter.json"]}
+    package = os.environ.get("RATION_PACKAGE")
+    for part in FOR_OTHERS if package else ():
+        for path in sorted(pathlib.Path(package, part).rglob("*")):
+            if path.is_file():
+                files.setdefault(str(path.parent.relative_to(package)), []).append(str(path))
+    return sorted(files.items())
+
+
 commands = {"build_py": BuildWithLibrary}
 if bdist_wheel is not None:
     class ForEveryPython(bdist_wheel):
@@ -57,4 +73,4 @@ if bdist_wheel is not None:
 
     commands["bdist_wheel"] = ForEveryPython
 
-setup(version=VERSION, cmdclass=commands, distclass=WithNativeCode)
+setup(version=VERSION, cmdclass=commands, distclass=WithNativeCode, data_files=data_files())

@@ -138,7 +138,7 @@ def gpu(device: Any, or_each: bool = False) -> int:
         number = -1
     if not 0 <= number < 1 << 16:
         each = ", or None for each" if or_each else ""
-        raise ValueError(f"device is the number of a GPU, such as 0 or 1{each}, not {device!r}")
+        raise ValueError(f"there is no GPU {device!r}: device is the number of one, such as 0 or 1{each}")
     return number
 
 

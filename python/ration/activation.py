@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import os
 import pathlib
+import re
 import sys
 import warnings
 from typing import Callable, Dict, List, Optional
@@ -59,9 +60,22 @@ def _try() -> None:
         _problem = _TOO_LATE.format(told) if _too_late else told
 
 
+def _is_command() -> bool:
+    """Returns whether this process is `python -m ration`, which becomes the command and is no workload."""
+    if getattr(sys, "argv", [])[:1] != ["-m"]:  # as it is while Python looks for the module
+        return False
+    with open("/proc/self/cmdline", "rb") as own:
+        words = own.read().split(b"\0")[:-1]
+    module = words[-len(sys.argv)]  # before the arguments; `-mration` is one word
+    return module == b"ration" or re.fullmatch(rb"-[bBdEiIOPqsSuvx]*mration", module) is not None
+
+
 def at_import() -> None:
-    """Activates; warns where it is too late; is silent on a machine without a GPU."""
-    global _former, _made_by
+    """Activates; warns where it is too late; is silent on a machine without a GPU, and in a command."""
+    global _former, _made_by, _problem
+    if _is_command():
+        _problem = "python -m ration is a command, which has no limit."
+        return
     before = dict(os.environ)
     _try()
     if "RATION_BOOK" not in before and "RATION_BOOK" in os.environ:

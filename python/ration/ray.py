@@ -122,8 +122,8 @@ def _start(kind: str, workload: str, *words: str) -> NoReturn:
     labels = [f"--label={key}={value}" for key, value in (("ray_job", os.environ.get("RAY_JOB_ID")), ("ray_node", node),
                                                           ("ray_worker", own)) if value]
     name = re.sub(r"[^\w.-]", "_", workload, flags=re.ASCII)[:50]
-    beside = os.path.join(os.path.dirname(os.path.abspath(__file__)), "native/bin/ration")
-    program = beside if os.path.exists(beside) else shutil.which("ration")
+    import ration_command  # beside this package: it makes no workload
+    program = ration_command.find() or shutil.which("ration")
     told, tell = os.pipe()
     errors = os.dup(2)
     with tempfile.TemporaryFile() as problems:

@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import os
 import pathlib
 import re
@@ -10,19 +9,18 @@ import shutil
 import sys
 from typing import List
 
+import ration_command
+
 LONGEST_NAME = 59
 
 
 def find() -> str:
-    """The path of `ration`: RATION_PROGRAM, beside this Python, in the package `ration`, on PATH.
+    """The path of `ration`: RATION_PROGRAM, in this Python's package, beside this Python, on PATH.
 
     Raises:
         FileNotFoundError: it is in none of these.
     """
-    places = [os.environ.get("RATION_PROGRAM"), str(pathlib.Path(sys.executable).with_name("ration"))]
-    package = importlib.util.find_spec("ration")  # looks for it, and does not import it
-    if package is not None and package.origin:
-        places.append(str(pathlib.Path(package.origin).with_name("native") / "bin/ration"))
+    places = [os.environ.get("RATION_PROGRAM"), ration_command.find(), str(pathlib.Path(sys.executable).with_name("ration"))]
     for place in [*places, shutil.which("ration")]:
         if place and os.access(place, os.X_OK):
             return os.path.abspath(place)

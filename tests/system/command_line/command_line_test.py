@@ -14,6 +14,7 @@ import unittest
 import jsonschema
 
 BIN = pathlib.Path(os.environ["BUILD_BIN"])
+PARTS = pathlib.Path(os.environ.get("BUILD_PARTS", BIN.parent))  # of an installed package they lie elsewhere
 SOURCE = pathlib.Path(os.environ["SOURCE"])
 MIB = 1 << 20
 NODE = "--sim=T4:16GiB:context=64MiB"
@@ -299,8 +300,8 @@ class CommandLine(unittest.TestCase):
         checks = {row["check"]: row for row in self.document("doctor", "doctor", NODE, "--only", "books", "-o", "json")["data"]}
         self.assertEqual(checks["books.folder"]["result"], "WARN")
         for name in broken:  # a program whose book is unusable is refused all memory, and neither crashes nor hangs
-            environment = dict(self.environment, LD_PRELOAD=str(BIN.parent / "shim/libcuda.so.1"), RATION_SIM="T4:16GiB:context=64MiB",
-                               RATION_BOOK=str(self.folder / "books" / f"{name}.book"), RATION_DRIVER_PATH=str(BIN.parent / "sim"))
+            environment = dict(self.environment, LD_PRELOAD=str(PARTS / "shim/libcuda.so.1"), RATION_SIM="T4:16GiB:context=64MiB",
+                               RATION_BOOK=str(self.folder / "books" / f"{name}.book"), RATION_DRIVER_PATH=str(PARTS / "sim"))
             done = subprocess.run([BIN / "ration-workload", "hold", "1MiB"], env=environment, capture_output=True, text=True, timeout=60)
             self.assertEqual(done.returncode, 1, (name, done.stdout, done.stderr))
 
@@ -578,7 +579,7 @@ note  nlp's limit of 30.0 GiB cannot be reached beside these neighbours (17.4 Gi
         self.refused(2, "E1001", "explain", "nlp", "--tenant", "nlp", NODE)
 
     def test_what_is_not_governed_is_shown(self):
-        environment = dict(self.environment, RATION_SIM="T4:16GiB:context=64MiB", LD_LIBRARY_PATH=str(BIN.parent / "sim"))
+        environment = dict(self.environment, RATION_SIM="T4:16GiB:context=64MiB", LD_LIBRARY_PATH=str(PARTS / "sim"))
         process = subprocess.Popen([BIN / "ration-workload", "hold", "1GiB"], env=environment, stdout=subprocess.PIPE, text=True)
         self.addCleanup(lambda: (process.terminate(), process.communicate()))
         process.stdout.readline()

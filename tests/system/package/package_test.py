@@ -195,6 +195,32 @@ class EveryArchitecture(unittest.TestCase):
                     self.assertIn(inside, names)
                     self.assertEqual(archive.read(inside), path.read_bytes(), inside)
 
+    def test_the_wheel_has_pages_manual_and_completions(self):
+        for architecture, root in self.tarballs():
+            (wheel,) = DIST.glob(f"ration-{VERSION}-py3-none-*_{architecture}.whl")
+            with zipfile.ZipFile(wheel) as archive:
+                names = set(archive.namelist())
+                commands = archive.read(f"ration-{VERSION}.dist-info/entry_points.txt").decode().split("[console_scripts]")[1].split("[")[0]
+            self.assertEqual(set(re.findall(r"= *(\S+)", commands)), {"ration_command:main"}, "the package ration makes a workload of who imports it")
+            for part, place in (("share/doc/ration/site", "ration/native"), ("share/man", f"ration-{VERSION}.data/data"),
+                                ("share/bash-completion", f"ration-{VERSION}.data/data"), ("share/zsh", f"ration-{VERSION}.data/data"),
+                                ("share/fish", f"ration-{VERSION}.data/data")):
+                files = {f"{place}/{path.relative_to(root)}" for path in (root / part).rglob("*") if path.is_file()}
+                self.assertGreater(len(files), 0)
+                self.assertEqual(files - names, set())
+
+    def test_tarball_and_debian_package_have_the_python_package_of_the_wheel(self):
+        for architecture, root in self.tarballs():
+            (wheel,) = DIST.glob(f"ration-{VERSION}-py3-none-*_{architecture}.whl")
+            with zipfile.ZipFile(wheel) as archive:
+                wanted = {name for name in archive.namelist() if name.endswith((".py", "remoteEntry.js")) and ".data/" not in name and "native/" not in name}
+            here = {str(path.relative_to(root / "lib/ration/python")) for path in (root / "lib/ration/python").rglob("*") if path.is_file()}
+            self.assertEqual(wanted - here, set())
+            listed = subprocess.run(["dpkg-deb", "--contents", DIST / f"ration_{VERSION}_{DEBIAN[architecture]}.deb"], capture_output=True, text=True, check=True).stdout
+            for name in wanted:
+                self.assertIn(f" ./usr/lib/ration/python/{name}\n", listed)
+            self.assertIn(" ./usr/lib/python3/dist-packages/ration -> ", listed)
+
     def test_the_debian_packages_have_no_errors(self):
         if shutil.which("lintian") is None:
             self.skipTest("lintian is not here")

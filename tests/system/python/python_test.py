@@ -162,11 +162,11 @@ class Package(unittest.TestCase):
             for name, call in calls.items():
                 for wrong in ('0', 'GPU:0', '', b'0', 0.0, 1.5, True, False, [], (0,), gpus[0], -1, -2**31, 1 << 16, 2**32, 2**64):
                     raises(ValueError, f'such as 0 or 1', call, wrong)
-                    raises(ValueError, f'not {wrong!r}', call, wrong)
+                    raises(ValueError, f'there is no GPU {wrong!r}:', call, wrong)
                 if name not in ('limit', 'share', 'share.limit', 'fraction'):
-                    raises(ValueError, 'not None', call, None)
+                    raises(ValueError, 'there is no GPU None:', call, None)
             raises(ValueError, 'not 0', ration.setup_gpu, visible_devices=0)
-            raises(ValueError, "not '0'", ration.setup_gpu, visible_devices='0')
+            raises(ValueError, "no GPU '0'", ration.setup_gpu, visible_devices='0')
             assert [ration.workload(gpu) for gpu in (0, 1)] == before, 'a wrong number changes no limit'
             ration.limit('2GiB', device=Number())
             assert [ration.workload(Number())['limit'], ration.workload(0)['limit']] == [2 << 30, before[0]['limit']]
