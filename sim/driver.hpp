@@ -130,6 +130,8 @@ void release_pools();
 void clear_context(Context* context);
 void forget_limits(Context* context);
 bool free_small(std::uint64_t address);
+/// Memory of cuMemAlloc, small or not. Under driver().mutex.
+bool free_plain(std::uint64_t address);
 void clear_small(Context* context);
 bool free_from_pool(std::uint64_t address);
 /// The whole block behind an address of plain memory, or null.

@@ -81,15 +81,8 @@ CUresult give_linear(CUdeviceptr address, const char* function) {
   if (const CUresult state = ready(0, function); state != CUDA_SUCCESS) return state;
   if (address == 0) return CUDA_SUCCESS;
   finish_context();
-  Driver& state = driver();
-  const std::lock_guard guard(state.mutex);
-  if (free_managed(address)) return CUDA_SUCCESS;
-  if (const auto found = state.blocks.find(address); found != state.blocks.end()) {
-    give_block(found->second);
-    state.blocks.erase(found);
-    return CUDA_SUCCESS;
-  }
-  return free_small(address) || free_from_pool(address) || free_graph_allocation(address) ||
+  const std::lock_guard guard(driver().mutex);
+  return free_managed(address) || free_plain(address) || free_from_pool(address) || free_graph_allocation(address) ||
                  close_imported(address, true)
              ? CUDA_SUCCESS
              : CUDA_ERROR_INVALID_VALUE;
@@ -191,6 +184,15 @@ bool find_plain(std::uint64_t address, Allocation& out) {
     if (address > start && address < start + block.size) return describe(start, block.size, block);
   }
   return false;
+}
+
+bool free_plain(std::uint64_t address) {
+  auto& blocks = driver().blocks;
+  const auto found = blocks.find(address);
+  if (found == blocks.end()) return free_small(address);
+  give_block(found->second);
+  blocks.erase(found);
+  return true;
 }
 
 bool free_small(std::uint64_t address) {

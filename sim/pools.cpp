@@ -8,6 +8,7 @@
 #include "graph_memory.hpp"
 #include "host_memory.hpp"
 #include "observer.hpp"
+#include "stream_time.hpp"
 
 extern "C" ration::cuda::CUresult cuStreamGetDevice(ration::cuda::CUstream, ration::cuda::CUdevice*);
 
@@ -122,10 +123,13 @@ CUresult take(CUdeviceptr* out, std::uint64_t size, Pool* pool, CUstream stream,
 CUresult give(CUdeviceptr address, CUstream stream, const char* function) {
   if (const CUresult state = ready(0, function); state != CUDA_SUCCESS) return state;
   if (is_captured(stream)) return capture_free(stream, address);
+  {
+    const std::lock_guard guard(driver().mutex);
+    if (free_from_pool(address) || free_graph_allocation(address) || close_imported(address, true)) return CUDA_SUCCESS;
+  }
+  finish(stream);  // plain memory goes back to the device itself, once the stream has come to it
   const std::lock_guard guard(driver().mutex);
-  return free_from_pool(address) || free_graph_allocation(address) || close_imported(address, true)
-             ? CUDA_SUCCESS
-             : CUDA_ERROR_INVALID_VALUE;
+  return free_plain(address) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 /// What an operation on a pool is; called before it, and without the driver's mutex.

@@ -1,6 +1,7 @@
 // Plain device memory: linear, pitched and managed allocations, their release, and memory shared by IPC handle.
 #include "shim/hooks/blocks.hpp"
 
+#include "driver/cuda_graph_abi.hpp"
 #include "shim/hooks/after_fork.hpp"
 #include "shim/hooks/follow_context.hpp"
 #include "shim/hooks/gate.hpp"
@@ -23,7 +24,14 @@ struct Block {
   std::uint64_t number = 0;  // of the book, once it was exported
 };
 
+/// A block that the driver frees when a stream comes to it.
+struct Freeing {
+  Block block;
+  CUdeviceptr address = 0;
+};
+
 Table<Block> blocks;
+Table<Freeing> freeing;  // by the event that stands behind the free
 Granules granules;
 SpinLock exporting;
 Gate taking_small;  // passed from the driver call for a small block to its entry
@@ -162,6 +170,42 @@ CUresult release_block(CUdeviceptr address, Call&& call) noexcept {
   return result;
 }
 
+/// While one lives, what its thread asks the driver does no harm to a stream that another thread captures.
+class WhileOthersCapture {
+ public:
+  WhileOthersCapture() noexcept { exchange(); }
+  ~WhileOthersCapture() { exchange(); }
+  WhileOthersCapture(const WhileOthersCapture&) = delete;
+  WhileOthersCapture& operator=(const WhileOthersCapture&) = delete;
+
+ private:
+  void exchange() noexcept {
+    (void)real<cuThreadExchangeStreamCaptureMode_t>(Symbol::cuThreadExchangeStreamCaptureMode)(&mode_);
+  }
+  CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
+};
+
+/// An event behind what the stream has to do; null: the driver makes none.
+CUevent record_event(CUstream stream) noexcept {
+  constexpr unsigned kDisableTiming = 2;
+  CUevent event = nullptr;
+  if (real<cuEventCreate_t>(Symbol::cuEventCreate)(&event, kDisableTiming) != CUDA_SUCCESS) return nullptr;
+  if (real<cuEventRecord_t>(Symbol::cuEventRecord)(event, stream) == CUDA_SUCCESS) return event;
+  real<cuEventDestroy_v2_t>(Symbol::cuEventDestroy_v2)(event);
+  return nullptr;
+}
+
+/// The driver was told to free the block when the stream comes to it.
+void refund_when_reached(CUdeviceptr address, const Block& block, CUstream stream) noexcept {
+  const WhileOthersCapture relaxed;
+  if (real<cuStreamQuery_t>(Symbol::cuStreamQuery)(stream) == CUDA_SUCCESS) return refund(address, block);
+  const CUevent event = record_event(stream);
+  if (event != nullptr && freeing.insert(reinterpret_cast<std::uint64_t>(event), {block, address})) return;
+  // A stream of another context, or no memory: then its end is waited for.
+  (void)real<cuStreamSynchronize_t>(Symbol::cuStreamSynchronize)(stream);
+  refund(address, block);
+}
+
 /// Rows are padded to the pitch alignment, 512 bytes on every CUDA device: narrow rows cost far more than they hold.
 constexpr Bytes kPitchAlignment{512};
 
@@ -193,7 +237,48 @@ void adopt_blocks(std::uint64_t handle, std::uint64_t number) noexcept {
   });
 }
 
+bool free_block_on_stream(CUdeviceptr address, CUstream stream, cuMemFreeAsync_t* call_real, CUstream told,
+                          CUresult& result) noexcept {
+  Block block;
+  if (!blocks.take(address, block)) return false;
+  result = call_real(address, told);
+  if (result == CUDA_SUCCESS)
+    refund_when_reached(address, block, stream);
+  else
+    blocks.insert(address, block);
+  return true;
+}
+
+bool refund_what_streams_freed() noexcept {
+  constexpr std::size_t kAtOnce = 64;
+  const WhileOthersCapture relaxed;
+  std::uint64_t events[kAtOnce];
+  bool any_left = false;
+  for (std::size_t count = kAtOnce, gone = kAtOnce; count == kAtOnce && gone > 0;) {
+    count = gone = 0;
+    freeing.each([&](std::uint64_t event, const Freeing&) {
+      if (count < kAtOnce) events[count++] = event;
+    });
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto event = reinterpret_cast<CUevent>(events[i]);
+      Freeing freed;
+      if (real<cuEventQuery_t>(Symbol::cuEventQuery)(event) != CUDA_SUCCESS || !freeing.take(events[i], freed))
+        continue;
+      refund(freed.address, freed.block);
+      real<cuEventDestroy_v2_t>(Symbol::cuEventDestroy_v2)(event);
+      ++gone;
+    }
+    any_left = gone < count;
+  }
+  return any_left;
+}
+
 void blocks_of_context_are_gone(std::uint64_t context) noexcept {
+  freeing.remove_if([&](std::uint64_t, const Freeing& freed) {
+    if (freed.block.context != context) return false;
+    refund(freed.address, freed.block);
+    return true;
+  });
   blocks.remove_if([&](std::uint64_t address, const Block& block) {
     if (block.context != context) return false;
     refund(address, block);
@@ -203,6 +288,7 @@ void blocks_of_context_are_gone(std::uint64_t context) noexcept {
 
 [[gnu::init_priority(101)]] const AfterFork forget([]() noexcept {
   blocks.abandon();
+  freeing.abandon();
   granules.abandon();
   taking_small.abandon();
   exporting.unlock();

@@ -23,6 +23,14 @@ void pools_after_synchronisation() noexcept;
 /// Frees a pointer that came from a pool and is freed like any other; `result` is the driver's. False: it is not one.
 [[nodiscard]] bool free_pool_pointer(cuda::CUdeviceptr address, cuda::CUresult& result) noexcept;
 
+/// Frees plain memory by `call_real(address, told)`, which does so when `stream` comes to it: charged till then. False:
+/// no plain memory stands there.
+[[nodiscard]] bool free_block_on_stream(cuda::CUdeviceptr address, cuda::CUstream stream,
+                                        cuda::cuMemFreeAsync_t* call_real, cuda::CUstream told,
+                                        cuda::CUresult& result) noexcept;
+/// Refunds plain memory that streams have freed since. True: some is still to be freed.
+[[nodiscard]] bool refund_what_streams_freed() noexcept;
+
 /// Takes managed memory by the workload's policy (managed.cpp).
 [[nodiscard]] cuda::CUresult take_managed(ManagedPolicy policy, cuda::CUdeviceptr& address, std::size_t size,
                                           unsigned int flags, const Place& place) noexcept;

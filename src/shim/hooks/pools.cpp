@@ -274,12 +274,19 @@ CUresult return_loan(CUdeviceptr address, const Loan& loan, Call&& call) noexcep
   return result;
 }
 
-template <typename Call>
-CUresult free_on_stream(CUdeviceptr address, Call&& call) noexcept {
+/// `told`: the stream as the driver is given it; `stream`: the same for functions without a default of each thread.
+CUresult free_on_stream(Symbol symbol, CUdeviceptr address, CUstream told, CUstream stream) noexcept {
+  auto* call_real = real<cuMemFreeAsync_t>(symbol);
+  if (!governed()) return call_real(address, told);
   Loan loan;
-  if (loans.take(address, loan)) return return_loan(address, loan, call);
+  if (loans.take(address, loan)) return return_loan(address, loan, [&] { return call_real(address, told); });
+  CUresult result = CUDA_SUCCESS;
+  if (free_block_on_stream(address, stream, call_real, told, result)) {
+    freed_since_refresh.store(true, std::memory_order_release);
+    return result;
+  }
   ClosingImport closing(address);
-  const CUresult result = call();
+  result = call_real(address, told);
   if (result != CUDA_SUCCESS) return result;
   closing.closed();
   graph_allocation_was_freed(address);
@@ -317,6 +324,7 @@ void each_pool(Visit&& visit) noexcept {
 void refresh_pools() noexcept {
   freed_since_refresh.store(false, std::memory_order_release);
   each_pool([](Pool& pool) { follow(pool); });
+  if (refund_what_streams_freed()) freed_since_refresh.store(true, std::memory_order_release);
 }
 
 void trim_pools() noexcept {
@@ -365,14 +373,11 @@ RATION_HOOK CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr* out, std::size_t 
 }
 
 RATION_HOOK CUresult cuMemFreeAsync(CUdeviceptr address, CUstream stream) {
-  auto* call_real = real<cuMemFreeAsync_t>(Symbol::cuMemFreeAsync);
-  if (!governed()) return call_real(address, stream);
-  return free_on_stream(address, [&] { return call_real(address, stream); });
+  return free_on_stream(Symbol::cuMemFreeAsync, address, stream, stream);
 }
 RATION_HOOK CUresult cuMemFreeAsync_ptsz(CUdeviceptr address, CUstream stream) {
-  auto* call_real = real<cuMemFreeAsync_t>(Symbol::cuMemFreeAsync_ptsz);
-  if (!governed()) return call_real(address, stream);
-  return free_on_stream(address, [&] { return call_real(address, stream); });
+  const auto per_thread = reinterpret_cast<CUstream>(std::uintptr_t{2});
+  return free_on_stream(Symbol::cuMemFreeAsync_ptsz, address, stream, stream == nullptr ? per_thread : stream);
 }
 
 RATION_HOOK CUresult cuMemPoolCreate(CUmemoryPool* out, const CUmemPoolProps* properties) {

@@ -91,5 +91,35 @@ cuda.cuCtxSynchronize(); answer = bad"""), 0)
         self.assertIn("cuMemPoolCreate", self.ration("why", "d-1-1"))
 
 
+class PlainMemory(Scene):
+    def test_what_is_freed_on_a_stream_is_taken_off_when_the_stream_has_come_to_it(self):
+        for name, own in (("the default one", "None"), ("its own", "stream()")):
+            with self.subTest(stream=name):
+                self.setUp()
+                program = self.program()
+                self.assertEqual(program.ask(f"""start(); own = {own}; answer = []
+for mib in (300, 200, 0.25, 310):
+    taken = [take(mib) for _ in range(3)]
+    answer.append([error for error, _ in taken] + [cuda.cuMemFreeAsync(c_uint64(address), own) for _, address in taken] + [cuda.cuStreamSynchronize(own)])"""),
+                                 [[0] * 7] * 4)
+                self.assertEqual((self.rows("used_bytes"), self.truth("used"), self.rows("denials")), ([CONTEXT], [CONTEXT], [0]))
+                self.assertEqual(program.ask("answer = [take(960)[0], take(2)[0]]"), [0, 2])
+
+    def test_what_the_driver_does_not_free_on_a_stream_stays_charged(self):
+        program = self.program()
+        self.assertNotEqual(program.ask("start(); _, address = take(500); answer = cuda.cuMemFreeAsync(c_uint64(address + 512), None)"), 0)
+        self.assertEqual(program.ask("answer = [take(500)[0], cuda.cuMemFreeAsync(c_uint64(address), None), take(900)[0]]"), [2, 0, 0])
+        self.assertLessEqual(self.truth("peak"), [1024])
+
+    def test_a_stream_that_is_at_work_is_waited_for(self):
+        self.environment["RATION_SIM_LATENCY"] = "kernel=20ms"
+        program = self.program()
+        self.assertEqual(program.ask("""start(); own, busy = stream(), Graph(); answer = []
+for _ in range(5):
+    error, address = take(900)
+    answer.append([error, busy.instantiate(), busy.launch(own), cuda.cuMemFreeAsync(c_uint64(address), own)])"""), [[0] * 4] * 5)
+        self.assertLessEqual(self.truth("peak"), [1024])
+
+
 if __name__ == "__main__":
     unittest.main()
