@@ -68,6 +68,27 @@ class PoolsOfDevices(Scene):
                 self.assertEqual(self.truth("peak"), [CONTEXT, 0])
                 self.assertIn("GPU 1 was not granted to pools", self.ration("why"))
 
+    def test_a_pool_of_the_host_is_no_memory_of_a_device(self):
+        """Whoever made it, and on whatever stream it is used."""
+        program = self.program()
+        if program.ask("start(); answer = cuda.cuMemGetDefaultMemPool is not None and pool(0, HOST)[0]") != 0:
+            self.skipTest("this driver has none")
+        self.assertEqual(program.ask("""answer = []
+for error, there in (pool(0, HOST), pool(0, HOST_NUMA)):
+    answer.append([error] + [take_from(there, 512, own)[0] for own in (None, stream(), None, stream())])
+usual, place = c_void_p(), Location(HOST, 0)
+answer.append([cuda.cuMemGetDefaultMemPool(byref(usual), byref(place), 1)] + [take_from(usual, 512)[0] for _ in range(4)])"""), [[0] * 5] * 3)
+        self.assertEqual((self.truth("used"), self.rows("used_bytes"), self.rows("denials")), ([CONTEXT], [CONTEXT], [0]))
+        self.assertEqual(program.ask("answer = [take(960)[0], take(2)[0]]"), [0, 2])
+
+    def test_a_pool_that_a_program_put_in_place_of_the_device_s_own_is_held(self):
+        program = self.program("--gpu", "0,1", cards=2)
+        if program.ask("start(2); error, mine = pool(1); answer = error or cuda.cuDeviceSetMemPool(1, mine)") != 0:
+            self.skipTest("this driver keeps its own")
+        self.assertEqual(program.ask("enter(1); own = stream(); enter(0); answer = [take_async(400, own)[0] for _ in range(4)]"), [0, 0, 2, 2])
+        self.assertEqual(self.rows("used_bytes"), self.truth("used"))
+        self.assertEqual(self.truth("peak")[0], CONTEXT)
+
     def test_the_first_pool_is_held_behind_many_others(self):
         program = self.program()
         self.assertEqual(program.ask("start(); many = [pool() for _ in range(1000)]; answer = [max(error for error, _ in many), [take_async(100)[0] for _ in range(12)]]"),
