@@ -46,8 +46,8 @@ fs::path own_folder() {
   return fs::canonical(info.dli_fname, error).parent_path();
 }
 
-/// What comes with this library: in an installation lib/libration.so.1, lib/ration/shim and bin/ration; in the build
-/// the guard lies beside lib.
+/// What comes with this library: in an installation lib/libration.so.1, lib/ration/shim and bin/ration, in Debian's
+/// usr/lib/TRIPLET/libration.so.1; in the build the guard lies beside lib.
 fs::path companion(std::initializer_list<const char*> places) {
   const fs::path folder = own_folder();
   std::error_code error;
@@ -69,7 +69,7 @@ Driver loaded_driver() {
 }
 
 void load_guard() {
-  const fs::path folder = companion({"ration/shim", "../shim"});
+  const fs::path folder = companion({"ration/shim", "../ration/shim", "../shim"});
   for (const char* name : {kDriver, kManagement}) {
     if (::dlopen((folder / name).c_str(), RTLD_NOW | RTLD_GLOBAL) == nullptr)
       throw UnknownError(fmt::format("the guard cannot be loaded: {}", ::dlerror()));
@@ -87,7 +87,7 @@ std::string contents(const FileDescriptor& file) {
 
 /// Runs `ration activate` and returns what it printed. UnknownError with what it complained of.
 std::string ask_for_book() {
-  const std::string program = companion({"../bin/ration"}).string();
+  const std::string program = companion({"../bin/ration", "../../bin/ration"}).string();
   const FileDescriptor output{memory_file("ration")}, problems{memory_file("ration")};
   posix_spawn_file_actions_t actions;
   ::posix_spawn_file_actions_init(&actions);
