@@ -32,6 +32,19 @@ std::string shell_word(std::string_view word) {
   return quoted + "'";
 }
 
+std::string script_word(std::string_view word) {
+  if (is_printable(word)) return shell_word(word);
+  // The shell cuts newlines off the end of what printf prints.
+  const std::size_t end = word.find_last_not_of('\n') + 1;
+  std::string format;
+  for (const char letter : word.substr(0, end)) {
+    const auto byte = static_cast<unsigned char>(letter);
+    const bool plain = needs_no_quotes(letter) && byte < 0x80 && letter != '%';
+    format += plain || letter == ' ' ? std::string(1, letter) : fmt::format("\\{:03o}", byte);
+  }
+  return fmt::format("\"$(printf -- '{}'){}\"", format, word.substr(end));
+}
+
 std::string command(std::initializer_list<std::string_view> words) {
   std::string text = "ration";
   for (const std::string_view word : words)

@@ -19,6 +19,11 @@ namespace ration {
 /// `word` as one word of a shell's line: quoted where the shell would do something with it, and printable.
 [[nodiscard]] std::string shell_word(std::string_view word);
 
+/// `word` as one word of a shell's script, exactly as it is: what a terminal or a line of the script would take for
+/// something else is named by its number. Without a newline in it, unless `word` ends with one: then `"` begins the
+/// next line.
+[[nodiscard]] std::string script_word(std::string_view word);
+
 /// `ration set nlp --limit 8GiB` of {"set", "nlp", "--limit", "8GiB"}; empty words are left out.
 [[nodiscard]] std::string command(std::initializer_list<std::string_view> words);
 

@@ -1,14 +1,19 @@
 #include "base/whole_file.hpp"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <string_view>
 
 #include "base/file.hpp"
+#include "base/units.hpp"
 
 namespace ration {
 
@@ -22,6 +27,23 @@ bool write_all(int file, std::string_view content) {
     if (done > 0) content.remove_prefix(static_cast<std::size_t>(done));
   }
   return true;
+}
+
+tl::unexpected<std::string> no(std::string why) { return tl::unexpected(std::move(why)); }
+
+const char* kind_of(mode_t mode) {
+  constexpr struct {
+    mode_t type;
+    const char* name;
+  } kKinds[] = {{S_IFIFO, "a pipe"},   {S_IFSOCK, "a socket"}, {S_IFCHR, "a device"},
+                {S_IFBLK, "a device"}, {S_IFDIR, "a folder"},  {S_IFLNK, "a link"}};
+  const auto* const kind = std::find_if(std::begin(kKinds), std::end(kKinds),
+                                        [&](const auto& each) { return each.type == (mode & S_IFMT); });
+  return kind == std::end(kKinds) ? "no file" : kind->name;
+}
+
+tl::unexpected<std::string> too_large(std::size_t most) {
+  return no(fmt::format("it has more than the {} that are read of such a file", format_size(Bytes{most})));
 }
 
 }  // namespace
@@ -38,6 +60,42 @@ bool write_whole(const std::string& path, const std::string& content, mode_t mod
   ::unlink(fresh.c_str());
   errno = why;
   return false;
+}
+
+tl::expected<FileDescriptor, std::string> open_regular(const std::string& path, Links links) {
+  // A place alone: opening a pipe waits for its other end, and opening a device may start something.
+  const FileDescriptor place{::open(path.c_str(), O_PATH | O_CLOEXEC | (links == Links::kRejected ? O_NOFOLLOW : 0))};
+  struct stat status {};
+  if (!place || ::fstat(place.get(), &status) != 0) return no(std::strerror(errno));
+  if (!S_ISREG(status.st_mode)) return no(fmt::format("it is {}", kind_of(status.st_mode)));
+  FileDescriptor file{::open(path_of(place).c_str(), O_RDONLY | O_CLOEXEC)};
+  if (!file) return no(std::strerror(errno));
+  return file;
+}
+
+std::string path_of(const FileDescriptor& file) { return fmt::format("/proc/self/fd/{}", file.get()); }
+
+tl::expected<std::string, std::string> read_whole(int file, std::size_t most) {
+  struct stat status {};
+  if (::fstat(file, &status) != 0) return no(std::strerror(errno));
+  // Files of /proc say 0.
+  if (S_ISREG(status.st_mode) && static_cast<std::uint64_t>(status.st_size) > most) return too_large(most);
+  std::string content;
+  content.reserve(static_cast<std::size_t>(S_ISREG(status.st_mode) ? status.st_size : 0));
+  std::array<char, 16384> piece;
+  for (;;) {
+    const ssize_t got = ::read(file, piece.data(), piece.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return no(std::strerror(errno));
+    if (got == 0) return content;
+    content.append(piece.data(), static_cast<std::size_t>(got));
+    if (content.size() > most) return too_large(most);
+  }
+}
+
+tl::expected<std::string, std::string> read_whole(const std::string& path, std::size_t most, Links links) {
+  const auto file = open_regular(path, links);
+  return file ? read_whole(file->get(), most) : no(file.error());
 }
 
 }  // namespace ration

@@ -1,16 +1,16 @@
 // `ration container-hook start DEVICE`: what container runtimes run, as the CDI specifications of ration say, before a
 // container's program starts. `stop`: after it has ended, as those of earlier versions say. Not for people.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <fstream>
-#include <iostream>
-#include <iterator>
 
 #include "base/labels.hpp"
 #include "base/printable.hpp"
 #include "base/strings.hpp"
 #include "base/utf8.hpp"
+#include "base/whole_file.hpp"
 #include "cli/container_edits.hpp"
 #include "cli/verbs.hpp"
 #include "cli/workload_start.hpp"
@@ -191,7 +191,11 @@ Result<int> stop(const Session& session, const engine::Container& container) {
 }  // namespace
 
 Result<int> container_hook(const Session& session, const ContainerHookOptions& options) {
-  const auto container = engine::read_container({std::istreambuf_iterator<char>(std::cin), {}});
+  const auto state = read_whole(STDIN_FILENO);
+  if (!state)
+    return fail("E1701", fmt::format("standard input is not the state of a container: {}.", state.error()),
+                "This verb is for container runtimes; people start containers: ration help containers", 1);
+  const auto container = engine::read_container(*state);
   if (!container) return tl::unexpected(container.error());
   return options.action == "start" ? start(session, options.device, *container) : stop(session, *container);
 }

@@ -12,7 +12,6 @@
 #include "base/whole_file.hpp"
 #include "cli/guarded.hpp"
 #include "cli/verbs.hpp"
-#include "machine/process_origin.hpp"
 
 namespace ration::cli {
 namespace {
@@ -23,14 +22,19 @@ namespace fs = std::filesystem;
 constexpr const char* kParts[] = {"bin/ration", "bin/ration-workload", "bin/ration-sim-truth",
                                   "lib/ration", "share/ration",        "share/doc/ration/site"};
 
+constexpr std::size_t kMostOfAFile = std::size_t{256} << 20;  // bytes: a program has 15 MiB
+
 Result<void> replace_file(const fs::path& from, const fs::path& to) {
   std::error_code error;
   struct stat status {};
-  const std::string content = machine::content_of(from);
-  if (fs::is_regular_file(to, error) && machine::content_of(to) == content) return {};
+  const auto content = read_whole(from, kMostOfAFile);
+  if (!content)
+    return fail("E1716", fmt::format("{} cannot be read: {}.", from.string(), content.error()),
+                "Install the whole package again.", 1);
+  if (read_whole(to, kMostOfAFile) == content) return {};
   fs::create_directories(to.parent_path(), error);
   errno = error.value();
-  if (!error && ::stat(from.c_str(), &status) == 0 && write_whole(to, content, status.st_mode & 0777)) return {};
+  if (!error && ::stat(from.c_str(), &status) == 0 && write_whole(to, *content, status.st_mode & 0777)) return {};
   return fail("E1716", fmt::format("{} cannot be written: {}.", to.string(), std::strerror(errno)),
               "df -h " + to.parent_path().parent_path().string(), 1);
 }

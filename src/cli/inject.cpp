@@ -18,7 +18,6 @@
 #include "engine/compose.hpp"
 #include "engine/oci_configuration.hpp"
 #include "engine/wrapper.hpp"
-#include "machine/process_origin.hpp"
 
 namespace ration::cli {
 namespace {
@@ -28,7 +27,7 @@ using engine::cdi::Device;
 using Words = std::vector<std::string>;
 
 /// A configuration has some 10 KiB.
-constexpr std::uintmax_t kMaxConfiguration = 4'000'000;
+constexpr std::size_t kMaxConfiguration = 4'000'000;
 
 /// What the container gets, on a node whose daemon runs.
 struct Governed {
@@ -136,14 +135,15 @@ Result<int> inject_configuration(const Session& session, const InjectOptions& ty
   if (error)
     return fail("E1710", fmt::format("{}: {}.", typed.bundle, error.message()),
                 "ration inject oci /bundles/train --limit 4GiB   (there is /bundles/train/config.json)", 2);
-  if (!fs::is_regular_file(path, error) || fs::file_size(path, error) > kMaxConfiguration)
-    return fail("E1710", fmt::format("{} is not a file of at most {} bytes.", path.string(), kMaxConfiguration),
+  const auto configuration = read_whole(path, kMaxConfiguration);
+  if (!configuration)
+    return fail("E1710", fmt::format("{} cannot be read: {}.", path.string(), configuration.error()),
                 "ration inject oci /bundles/train --limit 4GiB   (there is /bundles/train/config.json)", 2);
   const auto container = govern(session, typed.run);
   if (!container) return tl::unexpected(container.error());
   const auto edits = container_edits(container->session, container->store);
   if (!edits) return tl::unexpected(edits.error());
-  auto text = engine::with_edits(machine::content_of(path), container->device, *edits);
+  auto text = engine::with_edits(*configuration, container->device, *edits);
   if (!text) {
     text.error().what = fmt::format("{}: {}", path.string(), text.error().what);
     return tl::unexpected(text.error());

@@ -5,13 +5,13 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <iterator>
 #include <map>
 
 #include "base/strings.hpp"
 #include "base/units.hpp"
+#include "base/whole_file.hpp"
 #include "cli/session.hpp"
 #include "config/configuration.hpp"
 
@@ -290,21 +290,22 @@ std::string scenario_program(const std::string& name) {
 Result<Scenario> read_scenario(const std::string& name, double speed) {
   const bool is_file = fs::path(name).extension() == ".toml";
   const fs::path path = is_file ? fs::path(name) : scenario_folder() / (name + ".toml");
+  // A name leads nowhere else.
+  const auto text = is_file || path.stem() == name ? read_whole(path) : tl::unexpected(std::string());
   std::error_code error;
-  std::ifstream file;
-  // Opening a pipe waits for its other end; a name leads nowhere else.
-  if (fs::is_regular_file(path, error) && (is_file || path.stem() == name)) file.open(path, std::ios::binary);
-  if (!file.is_open()) {
+  if (!text) {
     const auto names = scenario_names();
-    return fail("E1441", fmt::format("there is no scenario '{}'.{}", name, suggestion(name, names)),
+    const std::string why = fs::exists(path, error) && !text.error().empty()
+                                ? fmt::format("{} is no scenario: {}.", path.string(), text.error())
+                                : fmt::format("there is no scenario '{}'.{}", name, suggestion(name, names));
+    return fail("E1441", why,
                 fmt::format("ration demo --scenario {}, or a file of yours: FILE.toml", fmt::join(names, "|")), 2);
   }
-  const std::string text((std::istreambuf_iterator<char>(file)), {});
-  const auto document = read_toml(text, path.string());
+  const auto document = read_toml(*text, path.string());
   if (!document) return tl::unexpected(unusable({document.error()}));
   Scenario scenario;
   scenario.name = path.stem();
-  scenario.configuration = configuration_part(text);
+  scenario.configuration = configuration_part(*text);
   std::vector<FileProblem> problems;
   Reader reader(path.string(), speed, problems);
   read_tables(reader, *document, scenario);

@@ -2,9 +2,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
 
 #include "base/command.hpp"
+#include "base/whole_file.hpp"
 #include "cli/fields.hpp"
 #include "cli/node_access.hpp"
 #include "cli/other_versions.hpp"
@@ -74,9 +74,9 @@ bool is_remembered(const std::string& name) {
   const auto store = ledger::Store::open();
   const auto configuration = config::read_configuration();
   const bool configured = configuration && !configuration->daemon.state.origin.is_default();
-  std::ifstream file((configured ? configuration->daemon.state.value : config::default_state_folder()) +
-                     "/limits.json");
-  const auto document = nlohmann::json::parse(file, nullptr, false);
+  const auto text =
+      read_whole((configured ? configuration->daemon.state.value : config::default_state_folder()) + "/limits.json");
+  const auto document = nlohmann::json::parse(text.value_or(""), nullptr, false);
   if (!store || !document.is_object() || !document.contains("workloads")) return false;
   const auto books = store->list();
   return std::any_of(books.begin(), books.end(), [&](const ledger::StoredBook& book) {

@@ -6,11 +6,12 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <regex>
 #include <set>
+#include <sstream>
 
 #include "base/strings.hpp"
+#include "base/whole_file.hpp"
 #include "machine/enforcement.hpp"
 
 namespace ration::cli {
@@ -113,7 +114,7 @@ std::string driver_of(const std::string& description) {
   static const std::regex in_description("(?:^|,)driver=([^,]*)"), in_file("^driver *= *[\"']([^\"']*)");
   std::smatch found;
   if (std::regex_search(description, found, in_description)) return found[1];
-  std::ifstream file(description.ends_with(".toml") ? description : "");
+  std::istringstream file(description.ends_with(".toml") ? read_whole(description).value_or("") : "");
   for (std::string line; std::getline(file, line);)
     if (std::regex_search(line, found, in_file)) return found[1];
   const char* const usual = std::getenv("RATION_SIM_DRIVER");

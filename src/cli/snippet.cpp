@@ -5,8 +5,8 @@
 
 #include <filesystem>
 
-#include "base/command.hpp"
 #include "cli/container_edits.hpp"
+#include "cli/context.hpp"
 #include "cli/verbs.hpp"
 #include "cli/workload_start.hpp"
 #include "engine/slurm/configuration.hpp"
@@ -60,8 +60,7 @@ Result<int> snippet(const Session& session, const SnippetOptions& options) {
   facts.command = options.run.program;
   for (const auto& [name, value] :
        {std::pair{"--limit", &wish.limit}, {"--gpu", &wish.gpu}, {"--slice", &wish.slice}, {"--tenant", &wish.tenant}})
-    if (!value->empty())
-      facts.limit += fmt::format("{}{} {}", facts.limit.empty() ? "" : " ", name, shell_word(*value));
+    if (!value->empty()) facts.limit.insert(facts.limit.end(), {name, *value});
   if (wish.tenant.empty()) {  // what a tenant may hold changes
     RunOptions wanted = options.run;
     const auto plan = resolve(session, wanted, *store);
@@ -69,9 +68,10 @@ Result<int> snippet(const Session& session, const SnippetOptions& options) {
     facts.bytes = plan->accounts.front().limit;
     facts.context = plan->accounts.front().context.value_or(Bytes{0});
   }
+  facts.options = command_options(session.context);
   const auto text = engine::snippet(options.kind, facts);
   if (!text) return tl::unexpected(text.error());
-  fmt::print("{}", session.hint(*text));
+  fmt::print("{}", *text);
   return 0;
 }
 

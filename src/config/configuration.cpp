@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/whole_file.hpp"
 #include "config/items.hpp"
 
 namespace ration::config {
@@ -66,18 +67,14 @@ namespace {
 
 bool is_descriptor(const std::string& path) { return path == "/dev/stdin" || path.rfind("/dev/fd/", 0) == 0; }
 
-bool is_pipe(const std::string& path) {
-  std::error_code error;
-  return std::filesystem::is_fifo(path, error);
-}
-
 }  // namespace
 
 Result<std::vector<Layer>> read_layers(const std::vector<ConfigurationFile>& files) {
   std::vector<Layer> layers;
   for (const ConfigurationFile& entry : files) {
-    std::ifstream file;  // a named pipe, that nobody may ever write to, counts as not readable
-    if (is_descriptor(entry.path) || !is_pipe(entry.path)) file.open(entry.path, std::ios::binary);
+    // What a descriptor leads to may be a pipe: its writer is there.
+    const auto regular = is_descriptor(entry.path) ? tl::unexpected(std::string()) : open_regular(entry.path);
+    std::ifstream file(regular ? path_of(*regular) : is_descriptor(entry.path) ? entry.path : "", std::ios::binary);
     std::string text;
     // More than may be read, so that a larger file is seen to be one. In pieces: most files are small.
     std::array<char, 4096> piece;
@@ -86,7 +83,11 @@ Result<std::vector<Layer>> read_layers(const std::vector<ConfigurationFile>& fil
       text.append(piece.data(), static_cast<std::size_t>(file.gcount()));
     }
     if (file.bad() || !file.is_open()) {
-      if (entry.required) return fail("E1601", fmt::format("{} cannot be read.", entry.path), "unset RATION_CONFIG", 2);
+      if (entry.required)
+        return fail("E1601",
+                    fmt::format("{} cannot be read{}{}.", entry.path, regular || regular.error().empty() ? "" : ": ",
+                                regular ? "" : regular.error()),
+                    "unset RATION_CONFIG", 2);
       continue;
     }
     layers.push_back({entry.path, std::move(text)});

@@ -12,7 +12,6 @@
 #include <nlohmann/json.hpp>
 
 #include "base/whole_file.hpp"
-#include "machine/process_origin.hpp"
 
 namespace ration::engine::cdi {
 namespace {
@@ -113,7 +112,7 @@ Result<void> check_unique(const std::vector<std::string>& folders, const std::st
     for (fs::directory_iterator each(folder, error), end; !error && each != end; each.increment(error)) {
       const std::string path = each->path().string();
       if (each->path().extension() != ".json" || path == path_of(folder, file)) continue;
-      const auto other = nlohmann::json::parse(machine::content_of(path), nullptr, false);
+      const auto other = nlohmann::json::parse(read_whole(path).value_or(""), nullptr, false);
       if (!other.is_object() || other.value("kind", nlohmann::json()) != std::string(kVendor) + "/" + device.kind)
         continue;
       const auto devices = other.value("devices", nlohmann::json());

@@ -4,7 +4,6 @@
 
 #include <deque>
 #include <filesystem>
-#include <fstream>
 #include <sstream>
 
 #include "machine/elf_file.hpp"
@@ -35,11 +34,8 @@ std::string program_in(const Container& container, const std::string& word) {
 
 /// The interpreter that a script names in its first line; empty: it is no script.
 std::string interpreter_of(const std::string& file) {
-  std::ifstream text(file, std::ios::binary);
-  std::string line;
-  if (text.get() != '#' || text.get() != '!' || !std::getline(text, line)) return {};
   std::string word;
-  std::istringstream(line) >> word;
+  std::istringstream(machine::script_interpreter(file).value_or("")) >> word;
   return word;
 }
 
@@ -89,7 +85,7 @@ std::string resolved_in(const std::string& root, const std::string& path) {
   }
   const std::string found = root + inside.string();
   std::error_code error;
-  return fs::is_regular_file(found, error) ? found : "";  // opening a pipe waits for its other end
+  return fs::is_regular_file(found, error) ? found : "";
 }
 
 std::string why_not_held(const Container& container) {

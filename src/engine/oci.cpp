@@ -5,8 +5,8 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "base/whole_file.hpp"
 #include "engine/cdi.hpp"
-#include "machine/process_origin.hpp"
 
 namespace ration::engine {
 namespace {
@@ -16,7 +16,22 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kGeneratedId = 64, kShortId = 12;  // digits; a shorter one is as good as a name
 
-json read_document(const std::string& path) { return json::parse(machine::content_of(path), nullptr, false); }
+constexpr int kMaxDepth = 64;  // as with_edits() takes them
+
+/// Discarded: it is not JSON, or nested so deeply that its tree would take many times its size.
+json parse(const std::string& text) {
+  bool too_deep = false;
+  json document = json::parse(
+      text,
+      [&](int depth, json::parse_event_t, const json&) {
+        too_deep = too_deep || depth > kMaxDepth;
+        return !too_deep;
+      },
+      false);
+  return too_deep ? json(json::value_t::discarded) : document;
+}
+
+json read_document(const std::string& path) { return parse(read_whole(path).value_or("")); }
 
 /// A text of an object; empty: there is none.
 std::string text_of(const json& object, const char* key) {
@@ -51,7 +66,7 @@ void name_by_podman(const std::string& bundle, const json& notes, Container& con
     if (text_of(each, "id") != container.id) continue;
     if (const json& names = part_of(each, "names"); names.is_array() && !names.empty() && names[0].is_string())
       container.name = names[0];
-    const json described = json::parse(text_of(each, "metadata"), nullptr, false);
+    const json described = parse(text_of(each, "metadata"));
     container.image = text_of(described, "image-name");
   }
 }
@@ -96,16 +111,19 @@ Result<Container> read_container(const std::string& state) {
     return fail("E1701", fmt::format("the container's runtime did not describe it to this hook: {}.", what),
                 "This verb is for container runtimes; people start containers: ration help containers", 1);
   };
-  const json said = json::parse(state, nullptr, false);
+  const json said = parse(state);
   Container container;
   container.id = text_of(said, "id");
   const std::string bundle = text_of(said, "bundle");
   if (container.id.empty() || bundle.empty()) return wrong("standard input is not the state of a container");
   if (const json& pid = part_of(said, "pid"); pid.is_number_unsigned() && pid.get<std::uint64_t>() <= INT32_MAX)
     container.pid = pid.get<std::int32_t>();
-  const json configured = read_document(bundle + "/config.json");
+  const std::string file = bundle + "/config.json";
+  const auto content = read_whole(file);
+  if (!content) return wrong(fmt::format("{} cannot be read: {}", file, content.error()));
+  const json configured = parse(*content);
   const std::string root = text_of(part_of(configured, "root"), "path");
-  if (root.empty()) return wrong(fmt::format("{}/config.json cannot be read", bundle));
+  if (root.empty()) return wrong(fmt::format("{} is not the configuration of a container", file));
   container.root = (fs::path(bundle) / root).lexically_normal().string();
   container.read_only_root = part_of(part_of(configured, "root"), "readonly") == true;
   const json& process = part_of(configured, "process");

@@ -7,6 +7,7 @@
 #include <cctype>
 #include <cmath>
 #include <cstring>
+#include <nlohmann/json.hpp>
 
 #include "base/command.hpp"
 #include "base/printable.hpp"
@@ -19,8 +20,9 @@ namespace {
 struct Text {
   SnippetKind kind;
   bool takes_command, is_server;
-  /// {ration} {device} {devices} {limit} {limit_words} {name} {command} {unit_command} {memory} {mebibytes} {fraction}
-  /// {pool}
+  /// For a shell: {ration} {limit} {command}. For systemd: {unit_ration} {unit_limit} {unit_command}. For Python:
+  /// {listed_ration} {listed_limit}. Of plain letters: {device} {devices} {name} {memory} {mebibytes} {fraction}
+  /// {pool}.
   const char* text;
 };
 
@@ -44,7 +46,7 @@ docker run --rm --device nvidia.com/gpu=all --device {device} {name} nvidia-smi
        false,
        R"(services:
   gpu-program:
-    image: {name}
+    image: "{name}"
 {devices}# check: docker compose run --rm gpu-program nvidia-smi   shows the limit as the total
 )"},
       {{"kubernetes", "a pod with a claim on GPU memory", "IMAGE"},
@@ -77,7 +79,7 @@ spec:
     resourceClaimTemplateName: gpu-memory
   containers:
   - name: main
-    image: {name}
+    image: "{name}"
     resources:
       claims:
       - name: gpu
@@ -89,7 +91,7 @@ spec:
        R"(# /etc/systemd/system/{name}.d/ration.conf
 [Service]
 ExecStart=
-ExecStart={ration} run {limit} --name %N --summary never -- {unit_command}
+ExecStart={unit_ration} run {unit_limit} --name %N --summary never -- {unit_command}
 # check: systemctl daemon-reload && systemctl restart {name} && {ration} ps
 )"},
       {{"systemd-user", "every program of a user's systemd, under one limit, without that user typing anything",
@@ -100,7 +102,7 @@ ExecStart={ration} run {limit} --name %N --summary never -- {unit_command}
 [Service]
 # What the user manager starts inherits the guard: services, and terminals of a desktop. Logins over ssh do not.
 ExecStart=
-ExecStart={ration} run {limit} --name user-{name} --summary never -- /lib/systemd/systemd --user
+ExecStart={unit_ration} run {unit_limit} --name user-{name} --summary never -- /lib/systemd/systemd --user
 # The manager reports that it is ready, and is now a child of ration.
 NotifyAccess=all
 # check: systemctl daemon-reload; log {name} out and in again; {ration} ps   shows user-{name}
@@ -117,7 +119,7 @@ srun {ration} run {limit} --name "slurm-$SLURM_JOB_ID" --summary never -- {comma
        false,
        false,
        R"(# jupyterhub_config.py
-c.Spawner.cmd = ["{ration}", "run", {limit_words}, "--summary", "never", "--", "jupyterhub-singleuser"]
+c.Spawner.cmd = [{listed_ration}, "run", {listed_limit}, "--summary", "never", "--", "jupyterhub-singleuser"]
 # check: in a notebook, !nvidia-smi shows the limit as the total; on the server, {ration} ps
 )"},
       {{"tf-serving", "TensorFlow Serving: --instances of them share the limit", ""},
@@ -145,7 +147,7 @@ tl::unexpected<Error> missing(const SnippetKind& kind, const std::string& what) 
 
 /// As images, units and users are called; nothing that a shell, YAML or systemd takes for more than a name.
 bool is_plain_name(const std::string& name) {
-  return std::all_of(name.begin(), name.end(), [](unsigned char letter) {
+  return !name.starts_with('-') && std::all_of(name.begin(), name.end(), [](unsigned char letter) {
     return letter < 0x80 && (std::isalnum(letter) != 0 || std::strchr("._/:@-", letter) != nullptr);
   });
 }
@@ -155,32 +157,34 @@ bool is_plain_name(const std::string& name) {
 std::string unit_word(const std::string& word) {
   std::string escaped;
   bool plain = !word.empty();
+  const bool shown = is_printable(word);
   for (const char letter : word) {
     const auto byte = static_cast<unsigned char>(letter);
     plain = plain && (std::isalnum(byte) != 0 || byte >= 0x80 || std::strchr("._/:=,+@-%$", letter) != nullptr);
     if (letter == '%' || letter == '$' || letter == '\\') escaped += letter;
     if (letter == '"') escaped += '\\';
-    if (byte < 0x20 || byte == 0x7f)
+    if (byte < 0x20 || byte == 0x7f || (!shown && byte >= 0x80))
       escaped += fmt::format("\\x{:02x}", byte);
     else
       escaped += letter;
   }
-  return plain ? escaped : "\"" + escaped + "\"";
+  return plain && shown ? escaped : "\"" + escaped + "\"";
 }
 
-/// `"--limit", "4GiB"`.
-std::string quoted_list(const std::string& words) {
-  std::string list = "\"";
-  for (const char letter : words) list += letter == ' ' ? "\", \"" : std::string(1, letter);
-  return list + "\"";
+/// A text of Python.
+std::string python_text(const std::string& word) {
+  return nlohmann::json(word).dump(-1, ' ', !is_printable(word), nlohmann::json::error_handler_t::replace);
 }
 
 template <class Quote>
-std::string command_of(const std::vector<std::string>& words, Quote quote) {
-  std::vector<std::string> quoted;
-  for (const std::string& word : words) quoted.push_back(quote(word));
-  return fmt::format("{}", fmt::join(quoted, " "));
+std::string quoted(const std::vector<std::string>& words, Quote quote, const char* between = " ") {
+  std::vector<std::string> all;
+  for (const std::string& word : words) all.push_back(quote(word));
+  return fmt::format("{}", fmt::join(all, between));
 }
+
+/// Stands for the program's words until all other commands of the text have their options: no quoted word has it.
+constexpr const char* kProgramsPlace = "\x01";
 
 }  // namespace
 
@@ -227,13 +231,23 @@ Result<std::string> snippet(const std::string& kind, const SnippetFacts& facts) 
     fraction = *share;
   }
   const std::string text = found->is_server ? fmt::format(kServer, kind, found->text) : found->text;
-  return fmt::format(fmt::runtime(text), fmt::arg("ration", facts.ration), fmt::arg("device", facts.device),
-                     fmt::arg("devices", compose_devices({"nvidia.com/gpu=all", facts.device})),
-                     fmt::arg("limit", facts.limit), fmt::arg("limit_words", quoted_list(facts.limit)),
-                     fmt::arg("name", facts.name), fmt::arg("command", command_of(facts.command, shell_word)),
-                     fmt::arg("unit_command", command_of(facts.command, unit_word)), fmt::arg("fraction", fraction),
-                     fmt::arg("memory", exact_size(facts.bytes)), fmt::arg("mebibytes", facts.bytes.count() >> 20),
-                     fmt::arg("pool", std::min(kTritonPool, facts.bytes.count() / 16)));
+  const bool is_unit = std::strstr(found->text, "{unit_command}") != nullptr;
+  const std::string filled = with_command_options(
+      fmt::format(fmt::runtime(text), fmt::arg("ration", script_word(facts.ration)),
+                  fmt::arg("limit", quoted(facts.limit, script_word)), fmt::arg("command", kProgramsPlace),
+                  fmt::arg("unit_ration", unit_word(facts.ration)),
+                  fmt::arg("unit_limit", quoted(facts.limit, unit_word)), fmt::arg("unit_command", kProgramsPlace),
+                  fmt::arg("listed_ration", python_text(facts.ration)),
+                  fmt::arg("listed_limit", quoted(facts.limit, python_text, ", ")), fmt::arg("device", facts.device),
+                  fmt::arg("devices", compose_devices({"nvidia.com/gpu=all", facts.device})),
+                  fmt::arg("name", facts.name), fmt::arg("fraction", fraction),
+                  fmt::arg("memory", exact_size(facts.bytes)), fmt::arg("mebibytes", facts.bytes.count() >> 20),
+                  fmt::arg("pool", std::min(kTritonPool, facts.bytes.count() / 16))),
+      facts.options);
+  const std::size_t place = filled.find(kProgramsPlace);
+  if (place == std::string::npos) return filled;
+  return filled.substr(0, place) + (is_unit ? quoted(facts.command, unit_word) : quoted(facts.command, script_word)) +
+         filled.substr(place + 1);
 }
 
 }  // namespace ration::engine

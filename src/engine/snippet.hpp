@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/bytes.hpp"
+#include "base/command.hpp"
 #include "base/result.hpp"
 
 namespace ration::engine {
@@ -14,12 +15,13 @@ namespace ration::engine {
 struct SnippetFacts {
   std::string ration = "ration";     ///< how the command is called where the text is used
   std::string device;                ///< `ration.sh/limit=4GiB-gpu0`
-  std::string limit;                 ///< as typed for --limit, --slice or --tenant: `--limit 4GiB`
+  std::vector<std::string> limit;    ///< as typed for --limit, --slice or --tenant: `--limit`, `4GiB`
   Bytes bytes;                       ///< the limit; 0: not known (a tenant's may change)
   Bytes context;                     ///< what one CUDA context costs on that GPU; 0: not measured
   int instances = 1;                 ///< of a model server, which share the limit
   std::string name;                  ///< of the unit, the user or the image
   std::vector<std::string> command;  ///< what the unit starts; may be empty
+  CommandOptions options;            ///< of every `ration VERB` of the text, and not of what stands in `command`
 };
 
 struct SnippetKind {

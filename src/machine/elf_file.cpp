@@ -1,11 +1,16 @@
 #include "machine/elf_file.hpp"
 
 #include <elf.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <string_view>
+
+#include "base/whole_file.hpp"
 
 namespace ration::machine {
 namespace {
@@ -25,10 +30,11 @@ bool read_at(std::ifstream& file, std::uint64_t at, Header& out) {
 }  // namespace
 
 std::optional<ElfFile> read_elf(const std::string& path) {
+  const auto open = open_regular(path);
+  if (!open) return std::nullopt;
   std::error_code error;
-  if (!std::filesystem::is_regular_file(path, error)) return std::nullopt;  // opening a pipe waits for its other end
-  const std::uintmax_t size = std::filesystem::file_size(path, error);
-  std::ifstream file(path, std::ios::binary);
+  const std::uintmax_t size = std::filesystem::file_size(path_of(*open), error);
+  std::ifstream file(path_of(*open), std::ios::binary);
   if (error || !file) return std::nullopt;
   ElfFile result;
   const auto with = [&](const char* problem) {
@@ -56,14 +62,24 @@ std::optional<ElfFile> read_elf(const std::string& path) {
   return result;
 }
 
+std::optional<std::string> script_interpreter(const std::string& path) {
+  const auto open = open_regular(path);
+  if (!open) return std::nullopt;
+  std::array<char, 4096> start;  // the kernel reads 256 bytes
+  const ssize_t got = ::read(open->get(), start.data(), start.size());
+  const std::string_view text(start.data(), static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+  if (!text.starts_with("#!")) return std::nullopt;
+  return std::string(text.substr(2, std::min(text.find('\n'), text.size()) - 2));
+}
+
 bool has_text(const std::string& path, const std::string& text) {
   std::error_code error;
   constexpr std::uintmax_t kMaxSize = std::uintmax_t{64} << 20;  // a C library has 2 MB
-  if (!std::filesystem::is_regular_file(path, error) || std::filesystem::file_size(path, error) > kMaxSize || error)
-    return false;
+  const auto open = open_regular(path);
+  if (!open || std::filesystem::file_size(path_of(*open), error) > kMaxSize || error) return false;
   // No more than is needed: each start of a container reads a C library, whose names stand near its beginning.
   constexpr std::size_t kBlock = std::size_t{16} << 10;
-  std::ifstream file(path, std::ios::binary);
+  std::ifstream file(path_of(*open), std::ios::binary);
   std::string bytes;
   do {
     bytes.erase(0, bytes.size() - std::min(bytes.size(), text.size()));  // a text may lie across two blocks

@@ -16,6 +16,10 @@ struct ElfFile {
 /// Absent: it cannot be read.
 [[nodiscard]] std::optional<ElfFile> read_elf(const std::string& path);
 
+/// Returns what stands behind `#!` in the first line of a script, as far as the kernel reads it. Absent: it is no
+/// script.
+[[nodiscard]] std::optional<std::string> script_interpreter(const std::string& path);
+
 /// Whether those bytes stand anywhere in the file.
 [[nodiscard]] bool has_text(const std::string& path, const std::string& text);
 

@@ -14,7 +14,6 @@
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <sstream>
 #include <string_view>
@@ -361,12 +360,9 @@ std::optional<Enforcement> examine_program(const std::vector<std::string>& typed
       words = after_loader(words);
       continue;
     }
-    char start[2] = {};
-    std::ifstream file(path, std::ios::binary);
-    if (!file.read(start, 2) || start[0] != '#' || start[1] != '!') return examine_file(path, loader, sets);
-    std::string line;
-    std::getline(file, line);
-    std::vector<std::string> interpreter = words_of(line);
+    const auto line = script_interpreter(path);
+    if (!line) return examine_file(path, loader, sets);
+    std::vector<std::string> interpreter = words_of(*line);
     if (interpreter.empty()) return std::nullopt;
     interpreter.push_back(path);
     words = std::move(interpreter);

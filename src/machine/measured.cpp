@@ -7,12 +7,13 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "base/whole_file.hpp"
+
 namespace ration::machine {
 namespace {
 
 nlohmann::json read(const std::string& path) {
-  std::ifstream file(path);
-  auto all = nlohmann::json::parse(file, nullptr, false);
+  auto all = nlohmann::json::parse(read_whole(path).value_or(""), nullptr, false);
   return all.is_object() ? all : nlohmann::json::object();
 }
 

@@ -12,6 +12,7 @@
 
 #include "base/process.hpp"
 #include "base/utf8.hpp"
+#include "base/whole_file.hpp"
 #include "machine/user_names.hpp"
 
 namespace ration::machine {
@@ -78,16 +79,7 @@ bool descends_from(std::int32_t pid, std::int32_t ancestor) {
   return false;
 }
 
-std::string content_of(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string content;
-  std::array<char, 4096> piece;
-  while (file) {  // an iterator would throw where the process of a file in /proc has ended since it was opened
-    file.read(piece.data(), piece.size());
-    content.append(piece.data(), static_cast<std::size_t>(file.gcount()));
-  }
-  return content;
-}
+std::string content_of(const std::string& path) { return read_whole(path).value_or(""); }
 
 Origin origin_of_cgroup(const std::string& cgroup) {
   Origin origin;

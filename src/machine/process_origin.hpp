@@ -26,7 +26,7 @@ struct Origin {
 /// Whether `pid` is `ancestor`, or was started by it or by one of its descendants that still lives.
 [[nodiscard]] bool descends_from(std::int32_t pid, std::int32_t ancestor);
 
-/// All of a file; empty: it cannot be read.
+/// Returns the content of a file; empty: it cannot be read, or read_whole() reads no such file.
 [[nodiscard]] std::string content_of(const std::string& path);
 
 struct Opener {

@@ -12,6 +12,7 @@
 #include "base/command.hpp"
 #include "base/strings.hpp"
 #include "base/units.hpp"
+#include "base/whole_file.hpp"
 
 namespace ration::policy {
 namespace {
@@ -46,9 +47,10 @@ Result<std::vector<Bytes>> fitting(const machine::Device& device, std::vector<By
 
 Result<std::vector<Slice>> read_slices(const ledger::Store& store) {
   std::vector<Slice> slices;
-  std::ifstream file(slices_file(store));
-  if (!file) return slices;
-  const auto all = nlohmann::json::parse(file, nullptr, false);
+  const std::string path = slices_file(store);
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) return slices;
+  const auto all = nlohmann::json::parse(read_whole(path).value_or(""), nullptr, false);
   const auto damaged = [&] {
     return fail("E1606", fmt::format("{} cannot be read as slices.", slices_file(store)),
                 fmt::format("rm {}   (and split again)", slices_file(store)), 2);

@@ -10,6 +10,7 @@
 #include <unordered_map>
 
 #include "base/strings.hpp"
+#include "base/whole_file.hpp"
 
 namespace ration::workload {
 namespace {
@@ -43,10 +44,11 @@ bool read_number(std::string_view text, Number& out) {
 
 Result<Trace> read_trace(const std::string& file) {
   const auto path = find_trace(file);
-  std::ifstream stream(path);
-  if (!stream)
-    return fail("E1901", fmt::format("no trace at {}.", path.string()), "ration-workload replay medium_512_inference",
-                2);
+  const auto file_of = open_regular(path);
+  if (!file_of)
+    return fail("E1901", fmt::format("no trace at {}: {}.", path.string(), file_of.error()),
+                "ration-workload replay medium_512_inference", 2);
+  std::ifstream stream(path_of(*file_of));
   Trace trace;
   trace.name = path.stem();
   std::unordered_map<std::string, std::uint32_t> live;

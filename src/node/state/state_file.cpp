@@ -1,6 +1,5 @@
 #include "node/state/state_file.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 
@@ -10,7 +9,6 @@
 #include <stdexcept>
 #include <utility>
 
-#include "base/file.hpp"
 #include "base/whole_file.hpp"
 #include "history/set_aside.hpp"
 
@@ -19,33 +17,12 @@ namespace {
 
 using nlohmann::json;
 
-constexpr off_t kMaxSize = off_t{256} << 20;  // far above what the most workloads of the most users need
-constexpr int kDeepest = 16;                  // a file of brackets takes 75 times its size to be read
+constexpr std::size_t kMaxSize = std::size_t{256} << 20;  // far above what the most workloads of the most users need
+constexpr int kDeepest = 16;                              // a file of brackets takes 75 times its size to be read
 
-tl::unexpected<std::string> no(const std::string& why) { return tl::unexpected(why); }
-
-/// All of it, or why it cannot be had.
-tl::expected<std::string, std::string> content_of(const FileDescriptor& file) {
-  struct stat status {};
-  if (::fstat(file.get(), &status) != 0) return no(std::strerror(errno));
-  if (!S_ISREG(status.st_mode)) return no("it is not a file");
-  if (status.st_size > kMaxSize) return no("it is too large");
-  std::string content(static_cast<std::size_t>(status.st_size), '\0');
-  std::size_t had = 0;
-  while (had < content.size()) {
-    const ssize_t more = ::read(file.get(), content.data() + had, content.size() - had);
-    if (more < 0 && errno == EINTR) continue;
-    if (more < 0) return no(std::strerror(errno));
-    if (more == 0) break;
-    had += static_cast<std::size_t>(more);
-  }
-  content.resize(had);
-  return content;
-}
-
-/// Why it is damaged; empty: it is not.
-std::string damage_of(const FileDescriptor& file, const std::function<void(const json& document)>& take) {
-  const auto content = content_of(file);
+/// Returns why it is damaged; empty: it is not.
+std::string damage_of(const std::string& path, const std::function<void(const json& document)>& take) {
+  const auto content = read_whole(path, kMaxSize, Links::kRejected);
   if (!content) return content.error();
   const auto admit = [](int depth, json::parse_event_t, const json&) {
     return depth <= kDeepest ? true : throw std::length_error("it is nested too deeply");
@@ -64,12 +41,9 @@ std::string damage_of(const FileDescriptor& file, const std::function<void(const
 
 void StateFile::read(const std::string& lost, const std::function<void(const json& document)>& take) {
   if (path_.empty()) return;
-  // Neither a link that somebody laid there is followed, nor a pipe waited for.
-  const FileDescriptor file{::open(path_.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)};
-  if (!file && errno == ENOENT) return;
-  const std::string damage = !file && errno == ELOOP ? "it is a link"
-                             : !file                 ? std::strerror(errno)
-                                                     : damage_of(file, take);
+  struct stat status {};
+  if (::lstat(path_.c_str(), &status) != 0 && errno == ENOENT) return;
+  const std::string damage = damage_of(path_, take);
   if (damage.empty()) return;
   const std::string aside = history::set_aside(path_);
   const std::string kept =

@@ -58,6 +58,29 @@ TEST(Command, AShellReadsWhateverAWordHoldsAsThatWord) {
   EXPECT_EQ(words_of_shell(line), meant);
 }
 
+TEST(Command, AShellReadsAWordOfAScriptExactly) {
+  std::mt19937 random(7);
+  std::vector<std::string> meant{"a\ntouch /tmp/x",  "\n",      "end\n\n", "-e\n",
+                                 "100%\n$HOME'\"\\", "\033[2J", "plain",   ""};
+  for (int word = 0; word < 1000; ++word) {
+    std::string text;
+    for (auto length = random() % 8; length > 0; --length) text += static_cast<char>(1 + random() % 255);
+    meant.push_back(text);
+  }
+  for (std::size_t first = 0; first < meant.size(); first += 100) {
+    const std::vector<std::string> some(&meant[first], &meant[std::min(first + 100, meant.size())]);
+    std::string line;
+    for (const std::string& word : some) line += script_word(word) + " ";
+    EXPECT_EQ(words_of_shell(line), some);
+  }
+}
+
+TEST(Command, NoWordOfAScriptBeginsALineOfItsOwn) {
+  for (const std::string word : {"a\ntouch /tmp/x", "\n#SBATCH --x", "a\rb", "\033[2J", "a\u2028b", "x\n\ny"})
+    EXPECT_TRUE(is_printable(script_word(word))) << script_word(word);
+  EXPECT_EQ(script_word("x\n"), "\"$(printf -- 'x')\n\"");
+}
+
 TEST(Command, NodeOptionsAreAddedOnceAndOnlyToTheirVerbs) {
   const CommandOptions options{{"ps", {{"--sim", "T4"}, {"--socket", "/a b"}}}, {"set", {{"--sim", "T4"}}}};
   const std::string once = with_command_options("ration ps, then: ration set x --limit 1GiB; ration help", options);

@@ -2,6 +2,7 @@
 #include "engine/oci.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <nlohmann/json.hpp>
 #include <random>
@@ -38,6 +39,37 @@ TEST_F(OciTest, ABareRuntimeTellsTheProcessAndTheRoot) {
   EXPECT_EQ(container->engine, "container");
   EXPECT_EQ(container->name, "5a9ea019a7d1");
   EXPECT_EQ(container->image, "");
+}
+
+TEST_F(OciTest, WhatIsNoConfigurationIsNeitherWaitedForNorReadWithoutAnEnd) {
+  const std::string state = json{{"id", kId}, {"pid", 4711}, {"bundle", folder_.file("bundle")}}.dump();
+  const std::string file = folder_.file("bundle/config.json");
+  const auto why = [&] {
+    const auto container = read_container(state);
+    std::filesystem::remove_all(file);
+    return container ? std::string("taken") : container.error().id + " " + container.error().what;
+  };
+  folder_.write("bundle/x", "");
+  ASSERT_EQ(::mkfifo(file.c_str(), 0600), 0);
+  EXPECT_NE(why().find("E1701 "), std::string::npos);
+  ASSERT_EQ(::mkfifo(file.c_str(), 0600), 0);
+  EXPECT_NE(why().find(file + " cannot be read: it is a pipe."), std::string::npos);
+  std::filesystem::create_symlink("/dev/zero", file);
+  EXPECT_NE(why().find("it is a device."), std::string::npos);
+  folder_.write("bundle/config.json", "");
+  std::filesystem::resize_file(file, std::uintmax_t{1} << 40);
+  EXPECT_NE(why().find("it has more than the 16.0 MiB"), std::string::npos);
+  folder_.write("bundle/config.json", std::string(8 << 20, '['));
+  EXPECT_NE(why().find("is not the configuration of a container"), std::string::npos) << "a tree of 75 times its size";
+}
+
+TEST_F(OciTest, WhatAnEngineKeepsBesideItIsNotWaitedForEither) {
+  configured_["annotations"] = {{"io.container.manager", "libpod"}};
+  folder_.write("overlay-containers/x", "");
+  ASSERT_EQ(::mkfifo(folder_.file("overlay-containers/containers.json").c_str(), 0600), 0);
+  const auto container = read(configured_, std::string("overlay-containers/") + kId + "/userdata");
+  ASSERT_TRUE(container);
+  EXPECT_EQ(container->name, "5a9ea019a7d1");
 }
 
 TEST_F(OciTest, APathOfTheRootThatIsAbsoluteIsTakenAsItIs) {

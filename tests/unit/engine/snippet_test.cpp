@@ -3,6 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <sstream>
+
+#include "base/printable.hpp"
+
 namespace ration::engine {
 namespace {
 
@@ -11,7 +15,7 @@ using namespace ration::literals;
 SnippetFacts facts() {
   SnippetFacts all;
   all.device = "ration.sh/limit=8GiB-gpu0";
-  all.limit = "--limit 8GiB";
+  all.limit = {"--limit", "8GiB"};
   all.bytes = 8_GiB;
   all.context = 512_MiB;
   all.name = "train";
@@ -67,6 +71,48 @@ TEST(Snippet, ANameIsNoMoreThanAName) {
       << *snippet("systemd", hostile);
   hostile.name = "../root";
   EXPECT_FALSE(snippet("systemd-user", hostile));
+}
+
+TEST(Snippet, NoWordOfItBecomesAnotherLine) {
+  SnippetFacts hostile = facts();
+  const std::string word = "a\n\rExecStartPre=/bin/x\u2028\033[2J#SBATCH --x";
+  hostile.command = {"/bin/x", word};
+  hostile.limit = {"--limit", "8GiB", "--gpu", word};
+  hostile.ration = "/opt/" + word + "/ration";
+  for (const SnippetKind& kind : snippet_kinds()) {
+    hostile.name = *kind.named == '\0' ? "" : "train";
+    const auto text = snippet(kind.name, hostile);
+    ASSERT_TRUE(text) << kind.name << ": " << text.error().what;
+    std::istringstream lines(*text);
+    for (std::string line; std::getline(lines, line);) {
+      EXPECT_TRUE(is_printable(line)) << kind.name << ": " << line;
+      EXPECT_FALSE(line.starts_with("ExecStartPre") || line.starts_with("#SBATCH --x")) << line;
+    }
+  }
+}
+
+TEST(Snippet, ANameIsNoOption) {
+  SnippetFacts hostile = facts();
+  hostile.name = "-v/:/host";
+  for (const char* kind : {"docker", "compose", "kubernetes", "systemd", "systemd-user"})
+    EXPECT_EQ(snippet(kind, hostile).error().id, "E1708") << kind;
+}
+
+TEST(Snippet, AnImageIsATextOfYamlWhateverItIsCalled) {
+  SnippetFacts named = facts();
+  named.name = "null";
+  for (const char* kind : {"compose", "kubernetes"})
+    EXPECT_NE(snippet(kind, named)->find("image: \"null\"\n"), std::string::npos) << kind;
+}
+
+TEST(Snippet, OptionsOfTheNodeGoToItsCommandsAndNotIntoTheProgramsWords) {
+  SnippetFacts typed = facts();
+  typed.options = {{"ps", {{"--sim", "T4:16GiB*2"}}}};
+  typed.command = {"sh", "-c", "true; ration ps"};
+  typed.name.clear();
+  const auto text = snippet("slurm", typed);
+  EXPECT_NE(text->find("-- sh -c 'true; ration ps'\n"), std::string::npos) << *text;
+  EXPECT_NE(text->find(", ration ps --sim='T4:16GiB*2'"), std::string::npos) << *text;
 }
 
 TEST(Snippet, WhatIsMissingIsNamed) {
