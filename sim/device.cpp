@@ -289,6 +289,7 @@ RATION_ENTRY cuDeviceGetUuid_v2(CUuuid* out, CUdevice device) {
 
 RATION_ENTRY cuDeviceTotalMem_v2(std::size_t* out, CUdevice device) {
   if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
+  if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (node_device(device) < 0) return CUDA_ERROR_INVALID_DEVICE;
   *out = Node::get()->models()[static_cast<std::size_t>(node_device(device))].total.count();
   return CUDA_SUCCESS;
@@ -296,6 +297,7 @@ RATION_ENTRY cuDeviceTotalMem_v2(std::size_t* out, CUdevice device) {
 
 RATION_ENTRY cuDevicePrimaryCtxRetain(CUcontext* out, CUdevice device) {
   if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
+  if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (node_device(device) < 0) return CUDA_ERROR_INVALID_DEVICE;
   auto& [lock, context] = primary_of(device);
   const std::lock_guard guard(lock);
@@ -341,6 +343,7 @@ RATION_ENTRY cuDevicePrimaryCtxGetState(CUdevice device, unsigned int* flags, in
 
 RATION_ENTRY cuCtxCreate_v2(CUcontext* out, unsigned int, CUdevice device) {
   if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
+  if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (node_device(device) < 0) return CUDA_ERROR_INVALID_DEVICE;
   auto* context = new Context;
   context->device = node_device(device);
@@ -410,6 +413,7 @@ RATION_ENTRY cuCtxPopCurrent_v2(CUcontext* out) {
 RATION_ENTRY cuCtxGetDevice(CUdevice* out) {
   if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
   if (current() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  if (!current()->alive) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
   *out = ordinal_of(current()->device);
   return CUDA_SUCCESS;
 }

@@ -99,12 +99,13 @@ auto find(std::uint64_t address) {
 /// Calls `visit(block, index)` for every granule of which a part lies in the range.
 template <typename Visit>
 void each_granule(std::uint64_t address, std::uint64_t size, Visit&& visit) {
-  const auto found = find(address);
-  if (found == all().end()) return;
-  auto& [start, block] = *found;
-  const std::uint64_t first = start & ~(kGranule.count() - 1);
-  const std::uint64_t last = std::min(address + size, start + block.size) - 1;
-  for (std::uint64_t index = (address - first) >> 21; index <= (last - first) >> 21; ++index) visit(block, index);
+  for (auto found = find(address); found != all().end() && found->first < address + size; ++found) {
+    auto& [start, block] = *found;
+    const std::uint64_t first = start & ~(kGranule.count() - 1);
+    const std::uint64_t last = std::min(address + size, start + block.size) - 1;
+    for (std::uint64_t index = (std::max(address, start) - first) >> 21; index <= (last - first) >> 21; ++index)
+      visit(block, index);
+  }
 }
 
 template <typename Wanted>
@@ -122,11 +123,13 @@ bool may_move(const Managed& block, std::uint64_t index) { return block.preferre
 /// New addresses in whole granules, aligned to them.
 std::vector<std::shared_ptr<Granule>> map_granules(std::uint64_t count) {
   const std::uint64_t extent = count << 21;
-  // One granule more, so that it can be aligned; what is too much goes back.
+  // One granule more, so that it can be aligned; what is too much goes back, at the end nothing where there is a
+  // choice: blocks lie side by side.
   void* range = ::mmap(nullptr, extent + kGranule.count(), PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (range == MAP_FAILED) return {};
-  const auto mapped = reinterpret_cast<std::uint64_t>(range), start = round_up(Bytes{mapped}, kGranule).count();
+  const auto mapped = reinterpret_cast<std::uint64_t>(range),
+             start = round_down(Bytes{mapped} + kGranule, kGranule).count();
   if (start > mapped) ::munmap(range, start - mapped);
   ::munmap(reinterpret_cast<void*>(start + extent), mapped + kGranule.count() - start);
   std::vector<std::shared_ptr<Granule>> granules;
@@ -148,10 +151,19 @@ CUmemLocation location_of(CUdevice device) {
 /// What stands in the way of advice about that range, and of moving it.
 CUresult check(CUdeviceptr address, std::size_t size, const char* function) {
   if (const CUresult state = ready(size, function); state != CUDA_SUCCESS) return state;
+  if (size == 0) return CUDA_ERROR_INVALID_VALUE;
+  // A range may span blocks that lie side by side, each in pages of its own.
+  const auto is_managed = [](std::uint64_t at, Allocation& out) { return find_allocation(at, out) && out.managed; };
   Allocation found;
-  if (size == 0 || !find_allocation(address, found) || !found.managed || size > found.start + found.size - address)
-    return CUDA_ERROR_INVALID_VALUE;
-  return CUDA_SUCCESS;
+  for (std::uint64_t at = address, left = size; is_managed(at, found);) {
+    const std::uint64_t end = found.start + found.size;
+    if (left <= end - at) return CUDA_SUCCESS;
+    const std::uint64_t next = is_managed(end, found) ? end : round_up(Bytes{end}, kGranule).count();
+    if (left <= next - at) break;
+    left -= next - at;
+    at = next;
+  }
+  return CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult advise(CUdeviceptr address, std::size_t size, int advice, CUmemLocation location,

@@ -266,6 +266,7 @@ using namespace ration::sim;
 RATION_ENTRY cuMemGetInfo_v2(std::size_t* available, std::size_t* total) {
   if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
   if (current() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  if (available == nullptr || total == nullptr) return CUDA_ERROR_INVALID_VALUE;
   const MemorySeen seen = Node::get()->seen(current()->device);
   *available = seen.free.count();
   *total = seen.total.count();
@@ -284,7 +285,11 @@ RATION_ENTRY cuMemAllocManaged(CUdeviceptr* out, std::size_t size, unsigned int 
 RATION_ENTRY cuMemAllocPitch_v2(CUdeviceptr* out, std::size_t* pitch, std::size_t width, std::size_t height,
                                 unsigned int) {
   if (pitch == nullptr || width == 0 || height == 0) return CUDA_ERROR_INVALID_VALUE;
-  *pitch = (width + 511) & ~std::size_t{511};
-  return allocate(out, *pitch * height);
+  const std::size_t row = (width + 511) & ~std::size_t{511};
+  std::size_t size = 0;
+  if (row < width || __builtin_mul_overflow(row, height, &size)) return CUDA_ERROR_INVALID_VALUE;
+  const CUresult result = allocate(out, size);
+  if (result == CUDA_SUCCESS) *pitch = row;
+  return result;
 }
 RATION_ENTRY cuMemFree_v2(CUdeviceptr address) { return release(address); }

@@ -241,10 +241,10 @@ RATION_ENTRY cuMemAllocAsync_ptsz(CUdeviceptr* out, std::size_t size, CUstream s
   return allocate(out, size, nullptr, per_thread(stream));
 }
 RATION_ENTRY cuMemAllocFromPoolAsync(CUdeviceptr* out, std::size_t size, CUmemoryPool pool, CUstream stream) {
-  return allocate(out, size, pool_of(pool), stream);
+  return pool == nullptr ? CUDA_ERROR_INVALID_VALUE : allocate(out, size, pool_of(pool), stream);
 }
 RATION_ENTRY cuMemAllocFromPoolAsync_ptsz(CUdeviceptr* out, std::size_t size, CUmemoryPool pool, CUstream stream) {
-  return allocate(out, size, pool_of(pool), per_thread(stream));
+  return pool == nullptr ? CUDA_ERROR_INVALID_VALUE : allocate(out, size, pool_of(pool), per_thread(stream));
 }
 RATION_ENTRY cuMemFreeAsync(CUdeviceptr address, CUstream stream) { return release(address, stream); }
 RATION_ENTRY cuMemFreeAsync_ptsz(CUdeviceptr address, CUstream stream) { return release(address, per_thread(stream)); }
@@ -260,7 +260,8 @@ RATION_ENTRY cuDeviceGetMemPool(CUmemoryPool* out, CUdevice device) { return cuD
 
 RATION_ENTRY cuMemPoolCreate(CUmemoryPool* out, const CUmemPoolProps* properties) {
   if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
-  if (properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE || node_device(properties->location.id) < 0) {
+  if (out == nullptr || properties == nullptr || properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
+      node_device(properties->location.id) < 0) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   const std::lock_guard guard(driver().mutex);
@@ -272,21 +273,29 @@ RATION_ENTRY cuMemPoolCreate(CUmemoryPool* out, const CUmemPoolProps* properties
   return CUDA_SUCCESS;
 }
 RATION_ENTRY cuMemPoolDestroy(CUmemoryPool handle) {
+  if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
+  if (handle == nullptr) return CUDA_ERROR_INVALID_VALUE;
   const std::lock_guard guard(driver().mutex);
   pool_of(handle)->destroyed = true;
   trim(*pool_of(handle), 0);
   return CUDA_SUCCESS;
 }
 RATION_ENTRY cuMemPoolTrimTo(CUmemoryPool handle, std::size_t keep) {
+  if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
+  if (handle == nullptr) return CUDA_ERROR_INVALID_VALUE;
   const std::lock_guard guard(driver().mutex);
   trim(*pool_of(handle), keep);
   return CUDA_SUCCESS;
 }
 RATION_ENTRY cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attribute attribute, void* value) {
+  if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
+  if (handle == nullptr || value == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (attribute == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD) pool_of(handle)->threshold = *static_cast<cuuint64_t*>(value);
   return CUDA_SUCCESS;
 }
 RATION_ENTRY cuMemPoolGetAttribute(CUmemoryPool handle, CUmemPool_attribute attribute, void* value) {
+  if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
+  if (handle == nullptr || value == nullptr) return CUDA_ERROR_INVALID_VALUE;
   const Pool& pool = *pool_of(handle);
   auto& out = *static_cast<cuuint64_t*>(value);
   switch (attribute) {

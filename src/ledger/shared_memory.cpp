@@ -173,6 +173,8 @@ SharedRecord* find_record(const OpenBook& book, std::uint64_t key) noexcept {
 
 }  // namespace
 
+std::uint64_t SharedMemory::capacity() noexcept { return kMaxShared; }
+
 std::uint64_t SharedMemory::share(std::uint32_t account, Bytes size, Kind kind, std::uint64_t part_of) const noexcept {
   if (account >= book_->account_count || book_->slot == kNoSlot) return 0;
   const std::uint64_t number = draw_number();
@@ -188,6 +190,11 @@ void SharedMemory::set_lent(std::uint64_t number, std::uint32_t account, Bytes s
     record->bytes.store(pack(granules_of(size), kept_granules(record->bytes.load(kRelaxed))), kRelaxed);
   else if (size > Bytes{0})
     (void)make_record(*book_, number, account, size, kind, 0);
+}
+
+void SharedMemory::withdraw(std::uint64_t number, std::uint32_t account, Kind kind) const noexcept {
+  set_lent(number, account, Bytes{0}, kind);
+  settle();
 }
 
 bool SharedMemory::add_name(std::uint64_t number, std::uint64_t key) const noexcept {

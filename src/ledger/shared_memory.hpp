@@ -16,11 +16,15 @@ class SharedMemory {
  public:
   explicit SharedMemory(const OpenBook& book) noexcept : book_(&book) {}
 
+  /// How many pieces of memory a workload can share at a time.
+  [[nodiscard]] static std::uint64_t capacity() noexcept;
   /// Of what this process is charged, others may come to hold `size` bytes: it lends them. Returns the memory's number;
   /// 0: there is no room for more, so nobody will find it. `part_of`: a piece of that memory, which is held as well
   /// while somebody holds the piece; this process is a holder of the piece, too.
   [[nodiscard]] std::uint64_t share(std::uint32_t account, Bytes size, Kind kind,
                                     std::uint64_t part_of = 0) const noexcept;
+  /// Takes share() back of memory that nobody else came to hold.
+  void withdraw(std::uint64_t number, std::uint32_t account, Kind kind) const noexcept;
   /// What is lent of it from now on; where nothing was, it is entered again. For memory whose size changes.
   void set_lent(std::uint64_t number, std::uint32_t account, Bytes size, Kind kind) const noexcept;
   /// Found by `key` from now on. False: there is no room for more names.

@@ -22,7 +22,8 @@ enum class DenialReason : std::uint16_t {
   kNoAccount = 3,
   kUngoverned = 4,
   kBook = 5,
-  kShare = 6,  ///< a part of the program had all of its share; `used` and `limit` of the denial are the share's
+  kTableFull = 7,  ///< a table of the guard has no entry left; `limit` of the denial is how many it has
+  kShare = 6,      ///< a part of the program had all of its share; `used` and `limit` of the denial are the share's
 };
 
 /// Memory that drivers do not move to the host, or not all of them: a program that has it may be lost at the attempt.

@@ -39,6 +39,9 @@ std::string because(const Denial& denial, const ledger::BookSnapshot& book, cons
       return fmt::format("{}: that part of {} held {} of its share {}, and {} more would not fit", denial.function,
                          book.name, format_size(denial.used, units), format_size(denial.limit, units),
                          format_size(denial.requested, units));
+    case DenialReason::kTableFull:
+      return fmt::format("all {} entries of the guard's table behind {} were in use: see limits-of-enforcement.md",
+                         denial.limit.count(), denial.function);
     default:
       return "the book could not be used";
   }
@@ -63,6 +66,8 @@ Fix fix(const Denial& denial, const ledger::BookSnapshot& book, bool running, co
   if (denial.reason == DenialReason::kDeviceFull)
     return {denial.waited_ns > 0 ? "ration ps   (who holds it), then ask for less, wait longer, or take another --gpu"
                                  : "ration ps   (who holds it), then wait for one to end: --on-deny wait"};
+  if (denial.reason == DenialReason::kTableFull)
+    return {fmt::format("in the program: free some of what {} gave before it asks for more", denial.function)};
   if (denial.reason == DenialReason::kShare)
     return {fmt::format("in the program: ration.share(NAME, '{}')", exact_size(denial.used + denial.requested))};
   if (denial.reason == DenialReason::kNoAccount) return {grant_fix(denial, book, index_of)};
@@ -96,6 +101,8 @@ const char* name_of(DenialReason reason) {
       return "not_granted";
     case DenialReason::kShare:
       return "share";
+    case DenialReason::kTableFull:
+      return "table_full";
     default:
       return "book";
   }

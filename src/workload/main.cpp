@@ -383,6 +383,13 @@ int main(int argc, char** argv) {
   contexts->add_option("--threads", threads)->check(CLI::Range(1, 64));
   contexts->add_option("--calls", calls)->check(CLI::Range(1, 100000000));
   contexts->callback([&] { outcome = open_driver() ? workload::make_contexts(seed, threads, calls) : 1; });
+  static std::string pair;
+  static int rounds = 200;
+  auto* racing = app.add_subcommand("race", "pairs of calls at the same memory from two threads at once")->group("");
+  racing->add_option("pair", pair)->required();
+  racing->add_option("--rounds", rounds)->check(CLI::Range(1, 100000000));
+  racing->add_option("--seed", seed);
+  racing->callback([&] { outcome = start_driver() ? workload::race(pair, rounds, seed) : 1; });
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -46,4 +46,8 @@ int call_at_random(std::uint64_t seed, int threads, int calls, const std::string
 /// `released`, `created N`, `ended`) and waits for a line.
 int make_contexts(std::uint64_t seed, int threads, int calls);
 
+/// Makes so many rounds of the pair of calls of that name (races.cpp), from two threads at once; gives everything back,
+/// says `ended` and waits for a line. 2: there is no such pair.
+int race(const std::string& pair, int rounds, std::uint64_t seed);
+
 }  // namespace ration::workload

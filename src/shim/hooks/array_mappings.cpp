@@ -55,13 +55,16 @@ CUresult map_arrays(Symbol symbol, Symbol synchronise, CUarrayMapInfo* entries, 
   auto* call_real = real<cuMemMapArrayAsync_t>(symbol);
   if (!governed() || entries == nullptr || count == 0) return call_real(entries, count, stream);
   const std::uint64_t first = last_number.fetch_add(count) + 1;
-  // Held before the driver is asked: afterwards the handle may be gone.
-  for (unsigned int i = 0; i < count; ++i) {
-    if (entries[i].memOperationType != CU_MEM_OPERATION_TYPE_MAP) continue;
-    const std::uint64_t physical = hold_physical_of(entries[i].memHandle.memHandle);
-    if (physical != 0) mappings.insert(first + i, {region_of(entries[i]), physical, first + i});
+  CUresult result = CUDA_SUCCESS;
+  {
+    const VirtualMemoryChange change;
+    for (unsigned int i = 0; i < count; ++i) {
+      if (entries[i].memOperationType != CU_MEM_OPERATION_TYPE_MAP) continue;
+      const std::uint64_t physical = hold_physical_of(entries[i].memHandle.memHandle);
+      if (physical != 0) mappings.insert(first + i, {region_of(entries[i]), physical, first + i});
+    }
+    result = call_real(entries, count, stream);
   }
-  const CUresult result = call_real(entries, count, stream);
   if (result != CUDA_SUCCESS) {
     // Of several entries some may have been mapped: they count as mapped until their array is gone.
     Mapping none;

@@ -146,6 +146,17 @@ CUresult take_block(std::uint64_t& size, const char* function, CUdeviceptr& addr
   return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
+/// The driver did not free that block; or another thread freed it meanwhile, or has been given its address.
+[[gnu::noinline]] void put_back(CUdeviceptr address, const Block& block) noexcept {
+  bool there = is_there(address);
+  blocks.update(address, [&](Block& entry) {
+    there = there && entry.size == 0;
+    if (there) entry = block;
+    return entry.size != 0;
+  });
+  if (!there) refund(address, block);
+}
+
 /// `call` frees what stands at `address`. The entry is taken out first: once the driver has freed it, another thread
 /// may be given the same address.
 template <typename Call>
@@ -162,11 +173,12 @@ CUresult release_block(CUdeviceptr address, Call&& call) noexcept {
     graph_allocation_was_freed(address);
     return result;
   }
+  if (block.number != 0) exporting.wait();  // until the thread that exports it has named it
   result = call();
-  if (result != CUDA_SUCCESS)
-    blocks.insert(address, block);
-  else
+  if (result == CUDA_SUCCESS)
     refund(address, block);
+  else
+    put_back(address, block);
   return result;
 }
 
@@ -245,7 +257,7 @@ bool free_block_on_stream(CUdeviceptr address, CUstream stream, cuMemFreeAsync_t
   if (result == CUDA_SUCCESS)
     refund_when_reached(address, block, stream);
   else
-    blocks.insert(address, block);
+    put_back(address, block);
   return true;
 }
 
@@ -273,17 +285,13 @@ bool refund_what_streams_freed() noexcept {
   return any_left;
 }
 
-void blocks_of_context_are_gone(std::uint64_t context) noexcept {
+void blocks_of_context_are_gone(std::uint64_t context, std::uint64_t now) noexcept {
   freeing.remove_if([&](std::uint64_t, const Freeing& freed) {
     if (freed.block.context != context) return false;
     refund(freed.address, freed.block);
     return true;
   });
-  blocks.remove_if([&](std::uint64_t address, const Block& block) {
-    if (block.context != context) return false;
-    refund(address, block);
-    return true;
-  });
+  end_blocks(blocks, context, now, refund);
 }
 
 [[gnu::init_priority(101)]] const AfterFork forget([]() noexcept {
@@ -369,7 +377,9 @@ RATION_HOOK CUresult cuMemFree(CUdeviceptr_v1 address) {
 }
 
 // What an IPC handle stands for lives until its owner has freed it and everybody has closed it; the handle itself,
-// plain bytes, keeps nothing. Named so that importers of this workload find it charged already.
+// plain bytes, keeps nothing. Named so that importers of this workload find it charged already; where the book has no
+// room for it, they are charged for themselves. Another thread may free the block at any moment: it is found by others
+// only once its entry says so, and is then given up as what others may hold.
 RATION_HOOK CUresult cuIpcGetMemHandle(CUipcMemHandle* out, CUdeviceptr address) {
   note(Unmovable::kShared);
   const CUresult result = real<cuIpcGetMemHandle_t>(Symbol::cuIpcGetMemHandle)(out, address);
@@ -378,19 +388,25 @@ RATION_HOOK CUresult cuIpcGetMemHandle(CUipcMemHandle* out, CUdeviceptr address)
   std::size_t size = 0;
   if (real<cuMemGetAddressRange_v2_t>(Symbol::cuMemGetAddressRange_v2)(&start, &size, address) != CUDA_SUCCESS)
     start = address;
+  const ration::ledger::SharedMemory shared = book().shared_memory();
   const SpinGuard guard(exporting);
   Block block;
   if (!blocks.find(start, block) || block.size == 0) return result;
+  std::uint64_t made = 0;
   if (block.number == 0) block.number = granules.exported_as(start, block.size);
-  if (block.number == 0) {
-    block.number = book().shared_memory().share(block.account, worst_case(block.size), Kind::kHeap);
-    const ration::Bytes lent = granules.mark_exported(start, block.size, block.number);
-    if (lent < worst_case(block.size)) book().shared_memory().set_lent(block.number, block.account, lent, Kind::kHeap);
-  }
+  if (block.number == 0) block.number = made = shared.share(block.account, worst_case(block.size), Kind::kHeap);
+  bool there = false;
   blocks.update(start, [&](Block& entry) {
-    if (entry.size > 0) entry.number = block.number;
+    there = entry.size == block.size && entry.context == block.context;
+    if (there) entry.number = block.number;
     return entry.size > 0;
   });
-  (void)book().shared_memory().add_name(block.number, name_of(out, sizeof *out));
+  if (!there && made != 0) shared.withdraw(made, block.account, Kind::kHeap);
+  if (!there) return result;
+  if (made != 0) {
+    const ration::Bytes lent = granules.mark_exported(start, block.size, made);
+    if (lent < worst_case(block.size)) shared.set_lent(made, block.account, lent, Kind::kHeap);
+  }
+  (void)shared.add_name(block.number, name_of(out, sizeof *out));
   return result;
 }

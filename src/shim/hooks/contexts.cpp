@@ -133,12 +133,12 @@ CUresult take_context(CUdevice device, const char* function, CUcontext* out, boo
   return result;
 }
 
-/// Everything that lived in the context is gone; the context itself may be there.
-void contents_are_gone(const Context& context) noexcept {
-  blocks_of_context_are_gone(context.number);
+/// Everything that lived in the context is gone; the context itself may be there, under the number `now`.
+void contents_are_gone(const Context& context, std::uint64_t now = 0) noexcept {
+  blocks_of_context_are_gone(context.number, now);
   arrays_of_context_are_gone(context.number);
   images_of_context_are_gone(context.number);
-  managed_of_context_is_gone(context.number);
+  managed_of_context_is_gone(context.number, now);
   for (const std::uint64_t bytes : context.set_aside) give_back(context.account, Bytes{bytes});
   refresh_pools();
   refresh_graph_pools();
@@ -149,19 +149,25 @@ void context_is_gone(const Context& context) noexcept {
   contents_are_gone(context);
 }
 
-/// `call` destroys the context. Its entry is taken out first: once it is gone another may be made under its handle.
+/// `call` destroys the context. Its entry stays until then: other threads still take memory in it. Where another was
+/// made under its handle meanwhile, remember() has found it gone.
 template <typename Call>
 CUresult end_context(CUcontext handle, Call&& call) noexcept {
   const auto key = reinterpret_cast<std::uint64_t>(handle);
   Context context;
   // A primary one is never destroyed, only released or reset: the driver refuses.
-  if (!governed() || !contexts.find(key, context) || context.primary || !contexts.take(key, context)) return call();
-  forget_places();
+  if (!governed() || !contexts.find(key, context) || context.primary) return call();
+  const std::uint64_t number = context.number;
   const CUresult result = call();
-  if (result == CUDA_SUCCESS)
-    context_is_gone(context);
-  else
-    contexts.insert(key, context);
+  if (result != CUDA_SUCCESS) return result;
+  forget_places();
+  bool ended = false;
+  contexts.update(key, [&](Context& entry) {
+    ended = entry.number == number;
+    context = entry;
+    return !ended && entry.number != 0;
+  });
+  if (ended) context_is_gone(context);
   return result;
 }
 
@@ -224,14 +230,18 @@ CUresult leave_primary(CUdevice device, Leaving how, Call&& call) noexcept {
     forget_places();
     if (contexts.take(key, context)) context_is_gone(context);
   } else if (how == Leaving::kReset) {
+    const std::uint64_t now = last_number.fetch_add(1) + 1;
     contexts.update(key, [&](Context& entry) {
       context = entry;
-      entry.number = last_number.fetch_add(1) + 1;
+      entry.number = now;
       std::fill(std::begin(entry.set_aside), std::end(entry.set_aside), 0);
       return entry.account != kNoAccount;
     });
     forget_places();
-    contents_are_gone(context);
+    CUcontext handle = primary->handle;
+    const bool asks = real<cuCtxPushCurrent_v2_t>(Symbol::cuCtxPushCurrent_v2)(handle) == CUDA_SUCCESS;
+    contents_are_gone(context, asks ? now : 0);
+    if (asks) (void)real<cuCtxPopCurrent_v2_t>(Symbol::cuCtxPopCurrent_v2)(&handle);
   }
   return result;
 }
@@ -245,6 +255,8 @@ void adopt_context(CUcontext handle, CUdevice device, std::uint32_t account) noe
   if (primary == nullptr || !governed() || account == kNoAccount || contexts.find(key, context)) return;
   const PrimaryGuard guard(*primary);
   if (guard.nested() || contexts.find(key, context)) return;  // nested: it is being made, and will be entered
+  CUdevice same = -1;                                         // another thread may have ended it since this one asked
+  if (real<cuCtxGetDevice_t>(Symbol::cuCtxGetDevice)(&same) != CUDA_SUCCESS || same != device) return;
   const Bytes cost = known_cost(device);
   book().account(account).charge_unconditionally(cost, Kind::kContext);
   remember(handle, cost, account, device, false);
@@ -340,8 +352,9 @@ RATION_HOOK CUresult cuCtxSetLimit(CUlimit limit, std::size_t value) {
   const Place place = current_place();
   CUcontext handle = nullptr;
   Context context;
-  const bool known = real<cuCtxGetCurrent_t>(Symbol::cuCtxGetCurrent)(&handle) == CUDA_SUCCESS &&
-                     contexts.find(reinterpret_cast<std::uint64_t>(handle), context);
+  if (real<cuCtxGetCurrent_t>(Symbol::cuCtxGetCurrent)(&handle) != CUDA_SUCCESS || handle == nullptr)
+    return call();  // the driver says what is wrong
+  const bool known = contexts.find(reinterpret_cast<std::uint64_t>(handle), context);
   const std::uint64_t copies = kind->limit == CU_LIMIT_STACK_SIZE ? resident_threads(context.device) : 1;
   const Bytes wanted = std::min(Bytes{value}, Bytes{kUnlimited.count() / copies});
   const Bytes beyond = wanted > kind->usual ? round_up((wanted - kind->usual) * copies, kGranule) : Bytes{0};

@@ -212,6 +212,11 @@ cuda::CUresult uuid_of(cuda::CUdevice device, ledger::DeviceUuid& out) noexcept 
   return result;
 }
 
+bool is_device(cuda::CUdevice device) noexcept {
+  ledger::DeviceUuid uuid;
+  return uuid_of(device, uuid) == cuda::CUDA_SUCCESS;
+}
+
 std::uint32_t account_of(cuda::CUdevice device) noexcept {
   if (device < 0 || device >= kMaxDevices || !book_usable()) return kNoAccount;
   auto& known = state().account_of_device[device];
@@ -282,6 +287,11 @@ void take_back(std::uint32_t account, Bytes size, Kind kind, Bytes peak_before) 
 }
 
 Bytes peak_before_admission() noexcept { return raised_from; }
+
+void deny_for_table(std::uint32_t account, Bytes size, const char* function, std::uint64_t entries) noexcept {
+  state().book.denials().record(account, size, ledger::DenialReason::kTableFull, function, ledger::kUnknownBytes, 0, {},
+                                ledger::Denials::Amount{Bytes{entries}, Bytes{entries}});
+}
 
 bool device_was_full(std::uint32_t account, Bytes size, const char* function, std::uint64_t& started_ns) noexcept {
   ledger::Book& own_book = state().book;

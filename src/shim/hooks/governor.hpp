@@ -52,6 +52,9 @@ struct Place {
 /// The account of a device by its ordinal in this process, or kNoAccount.
 [[nodiscard]] std::uint32_t account_of(cuda::CUdevice device) noexcept;
 
+/// Whether the driver is initialised and has a device of that ordinal; else it says what is wrong, and takes nothing.
+[[nodiscard]] bool is_device(cuda::CUdevice device) noexcept;
+
 /// Records that no context may be made on a device without an account. Returns the driver's word for a device on which
 /// this process may have none, or what is wrong with the ordinal.
 [[nodiscard]] cuda::CUresult refuse_context(cuda::CUdevice device, const char* function) noexcept;
@@ -77,6 +80,9 @@ void take_back(std::uint32_t account, Bytes size, Kind kind = Kind::kHeap) noexc
 void take_back(std::uint32_t account, Bytes size, Kind kind, Bytes peak_before) noexcept;
 /// The account's peak before this thread's last admission; kUnlimited: that raised none.
 [[nodiscard]] Bytes peak_before_admission() noexcept;
+
+/// Records that `size` bytes were denied because a table of the guard has `entries` entries, and all are in use.
+void deny_for_table(std::uint32_t account, Bytes size, const char* function, std::uint64_t entries) noexcept;
 
 /// The driver itself refused bytes that the book had granted. Records it; true: the workload asked to wait and memory
 /// may have come back, so the call is worth repeating. `started_ns` is 0 at the first refusal of a call.

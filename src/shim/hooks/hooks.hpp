@@ -48,11 +48,23 @@ void adopt_context(cuda::CUcontext context, cuda::CUdevice device, std::uint32_t
 [[nodiscard]] bool context_lives(std::uint64_t number) noexcept;
 /// What was taken in the context before it had its number, by a thread that found it current, is the context's.
 void adopt_blocks(std::uint64_t handle, std::uint64_t number) noexcept;
-/// Everything that lived in the context of that number is gone with it.
-void blocks_of_context_are_gone(std::uint64_t context) noexcept;
+/// Everything that lived in the context of that number is gone with it. `now` is the number of the context where it was
+/// reset and lives on, and is current; else 0. What another thread took in it after the reset is there, and stays.
+void blocks_of_context_are_gone(std::uint64_t context, std::uint64_t now) noexcept;
 void arrays_of_context_are_gone(std::uint64_t context) noexcept;
 void images_of_context_are_gone(std::uint64_t context) noexcept;
-void managed_of_context_is_gone(std::uint64_t context) noexcept;
+void managed_of_context_is_gone(std::uint64_t context, std::uint64_t now) noexcept;
+
+/// While one lives, no other thread changes which handle or address stands for which physical memory. Held from a
+/// driver call that does so, or that keeps such memory alive, to its entry: whatever another thread releases or unmaps
+/// meanwhile, the entry is of the memory that the driver meant. Memory is not waited for while it is held.
+class VirtualMemoryChange {
+ public:
+  VirtualMemoryChange() noexcept;
+  ~VirtualMemoryChange();
+  VirtualMemoryChange(const VirtualMemoryChange&) = delete;
+  VirtualMemoryChange& operator=(const VirtualMemoryChange&) = delete;
+};
 
 /// Keeps the memory alive in the book that a handle stands for; its number, or 0 where no hook has seen it made.
 [[nodiscard]] std::uint64_t hold_physical_of(cuda::CUmemGenericAllocationHandle handle) noexcept;

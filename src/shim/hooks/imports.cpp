@@ -77,23 +77,22 @@ void drop_mapping(std::uint64_t start) noexcept {
     give_back(gone.account, Bytes{gone.size});
 }
 
-/// Enters what the driver just opened. False: it does not fit under the limit.
-bool enter(CUdeviceptr pointer, std::uint64_t name, const char* function) noexcept {
+/// Counts another opening of a pointer that is open already.
+bool opened_again(CUdeviceptr pointer) noexcept {
   bool again = false;
   opened.update(pointer, [&](Opened& entry) {
     again = entry.times > 0;
     if (again) ++entry.times;
     return again;
   });
-  if (again) return true;
+  return again;
+}
+
+/// Charges this process for what the driver just opened, of which the workload was charged nothing when it was asked
+/// for. False: it does not fit under the limit.
+bool enter(CUdeviceptr pointer, std::uint64_t name, const char* function) noexcept {
   Opened entry;
   entry.times = 1;
-  ledger::SharedMemory::Found known;
-  if (joined().join(name, known)) {
-    entry.number = known.number;
-    opened.insert(pointer, entry);
-    return true;
-  }
   Extent extent;
   const bool measured = extent_of(pointer, extent);
   entry.mapping = extent.start;
@@ -112,6 +111,7 @@ bool enter(CUdeviceptr pointer, std::uint64_t name, const char* function) noexce
   mapping.size = extent.size.count();
   mapping.pointers = 1;
   if (!measured || !admit(mapping.account, extent.size, Kind::kHeap, function)) return false;
+  ledger::SharedMemory::Found known;
   if (book().shared_memory().adopt(name, mapping.account, extent.size, mapping.number) &&
       joined().join(mapping.number, known)) {
     give_back(mapping.account, extent.size);  // another process of the workload opened it at the same time
@@ -123,20 +123,39 @@ bool enter(CUdeviceptr pointer, std::uint64_t name, const char* function) noexce
   return true;
 }
 
+/// `call(&pointer)` opens what goes by `handle`. What the workload is charged for already is joined before the driver
+/// is asked: its owner may free it at any moment.
 template <typename Call, typename Close>
 CUresult open(CUdeviceptr* out, const void* handle, std::size_t size, const char* function, Call&& call,
               Close&& close) noexcept {
   note(Unmovable::kShared);
-  const CUresult result = call();
-  if (result != CUDA_SUCCESS || !governed() || enter(*out, name_of(handle, size), function)) return result;
-  close(*out);
-  return CUDA_ERROR_OUT_OF_MEMORY;
+  if (!governed() || out == nullptr || handle == nullptr) return call(out);
+  const std::uint64_t name = name_of(handle, size);
+  Opened entry;
+  ledger::SharedMemory::Found known;
+  const bool is_joined = joined().join(name, known);
+  CUdeviceptr pointer = 0;
+  const CUresult result = call(&pointer);
+  const bool again = result == CUDA_SUCCESS && opened_again(pointer);
+  if (is_joined && (again || result != CUDA_SUCCESS)) joined().leave(known.number);
+  if (result != CUDA_SUCCESS) return result;
+  if (is_joined && !again) {
+    entry.times = 1;
+    entry.number = known.number;
+    opened.insert(pointer, entry);
+  }
+  if (!is_joined && !again && !enter(pointer, name, function)) {
+    close(pointer);
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  *out = pointer;
+  return result;
 }
 
 CUresult open_ipc(Symbol symbol, CUdeviceptr* out, const CUipcMemHandle& handle, unsigned int flags) noexcept {
   return open(
       out, &handle, sizeof handle, "cuIpcOpenMemHandle",
-      [&] { return real<cuIpcOpenMemHandle_v2_t>(symbol)(out, handle, flags); },
+      [&](CUdeviceptr* pointer) { return real<cuIpcOpenMemHandle_v2_t>(symbol)(pointer, handle, flags); },
       [](CUdeviceptr pointer) { real<cuIpcCloseMemHandle_t>(Symbol::cuIpcCloseMemHandle)(pointer); });
 }
 
@@ -231,6 +250,8 @@ RATION_HOOK CUresult cuIpcCloseMemHandle(CUdeviceptr address) {
 RATION_HOOK CUresult cuMemPoolImportPointer(CUdeviceptr* out, CUmemoryPool pool, CUmemPoolPtrExportData* data) {
   return open(
       out, data, sizeof *data, "cuMemPoolImportPointer",
-      [&] { return real<cuMemPoolImportPointer_t>(Symbol::cuMemPoolImportPointer)(out, pool, data); },
+      [&](CUdeviceptr* pointer) {
+        return real<cuMemPoolImportPointer_t>(Symbol::cuMemPoolImportPointer)(pointer, pool, data);
+      },
       [](CUdeviceptr pointer) { real<cuMemFree_v2_t>(Symbol::cuMemFree_v2)(pointer); });
 }

@@ -157,9 +157,11 @@ Range allowed(CUdeviceptr address, std::uint64_t size, CUdevice device) noexcept
   ManagedBlock block;
   if (!governed() ||
       real<cuMemGetAddressRange_v2_t>(Symbol::cuMemGetAddressRange_v2)(&start, &length, address) != CUDA_SUCCESS ||
-      !managed.find(start, block) || size > block.size - (address - start))
+      !managed.find(start, block))
     return {address, size};  // all of it, or the driver says what is wrong
-  if (device != block.device && device != kWherever) return {address, 0};
+  const std::uint64_t asked = size;
+  size = std::min<std::uint64_t>(size, block.size - (address - start));
+  if (device != block.device && device != kWherever) return {address, is_device(device) ? 0 : asked};
   const std::uint64_t end = address - start + size;
   if (end > block.charged) {
     const Bytes more = charge_what_fits(block.account, round_up(Bytes{end - block.charged}, kGranule));
@@ -179,6 +181,7 @@ Range allowed(CUdeviceptr address, std::uint64_t size, CUdevice device) noexcept
     }
   }
   const std::uint64_t reach = std::min(end, block.charged);
+  if (reach == end && asked > size) return {address, asked};  // past its block: the driver says what is wrong
   return {address, reach > address - start ? reach - (address - start) : 0};
 }
 
@@ -193,23 +196,49 @@ CUdevice brings_to(CUmem_advise advice, CUdevice device) noexcept {
   return advice == CU_MEM_ADVISE_SET_PREFERRED_LOCATION ? device : CU_DEVICE_CPU;
 }
 
+/// Divides a range at the ends of the blocks that it spans, each of which is charged for itself: `call(address, size)`
+/// once for each part.
+template <typename Call>
+CUresult for_each_block(CUdeviceptr address, std::uint64_t size, Call&& call) noexcept {
+  for (;;) {
+    CUdeviceptr start = 0;
+    std::size_t length = 0;
+    auto* range_of = real<cuMemGetAddressRange_v2_t>(Symbol::cuMemGetAddressRange_v2);
+    if (!governed() || range_of(&start, &length, address) != CUDA_SUCCESS || size <= start + length - address)
+      return call(address, size);
+    // A block has its last page to itself: the next one begins at the page's end.
+    const CUdeviceptr end = start + length;
+    const CUdeviceptr next =
+        range_of(&start, &length, end) == CUDA_SUCCESS ? end : round_up(Bytes{end}, kGranule).count();
+    if (size <= next - address) return call(address, size);
+    if (range_of(&start, &length, next) != CUDA_SUCCESS) return CUDA_ERROR_INVALID_VALUE;
+    if (const CUresult result = call(address, end - address); result != CUDA_SUCCESS) return result;
+    size -= next - address;
+    address = next;
+  }
+}
+
 template <typename Function, typename Where>
 CUresult advise(Symbol symbol, CUdeviceptr address, std::size_t size, CUmem_advise advice, Where where) noexcept {
   auto* call_real = real<Function>(symbol);
   const CUdevice device = brings_to(advice, device_of(where));
   if (device == CU_DEVICE_CPU) return call_real(address, size, advice, where);
   const Gate::Pass pass(bringing);
-  const Range range = allowed(address, size, device);
-  return range.size == 0 && size > 0 ? CUDA_SUCCESS : call_real(range.address, range.size, advice, where);
+  return for_each_block(address, size, [&](CUdeviceptr from, std::uint64_t bytes) {
+    const Range range = allowed(from, bytes, device);
+    return range.size == 0 && bytes > 0 ? CUDA_SUCCESS : call_real(range.address, range.size, advice, where);
+  });
 }
 
 /// `call(address, size)` has the range brought to a device. Inside the gate.
 template <typename Call>
 CUresult bring(CUdeviceptr address, std::size_t size, CUdevice device, Call&& call) noexcept {
-  const Range range = allowed(address, size, device);
-  if (range.size == 0 && size > 0) return CUDA_SUCCESS;
-  prefetch_under_way = true;
-  return call(range.address, range.size);
+  return for_each_block(address, size, [&](CUdeviceptr from, std::uint64_t bytes) {
+    const Range range = allowed(from, bytes, device);
+    if (range.size == 0 && bytes > 0) return CUDA_SUCCESS;
+    prefetch_under_way = true;
+    return call(range.address, range.size);
+  });
 }
 
 template <typename Where, typename Call>
@@ -314,12 +343,8 @@ void evict_managed(std::uint32_t account, Bytes needed) noexcept {
   }
 }
 
-void managed_of_context_is_gone(std::uint64_t context) noexcept {
-  managed.remove_if([&](std::uint64_t address, const ManagedBlock& block) {
-    if (block.context != context) return false;
-    refund(address, block);
-    return true;
-  });
+void managed_of_context_is_gone(std::uint64_t context, std::uint64_t now) noexcept {
+  end_blocks(managed, context, now, refund);
 }
 
 [[gnu::init_priority(101)]] const AfterFork forget([]() noexcept {

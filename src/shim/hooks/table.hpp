@@ -23,6 +23,11 @@ class SpinLock {
       if (tries % 128 == 127) ::sched_yield();
     }
   }
+  /// Until whichever thread holds it has let go.
+  void wait() noexcept {
+    lock();
+    unlock();
+  }
   void unlock() noexcept { flag_.store(false, std::memory_order_release); }
 
  private:

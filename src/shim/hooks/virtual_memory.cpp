@@ -1,10 +1,14 @@
 // Virtual memory management: physical memory lives while a handle OR a mapping does, so it is charged from its creation
 // until the last of both is gone; to the device it is created on, whichever is current. Memory of other processes is
 // joined where the workload is charged for it, and charged in full where it is not.
+#include <fcntl.h>
+#include <pthread.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <bit>
+#include <cerrno>
+#include <new>
 
 #include "driver/cuda_share_abi.hpp"
 #include "ledger/descriptor_label.hpp"
@@ -38,14 +42,21 @@ struct Mapped {
   std::uint64_t physical = 0;
 };
 
-/// A handle's value may be given out again while a mapping keeps the memory, so memory has a number of its own.
+/// What the driver's handles of one value stand for. The value may be given out again while a mapping keeps the memory,
+/// so memory has a number of its own.
+struct Handle {
+  std::uint64_t physical = 0;
+  std::uint32_t references = 0;
+};
+
 std::atomic<std::uint64_t> next_physical{1};
 Table<Physical> physicals;
-Table<std::uint64_t> handles;  // handle -> physical
-Table<std::uint32_t> handle_references;
+Table<Handle> handles;
 Table<Mapped> mappings;       // start address -> what stands there
 Table<std::uint64_t> shared;  // its number in the book, or its name there -> physical
-SpinLock sharing;
+
+// Recursive: the driver calls the program back from inside a call, if that asked for it (CUPTI).
+pthread_mutex_t changes = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 
 /// What a multicast object keeps alive until it is unbound, whatever else lets go of it.
 struct Bound {
@@ -92,23 +103,44 @@ void drop_reference(std::uint64_t physical) noexcept {
     give_back(gone.account, Bytes{gone.size});
 }
 
-/// The memory as others may find it; number 0: there is no room for more of it.
+/// Makes memory known to others, before one of them can have it. Under the lock of changes.
 Physical share(std::uint64_t physical) noexcept {
-  const SpinGuard guard(sharing);
   Physical memory;
-  if (!physicals.find(physical, memory) || memory.number != 0) return memory;
+  if (!physicals.find(physical, memory) || memory.account == kNoAccount || memory.number != 0) return memory;
   memory.number = book().shared_memory().share(memory.account, Bytes{memory.size}, Kind::kHeap);
+  if (memory.number != 0 && !shared.insert(memory.number, physical)) {
+    book().shared_memory().withdraw(memory.number, memory.account, Kind::kHeap);
+    memory.number = 0;
+  }
   physicals.update(physical, [&](Physical& entry) {
     entry.number = memory.number;
     return entry.references > 0;
   });
-  if (memory.number != 0) shared.insert(memory.number, physical);
   return memory;
 }
 
+/// Takes share() back: the driver did not export it.
+void withdraw(std::uint64_t physical, const Physical& memory) noexcept {
+  std::uint64_t forgotten = 0;
+  (void)shared.take(memory.number, forgotten);
+  physicals.update(physical, [](Physical& entry) {
+    entry.number = 0;
+    return entry.references > 0;
+  });
+  book().shared_memory().withdraw(memory.number, memory.account, Kind::kHeap);
+}
+
+std::uint64_t physical_of(CUmemGenericAllocationHandle handle) noexcept {
+  Handle known;
+  return handles.find(handle, known) ? known.physical : 0;
+}
+
+// Where there is no memory for an entry, what it would keep stays charged.
 void note_handle(CUmemGenericAllocationHandle handle, std::uint64_t physical) noexcept {
-  handles.insert(handle, physical);
-  handle_references.update(handle, [](std::uint32_t& count) { return ++count != 0; });
+  handles.update(handle, [&](Handle& known) {
+    known.physical = physical;
+    return ++known.references != 0;
+  });
 }
 
 /// Its own number.
@@ -153,6 +185,7 @@ Bytes mappable(CUmemGenericAllocationHandle handle, CUdevice device) noexcept {
 }
 
 /// Memory that came under `name`, or under none, and that the workload is not charged for yet. False: it does not fit.
+/// Its room is waited for outside the lock of changes, so that others can free.
 bool charge_import(CUmemGenericAllocationHandle handle, std::uint64_t name, Bytes size, int descriptor) noexcept {
   CUmemAllocationProp properties{};
   if (real<cuMemGetAllocationPropertiesFromHandle_t>(Symbol::cuMemGetAllocationPropertiesFromHandle)(
@@ -160,6 +193,7 @@ bool charge_import(CUmemGenericAllocationHandle handle, std::uint64_t name, Byte
     return false;
   Physical memory;
   if (properties.location.type != CU_MEM_LOCATION_TYPE_DEVICE) {
+    const VirtualMemoryChange change;
     new_physical(handle, memory);  // host memory is not rationed
     return true;
   }
@@ -178,15 +212,63 @@ bool charge_import(CUmemGenericAllocationHandle handle, std::uint64_t name, Byte
     memory.joined = true;
   }
   memory.name = name;
+  const VirtualMemoryChange change;
   new_physical(handle, memory);
   return true;
 }
 
+/// Whether the driver would reject such memory, however much there is of it.
+bool is_malformed(std::size_t size, const CUmemAllocationProp& properties, unsigned long long flags) noexcept {
+  std::size_t granularity = 0;
+  return flags != 0 ||
+         real<cuMemGetAllocationGranularity_t>(Symbol::cuMemGetAllocationGranularity)(
+             &granularity, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM) != CUDA_SUCCESS ||
+         granularity == 0 || size % granularity != 0;
+}
+
+/// What is to be imported, as it was when the call began: the program's descriptor may be closed, and its number be
+/// another file's, at any moment.
+class Incoming {
+ public:
+  Incoming(void* handle, CUmemAllocationHandleType type) noexcept : handle_(handle) {
+    if (type == CU_MEM_HANDLE_TYPE_FABRIC && handle != nullptr) name_ = name_of(handle, kFabricHandleSize);
+    if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) return;
+    descriptor_ = ::fcntl(static_cast<int>(reinterpret_cast<std::intptr_t>(handle)), F_DUPFD_CLOEXEC, 0);
+    may_ask_ = descriptor_ >= 0 || errno == EBADF;  // the driver says what is wrong with a bad one
+    if (descriptor_ < 0) return;
+    handle_ = reinterpret_cast<void*>(static_cast<std::intptr_t>(descriptor_));
+    const ledger::Label label = ledger::read_label(descriptor_);
+    name_ = label.number;
+    size_ = label.size;
+  }
+  ~Incoming() {
+    if (descriptor_ >= 0) ::close(descriptor_);
+  }
+  Incoming(const Incoming&) = delete;
+  Incoming& operator=(const Incoming&) = delete;
+
+  [[nodiscard]] bool may_ask() const noexcept { return may_ask_; }
+  [[nodiscard]] void* handle() const noexcept { return handle_; }
+  [[nodiscard]] int descriptor() const noexcept { return descriptor_; }
+  [[nodiscard]] std::uint64_t name() const noexcept { return name_; }
+  [[nodiscard]] Bytes size() const noexcept { return size_; }
+
+ private:
+  void* handle_;
+  int descriptor_ = -1;
+  bool may_ask_ = true;
+  std::uint64_t name_ = 0;
+  Bytes size_;
+};
+
 }  // namespace
 
+VirtualMemoryChange::VirtualMemoryChange() noexcept { ::pthread_mutex_lock(&changes); }
+VirtualMemoryChange::~VirtualMemoryChange() { ::pthread_mutex_unlock(&changes); }
+
 std::uint64_t hold_physical_of(CUmemGenericAllocationHandle handle) noexcept {
-  std::uint64_t physical = 0;
-  if (handles.find(handle, physical)) add_reference(physical);
+  const std::uint64_t physical = physical_of(handle);
+  if (physical != 0) add_reference(physical);
   return physical;
 }
 void hold_physical(std::uint64_t number) noexcept { add_reference(number); }
@@ -195,11 +277,10 @@ void let_go_physical(std::uint64_t number) noexcept { drop_reference(number); }
 [[gnu::init_priority(101)]] const AfterFork forget([]() noexcept {
   physicals.abandon();
   handles.abandon();
-  handle_references.abandon();
   mappings.abandon();
   shared.abandon();
   bound.abandon();
-  sharing.unlock();
+  ::new (&changes) pthread_mutex_t PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 });
 
 }  // namespace ration::shim
@@ -217,41 +298,37 @@ RATION_HOOK CUresult cuMemCreate(CUmemGenericAllocationHandle* out, std::size_t 
     return call_real(out, size, properties, flags);
   }
   const std::uint32_t account = account_of(properties->location.id);
+  if (account == kNoAccount && !is_device(properties->location.id)) return call_real(out, size, properties, flags);
   const Bytes charge = ration::round_up(Bytes{size}, ration::kGranule);
+  if (account != kNoAccount && charge > book().account(account).headroom() && is_malformed(size, *properties, flags))
+    return CUDA_ERROR_INVALID_VALUE;  // as the driver says, which cannot be asked for more than fits
   ShareCharge share(account, charge);
   if (!share.fits()) return share.deny("cuMemCreate");
-  const CUresult result =
-      charged(account, charge, Kind::kHeap, "cuMemCreate", [&] { return call_real(out, size, properties, flags); });
+  CUmemGenericAllocationHandle handle = 0;
+  std::uint64_t physical = 0;
+  const CUresult result = charged(account, charge, Kind::kHeap, "cuMemCreate", [&] {
+    const VirtualMemoryChange change;
+    const CUresult inner = call_real(&handle, size, properties, flags);
+    Physical memory;
+    memory.size = charge.count();
+    memory.account = account;
+    if (inner == CUDA_SUCCESS) physical = new_physical(handle, memory);
+    return inner;
+  });
   if (result != CUDA_SUCCESS) return result;
-  Physical memory;
-  memory.size = charge.count();
-  memory.account = account;
-  share.keep(physical_key(new_physical(*out, memory)));
+  share.keep(physical_key(physical));
+  *out = handle;
   return result;
 }
 
 RATION_HOOK CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
   auto* call_real = real<cuMemRelease_t>(Symbol::cuMemRelease);
   if (!governed()) return call_real(handle);
-  std::uint64_t physical = 0;
-  bool last = false;
-  const bool known = handles.find(handle, physical);
-  if (known) {
-    // Forgotten before the call: afterwards the driver may give the same value to another thread.
-    handle_references.update(handle, [&](std::uint32_t& count) {
-      last = count <= 1;
-      if (!last) --count;
-      return !last;
-    });
-    std::uint64_t taken = 0;
-    if (last) handles.take(handle, taken);
-  }
+  const VirtualMemoryChange change;
+  const std::uint64_t physical = physical_of(handle);
   const CUresult result = call_real(handle);
-  if (!known) return result;
-  if (result != CUDA_SUCCESS) {
-    note_handle(handle, physical);
-    return result;
-  }
+  if (result != CUDA_SUCCESS || physical == 0) return result;
+  handles.update(handle, [](Handle& known) { return known.references > 1 && --known.references > 0; });
   drop_reference(physical);
   return result;
 }
@@ -259,15 +336,11 @@ RATION_HOOK CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
 RATION_HOOK CUresult cuMemMap(CUdeviceptr address, std::size_t size, std::size_t offset,
                               CUmemGenericAllocationHandle handle, unsigned long long flags) {
   auto* call_real = real<cuMemMap_t>(Symbol::cuMemMap);
-  std::uint64_t physical = 0;
-  const bool known = governed() && handles.find(handle, physical);
-  if (known) (void)add_reference(physical);
+  if (!governed()) return call_real(address, size, offset, handle, flags);
+  const VirtualMemoryChange change;
+  const std::uint64_t physical = physical_of(handle);
   const CUresult result = call_real(address, size, offset, handle, flags);
-  if (!known) return result;
-  if (result != CUDA_SUCCESS) {
-    drop_reference(physical);
-    return result;
-  }
+  if (result != CUDA_SUCCESS || physical == 0 || !add_reference(physical)) return result;
   Mapped mapped;
   mapped.size = size;
   mapped.physical = physical;
@@ -276,8 +349,11 @@ RATION_HOOK CUresult cuMemMap(CUdeviceptr address, std::size_t size, std::size_t
 }
 
 RATION_HOOK CUresult cuMemUnmap(CUdeviceptr address, std::size_t size) {
-  const CUresult result = real<cuMemUnmap_t>(Symbol::cuMemUnmap)(address, size);
-  if (result != CUDA_SUCCESS || !governed()) return result;
+  auto* call_real = real<cuMemUnmap_t>(Symbol::cuMemUnmap);
+  if (!governed()) return call_real(address, size);
+  const VirtualMemoryChange change;
+  const CUresult result = call_real(address, size);
+  if (result != CUDA_SUCCESS) return result;
   // One call may cover several mappings, never a part of one.
   for (std::uint64_t at = address; at < address + size;) {
     Mapped mapped;
@@ -292,8 +368,11 @@ RATION_HOOK CUresult cuMemUnmap(CUdeviceptr address, std::size_t size) {
 }
 
 RATION_HOOK CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* out, void* address) {
-  const CUresult result = real<cuMemRetainAllocationHandle_t>(Symbol::cuMemRetainAllocationHandle)(out, address);
-  if (result != CUDA_SUCCESS || !governed()) return result;
+  auto* call_real = real<cuMemRetainAllocationHandle_t>(Symbol::cuMemRetainAllocationHandle);
+  if (!governed() || out == nullptr) return call_real(out, address);
+  const VirtualMemoryChange change;
+  const CUresult result = call_real(out, address);
+  if (result != CUDA_SUCCESS) return result;
   if (const std::uint64_t physical = physical_at(reinterpret_cast<std::uint64_t>(address));
       physical != 0 && add_reference(physical)) {
     note_handle(*out, physical);
@@ -304,28 +383,39 @@ RATION_HOOK CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* o
 RATION_HOOK CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* out, void* handle,
                                                     CUmemAllocationHandleType type) {
   note(Unmovable::kShared);
-  const CUresult result =
-      real<cuMemImportFromShareableHandle_t>(Symbol::cuMemImportFromShareableHandle)(out, handle, type);
-  if (result != CUDA_SUCCESS || !governed()) return result;
-  const bool by_descriptor = type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
-  const int descriptor = by_descriptor ? static_cast<int>(reinterpret_cast<std::intptr_t>(handle)) : -1;
-  const ration::ledger::Label label = by_descriptor ? ration::ledger::read_label(descriptor) : ration::ledger::Label{};
-  std::uint64_t name = label.number;
-  if (type == CU_MEM_HANDLE_TYPE_FABRIC) name = name_of(handle, kFabricHandleSize);
-  // The same process may import what it has: the driver then counts one handle more of memory that is known already.
-  std::uint64_t present = 0;
-  const bool known = handles.find(*out, present) || (name != 0 && shared.find(name, present));
-  if (known && add_reference(present)) {
-    note_handle(*out, present);
-    return result;
+  auto* call_real = real<cuMemImportFromShareableHandle_t>(Symbol::cuMemImportFromShareableHandle);
+  if (!governed() || out == nullptr) return call_real(out, handle, type);
+  const Incoming incoming(handle, type);
+  if (!incoming.may_ask()) return CUDA_ERROR_OPERATING_SYSTEM;
+  // Joined before the driver is asked: its exporter may give it up at any moment.
+  ration::ledger::SharedMemory::Found found;
+  const bool is_joined = incoming.name() != 0 && joined().join(incoming.name(), found);
+  CUmemGenericAllocationHandle imported = 0;
+  {
+    const VirtualMemoryChange change;
+    const CUresult result = call_real(&imported, incoming.handle(), type);
+    // The same process may import what it has: the driver then counts one handle more of memory that is known already.
+    std::uint64_t present = 0;
+    const bool known = result == CUDA_SUCCESS && ((present = physical_of(imported)) != 0 ||
+                                                  (incoming.name() != 0 && shared.find(incoming.name(), present)));
+    const bool again = known && add_reference(present);
+    if (is_joined && (again || result != CUDA_SUCCESS)) joined().leave(found.number);
+    if (result != CUDA_SUCCESS) return result;
+    if (again)
+      note_handle(imported, present);
+    else if (is_joined)
+      new_physical(imported, {found.size.count(), found.account, 0, found.number, true, incoming.name()});
+    if (again || is_joined) {
+      *out = imported;
+      return result;
+    }
   }
-  if (ration::ledger::SharedMemory::Found found; name != 0 && joined().join(name, found)) {
-    new_physical(*out, {found.size.count(), found.account, 0, found.number, true, name});
-    return result;
+  if (!charge_import(imported, incoming.name(), incoming.size(), incoming.descriptor())) {
+    real<cuMemRelease_t>(Symbol::cuMemRelease)(imported);
+    return CUDA_ERROR_OUT_OF_MEMORY;
   }
-  if (charge_import(*out, name, label.size, descriptor)) return result;
-  real<cuMemRelease_t>(Symbol::cuMemRelease)(*out);
-  return CUDA_ERROR_OUT_OF_MEMORY;
+  *out = imported;
+  return CUDA_SUCCESS;
 }
 
 // An exported descriptor keeps the memory alive as a handle does, wherever it travels; what else can be exported (a
@@ -333,29 +423,40 @@ RATION_HOOK CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle
 RATION_HOOK CUresult cuMemExportToShareableHandle(void* out, CUmemGenericAllocationHandle handle,
                                                   CUmemAllocationHandleType type, unsigned long long flags) {
   note(Unmovable::kShared);
-  const CUresult result =
-      real<cuMemExportToShareableHandle_t>(Symbol::cuMemExportToShareableHandle)(out, handle, type, flags);
-  std::uint64_t physical = 0;
-  if (result != CUDA_SUCCESS || !governed() || !handles.find(handle, physical)) return result;
+  auto* call_real = real<cuMemExportToShareableHandle_t>(Symbol::cuMemExportToShareableHandle);
+  if (!governed() || out == nullptr) return call_real(out, handle, type, flags);
+  const VirtualMemoryChange change;
+  const std::uint64_t physical = physical_of(handle);
+  Physical before;
+  if (physical == 0 || !physicals.find(physical, before) || before.account == kNoAccount)
+    return call_real(out, handle, type, flags);  // host memory, or the driver says what is wrong
+  const bool by_descriptor = type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
   const Physical memory = share(physical);
-  if (memory.account == kNoAccount) return result;  // host memory
-  if (type == CU_MEM_HANDLE_TYPE_FABRIC)
-    (void)book().shared_memory().add_name(memory.number, name_of(out, kFabricHandleSize));
-  if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) return result;
-  const int descriptor = *static_cast<const int*>(out);
-  if (memory.number == 0) {  // more than can be watched
-    ::close(descriptor);
+  if (by_descriptor && memory.number == 0) {
+    deny_for_table(memory.account, Bytes{memory.size}, "cuMemExportToShareableHandle",
+                   ration::ledger::SharedMemory::capacity());
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
+  int descriptor = -1;  // given to the program when it has its label
+  const CUresult result = call_real(by_descriptor ? &descriptor : out, handle, type, flags);
+  if (result != CUDA_SUCCESS) {
+    if (before.number == 0 && memory.number != 0) withdraw(physical, memory);
+    return result;
+  }
+  if (type == CU_MEM_HANDLE_TYPE_FABRIC)
+    (void)book().shared_memory().add_name(memory.number, name_of(out, kFabricHandleSize));
+  if (!by_descriptor) return result;
   book().shared_memory().note_descriptor(memory.number, descriptor,
                                          ration::ledger::set_label(descriptor, {memory.number, Bytes{memory.size}}));
+  *static_cast<int*>(out) = descriptor;
   return result;
 }
 
 namespace {
 
 void bind(CUmemGenericAllocationHandle multicast, std::uint64_t offset, std::uint64_t physical) noexcept {
-  if (add_reference(physical)) bound.insert(next_bound.fetch_add(1), Bound{multicast, offset, physical});
+  if (physical != 0 && add_reference(physical))
+    bound.insert(next_bound.fetch_add(1), Bound{multicast, offset, physical});
 }
 
 }  // namespace
@@ -363,15 +464,15 @@ void bind(CUmemGenericAllocationHandle multicast, std::uint64_t offset, std::uin
 RATION_HOOK CUresult cuMulticastBindMem(CUmemGenericAllocationHandle multicast, std::size_t multicast_offset,
                                         CUmemGenericAllocationHandle handle, std::size_t offset, std::size_t size,
                                         unsigned long long flags) {
+  const VirtualMemoryChange change;
   const CUresult result =
       real<cuMulticastBindMem_t>(Symbol::cuMulticastBindMem)(multicast, multicast_offset, handle, offset, size, flags);
-  std::uint64_t physical = 0;
-  if (result == CUDA_SUCCESS && governed() && handles.find(handle, physical))
-    bind(multicast, multicast_offset, physical);
+  if (result == CUDA_SUCCESS && governed()) bind(multicast, multicast_offset, physical_of(handle));
   return result;
 }
 RATION_HOOK CUresult cuMulticastBindAddr(CUmemGenericAllocationHandle multicast, std::size_t multicast_offset,
                                          CUdeviceptr address, std::size_t size, unsigned long long flags) {
+  const VirtualMemoryChange change;
   const CUresult result =
       real<cuMulticastBindAddr_t>(Symbol::cuMulticastBindAddr)(multicast, multicast_offset, address, size, flags);
   if (result == CUDA_SUCCESS && governed()) bind(multicast, multicast_offset, physical_at(address));
@@ -379,6 +480,7 @@ RATION_HOOK CUresult cuMulticastBindAddr(CUmemGenericAllocationHandle multicast,
 }
 RATION_HOOK CUresult cuMulticastUnbind(CUmemGenericAllocationHandle multicast, CUdevice device, std::size_t offset,
                                        std::size_t size) {
+  const VirtualMemoryChange change;
   const CUresult result = real<cuMulticastUnbind_t>(Symbol::cuMulticastUnbind)(multicast, device, offset, size);
   if (result != CUDA_SUCCESS || !governed()) return result;
   const std::uint32_t account = account_of(device);

@@ -126,6 +126,14 @@ class UnderALimit(Scene):
         free = [device["total_bytes"] - device["free_bytes"] for device in json.loads(told.stdout)["devices"]]
         self.assertEqual(free, [(CONTEXT + 512) * MIB, 0])
 
+    def test_a_range_over_two_blocks_that_lie_side_by_side_is_charged_in_both(self):
+        for call in (lambda actor, block: actor.ask("prefetch", block, 4096), lambda actor, block: actor.ask("advise", block, 4096, PREFERRED, 0)):
+            actor = self.governed()
+            self.assertEqual([actor.ask("managed", 2048), actor.ask("managed", 2048)], [0, 0])
+            self.assertIn([call(actor, 0), call(actor, 1)], ([0, 1], [1, 0]), "from the lower one on it is a range of managed memory")
+            self.assertEqual((actor.ask("run_kernel", 0), self.there(), self.charged()), (0, 1024, 1024))
+            actor.end()
+
     def test_many_ranges_at_once(self):
         actor = self.governed()
         self.assertEqual([actor.ask("managed", 2048), actor.ask("managed", 2048), actor.ask("prefetch_batch", 2048, 2048)], [0, 0, 0])

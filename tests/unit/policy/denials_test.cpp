@@ -90,12 +90,22 @@ TEST_F(DenialsTest, AShareIsChangedInTheProgram) {
   EXPECT_EQ(explain().fix.text, "in the program: ration.share(NAME, '5GiB')");
 }
 
+TEST_F(DenialsTest, ATableThatIsFullIsNamedByWhatFillsIt) {
+  denial_.reason = DenialReason::kTableFull;
+  denial_.function = "cuMemExportToShareableHandle";
+  denial_.limit = Bytes{2048};
+  const DenialExplained explained = explain();
+  EXPECT_EQ(explained.because.rfind("all 2048 entries of the guard's table behind cuMemExportToShareableHandle", 0),
+            0U);
+  EXPECT_NE(explained.fix.text.find("free some of what cuMemExportToShareableHandle gave"), std::string::npos);
+}
+
 TEST_F(DenialsTest, EveryReasonHasAWordOfItsOwn) {
   std::set<std::string> words;
-  for (const DenialReason reason :
-       {DenialReason::kLimit, DenialReason::kDeviceFull, DenialReason::kNoAccount, DenialReason::kShare})
+  for (const DenialReason reason : {DenialReason::kLimit, DenialReason::kDeviceFull, DenialReason::kNoAccount,
+                                    DenialReason::kShare, DenialReason::kTableFull})
     words.insert(name_of(reason));
-  EXPECT_EQ(words, (std::set<std::string>{"limit", "device_full", "not_granted", "share"}));
+  EXPECT_EQ(words, (std::set<std::string>{"limit", "device_full", "not_granted", "share", "table_full"}));
 }
 
 TEST_F(DenialsTest, ManagedMemoryThatIsChargedWholeCouldStayOnTheHost) {
