@@ -11,6 +11,9 @@ namespace {
 
 constexpr int kTenantLine = 1, kWorkloadLine = 2;
 
+/// A book may say anything; sums of what is believed do not overflow.
+constexpr std::uint64_t kMaxDenials = std::uint64_t{1} << 40;
+
 }  // namespace
 
 Result<History> History::open(const std::string& path, const Options& options) {
@@ -80,8 +83,11 @@ Result<Recorded> History::record(const Sample& sample) {
     holding.used = static_cast<std::int64_t>(workload.used.count());
     holding.limited = static_cast<std::int64_t>(std::min(workload.limit, capacity).count());
     holding.guaranteed = static_cast<std::int64_t>(std::min(workload.guarantee, capacity).count());
-    holding.peak = static_cast<std::int64_t>(std::max(workload.peak, workload.used).count());
-    holding.denials = static_cast<std::int64_t>(workload.denials);
+    const auto news = readings_.news(file_.database(), {run.id, id},
+                                     {static_cast<std::int64_t>(workload.peak.count()),
+                                      static_cast<std::int64_t>(std::min(workload.denials, kMaxDenials))});
+    holding.peak = std::max(news.peak, holding.used);
+    holding.denials = news.denials;
     holding.ended = workload.ended;
     holding.workload_line = names_.line(kWorkloadLine, run.facts.tenant + "/" + run.facts.workload, id);
     holding.tenant_line = names_.line(kTenantLine, run.facts.tenant, id);
@@ -113,6 +119,7 @@ Result<void> History::commit() {
   });
   if (!stored) return stored;
   names_.note_stored(integrator_.last());
+  readings_.note_stored(integrator_.last());
   integrator_.pending() = Pending{};
   committed_to_ = recorded_to;
   upkeep_.note_done(recorded_to);

@@ -23,6 +23,7 @@
 #include "history/history_file.hpp"
 #include "history/integrator.hpp"
 #include "history/names.hpp"
+#include "history/readings.hpp"
 #include "history/sample.hpp"
 #include "history/upkeep.hpp"
 
@@ -112,6 +113,7 @@ class History {
 
   HistoryFile file_;
   Names names_;
+  Readings readings_;
   Integrator integrator_;
   EventLog events_;
   Upkeep upkeep_;

@@ -44,7 +44,7 @@ struct WorkloadSample {
   std::size_t device = 0;
   /// `limit` above the device's capacity counts as the capacity.
   Bytes used, limit, guarantee;
-  /// The largest `used` since the last sample (at least `used`), and what was denied since.
+  /// Of the whole run so far: the largest `used`, and how many requests were denied.
   Bytes peak;
   std::uint64_t denials = 0;
   /// When it was over, as far as that is known; 0: it runs. What it held counts until then.

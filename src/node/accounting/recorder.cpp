@@ -8,7 +8,7 @@
 namespace ration::node {
 
 Events Recorder::take(NodeState& state) {
-  history::Sample sample = sampler_.take(state);
+  history::Sample sample = take_sample(state);
   constexpr std::int64_t kMaxCountedNs = 60'000'000'000;
   const std::int64_t elapsed = sample.time_ns - latest_.time_ns;
   if (elapsed > 0 && elapsed <= kMaxCountedNs)

@@ -48,7 +48,6 @@ class Recorder {
   [[nodiscard]] Events record(const history::Sample& sample);
 
   history::History history_;
-  Sampler sampler_;
   history::Sample latest_;
   std::int64_t recorded_ns_ = history_.committed_to() * 1'000'000;  // time of the latest sample that is recorded
   bool changed_ = false;

@@ -45,22 +45,11 @@ std::string trusted_labels(const Workload& workload) {
 
 }  // namespace
 
-// The book's peak is that of the whole run: what has grown has grown since the last sample.
-Bytes Sampler::new_peak(const Workload& workload, std::uint32_t account, Bytes used) {
-  auto& known = peaks_[workload.path];
-  known.resize(std::max<std::size_t>(known.size(), account + 1));
-  const Bytes peak = std::min(workload.book.accounts[account].peak, Bytes{history::kMaxDevice});
-  if (peak <= known[account]) return used;
-  known[account] = peak;
-  return std::max(peak, used);
-}
-
-history::Sample Sampler::take(NodeState& state) {
+history::Sample take_sample(NodeState& state) {
   history::Sample sample;
   sample.time_ns = static_cast<std::int64_t>(state.snapshot.time_ns);
-  const auto denials_of = [](const Workload& workload, std::uint32_t account) {
-    return static_cast<std::uint64_t>(std::count_if(workload.book.denials.begin(), workload.book.denials.end(),
-                                                    [&](const auto& denial) { return denial.account == account; }));
+  const auto peak_of = [](const ledger::AccountSnapshot& account) {
+    return std::min(account.peak, Bytes{history::kMaxDevice});
   };
   std::map<std::string, std::size_t> places;
   std::vector<Bytes> left;  // by place: of the device's memory
@@ -79,12 +68,12 @@ history::Sample Sampler::take(NodeState& state) {
     const Workload& workload = state.registry.workloads().at(account.path);
     const Bytes used = std::min(account.trusted_usage(), left[place->second]);
     left[place->second] -= used;
-    const Bytes peak = new_peak(workload, account.account, used);
+    const ledger::AccountSnapshot& book = workload.book.accounts[account.account];
     sample.workloads.push_back({history::run_key(account.run, account.started_ns), account.workload, account.tenant,
                                 account.user, trusted_labels(workload), place->second, used,
                                 account.suspended ? Bytes{0} : account.limit,  // nothing is kept for it meanwhile
-                                account.suspended ? Bytes{0} : account.guarantee, account.suspended ? used : peak,
-                                denials_of(workload, account.account), history::TimeMs{0},
+                                account.suspended ? Bytes{0} : account.guarantee,
+                                account.suspended ? used : peak_of(book), book.denials, history::TimeMs{0},
                                 command_hash(account.command)});
   }
   // Begun and over between two ticks, or denied and over: nothing was held at the ticks, and it was there all the
@@ -99,10 +88,9 @@ history::Sample Sampler::take(NodeState& state) {
                                   workload.book.name, workload.book.tenant, workload.user, trusted_labels(workload),
                                   static_cast<std::size_t>(place - state.snapshot.devices.begin()), Bytes{0},
                                   workload.book.accounts[account].limit, Bytes{0},
-                                  new_peak(workload, account, Bytes{0}), denials_of(workload, account),
+                                  peak_of(workload.book.accounts[account]), workload.book.accounts[account].denials,
                                   history::to_ms(workload.book.ended_ns), command_hash(workload.book.command)});
     }
-    peaks_.erase(workload.path);
   }
   return sample;
 }

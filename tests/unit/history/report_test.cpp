@@ -13,7 +13,7 @@ void ten_hours(History& history) {
                               {workload(1, "train", 8_GiB, 16_GiB, 12_GiB), workload(2, "serve", 10_GiB, 30_GiB)});
     sample.workloads[0].labels = "exp=42,team=x";
     sample.workloads[1].tenant = "vision", sample.workloads[1].user = "=svc";
-    sample.workloads[1].denials = hour == 3 ? 2 : 0;
+    sample.workloads[1].denials = hour >= 3 ? 2 : 0;
     sample.workloads[1].peak = hour == 3 ? 11_GiB : 10_GiB;
     sample.devices[0].ungoverned = 4_GiB, sample.devices[0].unexplained = 1_GiB;
     ASSERT_TRUE(history.record(sample));
