@@ -1,7 +1,8 @@
 #include "runtime/reclaimer.hpp"
 
-#include <unistd.h>
+#include <pthread.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 
@@ -13,11 +14,19 @@ namespace {
 
 constexpr std::chrono::milliseconds kLookEvery{100};
 
+/// A number that the child of a fork does not share with its parent: two pid namespaces may have the same pid.
+std::uint64_t own_process() {
+  static std::atomic<std::uint64_t> forks{0};
+  static const bool watched = ::pthread_atfork(nullptr, nullptr, [] { ++forks; }) == 0;
+  (void)watched;
+  return forks;
+}
+
 }  // namespace
 
-std::unique_ptr<Reclaimer> Reclaimer::start(std::function<void()> pressure, std::function<void()> trim,
-                                            std::function<std::uint64_t()> requests) {
-  std::unique_ptr<Reclaimer> reclaimer(new Reclaimer(std::move(pressure), std::move(trim), std::move(requests)));
+Reclaimer::Owner Reclaimer::start(std::function<void()> pressure, std::function<void()> trim,
+                                  std::function<std::uint64_t()> requests) {
+  Owner reclaimer(new Reclaimer(std::move(pressure), std::move(trim), std::move(requests)));
   if (const char* path = ledger::workload_book(); path != nullptr) {
     if (ledger::Book::open(path, reclaimer->book_) == ledger::BookStatus::kOk) {
       reclaimer->denials_seen_ = reclaimer->book_.denials().count();
@@ -34,14 +43,14 @@ std::unique_ptr<Reclaimer> Reclaimer::start(std::function<void()> pressure, std:
 
 Reclaimer::Reclaimer(std::function<void()> pressure, std::function<void()> trim,
                      std::function<std::uint64_t()> requests)
-    : pressure_(std::move(pressure)), trim_(std::move(trim)), requests_(std::move(requests)), process_(::getpid()) {}
+    : pressure_(std::move(pressure)), trim_(std::move(trim)), requests_(std::move(requests)), process_(own_process()) {}
+
+void Reclaimer::End::operator()(Reclaimer* reclaimer) const {
+  if (reclaimer->process_ == own_process()) delete reclaimer;
+}
 
 Reclaimer::~Reclaimer() {
   if (!thread_.joinable()) return;
-  if (process_ != ::getpid()) {
-    thread_.detach();
-    return;
-  }
   {
     const std::lock_guard guard(mutex_);
     ending_ = true;

@@ -18,10 +18,16 @@ namespace ration::runtime {
 /// (RATION_BOOK, which `ration run` sets) or an idle time (RATION_IDLE_TRIM=30s).
 class Reclaimer {
  public:
+  struct End {
+    /// Deletes it in the process that started it. In the child of a fork its thread is not there, and its condition
+    /// variable still counts that thread as a waiter: destroying it would wait for ever, so it is left alone.
+    void operator()(Reclaimer* reclaimer) const;
+  };
+  using Owner = std::unique_ptr<Reclaimer, End>;
   /// `pressure` is told when somebody needs memory, before `trim` gives back what is free; `requests` counts what was
   /// asked for so far. All are called from the thread. Null: there is nothing to look at.
-  static std::unique_ptr<Reclaimer> start(std::function<void()> pressure, std::function<void()> trim,
-                                          std::function<std::uint64_t()> requests);
+  static Owner start(std::function<void()> pressure, std::function<void()> trim,
+                     std::function<std::uint64_t()> requests);
   ~Reclaimer();
   Reclaimer(const Reclaimer&) = delete;
   Reclaimer& operator=(const Reclaimer&) = delete;
@@ -39,7 +45,7 @@ class Reclaimer {
   std::mutex mutex_;
   std::condition_variable changed_;
   bool ending_ = false;
-  int process_;  // the child of a fork has no such thread
+  std::uint64_t process_;  // how many forks stand before it: the child of one has no such thread
   std::thread thread_;
 };
 

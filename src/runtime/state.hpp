@@ -61,7 +61,7 @@ struct Runtime::State {
   std::vector<runtime::LogicalGpu> logical_gpus;
   runtime::RecordedStreams recorded_streams;
   runtime::Pressure pressure;
-  std::unique_ptr<runtime::Reclaimer> reclaimer;  // ends before what it looks after
+  runtime::Reclaimer::Owner reclaimer;  // ends before what it looks after
 
   State();
   /// Locks it. RuntimeError in the child of a fork, once the driver was asked anything: neither its memory nor, maybe,

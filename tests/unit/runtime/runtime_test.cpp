@@ -4,12 +4,15 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cmath>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <thread>
@@ -512,6 +515,36 @@ TEST_F(DeviceConfiguration, TheMapTellsWhatStandsWhere) {
   EXPECT_NE(json.find(R"("state":"held")"), std::string::npos) << json;
   EXPECT_NE(runtime.memory_map_svg(0).find("<svg"), std::string::npos);
   runtime.deallocate(0, kept);
+}
+
+/// Until every other thread of this process sleeps.
+void until_the_others_sleep() {
+  for (bool all = false; !all;) {
+    all = true;
+    for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+      std::ifstream file(task.path() / "stat");
+      const std::string text{std::istreambuf_iterator<char>(file), {}};
+      const std::string tid = task.path().filename();
+      if (std::stol(tid) != ::syscall(SYS_gettid) && text.substr(text.rfind(')') + 2, 1) != "S") all = false;
+    }
+  }
+}
+
+TEST(Fork, AChildOfARuntimeWithAThreadEndsWhateverTheThreadWasDoing) {
+  ::setenv("RATION_IDLE_TRIM", "1h", 1);  // the thread is there for that
+  auto runtime = std::make_unique<Runtime>();
+  runtime->initialize();
+  ::unsetenv("RATION_IDLE_TRIM");
+  until_the_others_sleep();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(60);  // ends a child that waits for a thread that it does not have
+    runtime.reset();
+    ::_exit(7);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 7) << status;
 }
 
 }  // namespace
