@@ -65,6 +65,27 @@ std::optional<std::uint64_t> Forecast::seconds_to_full(const std::string& name, 
   return static_cast<std::uint64_t>(static_cast<double>(free.count()) / slope);
 }
 
+void forecast_devices(Forecast& forecast, Snapshot& snapshot, std::uint64_t now_ns) {
+  std::map<int, Bytes> reachable;  // by device: what growing workloads may still take
+  const auto grows = [&](const std::string& name, Bytes used) {
+    forecast.note(name, used, now_ns);
+    return forecast.seconds_to_full(name, kUnlimited).has_value();
+  };
+  for (const AccountView& account : snapshot.accounts)
+    if (account.gpu && grows(fmt::format("{} on GPU {}", account.path, *account.gpu), account.used))
+      reachable[*account.gpu] += account.limit - std::min(account.used, account.limit);
+  for (DeviceView& device : snapshot.devices) {
+    const auto used = device.used();
+    if (!used || !device.device.free) continue;
+    forecast.note(device.device.uuid, *used, now_ns);
+    // Nothing limits what no workload holds.
+    const Bytes governed = std::min(*used, device.governed);
+    const bool others_grow = grows(device.device.uuid + " ungoverned", *used - governed);
+    if (others_grow || reachable[device.device.index] >= *device.device.free)
+      device.seconds_to_full = forecast.seconds_to_full(device.device.uuid, *device.device.free);
+  }
+}
+
 void forecast_limits(Forecast& forecast, Snapshot& snapshot, std::uint64_t now_ns) {
   std::map<std::pair<std::string, int>, std::pair<Bytes, Bytes>> sums;  // used and limit
   for (const AccountView& account : snapshot.accounts) {

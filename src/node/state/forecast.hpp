@@ -26,6 +26,10 @@ class Forecast {
   std::map<std::string, std::deque<std::pair<std::uint64_t, std::uint64_t>>> seen_;  // time, bytes
 };
 
+/// Enters what each workload and the ungoverned processes hold on a device, and when the device will be full into
+/// `snapshot`: only where what grows may grow that far. The limits of workloads that do not grow are not counted.
+void forecast_devices(Forecast& forecast, Snapshot& snapshot, std::uint64_t now_ns);
+
 /// Enters what every tenant holds on every device into `forecast`, and when that reaches its limits into `snapshot`.
 void forecast_limits(Forecast& forecast, Snapshot& snapshot, std::uint64_t now_ns);
 

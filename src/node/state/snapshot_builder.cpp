@@ -86,12 +86,7 @@ void SnapshotBuilder::build(NodeState& state, Events& events) {
   note_slices(state);
   check_promises(state, events);
   for (DeviceView& device : state.snapshot.devices) note_promises(state, device);
-  for (DeviceView& device : state.snapshot.devices) {
-    const auto used = device.used();
-    if (!used) continue;
-    forecast_.note(device.device.uuid, *used, state.now_ns);
-    device.seconds_to_full = forecast_.seconds_to_full(device.device.uuid, *device.device.free);
-  }
+  forecast_devices(forecast_, state.snapshot, state.now_ns);
   forecast_limits(forecast_, state.snapshot, state.now_ns);
   constexpr const char* kAnswers[] = {"report", "warn", "terminate"};
   for (UngovernedView& process : state.snapshot.ungoverned)

@@ -67,5 +67,40 @@ TEST(Forecast, WhatIsNotLookedAtAnyMoreIsForgotten) {
   EXPECT_FALSE(forecast.seconds_to_full("a", 1_GiB));
 }
 
+/// A device of 16 GiB on which two workloads hold 1 GiB each, and the first grows by 16 MiB a second within its limit.
+std::optional<std::uint64_t> device_full_in(Bytes limit_of_the_growing, Bytes limit_of_the_other,
+                                            bool ungoverned_grows) {
+  Forecast forecast;
+  Snapshot now;
+  for (std::uint64_t second = 0; second <= 120; second += 5) {
+    const Bytes growth{second << 24};
+    now = {};
+    DeviceView device;
+    device.device.total = 16_GiB;
+    device.device.uuid = "GPU-1";
+    device.device.index = 0;
+    device.governed = ungoverned_grows ? 2_GiB : 2_GiB + growth;
+    device.device.free = 14_GiB - growth;
+    now.devices = {device};
+    for (const char* path : {"grows", "rests"}) {
+      AccountView account;
+      account.path = path;
+      account.gpu = 0;
+      account.used = account.path == "grows" && !ungoverned_grows ? 1_GiB + growth : 1_GiB;
+      account.limit = account.path == "grows" ? limit_of_the_growing : limit_of_the_other;
+      now.accounts.push_back(account);
+    }
+    forecast_devices(forecast, now, second * kSecond);
+  }
+  return now.devices.front().seconds_to_full;
+}
+
+TEST(Forecast, ADeviceIsNotFullBeforeWhatGrowsMayGrowSoFar) {
+  EXPECT_TRUE(device_full_in(16_GiB, 2_GiB, false));
+  EXPECT_FALSE(device_full_in(4_GiB, 2_GiB, false));
+  EXPECT_FALSE(device_full_in(4_GiB, 16_GiB, false));  // one that does not grow fills nothing
+  EXPECT_TRUE(device_full_in(4_GiB, 4_GiB, true));     // nothing limits what is not governed
+}
+
 }  // namespace
 }  // namespace ration::node
