@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include "base/printable.hpp"
 
@@ -52,13 +54,39 @@ std::string command(std::initializer_list<std::string_view> words) {
   return text;
 }
 
-std::string quoted_words(std::string_view command_line) {
-  std::string text;
-  for (std::size_t at = 0; at < command_line.size();) {
-    const std::size_t end = std::min(command_line.find(' ', at), command_line.size());
-    if (end > at) text += (text.empty() ? "" : " ") + shell_word(command_line.substr(at, end - at));
-    at = end + 1;
+namespace {
+
+/// Absent: a quote is not closed.
+std::optional<std::vector<std::string>> words_of(std::string_view line, bool has_quotes) {
+  std::vector<std::string> words;
+  std::string word;
+  bool begun = false, quoted = false;
+  for (std::size_t at = 0; at < line.size(); ++at) {
+    const char letter = line[at];
+    if (has_quotes && letter == '\'') {
+      quoted = !quoted;
+      begun = true;
+    } else if (has_quotes && !quoted && line.substr(at, 2) == "\\'") {
+      word += line[++at];
+    } else if (letter != ' ' || quoted) {
+      word += letter;
+      begun = true;
+    } else if (std::exchange(begun, false)) {
+      words.push_back(std::exchange(word, {}));
+    }
   }
+  if (quoted) return std::nullopt;
+  if (begun) words.push_back(std::move(word));
+  return words;
+}
+
+}  // namespace
+
+std::string quoted_words(std::string_view command_line) {
+  auto words = words_of(command_line, true);
+  if (!words) words = words_of(command_line, false);
+  std::string text;
+  for (const std::string& word : *words) text += (text.empty() ? "" : " ") + shell_word(word);
   return text;
 }
 

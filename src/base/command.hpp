@@ -27,8 +27,8 @@ namespace ration {
 /// `ration set nlp --limit 8GiB` of {"set", "nlp", "--limit", "8GiB"}; empty words are left out.
 [[nodiscard]] std::string command(std::initializer_list<std::string_view> words);
 
-/// A command line as a process shows it, its words separated by spaces, with each of them as one word of a shell's
-/// line.
+/// The words of a command line, separated by spaces, quoted as by shell_word() or not at all, each as one word of a
+/// shell's line.
 [[nodiscard]] std::string quoted_words(std::string_view command_line);
 
 /// The shortest text that parse_size() reads as exactly that size: `8GiB`, `10.5GiB`, `300MiB`.

@@ -11,18 +11,22 @@
 namespace ration {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, double>, 17> kUnits{{{"b", 1.0},
+constexpr std::array<std::pair<std::string_view, double>, 21> kUnits{{{"b", 1.0},
                                                                       {"k", 1024.0},
                                                                       {"kib", 1024.0},
+                                                                      {"ki", 1024.0},
                                                                       {"kb", 1e3},
                                                                       {"m", 1048576.0},
                                                                       {"mib", 1048576.0},
+                                                                      {"mi", 1048576.0},
                                                                       {"mb", 1e6},
                                                                       {"g", 1073741824.0},
                                                                       {"gib", 1073741824.0},
+                                                                      {"gi", 1073741824.0},
                                                                       {"gb", 1e9},
                                                                       {"t", 1099511627776.0},
                                                                       {"tib", 1099511627776.0},
+                                                                      {"ti", 1099511627776.0},
                                                                       {"tb", 1e12},
                                                                       {"bytes", 1.0},
                                                                       {"byte", 1.0},
@@ -67,6 +71,7 @@ Result<Bytes> parse_size(std::string_view text, Bytes device_total, Bytes device
     const Bytes whole = unit == "%free" ? device_free : device_total;
     const double bytes = share ? number / 100 * static_cast<double>(whole.count()) : number * factor;
     if (share && number > 100) return no_size(text);
+    if (share && number == 100) return whole;  // also of a size that is not known yet, kUnlimited
     if (bytes >= static_cast<double>(kUnlimited.count())) return no_size(text);
     return Bytes{static_cast<std::uint64_t>(bytes)};
   }

@@ -128,7 +128,8 @@ Result<int> set_tenant(NodeAccess& node, const Session& session, const SetOption
 
 Result<int> set(const Session& session, const SetOptions& options) {
   if (options.limit.empty() && options.guarantee.empty()) {
-    return fail("E1420", "nothing to change.", command({"set", options.name, "--limit", "6GiB"}), 2);
+    return fail("E1420", "nothing to change.",
+                command({"set", options.name.empty() ? "NAME" : options.name, "--limit", "6GiB"}), 2);
   }
   if (const auto store = session.store())
     if (auto readable = is_of_this_version(*store, options.name); !readable) return tl::unexpected(readable.error());

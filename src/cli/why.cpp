@@ -161,11 +161,13 @@ Result<std::string> newest_denial(const Session& session, const std::string& wor
   const std::string own = workload.substr(workload.rfind('/') + 1);
   Newest newest;
   if (*daemon) {
-    const auto events = (*daemon)->get("/api/v1/events?limit=1&type=denied,waited" +
+    const auto events = (*daemon)->get("/api/v1/events?limit=1000&type=denied,waited" +
                                        (own.empty() ? "" : "&workload=" + percent_encoded(own)));
     if (!events) return tl::unexpected(events.error());
-    if (!events->empty())
-      newest = {std::to_string(events->back().at("id").get<std::int64_t>()), events->back().at("time")};
+    // A wait that was granted in the end is no denial.
+    for (const auto& event : *events)
+      if (event.at("denial").is_string())
+        newest = {std::to_string(event.at("id").get<std::int64_t>()), event.at("time")};
   }
   const auto in_books = newest_in_books(session, own);
   if (!in_books) return tl::unexpected(in_books.error());

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/command.hpp"
+#include "ledger/layout.hpp"
 #include "machine/devices.hpp"
 
 namespace ration::policy {
@@ -47,6 +48,11 @@ std::string because(const Denial& denial, const ledger::BookSnapshot& book, cons
   }
 }
 
+/// The program's command line as a shell takes it; where the book has only its beginning, what stands for any.
+std::string program_of(const ledger::BookSnapshot& book) {
+  return book.command.size() + 1 >= sizeof(ledger::BookHeader::command) ? "PROGRAM" : quoted_words(book.command);
+}
+
 /// `0,1`: as --gpu takes it.
 std::string granted_gpus(const ledger::BookSnapshot& book, const DeviceIndex& index_of) {
   std::vector<std::string> names;
@@ -58,7 +64,7 @@ std::string grant_fix(const Denial& denial, const ledger::BookSnapshot& book, co
   const std::string more = denial.device == ledger::DeviceUuid{} ? "…" : device_text(denial.device, index_of);
   const Bytes limit = book.accounts.empty() ? Bytes{0} : book.accounts.front().limit;
   return command({"run", "--gpu", granted_gpus(book, index_of) + "," + more, "--limit", exact_size(limit), "--"}) +
-         " " + quoted_words(book.command);
+         " " + program_of(book);
 }
 
 Fix fix(const Denial& denial, const ledger::BookSnapshot& book, bool running, const std::optional<LimitRoom>& room,
@@ -74,7 +80,7 @@ Fix fix(const Denial& denial, const ledger::BookSnapshot& book, bool running, co
   if (denial.function == "cuMemAllocManaged" && book.managed == ledger::ManagedPolicy::kCharge)
     return {command({"run", "--gpu", granted_gpus(book, index_of), "--limit", exact_size(denial.limit), "--managed",
                      "resident", "--"}) +
-            " " + quoted_words(book.command) + "   (what does not fit stays on the host)"};
+            " " + program_of(book) + "   (what does not fit stays on the host)"};
   const Bytes needed = denial.used + denial.requested;
   if (running && room) return limit_fix(book.name, needed, *room);
   const Bytes whole = denial.account < book.accounts.size() ? book.accounts[denial.account].device_total : kUnlimited;
@@ -86,7 +92,7 @@ Fix fix(const Denial& denial, const ledger::BookSnapshot& book, bool running, co
             Changes::kLimit};
   }
   return {command({"run", "--gpu", granted_gpus(book, index_of), "--limit", exact_size(*limit), "--"}) + " " +
-          quoted_words(book.command)};
+          program_of(book)};
 }
 
 }  // namespace

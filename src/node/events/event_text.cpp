@@ -152,7 +152,8 @@ Event tenant_resized_event(const TenantChange& change) {
 Event rebalanced_event(const About& about, const LimitMoves::Burst& burst) {
   std::string text =
       fmt::format("{} may hold {} instead of {}", about.name(), format_size(burst.to), format_size(burst.from));
-  if (!burst.because.empty()) text += ": " + burst.because;
+  // The reason is why it may not hold more: of one that gained it says nothing.
+  if (!burst.because.empty() && burst.to < burst.from) text += ": " + burst.because;
   if (const std::uint64_t length = burst.last_ns - burst.first_ns; burst.count > 1)
     text += length < kSecond ? fmt::format(" (the last of {} changes)", burst.count)
                              : fmt::format(" (the last of {} changes within {})", burst.count, format_duration(length));

@@ -36,6 +36,21 @@ TEST(Command, AWordIsOnlyAWord) {
   EXPECT_EQ(quoted_words("python x.py  --a=b;reboot"), "python x.py '--a=b;reboot'");
 }
 
+TEST(Command, ACommandLineKeepsItsWordsWithTheirQuotesOrWithoutAny) {
+  EXPECT_EQ(quoted_words("bash -c 'a  b' it\\'s ''"), "bash -c 'a  b' 'it'\\''s' ''");
+  EXPECT_EQ(quoted_words("it's one"), "'it'\\''s' one");  // no quotes of a shell: /proc shows words without any
+  std::mt19937 random(7);
+  for (int line = 0; line < 500; ++line) {
+    std::string once;
+    for (auto words = random() % 5; words > 0; --words) {
+      std::string text;
+      for (auto length = random() % 6; length > 0; --length) text += " '\\\"$;ab\t"[random() % 9];
+      once += (once.empty() ? "" : " ") + shell_word(text);
+    }
+    EXPECT_EQ(quoted_words(once), once);
+  }
+}
+
 TEST(Command, ASizeIsExactAndShort) {
   EXPECT_EQ(exact_size(8_GiB), "8GiB");
   EXPECT_EQ(exact_size(10_GiB + 512_MiB), "10.5GiB");
