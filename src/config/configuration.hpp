@@ -45,6 +45,7 @@ struct Daemon {
 enum class Ungoverned { kReport, kWarn, kTerminate };
 enum class Per { kWorkload, kUser, kAll };
 enum class IdleAction { kReport, kTrim, kSuspend };
+enum class Anonymous { kTotals, kAll };
 enum class Basis { kUsed, kLimit, kUsedOrGuarantee, kPeak };
 enum class ShareIdle { kNone, kEven, kWeighted };
 
@@ -121,12 +122,17 @@ struct Row {
   Origin origin;
 };
 
+struct Http {
+  Sourced<Anonymous> anonymous;
+};
+
 struct Containers {
   Sourced<std::string> cdi;  ///< a folder; `auto`; `none`
 };
 
 struct Configuration {
   Daemon daemon;
+  Http http;
   Containers containers;
   Defaults defaults;
   std::vector<DeviceRule> devices;

@@ -155,6 +155,15 @@ std::vector<Key> report_keys() {
   };
 }
 
+std::vector<Key> http_keys() {
+  return {
+      {"anonymous", field<kOneOf<Anonymous>, &Configuration::http, &Http::anonymous>, "totals",
+       "What a request sees that shows neither a user nor a token: totals, of devices alone; all, everything but "
+       "command lines, labels and processes. Read when the daemon starts.",
+       "\"all\"", one_of("totals", "all")},
+  };
+}
+
 std::vector<Key> containers_keys() {
   return {
       {"cdi", field<kText, &Configuration::containers, &Containers::cdi>, "auto",
@@ -195,6 +204,7 @@ const Table& sections() {
        rows::schedule_keys()},
       {"alerts", nullptr, nullptr, "What the daemon raises an alert for.", rows::alerts_keys()},
       {"report", nullptr, nullptr, "How use is counted and charged.", rows::report_keys()},
+      {"http", nullptr, nullptr, "What the HTTP interface answers.", rows::http_keys()},
       {"containers", nullptr, nullptr, "How container engines are told of this node.", rows::containers_keys()},
       {"compat", nullptr, nullptr, "Habits of other programs.", rows::compat_keys()},
   };

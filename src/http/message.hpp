@@ -50,6 +50,7 @@ struct Peer {
   std::string address;          ///< TCP: the remote address, without port
   std::string local_address;    ///< TCP: the address that it connected to, without port
   bool token_accepted = false;  ///< this request carried the token file's content
+  bool sees_all = false;        ///< configured: a peer without a user and a token sees more than totals
 };
 
 struct Request {

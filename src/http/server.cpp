@@ -50,6 +50,7 @@ void Server::route_deferred(std::string method, std::string_view pattern, Deferr
 
 void Server::add(std::string method, std::string_view pattern, Route route) {
   router_.add(std::move(method), pattern);
+  route.pattern = pattern;
   routes_.push_back(std::move(route));
 }
 
@@ -77,6 +78,7 @@ void Server::on_arrival(Arrival arrival) {
     return turn_away(arrival.socket.get());
   }
   ++counters_.accepted;
+  arrival.peer.sees_all = options_.anonymous_sees_all;
   ConnectionOwner& owner = *this;
   clients_.add(
       std::make_unique<Connection>(owner, loop_, std::move(arrival.socket), std::move(arrival.peer), options_.limits),
@@ -135,6 +137,11 @@ void Server::handle(Connection& connection, Request request) {
   }
   request.captures = std::move(found.captures);
   const Route& route = routes_[*found.route];
+  if (options_.gate)
+    if (auto refusal = options_.gate(request, route.pattern)) {
+      ++counters_.refused;
+      return connection.answer(std::move(*refusal));
+    }
   std::string failure = "it threw something that is not an exception";
   try {
     if (!route.handler) return route.deferred(request, connection.responder());

@@ -23,6 +23,9 @@ namespace ration::http {
 struct ServerOptions : PlaceOptions {
   std::vector<std::string> host_names;      ///< further names by which browsers may come
   std::function<void(Response&)> complete;  ///< the last touch of every answer; may be empty
+  bool anonymous_sees_all = false;          ///< becomes Peer::sees_all
+  /// Rejects a request, given the pattern of its route, before the handler sees it; may be empty.
+  std::function<std::optional<Response>(const Request&, const std::string&)> gate;
   ConnectionLimits limits;
   ClientBounds clients;
 };
@@ -91,6 +94,7 @@ class Server final : private ConnectionOwner {
     DeferredHandler deferred;
     Handler handler;
     Access access;
+    std::string pattern = {};
   };
 
   void add(std::string method, std::string_view pattern, Route route);

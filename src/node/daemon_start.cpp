@@ -41,7 +41,8 @@ Result<std::string> own_token_file(const std::string& state) {
 /// How many ports after the default one are tried: other daemons may have theirs there.
 constexpr std::uint16_t kFurtherPorts = 100;
 
-http::ServerOptions places_of(const DaemonOptions& options, const config::Daemon& settings) {
+http::ServerOptions places_of(const DaemonOptions& options, const config::Configuration& all) {
+  const config::Daemon& settings = all.daemon;
   http::ServerOptions places;
   places.socket_path = !options.socket.empty()                ? options.socket
                        : !settings.socket.origin.is_default() ? settings.socket.value
@@ -51,6 +52,7 @@ http::ServerOptions places_of(const DaemonOptions& options, const config::Daemon
   // Nobody asked for this port: whoever took it first must not keep the daemon from its work.
   if (!options.listen && settings.listen.origin.is_default()) places.further_ports = kFurtherPorts;
   places.token_file = settings.token_file.value;
+  places.anonymous_sees_all = all.http.anonymous.value == config::Anonymous::kAll;
   return places;
 }
 
@@ -111,7 +113,7 @@ Result<std::unique_ptr<Daemon>> Daemon::start(DaemonOptions options) {
   auto configuration = config::read_configuration();
   if (!configuration) return tl::unexpected(configuration.error());
   const config::Daemon& settings = configuration->daemon;
-  http::ServerOptions wanted = places_of(options, settings);
+  http::ServerOptions wanted = places_of(options, *configuration);
   auto places = take_all(wanted, options.folders.front().first);
   if (!places) return tl::unexpected(places.error());
   std::string& state = options.state;

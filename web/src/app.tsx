@@ -16,14 +16,19 @@ import { Timeline } from "./pages/timeline";
 import { Workload } from "./pages/workload";
 import { setPreferences, usePreferences, type Theme } from "./state/preferences";
 import { navigate, pageNames, pathOf, useView, type View } from "./state/route";
-import { isOperator, readState, signIn, signOut, useNow, useStore } from "./state/store";
+import { isOperator, readState, seesTotalsOnly, signIn, signOut, useNow, useStore } from "./state/store";
 import { daemonText, t } from "./text";
 import { Announcer } from "./ui/announcer";
 import { Badge, Choices, Dialog, Empty, Link } from "./ui/basics";
 
 const staleMs = 5000;
 
+/** What there is to see without a token. */
+const pagesOfTotals: ReadonlySet<string> = new Set(["now", "health", "unknown"]);
+
 function Page({ view }: { view: View }) {
+  const totals = useStore(seesTotalsOnly);
+  if (totals && !pagesOfTotals.has(view.page)) return <Empty command="ration dashboard">{t("totals.page")}</Empty>;
   switch (view.page) {
     case "now": return <Now view={view} />;
     case "timeline": return <Timeline view={view} />;
@@ -88,7 +93,7 @@ function Role() {
   return (
     <span class="role">
       <Badge tone={session.role === "operator" ? "ok" : "plain"} title={session.user ?? ""}>{t(`role.${session.role}`)}</Badge>
-      {session.role === "tenant" && <button type="button" class="quiet" onClick={() => setOpen(true)}>{t("token.open")}</button>}
+      {session.role !== "operator" && <button type="button" class="quiet" onClick={() => setOpen(true)}>{t("token.open")}</button>}
       {session.role === "operator" && token.read() && <button type="button" class="quiet" onClick={signOut}>{t("token.leave")}</button>}
       {open && <TokenDialog onClose={() => setOpen(false)} />}
     </span>
@@ -165,6 +170,7 @@ export function App() {
   const problem = useStore((state) => state.problem);
   const linkUsed = useStore((state) => state.linkUsed);
   const operator = useStore(isOperator);
+  const totals = useStore(seesTotalsOnly);
   giveLooks(tenants.split("\n").filter(Boolean));
   useKeys(() => setHelp(true));
   const heading = useRef<HTMLHeadingElement>(null);
@@ -192,6 +198,7 @@ export function App() {
       <main id="main" tabIndex={-1}>
         <h1 ref={heading} tabIndex={-1} class={view.page === "now" ? "hidden" : ""}>{titleOf(view)}</h1>
         {linkUsed && !operator && <p class="notice warn">{t("token.linkUsed")}</p>}
+        {totals && <p class="notice">{t("totals.notice")}</p>}
         {ready ? <Page view={view} /> : <p class="notice bad">{problem ? daemonText(problem) : t("error.noDaemon")}</p>}
       </main>
       <footer class="foot">

@@ -20,9 +20,10 @@ void Announcer::tell(const std::vector<history::Event>& events) {
     if (event.id == 0) continue;
     stream_.publish(
         "events", "event",
-        [this, event](const http::Peer& peer) {
-          return json_of(event, may_see_details(event, viewer_of(peer)))
-              .dump(-1, ' ', false, json::error_handler_t::replace);
+        [this, event](const http::Peer& peer) -> std::string {
+          const Viewer viewer = viewer_of(peer);
+          if (viewer.totals_only) return {};
+          return json_of(event, may_see_details(event, viewer)).dump(-1, ' ', false, json::error_handler_t::replace);
         },
         static_cast<std::uint64_t>(event.id));
   }

@@ -1,11 +1,21 @@
 #include "node/api/api.hpp"
 
 #include "ledger/store.hpp"
+#include "node/api/audience.hpp"
 #include "node/api/lease_json.hpp"
 
 namespace ration::node {
 
 using nlohmann::json;
+
+namespace {
+
+http::ServerOptions gated(http::ServerOptions options) {
+  options.gate = withheld;
+  return options;
+}
+
+}  // namespace
 
 void Api::answer_later(const http::Responder& responder, std::function<Result<http::Response>(history::Reader&)> make) {
   const auto job = [this, responder, path = host_.recorder().history().path(), make = std::move(make)] {
@@ -31,7 +41,10 @@ http::Response Api::answer(const std::string& schema, const json& data, int stat
 }
 
 Api::Api(ApiHost& host, http::EventLoop& loop, http::EventStream& stream, http::ServerOptions places)
-    : host_(host), stream_(stream), server_(loop, std::move(places)), routes_(host, [this](const Viewer& viewer) {
+    : host_(host),
+      stream_(stream),
+      server_(loop, gated(std::move(places))),
+      routes_(host, [this](const Viewer& viewer) {
         return json{{"queue", waiting_json(host_.leases(), viewer)}, {"last_event", stream_.newest_id()}};
       }) {
   routes_.install([this](std::string method, std::string_view pattern, http::Handler handler) {

@@ -170,6 +170,9 @@ void counters(Exposition& out, const Counters& counted) {
     out.sample(label("tenant", key.first) + "," + label("by", key.second), count);
   out.family("ration_violations_total", "counter", "Books altered by their owners, and processes over their books.");
   for (const auto& [tenant, count] : counted.violations) out.sample(label("tenant", tenant), count);
+}
+
+void ticks(Exposition& out, const Counters& counted) {
   out.family("ration_looks_total", "counter", "Times that the daemon compared the books with the driver.");
   out.sample("", counted.ticks);
   out.family("ration_look_seconds_total", "counter", "Time that this took.");
@@ -269,17 +272,20 @@ std::string metrics_text(const Snapshot& snapshot, const Counters& counted, cons
   out.family("ration_build_info", "gauge", "The version that runs, always 1.");
   out.sample(label("version", RATION_VERSION) + "," + label("driver", snapshot.driver_version), 1);
   devices(out, snapshot);
-  tenants(out, snapshot);
-  workloads(out, snapshot, options.most_workloads);
-  counters(out, counted);
+  if (!options.totals_only) {
+    tenants(out, snapshot);
+    workloads(out, snapshot, options.most_workloads);
+    counters(out, counted);
+    if (options.processes) processes(out, snapshot, options.most_processes);
+    out.family("ration_queue_bytes", "gauge", "Memory that the workloads wait for, by tenant.");
+    for (const auto& [tenant, bytes] : options.queue_bytes) out.sample(label("tenant", tenant), bytes.count());
+  }
+  ticks(out, counted);
   waits(out, options.queue_waits, counted.denied_after);
   out.family("ration_queue_length", "gauge", "Workloads that wait for a lease.");
   out.sample("", options.queue_length);
-  out.family("ration_queue_bytes", "gauge", "Memory that the workloads wait for, by tenant.");
-  for (const auto& [tenant, bytes] : options.queue_bytes) out.sample(label("tenant", tenant), bytes.count());
   out.family("ration_stream_clients", "gauge", "Clients of the event stream.");
   out.sample("", options.stream_clients);
-  if (options.processes) processes(out, snapshot, options.most_processes);
   return out.take();
 }
 

@@ -11,6 +11,7 @@
 namespace ration::node {
 
 struct MetricsOptions {
+  bool totals_only = false;           ///< no sample that names a tenant or a workload
   bool processes = false;             ///< a sample for each process, with its pid
   std::size_t most_processes = 1000;  ///< more are left out, and said to be
   std::size_t most_workloads = 1000;  ///< as well

@@ -9,6 +9,7 @@
 #include "base/strings.hpp"
 #include "http/problem.hpp"
 #include "machine/process_origin.hpp"
+#include "node/api/audience.hpp"
 #include "node/api/explain.hpp"
 #include "node/api/row_filter.hpp"
 #include "node/commands/limits.hpp"
@@ -139,7 +140,7 @@ Viewer viewer_of_workload(const http::Peer& peer, const Registry& registry, cons
   const std::uint64_t asking = pid_namespace_of(*peer.pid);
   const auto named = registry.named(name, viewer.user);
   if (asking != 0 && asking != own_pid_namespace() && named && asking == pid_namespace_of((*named)->book.creator.pid))
-    viewer.user = (*named)->owner;
+    viewer = {.user = (*named)->owner};
   return viewer;
 }
 
@@ -221,7 +222,9 @@ std::string NodeRoutes::snapshot_text(const Snapshot& snapshot, const Viewer& vi
   json devices = json::array();
   for (const DeviceView& device : state.snapshot.devices) devices.push_back(device_json(device));
   json data = more_of_snapshot_ ? more_of_snapshot_(viewer) : json::object();
-  data.update({{"devices", devices}, {"tenants", tenants()}});
+  data.update({{"devices", devices}, {"tenants", viewer.totals_only ? json::array() : tenants()}});
+  if (viewer.totals_only)
+    for (const char* list : {"workloads_na", "tenants_na", "queue_na"}) data[list] = kTotalsOnly;
   if (!state.snapshot.machine_problem.empty()) data["devices_na"] = state.snapshot.machine_problem;
   if (!state.machine)
     data["warnings"] = {{{"id", state.machine.error().id},
@@ -287,8 +290,9 @@ void NodeRoutes::install(const AddRoute& add) {
     host_.tick_if_stale();
     const NodeState& state = host_.state();
     const std::string& name = request.captures.at("name");
-    const auto explained =
-        explain_workload(state.registry, state.snapshot, name, viewer_of_workload(request.peer, state.registry, name));
+    const Viewer viewer = viewer_of_workload(request.peer, state.registry, name);
+    if (viewer.totals_only) return totals_only();
+    const auto explained = explain_workload(state.registry, state.snapshot, name, viewer);
     return explained ? reply("explain_workload", *explained) : http::problem(explained.error());
   });
   add("GET", "/api/v1/processes/{pid}/explain", [this](const Request& request) {

@@ -29,9 +29,11 @@ void Api::install_now() {
   });
   server_.route("GET", "/metrics", [this](const Request& request) {
     host_.tick_if_stale();
-    const auto some = filtered(host_.engine().snapshot(), request, viewer_of(request.peer));
+    const Viewer viewer = viewer_of(request.peer);
+    const auto some = filtered(host_.engine().snapshot(), request, viewer);
     if (!some) return http::problem(some.error());
     MetricsOptions options;
+    options.totals_only = viewer.totals_only;
     options.processes = host_.engine().configuration().daemon.metrics_processes.value;
     options.queue_length = host_.leases().queue().waiting();
     options.queue_bytes = host_.leases().queue().waiting_bytes();

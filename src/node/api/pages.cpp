@@ -31,7 +31,7 @@ void protect(Response& response, const char* policy = kPolicy) {
   response.headers.emplace_back("Referrer-Policy", "no-referrer");
 }
 
-std::string first_frame(const Snapshot& now) {
+std::string first_frame(const Snapshot& now, const Viewer& viewer) {
   using history::html_text;
   std::string html =
       "<table><caption>Now</caption><thead><tr><th>GPU</th><th>Name</th><th>Used</th><th>Total</th></tr></"
@@ -40,6 +40,7 @@ std::string first_frame(const Snapshot& now) {
     html += fmt::format(
         "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>", view.device.index, html_text(view.device.name),
         view.used() ? format_size(*view.used()) : "n/a (the driver does not say)", format_size(view.device.total));
+  if (viewer.totals_only) return html + "</tbody></table>";
   html +=
       "</tbody></table><table><thead><tr><th>Workload</th><th>GPU</th><th>Used</th><th>Limit</th><th>Denied</th></tr></"
       "thead><tbody>";
@@ -57,13 +58,13 @@ void Api::install_pages() {
   for (const Asset& asset : assets()) {
     const std::string path(asset.path);
     if (path == "/index.html") {
-      const auto page = [this, text = std::string(asset.text)](const Request&) {
+      const auto page = [this, text = std::string(asset.text)](const Request& request) {
         constexpr std::string_view kMark = "<!--SNAPSHOT-->";
         Response response;
         response.content_type = "text/html; charset=utf-8";
         response.body = text;
         if (const std::size_t at = text.find(kMark); at != std::string::npos)
-          response.body.replace(at, kMark.size(), first_frame(host_.engine().snapshot()));
+          response.body.replace(at, kMark.size(), first_frame(host_.engine().snapshot(), viewer_of(request.peer)));
         protect(response);
         return response;
       };

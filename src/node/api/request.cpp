@@ -19,6 +19,7 @@ Viewer viewer_of(const http::Peer& peer) {
   // Root of a container that has the socket is root of that container alone.
   const bool is_elsewhere = peer.pid && machine::is_in_another_namespace(*peer.pid);
   viewer.is_operator = peer.token_accepted || (peer.uid && !is_elsewhere && machine::is_operator(*peer.uid));
+  viewer.totals_only = !viewer.user && !viewer.is_operator && !peer.sees_all;
   return viewer;
 }
 

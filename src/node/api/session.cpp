@@ -15,7 +15,10 @@ using nlohmann::json;
 void Api::install_session() {
   server_.route("GET", "/api/v1/session", [this](const Request& request) {
     const Viewer viewer = viewer_of(request.peer);
-    json data{{"role", viewer.is_operator ? "operator" : "tenant"}, {"version", RATION_VERSION}};
+    json data{{"role", viewer.is_operator   ? "operator"
+                       : viewer.totals_only ? "anonymous"
+                                            : "tenant"},
+              {"version", RATION_VERSION}};
     data["user"] = viewer.user ? json(machine::user_name(*viewer.user)) : json(nullptr);
     if (!viewer.user) data["user_na"] = "on TCP nobody is known by name";
     data["command_options"] = json::object();

@@ -240,6 +240,7 @@ json device_json(const DeviceView& view) {
 }
 
 std::string rows_text(const Snapshot& snapshot, const Viewer& viewer, std::size_t most_processes) {
+  if (viewer.totals_only) return "[]";
   return array_text([&](Writer& out) {
     for (const AccountView& account : snapshot.accounts) write_account(out, account, viewer, most_processes);
     for (const UngovernedView& process : snapshot.ungoverned) write_ungoverned(out, process, viewer);

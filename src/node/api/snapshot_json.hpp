@@ -14,6 +14,7 @@ namespace ration::node {
 struct Viewer {
   bool is_operator = false;
   std::optional<std::uint32_t> user;  ///< absent: nobody known (TCP without a token)
+  bool totals_only = false;           ///< nobody known, and not configured to see more
 
   [[nodiscard]] bool may_see(std::uint32_t owner) const { return is_operator || (user && *user == owner); }
 };

@@ -717,7 +717,7 @@ class UnderKubernetesInterface(OfEngine, Case):
         labels = dict(entry.split("=", 1) for entry in row["labels"].split(","))
         self.assertEqual((labels["container"], labels["engine"], labels["image"]), ("research/train-0/main", "kubernetes", IMAGE))
         self.assertIn('ration_workload_info{tenant="nlp",workload="research.train-0.main",namespace="research",pod="train-0",container="main"} 1\n',
-                      urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics").read().decode())
+                      urllib.request.urlopen(urllib.request.Request(f"http://127.0.0.1:{self.port}/metrics", headers={"Authorization": "Bearer " + (self.folder / "state/token").read_text().strip()})).read().decode())
         os.kill(self.engine.state(container)["info"]["pid"], signal.SIGKILL)
         self.until(lambda: self.get("/api/v1/workloads") == [] and all(process["bytes"] == 0 for process in self.truth()["processes"]), "nothing is left")
 

@@ -395,7 +395,7 @@ class Contract(unittest.TestCase):
                     self.assertEqual(problem["id"], "E1523" if who == "anyone on the socket" else "E1502")
                     if who != "anyone on the socket":  # the token is the key that is described
                         self.assertNotEqual(scene.ask(method.upper(), path, body, tcp=True, Authorization="Bearer " + scene.token)[0], 403)
-        self.assertEqual(whos, {"anyone", "owner or operator", "operator", "anyone on the socket"})
+        self.assertEqual(whos, {"anyone", "user or operator", "owner or operator", "operator", "anyone on the socket"})
         self.assertEqual(scene.ask("GET", "/api/v1/session", tcp=True, Authorization="Bearer wrong")[0], 401)
 
     def test_every_problem_that_is_described_is_explained(self):

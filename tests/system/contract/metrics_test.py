@@ -82,7 +82,7 @@ def tearDownModule():
 
 class Metrics(unittest.TestCase):
     def setUp(self):
-        self.text = scene.raw("GET", "/metrics", tcp=True)[2]
+        self.text = scene.raw("GET", "/metrics", tcp=True, Authorization="Bearer " + scene.token)[2]
         self.types = dict(re.findall(r"^# TYPE (\S+) (\S+)$", self.text, re.M))
         self.labels = {}  # of each family, without the histogram's own
         self.samples = {}
@@ -259,7 +259,7 @@ class Metrics(unittest.TestCase):
         self.assertIn(":7077", relabelings)
         folder, (port,) = own_folder(self), free_ports(1)
         (folder / "prometheus.yml").write_text(
-            f"global: {{scrape_interval: 1s, evaluation_interval: 1s}}\nrule_files: [{RULES}/*.yml]\nscrape_configs:\n- job_name: podMonitor/ration-system/ration/0"
+            f"global: {{scrape_interval: 1s, evaluation_interval: 1s}}\nrule_files: [{RULES}/*.yml]\nscrape_configs:\n- job_name: podMonitor/ration-system/ration/0\n  authorization: {{credentials: {scene.token}}}"
             f"{POD_OF_RATION}{relabelings.replace(':7077', f':{scene.port}').replace('    - ', '  - ')}")
         log = open(folder / "log", "w")
         self.addCleanup(log.close)

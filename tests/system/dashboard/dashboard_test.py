@@ -30,6 +30,8 @@ name = "vision"
 limit = "16GiB"
 [[tenant]]
 name = "jup"
+[http]
+anonymous = "all"
 """
 # Name, tenant, GPU, limit, MiB held. The first is denied memory before the tests begin; the limit of the last is moved, as the other tenant of its GPU has a guarantee.
 WORKLOADS = (("serve", "vision", 0, "6GiB", 4096), ("train", "nlp", 0, "16GiB", 8192), ("kernel", "jup", 0, "5GiB", 1024), ("eval", "nlp", 1, "4GiB", 2048), ("sweep", "jup", 1, "40GiB", 1024))

@@ -115,7 +115,7 @@ class Watching(Case):
         self.holding("train", "1GiB", "--limit", "3GiB", "--tenant", 'a\\c')
         self.row("train")
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
-        connection.request("GET", "/metrics")
+        connection.request("GET", "/metrics", headers={"Authorization": "Bearer " + (self.folder / "state/token").read_text().strip()})
         text = connection.getresponse().read().decode()
         self.assertIn('tenant="a\\\\c"', text)
         families = [line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")]

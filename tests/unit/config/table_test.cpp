@@ -76,6 +76,7 @@ std::map<std::string, bool> fields(const Configuration& all) {
 #define FIELD(field) set[#field] = !field.origin.is_default()
   FIELD(daemon.socket), FIELD(daemon.listen), FIELD(daemon.token_file), FIELD(daemon.state), FIELD(daemon.sample);
   FIELD(daemon.sample_idle), FIELD(daemon.metrics_processes);
+  set["http.anonymous"] = !all.http.anonymous.origin.is_default();
   FIELD(defaults.limit), FIELD(defaults.guarantee), FIELD(defaults.gpu), FIELD(defaults.on_deny);
   FIELD(defaults.account), FIELD(defaults.managed), FIELD(defaults.tenant), FIELD(defaults.summary);
   FIELD(defaults.growth), FIELD(defaults.framework_hints), FIELD(defaults.require_enforced);

@@ -26,7 +26,8 @@ export interface Problem {
 }
 
 export interface Session {
-  role: "operator" | "tenant";
+  /** `anonymous`: neither a user nor a token is known, so that only totals are shown. */
+  role: "operator" | "tenant" | "anonymous";
   user: string | null;
   user_na?: string;
   version: string;
@@ -164,6 +165,10 @@ export interface Lease {
 
 export interface Snapshot {
   devices: Device[];
+  /** Totals only: the lists are empty. */
+  workloads_na?: string;
+  tenants_na?: string;
+  queue_na?: string;
   devices_na?: string;
   workloads: WorkloadRow[];
   tenants: Tenant[];

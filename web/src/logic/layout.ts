@@ -2,7 +2,7 @@
 
 import type { Device, Snapshot, WorkloadRow } from "../api/types";
 
-export type PartKind = "tenant" | "ungoverned" | "orphaned" | "unexplained" | "reserved" | "free";
+export type PartKind = "tenant" | "governed" | "ungoverned" | "orphaned" | "unexplained" | "reserved" | "free";
 
 export interface Part {
   kind: PartKind;
@@ -52,6 +52,8 @@ export function layoutDevice(snapshot: Snapshot, device: Device): DeviceLayout {
     start += used;
   }
   const others: [PartKind, number | null][] = [
+    // Where tenants are not named, what they hold together.
+    ["governed", snapshot.tenants_na ? device.governed_bytes : null],
     ["ungoverned", device.ungoverned_bytes], ["orphaned", device.orphaned_bytes], ["unexplained", device.unexplained_bytes],
   ];
   for (const [kind, bytes] of others) {

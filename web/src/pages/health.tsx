@@ -1,7 +1,7 @@
 import type { Device, Gap, Health as HealthData, Snapshot, Usage, WorkloadRow } from "../api/types";
 import { formatDuration } from "../logic/format";
 import { nameOf, pidsOf } from "../logic/workloads";
-import { readState, useStore } from "../state/store";
+import { readState, seesTotalsOnly, useStore } from "../state/store";
 import { workloadPath } from "../state/route";
 import { daemonText, t } from "../text";
 import { Badge, Link, NotKnown, Panel, Span, Time } from "../ui/basics";
@@ -128,6 +128,7 @@ function Daemon({ data }: { data: HealthData }) {
 export function Health() {
   const { data, time, problem } = useLoaded<HealthData>("/api/v1/health", 5000);
   const snapshot = useStore((state) => state.snapshot);
+  const totals = useStore(seesTotalsOnly);
   const checkColumns: Column<Check>[] = [
     { id: "status", head: "", value: (check) => check.status, cell: (check) => <Badge tone={check.status}>{check.status.toUpperCase()}</Badge> },
     { id: "id", head: t("health.check"), header: true, value: (check) => check.id, cell: (check) => <code>{check.id}</code> },
@@ -144,10 +145,10 @@ export function Health() {
       )}
       {data && time && snapshot && <Sources data={data} time={time} snapshot={snapshot} />}
       <div class="split even">
-        {snapshot && <Enforcement rows={snapshot.workloads} />}
+        {snapshot && !totals && <Enforcement rows={snapshot.workloads} />}
         <div>
           {data && <Daemon data={data} />}
-          <Gaps />
+          {!totals && <Gaps />}
         </div>
       </div>
     </>

@@ -1,5 +1,5 @@
 import { isRoutine } from "../logic/events";
-import { useStore } from "../state/store";
+import { seesTotalsOnly, useStore } from "../state/store";
 import type { View } from "../state/route";
 import { daemonText, t } from "../text";
 import { Empty, Link, Panel } from "../ui/basics";
@@ -10,16 +10,21 @@ import { WorkloadPanel } from "../ui/workload_table";
 export function Now({ view }: { view: View }) {
   const snapshot = useStore((state) => state.snapshot);
   const events = useStore((state) => state.events);
+  const totals = useStore(seesTotalsOnly);
   if (!snapshot) return null;
   if (snapshot.devices.length === 0) return <Empty command="ration demo">{snapshot.devices_na ? daemonText(snapshot.devices_na) : t("now.noDevice")}</Empty>;
+  const devices = (
+    <div class={`devices ${snapshot.devices.length > 3 ? "many" : ""}`}>
+      {snapshot.devices.map((device) => <DeviceBar key={device.uuid} snapshot={snapshot} device={device} />)}
+    </div>
+  );
+  if (totals) return devices;
   const routine = showsRoutine(view.query);
   const last = events.filter((event) => routine || !isRoutine(event)).slice(-20).reverse();
   const hidden = routine ? 0 : events.filter((event) => isRoutine(event) && event.id > (last[last.length - 1]?.id ?? 0)).length;
   return (
     <>
-      <div class={`devices ${snapshot.devices.length > 3 ? "many" : ""}`}>
-        {snapshot.devices.map((device) => <DeviceBar key={device.uuid} snapshot={snapshot} device={device} />)}
-      </div>
+      {devices}
       <WorkloadPanel rows={snapshot.workloads} filter={view.query.get("filter") ?? ""} sort={view.query.get("sort")} gpus={snapshot.devices.length} />
       <Panel id="ribbon" title={t("now.lastEvents")} tools={<><RoutineSwitch query={view.query} hidden={hidden} /><Link to="/events">{t("now.allEvents")}</Link></>}>
         {last.length > 0 ? <EventLines events={last} /> : <Empty>{t("events.none")}</Empty>}

@@ -91,6 +91,7 @@ function take(message: Message): void {
 }
 
 async function loadEvents(): Promise<void> {
+  if (seesTotalsOnly(state)) return;
   const answer = await request<NodeEvent[]>(withQuery("/api/v1/events", { limit: 200 }));
   change({ events: mergeEvents(state.events, answer.data) });
 }
@@ -163,6 +164,8 @@ export function signOut(): void {
   void connect();
 }
 
+/** Neither a user nor a token is known: the daemon answers with totals. */
+export const seesTotalsOnly = (from: State): boolean => from.session?.role === "anonymous";
 export const isOperator = (from: State): boolean => from.session?.role === "operator";
 
 export function rowsOf(snapshot: Snapshot | null, name: string): WorkloadRow[] {

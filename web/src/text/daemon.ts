@@ -141,6 +141,7 @@ export const sentences: [string, string][] = [
   [", ahead of {}, which has room beside it", "，先于 {1}：后者仍有足够空间"],
   ["{} was taken out of the queue by {}.", "{2} 将 {1} 移出了队列。"],
   ["to come back to its device: {}", "等待回到其设备：{1!}"],
+  ["all are needed, and the fullest is GPU {}: {} of {} is neither held nor promised", "需要全部 GPU，其中最满的是 GPU {1}：{3} 中有 {2} 既未被占用也未被承诺"],
   ["best is GPU {}: {} of {} is neither held nor promised", "GPU {1} 最合适：{3} 中有 {2} 既未被占用也未被承诺"],
   ["without a limit", "无上限的进程"],
   ["about to start on GPU {}", "即将在 GPU {1} 上启动"],
