@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "cli/fields.hpp"
+#include "cli/launch.hpp"
 #include "cli/workload_start.hpp"
 
 namespace ration::cli {
@@ -104,7 +105,7 @@ Result<Lease> wait_for_lease(const Session& session, NodeClient& daemon, const R
             {"gpu", *gpus},
             {"tenant", options.wish.tenant},
             {"name", workload_name(options)},
-            {"command", fmt::format("{}", fmt::join(options.program, " "))}};
+            {"command", shown_command(options.program)}};
   if (!options.wait.empty()) wish["wait"] = options.wait;
   if (options.priority) wish["priority"] = *options.priority;
   wish["key"] = random_word();

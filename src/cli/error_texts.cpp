@@ -19,6 +19,8 @@ const std::vector<ErrorText>& error_texts() {
       {"E1205", "leaving less than is held needs a yes",
        "ration set NAME --limit SIZE --yes, or ration split GPU … --yes"},
       {"E1302", "that many bytes do not fit on any GPU now", "ration ps shows who holds them"},
+      {"E1303", "a guarantee that others hold at this moment",
+       "ask for what the message says, or wait: ration run --wait --limit SIZE -- PROGRAM"},
       {"E1304", "a guarantee that cannot be promised beside those already given",
        "the message names the smallest change that fits"},
       {"E1305", "a guarantee above its own limit", "raise --limit or lower --guarantee"},

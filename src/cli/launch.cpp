@@ -8,10 +8,19 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <thread>
 
 #include "base/command.hpp"
 
@@ -23,6 +32,94 @@ void forward(int signal) {
   const int saved = errno;
   if (child_pid > 0) ::kill(child_pid, signal);
   errno = saved;
+}
+
+/// Kills what is left of a workload that was asked to end, this long after its program has ended.
+constexpr std::chrono::seconds kGrace{10};
+
+/// As /proc shows them; absent: it is gone.
+std::optional<std::pair<pid_t, char>> parent_and_state(pid_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const std::size_t at = text.rfind(')');  // a name may hold anything
+  if (at == std::string::npos || at + 4 >= text.size()) return std::nullopt;
+  return std::pair{static_cast<pid_t>(std::atoi(text.c_str() + at + 4)), text[at + 2]};
+}
+
+/// Every living process that descends from this one. Their orphans do, too: this process is their subreaper.
+std::vector<pid_t> descendants() {
+  std::multimap<pid_t, pid_t> children;
+  std::error_code error;
+  for (std::filesystem::directory_iterator each("/proc", error), end; !error && each != end; each.increment(error)) {
+    const pid_t pid = std::atoi(each->path().filename().c_str());
+    const auto stat = pid > 0 ? parent_and_state(pid) : std::nullopt;
+    if (stat && stat->second != 'Z') children.emplace(stat->first, pid);
+  }
+  std::vector<pid_t> found{::getpid()};
+  for (std::size_t at = 0; at < found.size(); ++at) {
+    const auto [begin, end] = children.equal_range(found[at]);
+    for (auto child = begin; child != end; ++child) found.push_back(child->second);
+  }
+  found.erase(found.begin());
+  return found;
+}
+
+/// Sends the signal to all of them, and to what they started meanwhile.
+void signal_all(int signal) {
+  std::set<pid_t> told;
+  for (bool more = true; more;) {
+    more = false;
+    for (const pid_t pid : descendants())
+      if (told.insert(pid).second && ::kill(pid, signal) == 0) more = true;
+  }
+}
+
+/// Takes SIGTERM and SIGHUP for as long as it lives, in a thread of its own: the first goes to every process of the
+/// workload, any later one kills them. The signals have to be blocked in every thread.
+class Ender {
+ public:
+  explicit Ender(const sigset_t& signals) : signals_(signals), thread_([this] { serve(); }) {}
+  ~Ender() {
+    over_ = true;
+    ::pthread_kill(thread_.native_handle(), SIGTERM);
+    thread_.join();
+  }
+  Ender(const Ender&) = delete;
+  Ender& operator=(const Ender&) = delete;
+
+  [[nodiscard]] bool was_asked() const { return times_ > 0; }
+
+ private:
+  void serve() {
+    for (int signal = 0;;) {
+      if (::sigwait(&signals_, &signal) != 0) continue;
+      if (over_) return;
+      signal_all(++times_ == 1 ? signal : SIGKILL);
+    }
+  }
+
+  const sigset_t signals_;
+  std::atomic<bool> over_{false};
+  std::atomic<int> times_{0};
+  std::thread thread_;
+};
+
+/// Waits for children that have ended, without waiting for those that have not. True: some are left.
+bool reap() {
+  pid_t which = 0;
+  while ((which = ::waitpid(-1, nullptr, WNOHANG | __WNOTHREAD)) > 0) {
+  }
+  return which == 0;
+}
+
+/// Ends what the program has left behind: it was asked to end with it.
+void end_the_rest() {
+  using Clock = std::chrono::steady_clock;
+  const auto kill_at = Clock::now() + kGrace, give_up_at = kill_at + kGrace;  // another user's cannot be killed
+  for (auto now = Clock::now(); reap() && now < give_up_at; now = Clock::now()) {
+    if (now >= kill_at) signal_all(SIGKILL);
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
 }
 
 }  // namespace
@@ -57,13 +154,25 @@ Ended launch(const std::vector<std::string>& program, const std::function<void()
   }
   ::close(report[1]);
   child_pid = child;
-  struct sigaction pass {};
-  pass.sa_handler = forward;
-  pass.sa_flags = SA_RESTART;
-  for (const int signal : {SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGCONT, SIGWINCH}) ::sigaction(signal, &pass, nullptr);
-  for (const int signal : {SIGINT, SIGQUIT})
-    ::signal(signal, SIG_IGN);  // the terminal sends them to the program itself
-  ::sigprocmask(SIG_SETMASK, &before, nullptr);
+  std::map<int, struct sigaction> found;  // as they were before, for what is launched next
+  const auto answer = [&](int signal, void (*handler)(int)) {
+    struct sigaction action {};
+    action.sa_handler = handler;
+    action.sa_flags = SA_RESTART;
+    ::sigaction(signal, &action, &found[signal]);
+  };
+  for (const int signal : {SIGUSR1, SIGUSR2, SIGCONT, SIGWINCH}) answer(signal, forward);
+  for (const int signal : {SIGINT, SIGQUIT}) answer(signal, SIG_IGN);  // the terminal sends them to the program itself
+  sigset_t ending, kept = before;
+  ::sigemptyset(&ending);
+  for (const int signal : {SIGTERM, SIGHUP}) {
+    struct sigaction now {};
+    if (::sigaction(signal, nullptr, &now); signal == SIGHUP && now.sa_handler == SIG_IGN) continue;  // nohup
+    ::sigaddset(&ending, signal);
+    ::sigaddset(&kept, signal);
+  }
+  ::sigprocmask(SIG_SETMASK, &kept, nullptr);
+  auto ender = std::make_unique<Ender>(ending);
 
   Ended ended;
   if (::read(report[0], &ended.start_error, sizeof ended.start_error) != sizeof ended.start_error)
@@ -77,13 +186,20 @@ Ended launch(const std::vector<std::string>& program, const std::function<void()
     if (which < 0 && errno != EINTR) break;
   }
   child_pid = 0;
-  int orphan_status = 0;
-  pid_t orphan = 0;
-  while ((orphan = ::waitpid(-1, &orphan_status, WNOHANG | __WNOTHREAD)) > 0) {
-  }
-  ended.left_running = orphan == 0;
+  if (ender->was_asked()) end_the_rest();
+  ender.reset();
+  ended.left_running = reap();
+  for (const auto& [signal, action] : found) ::sigaction(signal, &action, nullptr);
+  ::sigprocmask(SIG_SETMASK, &before, nullptr);
   ended.exit_code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
   return ended;
+}
+
+bool has_systemd(bool of_user) {
+  if (::access("/run/systemd/system", F_OK) != 0) return false;
+  const char* given = std::getenv("XDG_RUNTIME_DIR");
+  const std::string folder = given != nullptr && *given != '\0' ? given : fmt::format("/run/user/{}", ::getuid());
+  return !of_user || ::access((folder + "/systemd/private").c_str(), F_OK) == 0;
 }
 
 void execute(const std::vector<std::string>& program) {

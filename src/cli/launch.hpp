@@ -18,13 +18,17 @@ struct Ended {
 };
 
 /// In the foreground: same process group, same terminal, signals passed on. What it starts and leaves becomes a child
-/// of this process, until that ends. `running` is called once it runs.
+/// of this process, until that ends. SIGTERM and SIGHUP go to all of these processes; what is left 10 s after the
+/// program has ended is killed, at a second signal everything at once. `running` is called once it runs.
 [[nodiscard]] Ended launch(
     const std::vector<std::string>& program, const std::function<void()>& running = [] {});
 
 /// Where this program was started under a guard, starts it again in its own place without: inside, the limit of the
 /// workload is all that a device has, and ration is about the device. Returns where there is none, or it cannot.
 void leave_guard(char** arguments);
+
+/// Whether systemd runs here: of the machine, or of this user.
+[[nodiscard]] bool has_systemd(bool of_user);
 
 /// This process becomes the program. Returns where it cannot be started, and errno says why.
 void execute(const std::vector<std::string>& program);

@@ -195,8 +195,10 @@ Result<std::string> queue_up(const Session& session, RunOptions& options, const 
   if (!daemon) return tl::unexpected(daemon.error());
   RunOptions wanted = options;
   wanted.wish.guarantee.clear();  // promised when there is room, not now
-  const auto plan = resolve(session, wanted, store);
+  // Contexts are measured on the GPUs that it is given.
+  const auto plan = resolve(session, wanted, store, Measuring::kNo);
   if (!plan) return tl::unexpected(plan.error());
+  wanted.wish.gpu = wanted.asked_gpus;
   Bytes bytes;
   for (const auto& account : plan->accounts) bytes = std::max(bytes, account.limit);
   if (wanted.wish.limit.empty() || bytes >= kUnlimited)

@@ -19,6 +19,16 @@ Result<int> run_in_scope(const Arguments& typed) {
   words.insert(words.end(), {"--", companion("ration")});
   for (const std::string& word : typed.all)
     if (word != "--scope") words.push_back(word);
+  const bool of_user = ::getuid() != 0;
+  if (!has_systemd(of_user)) {
+    std::vector<std::string> trial{"systemd-run", "--scope", "--collect", "--quiet"};
+    if (of_user) trial.emplace_back("--user");
+    trial.insert(trial.end(), {"--", "true"});
+    if (output_of(trial).exit_code != 0)
+      return fail("E1709",
+                  fmt::format("no systemd of this {} runs here, so there are no scopes.", of_user ? "user" : "machine"),
+                  "Leave --scope out: the limit holds without it.", 125);
+  }
   words.emplace_back("--");
   words.insert(words.end(), typed.program.begin(), typed.program.end());
   execute(words);

@@ -74,11 +74,16 @@ Result<int> systemctl(const Session& session, bool user, std::vector<std::string
     fmt::print("would run {}\n", fmt::join(command, " "));
     return 0;
   }
-  const Ended ended = launch(command);
-  if (ended.start_error != 0)
-    return fail("E1427", "systemctl was not found: this machine does not run systemd.",
-                "ration serve   runs it in the foreground", 1);
-  return ended.exit_code;
+  // systemctl's own words where systemd runs; elsewhere they say nothing that helps.
+  if (has_systemd(user)) {
+    const Ended ended = launch(command);
+    if (ended.start_error == 0) return ended.exit_code;
+  } else if (const Output output = output_of(command); output.exit_code == 0) {
+    fmt::print("{}", output.text);
+    return 0;
+  }
+  return fail("E1427", fmt::format("no systemd of this {} runs here.", user ? "user" : "machine"),
+              "ration serve   runs it in the foreground", 1);
 }
 
 Result<void> write_unit(const Session& session, const std::string& path, const std::string& text) {

@@ -200,7 +200,10 @@ std::string companion(const std::string& name) { return own_path().parent_path()
 
 bool confirmed(const Session& session, const std::string& question) {
   if (session.yes) return true;
-  if (::isatty(STDIN_FILENO) == 0) return false;
+  // A person has to see the question and be who answers it: a program that runs this one, or collects what it prints,
+  // has given one of these streams another end.
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (::isatty(stream) == 0) return false;
   fmt::print(stderr, "{} [y/N] ", question);
   const int answer = std::getchar();
   return answer == 'y' || answer == 'Y';

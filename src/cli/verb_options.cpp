@@ -33,7 +33,9 @@ void add_plan_options(CLI::App* verb, RunOptions& typed) {
   option(verb, "-l,--limit", wish.limit, "SIZE", "bytes it can never exceed: 4GiB, 512MiB, 50%, max-1GiB");
   option(verb, "--guarantee", wish.guarantee, "SIZE",
          "bytes kept for it; an error if they cannot be promised beside others");
-  option(verb, "--gpu", wish.gpu, "GPU", "index, UUID, auto, or several: 0,1 (the limit is then per GPU)");
+  option(verb, "--gpu", wish.gpu, "GPU",
+         "index, UUID, several (0,1), all, or auto: the one with the most room. The limit is per GPU. Left out: "
+         "CUDA_VISIBLE_DEVICES, or all that --sim names, else auto");
   option(verb, "--slice", wish.slice, "SLICE", "run inside a slice made by ration split");
   option(verb, "-n,--name", wish.name, "NAME", "name of the workload");
   option(verb, "--tenant", wish.tenant, "TENANT", "who is charged");
@@ -275,7 +277,7 @@ void add_planning(CommandLine& line) {
 
   auto [fits, to_fit] = line.add<FitsOptions>("fits", cli::fits);
   word(fits, "size", to_fit.size, "SIZE")->required();
-  option(fits, "--gpu", to_fit.gpu, "GPU", "only this GPU");
+  option(fits, "--gpu", to_fit.gpu, "GPU", "as of ration run: auto (any one), all, or these, together");
   line.add_output(fits);
 }
 

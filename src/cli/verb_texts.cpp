@@ -17,8 +17,9 @@ const std::vector<VerbText>& verb_texts() {
        "Starts the program, and everything that it starts, so that together they can never hold more memory of the GPU "
        "than the limit. "
        "The program is not changed and sees the limit as the device's total. Its output, exit code, signals, standard "
-       "input and terminal are its own. "
-       "Works without root and without a daemon.",
+       "input and terminal are its own. Asked to end (SIGTERM, SIGHUP), it ends with every process that it started. "
+       "Without --gpu it gets the GPUs that CUDA_VISIBLE_DEVICES names, else all that --sim names, else the one with "
+       "the most room; so do --wait and ration fits. Works without root and without a daemon.",
        {{"ration run --limit 4GiB -- python train.py", "hold a training run to 4 GiB"},
         {"ration run --limit 50% --guarantee 2GiB --gpu auto -- ./a.out", "on the GPU with the most free memory"},
         {"ration run --slice 0.2 -- python serve.py", "inside a slice made by ration split"},
@@ -109,7 +110,7 @@ const std::vector<VerbText>& verb_texts() {
        "[OPTIONS]",
        "Prints a link that works once, within an hour, and makes an operator of the first who opens it: for root, the "
        "daemon's own user and members of group ration. Everybody else opens the daemon's address without a token and "
-       "sees totals.",
+       "sees totals of devices; anonymous = \"all\" under [http] in ration.toml shows them more.",
        {{"ration dashboard", "of the daemon that ration service started, too"},
         {"xdg-open $(ration dashboard)", "straight to a browser, on a machine of your own"}}},
       {"explain",

@@ -19,7 +19,8 @@ inline constexpr const char* kSlurmEngine = "slurm";
 
 struct RunOptions {
   policy::Wish wish;
-  std::string summary;  ///< auto | always | never | json:FILE
+  std::string asked_gpus;  ///< by resolve(): what the daemon's queue is asked for
+  std::string summary;     ///< auto | always | never | json:FILE
   bool require_enforced = false;
   bool allow_ungoverned = false;
   bool print_env = false;

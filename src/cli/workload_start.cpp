@@ -12,7 +12,11 @@
 #include "base/stable_hash.hpp"
 #include "base/utf8.hpp"
 #include "cli/admission.hpp"
+#include "cli/fields.hpp"
+#include "cli/gpu_choice.hpp"
 #include "cli/guarded.hpp"
+#include "cli/launch.hpp"
+#include "cli/node_client.hpp"
 #include "cli/simulated.hpp"
 #include "config/settings.hpp"
 #include "ledger/book.hpp"
@@ -127,28 +131,35 @@ Result<void> add_guard(const Session& session, const ledger::Store& store, const
   return {};
 }
 
-/// Whoever types several cards (`--sim='T4*2'`) wants them all; of a node that is there already, as of a machine, one
-/// is granted.
-void grant_simulated_node(const Session& session, const machine::Machine& machine, policy::Wish& wish) {
-  const bool has_instances = std::any_of(machine.devices.begin(), machine.devices.end(),
-                                         [](const machine::Device& device) { return device.mig.has_value(); });
-  if (session.simulated_node.find_first_of("*,") == std::string::npos || has_instances ||
-      std::getenv("CUDA_VISIBLE_DEVICES") != nullptr)
-    return;
-  if (!wish.gpu.empty() || !wish.slice.empty()) return;
-  std::vector<std::string> all;
-  for (const machine::Device& device : machine.devices) all.push_back(device.uuid);
-  wish.gpu = fmt::format("{}", fmt::join(all, ","));
+/// Names the GPUs in the options. Of any one the emptiest, as `ration fits` finds it.
+Result<void> grant_gpus(const Session& session, const machine::Machine& machine, RunOptions& options) {
+  policy::Wish& wish = options.wish;
+  if (!wish.slice.empty()) return {};
+  const auto choice = choose_gpus(session, machine, wish.gpu);
+  if (!choice) return tl::unexpected(choice.error());
+  options.asked_gpus = choice->text();
+  std::vector<std::string> granted;
+  for (const machine::Device& device : choice->devices) granted.push_back(device.uuid);
+  if (choice->any_one && granted.size() > 1) {
+    const auto snapshot = node_snapshot(session);
+    if (!snapshot) return tl::unexpected(snapshot.error());
+    const std::vector<Room> rooms = rooms_on(choice->devices, *snapshot);
+    // A daemon of other GPUs knows nothing of these.
+    granted = {rooms.empty() ? granted.front() : deciding(rooms, true).device.uuid};
+  }
+  wish.gpu = fmt::format("{}", fmt::join(granted, ","));
+  return {};
 }
 
 }  // namespace
 
-Result<Plan> resolve(const Session& session, RunOptions& options, const ledger::Store& store) {
+Result<Plan> resolve(const Session& session, RunOptions& options, const ledger::Store& store, Measuring measuring) {
   if (auto good = apply_settings(options); !good) return tl::unexpected(good.error());
   const auto machine = session.machine();
   if (!machine) return tl::unexpected(machine.error());
-  grant_simulated_node(session, *machine, options.wish);
-  auto plan = policy::make_plan(options.wish, *machine, store, [&](const auto& device) {
+  if (auto good = grant_gpus(session, *machine, options); !good) return tl::unexpected(good.error());
+  auto plan = policy::make_plan(options.wish, *machine, store, [&](const auto& device) -> std::optional<Bytes> {
+    if (measuring == Measuring::kNo) return std::nullopt;
     const auto cost = measured_context(session, device);
     if (cost && !session.dry_run)
       machine::remember_context_cost(device, machine->driver_version, store.folder(), *cost);
@@ -172,6 +183,49 @@ std::string workload_name(const RunOptions& options) {
 
 namespace {
 
+/// What of the tenant's own guarantee none of its workloads has or is promised.
+Bytes left_for(const std::string& tenant, int gpu, const nlohmann::json& snapshot) {
+  const auto unspent = [](const nlohmann::json& row) {
+    const Bytes guarantee = bytes_in(row, "guarantee_bytes");
+    return guarantee - std::min(guarantee, bytes_in(row, "used_bytes"));
+  };
+  Bytes left, promised;
+  for (const nlohmann::json& each : snapshot.at("tenants"))
+    for (const nlohmann::json& row : each.at("accounts"))
+      if (each.at("tenant") == tenant && row.at("gpu") == gpu) left += unspent(row);
+  for (const nlohmann::json& row : snapshot.at("workloads"))
+    if (row.value("governed", false) && row.at("tenant") == tenant && row.at("gpu") == gpu) promised += unspent(row);
+  return left - std::min(left, promised);
+}
+
+/// E1303: others hold what the run is to be guaranteed.
+Result<void> can_be_kept(const Session& session, const Plan& plan, const std::string& tenant) {
+  const auto wanted = [](const auto& account) { return account.guarantee > Bytes{0}; };
+  if (!plan.slice.empty() || std::none_of(plan.accounts.begin(), plan.accounts.end(), wanted)) return {};
+  const auto snapshot = node_snapshot(session);
+  if (!snapshot) return tl::unexpected(snapshot.error());
+  for (const auto& account : plan.accounts) {
+    const std::vector<Room> rooms = rooms_on({account.device}, *snapshot);
+    if (rooms.empty()) continue;  // of another daemon's node
+    const int gpu = account.device.index;
+    const Bytes room = rooms.front().available + left_for(tenant, gpu, *snapshot);
+    if (account.guarantee <= room) continue;
+    const std::string who = holders_on(session, *snapshot, gpu);
+    const Bytes most = round_down(room, kGranule);
+    return fail(
+        "E1303",
+        fmt::format("{} cannot be kept for it now: GPU {} has {} available of {}.{}", session.size(account.guarantee),
+                    gpu, session.size(room), session.size(account.device.total),
+                    who.empty() ? "" : " Held by " + who + "."),
+        (most == Bytes{0} ? "" : fmt::format("--guarantee {}, at most; or: ", exact_size(most))) +
+            (snapshot->contains("queue") ? command({"run", "--wait", "--limit", exact_size(account.limit), "--"}) +
+                                               " …   starts when there is room"
+                                         : "ration ps   shows who has to end first"),
+        4);
+  }
+  return {};
+}
+
 ledger::NewBook book_of(const Session& session, const Plan& plan, const RunOptions& options, std::uint64_t number) {
   ledger::NewBook book;
   book.simulation = session.context.simulated;
@@ -180,7 +234,7 @@ ledger::NewBook book_of(const Session& session, const Plan& plan, const RunOptio
   book.tenant = plan.tenant;
   book.slice = plan.slice;
   book.labels = plan.labels;
-  book.command = fmt::format("{}", fmt::join(options.program, " "));
+  book.command = shown_command(options.program);
   book.run_number = number;
   book.on_deny = plan.on_deny;
   book.wait_ns = plan.wait_ns;
@@ -244,6 +298,8 @@ Result<Started> start_workload(const Session& session, RunOptions& options, cons
     else
       contents.tenant = std::move(*tenant);
   }
+  if (!creator && lease.empty())
+    if (auto good = can_be_kept(session, *plan, contents.tenant); !good) return tl::unexpected(good.error());
   // The daemon's pid comes from its socket: the kernel takes ten milliseconds to read /proc/locks.
   const bool by_hook = creator && daemon;
   const auto book = make_book(store, contents, options.engine, by_hook ? daemon->daemon_pid() : std::nullopt);

@@ -14,9 +14,14 @@
 
 namespace ration::cli {
 
+/// Whether what a context costs is measured where it is not known: that makes one on the GPU.
+enum class Measuring { kNo, kYes };
+
 /// The plan for `options`, with what the configuration says where nothing was typed, and with the variables of the
 /// guard and of the simulated node. Changes nothing.
-[[nodiscard]] Result<policy::Plan> resolve(const Session& session, RunOptions& options, const ledger::Store& store);
+/// `options.wish.gpu` then names the GPUs, and `options.asked_gpus` what the daemon's queue is to be asked for.
+[[nodiscard]] Result<policy::Plan> resolve(const Session& session, RunOptions& options, const ledger::Store& store,
+                                           Measuring measuring = Measuring::kYes);
 
 /// The folder of the guard (`shim`) or the simulator (`sim`) as LD_PRELOAD can name it: a path with a space or a colon
 /// goes through a link in the runtime folder. E1424.

@@ -350,6 +350,7 @@ Result<Machine> query_devices(const std::string& driver_folder) {
 }
 
 Result<std::vector<Device>> choose_devices(const std::vector<Device>& devices, const std::string& wanted) {
+  if (wanted == "all") return devices;
   std::vector<Device> chosen;
   for (const std::string_view word : split(wanted, ',')) {
     const std::string entry(word);
@@ -371,9 +372,11 @@ Result<std::vector<Device>> choose_devices(const std::vector<Device>& devices, c
       if (const auto part = std::find_if(devices.begin(), devices.end(), is_part); part != devices.end())
         return fail("E1407",
                     fmt::format("GPU {} is in MIG mode: programs use its instances. There is: {}.", entry, all),
-                    fmt::format("Use --gpu {}, --gpu {} or --gpu auto", part->mig->label(), part->uuid), 3);
-      return fail("E1407", fmt::format("there is no GPU '{}' on this machine. There is: {}.", entry, all),
-                  fmt::format("Use --gpu {}, --gpu {} or --gpu auto", devices.front().index, devices.front().uuid), 3);
+                    fmt::format("Use --gpu {}, --gpu {}, --gpu auto or --gpu all", part->mig->label(), part->uuid), 3);
+      return fail(
+          "E1407", fmt::format("there is no GPU '{}' on this machine. There is: {}.", entry, all),
+          fmt::format("Use --gpu {}, --gpu {}, --gpu auto or --gpu all", devices.front().index, devices.front().uuid),
+          3);
     }
     if (std::any_of(chosen.begin(), chosen.end(), [&](const Device& device) { return device.uuid == found->uuid; })) {
       return fail("E1407", fmt::format("GPU {} is named twice.", found->index), "Name each GPU once: --gpu 0,1", 2);

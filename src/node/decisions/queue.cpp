@@ -37,8 +37,9 @@ Bytes for_its_tenant(const LeaseRequest& request) { return request.held ? *reque
 std::string to_text(const WaitReason& reason) {
   switch (reason.kind) {
     case WaitReason::Kind::kNoRoom:
-      return fmt::format("best is GPU {}: {} of {} is neither held nor promised", reason.gpu, format_size(reason.free),
-                         format_size(reason.capacity));
+      return fmt::format("{} GPU {}: {} of {} is neither held nor promised",
+                         reason.together ? "all are needed, and the fullest is" : "best is", reason.gpu,
+                         format_size(reason.free), format_size(reason.capacity));
     case WaitReason::Kind::kBehind:
       if (reason.behind.empty()) return fmt::format("about to start on GPU {}", reason.gpu);
       return fmt::format("GPU {} has {} left, kept for {} which comes first", reason.gpu, format_size(reason.free),
@@ -332,6 +333,7 @@ std::optional<WaitReason> LeaseQueue::reason(const std::string& id) const {
   WaitReason reason;
   reason.needed = waiting.need;
   const bool any = waiting.request.gpus.empty();
+  reason.together = waiting.request.gpus.size() > 1;
   const auto gone = [&](int gpu) { return !capacity_.whole(gpu); };
   if (std::any_of(waiting.request.gpus.begin(), waiting.request.gpus.end(), gone)) return reason;
   if (!tenant_allows(waiting)) {

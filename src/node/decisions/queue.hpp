@@ -84,6 +84,7 @@ struct WaitReason {
   int gpu = 0;
   Bytes needed, free, capacity, kept;
   std::string behind;
+  bool together = false;                      ///< it asked for several GPUs: `gpu` is the one that holds it up
   std::uint64_t head_in_ns = 0;               ///< the soonest that `behind` can start; 0: at any moment
   std::optional<std::uint64_t> may_run_ns{};  ///< how long this one may take; absent: not known
 };

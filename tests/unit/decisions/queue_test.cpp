@@ -219,6 +219,17 @@ TEST(LeaseQueue, AHeadKeepsNobodyFromDevicesThatItCannotUse) {
   EXPECT_EQ(leases[0].gpus, std::vector<int>{1});
 }
 
+TEST(LeaseQueue, OfSeveralThatAreNeededTogetherTheFullestIsNamedAsWhatIsMissing) {
+  LeaseQueue queue;
+  queue.update(devices({{16_GiB, 12_GiB}, {16_GiB, 2_GiB}}));
+  LeaseRequest both = request("both", 8_GiB, 0);
+  both.gpus = {0, 1};
+  ASSERT_TRUE(queue.submit(both));
+  EXPECT_EQ(granted(queue, 1), Names{});
+  EXPECT_EQ(to_text(*queue.reason("both")),
+            "all are needed, and the fullest is GPU 0: 4.00 GiB of 16.0 GiB is neither held nor promised");
+}
+
 TEST(LeaseQueue, WhoWouldNotFitEvenWithoutAnyLeaseHoldsNobodyUp) {
   auto queue = one_device();
   queue.update(devices({{16_GiB, 8_GiB}}));
