@@ -85,7 +85,7 @@ CUresult of_host(void* out, CUpointer_attribute attribute, CUdeviceptr address, 
     case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
       return put(out, 0ULL);
     case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
-      return put(out, CUmemoryPool{});
+      return put(out, found.pool);
     default:
       return CUDA_ERROR_NOT_SUPPORTED;
   }

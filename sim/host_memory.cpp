@@ -59,7 +59,7 @@ bool find_host_block(std::uint64_t address, HostBlock& out) {
   const std::lock_guard guard(driver().mutex);
   auto found = host_blocks().upper_bound(address);
   if (found == host_blocks().begin() || address - (--found)->first >= found->second.size)
-    return find_mapped_host(address, out);
+    return find_mapped_host(address, out) || find_in_host_pool(address, out);
   out = found->second;
   return true;
 }

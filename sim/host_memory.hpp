@@ -11,7 +11,8 @@ struct HostBlock {
   std::uint64_t start = 0, size = 0;
   unsigned flags = 0;
   bool registered = false;     ///< the program's own memory, made known to the driver
-  Context* context = nullptr;  ///< in which it was taken or registered; of mapped physical memory none
+  Context* context = nullptr;  ///< in which it was taken or registered; of mapped memory and of pools none
+  cuda::CUmemoryPool pool = nullptr;
 };
 bool find_host_block(std::uint64_t address, HostBlock& out);
 
@@ -34,6 +35,7 @@ bool find_plain(std::uint64_t address, Allocation& out);
 bool find_in_pool(std::uint64_t address, Allocation& out);
 bool find_mapped(std::uint64_t address, Allocation& out);
 bool find_mapped_host(std::uint64_t address, HostBlock& out);
+bool find_in_host_pool(std::uint64_t address, HostBlock& out);
 bool find_imported(std::uint64_t address, Allocation& out);
 
 }  // namespace ration::sim

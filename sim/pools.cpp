@@ -1,7 +1,11 @@
 // Stream-ordered memory: pools that grow in steps of the driver's and give back, at the next synchronisation, what they
 // hold beyond their release threshold.
+#include <sys/mman.h>
+
 #include <algorithm>
+#include <cstring>
 #include <list>
+#include <unordered_set>
 
 #include "capture.hpp"
 #include "driver.hpp"
@@ -17,6 +21,22 @@ namespace {
 
 using namespace cuda;
 
+/// Whether a pool can be made there; `device`: of the node, -1 for the host.
+CUresult pool_location(CUmemLocation location, int& device) {
+  device = -1;
+  switch (location.type) {
+    case CU_MEM_LOCATION_TYPE_DEVICE:
+      device = node_device(location.id);
+      return device < 0 ? CUDA_ERROR_INVALID_DEVICE : CUDA_SUCCESS;
+    case CU_MEM_LOCATION_TYPE_HOST:
+      return CUDA_SUCCESS;
+    case CU_MEM_LOCATION_TYPE_HOST_NUMA:
+      return is_numa_node(location.id) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    default:
+      return CUDA_ERROR_INVALID_VALUE;
+  }
+}
+
 /// One piece of reserved memory, cut into parts in address order.
 struct Part {
   std::uint64_t size = 0;
@@ -27,30 +47,79 @@ struct Region {
   std::map<std::uint64_t, Part> parts;
 };
 struct Pool {
-  int device = 0;
+  int device = 0;  // of the node; -1: of the host
+  CUmemLocation location{};
+  std::uint64_t most = 0;  // that it reserves; 0: as much as there is
   std::uint64_t threshold = 0, reserved = 0, reserved_high = 0, used = 0, used_high = 0;
+  int reuse[3] = {1, 1, 1};  // by their attributes; here a block is free at once
   bool destroyed = false;
   bool shareable = false;  // made for other processes to import
   bool imported = false;   // another process's: hands out nothing
   std::list<Region> regions;
 };
 
-Pool* defaults[kMaxDevices];
 // Never emptied: a pool that was destroyed may be asked for once more, and the driver is called from atexit handlers.
-std::vector<Pool*>& pools = *new std::vector<Pool*>;
+std::unordered_set<Pool*>& pools = *new std::unordered_set<Pool*>;
+
+/// The pools of one place: the one that is always there, and the one that is used.
+struct Place {
+  Pool* usual = nullptr;
+  Pool* current = nullptr;
+};
+/// By device of the node; the host without a node is -1, its NUMA nodes are from -2 downwards.
+std::map<int, Place>& places = *new std::map<int, Place>;
+
 struct Loan {
   Pool* pool;
   Region* region;
 };
 std::map<std::uint64_t, Loan>& loans = *new std::map<std::uint64_t, Loan>;
 
-Pool* default_pool(int device) {
-  if (defaults[device] == nullptr) {
-    defaults[device] = new Pool;
-    defaults[device]->device = device;
-    pools.push_back(defaults[device]);
-  }
-  return defaults[device];
+int key_of(CUmemLocation location, int device) {
+  return device >= 0 ? device : location.type == CU_MEM_LOCATION_TYPE_HOST ? -1 : -2 - location.id;
+}
+
+Pool* add(int device, CUmemLocation location) {
+  auto* pool = new Pool;
+  pool->device = device;
+  pool->location = location;
+  pools.insert(pool);
+  return pool;
+}
+
+Place& place_of(CUmemLocation location, int device) {
+  Place& place = places[key_of(location, device)];
+  if (place.usual == nullptr) place.usual = place.current = add(device, location);
+  return place;
+}
+Place& place_of(int device) { return place_of({CU_MEM_LOCATION_TYPE_DEVICE, ordinal_of(device)}, device); }
+
+/// Null: there never was such a pool, or it was destroyed.
+Pool* pool_of(CUmemoryPool handle) {
+  auto* pool = reinterpret_cast<Pool*>(handle);
+  return pools.contains(pool) && !pool->destroyed ? pool : nullptr;
+}
+
+CUmemoryPool handle_of(Pool* pool) { return reinterpret_cast<CUmemoryPool>(pool); }
+
+/// Memory of the device or of the host.
+bool take_region(int device, std::uint64_t size, Block& out) {
+  if (device >= 0) return take_block(device, size, out);
+  const std::uint64_t extent = round_up(Bytes{size}, kGranule).count();
+  void* memory = ::mmap(nullptr, extent, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) return false;
+  out.device = device;
+  out.size = size;
+  out.extent = extent;
+  out.address = reinterpret_cast<std::uint64_t>(memory);
+  return true;
+}
+
+void give_region(Block& block) {
+  if (block.device >= 0)
+    give_block(block);
+  else
+    ::munmap(reinterpret_cast<void*>(block.address), block.extent);
 }
 
 bool carve(Pool& pool, std::uint64_t size, std::uint64_t& out) {
@@ -70,18 +139,6 @@ bool carve(Pool& pool, std::uint64_t size, std::uint64_t& out) {
   return false;
 }
 
-bool grow(Pool& pool, std::uint64_t size) {
-  Region region;
-  const std::uint64_t step = Node::get()->spec().driver.pool_growth.count();
-  const std::uint64_t wanted = (size + step - 1) / step * step;
-  if (!take_block(pool.device, wanted, region.block) && !take_block(pool.device, size, region.block)) return false;
-  region.parts.emplace(region.block.address, Part{region.block.extent, false});
-  pool.reserved += region.block.extent;
-  pool.reserved_high = std::max(pool.reserved_high, pool.reserved);
-  pool.regions.push_back(std::move(region));
-  return true;
-}
-
 void trim(Pool& pool, std::uint64_t keep) {
   for (auto region = pool.regions.begin(); region != pool.regions.end();) {
     const bool idle = region->parts.size() == 1 && !region->parts.begin()->second.used;
@@ -90,9 +147,28 @@ void trim(Pool& pool, std::uint64_t keep) {
       continue;
     }
     pool.reserved -= region->block.extent;
-    give_block(region->block);
+    give_region(region->block);
     region = pool.regions.erase(region);
   }
+}
+
+/// A pool with a maximum grows by what is asked for alone, so that it can be used up to there.
+bool grow(Pool& pool, std::uint64_t size) {
+  Region region;
+  if (pool.most != 0) {
+    const std::uint64_t extent = round_up(Bytes{size}, kGranule).count();
+    if (pool.reserved + extent > pool.most) trim(pool, 0);
+    if (pool.reserved + extent > pool.most || !take_region(pool.device, size, region.block)) return false;
+  } else {
+    const std::uint64_t step = Node::get()->spec().driver.pool_growth.count();
+    const std::uint64_t wanted = (size + step - 1) / step * step;
+    if (!take_region(pool.device, wanted, region.block) && !take_region(pool.device, size, region.block)) return false;
+  }
+  region.parts.emplace(region.block.address, Part{region.block.extent, false});
+  pool.reserved += region.block.extent;
+  pool.reserved_high = std::max(pool.reserved_high, pool.reserved);
+  pool.regions.push_back(std::move(region));
+  return true;
 }
 
 /// "The allocation comes from the memory pool current to the stream's device" (driver API, cuMemAllocAsync).
@@ -101,16 +177,24 @@ int device_of(CUstream stream) {
   return cuStreamGetDevice(stream, &ordinal) == CUDA_SUCCESS ? node_device(ordinal) : current()->device;
 }
 
-CUresult take(CUdeviceptr* out, std::uint64_t size, Pool* pool, CUstream stream, const char* function) {
+/// `handle` null: the pool that is current where the stream is.
+CUresult take(CUdeviceptr* out, std::uint64_t size, const CUmemoryPool* handle, CUstream stream, const char* function) {
   if (const CUresult state = ready(size, function); state != CUDA_SUCCESS) return state;
   if (current() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   if (out == nullptr || size == 0) return CUDA_ERROR_INVALID_VALUE;
   if (size > kUnlimited.count()) return CUDA_ERROR_OUT_OF_MEMORY;
-  const int device = pool != nullptr ? pool->device : device_of(stream);
-  if (is_captured(stream)) return capture_allocation(stream, device, size, *out);
+  int device = handle == nullptr ? device_of(stream) : 0;
+  if (handle != nullptr) {
+    const std::lock_guard guard(driver().mutex);
+    const Pool* pool = pool_of(*handle);
+    if (pool == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    device = pool->device;
+  }
+  if (is_captured(stream))
+    return device < 0 ? CUDA_ERROR_NOT_SUPPORTED : capture_allocation(stream, device, size, *out);
   const std::lock_guard guard(driver().mutex);
-  if (pool == nullptr) pool = default_pool(device);
-  if (pool->imported) return CUDA_ERROR_INVALID_VALUE;
+  Pool* pool = handle != nullptr ? pool_of(*handle) : place_of(device).current;
+  if (pool == nullptr || pool->imported) return CUDA_ERROR_INVALID_VALUE;
   const std::uint64_t rounded = (size + 511) & ~std::uint64_t{511};
   std::uint64_t address = 0;
   if (!carve(*pool, rounded, address)) {
@@ -140,7 +224,7 @@ void describe(Operation& operation, CUstream stream) {
   operation.is_captured = is_captured(stream);
 }
 
-CUresult allocate(CUdeviceptr* out, std::uint64_t size, Pool* pool, CUstream stream,
+CUresult allocate(CUdeviceptr* out, std::uint64_t size, const CUmemoryPool* pool, CUstream stream,
                   const char* function = __builtin_FUNCTION()) {
   const auto tell = [&](Operation& operation) {
     describe(operation, stream);
@@ -148,7 +232,7 @@ CUresult allocate(CUdeviceptr* out, std::uint64_t size, Pool* pool, CUstream str
     operation.bytes = size;
     if (pool == nullptr && current() == nullptr) return;
     const std::lock_guard guard(driver().mutex);
-    operation.pool = reinterpret_cast<CUmemoryPool>(pool != nullptr ? pool : default_pool(current()->device));
+    operation.pool = pool != nullptr ? *pool : handle_of(place_of(current()->device).current);
   };
   return observed(Work::kAllocate, function, tell, [&] { return take(out, size, pool, stream, function); });
 }
@@ -164,7 +248,105 @@ CUresult release(CUdeviceptr address, CUstream stream, const char* function = __
   return observed(Work::kFree, function, tell, [&] { return give(address, stream, function); });
 }
 
-Pool* pool_of(CUmemoryPool handle) { return reinterpret_cast<Pool*>(handle); }
+std::uint64_t as_number(const void* value, std::size_t size) {
+  std::uint64_t number = 0;
+  std::memcpy(&number, value, size);
+  return number;
+}
+
+/// A pool's attribute as the driver writes it: `size` bytes of `value`. False: it has none of that number.
+bool attribute_of(const Pool& pool, int attribute, std::uint64_t& value, std::size_t& size) {
+  size = sizeof(int);
+  switch (attribute) {
+    case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES:
+    case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC:
+    case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES:
+      return value = static_cast<std::uint64_t>(pool.reuse[attribute - 1]), true;
+    case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
+      return value = pool.threshold, size = 8, true;
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
+      return value = pool.reserved, size = 8, true;
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
+      return value = pool.reserved_high, size = 8, true;
+    case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
+      return value = pool.used, size = 8, true;
+    case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
+      return value = pool.used_high, size = 8, true;
+    default:
+      break;
+  }
+  // Since CUDA 13.2: what it was made with.
+  constexpr int kSince = 13020, kType = 9, kHandleTypes = 10, kLocationId = 11, kLocationType = 12, kMost = 13;
+  if (Node::get()->spec().driver.cuda_version < kSince) return false;
+  switch (attribute) {
+    case kType:
+      return value = CU_MEM_ALLOCATION_TYPE_PINNED, true;
+    case kHandleTypes:
+      return value = pool.shareable ? CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR : 0, true;
+    case kLocationId:
+      return value = static_cast<std::uint64_t>(pool.location.id), true;
+    case kLocationType:
+      return value = static_cast<std::uint64_t>(pool.location.type), true;
+    case kMost:
+      return value = pool.most, size = 8, true;
+    default:
+      return false;
+  }
+}
+
+CUresult set_attribute(Pool& pool, int attribute, const void* value) {
+  switch (attribute) {
+    case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES:
+    case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC:
+    case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES:
+      pool.reuse[attribute - 1] = as_number(value, sizeof(int)) != 0 ? 1 : 0;
+      return CUDA_SUCCESS;
+    case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
+      pool.threshold = as_number(value, 8);
+      return CUDA_SUCCESS;
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
+      if (as_number(value, 8) != 0) return CUDA_ERROR_INVALID_VALUE;
+      pool.reserved_high = pool.reserved;
+      return CUDA_SUCCESS;
+    case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
+      if (as_number(value, 8) != 0) return CUDA_ERROR_INVALID_VALUE;
+      pool.used_high = pool.used;
+      return CUDA_SUCCESS;
+    default:
+      return CUDA_ERROR_INVALID_VALUE;
+  }
+}
+
+enum class Which { kUsual, kCurrent };
+
+/// The pool of a place of a device, or of the host.
+CUresult find_place(const CUmemLocation* location, CUmemAllocationType type, int& device) {
+  if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
+  if (location == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (type == CU_MEM_ALLOCATION_TYPE_MANAGED) return CUDA_ERROR_NOT_SUPPORTED;
+  return type == CU_MEM_ALLOCATION_TYPE_PINNED ? pool_location(*location, device) : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult get_pool(CUmemoryPool* out, const CUmemLocation* location, CUmemAllocationType type, Which which) {
+  int device = 0;
+  if (const CUresult found = find_place(location, type, device); found != CUDA_SUCCESS) return found;
+  if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  const std::lock_guard guard(driver().mutex);
+  const Place& place = place_of(*location, device);
+  *out = handle_of(which == Which::kUsual ? place.usual : place.current);
+  return CUDA_SUCCESS;
+}
+
+CUresult set_pool(const CUmemLocation* location, CUmemAllocationType type, CUmemoryPool handle) {
+  int device = 0;
+  if (const CUresult found = find_place(location, type, device); found != CUDA_SUCCESS) return found;
+  const std::lock_guard guard(driver().mutex);
+  Pool* pool = pool_of(handle);
+  if (pool == nullptr || pool->imported || key_of(pool->location, pool->device) != key_of(*location, device))
+    return CUDA_ERROR_INVALID_VALUE;
+  place_of(*location, device).current = pool;
+  return CUDA_SUCCESS;
+}
 
 }  // namespace
 
@@ -191,19 +373,34 @@ bool free_from_pool(std::uint64_t address) {
   return true;
 }
 
-bool find_in_pool(std::uint64_t address, Allocation& out) {
+namespace {
+
+/// The block of a pool that an address lies in, and what it belongs to; null: none.
+const Loan* loan_at(std::uint64_t address, std::uint64_t& start, std::uint64_t& size) {
   auto loan = loans.upper_bound(address);
-  if (loan == loans.begin()) return false;
+  if (loan == loans.begin()) return nullptr;
   --loan;
-  const auto part = loan->second.region->parts.find(loan->first);
-  if (address >= loan->first + part->second.size) return false;
-  out = {loan->first,
-         part->second.size,
-         loan->second.pool->device,
-         nullptr,
-         false,
-         false,
-         reinterpret_cast<CUmemoryPool>(loan->second.pool)};
+  start = loan->first;
+  size = loan->second.region->parts.find(start)->second.size;
+  return address - start < size ? &loan->second : nullptr;
+}
+
+}  // namespace
+
+bool find_in_pool(std::uint64_t address, Allocation& out) {
+  std::uint64_t start = 0, size = 0;
+  const Loan* loan = loan_at(address, start, size);
+  if (loan == nullptr || loan->pool->device < 0) return false;
+  out = {start, size, loan->pool->device, nullptr, false, false, handle_of(loan->pool)};
+  return true;
+}
+
+bool find_in_host_pool(std::uint64_t address, HostBlock& out) {
+  std::uint64_t start = 0, size = 0;
+  const Loan* loan = loan_at(address, start, size);
+  if (loan == nullptr || loan->pool->device >= 0) return false;
+  out = {start, size};
+  out.pool = handle_of(loan->pool);
   return true;
 }
 
@@ -212,15 +409,17 @@ Block* pool_block_of(std::uint64_t address) {
   return loan == loans.end() || !loan->second.pool->shareable ? nullptr : &loan->second.region->block;
 }
 
-int shareable_pool_device(CUmemoryPool handle) { return pool_of(handle)->shareable ? pool_of(handle)->device : -1; }
+int shareable_pool_device(CUmemoryPool handle) {
+  const std::lock_guard guard(driver().mutex);
+  const Pool* pool = pool_of(handle);
+  return pool != nullptr && pool->shareable ? pool->device : -1;
+}
 
 CUmemoryPool import_pool(int device) {
   const std::lock_guard guard(driver().mutex);
-  auto* pool = new Pool;
-  pool->device = device;
+  Pool* pool = add(device, {CU_MEM_LOCATION_TYPE_DEVICE, ordinal_of(device)});
   pool->imported = true;
-  pools.push_back(pool);
-  return reinterpret_cast<CUmemoryPool>(pool);
+  return handle_of(pool);
 }
 
 void release_pools() {
@@ -241,81 +440,110 @@ RATION_ENTRY cuMemAllocAsync_ptsz(CUdeviceptr* out, std::size_t size, CUstream s
   return allocate(out, size, nullptr, per_thread(stream));
 }
 RATION_ENTRY cuMemAllocFromPoolAsync(CUdeviceptr* out, std::size_t size, CUmemoryPool pool, CUstream stream) {
-  return pool == nullptr ? CUDA_ERROR_INVALID_VALUE : allocate(out, size, pool_of(pool), stream);
+  return allocate(out, size, &pool, stream);
 }
 RATION_ENTRY cuMemAllocFromPoolAsync_ptsz(CUdeviceptr* out, std::size_t size, CUmemoryPool pool, CUstream stream) {
-  return pool == nullptr ? CUDA_ERROR_INVALID_VALUE : allocate(out, size, pool_of(pool), per_thread(stream));
+  return allocate(out, size, &pool, per_thread(stream));
 }
 RATION_ENTRY cuMemFreeAsync(CUdeviceptr address, CUstream stream) { return release(address, stream); }
 RATION_ENTRY cuMemFreeAsync_ptsz(CUdeviceptr address, CUstream stream) { return release(address, per_thread(stream)); }
 
-RATION_ENTRY cuDeviceGetDefaultMemPool(CUmemoryPool* out, CUdevice device) {
-  if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
-  if (node_device(device) < 0) return CUDA_ERROR_INVALID_DEVICE;
-  const std::lock_guard guard(driver().mutex);
-  *out = reinterpret_cast<CUmemoryPool>(default_pool(node_device(device)));
-  return CUDA_SUCCESS;
+RATION_ENTRY cuMemGetDefaultMemPool(CUmemoryPool* out, CUmemLocation* location, CUmemAllocationType type) {
+  return get_pool(out, location, type, Which::kUsual);
 }
-RATION_ENTRY cuDeviceGetMemPool(CUmemoryPool* out, CUdevice device) { return cuDeviceGetDefaultMemPool(out, device); }
+RATION_ENTRY cuMemGetMemPool(CUmemoryPool* out, CUmemLocation* location, CUmemAllocationType type) {
+  return get_pool(out, location, type, Which::kCurrent);
+}
+RATION_ENTRY cuMemSetMemPool(CUmemLocation* location, CUmemAllocationType type, CUmemoryPool pool) {
+  return set_pool(location, type, pool);
+}
+RATION_ENTRY cuDeviceGetDefaultMemPool(CUmemoryPool* out, CUdevice device) {
+  const CUmemLocation location{CU_MEM_LOCATION_TYPE_DEVICE, device};
+  return get_pool(out, &location, CU_MEM_ALLOCATION_TYPE_PINNED, Which::kUsual);
+}
+RATION_ENTRY cuDeviceGetMemPool(CUmemoryPool* out, CUdevice device) {
+  const CUmemLocation location{CU_MEM_LOCATION_TYPE_DEVICE, device};
+  return get_pool(out, &location, CU_MEM_ALLOCATION_TYPE_PINNED, Which::kCurrent);
+}
+RATION_ENTRY cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool) {
+  const CUmemLocation location{CU_MEM_LOCATION_TYPE_DEVICE, device};
+  return set_pool(&location, CU_MEM_ALLOCATION_TYPE_PINNED, pool);
+}
 
 RATION_ENTRY cuMemPoolCreate(CUmemoryPool* out, const CUmemPoolProps* properties) {
   if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
-  if (out == nullptr || properties == nullptr || properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
-      node_device(properties->location.id) < 0) {
+  if (out == nullptr || properties == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (properties->allocType == CU_MEM_ALLOCATION_TYPE_MANAGED) return CUDA_ERROR_NOT_SUPPORTED;
+  int device = 0;
+  if (properties->allocType != CU_MEM_ALLOCATION_TYPE_PINNED ||
+      pool_location(properties->location, device) != CUDA_SUCCESS)
     return CUDA_ERROR_INVALID_VALUE;
-  }
+  // "Pools created with the type CU_MEM_LOCATION_TYPE_HOST are not IPC capable" (driver API); none of the host is here.
+  if (device < 0 && properties->handleTypes != CU_MEM_HANDLE_TYPE_NONE)
+    return properties->location.type == CU_MEM_LOCATION_TYPE_HOST ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_NOT_SUPPORTED;
   const std::lock_guard guard(driver().mutex);
-  auto* pool = new Pool;
-  pool->device = node_device(properties->location.id);
+  Pool* pool = add(device, properties->location);
+  pool->most = ration::round_up(ration::Bytes{properties->maxSize}, ration::kGranule).count();
   pool->shareable = properties->handleTypes == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
-  pools.push_back(pool);
-  *out = reinterpret_cast<CUmemoryPool>(pool);
+  *out = handle_of(pool);
   return CUDA_SUCCESS;
 }
 RATION_ENTRY cuMemPoolDestroy(CUmemoryPool handle) {
   if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
-  if (handle == nullptr) return CUDA_ERROR_INVALID_VALUE;
   const std::lock_guard guard(driver().mutex);
-  pool_of(handle)->destroyed = true;
-  trim(*pool_of(handle), 0);
+  Pool* pool = pool_of(handle);
+  if (pool == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  for (auto& [key, place] : places) {
+    if (place.usual == pool) return CUDA_ERROR_INVALID_VALUE;
+    if (place.current == pool) place.current = place.usual;
+  }
+  pool->destroyed = true;
+  trim(*pool, 0);
   return CUDA_SUCCESS;
 }
 RATION_ENTRY cuMemPoolTrimTo(CUmemoryPool handle, std::size_t keep) {
   if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
-  if (handle == nullptr) return CUDA_ERROR_INVALID_VALUE;
   const std::lock_guard guard(driver().mutex);
-  trim(*pool_of(handle), keep);
+  Pool* pool = pool_of(handle);
+  if (pool == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  trim(*pool, keep);
   return CUDA_SUCCESS;
 }
 RATION_ENTRY cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attribute attribute, void* value) {
   if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
-  if (handle == nullptr || value == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  if (attribute == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD) pool_of(handle)->threshold = *static_cast<cuuint64_t*>(value);
+  const std::lock_guard guard(driver().mutex);
+  Pool* pool = pool_of(handle);
+  return pool == nullptr || value == nullptr ? CUDA_ERROR_INVALID_VALUE : set_attribute(*pool, attribute, value);
+}
+// Also of a pool that was destroyed: what it still has lent out.
+RATION_ENTRY cuMemPoolGetAttribute(CUmemoryPool handle, CUmemPool_attribute attribute, void* out) {
+  if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
+  const std::lock_guard guard(driver().mutex);
+  auto* pool = reinterpret_cast<Pool*>(handle);
+  std::uint64_t value = 0;
+  std::size_t size = 0;
+  if (out == nullptr || !pools.contains(pool) || !attribute_of(*pool, attribute, value, size))
+    return CUDA_ERROR_INVALID_VALUE;
+  std::memcpy(out, &value, size);
   return CUDA_SUCCESS;
 }
-RATION_ENTRY cuMemPoolGetAttribute(CUmemoryPool handle, CUmemPool_attribute attribute, void* value) {
+// Everything can be reached from everywhere here, as between devices that are peers.
+RATION_ENTRY cuMemPoolSetAccess(CUmemoryPool handle, const CUmemAccessDesc* access, std::size_t count) {
   if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
-  if (handle == nullptr || value == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  const Pool& pool = *pool_of(handle);
-  auto& out = *static_cast<cuuint64_t*>(value);
-  switch (attribute) {
-    case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
-      out = pool.threshold;
-      break;
-    case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
-      out = pool.reserved;
-      break;
-    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
-      out = pool.reserved_high;
-      break;
-    case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
-      out = pool.used;
-      break;
-    case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
-      out = pool.used_high;
-      break;
-    default:
-      return CUDA_ERROR_INVALID_VALUE;
+  const std::lock_guard guard(driver().mutex);
+  if (pool_of(handle) == nullptr || access == nullptr || count == 0) return CUDA_ERROR_INVALID_VALUE;
+  for (std::size_t i = 0; i < count; ++i) {
+    int device = 0;
+    if (const CUresult result = pool_location(access[i].location, device); result != CUDA_SUCCESS) return result;
   }
+  return CUDA_SUCCESS;
+}
+RATION_ENTRY cuMemPoolGetAccess(CUmemAccess_flags* out, CUmemoryPool handle, CUmemLocation* location) {
+  if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
+  const std::lock_guard guard(driver().mutex);
+  int device = 0;
+  if (out == nullptr || location == nullptr || pool_of(handle) == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (const CUresult result = pool_location(*location, device); result != CUDA_SUCCESS) return result;
+  *out = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
   return CUDA_SUCCESS;
 }

@@ -15,12 +15,6 @@
 namespace ration::testing {
 namespace {
 
-/// Calls a function that has no declaration of ours by its name and the types given.
-template <typename... Arguments>
-CUresult call(const char* name, Arguments... arguments) {
-  return driver_function<CUresult(Arguments...)>(name)(arguments...);
-}
-
 class DriverTest : public Simulated {
  protected:
   CUdeviceptr take(std::size_t size) {

@@ -52,6 +52,12 @@ Function* driver_function(const char* name) {
 
 #define CU(name) (::ration::testing::driver_function<ration::cuda::name##_t>(#name))
 
+/// Calls a function that has no declaration of ours by its name and the types given.
+template <typename... Arguments>
+CUresult call(const char* name, Arguments... arguments) {
+  return driver_function<CUresult(Arguments...)>(name)(arguments...);
+}
+
 inline std::size_t free_bytes() {
   std::size_t available = 0, total = 0;
   EXPECT_EQ(CU(cuMemGetInfo_v2)(&available, &total), CUDA_SUCCESS);

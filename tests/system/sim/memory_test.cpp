@@ -1,0 +1,208 @@
+// Memory of the simulated driver by kind: pinned, in pools of the device and of the host, physical; and what addresses
+// without memory are answered.
+#include <unistd.h>
+
+#include <vector>
+
+#include "driver/cuda_copy_abi.hpp"
+#include "simulated.hpp"
+
+namespace ration::testing {
+namespace {
+
+using MemoryTest = Simulated;
+
+template <typename Value>
+Value attribute(CUpointer_attribute which, const void* address) {
+  Value value{};
+  EXPECT_EQ((call<void*, CUpointer_attribute, CUdeviceptr>("cuPointerGetAttribute", &value, which,
+                                                           reinterpret_cast<CUdeviceptr>(address))),
+            CUDA_SUCCESS);
+  return value;
+}
+
+TEST_F(MemoryTest, PinnedMemoryHasTheDeviceAndTheContextThatItWasTakenIn) {
+  CUcontext own = nullptr;
+  ASSERT_EQ(CU(cuCtxGetCurrent)(&own), CUDA_SUCCESS);
+  void *allocated = nullptr, *plain = nullptr;
+  std::vector<char> registered(8192);
+  ASSERT_EQ(CU(cuMemHostAlloc)(&allocated, 5000, 0), CUDA_SUCCESS);
+  ASSERT_EQ((call<void**, std::size_t>("cuMemAllocHost_v2", &plain, 5000)), CUDA_SUCCESS);
+  ASSERT_EQ((call<void*, std::size_t, unsigned>("cuMemHostRegister_v2", registered.data(), 8192, 0)), CUDA_SUCCESS);
+  for (const void* each : {allocated, plain, static_cast<void*>(registered.data())}) {
+    EXPECT_EQ(attribute<int>(CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, each), 0);
+    EXPECT_EQ(attribute<CUcontext>(CU_POINTER_ATTRIBUTE_CONTEXT, each), own);
+    EXPECT_EQ(attribute<int>(CU_POINTER_ATTRIBUTE_MEMORY_TYPE, each), static_cast<int>(CU_MEMORYTYPE_HOST));
+  }
+  EXPECT_EQ(CU(cuMemFreeHost)(allocated), CUDA_SUCCESS);
+  EXPECT_EQ(CU(cuMemFreeHost)(plain), CUDA_SUCCESS);
+  EXPECT_EQ(call<void*>("cuMemHostUnregister", registered.data()), CUDA_SUCCESS);
+}
+
+CUmemoryPool pool_at(CUmemLocation location, std::size_t most = 0) {
+  CUmemPoolProps properties{};
+  properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location = location;
+  properties.maxSize = most;
+  CUmemoryPool pool = nullptr;
+  EXPECT_EQ(CU(cuMemPoolCreate)(&pool, &properties), CUDA_SUCCESS);
+  return pool;
+}
+constexpr CUmemLocation kDevice{CU_MEM_LOCATION_TYPE_DEVICE, 0}, kHost{CU_MEM_LOCATION_TYPE_HOST, 0},
+    kHostNode{CU_MEM_LOCATION_TYPE_HOST_NUMA, 0};
+
+TEST_F(MemoryTest, APoolReservesNoMoreThanItsMaximumAndCanBeUsedUpToThere) {
+  const CUmemoryPool pool = pool_at(kDevice, 256 * kMiB);
+  std::vector<CUdeviceptr> blocks;
+  CUdeviceptr block = 0;
+  while (CU(cuMemAllocFromPoolAsync)(&block, 50 * kMiB, pool, nullptr) == CUDA_SUCCESS) blocks.push_back(block);
+  EXPECT_EQ(blocks.size(), 5U);
+  EXPECT_EQ(CU(cuMemAllocFromPoolAsync)(&block, 50 * kMiB, pool, nullptr), CUDA_ERROR_OUT_OF_MEMORY);
+  std::uint64_t reserved = 0;
+  ASSERT_EQ(CU(cuMemPoolGetAttribute)(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &reserved), CUDA_SUCCESS);
+  EXPECT_LE(reserved, 256 * kMiB);
+  for (int i = 0; i < 2; ++i) {  // what is idle makes room for a larger block
+    EXPECT_EQ(CU(cuMemFreeAsync)(blocks.back(), nullptr), CUDA_SUCCESS);
+    blocks.pop_back();
+  }
+  ASSERT_EQ(CU(cuMemAllocFromPoolAsync)(&block, 100 * kMiB, pool, nullptr), CUDA_SUCCESS);
+  blocks.push_back(block);
+  for (const CUdeviceptr each : blocks) EXPECT_EQ(CU(cuMemFreeAsync)(each, nullptr), CUDA_SUCCESS);
+  EXPECT_EQ(CU(cuMemPoolDestroy)(pool), CUDA_SUCCESS);
+}
+
+TEST_F(MemoryTest, TheCurrentPoolOfADeviceIsTheOneThatWasSet) {
+  CUmemoryPool usual = nullptr, now = nullptr;
+  CUdeviceptr block = 0;
+  std::uint64_t used = 0;
+  const CUmemoryPool pool = pool_at(kDevice), host = pool_at(kHost);
+  ASSERT_EQ(CU(cuDeviceGetDefaultMemPool)(&usual, 0), CUDA_SUCCESS);
+  ASSERT_EQ((call<CUdevice, CUmemoryPool>("cuDeviceSetMemPool", 0, pool)), CUDA_SUCCESS);
+  ASSERT_EQ((call<CUmemoryPool*, CUdevice>("cuDeviceGetMemPool", &now, 0)), CUDA_SUCCESS);
+  EXPECT_EQ(now, pool);
+  ASSERT_EQ(CU(cuMemAllocAsync)(&block, kMiB, nullptr), CUDA_SUCCESS);
+  ASSERT_EQ(CU(cuMemPoolGetAttribute)(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used), CUDA_SUCCESS);
+  EXPECT_EQ(used, kMiB);
+  EXPECT_EQ(CU(cuMemFreeAsync)(block, nullptr), CUDA_SUCCESS);
+  EXPECT_EQ((call<CUdevice, CUmemoryPool>("cuDeviceSetMemPool", 0, host)), CUDA_ERROR_INVALID_VALUE)
+      << "another place's";
+  EXPECT_EQ(CU(cuMemPoolDestroy)(usual), CUDA_ERROR_INVALID_VALUE) << "it is always there";
+  EXPECT_EQ(CU(cuMemPoolDestroy)(pool), CUDA_SUCCESS);
+  ASSERT_EQ((call<CUmemoryPool*, CUdevice>("cuDeviceGetMemPool", &now, 0)), CUDA_SUCCESS);
+  EXPECT_EQ(now, usual) << "where the current one was destroyed";
+  EXPECT_EQ((call<CUdevice, CUmemoryPool>("cuDeviceSetMemPool", 0, pool)), CUDA_ERROR_INVALID_VALUE) << "destroyed";
+  EXPECT_EQ(CU(cuMemPoolDestroy)(host), CUDA_SUCCESS);
+}
+
+TEST_F(MemoryTest, PoolsAreKeptByTheirPlaces) {
+  using Get = CUresult(CUmemoryPool*, CUmemLocation*, CUmemAllocationType);
+  auto* usual_of = driver_function<Get>("cuMemGetDefaultMemPool");
+  auto* current_of = driver_function<Get>("cuMemGetMemPool");
+  auto* set = driver_function<CUresult(CUmemLocation*, CUmemAllocationType, CUmemoryPool)>("cuMemSetMemPool");
+  for (CUmemLocation place : {kDevice, kHost, kHostNode}) {
+    CUmemoryPool usual = nullptr, now = nullptr;
+    const CUmemoryPool own = pool_at(place);
+    ASSERT_EQ(usual_of(&usual, &place, CU_MEM_ALLOCATION_TYPE_PINNED), CUDA_SUCCESS);
+    ASSERT_EQ(current_of(&now, &place, CU_MEM_ALLOCATION_TYPE_PINNED), CUDA_SUCCESS);
+    EXPECT_EQ(now, usual);
+    ASSERT_EQ(set(&place, CU_MEM_ALLOCATION_TYPE_PINNED, own), CUDA_SUCCESS);
+    ASSERT_EQ(current_of(&now, &place, CU_MEM_ALLOCATION_TYPE_PINNED), CUDA_SUCCESS);
+    EXPECT_EQ(now, own);
+    EXPECT_EQ(CU(cuMemPoolDestroy)(own), CUDA_SUCCESS);
+  }
+  CUmemLocation device = kDevice, node{CU_MEM_LOCATION_TYPE_HOST_NUMA, 900}, none{CU_MEM_LOCATION_TYPE_INVALID, 0};
+  CUmemoryPool pool = nullptr;
+  EXPECT_EQ(current_of(&pool, &device, CU_MEM_ALLOCATION_TYPE_MANAGED), CUDA_ERROR_NOT_SUPPORTED);
+  EXPECT_EQ(current_of(&pool, &node, CU_MEM_ALLOCATION_TYPE_PINNED), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(current_of(&pool, &none, CU_MEM_ALLOCATION_TYPE_PINNED), CUDA_ERROR_INVALID_VALUE);
+}
+
+TEST_F(MemoryTest, MemoryOfTheHostTakesNothingOfTheDevice) {
+  const std::size_t before = free_bytes();
+  for (const CUmemLocation place : {kHost, kHostNode}) {
+    const CUmemoryPool pool = pool_at(place);
+    CUdeviceptr block = 0;
+    ASSERT_EQ(CU(cuMemAllocFromPoolAsync)(&block, 2048 * kMiB, pool, nullptr), CUDA_SUCCESS)
+        << "more than the device has";
+    EXPECT_EQ(free_bytes(), before);
+    *reinterpret_cast<int*>(block) = 7;
+    int word = 0;
+    EXPECT_EQ(CU(cuMemcpyDtoH_v2)(&word, block, sizeof word), CUDA_SUCCESS);
+    EXPECT_EQ(word, 7);
+    const auto* address = reinterpret_cast<const void*>(block);
+    EXPECT_EQ(attribute<int>(CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address), static_cast<int>(CU_MEMORYTYPE_HOST));
+    EXPECT_EQ(attribute<CUmemoryPool>(CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, address), pool);
+    EXPECT_EQ(CU(cuMemFreeAsync)(block, nullptr), CUDA_SUCCESS);
+    EXPECT_EQ(CU(cuMemPoolDestroy)(pool), CUDA_SUCCESS);
+  }
+  constexpr CUmemLocation kCurrentNode{CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT, 0};
+  for (const CUmemLocation place : {kHost, kHostNode, kCurrentNode}) {
+    constexpr std::size_t kSize = 2048 * kMiB;
+    CUmemAllocationProp properties{};
+    properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+    properties.location = place;
+    properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+    CUmemGenericAllocationHandle handle = 0, other = 0;
+    CUdeviceptr address = 0, second = 0;
+    int descriptor = -1;
+    ASSERT_EQ(CU(cuMemCreate)(&handle, kSize, &properties, 0), CUDA_SUCCESS);
+    CUmemAllocationProp told{};
+    ASSERT_EQ(CU(cuMemGetAllocationPropertiesFromHandle)(&told, handle), CUDA_SUCCESS);
+    EXPECT_EQ(told.location.type, place.type);
+    ASSERT_EQ(CU(cuMemAddressReserve)(&address, kSize, 0, 0, 0), CUDA_SUCCESS);
+    ASSERT_EQ(CU(cuMemMap)(address, kSize, 0, handle, 0), CUDA_SUCCESS);
+    const CUmemAccessDesc access[] = {{kDevice, CU_MEM_ACCESS_FLAGS_PROT_READWRITE},
+                                      {kHostNode, CU_MEM_ACCESS_FLAGS_PROT_READWRITE}};
+    EXPECT_EQ(CU(cuMemSetAccess)(address, kSize, access, 2), CUDA_SUCCESS);
+    *reinterpret_cast<int*>(address + kSize / 2) = 9;
+    ASSERT_EQ(CU(cuMemExportToShareableHandle)(&descriptor, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
+              CUDA_SUCCESS);
+    ASSERT_EQ(
+        CU(cuMemImportFromShareableHandle)(&other, reinterpret_cast<void*>(static_cast<std::intptr_t>(descriptor)),
+                                           CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
+        CUDA_SUCCESS);
+    ::close(descriptor);
+    ASSERT_EQ(CU(cuMemAddressReserve)(&second, kSize, 0, 0, 0), CUDA_SUCCESS);
+    ASSERT_EQ(CU(cuMemMap)(second, kSize, 0, other, 0), CUDA_SUCCESS);
+    int word = 0;
+    EXPECT_EQ(CU(cuMemcpyDtoH_v2)(&word, second + kSize / 2, sizeof word), CUDA_SUCCESS);
+    EXPECT_EQ(word, 9) << "one memory, twice";
+    EXPECT_EQ(free_bytes(), before);
+    for (const CUdeviceptr each : {address, second}) {
+      EXPECT_EQ(CU(cuMemUnmap)(each, kSize), CUDA_SUCCESS);
+      EXPECT_EQ(CU(cuMemAddressFree)(each, kSize), CUDA_SUCCESS);
+    }
+    EXPECT_EQ(CU(cuMemRelease)(handle), CUDA_SUCCESS);
+    EXPECT_EQ(CU(cuMemRelease)(other), CUDA_SUCCESS);
+  }
+}
+
+TEST_F(MemoryTest, RangesHandlesAndMappingsAreChecked) {
+  constexpr std::size_t kSize = 4 * kMiB;
+  CUmemAllocationProp properties{};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location = kDevice;
+  CUmemGenericAllocationHandle handle = 0;
+  CUdeviceptr range = 0;
+  ASSERT_EQ(CU(cuMemCreate)(&handle, kSize, &properties, 0), CUDA_SUCCESS);
+  EXPECT_EQ(CU(cuMemMap)(CUdeviceptr{1} << 40, kSize, 0, handle, 0), CUDA_ERROR_INVALID_VALUE) << "not reserved";
+  ASSERT_EQ(CU(cuMemAddressReserve)(&range, 2 * kSize, 0, 0, 0), CUDA_SUCCESS);
+  EXPECT_EQ(CU(cuMemMap)(range + 2 * kSize - kSize / 2, kSize, 0, handle, 0), CUDA_ERROR_INVALID_VALUE)
+      << "reaches out";
+  EXPECT_EQ(CU(cuMemMap)(range, 2 * kSize, 0, handle, 0), CUDA_ERROR_INVALID_VALUE) << "larger than the memory";
+  EXPECT_EQ(CU(cuMemMap)(range, kSize, 0, handle + 64, 0), CUDA_ERROR_INVALID_VALUE) << "no handle";
+  ASSERT_EQ(CU(cuMemMap)(range, kSize, 0, handle, 0), CUDA_SUCCESS);
+  EXPECT_EQ(CU(cuMemMap)(range, kSize, 0, handle, 0), CUDA_ERROR_INVALID_VALUE) << "mapped already";
+  EXPECT_EQ(CU(cuMemUnmap)(range, kSize / 2), CUDA_ERROR_INVALID_VALUE) << "a part of it";
+  EXPECT_EQ(CU(cuMemUnmap)(range + kSize, kSize), CUDA_ERROR_INVALID_VALUE) << "nothing there";
+  EXPECT_EQ(CU(cuMemAddressFree)(range, 2 * kSize), CUDA_ERROR_INVALID_VALUE) << "mapped";
+  EXPECT_EQ(CU(cuMemRelease)(handle), CUDA_SUCCESS);
+  EXPECT_EQ(CU(cuMemRelease)(handle), CUDA_ERROR_INVALID_VALUE) << "twice";
+  EXPECT_EQ(CU(cuMemUnmap)(range, kSize), CUDA_SUCCESS);
+  EXPECT_EQ(CU(cuMemUnmap)(range, kSize), CUDA_ERROR_INVALID_VALUE) << "twice";
+  EXPECT_EQ(CU(cuMemAddressFree)(range, kSize), CUDA_ERROR_INVALID_VALUE) << "not as it was reserved";
+  EXPECT_EQ(CU(cuMemAddressFree)(range, 2 * kSize), CUDA_SUCCESS);
+}
+
+}  // namespace
+}  // namespace ration::testing
