@@ -5,6 +5,7 @@
 #include "arrays.hpp"
 #include "capture.hpp"
 #include "driver/cuda_copy_abi.hpp"
+#include "host_memory.hpp"
 #include "observer.hpp"
 #include "stream_time.hpp"
 
@@ -13,11 +14,21 @@ namespace {
 
 using namespace cuda;
 
-CUresult move_bytes(std::uint64_t target, std::uint64_t source, std::uint64_t size, const char* function) {
+/// One side of a copy: an address, and what may lie there.
+struct Side {
+  std::uint64_t address = 0;
+  Reach reach = Reach::kAny;
+};
+Side device(CUdeviceptr address) { return {address, Reach::kDevice}; }
+Side any(CUdeviceptr address) { return {address, Reach::kAny}; }
+Side host(const void* address) { return {reinterpret_cast<std::uint64_t>(address), Reach::kAny}; }
+
+CUresult move_bytes(Side to, Side from, std::uint64_t size, const char* function) {
+  const std::uint64_t target = to.address, source = from.address;
   if (const CUresult state = ready(size, function); state != CUDA_SUCCESS) return state;
   if (current() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   if (size == 0) return CUDA_SUCCESS;
-  if (target == 0 || source == 0) return CUDA_ERROR_INVALID_VALUE;
+  if (!is_reachable(target, size, to.reach) || !is_reachable(source, size, from.reach)) return CUDA_ERROR_INVALID_VALUE;
   if (!touch(target, size)) return CUDA_ERROR_OPERATING_SYSTEM;  // the host has no memory for what is written
   std::memmove(reinterpret_cast<void*>(target), reinterpret_cast<const void*>(source), size);
   return CUDA_SUCCESS;
@@ -38,9 +49,10 @@ void describe_stream(Operation& operation, CUstream stream) {
   operation.is_captured = is_captured(stream);
 }
 
-CUresult move(std::uint64_t target, std::uint64_t source, std::uint64_t size, const char* function) {
+CUresult move(Side target, Side source, std::uint64_t size, const char* function) {
   return observed(
-      Work::kCopy, function, [&](Operation& operation) { describe_copy(operation, target, source, size); },
+      Work::kCopy, function,
+      [&](Operation& operation) { describe_copy(operation, target.address, source.address, size); },
       [&] { return move_bytes(target, source, size, function); });
 }
 
@@ -88,18 +100,27 @@ CUDA_MEMCPY3D body(const CUDA_MEMCPY3D_PEER& peer) {
 
 const CUDA_MEMCPY3D& body(const CUDA_MEMCPY3D& copy) { return copy; }
 
-CUresult move_on(CUstream stream, std::uint64_t target, std::uint64_t source, std::uint64_t size,
-                 const char* function) {
+CUresult move_on(CUstream stream, Side target, Side source, std::uint64_t size, const char* function) {
   const auto describe = [&](Operation& operation) {
-    describe_copy(operation, target, source, size);
+    describe_copy(operation, target.address, source.address, size);
     describe_stream(operation, stream);
   };
   return observed(Work::kCopy, function, describe, [&] {
-    if (size == 0 ? capture_work(stream, CU_GRAPH_NODE_TYPE_MEMCPY) : capture_copy(stream, row(target, source, size))) {
+    if (size == 0 ? capture_work(stream, CU_GRAPH_NODE_TYPE_MEMCPY)
+                  : capture_copy(stream, row(target.address, source.address, size))) {
       return CUDA_SUCCESS;
     }
     return move_bytes(target, source, size, function);
   });
+}
+
+/// From the first byte of so many rows and slices to their last. False: more than there are addresses.
+bool extent_of(std::uint64_t width, std::uint64_t height, std::uint64_t pitch, std::uint64_t depth, std::uint64_t slice,
+               std::uint64_t& out) {
+  std::uint64_t rows = 0, slices = 0;
+  if (width == 0 || height == 0 || depth == 0) return out = 0, true;
+  return !__builtin_mul_overflow(height - 1, pitch, &rows) && !__builtin_mul_overflow(depth - 1, slice, &slices) &&
+         !__builtin_add_overflow(rows, slices, &out) && !__builtin_add_overflow(out, width, &out);
 }
 
 template <typename Value>
@@ -108,7 +129,10 @@ CUresult fill_rows(std::uint64_t target, std::size_t pitch, Value value, std::si
   if (const CUresult state = ready(0, function); state != CUDA_SUCCESS) return state;
   if (current() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   if (width == 0 || height == 0) return CUDA_SUCCESS;
-  if (target == 0 || target % sizeof(Value) != 0 || (height > 1 && pitch < width * sizeof(Value)))
+  std::uint64_t row_bytes = 0, extent = 0;
+  if (__builtin_mul_overflow(width, sizeof(Value), &row_bytes) || target % sizeof(Value) != 0 ||
+      (height > 1 && pitch < row_bytes) || !extent_of(row_bytes, height, height > 1 ? pitch : 0, 1, 0, extent) ||
+      !is_reachable(target, extent, Reach::kDevice))
     return CUDA_ERROR_INVALID_VALUE;
   for (std::size_t row = 0; row < height; ++row) {
     const std::uint64_t start = target + row * pitch;
@@ -162,25 +186,53 @@ struct Place {
   [[nodiscard]] std::uint64_t row(std::size_t y, std::size_t z) const { return start + z * slice + y * pitch; }
 };
 
-bool place_of(CUmemorytype type, const void* host, CUdeviceptr device, CUarray array, std::size_t x, std::size_t y,
-              std::size_t z, std::size_t pitch, std::size_t height, std::size_t width, Place& out) {
-  if (type == CU_MEMORYTYPE_ARRAY) {
+/// The same as a copy's description says it, from its one or its other half.
+struct Described {
+  CUmemorytype type;
+  const void* host;
+  CUdeviceptr device;
+  CUarray array;
+  std::size_t x, y, z, pitch, height;
+};
+
+/// Whether there is memory for `width` bytes of so many rows and slices; an array has a shape, too.
+bool find_place(const Described& side, std::size_t width, std::size_t height, std::size_t depth, Place& out) {
+  const auto lies_in = [](std::uint64_t first, std::uint64_t count, std::uint64_t all) {
+    return first <= all && count <= all - first;
+  };
+  if (side.type == CU_MEMORYTYPE_ARRAY) {
     ArrayLayout layout;
-    if (!layout_of(array, layout) || x + width > layout.row) return false;
+    if (!layout_of(side.array, layout) || !lies_in(side.x, width, layout.row) ||
+        !lies_in(side.y, height, layout.height) || !lies_in(side.z, depth, layout.depth))
+      return false;
     out = {layout.address, layout.row, layout.row * layout.height};
-  } else {
-    const std::uint64_t base = type == CU_MEMORYTYPE_HOST ? reinterpret_cast<std::uint64_t>(host) : device;
-    const std::size_t step = pitch != 0 ? pitch : width;
-    if (base == 0 || type < CU_MEMORYTYPE_HOST || type > CU_MEMORYTYPE_UNIFIED) return false;
-    out = {base, step, step * (height != 0 ? height : 1)};
+    out.start += side.x + side.y * out.pitch + side.z * out.slice;
+    return true;
   }
-  out.start += x + y * out.pitch + z * out.slice;
-  return true;
+  if (side.type < CU_MEMORYTYPE_HOST || side.type > CU_MEMORYTYPE_UNIFIED) return false;
+  const Side memory = side.type == CU_MEMORYTYPE_HOST     ? host(side.host)
+                      : side.type == CU_MEMORYTYPE_DEVICE ? device(side.device)
+                                                          : any(side.device);
+  out.start = memory.address;
+  out.pitch = side.pitch != 0 ? side.pitch : width;
+  std::uint64_t before = 0, extent = 0;
+  if (out.start == 0 || (height > 1 && out.pitch < width) ||
+      __builtin_mul_overflow(out.pitch, std::max<std::size_t>(side.height, 1), &out.slice) ||
+      !extent_of(side.x, side.y + 1, out.pitch, side.z + 1, out.slice, before) ||
+      __builtin_add_overflow(out.start, side.x + side.y * out.pitch + side.z * out.slice, &out.start))
+    return false;
+  return extent_of(width, height, out.pitch, depth, out.slice, extent) && is_reachable(out.start, extent, memory.reach);
 }
 
 template <typename Copy>
-CUresult move_rows(const Copy& copy, const Place& target, const Place& source, std::size_t depth,
+CUresult move_rows(const Copy& copy, std::size_t depth, const Described& to, const Described& from,
                    const CUstream* stream, const char* function) {
+  Place target, source;
+  if (const CUresult state = ready(0, function); state != CUDA_SUCCESS) return state;
+  if (current() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  if (!find_place(from, copy.WidthInBytes, copy.Height, depth, source) ||
+      !find_place(to, copy.WidthInBytes, copy.Height, depth, target))
+    return CUDA_ERROR_INVALID_VALUE;
   const auto describe = [&](Operation& operation) {
     describe_copy(operation, target.start, source.start, copy.WidthInBytes * copy.Height * depth);
     operation.copy = &copy;
@@ -188,10 +240,12 @@ CUresult move_rows(const Copy& copy, const Place& target, const Place& source, s
   };
   return observed(Work::kCopy, function, describe, [&] {
     if (const CUresult state = ready(0, function); state != CUDA_SUCCESS) return state;
+    if (copy.WidthInBytes == 0) return CUDA_SUCCESS;
     for (std::size_t z = 0; z < depth; ++z) {
       for (std::size_t y = 0; y < copy.Height; ++y) {
-        const CUresult result = move_bytes(target.row(y, z), source.row(y, z), copy.WidthInBytes, function);
-        if (result != CUDA_SUCCESS) return result;
+        if (!touch(target.row(y, z), copy.WidthInBytes)) return CUDA_ERROR_OPERATING_SYSTEM;
+        std::memmove(reinterpret_cast<void*>(target.row(y, z)), reinterpret_cast<const void*>(source.row(y, z)),
+                     copy.WidthInBytes);
       }
     }
     return CUDA_SUCCESS;
@@ -201,38 +255,45 @@ CUresult move_rows(const Copy& copy, const Place& target, const Place& source, s
 /// `stream`: what it is put on; null: done before the call returns.
 CUresult move_plane(const CUDA_MEMCPY2D* copy, const char* function, const CUstream* stream = nullptr) {
   if (copy == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  Place target, source;
-  if (!place_of(copy->srcMemoryType, copy->srcHost, copy->srcDevice, copy->srcArray, copy->srcXInBytes, copy->srcY, 0,
-                copy->srcPitch, 0, copy->WidthInBytes, source) ||
-      !place_of(copy->dstMemoryType, copy->dstHost, copy->dstDevice, copy->dstArray, copy->dstXInBytes, copy->dstY, 0,
-                copy->dstPitch, 0, copy->WidthInBytes, target)) {
-    return CUDA_ERROR_INVALID_VALUE;
-  }
-  return move_rows(*copy, target, source, 1, stream, function);
+  const Described from{copy->srcMemoryType,
+                       copy->srcHost,
+                       copy->srcDevice,
+                       copy->srcArray,
+                       copy->srcXInBytes,
+                       copy->srcY,
+                       0,
+                       copy->srcPitch,
+                       0};
+  const Described to{copy->dstMemoryType,
+                     copy->dstHost,
+                     copy->dstDevice,
+                     copy->dstArray,
+                     copy->dstXInBytes,
+                     copy->dstY,
+                     0,
+                     copy->dstPitch,
+                     0};
+  return move_rows(*copy, 1, to, from, stream, function);
 }
 
 template <typename Copy>
 CUresult move_body(const Copy* copy, const char* function, const CUstream* stream = nullptr) {
   if (copy == nullptr || copy->srcLOD != 0 || copy->dstLOD != 0) return CUDA_ERROR_INVALID_VALUE;
-  Place target, source;
-  if (!place_of(copy->srcMemoryType, copy->srcHost, copy->srcDevice, copy->srcArray, copy->srcXInBytes, copy->srcY,
-                copy->srcZ, copy->srcPitch, copy->srcHeight, copy->WidthInBytes, source) ||
-      !place_of(copy->dstMemoryType, copy->dstHost, copy->dstDevice, copy->dstArray, copy->dstXInBytes, copy->dstY,
-                copy->dstZ, copy->dstPitch, copy->dstHeight, copy->WidthInBytes, target)) {
-    return CUDA_ERROR_INVALID_VALUE;
-  }
-  return move_rows(*copy, target, source, copy->Depth, stream, function);
+  const Described from{copy->srcMemoryType, copy->srcHost, copy->srcDevice, copy->srcArray, copy->srcXInBytes,
+                       copy->srcY,          copy->srcZ,    copy->srcPitch,  copy->srcHeight};
+  const Described to{copy->dstMemoryType, copy->dstHost, copy->dstDevice, copy->dstArray, copy->dstXInBytes,
+                     copy->dstY,          copy->dstZ,    copy->dstPitch,  copy->dstHeight};
+  return move_rows(*copy, copy->Depth, to, from, stream, function);
 }
 
 /// A place in an array by its offset in bytes.
 bool in_array(CUarray array, std::size_t offset, std::size_t size, std::uint64_t& out) {
   ArrayLayout layout;
-  if (!layout_of(array, layout) || offset + size > layout.row * layout.height * layout.depth) return false;
+  const std::uint64_t all = layout_of(array, layout) ? layout.row * layout.height * layout.depth : 0;
+  if (offset > all || size > all - offset) return false;
   out = layout.address + offset;
   return true;
 }
-
-std::uint64_t number(const void* pointer) { return reinterpret_cast<std::uint64_t>(pointer); }
 
 }  // namespace
 }  // namespace ration::sim
@@ -252,15 +313,15 @@ using namespace ration::cuda;
   }
 
 BOTH(cuMemcpyHtoD_v2, _ptds, (CUdeviceptr target, const void* source, std::size_t size),
-     { return move(target, number(source), size, "cuMemcpyHtoD"); })
+     { return move(device(target), host(source), size, "cuMemcpyHtoD"); })
 BOTH(cuMemcpyDtoH_v2, _ptds, (void* target, CUdeviceptr source, std::size_t size),
-     { return move(number(target), source, size, "cuMemcpyDtoH"); })
+     { return move(host(target), device(source), size, "cuMemcpyDtoH"); })
 BOTH(cuMemcpyDtoD_v2, _ptds, (CUdeviceptr target, CUdeviceptr source, std::size_t size),
-     { return move(target, source, size, "cuMemcpyDtoD"); })
+     { return move(device(target), device(source), size, "cuMemcpyDtoD"); })
 BOTH(cuMemcpy, _ptds, (CUdeviceptr target, CUdeviceptr source, std::size_t size),
-     { return move(target, source, size, "cuMemcpy"); })
+     { return move(any(target), any(source), size, "cuMemcpy"); })
 BOTH(cuMemcpyPeer, _ptds, (CUdeviceptr target, CUcontext, CUdeviceptr source, CUcontext, std::size_t size),
-     { return move(target, source, size, "cuMemcpyPeer"); })
+     { return move(device(target), device(source), size, "cuMemcpyPeer"); })
 BOTH(cuMemcpy2D_v2, _ptds, (const CUDA_MEMCPY2D* copy), { return move_plane(copy, "cuMemcpy2D"); })
 BOTH(cuMemcpy2DUnaligned_v2, _ptds, (const CUDA_MEMCPY2D* copy), { return move_plane(copy, "cuMemcpy2DUnaligned"); })
 BOTH(cuMemcpy3D_v2, _ptds, (const CUDA_MEMCPY3D* copy), { return move_body(copy, "cuMemcpy3D"); })
@@ -268,27 +329,29 @@ BOTH(cuMemcpy3DPeer, _ptds, (const CUDA_MEMCPY3D_PEER* copy), { return move_body
 
 BOTH(cuMemcpyAtoD_v2, _ptds, (CUdeviceptr target, CUarray array, std::size_t offset, std::size_t size), {
   std::uint64_t source = 0;
-  return in_array(array, offset, size, source) ? move(target, source, size, "cuMemcpyAtoD") : CUDA_ERROR_INVALID_VALUE;
+  return in_array(array, offset, size, source) ? move(device(target), any(source), size, "cuMemcpyAtoD")
+                                               : CUDA_ERROR_INVALID_VALUE;
 })
 BOTH(cuMemcpyDtoA_v2, _ptds, (CUarray array, std::size_t offset, CUdeviceptr source, std::size_t size), {
   std::uint64_t target = 0;
-  return in_array(array, offset, size, target) ? move(target, source, size, "cuMemcpyDtoA") : CUDA_ERROR_INVALID_VALUE;
+  return in_array(array, offset, size, target) ? move(any(target), device(source), size, "cuMemcpyDtoA")
+                                               : CUDA_ERROR_INVALID_VALUE;
 })
 BOTH(cuMemcpyHtoA_v2, _ptds, (CUarray array, std::size_t offset, const void* source, std::size_t size), {
   std::uint64_t target = 0;
-  return in_array(array, offset, size, target) ? move(target, number(source), size, "cuMemcpyHtoA")
+  return in_array(array, offset, size, target) ? move(any(target), host(source), size, "cuMemcpyHtoA")
                                                : CUDA_ERROR_INVALID_VALUE;
 })
 BOTH(cuMemcpyAtoH_v2, _ptds, (void* target, CUarray array, std::size_t offset, std::size_t size), {
   std::uint64_t source = 0;
-  return in_array(array, offset, size, source) ? move(number(target), source, size, "cuMemcpyAtoH")
+  return in_array(array, offset, size, source) ? move(host(target), any(source), size, "cuMemcpyAtoH")
                                                : CUDA_ERROR_INVALID_VALUE;
 })
 BOTH(cuMemcpyAtoA_v2, _ptds,
      (CUarray to, std::size_t to_offset, CUarray from, std::size_t from_offset, std::size_t size), {
        std::uint64_t target = 0, source = 0;
        return in_array(to, to_offset, size, target) && in_array(from, from_offset, size, source)
-                  ? move(target, source, size, "cuMemcpyAtoA")
+                  ? move(any(target), any(source), size, "cuMemcpyAtoA")
                   : CUDA_ERROR_INVALID_VALUE;
      })
 
@@ -299,16 +362,16 @@ BOTH(cuMemcpyAtoA_v2, _ptds,
   }
 
 BOTH_ON_STREAM(cuMemcpyHtoDAsync_v2, (CUdeviceptr target, const void* source, std::size_t size, CUstream stream),
-               { return move_on(stream, target, number(source), size, "cuMemcpyHtoDAsync"); })
+               { return move_on(stream, device(target), host(source), size, "cuMemcpyHtoDAsync"); })
 BOTH_ON_STREAM(cuMemcpyDtoHAsync_v2, (void* target, CUdeviceptr source, std::size_t size, CUstream stream),
-               { return move_on(stream, number(target), source, size, "cuMemcpyDtoHAsync"); })
+               { return move_on(stream, host(target), device(source), size, "cuMemcpyDtoHAsync"); })
 BOTH_ON_STREAM(cuMemcpyDtoDAsync_v2, (CUdeviceptr target, CUdeviceptr source, std::size_t size, CUstream stream),
-               { return move_on(stream, target, source, size, "cuMemcpyDtoDAsync"); })
+               { return move_on(stream, device(target), device(source), size, "cuMemcpyDtoDAsync"); })
 BOTH_ON_STREAM(cuMemcpyAsync, (CUdeviceptr target, CUdeviceptr source, std::size_t size, CUstream stream),
-               { return move_on(stream, target, source, size, "cuMemcpyAsync"); })
+               { return move_on(stream, any(target), any(source), size, "cuMemcpyAsync"); })
 BOTH_ON_STREAM(cuMemcpyPeerAsync,
                (CUdeviceptr target, CUcontext, CUdeviceptr source, CUcontext, std::size_t size, CUstream stream),
-               { return move_on(stream, target, source, size, "cuMemcpyPeerAsync"); })
+               { return move_on(stream, device(target), device(source), size, "cuMemcpyPeerAsync"); })
 BOTH_ON_STREAM(cuMemcpy2DAsync_v2, (const CUDA_MEMCPY2D* copy, CUstream stream), {
   return copy != nullptr && capture_copy(stream, body(*copy)) ? CUDA_SUCCESS
                                                               : move_plane(copy, "cuMemcpy2DAsync", &stream);
@@ -325,14 +388,14 @@ BOTH_ON_STREAM(cuMemcpyHtoAAsync_v2,
                (CUarray array, std::size_t offset, const void* source, std::size_t size, CUstream stream), {
                  std::uint64_t target = 0;
                  return in_array(array, offset, size, target)
-                            ? move_on(stream, target, number(source), size, "cuMemcpyHtoAAsync")
+                            ? move_on(stream, any(target), host(source), size, "cuMemcpyHtoAAsync")
                             : CUDA_ERROR_INVALID_VALUE;
                })
 BOTH_ON_STREAM(cuMemcpyAtoHAsync_v2,
                (void* target, CUarray array, std::size_t offset, std::size_t size, CUstream stream), {
                  std::uint64_t source = 0;
                  return in_array(array, offset, size, source)
-                            ? move_on(stream, number(target), source, size, "cuMemcpyAtoHAsync")
+                            ? move_on(stream, host(target), any(source), size, "cuMemcpyAtoHAsync")
                             : CUDA_ERROR_INVALID_VALUE;
                })
 

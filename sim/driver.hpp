@@ -62,9 +62,9 @@ class DriverMutex {
 struct Driver {
   DriverMutex mutex;
   std::atomic<bool> initialised = false;
-  std::atomic<bool> forked = false;                 // a child of fork may not use its parent's driver
-  std::vector<int> visible;                         // CUDA ordinal -> device of the node
-  std::unordered_map<std::uint64_t, Block> blocks;  // by address: large allocations and arrays
+  std::atomic<bool> forked = false;       // a child of fork may not use its parent's driver
+  std::vector<int> visible;               // CUDA ordinal -> device of the node
+  std::map<std::uint64_t, Block> blocks;  // by address: large allocations and arrays
 };
 Driver& driver();
 

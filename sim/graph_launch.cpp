@@ -8,6 +8,7 @@
 
 #include "capture.hpp"
 #include "graphs.hpp"
+#include "host_memory.hpp"
 #include "observer.hpp"
 #include "stream_time.hpp"
 
@@ -47,6 +48,7 @@ CUresult fill_memory(const CUDA_MEMSET_NODE_PARAMS& set) {
   if (set.elementSize != 1 && set.elementSize != 2 && set.elementSize != 4) return CUDA_ERROR_INVALID_VALUE;
   for (std::size_t row = 0; row < std::max<std::size_t>(1, set.height); ++row) {
     const std::uint64_t at = set.dst + row * set.pitch;
+    if (!is_reachable(at, set.width * set.elementSize, Reach::kDevice)) return CUDA_ERROR_INVALID_VALUE;
     if (!touch(at, set.width * set.elementSize)) return CUDA_ERROR_OPERATING_SYSTEM;
     for (std::size_t i = 0; i < set.width; ++i) {
       std::memcpy(reinterpret_cast<void*>(at + i * set.elementSize), &set.value, set.elementSize);

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <map>
 
+#include "host_memory.hpp"
+
 namespace ration::sim {
 namespace {
 
@@ -73,6 +75,26 @@ std::shared_ptr<GraphAllocation> graph_allocation_at(std::uint64_t address) {
   const auto found = allocations.find(address);
   return found == allocations.end() ? nullptr : found->second.lock();
 }
+
+namespace {
+
+std::shared_ptr<GraphAllocation> allocation_over(std::uint64_t address) {
+  auto next = allocations.upper_bound(address);
+  if (next == allocations.begin()) return nullptr;
+  auto found = std::prev(next)->second.lock();
+  return found != nullptr && address - found->address < found->extent ? found : nullptr;
+}
+
+}  // namespace
+
+bool find_in_graph(std::uint64_t address, Allocation& out) {
+  const auto found = allocation_over(address);
+  if (found == nullptr || found->granules.empty() || address - found->address >= found->size) return false;
+  out = {found->address, found->size, found->device};
+  return true;
+}
+
+bool is_of_graph(std::uint64_t address) { return allocation_over(address) != nullptr; }
 
 bool take_graph_granules(int device, std::size_t count, std::vector<std::uint32_t>& out) {
   GraphPool& pool = graph_pools[device];

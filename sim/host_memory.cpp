@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <map>
 #include <string>
 
@@ -73,7 +74,52 @@ bool is_numa_node(int node) {
 bool find_allocation(std::uint64_t address, Allocation& out) {
   const std::lock_guard guard(driver().mutex);
   return find_plain(address, out) || find_managed(address, out) || find_in_pool(address, out) ||
-         find_mapped(address, out) || find_imported(address, out);
+         find_mapped(address, out) || find_imported(address, out) || find_in_graph(address, out);
+}
+
+namespace {
+
+/// Whether an address is in a device's window, or in a range where the driver maps memory: without an allocation there
+/// is nothing at it.
+bool is_drivers(std::uint64_t address) {
+  const Node& node = *Node::get();
+  for (int device = 0; device < static_cast<int>(node.models().size()); ++device) {
+    const auto start = reinterpret_cast<std::uint64_t>(node.window(device));
+    if (address - start < std::uint64_t{node.places(device)} << 21) return true;
+  }
+  const std::lock_guard guard(driver().mutex);
+  return is_reserved(address) || is_of_graph(address);
+}
+
+/// Whether the program has pages in the whole range.
+bool is_mapped(std::uint64_t address, std::uint64_t size) {
+  static const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  constexpr std::uint64_t kPages = 4096;  // at a time
+  unsigned char resident[kPages];
+  const std::uint64_t end = address + size;
+  for (std::uint64_t at = address / page * page; at < end; at += kPages * page) {
+    const std::uint64_t length = std::min(kPages * page, end - at);
+    if (::mincore(reinterpret_cast<void*>(at), length, resident) != 0) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+bool is_reachable(std::uint64_t address, std::uint64_t size, Reach reach) {
+  constexpr std::uint64_t kEnd = std::uint64_t{1} << 47;  // of a program's addresses
+  if (size == 0) return true;
+  if (address == 0 || address >= kEnd || size > kEnd - address) return false;
+  Allocation found;
+  while (find_allocation(address, found)) {
+    const std::uint64_t left = found.size - (address - found.start);
+    if (size <= left) return true;
+    if (!found.mapped) return false;
+    address += left, size -= left;
+  }
+  HostBlock host;
+  if (find_host_block(address, host) && size <= host.size - (address - host.start)) return true;
+  return reach == Reach::kAny && !is_drivers(address) && is_mapped(address, size);
 }
 
 }  // namespace ration::sim

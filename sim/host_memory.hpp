@@ -19,6 +19,12 @@ bool find_host_block(std::uint64_t address, HostBlock& out);
 /// Whether the machine has that NUMA node.
 bool is_numa_node(int node);
 
+/// What an entry takes at an address. kDevice: memory that the driver knows, also of the host where it is pinned or
+/// managed. kAny: that, or any of the program's.
+enum class Reach { kDevice, kAny };
+/// Whether there is memory in the whole range.
+[[nodiscard]] bool is_reachable(std::uint64_t address, std::uint64_t size, Reach reach);
+
 /// Device memory that a pointer lies in, however it was taken.
 struct Allocation {
   std::uint64_t start = 0, size = 0;
@@ -27,6 +33,7 @@ struct Allocation {
   bool managed = false;
   bool plain = false;  ///< by cuMemAlloc: can be shared by an IPC handle
   cuda::CUmemoryPool pool = nullptr;
+  bool mapped = false;  ///< physical memory: what is mapped behind it continues it
 };
 bool find_allocation(std::uint64_t address, Allocation& out);
 
@@ -37,5 +44,9 @@ bool find_mapped(std::uint64_t address, Allocation& out);
 bool find_mapped_host(std::uint64_t address, HostBlock& out);
 bool find_in_host_pool(std::uint64_t address, HostBlock& out);
 bool find_imported(std::uint64_t address, Allocation& out);
+bool find_in_graph(std::uint64_t address, Allocation& out);
+/// Whether the driver keeps an address for memory that may come there.
+bool is_reserved(std::uint64_t address);
+bool is_of_graph(std::uint64_t address);
 
 }  // namespace ration::sim

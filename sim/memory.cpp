@@ -180,10 +180,10 @@ bool find_plain(std::uint64_t address, Allocation& out) {
     const std::uint64_t start = arena->second->block.address + (address - arena->second->block.address) / piece * piece;
     return describe(start, piece, arena->second->block);
   }
-  for (const auto& [start, block] : state.blocks) {  // a pointer into the middle: rare
-    if (address > start && address < start + block.size) return describe(start, block.size, block);
-  }
-  return false;
+  const auto next = state.blocks.upper_bound(address);
+  if (next == state.blocks.begin()) return false;
+  const auto& [start, block] = *std::prev(next);
+  return address - start < block.size && describe(start, block.size, block);
 }
 
 bool free_plain(std::uint64_t address) {

@@ -219,9 +219,18 @@ const std::pair<const std::uint64_t, Mapping>* mapping_at(std::uint64_t address)
 bool find_mapped(std::uint64_t address, Allocation& out) {
   const auto* mapping = mapping_at(address);
   if (mapping == nullptr || mapping->second.physical->host) return false;
-  out = {mapping->first, mapping->second.size, mapping->second.physical->block.device, nullptr, false, false, nullptr};
+  out = {mapping->first,
+         mapping->second.size,
+         mapping->second.physical->block.device,
+         nullptr,
+         false,
+         false,
+         nullptr,
+         true};
   return true;
 }
+
+bool is_reserved(std::uint64_t address) { return is_reserved(address, 1); }
 
 bool find_mapped_host(std::uint64_t address, HostBlock& out) {
   const auto* mapping = mapping_at(address);

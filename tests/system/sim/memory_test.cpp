@@ -204,5 +204,134 @@ TEST_F(MemoryTest, RangesHandlesAndMappingsAreChecked) {
   EXPECT_EQ(CU(cuMemAddressFree)(range, 2 * kSize), CUDA_SUCCESS);
 }
 
+/// Every kind of call that reads or writes `size` bytes at `address`; its answers.
+std::vector<CUresult> answers(CUdeviceptr address, std::size_t size, CUdeviceptr good, CUstream stream = nullptr) {
+  std::vector<unsigned char> own(8 * kMiB);
+  auto* host = own.data();
+  const std::size_t words = size / 4;
+  const auto plane = [&](bool writes) {
+    CUDA_MEMCPY2D copy{};
+    copy.srcMemoryType = copy.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+    copy.srcDevice = writes ? good : address;
+    copy.dstDevice = writes ? address : good;
+    copy.WidthInBytes = size / 2, copy.Height = 2;
+    return copy;
+  };
+  const auto body = [&](bool writes) {
+    CUDA_MEMCPY3D copy{};
+    copy.srcMemoryType = copy.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+    copy.srcDevice = writes ? good : address;
+    copy.dstDevice = writes ? address : good;
+    copy.WidthInBytes = size / 4, copy.Height = 2, copy.Depth = 2, copy.srcHeight = copy.dstHeight = 2;
+    return copy;
+  };
+  const CUDA_MEMCPY2D in_plane = plane(true), out_plane = plane(false);
+  const CUDA_MEMCPY3D in_body = body(true), out_body = body(false);
+  CUcontext context = nullptr;
+  EXPECT_EQ(CU(cuCtxGetCurrent)(&context), CUDA_SUCCESS);
+  return {
+      CU(cuMemcpyHtoD_v2)(address, host, size),
+      CU(cuMemcpyDtoH_v2)(host, address, size),
+      CU(cuMemcpyDtoD_v2)(address, good, size),
+      CU(cuMemcpyDtoD_v2)(good, address, size),
+      call("cuMemcpy", address, good, size),
+      call("cuMemcpy", good, address, size),
+      call("cuMemcpyPeer", address, context, good, context, size),
+      call<CUdeviceptr, const void*, std::size_t, CUstream>("cuMemcpyHtoDAsync_v2", address, host, size, stream),
+      call<void*, CUdeviceptr, std::size_t, CUstream>("cuMemcpyDtoHAsync_v2", host, address, size, stream),
+      CU(cuMemcpyDtoDAsync_v2)(address, good, size, stream),
+      call("cuMemcpyAsync", address, good, size, stream),
+      call("cuMemcpyPeerAsync", good, context, address, context, size, stream),
+      call("cuMemcpy2D_v2", &in_plane),
+      call("cuMemcpy2D_v2", &out_plane),
+      call("cuMemcpy2DUnaligned_v2", &in_plane),
+      call("cuMemcpy2DAsync_v2", &in_plane, stream),
+      call("cuMemcpy3D_v2", &in_body),
+      call("cuMemcpy3D_v2", &out_body),
+      call("cuMemcpy3DAsync_v2", &out_body, stream),
+      CU(cuMemsetD8_v2)(address, 1, size),
+      call("cuMemsetD16_v2", address, static_cast<unsigned short>(1), size / 2),
+      CU(cuMemsetD32_v2)(address, 1, words),
+      call("cuMemsetD8Async", address, static_cast<unsigned char>(1), size, stream),
+      call("cuMemsetD32Async", address, 1U, words, stream),
+      call("cuMemsetD2D8_v2", address, size / 2, static_cast<unsigned char>(1), size / 2, std::size_t{2}),
+      call("cuMemsetD2D32Async", address, size / 2, 1U, words / 2, std::size_t{2}, stream),
+  };
+}
+
+TEST_F(MemoryTest, AnAddressWithoutMemoryIsAnsweredByEveryCopyAndFill) {
+  constexpr std::size_t kSize = 4 * kMiB;
+  CUdeviceptr good = 0, block = 0, small = 0, freed = 0, freed_async = 0, range = 0, closed = 0;
+  ASSERT_EQ(CU(cuMemAlloc_v2)(&good, kSize), CUDA_SUCCESS);
+  ASSERT_EQ(CU(cuMemAlloc_v2)(&block, kSize), CUDA_SUCCESS);
+  ASSERT_EQ(CU(cuMemAlloc_v2)(&small, 4096), CUDA_SUCCESS);
+  ASSERT_EQ(CU(cuMemAlloc_v2)(&freed, kSize), CUDA_SUCCESS);
+  ASSERT_EQ(CU(cuMemFree_v2)(freed), CUDA_SUCCESS);
+  ASSERT_EQ(CU(cuMemAllocAsync)(&freed_async, kSize, nullptr), CUDA_SUCCESS);
+  ASSERT_EQ(CU(cuMemFreeAsync)(freed_async, nullptr), CUDA_SUCCESS);
+  ASSERT_EQ(CU(cuMemAllocManaged)(&closed, kSize, 1), CUDA_SUCCESS);
+  ASSERT_EQ(CU(cuMemFree_v2)(closed), CUDA_SUCCESS);
+  ASSERT_EQ(CU(cuMemAddressReserve)(&range, 2 * kSize, 0, 0, 0), CUDA_SUCCESS);
+  CUmemAllocationProp properties{};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location = kDevice;
+  CUmemGenericAllocationHandle handle = 0;
+  ASSERT_EQ(CU(cuMemCreate)(&handle, kSize, &properties, 0), CUDA_SUCCESS);
+  ASSERT_EQ(CU(cuMemMap)(range, kSize, 0, handle, 0), CUDA_SUCCESS);
+  const struct {
+    const char* kind;
+    CUdeviceptr address;
+    std::size_t size;
+  } wrong[] = {
+      {"null", 0, 64},
+      {"never anything", CUdeviceptr{1} << 45, 64},
+      {"out of all addresses", ~CUdeviceptr{0} - 63, 64},
+      {"freed", freed, 64},
+      {"freed in its pool", freed_async, 64},
+      {"managed, and freed", closed, 64},
+      {"over the end", block + kSize - 64, 128},
+      {"over the end of a small one", small + 4032, 128},
+      {"larger than all addresses", block, ~std::size_t{0} - 4095},
+      {"reserved, not mapped", range + kSize, 64},
+      {"over the end of what is mapped", range + kSize - 64, 128},
+  };
+  for (const auto& [kind, address, size] : wrong) {
+    SCOPED_TRACE(kind);
+    const auto given = answers(address, size, good);
+    for (std::size_t i = 0; i < given.size(); ++i) EXPECT_EQ(given[i], CUDA_ERROR_INVALID_VALUE) << "call " << i;
+  }
+  for (const CUdeviceptr right : {block, block + kSize - 64, small + 4032, range, range + kSize - 64}) {
+    const auto given = answers(right, 64, good);
+    for (std::size_t i = 0; i < given.size(); ++i) EXPECT_EQ(given[i], CUDA_SUCCESS) << "call " << i;
+  }
+  ASSERT_EQ(CU(cuMemUnmap)(range, kSize), CUDA_SUCCESS);
+  for (const CUresult each : answers(range, 64, good)) EXPECT_EQ(each, CUDA_ERROR_INVALID_VALUE) << "unmapped";
+  EXPECT_EQ(CU(cuMemcpyHtoD_v2)(block, nullptr, 64), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(CU(cuMemcpyDtoH_v2)(nullptr, block, 64), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(CU(cuMemcpyHtoD_v2)(block, reinterpret_cast<void*>(64), 64), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(CU(cuMemRelease)(handle), CUDA_SUCCESS);
+  EXPECT_EQ(CU(cuMemAddressFree)(range, 2 * kSize), CUDA_SUCCESS);
+  for (const CUdeviceptr each : {good, block, small}) EXPECT_EQ(CU(cuMemFree_v2)(each), CUDA_SUCCESS);
+}
+
+TEST_F(MemoryTest, MappingsSideBySideAreCopiedAsOne) {
+  constexpr std::size_t kSize = 2 * kMiB;
+  CUmemAllocationProp properties{};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location = kDevice;
+  CUdeviceptr range = 0;
+  ASSERT_EQ(CU(cuMemAddressReserve)(&range, 2 * kSize, 0, 0, 0), CUDA_SUCCESS);
+  for (int i = 0; i < 2; ++i) {
+    CUmemGenericAllocationHandle handle = 0;
+    ASSERT_EQ(CU(cuMemCreate)(&handle, kSize, &properties, 0), CUDA_SUCCESS);
+    ASSERT_EQ(CU(cuMemMap)(range + i * kSize, kSize, 0, handle, 0), CUDA_SUCCESS);
+    ASSERT_EQ(CU(cuMemRelease)(handle), CUDA_SUCCESS);
+  }
+  EXPECT_EQ(CU(cuMemsetD8_v2)(range, 5, 2 * kSize), CUDA_SUCCESS);
+  EXPECT_EQ(CU(cuMemsetD8_v2)(range + 1, 5, 2 * kSize), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(CU(cuMemUnmap)(range, 2 * kSize), CUDA_SUCCESS) << "both at once";
+  EXPECT_EQ(CU(cuMemAddressFree)(range, 2 * kSize), CUDA_SUCCESS);
+}
+
 }  // namespace
 }  // namespace ration::testing
