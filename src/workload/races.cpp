@@ -290,10 +290,14 @@ int race(const std::string& name, int rounds, std::uint64_t seed) {
     const auto both = pair->make();
     std::barrier start(2), end(2);
     std::atomic<bool> goes_on{true};
-    std::atomic<std::uint32_t> delay{0};
+    std::atomic<std::uint32_t> delay{0}, awake{0};
+    const auto meet = [&] {  // a barrier wakes one of them long after the other
+      for (const std::uint32_t both_of = (awake.fetch_add(1) / 2 + 1) * 2; awake < both_of;) std::this_thread::yield();
+    };
     std::thread other([&] {
       DRIVER(cuCtxSetCurrent)(context);
       for (start.arrive_and_wait(); goes_on; start.arrive_and_wait()) {
+        meet();
         wait_a_little(delay % 1000);
         both->right();
         end.arrive_and_wait();
@@ -304,6 +308,7 @@ int race(const std::string& name, int rounds, std::uint64_t seed) {
       if (!both->prepare()) continue;
       delay = static_cast<std::uint32_t>(random());
       start.arrive_and_wait();
+      meet();
       wait_a_little(delay / 1000 % 1000);
       both->left();
       end.arrive_and_wait();
