@@ -104,7 +104,12 @@ BookStatus store_unrequested(int book, std::uint32_t owner, std::uint32_t accoun
     if (account >= layout.header.account_count) return;
     std::uint64_t seen = unrequested_word(read.unrequested.count(), read.times_emptied);
     const std::uint64_t mine = unrequested_word(found.count(), read.times_emptied);
-    if (layout.header.unrequested[account].compare_exchange_strong(seen, mine)) wake_waiters(layout.header);
+    if (!layout.header.unrequested[account].compare_exchange_strong(seen, mine)) return;
+    Word& peak = layout.accounts[account].peak;
+    const std::uint64_t together = (read.used + found).count();
+    for (std::uint64_t known = peak.load(); known < together && !peak.compare_exchange_weak(known, together);) {
+    }
+    wake_waiters(layout.header);
   });
 }
 

@@ -24,7 +24,7 @@ struct LimitChange {
 [[nodiscard]] BookStatus request_trim(int book, std::uint32_t owner);
 
 /// Stores what was found of Account::unrequested(), unless it is no longer as `read` says: the processes of which it
-/// was found may have ended. Wakes who waits for bytes. kForeign as below.
+/// was found may have ended. Raises the account's peak to both together, and wakes waiting charges. kForeign as below.
 [[nodiscard]] BookStatus store_unrequested(int book, std::uint32_t owner, std::uint32_t account,
                                            const AccountSnapshot& read, Bytes found);
 

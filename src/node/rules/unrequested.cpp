@@ -45,7 +45,7 @@ void UnrequestedRule::run(NodeState& state, Events& /*events*/) {
     const Bytes charged = std::max(view.used - std::min(view.used, view.unrequested),
                                    ledger::used_now(workload->second.descriptor, view.account).value_or(*seen));
     const Bytes now = found.settled.note(round_down(*seen - std::min(*seen, charged), kGranule));
-    if (now == book.unrequested) continue;
+    if (now == book.unrequested && (now == Bytes{0} || book.used + now <= book.peak)) continue;
     // A book that cannot be written is told of where its limits cannot be.
     (void)ledger::store_unrequested(workload->second.descriptor, workload->second.owner, view.account, book, now);
   }

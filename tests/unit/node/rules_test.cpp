@@ -156,9 +156,11 @@ TEST_F(RulesTest, UnrequestedMemoryIsEnteredOnceSeveralTicksAgree) {
   start();
   Program& train = run("train", 8_GiB);
   ASSERT_TRUE(train.take(2_GiB));
+  Bytes peak;
   const auto entered = [&] {
     ledger::BookSnapshot book;
     EXPECT_EQ(ledger::Book::read(train.path.c_str(), book), ledger::BookStatus::kOk);
+    peak = book.accounts.front().peak;
     return book.accounts.front().unrequested;
   };
   driver_sees({{&train, 2_GiB}});
@@ -169,9 +171,16 @@ TEST_F(RulesTest, UnrequestedMemoryIsEnteredOnceSeveralTicksAgree) {
   EXPECT_EQ(entered(), 0_MiB) << "it may be a charge that was read too early";
   for (int round = 0; round < 10; ++round) (void)tick();
   EXPECT_EQ(entered(), 300_MiB);
-  driver_sees({{&train, 2_GiB}});
+  EXPECT_EQ(peak, 2_GiB + 300_MiB) << "the book's own peak, which the closing line and the event tell";
+  ASSERT_TRUE(train.take(1_GiB));
+  driver_sees({{&train, 3_GiB + 300_MiB}});
+  for (int round = 0; round < 10; ++round) (void)tick();
+  EXPECT_EQ(entered(), 300_MiB);
+  EXPECT_EQ(peak, 3_GiB + 300_MiB);
+  driver_sees({{&train, 3_GiB}});
   for (int round = 0; round < 10; ++round) (void)tick();
   EXPECT_EQ(entered(), 0_MiB);
+  EXPECT_EQ(peak, 3_GiB + 300_MiB);
 }
 
 TEST_F(RulesTest, OveruseIsAViolationAtTheThirdTick) {
