@@ -269,6 +269,7 @@ TEST_F(MemoryTest, AnAddressWithoutMemoryIsAnsweredByEveryCopyAndFill) {
   ASSERT_EQ(CU(cuMemFree_v2)(freed), CUDA_SUCCESS);
   ASSERT_EQ(CU(cuMemAllocAsync)(&freed_async, kSize, nullptr), CUDA_SUCCESS);
   ASSERT_EQ(CU(cuMemFreeAsync)(freed_async, nullptr), CUDA_SUCCESS);
+  ASSERT_EQ(CU(cuCtxSynchronize)(), CUDA_SUCCESS);  // the pool keeps nothing
   ASSERT_EQ(CU(cuMemAllocManaged)(&closed, kSize, 1), CUDA_SUCCESS);
   ASSERT_EQ(CU(cuMemFree_v2)(closed), CUDA_SUCCESS);
   ASSERT_EQ(CU(cuMemAddressReserve)(&range, 2 * kSize, 0, 0, 0), CUDA_SUCCESS);
