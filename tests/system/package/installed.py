@@ -5,8 +5,8 @@ linker's cache, and with no word about it in the environment.
     installed.py wheel|tarball|deb TEST.py...
 
 Each package is installed as people do it, on a machine whose /usr, /etc and /var take changes that nobody else sees. The tests
-get BUILD_BIN, the folder of its programs; BUILD_PARTS, where its libraries lie; and INSTALLED_PYTHON, how to run a Python that
-has its package."""
+get BUILD_BIN, the folder of its programs; BUILD_PARTS, where its libraries lie; BUILD_TOOLS, where the tests' own programs
+are; and INSTALLED_PYTHON, how to run a Python that has its package."""
 import os
 import pathlib
 import subprocess
@@ -73,6 +73,7 @@ def main(form, tests):
     own = {key: value for key, value in os.environ.items() if not key.startswith(("RATION_", "LD_", "PYTHON"))}
     with tempfile.TemporaryDirectory(dir="/dev") as place:
         environment = dict(own, PLACE=place, PACKAGE=str(packages[-1]), INSTALLED=form, MACHINE=MACHINE, PYTHON=sys.executable, failed="",
+                           BUILD_TOOLS=str(SOURCE / "build/release/bin"),
                            PYTHONDONTWRITEBYTECODE="1")
         return subprocess.run(["unshare", "--mount", "--propagation", "private", "bash", "-c", ENTER % INSTALL[form], "installed", *tests],
                               env=environment).returncode
