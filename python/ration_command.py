@@ -7,14 +7,16 @@ import sys
 from typing import Optional
 
 _HERE = os.path.dirname(os.path.realpath(__file__))
-# In a wheel; in an unpacked package, whose Python lies in lib/ration/python; in the source tree.
-_FOLDERS = [os.path.join(_HERE, place) for place in ("ration/native/bin", "../../../bin", "../build/release/bin")]
+# In an unpacked package, whose Python lies in lib/ration/python; else in a wheel, or in the source tree. Nowhere else: from
+# site-packages, ../../../bin is where the console scripts lie that look for a program here.
+_UNPACKED = "/lib/ration/python"
+_PLACES = ["../../../bin"] if _HERE.endswith(_UNPACKED) else ["ration/native/bin", "../build/release/bin"]
+_FOLDERS = [os.path.normpath(os.path.join(_HERE, place)) for place in _PLACES]
 
 
 def find(name: str = "ration") -> Optional[str]:
     """Returns the path of a program of this package; None: it has none of that name."""
-    places = [os.path.normpath(os.path.join(folder, name)) for folder in _FOLDERS]
-    return next((place for place in places if os.access(place, os.X_OK)), None)
+    return next((path for path in (os.path.join(folder, name) for folder in _FOLDERS) if os.access(path, os.X_OK)), None)
 
 
 def main(name: str = "") -> None:

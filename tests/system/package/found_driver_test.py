@@ -54,7 +54,7 @@ class FoundDriver(unittest.TestCase):
     def test_no_command_makes_a_workload_of_itself(self):
         for variables in ({}, {"RATION_SIM": "T4"}):
             for words in ("ration version", "ration help run", "ration ps", "ration config print", "ration fits 1GiB", "ration sim env --sim=T4",
-                          "ration-workload --help", "ration-sim-truth --json"):
+                          "rationd --help", "ration-workload --help", "ration-sim-truth --json"):
                 with self.subTest(words, **variables):
                     done = self.run_words(*words.split(), code=None, **variables)
                     self.assertNotIn("E1414", done.stderr)
