@@ -4,8 +4,10 @@
 #include <fmt/format.h>
 #include <spawn.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <sys/xattr.h>
 #include <unistd.h>
@@ -48,35 +50,147 @@ std::string in_path(const std::string& program) {
 
 std::string name_of(const std::string& path) { return std::filesystem::path(path).filename(); }
 
-/// Programs that have others started by somebody else, with nothing of this process's environment.
+/// A program that has others started by somebody else, with nothing of this process's environment.
 struct Outside {
   const char* name;
   const char* reason;
   const char* instead;
+  const char* verb = nullptr;  ///< only with this word among its own; null: always
 };
 constexpr const char* kOwnEnvironment = "it starts programs with an environment of its own, without the guard";
 constexpr const char* kContainer = "what it runs in a container inherits nothing from here";
 constexpr const char* kSandbox = "it runs programs in a sandbox that the guard is not in";
+constexpr const char* kHost = "the program starts on another host, or is started by a service of this one";
+constexpr const char* kJob = "a scheduler starts the program, which inherits no guard from here";
+constexpr const char* kServer = "a server that runs already may start the program, which inherits nothing from here";
+constexpr const char* kNamespace = "the program runs in other namespaces, where the guard may not be";
+constexpr const char* kInside = "ration run inside, where the guard is installed, too";
 constexpr Outside kOutside[] = {
     {"sudo", kOwnEnvironment, "sudo ration run …: ration inside, so that what it starts inherits the guard"},
     {"doas", kOwnEnvironment, "doas ration run …: ration inside, so that what it starts inherits the guard"},
     {"pkexec", kOwnEnvironment, "pkexec ration run …: ration inside, so that what it starts inherits the guard"},
+    {"su", kOwnEnvironment, "su USER -c 'ration run …': ration inside, so that what it starts inherits the guard"},
+    {"runuser", kOwnEnvironment, "runuser -u USER -- ration run …: ration inside"},
+    {"gosu", kOwnEnvironment, "gosu USER ration run …: ration inside"},
+    {"ssh", kHost, "ssh HOST ration run …: ration inside, on that host"},
+    {"slogin", kHost, "ssh HOST ration run …: ration inside, on that host"},
+    {"autossh", kHost, "autossh … HOST ration run …: ration inside, on that host"},
+    {"mosh", kHost, "mosh HOST -- ration run …: ration inside, on that host"},
+    {"rsh", kHost, "rsh HOST ration run …: ration inside, on that host"},
+    {"pdsh", kHost, "pdsh … ration run …: ration inside, on those hosts"},
+    {"srun", kJob, "srun … ration run …: ration inside (or srun --gpu-mem: docs/scenarios/slurm.md)"},
+    {"sbatch", kJob, "ration run … in the script that sbatch gets (or sbatch --gpu-mem: docs/scenarios/slurm.md)"},
+    {"qsub", kJob, "ration run … in the script that qsub gets"},
+    {"bsub", kJob, "bsub … ration run …: ration inside"},
+    {"condor_submit", kJob, "ration as the executable of the job, with run … in its arguments"},
+    {"ray", kJob, "ray job submit … -- ration run …: ration inside", "job"},
+    {"at", kJob, "echo 'ration run …' | at TIME: ration inside"},
+    {"batch", kJob, "echo 'ration run …' | batch: ration inside"},
     {"systemd-run", "systemd starts the program, which inherits nothing from here",
      "systemd-run … ration run …: ration inside"},
-    {"chroot", kSandbox, "ration run inside, where the guard is installed, too"},
+    {"systemctl", "systemd starts the program, which inherits nothing from here",
+     "ExecStart=ration run … in the unit, or ration service"},
+    {"machinectl", kContainer, "machinectl shell MACHINE /usr/bin/ration run …: ration inside"},
+    {"systemd-nspawn", kContainer, kInside},
+    {"nsenter", kNamespace, "nsenter … ration run …: ration inside"},
+    {"chroot", kSandbox, kInside},
     {"docker", kContainer, "ration inject docker --limit 4GiB -- run IMAGE"},
+    {"docker-compose", kContainer, "ration inject compose: ration help containers"},
     {"podman", kContainer, "ration inject podman --limit 4GiB -- run IMAGE"},
     {"nerdctl", kContainer, "nerdctl run --device ration.sh/tenant=NAME IMAGE: ration help containers"},
+    {"ctr", kContainer, "ration help containers"},
+    {"crictl", kContainer, "ration help containers"},
+    {"crun", kContainer, "ration inject oci: ration help containers"},
+    {"runc", kContainer, "ration inject oci: ration help containers"},
+    {"apptainer", kContainer, "ration inject apptainer --limit 4GiB -- exec --nv IMAGE PROGRAM"},
+    {"singularity", kContainer, "ration inject apptainer --limit 4GiB -- exec --nv IMAGE PROGRAM"},
+    {"kubectl", kContainer, "kubectl exec POD -- ration run …: ration inside (or ration help kubernetes)"},
+    {"oc", kContainer, "oc exec POD -- ration run …: ration inside"},
+    {"lxc", kContainer, "lxc exec NAME -- ration run …: ration inside"},
+    {"lxc-attach", kContainer, "lxc-attach NAME -- ration run …: ration inside"},
+    {"incus", kContainer, "incus exec NAME -- ration run …: ration inside"},
+    {"distrobox", kContainer, "distrobox enter NAME -- ration run …: ration inside"},
+    {"distrobox-enter", kContainer, "distrobox enter NAME -- ration run …: ration inside"},
+    {"toolbox", kContainer, "toolbox run ration run …: ration inside"},
+    {"flatpak-spawn", kNamespace, "flatpak-spawn --host ration run …: ration inside"},
+    {"wsl", kContainer, "wsl ration run …: ration inside"},
+    {"wsl.exe", kContainer, "wsl.exe ration run …: ration inside"},
     {"snap", kSandbox, "the same program installed in another way"},
     {"flatpak", kSandbox, "the same program installed in another way"},
+    {"byobu", kServer, "ration run … inside of byobu"},
+    {"tmate", kServer, "tmate new-session -d 'ration run … PROGRAM': ration inside"},
+    {"tmuxp", kServer, "ration run … in the commands of its session"},
+    {"tmuxinator", kServer, "ration run … in the commands of its session"},
+    {"zellij", kServer, "zellij run -- ration run …: ration inside"},
+    {"gnome-terminal", kServer, "gnome-terminal -- ration run …: ration inside"},
+    {"tmux", "a tmux server runs already and starts the program, which inherits nothing from here",
+     "tmux new-session -d 'ration run … PROGRAM': ration inside (a server of its own: tmux -L NAME …)"},
+    {"screen", "a screen that runs already starts the program, which inherits nothing from here",
+     "screen -dm ration run … PROGRAM: ration inside"},
 };
 
-const Outside* outside_of(const std::string& path) {
+/// The value of option `letter`, together with it or behind it, before the first word that is none; `with_value`: the
+/// letters that take one. Absent: it is not there.
+std::optional<std::string> option_of(const std::vector<std::string>& words, char letter, std::string_view with_value) {
+  std::optional<std::string> found;
+  for (std::size_t at = 1; at < words.size() && words[at].size() > 1 && words[at].front() == '-'; ++at) {
+    const std::string& word = words[at];
+    if (word == "--") break;
+    for (std::size_t i = 1; i < word.size(); ++i) {
+      const bool takes = with_value.find(word[i]) != std::string_view::npos;
+      std::string value;
+      if (takes) value = i + 1 < word.size() ? word.substr(i + 1) : ++at < words.size() ? words[at] : "";
+      if (word[i] == letter) found = value;
+      if (takes) break;
+    }
+  }
+  return found;
+}
+
+std::string variable_of(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr ? value : "";
+}
+
+/// Whether a server answers at the socket that tmux would ask with these words. A new one inherits from here.
+bool asks_a_tmux_server(const std::vector<std::string>& words) {
+  constexpr std::string_view kWithValue = "cfLST";
+  const std::string around = variable_of("TMUX");
+  const auto label = option_of(words, 'L', kWithValue);
+  std::string path = option_of(words, 'S', kWithValue).value_or("");
+  if (path.empty() && !label) path = around.substr(0, around.find(','));
+  if (path.empty()) {
+    const std::string folder = variable_of("TMUX_TMPDIR");
+    path = fmt::format("{}/tmux-{}/{}", folder.empty() ? "/tmp" : folder, ::getuid(), label.value_or("default"));
+  }
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof address.sun_path) return true;  // it cannot be asked
+  path.copy(address.sun_path, path.size());
+  const FileDescriptor socket{::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
+  return ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 ||
+         (errno != ENOENT && errno != ECONNREFUSED && errno != ENOTDIR);
+}
+
+/// Whether screen asks one that runs: by an option, or as it stands in one. Else it starts its own, which inherits.
+bool asks_a_screen(const std::vector<std::string>& words) {
+  constexpr std::string_view kWithValue = "cehpsSTt";
+  for (const char letter : {'r', 'R', 'x', 'X'})
+    if (option_of(words, letter, kWithValue)) return true;
+  return !variable_of("STY").empty() && !option_of(words, 'm', kWithValue) && !option_of(words, 'S', kWithValue);
+}
+
+const Outside* outside_of(const std::string& path, const std::vector<std::string>& words) {
   std::error_code error;
   const std::string typed = name_of(path), real = name_of(std::filesystem::canonical(path, error));
   const auto found = std::find_if(std::begin(kOutside), std::end(kOutside),
                                   [&](const Outside& each) { return typed == each.name || real == each.name; });
-  return found == std::end(kOutside) ? nullptr : found;
+  if (found == std::end(kOutside)) return nullptr;
+  const std::string_view name = found->name;
+  if (name == "tmux" && !asks_a_tmux_server(words)) return nullptr;
+  if (name == "screen" && !asks_a_screen(words)) return nullptr;
+  if (found->verb != nullptr && std::find(words.begin(), words.end(), found->verb) == words.end()) return nullptr;
+  return found;
 }
 
 std::vector<std::string> words_of(const std::string& line) {
@@ -340,7 +454,7 @@ std::optional<Enforcement> examine_program(const std::vector<std::string>& typed
   std::string loader;
   for (int depth = 0; depth < 64 && !words.empty(); ++depth) {
     const std::string path = loader.empty() ? in_path(words.front()) : words.front();
-    if (const Outside* outside = outside_of(path); outside != nullptr && can_start(path))
+    if (const Outside* outside = outside_of(path, words); outside != nullptr && can_start(path))
       return Enforcement{path, Hold::kNothing, outside->reason, outside->instead};
     // What cannot be started does not start; a loader also takes files that are not executable.
     std::error_code error;

@@ -95,6 +95,67 @@ class NeverOpen(unittest.TestCase):
                 self.refused(words, reason)
         self.assertFalse(marker.exists(), "nothing of it ran")
 
+    def test_launchers_that_have_a_program_started_elsewhere_are_refused_each_with_what_to_type(self):
+        tools = self.folder / "tools"
+        tools.mkdir()
+        self.environment["PATH"] = f"{tools}:{self.environment['PATH']}"
+        marker = self.folder / "started"
+        for name, instead in {"ssh": "ssh HOST ration run", "mosh": "mosh HOST -- ration run", "srun": "srun … ration run", "sbatch": "in the script", "at": "ration run …' | at",
+                              "batch": "ration run …' | batch", "kubectl": "kubectl exec POD -- ration run", "machinectl": "machinectl shell", "nsenter": "nsenter … ration run",
+                              "systemd-run": "systemd-run … ration run", "su": "su USER -c 'ration run", "runuser": "runuser -u USER -- ration run", "doas": "doas ration run",
+                              "pkexec": "pkexec ration run", "crun": "oci: ration help containers", "runc": "oci: ration help containers", "lxc": "lxc exec", "incus": "incus exec", "ctr": "containers",
+                              "nerdctl": "nerdctl run", "distrobox": "distrobox enter", "toolbox": "toolbox run", "flatpak-spawn": "flatpak-spawn --host", "wsl": "wsl ration run",
+                              "byobu": "inside of byobu", "apptainer": "apptainer --limit 4GiB -- exec", "podman": "podman --limit 4GiB -- run"}.items():
+            launcher = tools / name
+            launcher.write_text(f"#!/bin/sh\ntouch {marker}\n")
+            launcher.chmod(0o755)
+            for words in ([name, "x"], ["timeout", "9", name, "x"]):
+                with self.subTest(words):
+                    self.refused(words, instead)
+        self.assertFalse(marker.exists(), "nothing was started")
+        done = self.run_it("ssh", "x", options=["--allow-ungoverned"])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("nothing holds ssh to its limit", done.stderr)
+        self.assertTrue(marker.exists())
+        for words, refused in ((["ray", "job", "submit"], True), (["ray", "start"], False)):
+            (tools / "ray").write_text("#!/bin/sh\n")
+            (tools / "ray").chmod(0o755)
+            self.assertEqual(self.run_it(*words).returncode, 6 if refused else 0, words)
+
+    def test_tmux_is_refused_where_a_server_answers_and_else_started_and_held(self):
+        tmux = shutil.which("tmux")
+        if tmux is None:
+            self.skipTest("tmux is not here")
+        self.environment["TMUX_TMPDIR"] = str(self.folder)
+        self.environment.pop("TMUX", None)
+        told = self.folder / "told"
+        self.addCleanup(subprocess.run, [tmux, "kill-server"], env=self.environment, stderr=subprocess.DEVNULL)
+        subprocess.run([tmux, "new-session", "-d", "sleep", "600"], env=self.environment, check=True)
+        self.refused(["tmux", "new-session", "-d", *GREEDY], "ration run … PROGRAM'")
+        self.refused(["tmux", "-2", "-S", self.folder / f"tmux-{os.getuid()}/default", "new-session", "-d", *GREEDY], "a tmux server runs already")
+        self.environment["TMUX"] = f"{self.folder}/tmux-{os.getuid()}/default,1,0"
+        self.refused(["tmux", "split-window", *GREEDY], "a tmux server runs already")
+        self.environment.pop("TMUX")
+        done = self.run_it("tmux", "-L", "fresh", "new-session", "-d", f"{' '.join(GREEDY)} 2>{told}.fresh; echo >{told}.ended")
+        self.addCleanup(subprocess.run, [tmux, "-L", "fresh", "kill-server"], env=self.environment, stderr=subprocess.DEVNULL)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        until(lambda: pathlib.Path(f"{told}.ended").exists(), "the program in the fresh server")
+        self.assertIn(HELD, pathlib.Path(f"{told}.fresh").read_text())
+
+    def test_a_screen_that_would_ask_another_is_refused(self):
+        tools = self.folder / "tools"
+        tools.mkdir()
+        (tools / "screen").write_text("#!/bin/sh\n")
+        (tools / "screen").chmod(0o755)
+        self.environment["PATH"] = f"{tools}:{self.environment['PATH']}"
+        self.environment.pop("STY", None)
+        for words in (["-x"], ["-r", "a"], ["-S", "a", "-X", "screen", "prog"], ["-dR"]):
+            self.refused(["screen", *words], "a screen that runs already")
+        self.assertEqual(self.run_it("screen", "-dm", "-S", "new", "prog").returncode, 0)
+        self.environment["STY"] = "1.a"
+        self.refused(["screen", "prog"], "a screen that runs already")
+        self.assertEqual(self.run_it("screen", "-m", "prog").returncode, 0)
+
     def link(self, name, target):
         path = self.folder / name
         path.symlink_to(target)
