@@ -1,16 +1,86 @@
 // What the dynamic linker asks before it answers (rtld-audit(7)): whoever looks up a name in the real driver or NVML
 // gets the shim's, by whatever dlopen() and in whatever namespace it was opened, and under whatever file name: a
-// library is known by its SONAME. `ration run` names this library in LD_AUDIT, beside the shims in LD_PRELOAD.
+// library is known by its SONAME, the shims by their inodes. `ration run` names this library in LD_AUDIT, beside the
+// shims in LD_PRELOAD.
 //
 // Freestanding: it lives in a namespace of its own in every process of a workload, which without libc costs it a page.
 // The linker calls it under its own lock; it is asked for look-ups in the two libraries only.
+#include <fcntl.h>
 #include <link.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 
 #include <cstdint>
+
+#include "shim/elf_peek.hpp"
 
 #define RATION_AUDIT extern "C" [[gnu::visibility("default")]]
 
 namespace {
+
+using ration::shim::is_version_of;
+
+long system_call(long number, long first, long second, long third, long fourth = 0) {
+#if defined(__x86_64__)
+  long result = 0;
+  register long fourth_place __asm__("r10") = fourth;
+  __asm__ volatile("syscall"
+                   : "=a"(result)
+                   : "a"(number), "D"(first), "S"(second), "d"(third), "r"(fourth_place)
+                   : "rcx", "r11", "memory");
+  return result;
+#else
+  register long call __asm__("x8") = number;
+  register long result __asm__("x0") = first;
+  register long second_place __asm__("x1") = second;
+  register long third_place __asm__("x2") = third;
+  register long fourth_place __asm__("x3") = fourth;
+  __asm__ volatile("svc 0"
+                   : "+r"(result)
+                   : "r"(call), "r"(second_place), "r"(third_place), "r"(fourth_place)
+                   : "memory");
+  return result;
+#endif
+}
+
+long as_word(const void* pointer) { return reinterpret_cast<long>(pointer); }
+
+/// A file that is open for reading, or none.
+class File {
+ public:
+  explicit File(const char* path)
+      : descriptor_(system_call(SYS_openat, AT_FDCWD, as_word(path), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)) {}
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+  ~File() {
+    if (is_open()) system_call(SYS_close, descriptor_, 0, 0);
+  }
+
+  [[nodiscard]] bool is_open() const { return descriptor_ >= 0; }
+  [[nodiscard]] long read(void* to, unsigned long length) const {
+    return system_call(SYS_read, descriptor_, as_word(to), static_cast<long>(length));
+  }
+  long operator()(void* to, unsigned long length, unsigned long offset) const {
+    return system_call(SYS_pread64, descriptor_, as_word(to), static_cast<long>(length), static_cast<long>(offset));
+  }
+
+ private:
+  long descriptor_;
+};
+
+/// Which file a path leads to.
+struct Inode {
+  dev_t device = 0;
+  ino_t number = 0;  ///< 0: none
+};
+
+bool same(const Inode& one, const Inode& other) { return one.device == other.device && one.number == other.number; }
+
+Inode inode_of(const char* path) {
+  struct stat status;
+  if (system_call(SYS_newfstatat, AT_FDCWD, as_word(path), as_word(&status), 0) != 0) return {};
+  return {status.st_dev, status.st_ino};
+}
 
 /// The functions that an object exports.
 struct Exports {
@@ -20,12 +90,18 @@ struct Exports {
   const char* soname = "";
 };
 
+constexpr unsigned kLongestPath = 4096;
+
 struct Wrapped {
-  const char* soname;  // without a version
-  const link_map* shim = nullptr;
+  const char* soname;  ///< without a version
+  const char* file;    ///< the shim's, in the folder of this library
+  Inode inode;
+  const link_map* shim;
   Exports exports;
+  char path[kLongestPath];
 };
-Wrapped wrapped[] = {{"libcuda.so", nullptr, {}}, {"libnvidia-ml.so", nullptr, {}}};
+Wrapped wrapped[] = {{ration::shim::kDriverFile, "libcuda.so.1", {}, nullptr, {}, {}},
+                     {ration::shim::kNvmlFile, "libnvidia-ml.so.1", {}, nullptr, {}, {}}};
 
 /// The cookies of objects: what an object is decides what it is told.
 enum Cookie : std::uintptr_t { kProgram = 0, kFirstShim = 1, kFirstReal = 3 };
@@ -55,16 +131,6 @@ bool equal(const char* left, const char* right) {
   return *left == *right;
 }
 
-/// "libcuda.so", "libcuda.so.1", "libcuda.so.580.65.06".
-bool is_version_of(const char* file, const char* library) {
-  for (; *library != '\0'; ++library) {
-    if (*file++ != *library) return false;
-  }
-  if (*file != '\0' && *file != '.') return false;
-  while (*file == '.' || (*file >= '0' && *file <= '9')) ++file;
-  return *file == '\0';
-}
-
 /// The address of an exported name; 0: there is none. Tables as the linker reads them (gABI, DT_GNU_HASH).
 std::uintptr_t find(const Wrapped& library, const char* name) {
   const std::uint32_t* table = library.exports.hash;
@@ -85,39 +151,108 @@ std::uintptr_t find(const Wrapped& library, const char* name) {
   }
 }
 
+/// Finds in /proc/self/maps which file this code is of, and leaves in `path` its folder with a slash. False: that
+/// cannot be told.
+bool own_folder(char (&path)[kLongestPath]) {
+  const File maps("/proc/self/maps");
+  const auto own = reinterpret_cast<std::uintptr_t>(&own_folder);
+  char piece[512];
+  std::uintptr_t bounds[2] = {0, 0};
+  unsigned bound = 0, length = 0, slash = 0;
+  for (long got = 0; maps.is_open() && (got = maps.read(piece, sizeof piece)) > 0;) {
+    for (long i = 0; i < got; ++i) {
+      const char letter = piece[i];
+      if (letter == '\n') {
+        if (slash != 0 && slash < kLongestPath && own >= bounds[0] && own < bounds[1]) {
+          path[slash] = '\0';
+          return true;
+        }
+        bounds[0] = bounds[1] = 0;
+        bound = length = slash = 0;
+      } else if (length != 0 || letter == '/') {
+        if (length < kLongestPath) path[length] = letter;
+        ++length;
+        if (letter == '/') slash = length;
+      } else if (letter == '-' || letter == ' ') {
+        ++bound;
+      } else if (bound < 2) {
+        bounds[bound] = bounds[bound] * 16 + static_cast<unsigned>(letter <= '9' ? letter - '0' : letter - 'a' + 10);
+      }
+    }
+  }
+  return false;
+}
+
+/// Finds the shims in the folder of this library.
+void find_shims() {
+  char folder[kLongestPath];
+  if (!own_folder(folder)) return;
+  for (Wrapped& library : wrapped) {
+    unsigned length = 0;
+    for (const char* from = folder; *from != '\0' && length < kLongestPath - 1; ++from) library.path[length++] = *from;
+    for (const char* from = library.file; *from != '\0' && length < kLongestPath - 1; ++from)
+      library.path[length++] = *from;
+    library.path[length] = '\0';
+    library.inode = inode_of(library.path);
+  }
+}
+
+/// The shim that stands in for what `name` asks for, or null. A path is judged by the file that it leads to: by the
+/// SONAME in it, whatever it is called.
+const Wrapped* wrapped_by(const char* name) {
+  bool is_path = false;
+  for (const char* letter = name; *letter != '\0'; ++letter) is_path = is_path || *letter == '/';
+  const char* asked = name;
+  if (is_path) {
+    const File file(name);
+    asked = file.is_open() ? ration::shim::wrapped_by_soname(file) : nullptr;
+    if (asked == nullptr) return nullptr;
+  }
+  for (const Wrapped& library : wrapped) {
+    if (is_version_of(asked, library.soname)) return &library;
+  }
+  return nullptr;
+}
+
 }  // namespace
 
-RATION_AUDIT unsigned int la_version(unsigned int offered) { return offered < LAV_CURRENT ? offered : LAV_CURRENT; }
+RATION_AUDIT unsigned int la_version(unsigned int offered) {
+  find_shims();
+  return offered < LAV_CURRENT ? offered : LAV_CURRENT;
+}
 
-// The shims are preloaded, so the first library of either name is the shim.
+// A shim is told by its file, as another library of that name may come before it. Where its file cannot be found (no
+// /proc), the first library of the name is taken for it.
 RATION_AUDIT unsigned int la_objopen(link_map* object, Lmid_t, std::uintptr_t* cookie) {
   *cookie = kProgram;
   const Exports exports = exports_of(object);
   for (std::uintptr_t i = 0; i < sizeof wrapped / sizeof *wrapped; ++i) {
-    if (!is_version_of(exports.soname, wrapped[i].soname)) continue;
-    *cookie = (wrapped[i].shim == nullptr ? kFirstShim : kFirstReal) + i;
-    if (wrapped[i].shim != nullptr) return LA_FLG_BINDTO;
-    wrapped[i].shim = object;
-    wrapped[i].exports = exports;
+    Wrapped& library = wrapped[i];
+    if (!is_version_of(exports.soname, library.soname)) continue;
+    const bool is_shim = library.inode.number == 0 || same(inode_of(object->l_name), library.inode);
+    *cookie = (is_shim && library.shim == nullptr ? kFirstShim : kFirstReal) + i;
+    if (*cookie >= kFirstReal) return LA_FLG_BINDTO;
+    library.shim = object;
+    library.exports = exports;
+    return 0;
   }
-  return 0;
+  return LA_FLG_BINDFROM;
 }
 
-// What names the driver without a path is the shim, in a new namespace, too. A path is left as it is: it may lead
-// nowhere, which the caller is to be told.
+// The program, and a library of its own, gets the shim for the driver's name and for a path to a file that is the
+// driver: in a new namespace, too, and where the shim was not preloaded.
 RATION_AUDIT char* la_objsearch(const char* name, std::uintptr_t* cookie, unsigned int) {
-  if (*cookie != kProgram) return const_cast<char*>(name);
-  for (const Wrapped& library : wrapped) {
-    if (library.shim != nullptr && is_version_of(name, library.soname)) return library.shim->l_name;
-  }
-  return const_cast<char*>(name);
+  const Wrapped* library = *cookie == kProgram ? wrapped_by(name) : nullptr;
+  if (library == nullptr) return const_cast<char*>(name);
+  if (library->inode.number != 0) return const_cast<char*>(library->path);
+  return library->shim != nullptr ? library->shim->l_name : const_cast<char*>(name);
 }
 
 // The driver's own libraries and the shims mean what they ask for.
 RATION_AUDIT std::uintptr_t la_symbind64(ElfW(Sym) * symbol, unsigned int, std::uintptr_t* from, std::uintptr_t* to,
                                          unsigned int* flags, const char* name) {
   *flags |= LA_SYMB_NOPLTENTER | LA_SYMB_NOPLTEXIT;
-  if (*from != kProgram || *to < kFirstReal) return symbol->st_value;
+  if (*from != kProgram || *to < kFirstReal || wrapped[*to - kFirstReal].shim == nullptr) return symbol->st_value;
   const std::uintptr_t own = find(wrapped[*to - kFirstReal], name);
   return own != 0 ? own : symbol->st_value;
 }

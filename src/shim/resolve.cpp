@@ -4,6 +4,8 @@
 
 #include <atomic>
 #include <cerrno>
+#include <climits>
+#include <cstring>
 
 #include "shim/unlisted.hpp"
 #include "shim/unlisted_count.h"
@@ -23,6 +25,10 @@ char no_library;
 
 /// A container may have put this very library where the driver should be: going on would call ourselves for ever.
 bool is_this_library(void* handle) noexcept {
+  Dl_info info;
+  void* own = nullptr;
+  if (::dladdr1(reinterpret_cast<void*>(&is_this_library), &info, &own, RTLD_DL_LINKMAP) != 0 && own == handle)
+    return true;
   for (std::size_t i = 0; i < kWrapped.count; ++i) {
     void* first = ::dlsym(handle, kWrapped.names[i]);
     if (first != nullptr) return first == ration_own_entries[i];
@@ -42,6 +48,15 @@ void* open_first(bool (*look)(driver::Take* take, void* context) noexcept) noexc
         auto& first = *static_cast<Found*>(out);
         void* handle = open_real_library(path);  // of another architecture, or only half there: the next one
         if (handle == nullptr) return false;
+        // Where the audit library led somebody who asked for this path here, the linker knows this library by it, too.
+        char other[PATH_MAX];
+        if (first.wrapped && handle != nullptr && is_this_library(handle) && std::strlen(path) + 2 <= sizeof other) {
+          ::dlclose(handle);
+          other[0] = '/';
+          std::strcpy(other + 1, path);
+          handle = path[0] == '/' ? open_real_library(other) : nullptr;
+          if (handle == nullptr) return false;
+        }
         if (first.wrapped && (is_this_library(handle) || driver::is_stub_driver(handle))) {
           ::dlclose(handle);
           return false;

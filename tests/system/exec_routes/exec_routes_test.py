@@ -57,6 +57,11 @@ class ExecRoutes(unittest.TestCase):
                 with self.subTest(way, enforced=enforced):
                     self.held(STARTER, way, *GREEDY, options=enforced)
 
+    def test_with_require_enforced_a_system_call_that_leaves_the_audit_library_drops_nothing(self):
+        for way in ("audit-alone", "driver-first"):
+            with self.subTest(way):
+                self.held(STARTER, way, *GREEDY, options=["--require-enforced"])
+
     def test_launchers_that_set_or_clear_the_environment(self):
         own = self.library()
         for enforced in ([], ["--require-enforced"]):

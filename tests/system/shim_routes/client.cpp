@@ -77,7 +77,7 @@ Function* of_libc(const char* name, const char* library = "libc.so.6", const cha
 using Open = void*(const char*, int);
 using OpenIn = void*(Lmid_t, const char*, int);
 
-const std::string plugin = PLUGIN_FILE;
+const std::string plugin = PLUGIN_FILE, path_plugin = PATH_PLUGIN_FILE;
 
 /// The path by which a copy of `file` without a name is opened.
 std::string nameless_copy(const std::string& file) {
@@ -112,6 +112,15 @@ std::map<std::string, std::function<void*()>> routes(const std::string& folder) 
       {"needed-library", [] { return from_plugin(::dlopen(plugin.c_str(), RTLD_NOW), "plugin_linked"); }},
       {"needed-deepbind",
        [] { return from_plugin(::dlopen(plugin.c_str(), RTLD_NOW | RTLD_DEEPBIND), "plugin_linked"); }},
+      {"path-needed", [] { return from_plugin(::dlopen(path_plugin.c_str(), RTLD_NOW), "plugin_linked"); }},
+      {"path-needed-deepbind",
+       [] { return from_plugin(::dlopen(path_plugin.c_str(), RTLD_NOW | RTLD_DEEPBIND), "plugin_linked"); }},
+      {"path-needed-lazily",
+       [] { return from_plugin(::dlopen(path_plugin.c_str(), RTLD_LAZY | RTLD_DEEPBIND), "plugin_linked"); }},
+      {"path-needed-dlmopen",
+       [] {
+         return from_plugin(of_libc<OpenIn>("dlmopen")(LM_ID_NEWLM, path_plugin.c_str(), RTLD_NOW), "plugin_linked");
+       }},
       {"asked-deepbind",
        [] { return from_plugin(::dlopen(plugin.c_str(), RTLD_NOW | RTLD_DEEPBIND), "plugin_asked"); }},
       {"libc-dlopen", [=] { return ::dlsym(of_libc<Open>("dlopen")(driver.c_str(), RTLD_NOW), "cuMemAlloc_v2"); }},

@@ -42,11 +42,35 @@ void expect_the_shim(const std::string& route, const std::vector<std::string>& e
 
 TEST_P(Route, EndsInTheShim) {
   const std::string name = GetParam();
-  if (starts_with(name, "libc-")) GTEST_SKIP() << "takes the dynamic linker's own help";
+  if (starts_with(name, "libc-") || starts_with(name, "path-")) GTEST_SKIP() << "takes the dynamic linker's own help";
   expect_the_shim(name, governed());
 }
 
 TEST_P(Route, EndsInTheShimWhereTheLinkerAsks) { expect_the_shim(GetParam(), enforced()); }
+
+// A child whose launcher dropped or moved the preload, and left the audit library.
+class LinkerAlone : public testing::TestWithParam<const char*> {};
+
+TEST_P(LinkerAlone, LeadsToTheShim) {
+  for (const std::string preload : {"", (kFake + "/libcuda.so.1").c_str(), (kFake + "/links/copy.so").c_str(),
+                                    (kFake + "/libcuda.so.1 " + kShimFolder + "/libcuda.so.1").c_str()}) {
+    auto environment = enforced();
+    environment.front() = "LD_PRELOAD=" + preload;
+    SCOPED_TRACE(preload);
+    expect_the_shim(GetParam(), environment);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, LinkerAlone,
+                         testing::Values("linked", "soname", "plain-name", "absolute", "symlink", "deepbind", "default",
+                                         "next", "dlvsym", "needed-library", "needed-deepbind", "asked-deepbind",
+                                         "path-needed", "path-needed-deepbind", "libc-dlopen", "libc-dlmopen-soname",
+                                         "libc-nameless", "copy", "nameless"),
+                         [](const auto& one) {
+                           std::string name = one.param;
+                           for (char& c : name) c = c == '-' ? '_' : c;
+                           return name;
+                         });
 
 // The control: without the shim the same client finds the fake driver, so a route that is never tried is noticed.
 TEST_P(Route, EndsInTheDriverWithoutTheShim) {
@@ -63,11 +87,12 @@ INSTANTIATE_TEST_SUITE_P(All, Route,
                          testing::Values("linked", "soname", "plain-name", "absolute", "absolute-noload", "symlink",
                                          "linked-folder", "relative", "deepbind", "default", "next", "dlvsym", "thread",
                                          "thread-absolute", "needed-library", "needed-deepbind", "asked-deepbind",
-                                         "dlmopen-driver", "dlmopen-soname", "dlmopen-base", "dlmopen-needed",
-                                         "dlmopen-asked", "libc-dlopen", "libc-dlopen-deepbind", "libc-dlvsym",
-                                         "libc-dlmopen", "libc-dlmopen-soname", "libc-dlmopen-needed", "libc-nvml",
-                                         "copy", "nameless", "nameless-deepbind", "libc-nameless", "nvml-soname",
-                                         "nvml-plain", "nvml-absolute"),
+                                         "path-needed", "path-needed-deepbind", "path-needed-lazily",
+                                         "path-needed-dlmopen", "dlmopen-driver", "dlmopen-soname", "dlmopen-base",
+                                         "dlmopen-needed", "dlmopen-asked", "libc-dlopen", "libc-dlopen-deepbind",
+                                         "libc-dlvsym", "libc-dlmopen", "libc-dlmopen-soname", "libc-dlmopen-needed",
+                                         "libc-nvml", "copy", "nameless", "nameless-deepbind", "libc-nameless",
+                                         "nvml-soname", "nvml-plain", "nvml-absolute"),
                          [](const auto& one) {
                            std::string name = one.param;
                            for (char& c : name) c = c == '-' ? '_' : c;
