@@ -106,15 +106,21 @@ std::vector<int> visible_devices(const Node& node) {
   return visible;
 }
 
+bool close(Context& context);
+
 cuda::CUresult activate(Context& context) {
-  const Passage passage;
-  if (calls_are_gated) {  // outside every lock: contexts of different processes are made side by side
-    if (const cuda::CUresult told = gate("context", 0); told != cuda::CUDA_SUCCESS) return told;
+  {
+    const Passage passage;
+    if (calls_are_gated) {  // outside every lock: contexts of different processes are made side by side
+      if (const cuda::CUresult told = gate("context", 0); told != cuda::CUDA_SUCCESS) return told;
+    }
+    if (!Node::get()->take_context(context.device)) return cuda::CUDA_ERROR_OUT_OF_MEMORY;
+    context.record = own_process->record;
+    context.alive = true;
   }
-  if (!Node::get()->take_context(context.device)) return cuda::CUDA_ERROR_OUT_OF_MEMORY;
-  context.record = own_process->record;
-  context.alive = true;
-  return cuda::CUDA_SUCCESS;
+  if (load_libraries(&context)) return cuda::CUDA_SUCCESS;
+  close(context);
+  return cuda::CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 /// Whether this process has made that context. A child by the clone system call itself makes one of its own, as it has

@@ -38,6 +38,7 @@ struct Block {
   Granules granules;
   std::uint64_t published = 0;  // its number, once other processes may hold it too
   bool imported = false;        // from another process
+  bool is_code = false;         // in memory of the host, for its granules are shared (code.hpp): no program frees it
 };
 
 /// The lock of this process's driver. Who wants it waits while the process is locked for a checkpoint; while it is held
@@ -126,6 +127,10 @@ bool place_block(Block& block);
 
 /// Frees what the driver's pools hold beyond their thresholds, as every synchronisation does.
 void release_pools();
+/// A new context gets every library that is loaded (modules.cpp). False: the device is full.
+bool load_libraries(Context* context);
+/// Frees the code in a context that ends. Under driver().mutex.
+void clear_code(Context* context);
 /// Frees everything that lived in a context.
 void clear_context(Context* context);
 void forget_limits(Context* context);

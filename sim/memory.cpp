@@ -162,7 +162,8 @@ void give_block(Block& block) {
 
 Block* block_of(std::uint64_t address) {
   Driver& state = driver();
-  if (const auto found = state.blocks.find(address); found != state.blocks.end()) return &found->second;
+  if (const auto found = state.blocks.find(address); found != state.blocks.end())
+    return found->second.is_code ? nullptr : &found->second;
   const auto arena = arenas.find(round_down(Bytes{address}, kGranule).count());
   return arena == arenas.end() ? nullptr : &arena->second->block;
 }
@@ -190,6 +191,7 @@ bool free_plain(std::uint64_t address) {
   auto& blocks = driver().blocks;
   const auto found = blocks.find(address);
   if (found == blocks.end()) return free_small(address);
+  if (found->second.is_code) return false;
   give_block(found->second);
   blocks.erase(found);
   return true;
@@ -233,6 +235,7 @@ void clear_context(Context* context) {
   Driver& state = driver();
   const std::lock_guard guard(state.mutex);
   clear_small(context);
+  clear_code(context);
   clear_managed(context);
   clear_unbacked_arrays(context);
   for (auto entry = state.blocks.begin(); entry != state.blocks.end();) {

@@ -1,21 +1,23 @@
-// Modules, libraries, functions and their launches. Images are taken as they are, every function that is asked for is
-// there, and running one does nothing: contents that a kernel would compute stay what they were.
+// Modules, libraries, functions and their launches. Text is taken as it is, every function that is asked for is there,
+// and running one does nothing: contents that a kernel would compute stay what they were.
 //
-// An image in ELF takes what its sections say that are loaded, code and global variables ("The amount of memory that is
-// set aside for __device__ variables", driver API, module management), as with eager loading. What other forms take is
-// not known here: nothing. A function `…__local16384` needs so many bytes of local memory a thread, which its first
-// launch takes for every thread that can be resident ("the driver automatically increases the per-thread stack size for
-// each kernel launch as needed", driver API, cuCtxSetLimit).
-#include <elf.h>
-
+// An image that tells its size (driver/code_image.hpp) takes that, code and global variables ("The amount of memory
+// that is set aside for __device__ variables", driver API, module management), as with CUDA_MODULE_LOADING=EAGER: a
+// module in its context, a library in every context that there is, and in every one that is made while it is loaded.
+// What text takes is not known here: nothing. A function `…__local16384` needs so many bytes of local memory a thread,
+// which its first launch takes for every thread that can be resident ("the driver automatically increases the
+// per-thread stack size for each kernel launch as needed", driver API, cuCtxSetLimit).
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <memory>
 #include <string>
+#include <type_traits>
 #include <unordered_map>
-#include <vector>
+#include <unordered_set>
 
 #include "capture.hpp"
+#include "code.hpp"
 #include "managed.hpp"
 #include "observer.hpp"
 #include "stream_time.hpp"
@@ -34,123 +36,98 @@ struct Function {
   bool spins = false;  // for as many cycles as its argument says: `torch.cuda._sleep`
   std::unordered_map<int, int> attributes;
 };
-struct Global {
-  std::uint64_t offset = 0, size = 0;  // within the image's block
-};
 struct Image {
-  Context* context = nullptr;
-  std::uint64_t memory = 0;  // the address of its block; 0: it has none
+  bool is_library = false;
+  std::unordered_map<int, SharedCode> codes;          // by the device
+  std::unordered_map<const Context*, Placed> places;  // a module has one
   std::unordered_map<std::string, Function*> functions;
-  std::unordered_map<std::string, Global> globals;
 };
+
+// Leaked: called from atexit handlers. Under driver().mutex.
+auto& images() {
+  static auto* all = new std::unordered_set<Image*>;
+  return *all;
+}
+auto& live_contexts() {
+  static auto* all = new std::unordered_set<Context*>;
+  return *all;
+}
 
 constexpr int kMaxThreads = 0, kLocalSize = 3, kMaxDynamicShared = 8;  // CUfunction_attribute
-
-/// An image in ELF. Images come without their length, so a reader has to believe them, as the driver does.
-class Elf {
- public:
-  explicit Elf(const void* image) : bytes_(static_cast<const char*>(image)) {
-    Elf64_Ehdr header;
-    std::memcpy(header.e_ident, image, SELFMAG);
-    if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) return;
-    std::memcpy(&header, image, sizeof header);
-    for (int index = 0; index < header.e_shnum; ++index)
-      sections_.push_back(read<Elf64_Shdr>(header.e_shoff + index * sizeof(Elf64_Shdr)));
-    for (Elf64_Shdr& section : sections_) {
-      if (header.e_shstrndx < sections_.size() &&
-          is_of_multiprocessors(bytes_ + sections_[header.e_shstrndx].sh_offset + section.sh_name))
-        section.sh_flags &= ~std::uint64_t{SHF_ALLOC};
-      if (is_loaded(section)) size_ += padding(size_, section.sh_addralign);
-      offsets_.push_back(size_);
-      if (is_loaded(section)) size_ += section.sh_size;
-    }
-  }
-
-  /// What it takes on the device: its loaded sections, one after the other.
-  [[nodiscard]] std::uint64_t size() const { return size_; }
-
-  /// Its variables, by name.
-  [[nodiscard]] std::unordered_map<std::string, Global> globals() const {
-    std::unordered_map<std::string, Global> found;
-    for (const Elf64_Shdr& table : sections_) {
-      if (table.sh_type != SHT_SYMTAB || table.sh_link >= sections_.size()) continue;
-      for (std::uint64_t at = 0; at + sizeof(Elf64_Sym) <= table.sh_size; at += sizeof(Elf64_Sym)) {
-        const auto symbol = read<Elf64_Sym>(table.sh_offset + at);
-        if (ELF64_ST_TYPE(symbol.st_info) != STT_OBJECT || symbol.st_shndx >= sections_.size()) continue;
-        if (!is_loaded(sections_[symbol.st_shndx])) continue;
-        found.emplace(bytes_ + sections_[table.sh_link].sh_offset + symbol.st_name,
-                      Global{offsets_[symbol.st_shndx] + symbol.st_value, symbol.st_size});
-      }
-    }
-    return found;
-  }
-
-  /// Writes the variables that have a value into a block of the image. False: the host has no memory for it.
-  [[nodiscard]] bool initialise(std::uint64_t block) const {
-    for (std::size_t index = 0; index < sections_.size(); ++index) {
-      const Elf64_Shdr& section = sections_[index];
-      if (!is_loaded(section) || section.sh_type != SHT_PROGBITS || (section.sh_flags & SHF_EXECINSTR) != 0) continue;
-      if (!touch(block + offsets_[index], section.sh_size)) return false;
-      std::memcpy(reinterpret_cast<void*>(block + offsets_[index]), bytes_ + section.sh_offset, section.sh_size);
-    }
-    return true;
-  }
-
- private:
-  /// Shared and local memory have sections, too, but no place on the device.
-  static bool is_of_multiprocessors(const char* name) {
-    return std::strcmp(name, ".nv.shared") == 0 || std::strncmp(name, ".nv.local", 9) == 0;
-  }
-  static std::uint64_t padding(std::uint64_t at, std::uint64_t alignment) {
-    return alignment > 1 ? (alignment - at % alignment) % alignment : 0;
-  }
-  static bool is_loaded(const Elf64_Shdr& section) { return (section.sh_flags & SHF_ALLOC) != 0; }
-  template <typename Kind>
-  Kind read(std::uint64_t at) const {
-    Kind out;
-    std::memcpy(&out, bytes_ + at, sizeof out);
-    return out;
-  }
-
-  const char* bytes_;
-  std::vector<Elf64_Shdr> sections_;
-  std::vector<std::uint64_t> offsets_;  // of each section in the block
-  std::uint64_t size_ = 0;
-};
 
 int local_size(const std::string& name) {
   const auto at = name.rfind("__local");
   return at == std::string::npos ? 0 : std::atoi(name.c_str() + at + 7);
 }
 
-template <typename Handle>
-CUresult load(Handle* out, const void* image, const char* function = __builtin_FUNCTION()) {
-  if (const CUresult state = ready(0, function); state != CUDA_SUCCESS) return state;
-  if (out == nullptr || image == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  Image made{current(), 0, {}, {}};
-  const Elf elf(image);
-  if (elf.size() > 0 && made.context != nullptr) {
-    Driver& state = driver();
-    const std::lock_guard guard(state.mutex);
-    Block block;
-    if (!take_block(made.context->device, elf.size(), block)) return CUDA_ERROR_OUT_OF_MEMORY;
-    block.context = made.context;
-    made.memory = block.address;
-    made.globals = elf.globals();
-    state.blocks.emplace(block.address, std::move(block));
-    if (!elf.initialise(made.memory)) return CUDA_ERROR_OPERATING_SYSTEM;
+/// Under driver().mutex.
+bool place(Image& image, Context* context) {
+  const auto code = image.codes.find(context->device);
+  return code == image.codes.end() || image.places.contains(context) ||
+         place_code(context, code->second, image.places[context]);
+}
+
+void remove(Image& image, Context* context) {
+  const auto placed = image.places.find(context);
+  if (placed == image.places.end()) return;
+  remove_code(context, placed->second);
+  image.places.erase(placed);
+}
+
+template <typename Source>
+CUresult load_module(CUmodule* out, const Source& source) {
+  Context* context = current();
+  if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  auto image = std::make_unique<Image>();
+  if (const CUresult read = read_code(source, context->device, image->codes[context->device]); read != CUDA_SUCCESS)
+    return read;
+  const std::lock_guard guard(driver().mutex);
+  if (!context->alive) return CUDA_ERROR_INVALID_CONTEXT;
+  if (!place(*image, context)) return CUDA_ERROR_OUT_OF_MEMORY;
+  images().insert(image.get());
+  *out = reinterpret_cast<CUmodule>(image.release());
+  return CUDA_SUCCESS;
+}
+
+template <typename Source>
+CUresult load_library(void** out, const Source& source) {
+  auto image = std::make_unique<Image>();
+  image->is_library = true;
+  for (const int device : driver().visible) {
+    if (const CUresult read = read_code(source, device, image->codes[device]); read != CUDA_SUCCESS) return read;
   }
-  *out = reinterpret_cast<Handle>(new Image(std::move(made)));
+  const std::lock_guard guard(driver().mutex);
+  for (Context* context : live_contexts()) {
+    if (place(*image, context)) continue;
+    for (Context* each : live_contexts()) remove(*image, each);
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  images().insert(image.get());
+  *out = image.release();
   return CUDA_SUCCESS;
 }
 
 template <typename Handle>
+CUresult load(Handle* out, const void* image, const char* function = __builtin_FUNCTION()) {
+  if (const CUresult state = ready(0, function); state != CUDA_SUCCESS) return state;
+  if (out == nullptr || image == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if constexpr (std::is_same_v<Handle, CUmodule>)
+    return load_module(out, image);
+  else
+    return load_library(out, image);
+}
+
+template <typename Handle>
 CUresult load_file(Handle* out, const char* path, const char* function = __builtin_FUNCTION()) {
-  if (path == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (const CUresult state = ready(0, function); state != CUDA_SUCCESS) return state;
+  if (out == nullptr || path == nullptr) return CUDA_ERROR_INVALID_VALUE;
   std::ifstream file(path, std::ios::binary);
-  std::string image{std::istreambuf_iterator<char>(file), {}};
-  image.resize(std::max(image.size(), sizeof(Elf64_Ehdr)));
-  return load(out, image.data(), function);
+  if (!file) return CUDA_ERROR_FILE_NOT_FOUND;
+  const std::string image{std::istreambuf_iterator<char>(file), {}};
+  if constexpr (std::is_same_v<Handle, CUmodule>)
+    return load_module(out, image);
+  else
+    return load_library(out, image);
 }
 
 template <typename Handle>
@@ -164,13 +141,17 @@ CUresult find(Handle* out, Image* image, const char* name, const char* function 
   return CUDA_SUCCESS;
 }
 
-CUresult find_global(CUdeviceptr* address, std::size_t* size, const Image* image, const char* name,
+CUresult find_global(CUdeviceptr* address, std::size_t* size, Image* image, const char* name,
                      const char* function = __builtin_FUNCTION()) {
   if (const CUresult state = ready(0, function); state != CUDA_SUCCESS) return state;
   if (image == nullptr || name == nullptr || (address == nullptr && size == nullptr)) return CUDA_ERROR_INVALID_VALUE;
-  const auto found = image->globals.find(name);
-  if (found == image->globals.end()) return CUDA_ERROR_NOT_FOUND;
-  if (address != nullptr) *address = image->memory + found->second.offset;
+  const std::lock_guard guard(driver().mutex);
+  const auto placed = image->is_library ? image->places.find(current()) : image->places.begin();
+  if (placed == image->places.end()) return CUDA_ERROR_INVALID_CONTEXT;
+  const auto& globals = placed->second.code->globals;
+  const auto found = globals.find(name);
+  if (found == globals.end()) return CUDA_ERROR_NOT_FOUND;
+  if (address != nullptr) *address = placed->second.address + found->second.offset;
   if (size != nullptr) *size = found->second.size;
   return CUDA_SUCCESS;
 }
@@ -179,15 +160,14 @@ template <typename Handle>
 CUresult unload(Handle handle, const char* function = __builtin_FUNCTION()) {
   if (const CUresult state = ready(0, function); state != CUDA_SUCCESS) return state;
   auto* image = reinterpret_cast<Image*>(handle);
-  if (image == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  for (const auto& [name, entry] : image->functions) delete entry;
-  Driver& state = driver();
-  const std::lock_guard guard(state.mutex);
-  const auto memory = state.blocks.find(image->memory);
-  if (memory != state.blocks.end() && memory->second.context == image->context) {  // else it went with that
-    give_block(memory->second);
-    state.blocks.erase(memory);
+  const std::lock_guard guard(driver().mutex);
+  if (images().erase(image) == 0) return CUDA_ERROR_INVALID_HANDLE;
+  if (image->is_library == std::is_same_v<Handle, CUmodule>) {  // "modules of libraries are not unloaded"
+    images().insert(image);
+    return image->is_library ? CUDA_ERROR_NOT_PERMITTED : CUDA_ERROR_INVALID_HANDLE;
   }
+  for (Context* context : live_contexts()) remove(*image, context);
+  for (const auto& [name, entry] : image->functions) delete entry;
   delete image;
   return CUDA_SUCCESS;
 }
@@ -270,6 +250,22 @@ CUresult blocks(int* out, int threads, const char* function = __builtin_FUNCTION
 }
 
 }  // namespace
+
+bool load_libraries(Context* context) {
+  const std::lock_guard guard(driver().mutex);
+  live_contexts().insert(context);
+  for (Image* image : images()) {
+    if (image->is_library && !place(*image, context)) return false;
+  }
+  return true;
+}
+
+void clear_code(Context* context) {
+  live_contexts().erase(context);
+  for (Image* image : images()) image->places.erase(context);
+  forget_code(context);
+}
+
 }  // namespace ration::sim
 
 using namespace ration::sim;

@@ -57,6 +57,7 @@ enum CUresult : int {
   CUDA_ERROR_MAP_FAILED = 205,
   CUDA_ERROR_UNMAP_FAILED = 206,
   CUDA_ERROR_OPERATING_SYSTEM = 304,
+  CUDA_ERROR_FILE_NOT_FOUND = 301,
   CUDA_ERROR_INVALID_HANDLE = 400,
   CUDA_ERROR_ILLEGAL_STATE = 401,
   CUDA_ERROR_NOT_FOUND = 500,
@@ -388,6 +389,7 @@ using cuEventDestroy_v2_t = CUresult(CUevent);
 
 using cuModuleLoad_t = CUresult(CUmodule*, const char*);
 using cuModuleLoadData_t = CUresult(CUmodule*, const void*);
+using cuModuleLoadFatBinary_t = CUresult(CUmodule*, const void*);
 using cuModuleLoadDataEx_t = CUresult(CUmodule*, const void*, unsigned int, int*, void**);
 using cuLibraryLoadData_t = CUresult(CUlibrary*, const void*, int*, void**, unsigned int, int*, void**, unsigned int);
 using cuLibraryLoadFromFile_t = CUresult(CUlibrary*, const char*, int*, void**, unsigned int, int*, void**,

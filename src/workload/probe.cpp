@@ -241,7 +241,7 @@ std::vector<Way> plain_ways() {
 
 int probe(std::size_t request) {
   std::vector<Way> all = checkpointed_ways();
-  for (auto more : {plain_ways(), array_ways(), graph_ways(), shared_ways()})
+  for (auto more : {plain_ways(), array_ways(), code_ways(), graph_ways(), shared_ways()})
     all.insert(all.end(), more.begin(), more.end());
   for (Way& way : all) {
     const std::size_t before = free_now();

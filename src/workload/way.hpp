@@ -20,6 +20,7 @@ struct Way {
 /// To be tried first: a process that has used managed or shared memory does not survive a checkpoint.
 std::vector<Way> checkpointed_ways();
 std::vector<Way> array_ways();
+std::vector<Way> code_ways();
 std::vector<Way> graph_ways();
 std::vector<Way> shared_ways();
 

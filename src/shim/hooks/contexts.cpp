@@ -10,6 +10,7 @@
 
 #include "driver/cuda_copy_abi.hpp"
 #include "shim/hooks/after_fork.hpp"
+#include "shim/hooks/code.hpp"
 #include "shim/hooks/governor.hpp"
 #include "shim/hooks/graphs.hpp"
 #include "shim/hooks/hooks.hpp"
@@ -73,9 +74,10 @@ bool counts_contexts() noexcept { return book().settings().account_mode == ledge
 
 void context_is_gone(const Context& context) noexcept;
 
-void remember(CUcontext handle, Bytes overhead, std::uint32_t account, CUdevice device, bool primary) noexcept {
+void remember(std::uint64_t number, CUcontext handle, Bytes overhead, std::uint32_t account, CUdevice device,
+              bool primary) noexcept {
   Context context, stale;
-  context.number = last_number.fetch_add(1) + 1;
+  context.number = number;
   context.overhead = overhead.count();
   context.account = account;
   context.device = device;
@@ -85,6 +87,16 @@ void remember(CUcontext handle, Bytes overhead, std::uint32_t account, CUdevice 
   if (contexts.replace(key, context, stale)) context_is_gone(stale);
   forget_places();
   adopt_blocks(key, context.number);
+  adopt_modules(key, context.number);
+}
+
+std::uint64_t new_number() noexcept { return last_number.fetch_add(1) + 1; }
+
+Place place_of(std::uint64_t number, std::uint32_t account) noexcept {
+  Place place;
+  place.context = number;
+  place.account = account;
+  return place;
 }
 
 /// What a context is known to cost, as `ration run` has measured it. 0: it is measured here, which takes loading the
@@ -101,16 +113,20 @@ bool is_measured(CUdevice device) noexcept {
   return measured;
 }
 
+struct NewContext {
+  std::uint64_t number;
+  std::uint32_t account;
+  bool primary;
+};
+
 /// `call` makes a context on `device`. Entered beforehand with what one is known to cost, corrected by measurement.
 template <typename Call, typename Undo>
-CUresult take_context(CUdevice device, const char* function, CUcontext* out, bool primary, Call&& call,
-                      Undo&& undo) noexcept {
-  if (!book_usable()) return CUDA_ERROR_OPERATING_SYSTEM;
-  const std::uint32_t account = account_of(device);
-  if (account == kNoAccount) return refuse_context(device, function);
+CUresult take_overhead(CUdevice device, const char* function, CUcontext* out, const NewContext& made, Call&& call,
+                       Undo&& undo) noexcept {
+  const std::uint32_t account = made.account;
   if (!counts_contexts()) {
     const CUresult result = call();
-    if (result == CUDA_SUCCESS) remember(*out, Bytes{0}, account, device, primary);
+    if (result == CUDA_SUCCESS) remember(made.number, *out, Bytes{0}, account, device, made.primary);
     return result;
   }
   const Bytes estimate = known_cost(device);
@@ -129,7 +145,22 @@ CUresult take_context(CUdevice device, const char* function, CUcontext* out, boo
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
   if (cost < estimate) give_back(account, estimate - cost, Kind::kContext);
-  remember(*out, cost, account, device, primary);
+  remember(made.number, *out, cost, account, device, made.primary);
+  return result;
+}
+
+/// As take_overhead(), with the libraries that a new context has.
+template <typename Call, typename Undo>
+CUresult take_context(CUdevice device, const char* function, CUcontext* out, bool primary, Call&& call,
+                      Undo&& undo) noexcept {
+  if (!book_usable()) return CUDA_ERROR_OPERATING_SYSTEM;
+  const std::uint32_t account = account_of(device);
+  if (account == kNoAccount) return refuse_context(device, function);
+  const CodeOfNewContext code;
+  const std::uint64_t number = new_number();
+  if (!charge_code(place_of(number, account), code.size(device), function)) return CUDA_ERROR_OUT_OF_MEMORY;
+  const CUresult result = take_overhead(device, function, out, {number, account, primary}, call, undo);
+  if (result != CUDA_SUCCESS) code_of_context_is_gone(number);
   return result;
 }
 
@@ -137,7 +168,7 @@ CUresult take_context(CUdevice device, const char* function, CUcontext* out, boo
 void contents_are_gone(const Context& context, std::uint64_t now = 0) noexcept {
   blocks_of_context_are_gone(context.number, now);
   arrays_of_context_are_gone(context.number);
-  images_of_context_are_gone(context.number);
+  modules_of_context_are_gone(context.number);
   managed_of_context_is_gone(context.number, now);
   for (const std::uint64_t bytes : context.set_aside) give_back(context.account, Bytes{bytes});
   refresh_pools();
@@ -230,7 +261,7 @@ CUresult leave_primary(CUdevice device, Leaving how, Call&& call) noexcept {
     forget_places();
     if (contexts.take(key, context)) context_is_gone(context);
   } else if (how == Leaving::kReset) {
-    const std::uint64_t now = last_number.fetch_add(1) + 1;
+    const std::uint64_t now = new_number();
     contexts.update(key, [&](Context& entry) {
       context = entry;
       entry.number = now;
@@ -241,6 +272,8 @@ CUresult leave_primary(CUdevice device, Leaving how, Call&& call) noexcept {
     CUcontext handle = primary->handle;
     const bool asks = real<cuCtxPushCurrent_v2_t>(Symbol::cuCtxPushCurrent_v2)(handle) == CUDA_SUCCESS;
     contents_are_gone(context, asks ? now : 0);
+    const CodeOfNewContext code;
+    charge_code_unconditionally(place_of(now, context.account), code.size(device));
     if (asks) (void)real<cuCtxPopCurrent_v2_t>(Symbol::cuCtxPopCurrent_v2)(&handle);
   }
   return result;
@@ -259,13 +292,28 @@ void adopt_context(CUcontext handle, CUdevice device, std::uint32_t account) noe
   if (real<cuCtxGetDevice_t>(Symbol::cuCtxGetDevice)(&same) != CUDA_SUCCESS || same != device) return;
   const Bytes cost = known_cost(device);
   book().account(account).charge_unconditionally(cost, Kind::kContext);
-  remember(handle, cost, account, device, false);
+  const CodeOfNewContext code;
+  const std::uint64_t number = new_number();
+  charge_code_unconditionally(place_of(number, account), code.size(device));
+  remember(number, handle, cost, account, device, false);
 }
 
 std::uint64_t context_number(CUcontext handle) noexcept {
   Context context;
   const auto key = reinterpret_cast<std::uint64_t>(handle);
   return contexts.find(key, context) ? context.number : key;  // not made under these hooks: no number is so high
+}
+
+std::uint64_t last_context() noexcept { return last_number.load(); }
+
+bool next_context(std::uint64_t number, LivingContext& out) noexcept {
+  LivingContext next;
+  contexts.each([&](std::uint64_t, const Context& one) {
+    if (one.number > number && (next.number == 0 || one.number < next.number))
+      next = {one.number, one.device, one.account};
+  });
+  if (next.number != 0) out = next;
+  return next.number != 0;
 }
 
 bool context_lives(std::uint64_t number) noexcept {

@@ -48,11 +48,40 @@ void adopt_context(cuda::CUcontext context, cuda::CUdevice device, std::uint32_t
 [[nodiscard]] bool context_lives(std::uint64_t number) noexcept;
 /// What was taken in the context before it had its number, by a thread that found it current, is the context's.
 void adopt_blocks(std::uint64_t handle, std::uint64_t number) noexcept;
+void adopt_modules(std::uint64_t handle, std::uint64_t number) noexcept;
+
+/// A context of this process, as contexts.cpp knows it.
+struct LivingContext {
+  std::uint64_t number = 0;
+  cuda::CUdevice device = -1;
+  std::uint32_t account = kNoAccount;
+};
+inline constexpr std::uint64_t kAllContexts = ~std::uint64_t{0};
+/// The context with the lowest number above `number`. False: there is none.
+[[nodiscard]] bool next_context(std::uint64_t number, LivingContext& out) noexcept;
+/// No context has a higher number yet.
+[[nodiscard]] std::uint64_t last_context() noexcept;
+
+/// While one lives no library is loaded or unloaded by another thread, so that a context that is made meanwhile is
+/// charged for all that there are (libraries.cpp).
+class CodeOfNewContext {
+ public:
+  CodeOfNewContext() noexcept;
+  ~CodeOfNewContext();
+  CodeOfNewContext(const CodeOfNewContext&) = delete;
+  CodeOfNewContext& operator=(const CodeOfNewContext&) = delete;
+  /// What they take in a context of the device.
+  [[nodiscard]] Bytes size(cuda::CUdevice device) const noexcept;
+
+ private:
+  bool nested_;
+};
+
 /// Everything that lived in the context of that number is gone with it. `now` is the number of the context where it was
 /// reset and lives on, and is current; else 0. What another thread took in it after the reset is there, and stays.
 void blocks_of_context_are_gone(std::uint64_t context, std::uint64_t now) noexcept;
 void arrays_of_context_are_gone(std::uint64_t context) noexcept;
-void images_of_context_are_gone(std::uint64_t context) noexcept;
+void modules_of_context_are_gone(std::uint64_t context) noexcept;
 void managed_of_context_is_gone(std::uint64_t context, std::uint64_t now) noexcept;
 
 /// While one lives, no other thread changes which handle or address stands for which physical memory. Held from a

@@ -1,94 +1,64 @@
-// Loaded code: modules and libraries. "The amount of memory that is set aside" for code and `__device__` variables is
-// taken when they are loaded, or at the first use (driver API, module management; CUDA_MODULE_LOADING). Charged when
-// they are loaded, as far as the image tells: cubins, which are ELF. What other forms take (PTX, fat binaries, those
-// that NVIDIA's runtime loads by private functions) a daemon finds by comparison (src/node/node_unrequested.cpp).
-#include <elf.h>
-#include <fcntl.h>
-#include <sys/uio.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <cstring>
-
-#include "base/file.hpp"
+// Modules: loaded code of one context. "The amount of memory that is set aside" for code and `__device__` variables is
+// taken when they are loaded, or at the first use (driver API, module management; CUDA_MODULE_LOADING). Charged in full
+// when they are loaded, as the image tells (driver/code_image.hpp). What text takes that the driver compiles (PTX), and
+// what NVIDIA's runtime loads by private functions, a daemon finds by comparison (src/node/node_unrequested.cpp).
 #include "driver/cuda_abi.hpp"
 #include "shim/hooks/after_fork.hpp"
-#include "shim/hooks/charged_handles.hpp"
+#include "shim/hooks/code.hpp"
 #include "shim/hooks/hooks.hpp"
+#include "shim/hooks/table.hpp"
 
 namespace ration::shim {
 namespace {
 
 using namespace cuda;
 
-ChargedHandles images;  // modules and libraries: both are handles of their own
+struct Module {
+  std::uint64_t bytes = 0;
+  std::uint64_t context = 0;
+};
+Table<Module> modules;  // by their handles
 
-/// Reads the program's own memory where that is there at all: an image in a broken form is the driver's to refuse.
-bool read_memory(const void* image, std::uint64_t offset, void* out, std::size_t size) noexcept {
-  const iovec to{out, size}, from{const_cast<char*>(static_cast<const char*>(image)) + offset, size};
-  return ::process_vm_readv(::getpid(), &to, 1, &from, 1, 0) == static_cast<ssize_t>(size);
-}
-
-bool read_file(int file, std::uint64_t offset, void* out, std::size_t size) noexcept {
-  return ::pread(file, out, size, static_cast<off_t>(offset)) == static_cast<ssize_t>(size);
-}
-
-/// What the sections take that are loaded: code, constants, global variables. Shared and local memory have sections,
-/// too, but no place on the device.
-template <typename Read>
-Bytes loaded_size(Read&& read) noexcept {
-  Elf64_Ehdr header;
-  Elf64_Shdr section, names{};
-  if (!read(0, &header, sizeof header) || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) return Bytes{0};
-  const auto section_at = [&](std::uint64_t index, Elf64_Shdr& out) {
-    return read(header.e_shoff + index * sizeof out, &out, sizeof out);
-  };
-  if (!section_at(header.e_shstrndx, names)) return Bytes{0};
-  Bytes size;
-  for (std::uint64_t index = 0; index < header.e_shnum && section_at(index, section); ++index) {
-    if ((section.sh_flags & SHF_ALLOC) == 0) continue;
-    char name[11] = {};
-    (void)read(names.sh_offset + section.sh_name, name, sizeof name - 1);
-    if (std::strcmp(name, ".nv.shared") == 0 || std::strncmp(name, ".nv.local", 9) == 0) continue;
-    if (const std::uint64_t step = section.sh_addralign; step > 1 && step <= kGranule.count())
-      size += Bytes{(step - size.count() % step) % step};
-    size += std::min(Bytes{section.sh_size}, kUnlimited - size);
-  }
-  return round_up(size, kGranule);
-}
-
-Bytes size_of_image(const void* image) noexcept {
-  return loaded_size([&](std::uint64_t at, void* out, std::size_t size) { return read_memory(image, at, out, size); });
-}
-
-Bytes size_of_file(const char* path) noexcept {
-  const FileDescriptor file{::open(path, O_RDONLY | O_CLOEXEC)};
-  if (!file) return Bytes{0};
-  return loaded_size(
-      [&](std::uint64_t at, void* out, std::size_t size) { return read_file(file.get(), at, out, size); });
-}
-
-template <typename Handle, typename Call>
-CUresult load(Bytes size, const char* function, Handle* out, Call&& call) noexcept {
-  const Place place = size > Bytes{0} ? current_place() : Place{};
-  if (place.context == 0) return call();
-  const CUresult result = charged(place.account, size, Kind::kHeap, function, call);
-  if (result == CUDA_SUCCESS) images.enter(reinterpret_cast<std::uint64_t>(*out), place, size);
+template <typename Call>
+CUresult load(const driver::CodeImage& image, const Place& place, const char* function, CUmodule* out,
+              Call&& call) noexcept {
+  if (image.telling == driver::Telling::kBroken) return CUDA_ERROR_INVALID_IMAGE;  // not to be taken for nothing
+  if (image.size == Bytes{0}) return call();
+  const CUresult result = while_device_is_full(place.account, function, [&](Bytes& refused) {
+    if (!charge_code(place, image.size, function)) return CUDA_ERROR_OUT_OF_MEMORY;
+    const CUresult loaded = call();
+    if (loaded != CUDA_SUCCESS) undo_code(place.context, image.size);
+    if (loaded == CUDA_ERROR_OUT_OF_MEMORY) refused = image.size;
+    return loaded;
+  });
+  if (result != CUDA_SUCCESS) return result;
+  Module stale;  // of a context that another thread is destroying
+  if (modules.replace(reinterpret_cast<std::uint64_t>(*out), {image.size.count(), place.context}, stale))
+    refund_code(stale.context, Bytes{stale.bytes});
+  if (contexts_changed_since(place) && !context_lives(place.context)) code_of_context_is_gone(place.context);
   return result;
 }
 
-template <typename Handle, typename Call>
-CUresult unload(Handle handle, Call&& call) noexcept {
-  return images.release(reinterpret_cast<std::uint64_t>(handle), call, [](Bytes) {});
+CUdevice current_device() noexcept {
+  CUdevice device = -1;
+  return real<cuCtxGetDevice_t>(Symbol::cuCtxGetDevice)(&device) == CUDA_SUCCESS ? device : -1;
 }
 
 }  // namespace
 
-void images_of_context_are_gone(std::uint64_t context) noexcept {
-  images.context_is_gone(context, [](std::uint64_t, Bytes) {});
+void modules_of_context_are_gone(std::uint64_t context) noexcept {
+  modules.remove_if([&](std::uint64_t, const Module& module) { return module.context == context; });
+  code_of_context_is_gone(context);
 }
 
-[[gnu::init_priority(101)]] const AfterFork forget([]() noexcept { images.abandon(); });
+void adopt_modules(std::uint64_t handle, std::uint64_t number) noexcept {
+  modules.each([&](std::uint64_t, Module& module) {
+    if (module.context == handle) module.context = number;
+  });
+  adopt_code(handle, number);
+}
+
+[[gnu::init_priority(101)]] const AfterFork forget([]() noexcept { modules.abandon(); });
 
 }  // namespace ration::shim
 
@@ -96,32 +66,32 @@ using namespace ration::shim;
 using namespace ration::cuda;
 
 // NAME(OUT, SOURCE, …): what stands behind the source is passed on as it is.
-#define RATION_LOAD(name, source, size_of, parameters, arguments)             \
-  RATION_HOOK CUresult name parameters {                                      \
-    const auto call = [&] { return real<name##_t>(Symbol::name) arguments; }; \
-    if (!governed() || out == nullptr || source == nullptr) return call();    \
-    return load(size_of(source), #name, out, call);                           \
+#define RATION_LOAD(name, source, image_of, parameters, arguments)                           \
+  RATION_HOOK CUresult name parameters {                                                     \
+    const auto call = [&] { return real<name##_t>(Symbol::name) arguments; };                \
+    if (!governed() || out == nullptr || source == nullptr) return call();                   \
+    const Place place = current_place();                                                     \
+    if (place.context == 0) return call();                                                   \
+    return load(image_of(source, capability_of(current_device())), place, #name, out, call); \
   }
-RATION_LOAD(cuModuleLoad, path, size_of_file, (CUmodule * out, const char* path), (out, path))
-RATION_LOAD(cuModuleLoadData, image, size_of_image, (CUmodule * out, const void* image), (out, image))
-RATION_LOAD(cuModuleLoadDataEx, image, size_of_image,
+RATION_LOAD(cuModuleLoad, path, image_in_file, (CUmodule * out, const char* path), (out, path))
+RATION_LOAD(cuModuleLoadData, image, image_in_memory, (CUmodule * out, const void* image), (out, image))
+RATION_LOAD(cuModuleLoadDataEx, image, image_in_memory,
             (CUmodule * out, const void* image, unsigned int count, int* options, void** values),
             (out, image, count, options, values))
-RATION_LOAD(cuLibraryLoadData, image, size_of_image,
-            (CUlibrary * out, const void* image, int* jit, void** jit_values, unsigned int jit_count, int* options,
-             void** values, unsigned int count),
-            (out, image, jit, jit_values, jit_count, options, values, count))
-RATION_LOAD(cuLibraryLoadFromFile, path, size_of_file,
-            (CUlibrary * out, const char* path, int* jit, void** jit_values, unsigned int jit_count, int* options,
-             void** values, unsigned int count),
-            (out, path, jit, jit_values, jit_count, options, values, count))
+RATION_LOAD(cuModuleLoadFatBinary, image, image_in_memory, (CUmodule * out, const void* image), (out, image))
 #undef RATION_LOAD
 
-RATION_HOOK CUresult cuModuleUnload(CUmodule module) {
-  const auto call = [&] { return real<cuModuleUnload_t>(Symbol::cuModuleUnload)(module); };
-  return governed() ? unload(module, call) : call();
-}
-RATION_HOOK CUresult cuLibraryUnload(CUlibrary library) {
-  const auto call = [&] { return real<cuLibraryUnload_t>(Symbol::cuLibraryUnload)(library); };
-  return governed() ? unload(library, call) : call();
+// The entry is taken out first: once the module is gone another may be made under its handle.
+RATION_HOOK CUresult cuModuleUnload(CUmodule handle) {
+  const auto key = reinterpret_cast<std::uint64_t>(handle);
+  auto* const call_real = real<cuModuleUnload_t>(Symbol::cuModuleUnload);
+  Module module;
+  if (!governed() || !modules.take(key, module)) return call_real(handle);
+  const CUresult result = call_real(handle);
+  if (result == CUDA_SUCCESS)
+    refund_code(module.context, ration::Bytes{module.bytes});
+  else
+    modules.insert(key, module);
+  return result;
 }

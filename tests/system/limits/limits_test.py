@@ -19,7 +19,7 @@ BIN = pathlib.Path(os.environ["BUILD_BIN"])
 MIB = 1 << 20
 RELEASE = int(os.environ.get("RATION_SIM_DRIVER", "580")[:3])  # of the simulated driver
 HAS_CHECKPOINTS = RELEASE >= 570
-WAYS = 35 if HAS_CHECKPOINTS else 34  # of the probe
+WAYS = 45 if HAS_CHECKPOINTS else 44  # of the probe
 
 # What a program is told of each device that is visible to it: one list of [what a retain answers, [free, total] by
 # cuMemGetInfo, cuDeviceTotalMem, [free, total, used] by NVML, and by its second version].
@@ -256,6 +256,34 @@ class Governed(Scene):
         self.assertEqual([actor.ask("load_code", 449), actor.ask("load_code", 448), actor.ask("take", 2)], [2, 0, 2])
         self.assertEqual([actor.ask("unload_code"), actor.ask("take", 448)], [0, 0])
         self.assertEqual((both(), actor.ask("reset"), both()), ((1024, 1024), 0, (64, 64)))
+
+    def test_code_counts_in_every_form_and_small_images_of_loaded_code_share_granules(self):
+        node = "T4:16GiB:context=64MiB"
+        actor = self.governed_actor(node, "forms")
+        both = lambda: (self.used("forms") // MIB, self.truly_used(node) // MIB)  # noqa: E731
+        self.assertEqual([actor.ask("init"), actor.ask("load_code", 512, "cuModuleLoadFatBinary"), both()], [0, 0, (576, 576)])
+        self.assertEqual([actor.ask("load_code", 449, "cuModuleLoadFatBinary"), actor.ask("unload_code"), both()], [2, 0, (64, 64)])
+        self.assertEqual([actor.ask("load_many", 4097, 320), both()], [0, (68, 68)])
+        self.assertEqual([actor.ask("unload_every_second"), both()], [0, (66, 66)])
+        self.assertEqual([actor.ask("reset"), both()], [0, (64, 64)])
+
+    def test_loaded_code_whose_size_cannot_be_told_is_rejected(self):
+        node = "T4:16GiB:context=64MiB"
+        actor = self.governed_actor(node, "crafted")
+        self.assertEqual([actor.ask("init"), actor.ask("load_crafted")], [0, [200] * 7])
+        self.assertEqual((self.used("crafted") // MIB, self.truly_used(node) // MIB), (64, 64))
+
+    def test_a_library_counts_on_each_device_that_has_a_context(self):
+        node = "T4:16GiB:context=64MiB*2"
+        actor = Actor(self.environment, [BIN / "ration", "run", f"--sim={node}", "--gpu", "0,1", "--limit", "1GiB", "--name", "libraries", "--"])
+        self.addCleanup(actor.end)
+
+        def rows():
+            return {row["gpu"]: row["used_bytes"] // MIB for row in json.loads(self.ration("ps", f"--sim={node}", "--json").stdout)["data"]}
+        self.assertEqual([actor.ask("init"), actor.ask("load_library", 500), rows()[0], actor.ask("load_library", 500)], [0, 0, 564, 2])
+        self.assertEqual([actor.ask("second_device"), rows()], [0, {0: 564, 1: 564}])
+        self.assertEqual([actor.ask("load_library", 461), actor.ask("load_library", 460)], [2, 0])
+        self.assertEqual([actor.ask("unload_library"), actor.ask("unload_library"), rows()], [0, 0, {0: 64, 1: 64}])
 
     def test_a_program_that_executes_itself_holds_what_it_takes_afterwards(self):
         node = "T4:16GiB:context=64MiB"
@@ -566,7 +594,7 @@ class Governed(Scene):
     def test_without_a_limit_the_same_ways_reach_past_it(self):
         environment = dict(self.environment, RATION_SIM="T4:2GiB", LD_LIBRARY_PATH=str(BIN.parent / "sim"))
         done = subprocess.run([BIN / "ration-workload", "probe", "256"], env=environment, capture_output=True, text=True, timeout=120)
-        self.assertEqual(len(done.stdout.splitlines()), 35, done.stderr)
+        self.assertEqual(len(done.stdout.splitlines()), 45, done.stderr)
         for line in done.stdout.splitlines():
             name, obtained, *_ = line.split()
             if name not in ("mipmap", "small-blocks"):

@@ -161,15 +161,53 @@ class Obedient:
                 or self.cuda.cuModuleGetFunction(ctypes.byref(kernel), module, f"kernel__local{local}".encode())
                 or self.cuda.cuLaunchKernel(kernel, 1, 1, 1, 32, 1, 1, 0, None, None, None))
 
-    def load_code(self, mib):
-        """An image with a `__device__` array of that size."""
-        section = struct.pack("<IIQQQQIIQQ", 0, 8, 3, 0, 64, int(mib) * MIB, 0, 0, 256, 0)  # no bits in the file; loaded, written
-        header = b"\x7fELF\x02\x01\x01" + bytes(9) + struct.pack("<HHIQQQIHHHHHH", 2, 190, 1, 0, 0, 64, 0, 64, 0, 0, 64, 1, 0)
+    @staticmethod
+    def code(size, **changed):
+        """An image with a `__device__` array of that size; `changed`: fields of its header."""
+        section = struct.pack("<IIQQQQIIQQ", 0, 8, 3, 0, 64, size, 0, 0, 256, 0)  # no bits in the file; loaded, written
+        fields = {"class": 2, "section_size": 64, "sections": 1, "names": 0, "at": 64} | changed
+        return (b"\x7fELF" + bytes([fields["class"], 1, 1]) + bytes(9)
+                + struct.pack("<HHIQQQIHHHHHH", 2, 190, 1, 0, 0, fields["at"], 0, 64, 0, 0, fields["section_size"], fields["sections"], fields["names"]) + section)
+
+    def load_image(self, image, function="cuModuleLoadData"):
         module = ctypes.c_void_p()
-        error = self.cuda.cuModuleLoadData(ctypes.byref(module), header + section)
+        error = getattr(self.cuda, function)(ctypes.byref(module), image)
         if error == 0:
             self.modules.append(module)
         return error
+
+    def load_code(self, mib, function="cuModuleLoadData"):
+        return self.load_image(self.code(int(mib) * MIB), function)
+
+    def load_many(self, count, size):
+        """So many images of that size."""
+        return max(self.load_image(self.code(int(size)), "cuModuleLoadFatBinary") for _ in range(int(count)))
+
+    def unload_every_second(self):
+        kept, gone = self.modules[::2], self.modules[1::2]
+        self.modules = kept
+        return max(self.cuda.cuModuleUnload(module) for module in gone)
+
+    def load_crafted(self):
+        """Images whose size cannot be told."""
+        crafted = ({"class": 1}, {"section_size": 63}, {"sections": 0, "at": 0}, {"at": 1 << 60}, {"sections": 2000, "at": (1 << 64) - 64}, {"names": 7},
+                   {"names": 0xffff, "sections": 0, "at": 0})
+        return [self.load_image(self.code(MIB, **changed)) for changed in crafted]
+
+    def load_library(self, mib):
+        library = ctypes.c_void_p()
+        error = self.cuda.cuLibraryLoadData(ctypes.byref(library), self.code(int(mib) * MIB), None, None, 0, None, None, 0)
+        if error == 0:
+            self.libraries = getattr(self, "libraries", []) + [library]
+        return error
+
+    def unload_library(self):
+        return self.cuda.cuLibraryUnload(self.libraries.pop())
+
+    def second_device(self):
+        """The primary context of the second device."""
+        context = ctypes.c_void_p()
+        return self.cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 1)
 
     def unload_code(self):
         return self.cuda.cuModuleUnload(self.modules.pop())

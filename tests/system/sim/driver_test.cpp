@@ -342,6 +342,9 @@ TEST_F(DriverTest, VariablesOfAModuleHavePlacesAndTheirValues) {
     return static_cast<std::uint64_t>(reinterpret_cast<const char*>(&part) - reinterpret_cast<const char*>(&image));
   };
   std::memcpy(image.header.e_ident, ELFMAG, SELFMAG);
+  image.header.e_ident[EI_CLASS] = ELFCLASS64;
+  image.header.e_ident[EI_DATA] = ELFDATA2LSB;
+  image.header.e_shentsize = sizeof(Elf64_Shdr);
   image.header.e_shoff = at(image.sections);
   image.header.e_shnum = 6;
   image.header.e_shstrndx = 5;
