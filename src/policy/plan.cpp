@@ -38,8 +38,8 @@ struct FrameworkHint {
 constexpr FrameworkHint kFrameworkHints[] = {
     {"TF_FORCE_GPU_ALLOW_GROWTH", "true", true},
     {"XLA_PYTHON_CLIENT_PREALLOCATE", "false", true},
-    // TensorFlow leaves 225 to 1,800 MiB of what it sees to the system (gpu_device.cc, MinSystemMemory). Under a limit the
-    // rest of the card is the system's, so that reserve would be lost.
+    // TensorFlow leaves 225 to 1,800 MiB of what it sees to the system (gpu_device.cc, MinSystemMemory). Under a limit
+    // the rest of the card is the system's, so that reserve would be lost.
     {"TF_DEVICE_MIN_SYS_MEMORY_IN_MB", "128", false},
 };
 
