@@ -106,7 +106,7 @@ std::string prospect(const Session& session, const Idler& idler) {
              session.size(idler.context));
 }
 
-std::string path_of(const std::string& name, const char* action) {
+std::string route_of(const std::string& name, const char* action) {
   return fmt::format("/api/v1/workloads/{}/{}", percent_encoded(name), action);
 }
 
@@ -150,7 +150,7 @@ Result<json> ask_and_wait(NodeClient& daemon, const std::string& name, const cha
                           const std::vector<std::string>& answers) {
   const auto newest = newest_event(daemon);
   if (!newest) return tl::unexpected(newest.error());
-  const auto asked = daemon.post(path_of(name, action), json::object());
+  const auto asked = daemon.post(route_of(name, action), json::object());
   if (!asked) return tl::unexpected(asked.error());
   if (std::string_view(action) == "resume")  // it may have to wait for room, as long as that takes
     fmt::print(stderr,
