@@ -52,7 +52,7 @@ TEST_F(DenialsTest, ALimitIsNamedWithWhatWasHeldAndWhatWasAsked) {
 }
 
 TEST_F(DenialsTest, WhatHasEndedIsStartedAgainWithMore) {
-  EXPECT_EQ(explain(false).fix.text, "ration run --gpu 0 --limit 6GiB -- python train.py --name ''\\''x;y'\\'''");
+  EXPECT_EQ(explain(false).fix.text, "ration run --gpu 0 --limit 6GiB -- python train.py --name 'x;y'");
 }
 
 TEST_F(DenialsTest, WhatIsGrantedNowBoundsTheLimitThatIsProposed) {
