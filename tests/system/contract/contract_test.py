@@ -336,7 +336,8 @@ class Contract(unittest.TestCase):
         description = self.description()
         for tcp in (False, True):
             connection = scene.connection(tcp)
-            connection.request("GET", "/api/v1/stream?topics=snapshot,events&every=100ms&last_event_id=0")
+            token = {"Authorization": "Bearer " + scene.token} if tcp else {}  # without it no event is sent
+            connection.request("GET", "/api/v1/stream?topics=snapshot,events&every=100ms&last_event_id=0", headers=token)
             answer = connection.getresponse()
             self.assertEqual((answer.status, answer.headers["Content-Type"].split(";")[0]), (200, "text/event-stream"))
             self.assertIn("text/event-stream", description["paths"]["/api/v1/stream"]["get"]["responses"]["200"]["content"])
