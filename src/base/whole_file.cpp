@@ -31,15 +31,16 @@ bool write_all(int file, std::string_view content) {
 
 tl::unexpected<std::string> no(std::string why) { return tl::unexpected(std::move(why)); }
 
+/// Returns the sentence that says what a path is that is no regular file.
 const char* kind_of(mode_t mode) {
   constexpr struct {
     mode_t type;
     const char* name;
-  } kKinds[] = {{S_IFIFO, "a pipe"},   {S_IFSOCK, "a socket"}, {S_IFCHR, "a device"},
-                {S_IFBLK, "a device"}, {S_IFDIR, "a folder"},  {S_IFLNK, "a link"}};
+  } kKinds[] = {{S_IFIFO, "it is a pipe"},   {S_IFSOCK, "it is a socket"}, {S_IFCHR, "it is a device"},
+                {S_IFBLK, "it is a device"}, {S_IFDIR, "it is a folder"},  {S_IFLNK, "it is a link"}};
   const auto* const kind = std::find_if(std::begin(kKinds), std::end(kKinds),
                                         [&](const auto& each) { return each.type == (mode & S_IFMT); });
-  return kind == std::end(kKinds) ? "no file" : kind->name;
+  return kind == std::end(kKinds) ? "it is no file" : kind->name;
 }
 
 tl::unexpected<std::string> too_large(std::size_t most) {
@@ -67,7 +68,7 @@ tl::expected<FileDescriptor, std::string> open_regular(const std::string& path, 
   const FileDescriptor place{::open(path.c_str(), O_PATH | O_CLOEXEC | (links == Links::kRejected ? O_NOFOLLOW : 0))};
   struct stat status {};
   if (!place || ::fstat(place.get(), &status) != 0) return no(std::strerror(errno));
-  if (!S_ISREG(status.st_mode)) return no(fmt::format("it is {}", kind_of(status.st_mode)));
+  if (!S_ISREG(status.st_mode)) return no(kind_of(status.st_mode));
   FileDescriptor file{::open(path_of(place).c_str(), O_RDONLY | O_CLOEXEC)};
   if (!file) return no(std::strerror(errno));
   return file;

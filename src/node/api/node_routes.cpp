@@ -144,6 +144,17 @@ Viewer viewer_of_workload(const http::Peer& peer, const Registry& registry, cons
   return viewer;
 }
 
+/// Returns who asks; from inside a container, with the books of the workloads that this container is.
+Viewer viewer_with_own_books(const http::Peer& peer, const Registry& registry) {
+  Viewer viewer = viewer_of(peer);
+  if (!viewer.totals_only || !peer.pid) return viewer;
+  const std::uint64_t asking = pid_namespace_of(*peer.pid);
+  if (asking == 0 || asking == own_pid_namespace()) return viewer;
+  for (const auto& [path, workload] : registry.workloads())
+    if (pid_namespace_of(workload.book.creator.pid) == asking) viewer.own_books.insert(path);
+  return viewer;
+}
+
 }  // namespace
 
 void tick_before_change(NodeHost& host, const Request& request) {
@@ -246,7 +257,7 @@ void NodeRoutes::install(const AddRoute& add) {
     host_.tick_if_stale();
     const auto most = most_processes(request);
     if (!most) return http::problem(most.error());
-    const Viewer viewer = viewer_of(request.peer);
+    const Viewer viewer = viewer_with_own_books(request.peer, host_.state().registry);
     const auto some = filtered(host_.state().snapshot, request, viewer);
     if (!some) return http::problem(some.error());
     return reply_text("snapshot", snapshot_text(*some ? **some : host_.state().snapshot, viewer, *most));

@@ -240,9 +240,11 @@ json device_json(const DeviceView& view) {
 }
 
 std::string rows_text(const Snapshot& snapshot, const Viewer& viewer, std::size_t most_processes) {
-  if (viewer.totals_only) return "[]";
   return array_text([&](Writer& out) {
-    for (const AccountView& account : snapshot.accounts) write_account(out, account, viewer, most_processes);
+    for (const AccountView& account : snapshot.accounts)
+      if (!viewer.totals_only || viewer.own_books.contains(account.path))
+        write_account(out, account, viewer, most_processes);
+    if (viewer.totals_only) return;
     for (const UngovernedView& process : snapshot.ungoverned) write_ungoverned(out, process, viewer);
   });
 }

@@ -5,6 +5,8 @@
 
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
+#include <string>
 
 #include "node/state/snapshot.hpp"
 
@@ -15,6 +17,7 @@ struct Viewer {
   bool is_operator = false;
   std::optional<std::uint32_t> user;  ///< absent: nobody known (TCP without a token)
   bool totals_only = false;           ///< nobody known, and not configured to see more
+  std::set<std::string> own_books{};  ///< books of the container that asks: their rows are shown beside totals
 
   [[nodiscard]] bool may_see(std::uint32_t owner) const { return is_operator || (user && *user == owner); }
 };

@@ -37,9 +37,11 @@ Bytes for_its_tenant(const LeaseRequest& request) { return request.held ? *reque
 std::string to_text(const WaitReason& reason) {
   switch (reason.kind) {
     case WaitReason::Kind::kNoRoom:
-      return fmt::format("{} GPU {}: {} of {} is neither held nor promised",
-                         reason.together ? "all are needed, and the fullest is" : "best is", reason.gpu,
-                         format_size(reason.free), format_size(reason.capacity));
+      if (reason.together)
+        return fmt::format("all are needed, and the fullest is GPU {}: {} of {} is neither held nor promised",
+                           reason.gpu, format_size(reason.free), format_size(reason.capacity));
+      return fmt::format("best is GPU {}: {} of {} is neither held nor promised", reason.gpu, format_size(reason.free),
+                         format_size(reason.capacity));
     case WaitReason::Kind::kBehind:
       if (reason.behind.empty()) return fmt::format("about to start on GPU {}", reason.gpu);
       return fmt::format("GPU {} has {} left, kept for {} which comes first", reason.gpu, format_size(reason.free),

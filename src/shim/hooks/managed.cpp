@@ -314,6 +314,9 @@ CUresult take_managed(ManagedPolicy policy, CUdeviceptr& address, std::size_t si
 
 bool free_managed_block(CUdeviceptr address, CUresult& result) noexcept {
   ManagedBlock block;
+  if (!managed.find(address, block)) return false;
+  // A prefetch that has passed the look at what is charged has not yet reached the driver: it goes first.
+  const Gate::Alone alone(bringing);
   if (!managed.take(address, block)) return false;
   result = real<cuMemFree_v2_t>(Symbol::cuMemFree_v2)(address);
   if (result == CUDA_SUCCESS)

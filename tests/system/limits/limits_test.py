@@ -318,7 +318,9 @@ class Governed(Scene):
         self.assertEqual([actor.ask("init"), actor.ask("nvml"), actor.ask("take", 900)], [0, 0, 0])
         self.assertEqual(self.ration("set", "lowered", "--limit", "300MiB", "--yes").returncode, 0)
         self.assertEqual((actor.ask("info"), actor.ask("memory")), ([0, 0, 300], [0, 300, 0, 300]))
-        self.assertEqual(sum(actor.ask("processes").values()), 300)
+        # Before release 570 NVML lists a container's processes with 0 bytes.
+        in_container = os.environ.get("RATION_SIM_DRIVER", "").endswith("container")
+        self.assertEqual(sum(actor.ask("processes").values()), 0 if in_container else 300)
 
     def test_too_few_descriptors_let_nothing_past_the_limit_and_end_no_program(self):
         node = "T4:16GiB:context=64MiB"
@@ -438,7 +440,7 @@ class Governed(Scene):
         self.assertEqual(other, [46, None, 0, [0, 16384 * MIB, 16384 * MIB], [0, 16384 * MIB, 16384 * MIB]])
         why = self.ration("why", "d-1-1", "--sim=T4:16GiB:context=64MiB*2").stdout
         self.assertIn("because  GPU 1 was not granted to one\n", why)
-        self.assertRegex(why, r"fix      ration run --sim=\S+ --gpu 0,1 --limit 1GiB -- /usr/bin/env")
+        self.assertRegex(why, r"fix      ration run --sim=\S+ --gpu 0,1 --limit 1GiB -- (/usr/bin/env|PROGRAM$)")
 
     def test_ration_sees_the_machine_from_inside_a_limit(self):
         done = self.ration("run", "--sim=T4:16GiB:context=64MiB", "--limit", "2GiB", "--name", "inside", "--", "sh", "-c",

@@ -53,7 +53,8 @@ class Watching(Case):
 
     def test_who_takes_memory_beside_its_book_is_a_violator(self):
         copy = self.folder / "libanother.so"
-        copy.write_bytes((BIN.parent / "sim/libcuda.so.1").read_bytes())
+        # Whatever still has the driver's own name inside is held.
+        copy.write_bytes((BIN.parent / "sim/libcuda.so.1").read_bytes().replace(b"libcuda.so.1\0", b"another.so.1\0"))
         process = subprocess.Popen([BIN / "ration", "run", NODE, "--name", "sly", "--limit", "2GiB", "--", "python3", "-c", self.EVADES, copy],
                                    env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.addCleanup(lambda: (process.terminate(), process.communicate()))

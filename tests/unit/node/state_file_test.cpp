@@ -103,9 +103,9 @@ TEST_F(StateFileTest, WhateverLiesThereDoesNotHoldUpTheStart) {
     EXPECT_FALSE(std::filesystem::exists(std::filesystem::symlink_status(path_))) << why;
   };
   std::filesystem::create_directory(path_);
-  refused("it is not a file");
+  refused("it is a folder");
   ASSERT_EQ(::mkfifo(path_.c_str(), 0600), 0);
-  refused("it is not a file");
+  refused("it is a pipe");
   std::filesystem::create_symlink(folder_.write("elsewhere", "{}"), path_);
   refused("it is a link");
   EXPECT_EQ(folder_.content("elsewhere"), "{}");
