@@ -54,6 +54,12 @@ CUresult drop(void* address, bool registered, CUresult unknown, const char* func
   return CUDA_SUCCESS;
 }
 
+bool is_numa_node(int node) {
+  // A machine without that folder has one node.
+  return node == 0 ||
+         (node > 0 && ::access(("/sys/devices/system/node/node" + std::to_string(node)).c_str(), F_OK) == 0);
+}
+
 }  // namespace
 
 bool find_host_block(std::uint64_t address, HostBlock& out) {
@@ -65,10 +71,20 @@ bool find_host_block(std::uint64_t address, HostBlock& out) {
   return true;
 }
 
-bool is_numa_node(int node) {
-  // A machine without that folder has one node.
-  return node == 0 ||
-         (node > 0 && ::access(("/sys/devices/system/node/node" + std::to_string(node)).c_str(), F_OK) == 0);
+CUresult check_location(CUmemLocation location, int& device) {
+  device = -1;
+  switch (location.type) {
+    case CU_MEM_LOCATION_TYPE_DEVICE:
+      device = node_device(location.id);
+      return device < 0 ? CUDA_ERROR_INVALID_DEVICE : CUDA_SUCCESS;
+    case CU_MEM_LOCATION_TYPE_HOST_NUMA:
+      return is_numa_node(location.id) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    case CU_MEM_LOCATION_TYPE_HOST:
+    case CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT:
+      return CUDA_SUCCESS;
+    default:
+      return CUDA_ERROR_INVALID_VALUE;
+  }
 }
 
 bool find_allocation(std::uint64_t address, Allocation& out) {

@@ -16,8 +16,8 @@ struct HostBlock {
 };
 bool find_host_block(std::uint64_t address, HostBlock& out);
 
-/// Whether the machine has that NUMA node.
-bool is_numa_node(int node);
+/// Finds where memory is to be: `device` of the node, -1 for the host. INVALID_DEVICE and INVALID_VALUE: no such place.
+cuda::CUresult check_location(cuda::CUmemLocation location, int& device);
 
 /// What an entry takes at an address. kDevice: memory that the driver knows, also of the host where it is pinned or
 /// managed. kAny: that, or any of the program's.

@@ -21,20 +21,11 @@ namespace {
 
 using namespace cuda;
 
-/// Whether a pool can be made there; `device`: of the node, -1 for the host.
+/// Finds where a pool is to be, as check_location() does for memory. NVIDIA's header rejects HOST_NUMA_CURRENT for
+/// pools.
 CUresult pool_location(CUmemLocation location, int& device) {
-  device = -1;
-  switch (location.type) {
-    case CU_MEM_LOCATION_TYPE_DEVICE:
-      device = node_device(location.id);
-      return device < 0 ? CUDA_ERROR_INVALID_DEVICE : CUDA_SUCCESS;
-    case CU_MEM_LOCATION_TYPE_HOST:
-      return CUDA_SUCCESS;
-    case CU_MEM_LOCATION_TYPE_HOST_NUMA:
-      return is_numa_node(location.id) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-    default:
-      return CUDA_ERROR_INVALID_VALUE;
-  }
+  return location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT ? CUDA_ERROR_INVALID_VALUE
+                                                                 : check_location(location, device);
 }
 
 /// One piece of reserved memory, cut into parts in address order.

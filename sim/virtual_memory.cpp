@@ -100,23 +100,6 @@ void protect(std::uint64_t address, std::uint64_t size) {
          0);
 }
 
-/// Whether memory can be made there; `device`: of the node, -1 for memory of the host.
-CUresult check_location(CUmemLocation location, int& device) {
-  device = -1;
-  switch (location.type) {
-    case CU_MEM_LOCATION_TYPE_DEVICE:
-      device = node_device(location.id);
-      return device < 0 ? CUDA_ERROR_INVALID_DEVICE : CUDA_SUCCESS;
-    case CU_MEM_LOCATION_TYPE_HOST_NUMA:
-      return is_numa_node(location.id) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-    case CU_MEM_LOCATION_TYPE_HOST:
-    case CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT:
-      return CUDA_SUCCESS;
-    default:
-      return CUDA_ERROR_INVALID_VALUE;
-  }
-}
-
 bool take_host(std::uint64_t size, Physical& out) {
   out.host = FileDescriptor{memory_file(kHostMemory)};
   out.block.size = out.block.extent = size;

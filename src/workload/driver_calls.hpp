@@ -30,4 +30,13 @@ Function* find(const char* name) {
     return function;                                                                     \
   }())
 
+/// Physical memory of the first device that can be exported as a descriptor.
+inline cuda::CUmemAllocationProp shareable() {
+  cuda::CUmemAllocationProp properties{};
+  properties.type = cuda::CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.requestedHandleTypes = cuda::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  properties.location = {cuda::CU_MEM_LOCATION_TYPE_DEVICE, 0};
+  return properties;
+}
+
 }  // namespace ration::workload

@@ -23,14 +23,6 @@ using namespace cuda;
 
 namespace {
 
-CUmemAllocationProp shareable() {
-  CUmemAllocationProp properties{};
-  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
-  properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
-  return properties;
-}
-
 std::vector<int> descriptors;
 std::vector<CUmemGenericAllocationHandle> imported;
 

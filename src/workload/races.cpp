@@ -40,14 +40,6 @@ class Race {
   virtual void clean() = 0;
 };
 
-CUmemAllocationProp shareable() {
-  CUmemAllocationProp properties{};
-  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
-  properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
-  return properties;
-}
-
 /// Physical memory, a reserved range, and what the two threads keep of the memory.
 class VirtualRace : public Race {
  public:

@@ -3,48 +3,14 @@
 
 Judged by the simulator's own record of the most that each device ever held.
 """
-import json
-import os
-import pathlib
-import subprocess
-import tempfile
 import unittest
 
-from program import Program
-
-BIN = pathlib.Path(os.environ["BUILD_BIN"])
-MIB = 1 << 20
-CONTEXT = 64
-
-
-class Scene(unittest.TestCase):
-    def setUp(self):
-        self.folder = tempfile.TemporaryDirectory()
-        self.addCleanup(self.folder.cleanup)
-        self.environment = dict(os.environ, RATION_SIM_DIR=self.folder.name, RATION_RUNTIME_DIR=self.folder.name)
-
-    def program(self, *options, cards=1, limit="1GiB"):
-        self.node = f"T4:16GiB:context={CONTEXT}MiB" + (f"*{cards}" if cards > 1 else "")
-        made = Program(self.environment, [BIN / "ration", "run", f"--sim={self.node}", "--limit", limit, "--name", "pools", *options, "--",
-                                          "/usr/bin/env", "-u", "CUDA_VISIBLE_DEVICES"])
-        self.addCleanup(made.end)
-        return made
-
-    def ration(self, *arguments):
-        return subprocess.run([BIN / "ration", *arguments, f"--sim={self.node}"], env=self.environment, capture_output=True, text=True).stdout
-
-    def truth(self, what):
-        """MiB of each device, by the simulator."""
-        told = subprocess.run([BIN / "ration-sim-truth", "--json"], env=dict(self.environment, RATION_SIM=self.node), capture_output=True, text=True, check=True)
-        devices = json.loads(told.stdout)["devices"]
-        return [(d["peak_bytes"] if what == "peak" else d["total_bytes"] - d["free_bytes"]) // MIB for d in devices]
-
-    def rows(self, field):
-        rows = json.loads(self.ration("ps", "-o", "json"))["data"]
-        return [row[field] // MIB if field.endswith("_bytes") else row[field] for row in sorted(rows, key=lambda row: row["gpu"])]
+from scene import CONTEXT, MIB, Scene
 
 
 class PoolsOfDevices(Scene):
+    NAME = "pools"
+
     WHICH = {"the device's own": "there = default_pool(1)",
              "one that was made": "_, there = pool(1)"}
 
@@ -113,6 +79,8 @@ cuda.cuCtxSynchronize(); answer = bad"""), 0)
 
 
 class PlainMemory(Scene):
+    NAME = "pools"
+
     def test_what_is_freed_on_a_stream_is_taken_off_when_the_stream_has_come_to_it(self):
         for name, own in (("the default one", "None"), ("its own", "stream()")):
             with self.subTest(stream=name):

@@ -326,6 +326,14 @@ void exporter(int socket, int control) {
   }
 }
 
+/// A child that exports its blocks through `blocks` and does what `control` asks.
+pid_t start_exporter(Pair& blocks, Pair& control) {
+  return start([&] {
+    ::close(blocks.other), ::close(control.other);
+    exporter(blocks.one, control.one);
+  });
+}
+
 /// What the process at the other end says that it holds.
 std::size_t ready(int control) {
   Message message;
@@ -378,10 +386,7 @@ void passing_importer(int socket, const std::function<void()>& in_between) {
 TEST_F(KilledAtEveryStep, WhatAnImporterLeavesIsItsOwnersAndThenNobodys) {
   at_every_step([](unsigned step) {
     Pair blocks, control;
-    const pid_t owner = start([&] {
-      ::close(blocks.other), ::close(control.other);
-      exporter(blocks.one, control.one);
-    });
+    const pid_t owner = start_exporter(blocks, control);
     EXPECT_EQ(ready(control.other), 3 * kBlock);
     const pid_t victim = start(
         [&] {
@@ -404,10 +409,7 @@ TEST_F(KilledAtEveryStep, WhatAnImporterLeavesIsItsOwnersAndThenNobodys) {
 TEST_F(KilledAtEveryStep, AnImporterWhoseOwnerWasKilledLeavesNothing) {
   at_every_step([](unsigned step) {
     Pair blocks, control;
-    const pid_t owner = start([&] {
-      ::close(blocks.other), ::close(control.other);
-      exporter(blocks.one, control.one);
-    });
+    const pid_t owner = start_exporter(blocks, control);
     EXPECT_EQ(ready(control.other), 3 * kBlock);
     const pid_t victim = start(
         [&] {
@@ -433,10 +435,7 @@ TEST_F(KilledAtEveryStep, AnImporterWhoseOwnerWasKilledLeavesNothing) {
 TEST_F(KilledAtEveryStep, WhoeverClearsUpAfterADeadProcess) {
   at_every_step([](unsigned step) {
     Pair blocks, control, unread;
-    const pid_t owner = start([&] {
-      ::close(blocks.other), ::close(control.other);
-      exporter(blocks.one, control.one);
-    });
+    const pid_t owner = start_exporter(blocks, control);
     EXPECT_EQ(ready(control.other), 3 * kBlock);
     const pid_t dead = start([&] {
       need(enter());
