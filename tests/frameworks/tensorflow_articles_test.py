@@ -116,6 +116,7 @@ class Inside(FrameworkCase):
             with self.subTest(kept=kept, freed=freed, limit=limit):
                 self.run_inside(f"""
                     import ration, tensorflow as tf
+                    from ration import sizes
                     for gpu in tf.config.list_physical_devices('GPU'): tf.config.experimental.set_memory_growth(gpu, True)
                     def take(mib):
                         with tf.device('/GPU:0'): return tf.zeros([mib, 1 << 20], tf.uint8)
@@ -125,8 +126,8 @@ class Inside(FrameworkCase):
                     before = ration.workload()['used']
                     ration.limit('{limit}')
                     after = ration.workload()
-                    assert after['used'] <= before and after['limit'] == ration.limits.sizes_of('{limit}'), (before, after)
-                """.replace("ration.limits.sizes_of", "__import__('ration.sizes').sizes.parse"))
+                    assert after['used'] <= before and after['limit'] == sizes.parse('{limit}'), (before, after)
+                """)
 
     def test_the_order_of_imports_makes_no_difference(self):
         program = """
