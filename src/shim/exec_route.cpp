@@ -214,6 +214,12 @@ using namespace ration::shim;
   va_start(rest, first);                                                             \
   take_words(words, count, first, rest)
 
+// A definition under libc's name that its headers do not bind: glibc's releases differ in noexcept and in what may be
+// null.
+#define RATION_UNDER_NAME_OF(name, parameters)         \
+  int route_##name parameters noexcept __asm__(#name); \
+  int route_##name parameters noexcept
+
 #pragma GCC visibility push(default)
 extern "C" {
 
@@ -250,7 +256,7 @@ int fexecve(int descriptor, Words words, Words variables) noexcept {
 }
 
 // Since glibc 2.34; an older one leaves it to the kernel.
-int execveat(int folder, const char* path, Words words, Words variables, int flags) noexcept {
+RATION_UNDER_NAME_OF(execveat, (int folder, const char* path, Words words, Words variables, int flags)) {
   auto* next = look_up(found.execveat, "execveat");
   const bool by_descriptor = path != nullptr && *path == '\0' && (flags & AT_EMPTY_PATH) != 0;
   return start_with_guard(
@@ -263,24 +269,24 @@ int execveat(int folder, const char* path, Words words, Words variables, int fla
       no_memory);
 }
 
-int posix_spawn(pid_t* pid, const char* path, const posix_spawn_file_actions_t* actions,
-                const posix_spawnattr_t* attributes, Words words, Words variables) noexcept {
+RATION_UNDER_NAME_OF(posix_spawn, (pid_t * pid, const char* path, const posix_spawn_file_actions_t* actions,
+                                   const posix_spawnattr_t* attributes, Words words, Words variables)) {
   return spawn(look_up(found.spawn, "posix_spawn"), false, pid, path, actions, attributes, words, variables);
 }
 
-int posix_spawnp(pid_t* pid, const char* name, const posix_spawn_file_actions_t* actions,
-                 const posix_spawnattr_t* attributes, Words words, Words variables) noexcept {
+RATION_UNDER_NAME_OF(posix_spawnp, (pid_t * pid, const char* name, const posix_spawn_file_actions_t* actions,
+                                    const posix_spawnattr_t* attributes, Words words, Words variables)) {
   return spawn(look_up(found.spawnp, "posix_spawnp"), true, pid, name, actions, attributes, words, variables);
 }
 
 // Since glibc 2.39. ENOSYS, where libc has none, is what they answer under an old kernel.
-int pidfd_spawn(int* pidfd, const char* path, const posix_spawn_file_actions_t* actions,
-                const posix_spawnattr_t* attributes, Words words, Words variables) noexcept {
+RATION_UNDER_NAME_OF(pidfd_spawn, (int* pidfd, const char* path, const posix_spawn_file_actions_t* actions,
+                                   const posix_spawnattr_t* attributes, Words words, Words variables)) {
   return spawn(look_up(found.pidfd_spawn, "pidfd_spawn"), false, pidfd, path, actions, attributes, words, variables);
 }
 
-int pidfd_spawnp(int* pidfd, const char* name, const posix_spawn_file_actions_t* actions,
-                 const posix_spawnattr_t* attributes, Words words, Words variables) noexcept {
+RATION_UNDER_NAME_OF(pidfd_spawnp, (int* pidfd, const char* name, const posix_spawn_file_actions_t* actions,
+                                    const posix_spawnattr_t* attributes, Words words, Words variables)) {
   return spawn(look_up(found.pidfd_spawnp, "pidfd_spawnp"), true, pidfd, name, actions, attributes, words, variables);
 }
 
@@ -305,3 +311,4 @@ int wordexp(const char* text, wordexp_t* result, int flags) {
 
 }  // extern "C"
 #pragma GCC visibility pop
+#undef RATION_UNDER_NAME_OF
