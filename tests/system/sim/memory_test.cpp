@@ -1,5 +1,6 @@
 // Memory of the simulated driver by kind: pinned, in pools of the device and of the host, physical; and what addresses
 // without memory are answered.
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <vector>
@@ -259,6 +260,15 @@ std::vector<CUresult> answers(CUdeviceptr address, std::size_t size, CUdeviceptr
   };
 }
 
+/// An address in the middle of a range that was the program's own and is no longer mapped.
+CUdeviceptr given_back_to_the_kernel() {
+  constexpr std::size_t kRange = std::size_t{1} << 30;
+  void* const range = ::mmap(nullptr, kRange, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  EXPECT_NE(range, MAP_FAILED);
+  ::munmap(range, kRange);
+  return reinterpret_cast<CUdeviceptr>(range) + kRange / 2;
+}
+
 TEST_F(MemoryTest, AnAddressWithoutMemoryIsAnsweredByEveryCopyAndFill) {
   constexpr std::size_t kSize = 4 * kMiB;
   CUdeviceptr good = 0, block = 0, small = 0, freed = 0, freed_async = 0, range = 0, closed = 0;
@@ -285,7 +295,7 @@ TEST_F(MemoryTest, AnAddressWithoutMemoryIsAnsweredByEveryCopyAndFill) {
     std::size_t size;
   } wrong[] = {
       {"null", 0, 64},
-      {"never anything", CUdeviceptr{1} << 45, 64},
+      {"given back to the kernel", given_back_to_the_kernel(), 64},
       {"out of all addresses", ~CUdeviceptr{0} - 63, 64},
       {"freed", freed, 64},
       {"freed in its pool", freed_async, 64},
