@@ -57,6 +57,13 @@ std::string unusable_state(const std::string& folder) {
 
 }  // namespace
 
+std::string real_path(const std::string& path) {
+  std::error_code error;
+  std::filesystem::path real = std::filesystem::weakly_canonical(std::filesystem::absolute(path, error), error);
+  if (error) return path;
+  return real.has_filename() ? real : real.parent_path();
+}
+
 std::string make_own_folder(const std::string& folder, mode_t mode) {
   const bool made = ::mkdir(folder.c_str(), mode) == 0;
   struct stat status {};
@@ -79,22 +86,23 @@ std::string own_folder_in_tmp(const std::string& prefix) {
 
 std::string own_runtime_folder() {
   const char* given = std::getenv("XDG_RUNTIME_DIR");
-  return given != nullptr && is_own(given) ? given : "";
+  return given != nullptr && *given == '/' && is_own(given) ? real_path(given) : "";
 }
 
 std::string simulated_nodes_folder() {
-  if (const char* given = std::getenv("RATION_SIM_DIR"); given != nullptr && *given != '\0') return given;
+  if (const char* given = std::getenv("RATION_SIM_DIR"); given != nullptr && *given != '\0') return real_path(given);
   const std::string name = fmt::format("ration-sim-{}", ::getuid()), runtime = own_runtime_folder();
   if (!runtime.empty()) return runtime + "/" + name;
   const std::string found = unguessable_folder(name);
-  return found.empty() ? "/tmp/" + name : found;
+  return real_path(found.empty() ? "/tmp/" + name : found);
 }
 
 SimulatedNodeFolder simulated_node_folder(const std::string& description) {
   SimulatedNodeFolder node;
-  const std::string name = "/" + std::to_string(stable_hash(description) & 0xffffffff);
+  const std::string what = description.ends_with(".toml") ? real_path(description) : description;
+  const std::string name = "/" + std::to_string(stable_hash(what) & 0xffffffff);
   if (const char* given = std::getenv("RATION_SIM_DIR"); given != nullptr && *given != '\0') {
-    node.path = given;
+    node.path = real_path(given);
     node.problem = make_trusted_folder(node.path, X_OK);
     if (!node.problem.empty()) return node;
     node.path += name;
@@ -102,8 +110,8 @@ SimulatedNodeFolder simulated_node_folder(const std::string& description) {
     if (!node.problem.empty()) return node;
   } else {
     const std::string runtime = own_runtime_folder();
-    node.path =
-        runtime.empty() ? own_folder_in_tmp("ration-sim") : fmt::format("{}/ration-sim-{}", runtime, ::getuid());
+    node.path = runtime.empty() ? real_path(own_folder_in_tmp("ration-sim"))
+                                : fmt::format("{}/ration-sim-{}", runtime, ::getuid());
     node.problem = make_own_folder(node.path, 0700);
     if (!node.problem.empty()) return node;
     node.path += name;

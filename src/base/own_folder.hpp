@@ -9,6 +9,10 @@
 
 namespace ration {
 
+/// Returns what the path is: absolute, without `..`, links and doubled slashes, so that two spellings of one place are
+/// equal. Parts that do not exist stay as they are spelled.
+[[nodiscard]] std::string real_path(const std::string& path);
+
 /// Makes the folder where it is not there, with that mode whatever the umask is. Empty: it can be used; else why not.
 /// What somebody else put there is left alone: who owns a folder can exchange every file in it.
 [[nodiscard]] std::string make_own_folder(const std::string& folder, mode_t mode);
@@ -27,11 +31,12 @@ struct SimulatedNodeFolder {
   std::string problem;  ///< empty: it can be used
 };
 
-/// In which the folders of this user's simulated nodes lie; nothing is made.
+/// In which the folders of this user's simulated nodes lie, as real_path() has it; nothing is made.
 [[nodiscard]] std::string simulated_nodes_folder();
 
 /// Where the processes of the node that RATION_SIM describes meet: in RATION_SIM_DIR, which is trusted as it is, else
-/// in a folder of this user. Made where it is not there.
+/// in a folder of this user. Made where it is not there. The UUIDs of the simulated GPUs follow from its path, so that
+/// every spelling of RATION_SIM_DIR and of a TOML file gives the same.
 [[nodiscard]] SimulatedNodeFolder simulated_node_folder(const std::string& description);
 
 }  // namespace ration

@@ -37,6 +37,7 @@ Result<int> execute(cli::CommandLine& line) {
 int main(int argc, char** argv) {
   cli::reserve_standard_streams();
   cli::leave_guard(argv);
+  config::make_paths_absolute();
   cli::CommandLine line(cli::split_arguments(argc, argv));
   const std::string& verb = line.words.verb;
   Result<int> outcome = execute(line);

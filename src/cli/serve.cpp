@@ -68,7 +68,6 @@ Result<Context> context_elsewhere(const Session& session, const ledger::Store& s
   namespace fs = std::filesystem;
   std::error_code error;
   Context context = session.context;
-  if (fs::exists(context.simulated, error)) context.simulated = fs::absolute(context.simulated, error);
   if (!context.socket.empty()) {
     context.socket = fs::absolute(context.socket, error);
   } else if (std::getenv("RATION_CONFIG") != nullptr || std::getenv("RATION_RUNTIME_DIR") != nullptr) {

@@ -3,26 +3,32 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
 
 #include "base/strings.hpp"
 
 namespace ration::config {
 namespace {
+using Value = Variable::Value;
 constexpr const char* kPrefix = "RATION_";
-}
+}  // namespace
 
 const std::vector<Variable>& variables() {
   static const std::vector<Variable> all{
       {"RATION_RUNTIME_DIR",
        "folder of the books and slices; unset: /run/ration, else $XDG_RUNTIME_DIR/ration, else /tmp/ration-UID, or "
-       "/tmp/ration-UID.XXXXXX where somebody else has that name"},
-      {"RATION_CONFIG", "configuration file read instead of $XDG_CONFIG_HOME/ration/ration.toml"},
-      {"RATION_SIM", "the simulated node, as --sim takes it: T4:16GiB*2,A100-40, or the path of a TOML file"},
+       "/tmp/ration-UID.XXXXXX where somebody else has that name",
+       Value::kPath},
+      {"RATION_CONFIG", "configuration file read instead of $XDG_CONFIG_HOME/ration/ration.toml", Value::kPath},
+      {"RATION_SIM", "the simulated node, as --sim takes it: T4:16GiB*2,A100-40, or the path of a TOML file",
+       Value::kTextOrTomlFile},
       {"RATION_SIM_DRIVER",
-       "the driver of simulated nodes that name none: 535, 560-container, or the path of a profile"},
-      {"RATION_SOCKET", "the daemon's socket, as --socket takes it"},
-      {"RATION_SIM_DIR", "folder of the simulated node's shared state"},
+       "the driver of simulated nodes that name none: 535, 560-container, or the path of a profile",
+       Value::kTextOrTomlFile},
+      {"RATION_SOCKET", "the daemon's socket, as --socket takes it", Value::kPath},
+      {"RATION_SIM_DIR", "folder of the simulated node's shared state", Value::kPath},
       {"RATION_SIM_LATENCY", "how slow the simulated driver is: cuMemAlloc=132us,context=200ms,kernel=1ms"},
       {"RATION_SIM_FAULT", "which simulated calls fail: cuMemAlloc:call=3:error=2"},
       {"RATION_IDLE_TRIM", "the library: give back what the pool keeps when nothing was asked for in so long: 30s"},
@@ -60,6 +66,19 @@ Result<void> check_variables(char** environment) {
                 fmt::format("Did you mean {}{}?  unset {}", kPrefix, meant, name), 2);
   }
   return {};
+}
+
+void make_paths_absolute() {
+  for (const Variable& variable : variables()) {
+    const char* given = std::getenv(variable.name);
+    const std::string value = given != nullptr ? given : "";
+    const bool path =
+        variable.value == Value::kPath || (variable.value == Value::kTextOrTomlFile && value.ends_with(".toml"));
+    if (value.empty() || !path) continue;
+    std::error_code error;
+    const std::string absolute = std::filesystem::absolute(value, error);
+    if (!error) ::setenv(variable.name, absolute.c_str(), 1);
+  }
 }
 
 }  // namespace ration::config

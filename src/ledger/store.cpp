@@ -54,14 +54,13 @@ std::vector<std::string> books_in(const std::string& folder) {
 Result<Store> Store::open() {
   Store store;
   std::string why;
-  const auto is_usable = [&](std::string folder) {
+  const auto is_usable = [&](const std::string& folder) {
     why = unusable_for_books(folder);
-    store.folder_ = std::move(folder);
+    store.folder_ = real_path(folder);
     return why.empty();
   };
   if (const char* given = std::getenv("RATION_RUNTIME_DIR"); given != nullptr && *given != '\0') {
-    std::error_code error;
-    if (is_usable(std::filesystem::absolute(given, error))) return store;
+    if (is_usable(real_path(given))) return store;
   } else {
     if (is_usable(kMachineFolder)) return store;
     const std::string runtime = own_runtime_folder();

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/own_folder.hpp"
 #include "machine/user_names.hpp"
 #include "node/events/workload_events.hpp"
 #include "node/rules/alerts.hpp"
@@ -148,7 +149,7 @@ std::string Engine::tenant_of(const Workload& workload) {
 Result<void> Engine::adopt(const std::string& folder, std::uint32_t owner) {
   const auto before = state_.registry.folders();
   if (auto known = state_.registry.adopt(folder, owner); !known) return known;
-  if (const std::string real = real_folder(folder); state_.claims.is_anothers(real))
+  if (const std::string real = real_path(folder); state_.claims.is_anothers(real))
     return fail(
         "E1530",
         fmt::format("the books in {} are governed by another daemon: {}.", folder, state_.claims.governor_of(real)),

@@ -1,6 +1,7 @@
 // What changes something: limits, registrations, the configuration.
 #include <fmt/format.h>
 
+#include "base/own_folder.hpp"
 #include "base/strings.hpp"
 #include "http/problem.hpp"
 #include "machine/user_names.hpp"
@@ -104,7 +105,7 @@ void Api::install_changes() {
     if (!lease.empty() && name.rfind(folder + "/books/", 0) != 0)
       return http::problem({"E1530", "the book of a lease lies in the folder that is registered.",
                             "ration run --wait --limit SIZE -- …", 2});
-    const std::string book = real_folder(folder) + name.substr(std::min(name.size(), folder.size()));
+    const std::string book = real_path(folder) + name.substr(std::min(name.size(), folder.size()));
     if (!lease.empty() && !host_.leases().take_up(lease, book, *request.peer.uid)) {
       return http::problem(
           {"E1524", fmt::format("lease {} is not granted to you.", lease), "ration run --wait --limit SIZE -- …", 4});

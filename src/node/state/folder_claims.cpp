@@ -5,6 +5,7 @@
 #include <chrono>
 #include <thread>
 
+#include "base/own_folder.hpp"
 #include "node/state/registry.hpp"
 
 namespace ration::node {
@@ -18,7 +19,7 @@ std::string lock_of_adopter(const std::string& folder) { return folder + "/adopt
 }  // namespace
 
 Result<void> FolderClaims::own(const std::string& folder) {
-  own_folder_ = real_folder(folder);
+  own_folder_ = real_path(folder);
   const std::string path = lock_of_owner(own_folder_);
   FileLock lock = lock_file(path);
   // Another daemon that asks whose it is has the lock for an instant.

@@ -16,6 +16,7 @@
 #include "base/byte_lock.hpp"
 #include "base/file.hpp"
 #include "base/labels.hpp"
+#include "base/own_folder.hpp"
 #include "base/process.hpp"
 #include "base/strings.hpp"
 #include "ledger/book.hpp"
@@ -79,12 +80,6 @@ bool has_process_of_host(const BookSnapshot& book, std::uint64_t inside) {
 
 }  // namespace
 
-std::string real_folder(const std::string& folder) {
-  std::error_code error;
-  const auto real = std::filesystem::canonical(folder, error);
-  return error ? folder : real.string();
-}
-
 Result<void> Registry::adopt(const std::string& folder, std::uint32_t owner) {
   struct stat status {};
   if (folder.empty() || folder.front() != '/' || ::lstat(folder.c_str(), &status) != 0 || !S_ISDIR(status.st_mode)) {
@@ -98,7 +93,7 @@ Result<void> Registry::adopt(const std::string& folder, std::uint32_t owner) {
                 "export RATION_RUNTIME_DIR=<a folder of yours>", 5);
   }
   // One folder has many spellings, and may be mounted at several places: its books count once.
-  const std::string real = real_folder(folder);
+  const std::string real = real_path(folder);
   for (auto& [known, each] : folders_) {
     struct stat other {};
     const bool same = known == real || (::lstat(known.c_str(), &other) == 0 && other.st_dev == status.st_dev &&

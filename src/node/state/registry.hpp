@@ -37,9 +37,6 @@ struct Workload {
 /// The number of its `ration run`, as this process sees it; absent: what the book says of it is not so.
 [[nodiscard]] std::optional<std::int32_t> creator_of(const Workload& workload);
 
-/// The one spelling under which the registry has a folder; as given where it is not there.
-[[nodiscard]] std::string real_folder(const std::string& folder);
-
 /// A book that could never be read. Everybody is told: where it lies is left out.
 struct Damaged {
   std::string user;

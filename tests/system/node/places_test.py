@@ -346,6 +346,39 @@ class NoDaemon(Machine):
         self.assertNotIn("second", shown)
         self.assertIn(f"1 more on simulated GPUs:  ration ps {OTHER_NODE}\n", shown)
 
+    def rows_by_name(self, **env):
+        done = self.ration("ps", NODE, "-o", "json", **env)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return {row["workload"]: (row["governed"], row["used_bytes"]) for row in json.loads(done.stdout)["data"]}
+
+    def test_a_folder_is_one_however_it_is_spelled(self):
+        (self.folder / "books").mkdir(mode=0o700)
+        (self.folder / "link").symlink_to(self.folder)
+        self.addCleanup(os.chdir, os.getcwd())
+        os.chdir(self.folder)
+        plain = {"RATION_SIM_DIR": str(self.folder / "sim"), "RATION_RUNTIME_DIR": str(self.folder / "books")}
+        seen = {}
+        for number, form in enumerate(("{}", "./{}/", "home/../{}", "link/{}", "{0}/../{0}//", str(self.folder) + "/home/../{}/.")):
+            spelled = {name: form.format(pathlib.Path(value).name) for name, value in plain.items()}
+            for name, started, asked in ((f"by{number}", spelled, plain), (f"of{number}", plain, spelled)):
+                self.holding(name, size="256MiB", **started)
+                seen = self.rows_by_name(**asked)
+                self.assertEqual(seen.get(name), (True, 320 * 2**20), (form, seen))
+        self.assertEqual(set(seen), {f"{kind}{number}" for kind in ("by", "of") for number in range(6)}, "none is ungoverned")
+
+    def test_a_program_in_another_folder_is_on_the_same_node(self):
+        (self.folder / "home/node.toml").write_text('[[device]]\nmodel = "T4"\nmemory = "16GiB"\n')
+        (self.folder / "books").mkdir(mode=0o700)
+        self.addCleanup(os.chdir, os.getcwd())
+        os.chdir(self.folder)
+        relative = {"RATION_SIM_DIR": "sim", "RATION_RUNTIME_DIR": "books", "RATION_SIM": "home/node.toml"}
+        inside = f"cd / && {BIN}/ration ps -o json"
+        for option in ([], ["--sim=home/node.toml"]):
+            done = self.ration("run", *option, "--name", "mover", "--limit", "1GiB", "--", "sh", "-c", inside, **relative)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            rows = json.loads(done.stdout)["data"]
+            self.assertEqual([row["workload"] for row in rows], ["mover"], done.stdout)
+
     def test_a_denial_is_explained_for_its_own_node(self):
         self.ration("run", NODE, "--name", "eager", "--limit", "1GiB", "--", BIN / "ration-workload", "hold", "2GiB")
         told = self.ration("why", "eager")

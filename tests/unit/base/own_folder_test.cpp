@@ -90,6 +90,36 @@ TEST(OwnFolder, ARuntimeFolderOfSomebodyElseIsNotThisUsers) {
   EXPECT_EQ(own_runtime_folder(), "");
 }
 
+TEST(OwnFolder, APathIsOneHoweverItIsSpelled) {
+  const TemporaryFolder folder;
+  std::filesystem::create_directory(folder.file("sub"));
+  std::filesystem::create_symlink(folder.path(), folder.file("link"));
+  const std::string real = real_path(folder.path());
+  for (const char* tail : {"/", "//", "/.", "/sub/..", "/sub/../", "/link", "/link/link/"})
+    EXPECT_EQ(real_path(folder.path() + tail), real) << tail;
+  EXPECT_EQ(real_path(folder.path() + "/link/sub/../new/one/"), real + "/new/one") << "also where nothing is there";
+  EXPECT_EQ(real_path("/"), "/");
+  const std::string relative = std::filesystem::relative(folder.path());
+  EXPECT_EQ(real_path(relative), real) << relative;
+}
+
+TEST(OwnFolder, ASimulatedNodeIsOneHoweverItsFolderIsSpelled) {
+  const TemporaryFolder folder;
+  std::filesystem::create_directory(folder.file("nodes"));
+  std::filesystem::create_symlink(folder.file("nodes"), folder.file("link"));
+  const auto node_in = [](const std::string& spelled, const std::string& description) {
+    const TemporaryVariable given("RATION_SIM_DIR", spelled.c_str());
+    return simulated_node_folder(description).path;
+  };
+  const std::string path = node_in(folder.file("nodes"), "T4"),
+                    of_file = node_in(folder.file("nodes"), folder.file("node.toml"));
+  for (const std::string& spelled : {folder.file("nodes/"), folder.file("nodes/../nodes"), folder.file("link"),
+                                     std::filesystem::relative(folder.file("nodes")).string()}) {
+    EXPECT_EQ(node_in(spelled, "T4"), path) << spelled;
+    EXPECT_EQ(node_in(spelled, folder.file("link/../node.toml")), of_file) << spelled;
+  }
+}
+
 TEST(OwnFolder, OneDescriptionIsOneSimulatedNode) {
   const TemporaryFolder folder;
   const TemporaryVariable given("RATION_SIM_DIR", folder.path().c_str());

@@ -411,7 +411,6 @@ TEST_F(RegistryTest, AFolderCountsOnceHoweverItIsSpelled) {
   hold(make("train", 1, 4_GiB), 1_GiB);
   for (const char* tail : {"", "/", "//", "/.", "/./", "/books/.."}) {
     ASSERT_TRUE(registry_.adopt(folder_ + tail, ::getuid())) << tail;
-    EXPECT_EQ(real_folder(folder_ + tail), real_folder(folder_)) << tail;
   }
   EXPECT_EQ(registry_.folders().size(), 1U);
   registry_.refresh();
