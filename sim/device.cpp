@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -373,6 +374,22 @@ RATION_ENTRY cuCtxDestroy_v2(CUcontext handle) {
 }
 RATION_ENTRY cuCtxDestroy(CUcontext context) { return cuCtxDestroy_v2(context); }
 
+namespace {
+
+/// Says, once a process, that the library with this code cannot start here. Its own error is only "not supported".
+void say_no_such_table(const void* caller) {
+  static std::atomic<bool> said{false};
+  if (said.exchange(true)) return;
+  Dl_info info;
+  const char* library = ::dladdr(caller, &info) != 0 && info.dli_fname != nullptr ? info.dli_fname : "a library";
+  std::fprintf(stderr,
+               "ration-sim: %s asks the driver for private functions of NVIDIA's, which are not simulated: a CUDA "
+               "runtime that is linked into a library cannot start here. See: ration help simulated\n",
+               library);
+}
+
+}  // namespace
+
 // NVIDIA's own libraries fetch private functions in tables, by number; one of them makes a context (vosen/ZLUDA,
 // dark_api). One table here, under a number of ration's own, has that one function; the other is observer.hpp's.
 RATION_ENTRY cuGetExportTable(const void** out, const CUuuid* number) {
@@ -385,8 +402,11 @@ RATION_ENTRY cuGetExportTable(const void** out, const CUuuid* number) {
   static constexpr ObserverTable kObservers{sizeof kObservers, [](Observer observer) { current_observer = observer; },
                                             &current_observer};
   const auto is = [&](const unsigned char(&table)[16]) { return std::memcmp(number->bytes, table, sizeof table) == 0; };
-  if (out == nullptr || number == nullptr || (!is(kPrivateContexts) && !is(kObserverTable)))
+  if (out == nullptr || number == nullptr) return CUDA_ERROR_NOT_SUPPORTED;
+  if (!is(kPrivateContexts) && !is(kObserverTable)) {
+    say_no_such_table(__builtin_return_address(0));
     return CUDA_ERROR_NOT_SUPPORTED;
+  }
   *out = is(kObserverTable) ? static_cast<const void*>(&kObservers) : &kTable;
   return CUDA_SUCCESS;
 }

@@ -19,9 +19,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Those that programs link with, the ones that others need first.
-constexpr const char* kLibraries[] = {"libcudart", "libcublasLt", "libcublas",   "libcudnn", "libcufft",
-                                      "libcurand", "libcusparse", "libcusolver", "libnccl",  "libcupti"};
+/// Those that programs link with, the ones that others need first, and the one that opens them by path.
+constexpr const char* kLibraries[] = {"libcudart", "libcublasLt", "libcublas",         "libcudnn",
+                                      "libcufft",  "libcurand",   "libcusparse",       "libcusolver",
+                                      "libnccl",   "libcupti",    "libration_sim_open"};
 
 /// Folders in which a CUDA runtime may lie, by the installation that a program belongs to.
 std::vector<fs::path> library_folders(const fs::path& prefix) {

@@ -221,6 +221,19 @@ class PyTorch(FrameworkCase):
             assert torch.equal(x.cpu(), torch.arange(1000))
         """, node="T4:16GiB*2", options=("--gpu", "0,1"))
 
+    def test_a_runtime_opened_by_its_path_is_the_simulated_one(self):
+        """vLLM's sleep mode looks libcudart up in /proc/self/maps; others open the file of the wheel."""
+        self.run_program("""
+            import ctypes, pathlib
+            torch.zeros(1, device='cuda')
+            mapped = {line.split()[-1] for line in open('/proc/self/maps') if 'libcudart' in line}
+            wheel = [str(path) for path in pathlib.Path(sys.prefix).glob('lib/python3*/site-packages/nvidia/*/lib/libcudart.so.*')]
+            assert wheel and not mapped.intersection(wheel), mapped
+            for path in wheel + sorted(mapped):
+                count = ctypes.c_int()
+                assert ctypes.CDLL(path).cudaGetDeviceCount(ctypes.byref(count)) == 0 and count.value == 1, path
+        """)
+
     def test_a_limit_may_change_while_it_runs(self):
         running = self.start("""
             print('ready', flush=True)

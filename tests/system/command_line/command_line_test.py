@@ -5,6 +5,7 @@ import os
 import pathlib
 import pty
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -655,7 +656,7 @@ note  nlp's limit of 30.0 GiB cannot be reached beside these neighbours (17.4 Gi
             return document["simulation"], [pathlib.Path(path).name for path in document["sets"].get("LD_PRELOAD", "").split(":") if path]
         both = ["libcudart.so.%d", "libcublasLt.so.%d", "libcublas.so.%d", "libcupti.so.%d"]
         fft_and_solver = ["libcufft.so.%d", "libcusolver.so.%d"]   # one behind the others
-        same = ["libcudnn.so.9", "libcurand.so.10", "libcusparse.so.12", "libnccl.so.2"]
+        same = ["libcudnn.so.9", "libcurand.so.10", "libcusparse.so.12", "libnccl.so.2", "libration_sim_open.so.1"]
         def all_of(*versions):
             return sorted([name % n for name in both for n in versions] + [name % (n - 1) for name in fft_and_solver for n in versions] + same)
         twelve = self.environment_with("cuda_runtime/lib/libcudart.so.12", "cublas/lib/libcublas.so.12")
@@ -718,6 +719,43 @@ note  nlp's limit of 30.0 GiB cannot be reached beside these neighbours (17.4 Gi
         # Told otherwise it is that one alone, whatever is asked for.
         done = self.ration("run", NODE, "--sim-cuda", "13", "--limit", "1GiB", "--", "bash", "-c", str(twelve))
         self.assertEqual(done.stdout, "-1\n", "the one of its own")
+
+    def test_the_path_of_a_cuda_library_opens_the_simulated_one(self):
+        """vLLM opens the libcudart that it finds in /proc/self/maps, others one of a wheel or of a toolkit, by its path."""
+        python = self.program_of(13)
+        libraries = python.parent.parent / "lib/python3.11/site-packages/nvidia/runtime/lib"
+        (libraries / "libcudart.so.13").rename(libraries / "libcudart.so.13.0.96")
+        for link in ("libcudart.so.13", "libcudart.so", "libcudart_of_another.so"):
+            (libraries / link).symlink_to("libcudart.so.13.0.96")
+        shutil.copy(libraries / "libcudart.so.13.0.96", libraries / "libcunknown.so.1")
+        main = python.parent / "main.c"
+        main.write_text("""
+            #include <dlfcn.h>
+            #include <stdio.h>
+            #include <stdlib.h>
+            int main(int count, char** files) {
+              for (int i = 1; i < count; ++i) {
+                int version = 0, (*get)(int*) = 0;
+                void* library = dlopen(files[i], RTLD_NOW | (getenv("NOLOAD") ? RTLD_NOLOAD : 0));
+                if (library) get = (int (*)(int*))dlsym(library, "cudaRuntimeGetVersion");
+                printf("%d ", get && get(&version) == 0 ? version / 1000 : 0);
+              }
+              return 0;
+            }""")
+        program = python.parent / "opens"
+        subprocess.run(["cc", "-o", program, main, "-ldl", f"-Wl,-rpath,{libraries.parent}/found_by_the_program"], check=True)
+        (libraries.parent / "found_by_the_program").mkdir()
+        shutil.copy(libraries / "libcudart.so.13.0.96", libraries.parent / "found_by_the_program/libcuown.so.1")
+        def opened(*files, **variables):
+            done = self.ration("run", NODE, "--limit", "1GiB", "--", program, *files, env=variables, cwd=libraries)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            return [int(version) for version in done.stdout.split()]
+        names = ("libcudart.so.13.0.96", "libcudart.so.13", "libcudart.so")
+        self.assertEqual(opened(*[libraries / name for name in names], *names), [13] * 6)
+        self.assertEqual(opened(libraries / "libcudart.so.13", NOLOAD="yes"), [13], "it is loaded")
+        self.assertEqual(opened("./libcudart.so.13", "../lib/libcudart_of_another.so"), [13, 13])
+        self.assertEqual(opened(libraries / "libcunknown.so.1", "libcuown.so.1"), [-1, -1], "no library of the simulator has that name")
+        self.assertEqual(opened(libraries / "libcudart.so.14", "libcunobody.so"), [0, 0], "there is no such file")
 
     def test_another_driver_on_the_machine_is_not_asked(self):
         other = self.folder / "other"

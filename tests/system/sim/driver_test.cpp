@@ -2,6 +2,7 @@
 // memory, modules, errors.
 #include <elf.h>
 
+#include <algorithm>
 #include <cstring>
 #include <numeric>
 #include <thread>
@@ -385,6 +386,23 @@ TEST_F(DriverTest, EveryResultHasItsNameAndAnUnknownOneHasNone) {
 TEST_F(DriverTest, WhatItCannotDoItSays) {
   EXPECT_EQ((call<void*, void*>("cuMulticastCreate", nullptr, nullptr)), CUDA_ERROR_NOT_SUPPORTED);
   EXPECT_EQ((call<const void**, const void*>("cuGetExportTable", nullptr, nullptr)), CUDA_ERROR_NOT_SUPPORTED);
+}
+
+TEST_F(DriverTest, WhatAsksForPrivateFunctionsIsNamedOnceOnStandardError) {
+  const auto ask = [](const char* table) {
+    const void* out = nullptr;
+    return call<const void**, const void*>("cuGetExportTable", &out, table);
+  };
+  ::testing::internal::CaptureStderr();
+  EXPECT_EQ(ask("ration-contexts1"), CUDA_SUCCESS);
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+  ::testing::internal::CaptureStderr();
+  EXPECT_EQ(ask("of another maker"), CUDA_ERROR_NOT_SUPPORTED);
+  EXPECT_EQ(ask("of another maker"), CUDA_ERROR_NOT_SUPPORTED);
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 1) << said;
+  EXPECT_NE(said.find("sim_driver_test asks the driver for private functions"), std::string::npos) << said;
+  EXPECT_NE(said.find("ration help simulated"), std::string::npos) << said;
 }
 
 TEST_F(DriverTest, SmallBlocksShareGranulesAndLargeOnesTakeWholeOnes) {
