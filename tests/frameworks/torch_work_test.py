@@ -279,7 +279,7 @@ class Distributed(FrameworkCase):
         import os, signal, sys, torch, torch.distributed as dist
         rank = int(os.environ['RANK'])
         torch.cuda.set_device(rank)
-        dist.init_process_group('nccl', device_id=torch.device('cuda', rank) if os.environ.get('EAGER') else None)
+        dist.init_process_group(os.environ.get('BACKEND', 'nccl'), device_id=torch.device('cuda', rank) if os.environ.get('EAGER') else None)
         def of(value): return torch.tensor([value] * 4).cuda()
         def told(tensor): return tensor.cpu().unique().tolist()
     """)
@@ -307,6 +307,46 @@ class Distributed(FrameworkCase):
             else: raise AssertionError('granted')
             dist.destroy_process_group()
         """)
+
+    def test_every_collective_brings_what_it_moves(self):
+        """Reductions leave each rank with its own part: docs/frameworks.md."""
+        self.ranks("""
+            other = 1 - rank
+            def t(*values): return torch.tensor(values, device='cuda')
+            def equal(tensors, *expected): assert [each.tolist() for each in tensors] == list(expected), tensors
+            whole = t(0, 0, 0, 0); dist.all_gather_into_tensor(whole, t(rank, rank + 10)); equal([whole], [0, 10, 1, 11])
+            parts = [t(0), t(0)] if rank == 0 else None; dist.gather(t(rank + 4), parts, 0)
+            if rank == 0: equal(parts, [4], [5])
+            part = t(0); dist.scatter(part, [t(11), t(12)] if rank == 0 else None, 0); equal([part], [11 + rank])
+            pair = t(0, 0); dist.all_to_all_single(pair, t(10 * rank + 1, 10 * rank + 2)); equal([pair], [1 + rank, 11 + rank])
+            uneven = t(0, 0, 0); dist.all_to_all_single(uneven, t(*(3 * rank + i for i in (1, 2, 3))), [1 + rank, 2 - rank], [1 + rank, 2 - rank])
+            equal([uneven], [[1, 4, 5], [2, 3, 6]][rank])
+            parts = [t(0), t(0)]; dist.all_to_all(parts, [t(10 * rank + 1), t(10 * rank + 2)]); equal(parts, [1 + rank], [11 + rank])
+            got = t(0)
+            for work in dist.batch_isend_irecv([dist.P2POp(dist.isend, t(rank + 30), other), dist.P2POp(dist.irecv, got, other)]): work.wait()
+            equal([got], [30 + other])
+            dist.barrier()
+            mine = t(rank, 5); dist.all_reduce(mine, dist.ReduceOp.MAX); equal([mine], [rank, 5])
+            mine = t(rank, 5); dist.reduce(mine, 0); equal([mine], [rank, 5])
+            part = t(0); dist.reduce_scatter_tensor(part, t(10 * rank, 10 * rank + 1)); equal([part], [11 * rank])
+            dist.destroy_process_group()
+        """)
+
+    def test_objects_reach_every_rank_over_gloo_beside_nccl(self):
+        """Over NCCL alone PyTorch adds up their sizes in kernels: docs/frameworks.md says what to write."""
+        self.ranks("""
+            objects = [{'a': 1}, 'two' * 50] if rank == 0 else [None, None]
+            dist.broadcast_object_list(objects, 0); assert objects == [{'a': 1}, 'two' * 50], objects
+            everyone = [None, None]; dist.all_gather_object(everyone, 'x' * (rank + 1)); assert everyone == ['x', 'xx'], everyone
+            mine = [None]; dist.scatter_object_list(mine, ['a', 'b' * 100] if rank == 0 else None, 0); assert mine == [['a', 'b' * 100][rank]], mine
+            objects = [None, None] if rank == 0 else None; dist.gather_object(('of', rank), objects, 0)
+            assert rank == 1 or objects == [('of', 0), ('of', 1)], objects
+            objects = [{'to': 1}] if rank == 0 else [None]
+            dist.send_object_list(objects, 1) if rank == 0 else dist.recv_object_list(objects, 0)
+            assert objects == [{'to': 1}], objects
+            on_device = of(rank); dist.broadcast(on_device, 1); assert told(on_device) == [1]
+            dist.destroy_process_group()
+        """, BACKEND="cpu:gloo,cuda:nccl")
 
     def test_a_model_trains_in_two_processes(self):
         self.ranks("""
