@@ -103,9 +103,11 @@ Result<Event> Reader::event(std::int64_t id) {
   return fail("E1917", fmt::format("event {} is not known (any more).", id), "ration events", 3);
 }
 
-bool Reader::has_denial(const std::string& id, TimeMs time) {
-  Statement row(database_, "SELECT 1 FROM events WHERE denial = ?1 AND time = ?2 AND denial <> '' LIMIT 1");
-  return row.with(id, time).row();
+bool Reader::has(const Event& event) {
+  Statement row(database_,
+                "SELECT 1 FROM events WHERE (time = ?1 OR (first = ?1 AND first <> 0)) AND type = ?2 AND workload = ?3 "
+                "AND tenant = ?4 AND user = ?5 AND denial = ?6 LIMIT 1");
+  return row.with(event.time, event.type, event.workload, event.tenant, event.user, event.denial).row();
 }
 
 Result<Event> Reader::denial(const std::string& id, const std::string& asker) {

@@ -53,8 +53,8 @@ class Reader {
   [[nodiscard]] Result<std::vector<Event>> events(const EventQuestion& question);
   /// E1917 when there is none (any more).
   [[nodiscard]] Result<Event> event(std::int64_t id);
-  /// Whether an event of that denial is recorded, of that very time: every user numbers their own, anew at each boot.
-  [[nodiscard]] bool has_denial(const std::string& id, TimeMs time);
+  /// Returns whether that event is recorded already: one of its type, workload, denial and very time (or first time).
+  [[nodiscard]] bool has(const Event& event);
   /// `d-17-3`, or the number of its event. Of several users' denials of that name the newest of `asker`. E1917; E1802:
   /// there are several, and none is the asker's.
   [[nodiscard]] Result<Event> denial(const std::string& id, const std::string& asker);

@@ -79,6 +79,10 @@ ALTER TABLE events ADD COLUMN first INTEGER NOT NULL DEFAULT 0;
 -- A hash of the command line, by which runs of one program are known again; 0: not known. The line itself may hold
 -- what is nobody's business.
 ALTER TABLE runs ADD COLUMN command INTEGER NOT NULL DEFAULT 0;
+)sql",
+    R"sql(
+-- Events that are found again by the time of their book, which the clock had passed when it was set back.
+CREATE INDEX events_by_first ON events(first) WHERE first <> 0;
 )sql"};
 
 }  // namespace

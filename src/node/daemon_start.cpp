@@ -90,7 +90,7 @@ http::ServerOptions server_options(http::ServerOptions places, const CommandOpti
   return places;
 }
 
-NodeOptions node_options(const DaemonOptions& daemon, const std::string& database) {
+NodeOptions node_options(const DaemonOptions& daemon, const history::History& past) {
   NodeOptions options;
   options.driver_folder = daemon.driver_folder;
   options.simulated = daemon.simulated;
@@ -100,9 +100,10 @@ NodeOptions node_options(const DaemonOptions& daemon, const std::string& databas
     const auto store = ledger::Store::open();
     return store ? policy::read_slices(*store).value_or(std::vector<policy::Slice>{}) : std::vector<policy::Slice>{};
   };
-  options.recorded = [database](const std::string& denial, history::TimeMs time) {
+  options.recorded_to = past.committed_to();
+  options.recorded = [database = past.path()](const Event& event) {
     auto reader = history::Reader::open(database);
-    return reader && reader->has_denial(denial, time);
+    return reader && reader->has(to_record(event));
   };
   return options;
 }
@@ -141,7 +142,6 @@ Result<std::unique_ptr<Daemon>> Daemon::start(DaemonOptions options) {
     return tl::unexpected(listening.error());
   if (auto alone = daemon->engine_.state().claims.own(daemon->options_.folders.front().first); !alone)
     return tl::unexpected(alone.error());
-  ledger::retire_ended(daemon->options_.folders.front().first);
   return daemon;
 }
 
@@ -149,7 +149,7 @@ Daemon::Daemon(DaemonOptions options, config::Configuration configuration, histo
                const http::ServerOptions& places)
     : options_(std::move(options)),
       recorder_(std::move(history)),
-      engine_(node_options(options_, recorder_.history().path()), std::move(configuration)),
+      engine_(node_options(options_, recorder_.history()), std::move(configuration)),
       leases_(options_.state + "/leases.json"),
       device_publisher_(options_.publish_devices ? options_.publish_devices(places.socket_path) : PublishDevices()),
       announcer_(loop_, stream_options(recorder_.history().path()), options_.command_options),

@@ -84,8 +84,11 @@ Events Engine::tick(std::uint64_t now_ns, std::uint64_t time_of_day_ns) {
   const auto saved = state_.limits.save();
   if (!saved && !state_.save_problem_told) events.push_back(daemon_event(saved.error().what));
   state_.save_problem_told = !saved;
-  for (Event& event : events)
-    if (event.time == 0) event.time = history::to_ms(time_of_day_ns);
+  const history::TimeMs now = history::to_ms(time_of_day_ns);
+  for (Event& event : events) {
+    if (event.time > now && event.first_time == 0) event.first_time = event.time;  // the clock was set back
+    if (event.time == 0 || event.time > now) event.time = now;
+  }
   return events;
 }
 

@@ -65,13 +65,19 @@ Explained explained(const NodeState& state, const Workload& workload, const ledg
 
 }  // namespace
 
+void report(const NodeState& state, const Workload& workload, Event event, Events& events) {
+  const auto& taken_up = state.changes.started;
+  const bool new_here = std::find(taken_up.begin(), taken_up.end(), workload.path) != taken_up.end();
+  if (!new_here || !state.options.recorded(event)) events.push_back(std::move(event));
+}
+
 void report_started(const NodeState& state, const Workload& workload, Events& events) {
   std::vector<Bytes> limits;
   for (const auto& account : workload.book.accounts) limits.push_back(account.limit);
   Event event = started_event(about(state, workload), limits);
   event.time = history::to_ms(workload.book.created_ns);
   event.pid = workload.book.creator.pid;
-  events.push_back(std::move(event));
+  report(state, workload, std::move(event), events);
 }
 
 Event denial_event(const NodeState& state, const Workload& workload, const ledger::Denial& denial, bool running) {
@@ -86,7 +92,7 @@ Event denial_event(const NodeState& state, const Workload& workload, const ledge
   denied.held_back_from = held_back_from(state, workload, denial);
   Event event = denied_event(about(state, workload, denial.device), std::move(denied),
                              workload.book.on_deny == ledger::OnDeny::kWait && denial.waited_ns > 0);
-  event.time = history::to_ms(std::min(denial.time_ns, state.time_of_day_ns));
+  event.time = history::to_ms(denial.time_ns);
   event.pid = denial.pid;
   event.fix = std::move(why.fix.text);
   event.fix_is_operators = why.fix_is_operators;
@@ -103,11 +109,8 @@ void report_denials(NodeState& state, const Workload& workload, Events& events) 
     state.recent_denials[workload.book.tenant + "/" + workload.book.name].push_back(state.now_ns -
                                                                                     (state.time_of_day_ns - time_ns));
     if (denial.account < wanted.size()) wanted[denial.account] = std::max(wanted[denial.account], denial.requested);
-    Event event = denial_event(state, workload, denial, true);
-    if (time_ns <= state.first_tick_ns && state.options.recorded(event.denied->id, history::to_ms(denial.time_ns)))
-      continue;
     report_limit_moves(state, workload, events);
-    events.push_back(std::move(event));
+    report(state, workload, denial_event(state, workload, denial, true), events);
   }
 }
 

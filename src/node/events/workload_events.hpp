@@ -8,6 +8,9 @@
 
 namespace ration::node {
 
+/// Adds an event with the time that the book says. One of a workload that this tick took up is left out where a daemon
+/// before this one recorded it.
+void report(const NodeState& state, const Workload& workload, Event event, Events& events);
 void report_started(const NodeState& state, const Workload& workload, Events& events);
 /// `running`: the workload still runs, so that its limit can be changed.
 [[nodiscard]] Event denial_event(const NodeState& state, const Workload& workload, const ledger::Denial& denial,

@@ -46,9 +46,10 @@ struct NodeOptions {
   DriverLimits::CgroupOf cgroup_of;
   /// The slices of this node as they are by now.
   std::function<std::vector<policy::Slice>()> slices = [] { return std::vector<policy::Slice>{}; };
-  /// Whether an event of that denial, at that time, was recorded before a restart.
-  std::function<bool(const std::string& denial, history::TimeMs time)> recorded = [](const std::string&,
-                                                                                     history::TimeMs) { return false; };
+  /// Up to when a daemon before this one stored what each workload held; 0: there was none.
+  history::TimeMs recorded_to = 0;
+  /// Returns whether a daemon before this one recorded that event.
+  std::function<bool(const Event& event)> recorded = [](const Event&) { return false; };
 };
 
 /// What the daemon remembers of a running workload beside its book and its limits.
