@@ -50,6 +50,23 @@ TEST_F(RulesTest, DenialsAreToldOnceEachWithWhatWasInTheWay) {
   EXPECT_NE(denied.front().find("4.00 GiB"), std::string::npos) << denied.front();
 }
 
+TEST_F(RulesTest, AFixOfADenialCountsWhatTheWorkloadHoldsByThen) {
+  start();
+  Program& train = run("train", 9_GiB, 9_GiB);
+  Program& serve = run("serve", 6_GiB);
+  ASSERT_TRUE(train.take(8_GiB));
+  driver_sees({{&train, 8_GiB}});
+  (void)tick();
+  (void)tick();  // its guarantee counts from here on
+  ASSERT_TRUE(serve.take(6_GiB));
+  driver_sees({{&train, 8_GiB}, {&serve, 6_GiB}});
+  serve.deny(256_MiB);
+  const Events events = tick();
+  const auto denied = std::find_if(events.begin(), events.end(), [](const Event& each) { return each.denied; });
+  ASSERT_NE(denied, events.end());
+  EXPECT_EQ(denied->fix, "ration set serve --limit 7GiB");
+}
+
 TEST_F(RulesTest, WaitsThatEndWellAreToldWithHowLong) {
   start();
   Program& train = run("train", 4_GiB, 0_GiB, ledger::OnDeny::kWait);
