@@ -383,8 +383,8 @@ void say_no_such_table(const void* caller) {
   Dl_info info;
   const char* library = ::dladdr(caller, &info) != 0 && info.dli_fname != nullptr ? info.dli_fname : "a library";
   std::fprintf(stderr,
-               "ration-sim: %s asks the driver for private functions of NVIDIA's, which are not simulated: a CUDA "
-               "runtime that is linked into a library cannot start here. See: ration help simulated\n",
+               "ration-sim: %s asks the driver for private functions of NVIDIA's, which are not simulated: "
+               "NVIDIA's own CUDA runtime cannot start here. See: ration help simulated\n",
                library);
 }
 

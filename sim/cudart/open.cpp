@@ -61,6 +61,19 @@ const char* path_of(void* handle) noexcept {
   return ::dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 ? map->l_name : "";
 }
 
+/// Takes out the hash that a repaired wheel puts into the name of a library that it carries
+/// (`libcudart.faf08d9a.so.13`, `libcudart-faf08d9a.so.13.0.96`).
+void remove_hash(char* name) noexcept {
+  char* const suffix = std::strstr(name, ".so.");
+  if (suffix == nullptr) return;
+  const std::string_view stem(name, static_cast<std::size_t>(suffix - name));
+  const auto mark = stem.find_last_of(".-");
+  if (mark == stem.npos) return;
+  const std::string_view hash = stem.substr(mark + 1);
+  if (hash.size() != 8 || hash.find_first_not_of("0123456789abcdef") != hash.npos) return;
+  std::memmove(name + mark, suffix, std::strlen(suffix) + 1);
+}
+
 /// Opens the loaded simulated library that stands in for the file at `path`; null: there is none. A file
 /// `libX.so.12.4.1` has the SONAME `libX.so.12.4` or `libX.so.12`.
 void* open_simulated(const char* path, int mode) noexcept {
@@ -69,6 +82,7 @@ void* open_simulated(const char* path, int mode) noexcept {
   const std::string_view folder = simulator_folder();
   char* const name = std::strrchr(resolved, '/') + 1;
   if (folder.empty() || !may_be_simulated(name)) return nullptr;
+  remove_hash(name);
   for (char* dot = nullptr; std::strstr(name, ".so.") != nullptr; *dot = '\0') {
     if (void* handle = next_dlopen()(name, mode | RTLD_NOLOAD); handle != nullptr) {
       if (std::string_view(path_of(handle)).starts_with(folder)) return handle;

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+import threading
 import unittest
 
 SOURCE = pathlib.Path(__file__).resolve().parent.parent.parent
@@ -17,6 +18,7 @@ TORCH = ("import json, os, subprocess, sys\nimport torch\ndevice = 'cuda'\n"
 # A thread of autograd that still drops its graph while Python ends aborts the process, on any driver: pytorch/pytorch#190489. Such programs end before Python does.
 LEAVE = "\nsys.stdout.flush()\nos._exit(0)\n"
 CONTEXT = 104 * MiB  # what a context costs on the simulated T4
+LIMITS = {"400MiB": 400 * MiB, "1GiB": GiB, "3GiB": 3 * GiB, "8GiB": 8 * GiB}
 
 
 class FrameworkCase(unittest.TestCase):
@@ -30,7 +32,7 @@ class FrameworkCase(unittest.TestCase):
         self.environment = dict(own, RATION_SIM_DIR=self.folder.name, RATION_RUNTIME_DIR=self.folder.name,
                                 TF_CPP_MIN_LOG_LEVEL="2", BUILD=str(BUILD))
 
-    def start(self, program, limit="4GiB", node="T4:16GiB", options=(), **variables):
+    def start(self, program, limit="4GiB", node="T4:16GiB", options=(), stderr=subprocess.PIPE, **variables):
         limits = ["--limit", limit] if limit else []
         program = textwrap.dedent(program)
         if "backward()" in program:
@@ -38,7 +40,21 @@ class FrameworkCase(unittest.TestCase):
         return subprocess.Popen(
             [RATION, "run", f"--sim={node}", *limits, *options, "--", str(self.python), "-c",
              self.prelude + program], env={**self.environment, **variables}, stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=self.folder.name)
+            stdout=subprocess.PIPE, stderr=stderr, text=True, cwd=self.folder.name)
+
+    def printed_until(self, running, start, seconds=600):
+        """The lines that it prints up to one that begins so. Fails where it ends before that, or takes longer."""
+        timer = threading.Timer(seconds, running.kill)
+        timer.start()
+        printed = []
+        try:
+            for line in running.stdout:
+                printed.append(line)
+                if line.startswith(start):
+                    return printed
+        finally:
+            timer.cancel()
+        self.fail("".join(printed[-100:]))
 
     def run_program(self, program, code=0, **options):
         """What it printed last, read as JSON where it is that."""
@@ -54,6 +70,32 @@ class FrameworkCase(unittest.TestCase):
             return json.loads(last)
         except ValueError:
             return out + err
+
+    def compiled_functions_stay_within(self, limits, program, error):
+        """Runs 100 compiled functions, which the program's `nth(n)` makes, under each limit; `error` ends them early. At its peak the device
+        holds no more than the limit, and at rest `ration ps` says what it holds."""
+        program = textwrap.dedent(program) + textwrap.dedent(f"""
+            done = 0
+            try:
+                while done < 100: nth(done); done += 1
+            except {error} as denied: print(str(denied)[:500])
+            print('rests after', done, flush=True)
+            sys.stdin.readline()
+            sys.stdout.flush()
+            os._exit(0)
+        """)
+        for name, limit in limits.items():
+            folder = tempfile.mkdtemp(dir=self.folder.name)
+            self.environment.update(RATION_SIM_DIR=folder, RATION_RUNTIME_DIR=folder)
+            with self.subTest(limit=name), self.start(program, limit=name, stderr=subprocess.STDOUT) as running:
+                printed = self.printed_until(running, "rests after")
+                asked = subprocess.run([RATION, "ps", "--sim=T4:16GiB", "-o", "json"], env=self.environment, check=True, capture_output=True, text=True)
+                (workload,), (device,) = json.loads(asked.stdout)["data"], self.truth()["devices"]
+                running.stdin.close()
+                self.assertEqual(workload["used_bytes"], sum(process["bytes"] for process in device["processes"]), printed)
+                self.assertLessEqual(device["peak_bytes"], limit, printed)
+                if limit >= GiB:
+                    self.assertEqual(printed[-1], "rests after 100\n", printed)
 
     def inside(self, node="T4:16GiB"):
         """The environment of a program that nobody starts with `ration run`: the simulated node alone, and the package."""

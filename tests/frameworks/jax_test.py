@@ -6,11 +6,11 @@ such file here, so the programs answer that one question themselves."""
 import textwrap
 import unittest
 
-from case import FrameworkCase, GiB, MiB
+from case import LIMITS, FrameworkCase, GiB, MiB
 
 
 class Jax(FrameworkCase):
-    prelude = ("import json, os\nimport jax._src.hardware_utils as hardware\nhardware.has_visible_nvidia_gpu = lambda: True\n"
+    prelude = ("import json, os, sys\nimport jax._src.hardware_utils as hardware\nhardware.has_visible_nvidia_gpu = lambda: True\n"
                "import jax, jax.numpy as jnp, numpy as np\ndevice = jax.devices()[0]\n")
 
     def setUp(self):
@@ -75,6 +75,19 @@ class Jax(FrameworkCase):
             for _ in range(10): weights = weights - 0.1 * step(weights, jnp.ones((16, 8)))
             assert weights.shape == (8, 4)
         """)
+
+    def test_compiled_functions_stay_within_every_limit(self):
+        self.compiled_functions_stay_within(LIMITS, """
+            def nth(n): jax.jit(lambda a: (jax.nn.relu(a @ a) + n).sum())(jnp.zeros((8 + n, 8 + n))).block_until_ready()
+        """, "jax.errors.JaxRuntimeError")
+
+    def test_keras_stays_within_every_limit(self):
+        self.environment["KERAS_BACKEND"] = "jax"
+        self.compiled_functions_stay_within(LIMITS, """
+            import keras
+            model = keras.Sequential([keras.layers.Input([32]), keras.layers.Dense(64, activation='relu'), keras.layers.Dense(8)])
+            def nth(n): model.predict_on_batch(np.zeros((1 + n, 32), np.float32))
+        """, "jax.errors.JaxRuntimeError")
 
 
 class Profiler(FrameworkCase):

@@ -3,7 +3,7 @@
 import subprocess
 import unittest
 
-from case import CONTEXT, RATION, FrameworkCase, GiB, MiB
+from case import CONTEXT, LIMITS, RATION, FrameworkCase, GiB, MiB
 
 
 class TensorFlow(FrameworkCase):
@@ -131,6 +131,19 @@ class TensorFlow(FrameworkCase):
             assert len(history.history['loss']) == 2
             assert model.predict(tf.zeros([4, 16, 16, 3]), verbose=0).shape == (4, 10)
         """)
+
+    def test_compiled_functions_stay_within_every_limit(self):
+        self.compiled_functions_stay_within(LIMITS, """
+            def nth(n): tf.function(lambda a: tf.reduce_sum(tf.nn.relu(tf.matmul(a, a)) + n), jit_compile=True)(tf.zeros([8 + n, 8 + n]))
+        """, "tf.errors.ResourceExhaustedError")
+
+    def test_keras_stays_within_every_limit(self):
+        """As installed: each batch size is compiled by XLA."""
+        self.compiled_functions_stay_within(LIMITS, """
+            model = tf.keras.Sequential([tf.keras.layers.Input([32]), tf.keras.layers.Dense(64, activation='relu'), tf.keras.layers.Dense(8)])
+            model.compile('sgd', 'mse')
+            def nth(n): model.predict_on_batch(tf.zeros([1 + n, 32]))
+        """, "tf.errors.ResourceExhaustedError")
 
     def test_a_compiled_function(self):
         self.run_program("""

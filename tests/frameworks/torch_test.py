@@ -5,7 +5,7 @@ import pathlib
 import subprocess
 import unittest
 
-from case import BUILD, CONTEXT, RATION, SOURCE, TORCH, FrameworkCase, GiB, MiB
+from case import BUILD, CONTEXT, LIMITS, RATION, SOURCE, TORCH, FrameworkCase, GiB, MiB
 
 
 class PyTorch(FrameworkCase):
@@ -132,6 +132,14 @@ class PyTorch(FrameworkCase):
             model.load_state_dict(torch.load('model.pt'))
             assert torch.cuda.max_memory_allocated() > 8 << 20
         """)
+
+    def test_keras_stays_within_every_limit(self):
+        self.environment["KERAS_BACKEND"] = "torch"
+        self.compiled_functions_stay_within(LIMITS, """
+            import keras
+            model = keras.Sequential([keras.layers.Input([32]), keras.layers.Dense(64, activation='relu'), keras.layers.Dense(8)])
+            def nth(n): model.predict_on_batch(torch.zeros(1 + n, 32))
+        """, "torch.OutOfMemoryError")
 
     def test_a_transformer_and_a_recurrent_network(self):
         self.run_program("""

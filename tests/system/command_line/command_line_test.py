@@ -727,6 +727,9 @@ note  nlp's limit of 30.0 GiB cannot be reached beside these neighbours (17.4 Gi
         (libraries / "libcudart.so.13").rename(libraries / "libcudart.so.13.0.96")
         for link in ("libcudart.so.13", "libcudart.so", "libcudart_of_another.so"):
             (libraries / link).symlink_to("libcudart.so.13.0.96")
+        carried = ("libcudart.faf08d9a.so.13", "libcudart-faf08d9a.so.13.0.96")    # as a repaired wheel renames what it carries
+        for name in carried:
+            shutil.copy(libraries / "libcudart.so.13.0.96", libraries / name)
         shutil.copy(libraries / "libcudart.so.13.0.96", libraries / "libcunknown.so.1")
         main = python.parent / "main.c"
         main.write_text("""
@@ -752,6 +755,7 @@ note  nlp's limit of 30.0 GiB cannot be reached beside these neighbours (17.4 Gi
             return [int(version) for version in done.stdout.split()]
         names = ("libcudart.so.13.0.96", "libcudart.so.13", "libcudart.so")
         self.assertEqual(opened(*[libraries / name for name in names], *names), [13] * 6)
+        self.assertEqual(opened(*[libraries / name for name in carried]), [13] * 2)
         self.assertEqual(opened(libraries / "libcudart.so.13", NOLOAD="yes"), [13], "it is loaded")
         self.assertEqual(opened("./libcudart.so.13", "../lib/libcudart_of_another.so"), [13, 13])
         self.assertEqual(opened(libraries / "libcunknown.so.1", "libcuown.so.1"), [-1, -1], "no library of the simulator has that name")
