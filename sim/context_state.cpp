@@ -106,6 +106,12 @@ extern "C" CUresult cuCtxCreate_v2(CUcontext*, unsigned int, CUdevice);
 RATION_ENTRY cuCtxCreate_v3(CUcontext* out, CUexecAffinityParam*, int, unsigned int flags, CUdevice device) {
   return cuCtxCreate_v2(out, flags, device);
 }
+RATION_ENTRY cuGLCtxCreate(CUcontext* out, unsigned int flags, CUdevice device) {
+  return cuCtxCreate_v2(out, flags, device);
+}
+RATION_ENTRY cuGLCtxCreate_v2(CUcontext* out, unsigned int flags, CUdevice device) {
+  return cuCtxCreate_v2(out, flags, device);
+}
 RATION_ENTRY cuCtxCreate_v4(CUcontext* out, CUctxCreateParams*, unsigned int flags, CUdevice device) {
   return cuCtxCreate_v2(out, flags, device);
 }

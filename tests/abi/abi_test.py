@@ -240,6 +240,15 @@ class Abi(unittest.TestCase):
         if releases != {"driver": {11, 12, 13}, "nvml": {11, 12, 13}}:
             self.skipTest(f"not every release's headers are here (./dev test fetches them): {releases}")
 
+    def test_every_function_for_graphics_video_and_profilers_is_listed(self):
+        listed, declared = table("driver"), set()
+        for header in sorted(HEADER.glob("cuda*.h")):
+            if header.name != "cuda.h" and "Typedefs" not in header.name:
+                declared |= set(re.findall(r"\bCUresult\s+CUDAAPI\s+(cu\w+)\s*\(", header.read_text(errors="replace")))
+        declared = {name for name in declared if not name.startswith("cuWGL")}  # for Windows
+        self.assertGreater(len(declared), 25, "cudaGL.h, cudaEGL.h and cudaVDPAU.h declare more")
+        self.assertEqual(sorted(declared - set(listed)), [], "add them to src/driver/driver_api.tsv")
+
     def test_every_function_that_concerns_memory_is_classified(self):
         classes = {}
         for line in (DRIVER / "driver_api.tsv").read_text().splitlines():

@@ -380,6 +380,23 @@ RATION_HOOK CUresult cuCtxCreate_v4(CUcontext* out, CUctxCreateParams* parameter
                 [&] { return real<cuCtxCreate_v4_t>(Symbol::cuCtxCreate_v4)(out, parameters, flags, device); });
 }
 
+// Contexts for graphics and video interfaces cost what others cost.
+#define RATION_CREATE_FOR_GRAPHICS(name)                                                                         \
+  RATION_HOOK CUresult name(CUcontext* out, unsigned int flags, CUdevice device) {                               \
+    return create(device, #name, out, [&] { return real<cuCtxCreate_v2_t>(Symbol::name)(out, flags, device); }); \
+  }
+RATION_CREATE_FOR_GRAPHICS(cuGLCtxCreate)
+RATION_CREATE_FOR_GRAPHICS(cuGLCtxCreate_v2)
+#undef RATION_CREATE_FOR_GRAPHICS
+#define RATION_CREATE_FOR_VIDEO(name)                                                                               \
+  RATION_HOOK CUresult name(CUcontext* out, unsigned int flags, CUdevice device, std::uint32_t video, void* find) { \
+    using Create = CUresult(CUcontext*, unsigned int, CUdevice, std::uint32_t, void*);                              \
+    return create(device, #name, out, [&] { return real<Create>(Symbol::name)(out, flags, device, video, find); }); \
+  }
+RATION_CREATE_FOR_VIDEO(cuVDPAUCtxCreate)
+RATION_CREATE_FOR_VIDEO(cuVDPAUCtxCreate_v2)
+#undef RATION_CREATE_FOR_VIDEO
+
 RATION_HOOK CUresult cuCtxDestroy(CUcontext context) {
   return end_context(context, [&] { return real<cuCtxDestroy_v2_t>(Symbol::cuCtxDestroy)(context); });
 }

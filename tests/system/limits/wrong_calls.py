@@ -50,7 +50,7 @@ FORMS = {
     "cuMemRetainAllocationHandle": "out mapped", "cuMemExportToShareableHandle": "out handle one flags", "cuMemImportFromShareableHandle": "out descriptor one",
     "cuIpcGetMemHandle": "out address", "cuIpcOpenMemHandle": "out ipc one", "cuIpcCloseMemHandle": "address", "cuIpcGetEventHandle": "out zero",
     "cuIpcOpenEventHandle": "out ipc", "cuArrayCreate": "out array_2d", "cuArray3DCreate": "out array_3d", "cuMipmappedArrayCreate": "out array_3d one",
-    "cuArrayDestroy": "array", "cuMipmappedArrayDestroy": "array", "cuCtxCreate": "out flags device", "cuCtxDestroy": "context", "cuCtxDetach": "context",
+    "cuArrayDestroy": "array", "cuMipmappedArrayDestroy": "array", "cuCtxCreate": "out flags device", "cuGLCtxCreate": "out flags device", "cuCtxDestroy": "context", "cuCtxDetach": "context",
     "cuCtxAttach": "out flags", "cuCtxSetLimit": "limit size", "cuCtxSynchronize": "", "cuDevicePrimaryCtxRetain": "out device",
     "cuDevicePrimaryCtxRelease": "device", "cuDevicePrimaryCtxReset": "device", "cuDeviceTotalMem": "out device", "cuDeviceGraphMemTrim": "device",
     "cuMemGetInfo": "out out", "cuMemAdvise": "range size one device", "cuMemPrefetchAsync": "range size device stream", "cuMemMapArrayAsync": "zero zero stream",
@@ -65,7 +65,7 @@ FORMS = {
 # Not called with wrong arguments, and why.
 LEFT_OUT = {
     "cuGetProcAddress": "shim_routes tests every argument", "cuCtxCreate_v3": "the form of cuCtxCreate with a parameter more",
-    "cuCtxCreate_v4": "the form of cuCtxCreate with a parameter more", "cuMemAdvise_v2": "its location is passed by value",
+    "cuVDPAUCtxCreate": "the simulator has no video interface", "cuCtxCreate_v4": "the form of cuCtxCreate with a parameter more", "cuMemAdvise_v2": "its location is passed by value",
     "cuMemPrefetchAsync_v2": "its location is passed by value", "cuMemPrefetchBatchAsync": "arrays of ranges: managed_test",
     "cuMemDiscardAndPrefetchBatchAsync": "arrays of ranges: managed_test", "cuGraphInstantiateWithParams": "a structure of its own: graphs_test",
     "cuImportExternalMemory": "only noted", "cuMemGetHandleForAddressRange": "only noted", "cuMulticastCreate": "only noted",
