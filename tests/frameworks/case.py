@@ -75,6 +75,7 @@ class FrameworkCase(unittest.TestCase):
         """Runs 100 compiled functions, which the program's `nth(n)` makes, under each limit; `error` ends them early. At its peak the device
         holds no more than the limit, and at rest `ration ps` says what it holds."""
         program = textwrap.dedent(program) + textwrap.dedent(f"""
+            import os, sys
             done = 0
             try:
                 while done < 100: nth(done); done += 1

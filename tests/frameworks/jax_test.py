@@ -10,7 +10,7 @@ from case import LIMITS, FrameworkCase, GiB, MiB
 
 
 class Jax(FrameworkCase):
-    prelude = ("import json, os, sys\nimport jax._src.hardware_utils as hardware\nhardware.has_visible_nvidia_gpu = lambda: True\n"
+    prelude = ("import json, os\nimport jax._src.hardware_utils as hardware\nhardware.has_visible_nvidia_gpu = lambda: True\n"
                "import jax, jax.numpy as jnp, numpy as np\ndevice = jax.devices()[0]\n")
 
     def setUp(self):
