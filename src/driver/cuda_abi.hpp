@@ -310,6 +310,7 @@ using cuCtxSetCurrent_t = CUresult(CUcontext);
 using cuCtxGetCurrent_t = CUresult(CUcontext*);
 using cuCtxGetDevice_t = CUresult(CUdevice*);
 using cuCtxSynchronize_t = CUresult();
+using cuCtxSynchronize_v2_t = CUresult(CUcontext);
 
 using cuMemGetInfo_t = CUresult(unsigned int*, unsigned int*);
 using cuMemGetInfo_v2_t = CUresult(std::size_t*, std::size_t*);

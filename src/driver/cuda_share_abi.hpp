@@ -41,6 +41,10 @@ using cuMulticastBindMem_t = CUresult(CUmemGenericAllocationHandle, std::size_t,
                                       std::size_t, std::size_t, unsigned long long);
 using cuMulticastBindAddr_t = CUresult(CUmemGenericAllocationHandle, std::size_t, CUdeviceptr, std::size_t,
                                        unsigned long long);
+using cuMulticastBindMem_v2_t = CUresult(CUmemGenericAllocationHandle, CUdevice, std::size_t,
+                                         CUmemGenericAllocationHandle, std::size_t, std::size_t, unsigned long long);
+using cuMulticastBindAddr_v2_t = CUresult(CUmemGenericAllocationHandle, CUdevice, std::size_t, CUdeviceptr, std::size_t,
+                                          unsigned long long);
 using cuMulticastUnbind_t = CUresult(CUmemGenericAllocationHandle, CUdevice, std::size_t, std::size_t);
 
 enum CUprocessState : int {

@@ -15,6 +15,7 @@ enum class Charged : std::uint32_t {
   kGranted,
   kOverLimit,
   kNoAccount,  ///< the workload was not given this device
+  kBehind,     ///< others wait for memory of the account, and it is their turn
   kBroken,     ///< this process has no slot, or one of its own threads does not come out of a change
 };
 
@@ -23,7 +24,8 @@ class Account {
   /// Of an index that the book does not have nothing is charged or set, and all that is asked is zero.
   Account(const OpenBook& book, std::uint32_t index) noexcept : book_(&book), index_(index) {}
 
-  /// Enters `size` bytes for this process if they fit under the limit. Never waits for memory. Where they are a new
+  /// Enters `size` bytes for this process if they fit under the limit and no thread that came earlier waits for them
+  /// (Line). Never waits for memory. Where they are a new
   /// peak, `raised_from` is what the peak was before; else it stays as it is.
   [[nodiscard]] Charged charge(Bytes size, Kind kind = Kind::kHeap, Bytes* raised_from = nullptr) const noexcept {
     return charge_in(*book_, index_, size, kind, raised_from);

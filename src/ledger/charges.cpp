@@ -16,6 +16,7 @@
 #include <algorithm>
 
 #include "ledger/account.hpp"
+#include "ledger/line.hpp"
 #include "ledger/waiting.hpp"
 
 namespace ration::ledger {
@@ -214,6 +215,13 @@ Word& part_of(const OpenBook& book, std::uint32_t account, Kind kind) noexcept {
   return changed.outcome == Outcome::kOverLimit ? Charged::kOverLimit : Charged::kBroken;
 }
 
+/// A charge of an account for whose memory threads wait.
+[[gnu::noinline]] Charged charge_in_turn(const OpenBook& book, std::uint32_t account, Bytes size, Kind kind,
+                                         Bytes* raised_from) noexcept {
+  if (Line(book, account).others_come_first()) return Charged::kBehind;
+  return charge_after(book, Outcome::kNoTurn, account, size, kind, raised_from);
+}
+
 [[gnu::noinline]] void refund_after(const OpenBook& book, Outcome first, std::uint32_t account, Bytes size,
                                     Kind kind) noexcept {
   if (first != Outcome::kMade)
@@ -229,6 +237,8 @@ Charged Account::charge_in(const OpenBook& book, std::uint32_t index, Bytes size
                            Bytes* raised_from) noexcept {
   if (index >= book.account_count) return Charged::kNoAccount;
   if (book.own == nullptr) return Charged::kBroken;
+  if (book.layout->line.newest[index].load(kRelaxed) != 0) [[unlikely]]
+    return charge_in_turn(book, index, size, kind, raised_from);
   const Changed first = first_attempt(book, own_place(book, index), Step::kCharge, size.count());
   if (first.outcome != Outcome::kMade) [[unlikely]]
     return charge_after(book, first.outcome, index, size, kind, raised_from);

@@ -25,7 +25,8 @@ inline constexpr std::size_t kMaxProcesses = 1024;  // slots: processes of one w
 inline constexpr std::size_t kCommonSlot = kMaxProcesses - 1;  // of no process: what nobody in particular pays for
 inline constexpr std::size_t kDenialRing = 256;                // the newest denials; older ones are overwritten
 inline constexpr std::size_t kMaxShared = 2048;                // pieces of memory that several processes may hold
-inline constexpr std::size_t kMaxNames = 4096;                 // by which such memory is found
+inline constexpr std::size_t kMaxPlaces = 48;   // in the lines of waiting threads, of all accounts together
+inline constexpr std::size_t kMaxNames = 4096;  // by which such memory is found
 inline constexpr std::size_t kMaxControlPath = 512;
 inline constexpr std::size_t kUnlistedRing = 8;  // the newest names of functions that no table lists
 
@@ -259,8 +260,26 @@ struct BookHeader {
   UnlistedRecord unlisted[kUnlistedRing];  // they too; older ones are overwritten
 };
 
+/// A place in the line of an account: a thread that sleeps until bytes come back. Written by that thread, and taken by
+/// another once it is no longer renewed. `ticket` is written first: the rest may be a former holder's for an instant.
+struct PlaceRecord {
+  Word ticket;  // 0: free
+  Word account;
+  Word since_ns;    // CLOCK_MONOTONIC, when the thread began to wait
+  Word renewed_ns;  // the same clock, when it was last awake
+};
+
+/// The lines of waiting threads (line.cpp). It stands where books of this version had padding, so it is empty in those
+/// of programs that do not know it.
+struct LinePart {
+  Word newest[kMaxAccounts];  // ticket of the newest place in the account's line; 0: nothing waits
+  Word tickets;               // how many were ever given out
+  PlaceRecord places[kMaxPlaces];
+};
+
 struct BookLayout {
   BookHeader header;
+  alignas(64) LinePart line;
   alignas(4096) AccountRecord accounts[kMaxAccounts];
   alignas(4096) DenialRecord denials[kDenialRing];
   alignas(4096) SlotRecord slots[kMaxProcesses];
@@ -287,6 +306,6 @@ static_assert(offsetof(BookLayout, accounts) == 4096);
 static_assert(offsetof(BookHeader, version) == offsetof(BookStart, version) &&
               offsetof(BookHeader, creator_pid) == offsetof(BookStart, creator_pid) &&
               offsetof(BookHeader, creator_pid_namespace) == offsetof(BookStart, creator_pid_namespace));
-static_assert(sizeof(BookLayout) % 4096 == 0);
+static_assert(sizeof(BookLayout) % 4096 == 0 && offsetof(BookLayout, accounts) == 4096);
 
 }  // namespace ration::ledger

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "base/bytes.hpp"
+#include "ledger/line.hpp"
 #include "ledger/open_book.hpp"
 
 namespace ration::ledger {
@@ -16,6 +17,9 @@ class Waiting {
   /// While this process means to sleep until bytes come back: between the two, refunds and raised limits wake it.
   void begin(std::uint32_t account, Bytes wanted) const noexcept;
   void end() const noexcept;
+  /// The calling thread's place in the account's line, while it waits for memory that refunds can bring.
+  [[nodiscard]] PlaceInLine place_in_line(std::uint32_t account) const noexcept { return {*book_, account}; }
+  [[nodiscard]] bool others_come_first(std::uint32_t account) const noexcept;
   /// A request that had waited got its memory. Before end() where the waiting ends with it.
   void count_granted() const noexcept;
   /// Sleeps until bytes may have come back or `timeout_ns` has passed. `seen` is generation() from before the charge

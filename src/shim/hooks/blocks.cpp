@@ -53,7 +53,7 @@ void refund(std::uint64_t address, const Block& block) noexcept {
 /// Brings the charge of a new block from what was entered beforehand to what its address shows. False: it does not fit.
 bool settle(std::uint64_t address, std::uint64_t size, const Place& place, Bytes entered) noexcept {
   const Bytes taken = granules.occupy(address, size, place.kind == Kind::kHeap ? place.context : 0);
-  const bool fits = taken <= entered || admit_quietly(place.account, taken - entered, place.kind);
+  const bool fits = taken <= entered || admit_given(place.account, taken - entered, place.kind);
   if (!fits) {
     (void)granules.vacate(address, size);  // nothing was charged for it: the caller gives back what it had entered
     return false;

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -41,6 +42,21 @@ class LockGuard {
 
  private:
   Lock& lock_;
+};
+
+bool lock_for_a_moment(Lock& lock) noexcept {
+  constexpr long kMomentNs = 50'000'000, kSecondNs = 1'000'000'000;
+  timespec until{};
+  ::clock_gettime(CLOCK_REALTIME, &until);
+  until.tv_nsec += kMomentNs;
+  until.tv_sec += until.tv_nsec / kSecondNs;
+  until.tv_nsec %= kSecondNs;
+  return ::pthread_mutex_timedlock(&lock.mutex, &until) == 0;
+}
+
+struct Unlock {
+  Lock& lock;
+  ~Unlock() { ::pthread_mutex_unlock(&lock.mutex); }
 };
 
 thread_local bool has_grown;  // whether this thread's last charge of code was admitted anything
@@ -157,7 +173,13 @@ bool charge_code(const Place& place, Bytes size, const char* function) noexcept 
   Bytes needed;
   Entry entry = grow_at_once(place, size, Bytes{0}, needed);
   if (entry != Entry::kNeedsMore) return entry == Entry::kEntered;
-  const LockGuard guard(waiting[place.account % kMaxDevices]);
+  Lock& lock = waiting[place.account % kMaxDevices];
+  // Who has it may sleep for long. What fits meanwhile, or gets its turn, does not wait for that one.
+  while (!lock_for_a_moment(lock)) {
+    entry = grow_at_once(place, size, Bytes{0}, needed);
+    if (entry != Entry::kNeedsMore) return entry == Entry::kEntered;
+  }
+  const Unlock unlock{lock};
   do {
     entry = grow_at_once(place, size, Bytes{0}, needed);
     if (entry == Entry::kNeedsMore) {

@@ -120,17 +120,23 @@ struct NewContext {
 };
 
 /// `call` makes a context on `device`. Entered beforehand with what one is known to cost, corrected by measurement.
-template <typename Call, typename Undo>
-CUresult take_overhead(CUdevice device, const char* function, CUcontext* out, const NewContext& made, Call&& call,
-                       Undo&& undo) noexcept {
+/// `charge_libraries` charges what libraries of this process take in it, as of now; each admission may have slept.
+template <typename Libraries, typename Call, typename Undo>
+CUresult take_overhead(CUdevice device, const char* function, CUcontext* out, const NewContext& made,
+                       Libraries&& charge_libraries, Call&& call, Undo&& undo) noexcept {
   const std::uint32_t account = made.account;
   if (!counts_contexts()) {
+    if (!charge_libraries()) return CUDA_ERROR_OUT_OF_MEMORY;
     const CUresult result = call();
     if (result == CUDA_SUCCESS) remember(made.number, *out, Bytes{0}, account, device, made.primary);
     return result;
   }
   const Bytes estimate = known_cost(device);
   if (estimate > Bytes{0} && !admit(account, estimate, Kind::kContext, function)) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (!charge_libraries()) {
+    give_back(account, estimate, Kind::kContext);
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
   const BytesByDriver before = estimate == Bytes{0} ? bytes_by_driver(device) : BytesByDriver{};
   CUresult result = call();
   if (result != CUDA_SUCCESS) {
@@ -138,10 +144,11 @@ CUresult take_overhead(CUdevice device, const char* function, CUcontext* out, co
     return result;
   }
   const Bytes cost = before.known ? context_between(before, bytes_by_driver(device)) : estimate;
-  const bool fits = cost <= estimate || admit(account, cost - estimate, Kind::kContext, function);
-  if (!fits) {
+  const Bytes more = cost - std::min(cost, estimate);
+  const bool fits = more == Bytes{0} || admit(account, more, Kind::kContext, function);
+  if (!fits || (more > Bytes{0} && !charge_libraries())) {
     undo();
-    give_back(account, estimate, Kind::kContext);
+    give_back(account, fits ? estimate + more : estimate, Kind::kContext);
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
   if (cost < estimate) give_back(account, estimate - cost, Kind::kContext);
@@ -158,8 +165,18 @@ CUresult take_context(CUdevice device, const char* function, CUcontext* out, boo
   if (account == kNoAccount) return refuse_context(device, function);
   const CodeOfNewContext code;
   const std::uint64_t number = new_number();
-  if (!charge_code(place_of(number, account), code.size(device), function)) return CUDA_ERROR_OUT_OF_MEMORY;
-  const CUresult result = take_overhead(device, function, out, {number, account, primary}, call, undo);
+  Bytes charged;
+  const auto charge_libraries = [&] {
+    for (Bytes size; (size = code.size(device)) != charged; charged = size) {
+      if (size < charged)
+        refund_code(number, charged - size);
+      else if (!charge_code(place_of(number, account), size - charged, function))
+        return false;
+    }
+    return true;
+  };
+  const CUresult result =
+      take_overhead(device, function, out, {number, account, primary}, charge_libraries, call, undo);
   if (result != CUDA_SUCCESS) code_of_context_is_gone(number);
   return result;
 }

@@ -110,7 +110,14 @@ std::uint64_t free_on_device() noexcept {
   return result == cuda::CUDA_SUCCESS ? available : ledger::kUnknownBytes;
 }
 
+void sleep_for_change(std::uint32_t seen, std::uint64_t timeout_ns) noexcept {
+  LeftWhileAsleep::leave_all();
+  state().book.waiting().wait_for_change(seen, timeout_ns);
+  LeftWhileAsleep::return_to_all();
+}
+
 bool charge_after_refresh(std::uint32_t account, Bytes size, Kind kind) noexcept {
+  if (state().book.waiting().others_come_first(account)) return false;  // nothing is lacking but the turn
   refresh_pools();
   refresh_graph_pools();
   state().book.shared_memory().settle();
@@ -139,6 +146,13 @@ std::uint64_t patience_for(std::uint32_t account, Bytes size) noexcept {
   return could_be_raised ? kDaemonsTurnNs : 0;
 }
 
+// Returns whether `size` bytes fit once enough comes back. Only then does a waiting request keep others behind it.
+bool refunds_can_do(std::uint32_t account, Bytes size) noexcept {
+  const ledger::Account wanted = state().book.account(account);
+  return state().book.settings().on_deny == ledger::OnDeny::kWait &&
+         size + wanted.unrequested() <= wanted.limits().binding();
+}
+
 // Sleeps until the charge succeeds or the patience ends, which it does earlier when the daemon has looked and has no
 // more to give. Returns the time waited in `waited_ns`.
 bool charge_after_waiting(std::uint32_t account, Bytes size, Kind kind, std::uint64_t& waited_ns) noexcept {
@@ -146,18 +160,23 @@ bool charge_after_waiting(std::uint32_t account, Bytes size, Kind kind, std::uin
   const std::uint64_t started = monotonic_ns();
   bool granted = false;
   waiting.begin(account, size);
-  std::uint64_t patience_ns = patience_for(account, size);
-  while (!granted && waited_ns < patience_ns) {
-    const std::uint32_t seen = waiting.generation();
-    granted = admit_quietly(account, size, kind);
-    if (!granted) {
-      waiting.wait_for_change(seen, std::min(kLookForDeadNs, patience_ns - waited_ns));
-      granted = charge_after_refresh(account, size, kind);
+  {
+    ledger::PlaceInLine place = waiting.place_in_line(account);
+    std::uint64_t patience_ns = patience_for(account, size);
+    while (!granted && waited_ns < patience_ns) {
+      if (refunds_can_do(account, size)) place.renew();
+      const std::uint32_t seen = waiting.generation();
+      granted = admit_quietly(account, size, kind);
+      if (!granted) {
+        sleep_for_change(seen, std::min(kLookForDeadNs, patience_ns - waited_ns));
+        granted = charge_after_refresh(account, size, kind);
+      }
+      waited_ns = monotonic_ns() - started;
+      patience_ns = patience_for(account, size);
     }
-    waited_ns = monotonic_ns() - started;
-    patience_ns = patience_for(account, size);
   }
   if (granted) waiting.count_granted();
+  waiting.wake();  // for the next one in the line
   waiting.end();
   return granted;
 }
@@ -173,6 +192,10 @@ bool charge_after_waiting(std::uint32_t account, Bytes size, Kind kind, std::uin
   if (charge_after_refresh(account, size, kind)) return true;
   std::uint64_t waited_ns = 0;
   if (patience_for(account, size) > 0 && charge_after_waiting(account, size, kind, waited_ns)) return true;
+  if (own_book.waiting().others_come_first(account)) {  // what fits is not denied for another's turn
+    const ledger::PastTheLine past;
+    if (charge_after_refresh(account, size, kind)) return true;
+  }
   own_book.denials().record(account, size, ledger::DenialReason::kLimit, function, free_on_device(), waited_ns);
   return false;
 }
@@ -195,6 +218,19 @@ thread_local PlaceCache place_cache;
 thread_local Bytes raised_from;  // the peak before this thread's last charge; kUnlimited: that raised none
 
 }  // namespace
+
+thread_local LeftWhileAsleep* LeftWhileAsleep::newest = nullptr;
+
+LeftWhileAsleep::LeftWhileAsleep(Step leave, Step come_back) noexcept
+    : leave_(leave), come_back_(come_back), outer_(std::exchange(newest, this)) {}
+LeftWhileAsleep::~LeftWhileAsleep() { newest = outer_; }
+
+void LeftWhileAsleep::leave_all() noexcept {
+  for (const LeftWhileAsleep* lock = newest; lock != nullptr; lock = lock->outer_) lock->leave_();
+}
+void LeftWhileAsleep::return_to_all() noexcept {
+  for (const LeftWhileAsleep* lock = newest; lock != nullptr; lock = lock->outer_) lock->come_back_();
+}
 
 bool governed() noexcept { return mode_now() != Mode::kUngoverned; }
 bool book_usable() noexcept { return mode_now() == Mode::kGoverned; }
@@ -265,6 +301,11 @@ bool admit_quietly(std::uint32_t account, Bytes size, Kind kind) noexcept {
          state().book.account(account).charge(size, kind, &raised_from) == ledger::Charged::kGranted;
 }
 
+bool admit_given(std::uint32_t account, Bytes size, Kind kind) noexcept {
+  const ledger::PastTheLine past;
+  return admit_quietly(account, size, kind);
+}
+
 bool admit(std::uint32_t account, Bytes size, Kind kind, const char* function) noexcept {
   return admit_quietly(account, size, kind) || admit_slowly(account, size, kind, function);
 }
@@ -303,7 +344,7 @@ bool device_was_full(std::uint32_t account, Bytes size, const char* function, st
   if (settings.on_deny == ledger::OnDeny::kWait && waited < settings.wait_ns) {
     const ledger::Waiting waiting = own_book.waiting();
     waiting.begin(account, size);
-    waiting.wait_for_change(waiting.generation(), std::min(kLookForDeadNs, settings.wait_ns - waited));
+    sleep_for_change(waiting.generation(), std::min(kLookForDeadNs, settings.wait_ns - waited));
     waiting.end();
     return true;
   }

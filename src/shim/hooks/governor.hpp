@@ -72,7 +72,31 @@ void forget_places() noexcept;
 /// Enters `size` bytes if they fit right now; records nothing.
 [[nodiscard]] bool admit_quietly(std::uint32_t account, Bytes size, Kind kind) noexcept;
 
+/// As admit_quietly(), of what the driver has given already: it needs no turn.
+[[nodiscard]] bool admit_given(std::uint32_t account, Bytes size, Kind kind) noexcept;
+
 void give_back(std::uint32_t account, Bytes size, Kind kind = Kind::kHeap) noexcept;
+
+/// A lock that its thread gives up while a request of that thread sleeps for memory, so that others may free some.
+/// What the lock protects may be another afterwards.
+class LeftWhileAsleep {
+ public:
+  LeftWhileAsleep(const LeftWhileAsleep&) = delete;
+  LeftWhileAsleep& operator=(const LeftWhileAsleep&) = delete;
+
+  static void leave_all() noexcept;
+  static void return_to_all() noexcept;
+
+ protected:
+  using Step = void (*)() noexcept;
+  LeftWhileAsleep(Step leave, Step come_back) noexcept;
+  ~LeftWhileAsleep();
+
+ private:
+  static thread_local LeftWhileAsleep* newest;
+  Step leave_, come_back_;
+  LeftWhileAsleep* outer_;
+};
 
 /// The driver did not give what this thread was admitted last: it counts as never held.
 void take_back(std::uint32_t account, Bytes size, Kind kind = Kind::kHeap) noexcept;

@@ -62,18 +62,17 @@ inline constexpr std::uint64_t kAllContexts = ~std::uint64_t{0};
 /// No context has a higher number yet.
 [[nodiscard]] std::uint64_t last_context() noexcept;
 
-/// While one lives no library is loaded or unloaded by another thread, so that a context that is made meanwhile is
-/// charged for all that there are (libraries.cpp).
-class CodeOfNewContext {
+/// While one lives, and its thread does not sleep for memory, no library is loaded or unloaded by another thread, so
+/// that a context that is made meanwhile is charged for all that there are (libraries.cpp).
+class CodeOfNewContext : LeftWhileAsleep {
  public:
   CodeOfNewContext() noexcept;
   ~CodeOfNewContext();
-  CodeOfNewContext(const CodeOfNewContext&) = delete;
-  CodeOfNewContext& operator=(const CodeOfNewContext&) = delete;
   /// What they take in a context of the device.
   [[nodiscard]] Bytes size(cuda::CUdevice device) const noexcept;
 
  private:
+  explicit CodeOfNewContext(bool nested) noexcept;
   bool nested_;
 };
 

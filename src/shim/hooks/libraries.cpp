@@ -31,20 +31,27 @@ struct Lock {
 Lock lock;
 thread_local bool locked;  // the driver calls the program back, if that asked for it (CUPTI): its calls are covered
 
-class LibraryLock {
+void lock_alone() noexcept { ::pthread_rwlock_wrlock(&lock.lock); }
+void lock_shared() noexcept { ::pthread_rwlock_rdlock(&lock.lock); }
+void unlock() noexcept { ::pthread_rwlock_unlock(&lock.lock); }
+void nothing() noexcept {}
+
+/// Contexts that are made while its thread sleeps have higher numbers than those that a load has visited.
+class LibraryLock : LeftWhileAsleep {
  public:
-  LibraryLock() noexcept : nested_(locked) {
-    if (!nested_) ::pthread_rwlock_wrlock(&lock.lock);
-    locked = true;
-  }
+  LibraryLock() noexcept : LibraryLock(locked) {}
   ~LibraryLock() {
     locked = nested_;
-    if (!nested_) ::pthread_rwlock_unlock(&lock.lock);
+    if (!nested_) unlock();
   }
-  LibraryLock(const LibraryLock&) = delete;
-  LibraryLock& operator=(const LibraryLock&) = delete;
 
  private:
+  explicit LibraryLock(bool nested) noexcept
+      : LeftWhileAsleep(nested ? nothing : unlock, nested ? nothing : lock_alone), nested_(nested) {
+    if (!nested_) lock_alone();
+    locked = true;
+  }
+
   bool nested_;
 };
 
@@ -152,13 +159,15 @@ CUresult load(ImageOf&& image_of, const char* function, CUlibrary* out, Call&& c
 
 }  // namespace
 
-CodeOfNewContext::CodeOfNewContext() noexcept : nested_(locked) {
-  if (!nested_) ::pthread_rwlock_rdlock(&lock.lock);
+CodeOfNewContext::CodeOfNewContext() noexcept : CodeOfNewContext(locked) {}
+CodeOfNewContext::CodeOfNewContext(bool nested) noexcept
+    : LeftWhileAsleep(nested ? nothing : unlock, nested ? nothing : lock_shared), nested_(nested) {
+  if (!nested_) lock_shared();
   locked = true;
 }
 CodeOfNewContext::~CodeOfNewContext() {
   locked = nested_;
-  if (!nested_) ::pthread_rwlock_unlock(&lock.lock);
+  if (!nested_) unlock();
 }
 
 Bytes CodeOfNewContext::size(CUdevice device) const noexcept {

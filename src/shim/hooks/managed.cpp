@@ -82,7 +82,7 @@ Bytes charge_what_fits(std::uint32_t account, Bytes size) noexcept {
   constexpr int kTries = 8;  // others may take the room meanwhile
   for (int tries = 0; tries < kTries; ++tries) {
     const Bytes fits = std::min(size, round_down(book().account(account).headroom(), kGranule));
-    if (fits == Bytes{0} || admit_quietly(account, fits, Kind::kManaged)) return fits;
+    if (fits == Bytes{0} || admit_given(account, fits, Kind::kManaged)) return fits;
   }
   return Bytes{0};
 }

@@ -71,7 +71,7 @@ bool follow(Pool& pool) noexcept {
     return true;
   if (reserved < pool.charged) {
     refund(pool, pool.charged - reserved);
-  } else if (reserved > pool.charged && !admit_quietly(pool.account, reserved - pool.charged, Kind::kPool)) {
+  } else if (reserved > pool.charged && !admit_given(pool.account, reserved - pool.charged, Kind::kPool)) {
     return false;
   }
   if (reserved < pool.reserved) pool.map.shrunk();
@@ -131,10 +131,12 @@ struct Source {
   enum class Kind {
     kPool,
     kNoDevice,
+    kFull,    // the table has no place for it
     kUntold,  // there is such a pool, and nobody can say where its memory lies
     kNone,    // the driver knows of none: it says what is wrong with the call
   } kind = Kind::kNone;
   Pool* pool = nullptr;
+  CUdevice device = -1;  // of kFull
 };
 
 /// The pool of that handle, for a request on the stream.
@@ -152,6 +154,7 @@ Source source_of(CUmemoryPool handle, CUstream stream) noexcept {
   if (origin.kind == PoolOrigin::Kind::kAnywhere) origin.device = device_of(stream);
   if (origin.device >= 0) pool = add_pool(handle, origin.device);
   if (pool != nullptr) return {Source::Kind::kPool, pool};
+  if (origin.device >= 0) return {Source::Kind::kFull, nullptr, origin.device};
   Bytes reserved;
   const bool exists = read_attribute(handle, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, reserved);
   return {exists ? Source::Kind::kUntold : Source::Kind::kNone, nullptr};
@@ -238,6 +241,10 @@ CUresult take_from(const Source& source, CUstream stream, std::size_t size, cons
                    Call&& call) noexcept {
   if (source.kind == Source::Kind::kNoDevice || source.kind == Source::Kind::kNone || size == 0) return call();
   if (capturing(stream)) return call();  // becomes a node of a graph: taken, and charged, when the graph is launched
+  if (source.kind == Source::Kind::kFull) {
+    deny_for_table(account_of(source.device), Bytes{size}, function, pool_table::kMost);
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
   if (source.kind == Source::Kind::kUntold) {
     (void)admit(kNoAccount, Bytes{size}, Kind::kPool, function);  // puts the denial on the record
     return CUDA_ERROR_OUT_OF_MEMORY;
@@ -390,8 +397,7 @@ RATION_HOOK CUresult cuMemPoolCreate(CUmemoryPool* out, const CUmemPoolProps* pr
   if (origin.kind == PoolOrigin::Kind::kAnywhere) elsewhere.insert(key, Elsewhere::kAnywhere);
   if (origin.kind != PoolOrigin::Kind::kDevice || add_pool(*out, origin.device) != nullptr) return result;
   real<cuMemPoolDestroy_t>(Symbol::cuMemPoolDestroy)(*out);
-  book().denials().record(account_of(origin.device), Bytes{0}, ration::ledger::DenialReason::kBook, "cuMemPoolCreate",
-                          ration::ledger::kUnknownBytes, 0);
+  deny_for_table(account_of(origin.device), Bytes{0}, "cuMemPoolCreate", pool_table::kMost);
   return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
@@ -486,4 +492,5 @@ RATION_SYNCHRONISE(cuStreamSynchronize, cuStreamSynchronize_t, (CUstream stream)
 RATION_SYNCHRONISE(cuStreamSynchronize_ptsz, cuStreamSynchronize_t, (CUstream stream), (stream))
 RATION_SYNCHRONISE(cuEventSynchronize, cuEventSynchronize_t, (CUevent event), (event))
 RATION_SYNCHRONISE(cuCtxSynchronize, cuCtxSynchronize_t, (), ())
+RATION_SYNCHRONISE(cuCtxSynchronize_v2, cuCtxSynchronize_v2_t, (CUcontext context), (context))
 #undef RATION_SYNCHRONISE

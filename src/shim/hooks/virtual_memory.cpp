@@ -454,30 +454,41 @@ RATION_HOOK CUresult cuMemExportToShareableHandle(void* out, CUmemGenericAllocat
 
 namespace {
 
-void bind(CUmemGenericAllocationHandle multicast, std::uint64_t offset, std::uint64_t physical) noexcept {
-  if (physical != 0 && add_reference(physical))
-    bound.insert(next_bound.fetch_add(1), Bound{multicast, offset, physical});
+template <typename Physical, typename Call>
+CUresult bind(CUmemGenericAllocationHandle multicast, std::uint64_t offset, Physical&& physical, Call&& call) noexcept {
+  const VirtualMemoryChange change;
+  const CUresult result = call();
+  if (result != CUDA_SUCCESS || !governed()) return result;
+  if (const std::uint64_t memory = physical(); memory != 0 && add_reference(memory))
+    bound.insert(next_bound.fetch_add(1), Bound{multicast, offset, memory});
+  return result;
 }
 
 }  // namespace
 
-RATION_HOOK CUresult cuMulticastBindMem(CUmemGenericAllocationHandle multicast, std::size_t multicast_offset,
-                                        CUmemGenericAllocationHandle handle, std::size_t offset, std::size_t size,
-                                        unsigned long long flags) {
-  const VirtualMemoryChange change;
-  const CUresult result =
-      real<cuMulticastBindMem_t>(Symbol::cuMulticastBindMem)(multicast, multicast_offset, handle, offset, size, flags);
-  if (result == CUDA_SUCCESS && governed()) bind(multicast, multicast_offset, physical_of(handle));
-  return result;
-}
-RATION_HOOK CUresult cuMulticastBindAddr(CUmemGenericAllocationHandle multicast, std::size_t multicast_offset,
-                                         CUdeviceptr address, std::size_t size, unsigned long long flags) {
-  const VirtualMemoryChange change;
-  const CUresult result =
-      real<cuMulticastBindAddr_t>(Symbol::cuMulticastBindAddr)(multicast, multicast_offset, address, size, flags);
-  if (result == CUDA_SUCCESS && governed()) bind(multicast, multicast_offset, physical_at(address));
-  return result;
-}
+// `physical`: the memory that the call binds.
+#define RATION_BIND(name, physical, parameters, arguments)                                                \
+  RATION_HOOK CUresult name parameters {                                                                  \
+    return bind(                                                                                          \
+        multicast, at, [&] { return physical; }, [&] { return real<name##_t>(Symbol::name) arguments; }); \
+  }
+RATION_BIND(cuMulticastBindMem, physical_of(handle),
+            (CUmemGenericAllocationHandle multicast, std::size_t at, CUmemGenericAllocationHandle handle,
+             std::size_t offset, std::size_t size, unsigned long long flags),
+            (multicast, at, handle, offset, size, flags))
+RATION_BIND(cuMulticastBindMem_v2, physical_of(handle),
+            (CUmemGenericAllocationHandle multicast, CUdevice device, std::size_t at,
+             CUmemGenericAllocationHandle handle, std::size_t offset, std::size_t size, unsigned long long flags),
+            (multicast, device, at, handle, offset, size, flags))
+RATION_BIND(cuMulticastBindAddr, physical_at(address),
+            (CUmemGenericAllocationHandle multicast, std::size_t at, CUdeviceptr address, std::size_t size,
+             unsigned long long flags),
+            (multicast, at, address, size, flags))
+RATION_BIND(cuMulticastBindAddr_v2, physical_at(address),
+            (CUmemGenericAllocationHandle multicast, CUdevice device, std::size_t at, CUdeviceptr address,
+             std::size_t size, unsigned long long flags),
+            (multicast, device, at, address, size, flags))
+#undef RATION_BIND
 RATION_HOOK CUresult cuMulticastUnbind(CUmemGenericAllocationHandle multicast, CUdevice device, std::size_t offset,
                                        std::size_t size) {
   const VirtualMemoryChange change;

@@ -3,6 +3,7 @@
 
 Judged by the simulator's own record of the most that each device ever held.
 """
+import json
 import unittest
 
 from scene import CONTEXT, MIB, Scene
@@ -75,7 +76,36 @@ cuda.cuCtxSynchronize(); answer = bad"""), 0)
     def test_more_pools_than_can_be_watched_are_denied_on_the_record(self):
         program = self.program()
         self.assertEqual(program.ask("start(); made = 0\nwhile pool()[0] == 0: made += 1\nanswer = [made, take_async(100)[0]]"), [1 << 16, 2])
-        self.assertIn("cuMemPoolCreate", self.ration("why", "d-1-1"))
+        for number, function in (1, "cuMemPoolCreate"), (2, "cuMemAllocAsync"):
+            self.assertIn(f"all 65536 entries of the guard's table behind {function} were in use", self.ration("why", f"d-1-{number}"))
+        self.assertEqual(json.loads(self.ration("why", "d-1-2", "--json"))["data"]["reason"], "table_full")
+
+    def test_attributes_of_a_pool_change_nothing_about_the_limit(self):
+        """What it keeps when it is idle, and what it uses again: on its own, all at once, and taken back."""
+        reuse = [1, 2, 3]  # across events, opportunistically, by dependencies of its own
+        threshold = 4
+        for attributes in [{threshold: (1 << 64) - 1}, {threshold: 0}, *({one: 0} for one in reuse), {one: 0 for one in reuse}, {threshold: (1 << 64) - 1, 1: 0, 2: 0, 3: 0}]:
+            with self.subTest(attributes=attributes):
+                self.setUp()
+                program = self.program()
+                self.assertEqual(program.ask(f"""start(); own, other = stream(), stream(); _, made = pool()
+def put(attribute, value): return cuda.cuMemPoolSetAttribute(made, attribute, byref(c_uint64(value) if attribute == 4 else c_int(value)))
+answer = []
+for attribute, value in {list(attributes.items())}: answer.append(put(attribute, value))"""), [0] * len(attributes))
+                denied = program.ask("""denied = 0
+for turn in range(40):
+    taken = [take_from(made, 64, (own, other)[turn % 2]) for _ in range(20)]
+    denied += sum(error == 2 for error, _ in taken)
+    for error, address in taken:
+        if error == 0: cuda.cuMemFreeAsync(c_uint64(address), (other, own)[turn % 2])
+    if turn % 3 == 0: cuda.cuCtxSynchronize()
+answer = denied""")
+                self.assertGreaterEqual(denied, 5 * 40, "of 20 blocks of 64 MiB 15 fit")
+                self.assertLessEqual(self.truth("peak"), [1024])
+                self.assertEqual(self.rows("used_bytes"), self.truth("used"))
+                program.ask("cuda.cuCtxSynchronize(); cuda.cuMemPoolTrimTo(made, c_size_t(0))")
+                self.assertEqual((self.rows("used_bytes"), self.truth("used")), ([CONTEXT], [CONTEXT]))
+                self.assertEqual(program.ask("answer = [take(960)[0], take(2)[0]]"), [0, 2])
 
 
 class PlainMemory(Scene):

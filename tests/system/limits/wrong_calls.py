@@ -51,7 +51,7 @@ FORMS = {
     "cuIpcGetMemHandle": "out address", "cuIpcOpenMemHandle": "out ipc one", "cuIpcCloseMemHandle": "address", "cuIpcGetEventHandle": "out zero",
     "cuIpcOpenEventHandle": "out ipc", "cuArrayCreate": "out array_2d", "cuArray3DCreate": "out array_3d", "cuMipmappedArrayCreate": "out array_3d one",
     "cuArrayDestroy": "array", "cuMipmappedArrayDestroy": "array", "cuCtxCreate": "out flags device", "cuGLCtxCreate": "out flags device", "cuCtxDestroy": "context", "cuCtxDetach": "context",
-    "cuCtxAttach": "out flags", "cuCtxSetLimit": "limit size", "cuCtxSynchronize": "", "cuDevicePrimaryCtxRetain": "out device",
+    "cuCtxAttach": "out flags", "cuCtxSetLimit": "limit size", "cuCtxSynchronize": "", "cuCtxSynchronize_v2": "context", "cuDevicePrimaryCtxRetain": "out device",
     "cuDevicePrimaryCtxRelease": "device", "cuDevicePrimaryCtxReset": "device", "cuDeviceTotalMem": "out device", "cuDeviceGraphMemTrim": "device",
     "cuMemGetInfo": "out out", "cuMemAdvise": "range size one device", "cuMemPrefetchAsync": "range size device stream", "cuMemMapArrayAsync": "zero zero stream",
     "cuMemPoolCreate": "out pool_properties", "cuMemPoolDestroy": "pool", "cuMemPoolTrimTo": "pool size", "cuMemPoolSetAttribute": "pool limit out",

@@ -3,16 +3,32 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <cstdint>
 #include <cstdlib>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "ledger/book.hpp"
 
 namespace ration::ledger {
+
+/// A word that this process and its children share.
+struct SharedWord {
+  std::atomic<std::uint64_t>* word = static_cast<std::atomic<std::uint64_t>*>(
+      ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  ~SharedWord() { ::munmap(word, 4096); }
+  std::atomic<std::uint64_t>& operator*() const { return *word; }
+};
+
+inline void wait_until(const std::atomic<std::uint64_t>& word, std::uint64_t value) {
+  while (word.load() < value) std::this_thread::yield();
+}
 
 class BookTest : public ::testing::Test {
  protected:

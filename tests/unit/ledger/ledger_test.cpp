@@ -21,18 +21,6 @@ namespace {
 
 using namespace literals;
 
-/// A word that this process and its children share.
-struct SharedWord {
-  std::atomic<std::uint64_t>* word = static_cast<std::atomic<std::uint64_t>*>(
-      ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
-  ~SharedWord() { ::munmap(word, 4096); }
-  std::atomic<std::uint64_t>& operator*() const { return *word; }
-};
-
-void wait_until(const std::atomic<std::uint64_t>& word, std::uint64_t value) {
-  while (word.load() < value) std::this_thread::yield();
-}
-
 TEST_F(BookTest, ChargesUntilTheLimitAndNotOneByteMore) {
   make(100_MiB);
   Book book = open();
@@ -665,4 +653,5 @@ TEST_F(BookTest, AChildOfForkHoldsNothingOfItsParent) {
 }
 
 }  // namespace
+
 }  // namespace ration::ledger
