@@ -25,6 +25,25 @@ while rounds < 5: time.sleep(0)
 """
 STOP = "stop = True; thread.join(); answer = wrong"
 
+# A cubin with a `__device__` array of so many MiB, and calls for libraries.
+LIBRARIES = """
+import struct, threading
+def cubin(mib):
+    names = b"\\0.nv.global\\0.shstrtab".ljust(32, b"\\0")
+    header = struct.pack("<4s12B", b"\\x7fELF", 2, 1, 1, *[0] * 9) + struct.pack("<HHIQQQIHHHHHH", 2, 190, 1, 0, 0, 64 + 32, 0, 64, 0, 0, 64, 3, 1)
+    section = lambda name, kind, flags, at, size: struct.pack("<IIQQQQIIQQ", name, kind, flags, 0, at, size, 0, 0, 1, 0)
+    return header + names + section(0, 0, 0, 0, 0) + section(12, 3, 0, 64, 32) + section(1, 8, 3, 0, mib << 20)
+def load(mib):
+    made = c_void_p()
+    return cuda.cuLibraryLoadData(byref(made), cubin(mib), *[None] * 2, 0, *[None] * 2, 0), made
+def later(work):
+    thread = threading.Thread(target=lambda: (enter(0), results.append(work())), daemon=True)
+    thread.start()
+    return thread
+results = []
+start()
+"""
+
 
 class Waits(Scene):
     def crowd(self):
@@ -68,6 +87,25 @@ waiting = threading.Thread(target=wait); waiting.start()""")
             pass
         self.assertEqual(program.ask("answer = [take(10)[0] for _ in range(3)] + [cuda.cuMemFree_v2(c_uint64(held)), waiting.join(), waited]"), [0, 0, 0, 0, None, 0])
         self.assertEqual(self.rows("denials"), [0])
+
+    def test_a_load_that_waits_holds_up_no_unload_and_no_small_load(self):
+        """What it waits for is unloaded by a thread that loads a little more first."""
+        program = self.program("--on-deny", "wait")
+        self.assertEqual(program.ask(LIBRARIES + "error, big = load(600)\nanswer = error"), 0)
+        program.ask("thread = later(lambda: load(700)[0])")
+        while self.rows("state") != ["waiting"]:
+            pass
+        self.assertEqual(program.ask("answer = [load(10)[0], cuda.cuLibraryUnload(big), thread.join(), results]"), [0, 0, None, [0]])
+        self.assertEqual((self.rows("used_bytes"), self.rows("denials")), ([CONTEXT + 710], [0]))
+
+    def test_a_context_that_waits_holds_up_no_unload_and_has_the_libraries_that_there_are_then(self):
+        program = self.program("--on-deny", "wait")
+        self.assertEqual(program.ask(LIBRARIES + "error, first = load(400); error, second = load(100)\nanswer = error"), 0)
+        program.ask("made = c_void_p(); thread = later(lambda: cuda.cuCtxCreate_v2(byref(made), 0, 0))")
+        while self.rows("state") != ["waiting"]:
+            pass
+        self.assertEqual(program.ask("answer = [load(2)[0], cuda.cuLibraryUnload(first), thread.join(), results]"), [0, 0, None, [0]])
+        self.assertEqual((self.rows("used_bytes"), self.truth("used")), ([2 * CONTEXT + 2 * 102], [2 * CONTEXT + 2 * 102]))
 
     def test_a_request_that_fits_is_not_denied_because_another_one_waits(self):
         """It may wait for a millisecond, and the one that waits before it in another process, for ever."""
