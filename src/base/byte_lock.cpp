@@ -21,6 +21,11 @@ bool lock_byte(int file, std::uint32_t byte) noexcept {
   return ::fcntl(file, F_OFD_SETLK, &lock) == 0;
 }
 
+bool share_byte(int file, std::uint32_t byte) noexcept {
+  struct flock lock = lock_of(byte, F_RDLCK);
+  return ::fcntl(file, F_OFD_SETLK, &lock) == 0;
+}
+
 void unlock_byte(int file, std::uint32_t byte) noexcept {
   struct flock lock = lock_of(byte, F_UNLCK);
   ::fcntl(file, F_OFD_SETLK, &lock);

@@ -14,6 +14,8 @@ namespace ration {
 
 /// Takes the lock with the open file description of `file`. False: another has it.
 [[nodiscard]] bool lock_byte(int file, std::uint32_t byte) noexcept;
+/// Takes the lock beside others who take it so, with a file that is open for reading at least.
+[[nodiscard]] bool share_byte(int file, std::uint32_t byte) noexcept;
 void unlock_byte(int file, std::uint32_t byte) noexcept;
 /// Whether another open file description has the lock; also where the system does not tell.
 [[nodiscard]] bool byte_is_locked(int file, std::uint32_t byte) noexcept;

@@ -71,6 +71,8 @@ const std::vector<ErrorText>& error_texts() {
       {"E1444", "--sim=demo, and no demo of this user runs, or not that one", "ration demo in another terminal"},
       {"E1445", "--sim=demo, and several demos run", "name one: --sim=demo:4711, as it prints it"},
       {"E1446", "a program that asked for a limit from inside ended meanwhile", "start it again"},
+      {"E1447", "--require-limit, and less than the limit can be taken now",
+       "a lower --limit, or wait: the message says for whom the rest is kept"},
       {"E1450", "a workload's book was written by another version of ration",
        "use the ration that started it, which the message names"},
       {"E1500", "the daemon failed at a request: a bug", "look at its log; nothing was changed"},

@@ -62,7 +62,11 @@ const std::vector<Topic>& topics() {
        "to type\n\n"
        "The limit in force may be lower for a while, where a tenant's limit, a policy or somebody's guarantee needs "
        "the "
-       "room:\nration ps says why. A limit promises nothing: what is promised is a guarantee (ration help "
+       "room:\nration ps says why. Inside, the device stays as large as the limit that was granted, and free is what "
+       "can be "
+       "taken now.\nration run says before the start where that is less, and for whom the rest is kept; with "
+       "--require-limit it does not start then.\nA limit promises nothing: what is promised is a guarantee (ration "
+       "help "
        "guarantee).\n"},
       {"guarantee", "what a guarantee is",
        "Bytes of one GPU that are kept for a workload, or for a tenant: where the daemon runs, nobody else is granted "

@@ -56,6 +56,7 @@ void add_plan_options(CLI::App* verb, RunOptions& typed) {
       ->type_name("auto|off");
   verb->add_flag("--require-enforced", typed.require_enforced,
                  "exit 6 if not everything of this program would be held");
+  verb->add_flag("--require-limit", typed.require_limit, "exit 6 if less than the limit could be taken at the start");
   verb->add_flag("--allow-ungoverned", typed.allow_ungoverned, "start it although the limit would not hold for it");
   option(verb, "--summary", typed.summary, "KIND", "auto | always | never | json:FILE");
   add_sim_cuda(verb, typed.simulated_cuda);

@@ -22,6 +22,7 @@ struct RunOptions {
   std::string asked_gpus;  ///< by resolve(): what the daemon's queue is asked for
   std::string summary;     ///< auto | always | never | json:FILE
   bool require_enforced = false;
+  bool require_limit = false;  ///< E1447 where less than the limit can be taken at the start
   bool allow_ungoverned = false;
   bool print_env = false;
   bool scope = false;          ///< in a transient scope of systemd

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <thread>
+#include <tuple>
 
 #include "base/command.hpp"
 #include "base/printable.hpp"
@@ -282,6 +283,37 @@ Result<std::string> make_book(const ledger::Store& store, const ledger::NewBook&
               125);
 }
 
+/// Says on which GPUs less than the granted limit can be taken now, how much less, and for whom the rest is kept; E1447
+/// instead with --require-limit. Not `aloud`: standard error is a program's.
+Result<void> tell_limit_in_force(const Session& session, const RunOptions& options, const Plan& plan,
+                                 const std::string& path, NodeClient& daemon, bool aloud) {
+  ledger::BookSnapshot book;
+  if (Book::read(path.c_str(), book) != BookStatus::kOk) return {};
+  nlohmann::json rows;
+  for (std::size_t i = 0; i < std::min(plan.accounts.size(), book.accounts.size()); ++i) {
+    const auto& [device, limit] = std::tie(plan.accounts[i].device, plan.accounts[i].limit);
+    const Bytes granted = std::min(limit, device.total);
+    const Bytes now = std::max(book.accounts[i].limit, book.accounts[i].reach);
+    if (now >= granted) continue;
+    if (rows.is_null()) rows = daemon.get("/api/v1/workloads").value_or(nlohmann::json::array());
+    std::string why;
+    for (const nlohmann::json& row : rows)
+      if (row.value("run", std::uint64_t{0}) == book.run_number && row.value("workload", "") == book.name &&
+          row.value("uuid", "") == device.uuid)
+        why = row.value("held_back_by", "");
+    const std::string what =
+        fmt::format("{} of {} can be taken now on GPU {}, {} less{}{}", session.size(now), session.size(granted),
+                    device.index, session.size(granted - now), why.empty() ? "" : ": ", why);
+    if (options.require_limit)
+      return fail("E1447", what + ".",
+                  (now == Bytes{0} ? "" : command({"run", "--limit", exact_size(now), "--"}) + " …   fits; ") +
+                      "ration ps   shows who holds the rest",
+                  6);
+    if (aloud) fmt::print(stderr, "ration: {} (not started with --require-limit)\n", what);
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<Started> start_workload(const Session& session, RunOptions& options, const ledger::Store& store,
@@ -328,6 +360,7 @@ Result<Started> start_workload(const Session& session, RunOptions& options, cons
   else
     work();
   if (bring && brought) brought = shown;  // its tenant's limit is in force once the daemon has seen it
+  if (brought && daemon) brought = tell_limit_in_force(session, options, *plan, *book, *daemon, !creator);
   if (!brought) {
     ledger::remove_book(*book);
     if (daemon) (void)show_book(*daemon, store.folder(), options.wish.tenant, plan->labels, [] {});

@@ -4,6 +4,7 @@
 
 #include "ledger/charges.hpp"
 #include "ledger/layout.hpp"
+#include "ledger/processes.hpp"
 #include "ledger/shared_memory.hpp"
 #include "ledger/waiting.hpp"
 
@@ -34,10 +35,22 @@ Bytes Account::headroom() const noexcept {
   return now < most ? most - now : Bytes{0};
 }
 
+Bytes Account::told_size(Bytes device_total) const noexcept {
+  return std::min({granted(), limits().own, device_total});
+}
+
 Account::Told Account::told(Bytes device_total, Bytes device_free) const noexcept {
-  const Bytes total = std::min(limits().binding(), device_total);
+  if (!exists()) return {};
+  const Bytes total = told_size(device_total);
+  const Bytes given = limits().given, reach{book_->layout->told.reach[index_].load(kRelaxed)};
+  const Bytes most = std::min(reach > given && has_daemon(*book_) ? reach : given, total);
   const Bytes used = std::min(this->used() + unrequested(), total);
-  return {total, std::min(total - used, device_free), used};
+  return {total, std::min(most - std::min(most, used), device_free), used};
+}
+
+Bytes Account::granted() const noexcept {
+  if (!exists()) return {};
+  return std::max(limits().given, Bytes{book_->layout->told.granted[index_].load(kRelaxed)});
 }
 
 Account::Limits Account::limits() const noexcept {
@@ -54,6 +67,8 @@ Bytes Account::ceiling() const noexcept {
 
 void Account::set_limit(Bytes limit) const noexcept {
   if (!exists()) return;
+  book_->layout->told.granted[index_].store(limit.count(), kRelaxed);
+  book_->layout->told.reach[index_].store(0, kRelaxed);
   book_->layout->accounts[index_].limit.store(limit.count(), std::memory_order_seq_cst);
   book_->layout->header.limit_changes.fetch_add(1, kRelaxed);
   Waiting(*book_).wake();

@@ -48,8 +48,13 @@ class Account {
   /// Bytes that the account may still take, at this instant. Another thread may take them first: decide with charge().
   [[nodiscard]] Bytes headroom() const noexcept;
 
-  /// The device as a program of the workload is told it. `used` + `free` is at most `total`; the rest is what others
-  /// hold or keep.
+  /// The limit that outsiders granted. The limit in force may be lower, for others' sake.
+  [[nodiscard]] Bytes granted() const noexcept;
+  /// Size of a device of `device_total` as programs of the workload see it: the limit that was granted, or a lower one
+  /// that the workload set for itself, whatever limit is in force.
+  [[nodiscard]] Bytes told_size(Bytes device_total) const noexcept;
+  /// The device as programs of the workload see it. `free` can be taken now, by the limit in force or one that the
+  /// daemon raises at once. `used` + `free` is at most `total`; the rest is what others hold or are promised.
   struct Told {
     Bytes total, free, used;
   };

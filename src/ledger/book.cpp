@@ -106,6 +106,7 @@ BookStatus fill(const std::string& path, const NewBook& contents) noexcept {
     to.device_total.store(from.device_total.count(), kRelaxed);
     to.limit.store(from.limit.count(), kRelaxed);
     to.guarantee.store(from.guarantee.count(), kRelaxed);
+    layout->told.granted[i].store(from.limit.count(), kRelaxed);
     header.own_limit[i].store(kUnlimited.count(), kRelaxed);
   }
   std::atomic_thread_fence(std::memory_order_release);

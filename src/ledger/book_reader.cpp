@@ -151,11 +151,12 @@ void copy_accounts(const BookLayout& layout, BookSnapshot& snapshot) {
     const AccountRecord& record = layout.accounts[account];
     const Bytes used{used_bytes(plain(record.usage))};
     const std::uint64_t unrequested = plain(layout.header.unrequested[account]);
-    snapshot.accounts.push_back(
-        {record.device_uuid, text(record.device_name), bytes(record.device_total), bytes(record.limit),
-         bytes(record.guarantee), used, bytes(record.peak), plain(record.denials),
-         Bytes{held_in(layout.slots[kCommonSlot], kCommonSlot, account, plain(record.usage))}, Bytes{0},
-         Bytes{unrequested_bytes(unrequested)}, times_emptied(unrequested), bytes(layout.header.own_limit[account])});
+    snapshot.accounts.push_back({record.device_uuid, text(record.device_name), bytes(record.device_total),
+                                 bytes(record.limit), bytes(record.guarantee), used, bytes(record.peak),
+                                 plain(record.denials),
+                                 Bytes{held_in(layout.slots[kCommonSlot], kCommonSlot, account, plain(record.usage))},
+                                 Bytes{0}, Bytes{unrequested_bytes(unrequested)}, times_emptied(unrequested),
+                                 bytes(layout.told.reach[account]), bytes(layout.header.own_limit[account])});
   }
 }
 

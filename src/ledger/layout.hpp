@@ -277,10 +277,21 @@ struct LinePart {
   PlaceRecord places[kMaxPlaces];
 };
 
+/// Limits beside the one in force, by which programs learn the size of their devices. The record lies where
+/// older books of this version have zeros: nothing but the limit in force.
+struct ToldRecord {
+  Word granted[kMaxAccounts];  // creator, then the daemon: the limit that was granted; 0: the one in force
+  Word reach[kMaxAccounts];    // the daemon: how far it raises the limit at once; 0, or the daemon ended: not at all
+};
+
+/// The byte of the book's file that a daemon keeps locked while it divides the limits: the first behind those of slots.
+inline constexpr std::uint32_t kDaemonByte = kMaxProcesses;
+
 struct BookLayout {
   BookHeader header;
   alignas(64) LinePart line;
   alignas(4096) AccountRecord accounts[kMaxAccounts];
+  ToldRecord told;
   alignas(4096) DenialRecord denials[kDenialRing];
   alignas(4096) SlotRecord slots[kMaxProcesses];
   alignas(4096) SharedPart shared;
@@ -302,7 +313,6 @@ inline std::uint32_t slots_in_use(const BookLayout& book) noexcept {
 /// Whether a header is one of this version and within its bounds: what it says is not believed before that.
 [[nodiscard]] BookStatus check(const BookHeader& header) noexcept;
 
-static_assert(offsetof(BookLayout, accounts) == 4096);
 static_assert(offsetof(BookHeader, version) == offsetof(BookStart, version) &&
               offsetof(BookHeader, creator_pid) == offsetof(BookStart, creator_pid) &&
               offsetof(BookHeader, creator_pid_namespace) == offsetof(BookStart, creator_pid_namespace));

@@ -215,4 +215,9 @@ void Processes::forget_slot() const noexcept {
 
 Bytes Processes::reap() const noexcept { return sum_of(reap_and_wake(*book_)); }
 
+bool has_daemon(const OpenBook& book) noexcept {
+  const FileDescriptor file = reopen(book);
+  return file && byte_is_locked(file.get(), kDaemonByte);
+}
+
 }  // namespace ration::ledger

@@ -31,4 +31,8 @@ class Processes {
   OpenBook* book_;
 };
 
+/// Whether the daemon that wrote into the book still divides its limits. False, too, where the book is no longer at its
+/// path.
+[[nodiscard]] bool has_daemon(const OpenBook& book) noexcept;
+
 }  // namespace ration::ledger

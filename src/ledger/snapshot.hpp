@@ -42,6 +42,7 @@ struct AccountSnapshot {
   Bytes shared;       ///< of `used`: several processes may hold it, also some of other workloads
   Bytes unrequested;  ///< beside `used`: see Account::unrequested()
   std::uint64_t times_emptied = 0;  ///< how often the workload was left without a process
+  Bytes reach;                      ///< what the daemon raises `limit` to at once; 0: not above it
   Bytes own_limit = kUnlimited;     ///< what a program of the workload set for it; `limit` is what outsiders set
 };
 

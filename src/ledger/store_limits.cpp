@@ -13,6 +13,7 @@
 #include <mutex>
 #include <string>
 
+#include "base/byte_lock.hpp"
 #include "base/file.hpp"
 #include "ledger/layout.hpp"
 
@@ -20,7 +21,7 @@ namespace ration::ledger {
 namespace {
 
 constexpr std::size_t kMapped = 2 * std::size_t{4096};  // the header and the accounts
-static_assert(offsetof(BookLayout, accounts) + sizeof(BookLayout::accounts) <= kMapped);
+static_assert(offsetof(BookLayout, told) + sizeof(BookLayout::told) <= kMapped);
 
 // A page beyond the end of a file that was cut short raises SIGBUS. While a book is being written, such a page is
 // replaced by an empty one and the write counts as failed; any other SIGBUS is somebody's bug and ends the process.
@@ -85,12 +86,15 @@ BookStatus change_book(int book, std::uint32_t owner, const Change& change) {
 }  // namespace
 
 BookStatus store_limits(int book, std::uint32_t owner, const std::vector<LimitChange>& changes) {
+  const bool kept = share_byte(book, kDaemonByte);
   return change_book(book, owner, [&](BookLayout& layout) {
     for (const LimitChange& change : changes) {
       if (change.account >= layout.header.account_count) continue;
       AccountRecord& account = layout.accounts[change.account];
       if (change.guarantee) account.guarantee.store(change.guarantee->count());
       layout.header.ceiling[change.account].store(change.ceiling.count());
+      layout.told.granted[change.account].store(change.granted.count());
+      layout.told.reach[change.account].store(kept ? change.reach.count() : 0);
       if (change.limit) account.limit.store(change.limit->count());
     }
     layout.header.limit_changes.fetch_add(1);

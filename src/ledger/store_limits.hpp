@@ -17,6 +17,8 @@ struct LimitChange {
   std::uint32_t account = 0;
   std::optional<Bytes> limit, guarantee;  ///< absent: stays
   Bytes ceiling{};                        ///< what the limit may be raised to when somebody waits for it; 0: not at all
+  Bytes granted{};                        ///< see ToldRecord; 0: the limit in force
+  Bytes reach{};                          ///< likewise; it holds until `book` is closed
 };
 
 /// `book`: a descriptor, open for reading at least. Asks the cooperating programs of the workload to give back what

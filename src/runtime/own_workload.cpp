@@ -203,7 +203,7 @@ std::optional<std::uint32_t> account_of_gpu(const ledger::Book& book, std::size_
 
 Bytes whole_of(const ledger::Book& book, std::uint32_t account) {
   const ledger::Account own = book.account(account);
-  return std::min(own.device().total, own.limits().given);
+  return std::min(own.device().total, own.granted());
 }
 
 void set_own_limit(ledger::Book& book, std::uint32_t account, Bytes limit) {

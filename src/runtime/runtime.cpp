@@ -188,8 +188,7 @@ DeviceDetails Runtime::get_device_details(const PhysicalDevice& device) {
   details.device_name = gpu.name;
   details.compute_capability = {gpu.capability_major, gpu.capability_minor};
   const auto own = state_->own_account(place);
-  details.memory_total =
-      std::min(gpu.total, own ? own->book->account(own->account).limits().binding() : kUnlimited).count();
+  details.memory_total = (own ? own->book->account(own->account).told_size(gpu.total) : gpu.total).count();
   if (const auto used = used_by_everybody(gpu)) {
     details.memory_used = used->count();
   } else if (const PrimaryContext& context = state_->context_of(place); context.get() != nullptr) {

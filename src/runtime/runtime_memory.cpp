@@ -222,7 +222,7 @@ WorkloadInfo Runtime::workload_info(int gpu) {
   const std::uint32_t account = accounts_of(*book, gpu).front();
   const Bytes whole = whole_of(*book, account);
   const ledger::Account own = book->account(account);
-  return {own.used().count(), own.peak().count(), std::min(own.limits().binding(), whole).count(), whole.count()};
+  return {own.used().count(), own.peak().count(), own.told_size(whole).count(), whole.count()};
 }
 
 void Runtime::limit_share(const std::string& share, const std::string& size, std::optional<int> gpu) {
@@ -230,7 +230,7 @@ void Runtime::limit_share(const std::string& share, const std::string& size, std
   const ledger::Book* book = own_book();
   if (book == nullptr) throw ValueError("this process is under no limit of ration's");
   for (const std::uint32_t account : accounts_of(*book, gpu)) {
-    const Bytes whole = std::min(book->account(account).limits().binding(), whole_of(*book, account));
+    const Bytes whole = book->account(account).told_size(whole_of(*book, account));
     const auto bytes = parse_size(size, whole, whole);
     if (!bytes) throw ValueError(bytes.error().what + " " + bytes.error().fix);
     runtime::limit_share(number, account, *bytes);

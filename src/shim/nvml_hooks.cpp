@@ -138,8 +138,10 @@ struct Share {
 /// limit's where NVML has none.
 bool can_tell(const Account& account, int result, std::uint64_t& total, std::uint64_t& available) noexcept {
   if (!account || result == kSuccess) return static_cast<bool>(account);
-  if (!account.is_granted() || account.in_book().limits().binding() >= kUnlimited) return false;
-  total = available = account.in_book().limits().binding().count();
+  if (!account.is_granted()) return false;
+  const Bytes size = account.in_book().told_size(kUnlimited);
+  if (size >= kUnlimited) return false;
+  total = available = size.count();
   return true;
 }
 
@@ -191,7 +193,7 @@ template <typename Process>
 Process* keep_members(const Account& account, Process* begin, Process* end) noexcept {
   const Members members;
   end = std::remove_if(begin, end, [&](const Process& one) { return !members.contain(one.pid); });
-  std::uint64_t left = account.is_granted() ? account.in_book().limits().binding().count() : 0;
+  std::uint64_t left = account.is_granted() ? account.in_book().told_size(kUnlimited).count() : 0;
   for (Process* each = begin; each != end; ++each) {
     if (each->used == kNotAvailable) continue;
     each->used = std::min(each->used, left);

@@ -135,6 +135,7 @@ Result<std::vector<LimitChanged>> change_workload(NodeState& state, const LimitR
     const bool raises = change.limit > change.old_limit || change.guarantee > mine.guarantee;
     if (auto good = may_change(*workload, caller, raises); !good) return tl::unexpected(good.error());
     mine.configured = change.limit;
+    mine.granted = mine.reach = Bytes{0};  // the next tick finds them
     // A raised limit waits for the next tick where somebody else's guarantee may need the room; any other holds now.
     mine.effective = mine.held_back_by.empty() ? change.limit : std::min(mine.effective, change.limit);
     mine.guarantee = change.guarantee;

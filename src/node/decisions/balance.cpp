@@ -16,14 +16,20 @@ struct Share {
   std::size_t tenant = 0;
   std::uint64_t limit = 0, guarantee = 0, used = 0, wants = 0;
   std::uint64_t effective = 0;
+  std::uint64_t most = 0;  ///< at least `limit`: what it could have if it asked alone
+  std::uint64_t own = 0;   ///< of `guarantee`, what is not its part of the tenant's
 
   [[nodiscard]] std::uint64_t kept() const { return std::max(guarantee, std::min(used, limit)); }
+  /// What all others lack by it, and what those of its tenant do, who get the tenant's guarantee if they ask.
+  [[nodiscard]] std::uint64_t taken() const { return std::max(guarantee, used); }
+  [[nodiscard]] std::uint64_t taken_inside() const { return std::max(own, used); }
   [[nodiscard]] std::uint64_t counted() const { return std::max(effective, used); }
 };
 
 struct Tenant {
   std::uint64_t limit = 0, guarantee = 0;
-  std::uint64_t reserve = 0;  ///< of its guarantee, what its workloads cannot use
+  std::uint64_t reserve = 0;                  ///< of its guarantee, what its workloads cannot use
+  std::uint64_t taken = 0, taken_inside = 0;  ///< by its workloads together; the former with the reserve
 };
 
 /// More than all unlimited accounts together: an unlimited account counts with kUnlimited.
@@ -84,14 +90,15 @@ class Balance {
     for (const BalanceTenant& tenant : input.tenants) {
       index[tenant.name] = tenants_.size();
       const std::uint64_t limit = tenant.limit >= kUnlimited ? kEndless : whole_granules(tenant.limit);
-      tenants_.push_back({limit, granules(tenant.guarantee), 0});
+      tenants_.push_back({limit, granules(tenant.guarantee)});
     }
     for (const BalanceAccount& account : input.accounts) {
       const auto known = index.try_emplace(account.tenant, tenants_.size());
-      if (known.second) tenants_.push_back({kEndless, 0, 0});
+      if (known.second) tenants_.push_back({kEndless, 0});
       const std::uint64_t limit = whole_granules(account.limit);
-      shares_.push_back({&account, known.first->second, limit, std::min(granules(account.guarantee), limit),
-                         granules(account.used), granules(account.wants), 0});
+      const std::uint64_t own = std::min(granules(account.guarantee), limit);
+      shares_.push_back({&account, known.first->second, limit, own, granules(account.used), granules(account.wants), 0,
+                         std::max(limit, whole_granules(account.most)), own});
     }
   }
 
@@ -108,6 +115,13 @@ class Balance {
     if (current_still_good()) {
       for (Share& share : shares_) share.effective = whole_granules(*share.account->effective);
     }
+    for (Tenant& tenant : tenants_) tenant.taken = tenant.reserve;
+    for (const Share& share : shares_) {
+      tenants_[share.tenant].taken += share.taken();
+      tenants_[share.tenant].taken_inside += share.taken_inside();
+      taken_ += share.taken();
+    }
+    for (const Tenant& tenant : tenants_) taken_ += tenant.reserve;
     std::vector<Balanced> result;
     for (const Share& share : shares_) result.push_back(told(share));
     return result;
@@ -273,10 +287,21 @@ class Balance {
     });
   }
 
+  /// Promise 5 for an account that asks alone: all that is neither held by others nor guaranteed to them.
+  [[nodiscard]] std::uint64_t reach_of(const Share& share) const {
+    if (share.effective >= share.most || cut_.count(static_cast<std::size_t>(&share - shares_.data())) != 0)
+      return share.effective;
+    const Tenant& tenant = tenants_[share.tenant];
+    const std::uint64_t inside = tenant.taken_inside - share.taken_inside();
+    const std::uint64_t room = guaranteed_ ? minus(capacity_, taken_ - tenant.taken + inside) : kEndless;
+    return std::max(share.effective, std::min({share.most, room, minus(tenant.limit, inside)}));
+  }
+
   [[nodiscard]] Balanced told(const Share& share) const {
     Balanced result;
     result.id = share.account->id;
     result.effective = kGranule * share.effective;
+    result.reach = kGranule * reach_of(share);
     result.guarantee = kGranule * share.guarantee;
     result.shrinking = share.account->used > result.effective;
     if (share.effective >= share.limit) return result;
@@ -299,6 +324,7 @@ class Balance {
   bool guaranteed_;  ///< something is kept for somebody: limits together never exceed the capacity
   std::vector<Tenant> tenants_;
   std::vector<Share> shares_;
+  std::uint64_t taken_ = 0;                 ///< by all together, reserves included
   std::map<std::size_t, LimitReason> cut_;  ///< those who have to give back, and why
 };
 

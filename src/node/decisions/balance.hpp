@@ -40,6 +40,7 @@ struct BalanceAccount {
   int priority = 0;
   bool idle = false;               ///< gives back before those that are busy
   std::optional<Bytes> effective;  ///< what holds now; absent: not set yet
+  Bytes most{};  ///< above `limit`, where that is its part of a limit for several: all that they leave of it
 };
 
 /// A tenant's own numbers on that device, over all its workloads. Tenants that are not named have none.
@@ -66,6 +67,7 @@ enum class LimitReason {
 struct Balanced {
   std::string id;
   Bytes effective;
+  Bytes reach;      ///< what `effective` would be if this account alone asked, and for all of its limit
   Bytes guarantee;  ///< its own and its part of the tenant's
   LimitReason reason = LimitReason::kConfigured;
   std::string because_of;  ///< the account with the largest unused guarantee; empty: there is none

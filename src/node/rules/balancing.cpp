@@ -55,7 +55,8 @@ struct Group {
 
 // What is left goes to those who want more, else to all, in equal parts: together they never exceed the limit, between
 // two ticks either.
-void share_out(const Group& group, BalanceInput& input, std::vector<std::string>& because) {
+void share_out(const Group& group, BalanceInput& input, std::vector<Bytes>& granted,
+               std::vector<std::string>& because) {
   Bytes used;
   std::size_t askers = 0;
   for (const std::size_t member : group.members) {
@@ -65,6 +66,8 @@ void share_out(const Group& group, BalanceInput& input, std::vector<std::string>
   const Bytes left = group.limit - std::min(group.limit, used);
   for (const std::size_t member : group.members) {
     BalanceAccount& account = input.accounts[member];
+    granted[member] = std::min(granted[member], group.limit);
+    account.most = std::min(std::max(account.most, account.limit), account.used + left);
     if (group.guarantee)
       account.guarantee = std::min(account.guarantee, Bytes{group.guarantee->count() / group.members.size()});
     const bool shares = askers == 0 || account.wants > Bytes{0};
@@ -179,20 +182,25 @@ void BalancingRule::run(NodeState& state, Events& events) {
     input.capacity = device.total - std::min(device.total, others);
     input.reserved = reserved_on(state, device) + kept_for_claims(state, device);
     input.capacity -= std::min(input.capacity, input.reserved);
+    std::vector<Bytes> granted;
+    for (const BalanceAccount& account : input.accounts) granted.push_back(account.limit);
     for (const TenantNow& tenant : state.tenants.all()) {
       BalanceTenant entry{tenant.name, kUnlimited, Bytes{0}};
       if (const auto limit = tenant.limit.on(device.total, device.room())) entry.limit = *limit;
       if (tenant.guarantee.is_set())
         if (const auto guarantee = tenant.guarantee.on(device.total, device.room())) entry.guarantee = *guarantee;
+      for (std::size_t i = 0; i < input.accounts.size(); ++i) {
+        if (input.accounts[i].tenant != tenant.name) continue;
+        input.accounts[i].priority = static_cast<int>(tenant.priority);
+        granted[i] = std::min(granted[i], entry.limit);
+      }
       input.tenants.push_back(std::move(entry));
-      for (BalanceAccount& account : input.accounts)
-        if (account.tenant == tenant.name) account.priority = static_cast<int>(tenant.priority);
     }
     std::vector<const Workload*> workloads;
     for (const auto& place : places) workloads.push_back(place.first);
     std::vector<std::string> because(input.accounts.size());
-    for (const Group& group : groups_of_policies(state, device, workloads)) share_out(group, input, because);
-    for (const Group& group : groups_of_claims(state, device, workloads)) share_out(group, input, because);
+    for (const Group& group : groups_of_policies(state, device, workloads)) share_out(group, input, granted, because);
+    for (const Group& group : groups_of_claims(state, device, workloads)) share_out(group, input, granted, because);
     const std::vector<Balanced> balanced = balance(input);
     const bool somebody_gives_back =
         std::any_of(balanced.begin(), balanced.end(), [](const Balanced& each) { return each.shrinking; });
@@ -205,11 +213,16 @@ void BalancingRule::run(NodeState& state, Events& events) {
       mine.reason = balanced[i].reason;
       mine.ceiling = ceiling_of(mine.configured, balanced[i].effective, latest.input.accounts[i],
                                 somebody_gives_back || workload->book.on_deny == ledger::OnDeny::kWait);
-      if (mine.effective == balanced[i].effective) continue;
-      state.limit_moves.note({workload->path, account}, mine.effective, balanced[i].effective, mine.held_back_by,
-                             state.now_ns);
-      mine.effective = balanced[i].effective;
-      state.limits.changed();
+      mine.granted = round_down(granted[i], kGranule);
+      mine.reach = balanced[i].reach;
+      if (mine.effective != balanced[i].effective) {
+        state.limit_moves.note({workload->path, account}, mine.effective, balanced[i].effective, mine.held_back_by,
+                               state.now_ns);
+        mine.effective = balanced[i].effective;
+        state.limits.changed();
+      }
+      // At once: a program that starts now sizes itself by it.
+      if (state.limits.is_written(workload->path)) continue;
       if (const auto written = state.limits.write(*workload); !written)
         events.push_back(book_unwritable_event({}, written.error()));
     }

@@ -65,7 +65,9 @@ OwnedWorkload from_json(const json& entry) {
 
 // What is promised to somebody who is away could be promised to nobody else.
 Limits::Written Limits::to_write(const OwnedWorkload& owned, const OwnedLimit& limit) {
-  return {limit.effective, owned.away ? Bytes{0} : limit.guarantee, limit.ceiling};
+  return {limit.effective, owned.away ? Bytes{0} : limit.guarantee, limit.ceiling,
+          limit.granted > Bytes{0} ? limit.granted : limit.configured,
+          limit.reach > limit.effective ? limit.reach : Bytes{0}};
 }
 
 Limits::Limits(std::string file) : file_(std::move(file)) {
@@ -86,7 +88,10 @@ bool Limits::take_up(const Workload& workload) {
   const auto known = owned_.find(workload.path);
   if (known != owned_.end() && known->second.file_number == workload.file_number &&
       known->second.owner == workload.owner && known->second.accounts.size() == accounts.size()) {
-    for (const OwnedLimit& limit : known->second.accounts) written.push_back(to_write(known->second, limit));
+    for (const OwnedLimit& limit : known->second.accounts) {
+      written.push_back(to_write(known->second, limit));
+      written.back().reach = kUnlimited;  // not known: an earlier daemon may have left one
+    }
     written_[workload.path] = std::move(written);
     return false;
   }
@@ -98,7 +103,7 @@ bool Limits::take_up(const Workload& workload) {
   for (const auto& account : accounts) {
     const Bytes guarantee = std::min(account.guarantee, account.limit);
     owned.accounts.push_back({account.limit, account.limit, guarantee, {}, {}, {}, {}});
-    written.push_back({account.limit, account.guarantee, {}});
+    written.push_back({account.limit, account.guarantee, {}, account.limit, kUnlimited});
   }
   owned_[workload.path] = std::move(owned);
   written_[workload.path] = std::move(written);
@@ -145,7 +150,7 @@ Result<void> Limits::write(const Workload& workload) {
   written.resize(owned->accounts.size());
   for (std::uint32_t account = 0; account < owned->accounts.size(); ++account) {
     const Written mine = to_write(*owned, owned->accounts[account]);
-    changes.push_back({account, mine.limit, mine.guarantee, mine.ceiling});
+    changes.push_back({account, mine.limit, mine.guarantee, mine.ceiling, mine.granted, mine.reach});
   }
   if (const auto status = ledger::store_limits(workload.descriptor, workload.owner, changes);
       status != ledger::BookStatus::kOk) {
@@ -156,6 +161,15 @@ Result<void> Limits::write(const Workload& workload) {
   for (std::uint32_t account = 0; account < owned->accounts.size(); ++account)
     written[account] = to_write(*owned, owned->accounts[account]);
   return {};
+}
+
+bool Limits::is_written(const std::string& path) const {
+  const OwnedWorkload* owned = find(path);
+  const auto known = written_.find(path);
+  return owned != nullptr && known != written_.end() &&
+         std::equal(
+             known->second.begin(), known->second.end(), owned->accounts.begin(), owned->accounts.end(),
+             [&](const Written& written, const OwnedLimit& limit) { return written == to_write(*owned, limit); });
 }
 
 std::vector<Alteration> Limits::enforce(const Registry& registry, std::vector<std::string>& failed) {

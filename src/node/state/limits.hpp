@@ -22,8 +22,10 @@ struct OwnedLimit {
   Bytes guarantee;
   std::string held_back_by;  ///< why effective < configured; empty: it is not
   LimitReason reason = LimitReason::kConfigured;
-  Bytes ceiling;  ///< what it may be raised to for a charge that waits; 0: not above effective
-  Bytes moved;    ///< what it held when it was suspended: what has to come back
+  Bytes ceiling;    ///< what it may be raised to for a charge that waits; 0: not above effective
+  Bytes moved;      ///< what it held when it was suspended: what has to come back
+  Bytes granted{};  ///< `configured`, or less by its tenant's, policy's or claim's limit; 0: not known yet
+  Bytes reach{};    ///< what `effective` is raised to at once, if somebody waits; 0: not known yet
 };
 
 struct OwnedWorkload {
@@ -74,6 +76,9 @@ class Limits {
   /// Its book was found to be altered: from now on nothing that it says counts in its favour. False: known already.
   bool note_altered(const std::string& path, const std::string& what);
 
+  /// Whether the book has all that is owned, as far as this daemon wrote it.
+  [[nodiscard]] bool is_written(const std::string& path) const;
+
   /// Right after a refresh: compares every book with what is owned, puts right those that differ. Alterations are
   /// differences that nobody here made; `failed` names books that could not be written.
   [[nodiscard]] std::vector<Alteration> enforce(const Registry& registry, std::vector<std::string>& failed);
@@ -83,7 +88,7 @@ class Limits {
 
  private:
   struct Written {
-    Bytes limit, guarantee, ceiling;
+    Bytes limit, guarantee, ceiling, granted, reach;
     bool operator==(const Written&) const = default;
   };
   [[nodiscard]] static Written to_write(const OwnedWorkload& owned, const OwnedLimit& limit);

@@ -1,5 +1,6 @@
-// What a governed program is told about memory: the limit is the whole device, so that fractions in TensorFlow Serving,
-// vLLM, Triton or JAX are fractions of the slice.
+// What a governed program is told about memory: the limit that was granted is the whole device, so that fractions in
+// TensorFlow Serving, vLLM, Triton or JAX, which are taken once, are fractions of the slice. Where less than that is in
+// force for others' sake, less is free.
 #include <algorithm>
 
 #include "shim/hooks/governor.hpp"
@@ -30,8 +31,8 @@ CUresult device_total(Symbol symbol, Size* total, CUdevice device) noexcept {
   const CUresult result = real<Function>(symbol)(total, device);
   if (result != CUDA_SUCCESS || !governed()) return result;
   const std::uint32_t account = account_of(device);
-  const ration::Bytes limit = account != kNoAccount ? book().account(account).limits().binding() : ration::Bytes{0};
-  *total = static_cast<Size>(std::min<std::uint64_t>(*total, limit.count()));
+  *total =
+      account == kNoAccount ? 0 : static_cast<Size>(book().account(account).told_size(ration::Bytes{*total}).count());
   return result;
 }
 

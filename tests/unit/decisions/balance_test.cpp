@@ -331,6 +331,38 @@ TEST(BalanceRandom, TheSameLookTwiceChangesNothing) {
   }
 }
 
+TEST(BalanceRandom, TheReachOfAnAccountIsItsLimitWhenItAloneAsksForEverything) {
+  std::size_t above = 0;
+  for (unsigned seed = 0; seed < 200; ++seed) {
+    World node = world(seed, seed % 4 != 0);
+    for (int tick = 0; tick < 20; ++tick) {
+      node.tick();
+      for (int step = 0; step < 20; ++step) node.act();
+      BalanceInput quiet = node.input;
+      for (auto& each : quiet.accounts) each.wants = Bytes{0};
+      const auto result = balance(quiet);
+      for (std::size_t i = 0; i < result.size(); ++i) {
+        BalanceInput asking = quiet;
+        asking.accounts[i].wants = kUnlimited;
+        ASSERT_EQ(result[i].reach.count() >> 21, balance(asking)[i].effective.count() >> 21)
+            << "seed " << seed << " tick " << tick << " of " << i;
+        above += result[i].reach > result[i].effective ? 1 : 0;
+      }
+    }
+  }
+  EXPECT_GT(above, 1000U) << "the worlds have accounts whose limit can be raised";
+}
+
+TEST(Balance, TheReachOfPartOfASharedLimitIsAllThatTheOthersLeaveOfIt) {
+  BalanceInput input{40_GiB, {account("a", 5_GiB, 0_GiB, 2_GiB), account("b", 30_GiB, 30_GiB, 1_GiB)}, {}};
+  input.accounts[0].most = 8_GiB;
+  auto all = by_name(input);
+  EXPECT_EQ(all.at("a").effective, 5_GiB);
+  EXPECT_EQ(all.at("a").reach, 8_GiB);
+  input.accounts[0].most = 12_GiB;
+  EXPECT_EQ(by_name(input).at("a").reach, 10_GiB) << "the guarantee leaves no more";
+}
+
 TEST(BalanceRandom, OfMoreCapacityNobodyGetsLess) {
   for (unsigned seed = 0; seed < 200; ++seed) {
     World node = world(seed, true);

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 
+#include <array>
 #include <atomic>
 #include <thread>
 
@@ -32,6 +33,39 @@ TEST_F(StoreLimits, TheNextChargeSeesThem) {
   EXPECT_EQ(store({0, 16_MiB, std::nullopt}), BookStatus::kOk);
   EXPECT_EQ(book.account(0).charge(10_MiB), Charged::kGranted);
   EXPECT_EQ(snapshot().accounts.front().guarantee, 1_MiB);
+}
+
+TEST_F(StoreLimits, ProgramsSeeTheGrantedLimitAndWhatTheDaemonRaisesItToWhileItLives) {
+  make(16_MiB);
+  Book book = open();
+  ASSERT_TRUE(book.processes().attach());
+  ASSERT_EQ(book.account(0).charge(2_MiB), Charged::kGranted);
+  const auto told = [&] {
+    const Account::Told all = book.account(0).told(64_MiB, 64_MiB);
+    return std::array{all.total, all.free, all.used};
+  };
+  using Figures = std::array<Bytes, 3>;
+  EXPECT_EQ(told(), (Figures{16_MiB, 14_MiB, 2_MiB}));
+  {
+    const FileDescriptor daemon{::open(path_.c_str(), O_RDONLY | O_CLOEXEC)};
+    const LimitChange lowered{0, 4_MiB, std::nullopt, 16_MiB, 16_MiB, 10_MiB};
+    ASSERT_EQ(store_limits(daemon.get(), ::getuid(), {lowered}), BookStatus::kOk);
+    EXPECT_EQ(told(), (Figures{16_MiB, 8_MiB, 2_MiB}));
+    EXPECT_EQ(snapshot().accounts.front().reach, 10_MiB);
+  }
+  EXPECT_EQ(told(), (Figures{16_MiB, 2_MiB, 2_MiB})) << "the daemon has ended";
+  book.account(0).set_own_limit(12_MiB);
+  EXPECT_EQ(told(), (Figures{12_MiB, 2_MiB, 2_MiB}));
+  book.account(0).set_limit(8_MiB);
+  EXPECT_EQ(told(), (Figures{8_MiB, 6_MiB, 2_MiB}));
+}
+
+TEST_F(StoreLimits, AnOlderBookHasTheLimitInForceAlone) {
+  make(16_MiB);
+  Book book = open();
+  ASSERT_EQ(store({0, 4_MiB, std::nullopt}), BookStatus::kOk);  // as a daemon does that knows of no other
+  EXPECT_EQ(book.account(0).granted(), 4_MiB);
+  EXPECT_EQ(book.account(0).told(64_MiB, 64_MiB).total, 4_MiB);
 }
 
 TEST_F(StoreLimits, SomebodySleepingForBytesIsWoken) {
