@@ -263,7 +263,7 @@ TEST_F(HistoryTest, AFileOfAnOlderRationGetsWhatIsNewAndKeepsWhatItHad) {
     ASSERT_TRUE(history.record(sample_at(kStart, {workload(1, "train", 1_GiB)})));
     ASSERT_TRUE(history.commit());
   }
-  EXPECT_EQ(sql("ALTER TABLE runs DROP COLUMN command; PRAGMA user_version = 2"), "");
+  EXPECT_EQ(sql("ALTER TABLE runs DROP COLUMN command; DROP INDEX events_by_first; PRAGMA user_version = 2"), "");
   EXPECT_EQ(Reader::open(path_).error().id, "E1911");
   History history = open();
   EXPECT_EQ(sql("SELECT workload || command FROM runs"), "train0");
