@@ -215,14 +215,15 @@ void BalancingRule::run(NodeState& state, Events& events) {
                                 somebody_gives_back || workload->book.on_deny == ledger::OnDeny::kWait);
       mine.granted = round_down(granted[i], kGranule);
       mine.reach = balanced[i].reach;
-      if (mine.effective != balanced[i].effective) {
+      const bool moved = mine.effective != balanced[i].effective;
+      if (moved) {
         state.limit_moves.note({workload->path, account}, mine.effective, balanced[i].effective, mine.held_back_by,
                                state.now_ns);
         mine.effective = balanced[i].effective;
         state.limits.changed();
       }
-      // At once: a program that starts now sizes itself by it.
-      if (state.limits.is_written(workload->path)) continue;
+      // At once: a program that starts now sizes itself by it. What is only to be shown is in no damaged book.
+      if (!moved && (state.limits.is_written(workload->path) || !workload->unreadable.empty())) continue;
       if (const auto written = state.limits.write(*workload); !written)
         events.push_back(book_unwritable_event({}, written.error()));
     }
