@@ -59,7 +59,7 @@ class Package(unittest.TestCase):
     def test_the_simulated_runtime_is_preloaded_through_a_link(self):
         environment = json.loads(self.ration("sim", "env", "--sim=T4", "--sim-cuda", "13", "-o", "json").stdout)["data"]["sets"]
         self.assertNotIn(" ", environment["LD_PRELOAD"])
-        self.assertEqual(len(environment["LD_PRELOAD"].split(":")), 10)
+        self.assertEqual(len(environment["LD_PRELOAD"].split(":")), 11)
         done = subprocess.run(["true"], env={**self.environment, **environment}, capture_output=True, text=True)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
 
