@@ -1,7 +1,6 @@
 #include "ledger/line.hpp"
 
-#include <time.h>
-
+#include "base/clock.hpp"
 #include "ledger/layout.hpp"
 
 namespace ration::ledger {
@@ -14,12 +13,6 @@ constexpr std::uint64_t kArrivingNow = ~std::uint64_t{0};
 
 // Of the calling thread in the line in which it waits: it comes before all later ones.
 thread_local std::uint64_t own_ticket = kArrivingNow;
-
-std::uint64_t now_ns() noexcept {
-  timespec now{};
-  ::clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000U + static_cast<std::uint64_t>(now.tv_nsec);
-}
 
 bool is_renewed(const PlaceRecord& place, std::uint64_t now) noexcept {
   const std::uint64_t renewed = place.renewed_ns.load(kRelaxed);
@@ -43,7 +36,7 @@ bool Line::others_come_first() const noexcept {
   Word& line = book_->layout->line.newest[account_];
   std::uint64_t newest = line.load(std::memory_order_seq_cst);
   if (newest == 0) return false;
-  const std::uint64_t now = now_ns();
+  const std::uint64_t now = monotonic_time_ns();
   const PlaceRecord* first = nullptr;
   std::uint64_t first_ticket = 0;
   for (const PlaceRecord& place : book_->layout->line.places) {
@@ -62,7 +55,7 @@ PlaceInLine::PlaceInLine(const OpenBook& book, std::uint32_t account) noexcept
     : book_(&book),
       account_(account),
       ticket_(book.layout->line.tickets.fetch_add(1) + 1),
-      since_ns_(now_ns()),
+      since_ns_(monotonic_time_ns()),
       outer_ticket_(own_ticket) {
   own_ticket = ticket_;
 }
@@ -76,7 +69,7 @@ PlaceInLine::~PlaceInLine() {
 }
 
 void PlaceInLine::renew() noexcept {
-  const std::uint64_t now = now_ns();
+  const std::uint64_t now = monotonic_time_ns();
   PlaceRecord* own = nullptr;
   for (PlaceRecord& place : book_->layout->line.places) {
     if (place.ticket.load(kRelaxed) == ticket_) own = &place;

@@ -88,11 +88,8 @@ std::optional<policy::LimitRoom> room_for(const NodeState& state, const Workload
     if (place == places.end()) return std::nullopt;
     const auto index = static_cast<std::size_t>(place - places.begin());
     BalanceInput input = latest->second.input;
-    for (std::size_t i = 0; i < places.size(); ++i) {  // what they hold by now: the balance is of the tick before
-      const auto now = state.registry.workloads().find(places[i].first);
-      if (now != state.registry.workloads().end()) input.accounts[i].used = now->second.used[places[i].second];
-    }
     BalanceAccount& mine = input.accounts[index];
+    mine.used = workload.used[account];           // by now: the balance is of the tick before
     if (latest->second.because[index].empty()) {  // else the policy's limit stays, whatever is configured
       mine.limit = device.total;
       for (const policy::Slice& slice : state.slices)

@@ -2,7 +2,6 @@
 
 #include <pthread.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,6 +9,7 @@
 #include <new>
 #include <utility>
 
+#include "base/clock.hpp"
 #include "shim/environment.hpp"
 #include "shim/hooks/after_fork.hpp"
 #include "shim/hooks/graphs.hpp"
@@ -94,12 +94,6 @@ Mode mode_now() noexcept {
   return mode == Mode::kNotAsked ? start() : mode;
 }
 
-std::uint64_t monotonic_ns() noexcept {
-  timespec now{};
-  ::clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000U + static_cast<std::uint64_t>(now.tv_nsec);
-}
-
 // Nobody announces a process that was killed, so a waiter looks for the dead this often.
 constexpr std::uint64_t kLookForDeadNs = 100'000'000;
 
@@ -157,7 +151,7 @@ bool refunds_can_do(std::uint32_t account, Bytes size) noexcept {
 // more to give. Returns the time waited in `waited_ns`.
 bool charge_after_waiting(std::uint32_t account, Bytes size, Kind kind, std::uint64_t& waited_ns) noexcept {
   const ledger::Waiting waiting = state().book.waiting();
-  const std::uint64_t started = monotonic_ns();
+  const std::uint64_t started = monotonic_time_ns();
   bool granted = false;
   waiting.begin(account, size);
   {
@@ -171,7 +165,7 @@ bool charge_after_waiting(std::uint32_t account, Bytes size, Kind kind, std::uin
         sleep_for_change(seen, std::min(kLookForDeadNs, patience_ns - waited_ns));
         granted = charge_after_refresh(account, size, kind);
       }
-      waited_ns = monotonic_ns() - started;
+      waited_ns = monotonic_time_ns() - started;
       patience_ns = patience_for(account, size);
     }
   }
@@ -192,7 +186,7 @@ bool charge_after_waiting(std::uint32_t account, Bytes size, Kind kind, std::uin
   if (charge_after_refresh(account, size, kind)) return true;
   std::uint64_t waited_ns = 0;
   if (patience_for(account, size) > 0 && charge_after_waiting(account, size, kind, waited_ns)) return true;
-  if (own_book.waiting().others_come_first(account)) {  // what fits is not denied for another's turn
+  {  // what fits is not denied for another's turn, also of one that left the line since it was asked last
     const ledger::PastTheLine past;
     if (charge_after_refresh(account, size, kind)) return true;
   }
@@ -337,7 +331,7 @@ void deny_for_table(std::uint32_t account, Bytes size, const char* function, std
 bool device_was_full(std::uint32_t account, Bytes size, const char* function, std::uint64_t& started_ns) noexcept {
   ledger::Book& own_book = state().book;
   if (!book_usable()) return false;
-  const std::uint64_t now = monotonic_ns();
+  const std::uint64_t now = monotonic_time_ns();
   if (started_ns == 0) started_ns = now;
   const std::uint64_t waited = now - started_ns;
   const ledger::Book::Settings settings = own_book.settings();

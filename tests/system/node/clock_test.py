@@ -9,7 +9,7 @@ import sys
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from node.node_case import BIN, Case  # noqa: E402
+from node.node_case import BIN, ClockCase  # noqa: E402
 from node_client import GIB, UnixConnection  # noqa: E402
 
 HOUR = 3600
@@ -29,20 +29,10 @@ def seconds_of(time=None):
     return (datetime.datetime.fromisoformat(time.replace("Z", "+00:00")) if time else datetime.datetime.now()).timestamp()
 
 
-class JumpingClock(Case):
+class JumpingClock(ClockCase):
     @property
     def configuration(self):
         return f'[[policy]]\nmatch = {{ users = ["*"] }}\nidle = {{ after = "30m", action = "suspend" }}\n[containers]\ncdi = "{self.folder}/cdi"\n'
-
-    def start(self, *options):
-        self.environment |= {"LD_PRELOAD": os.environ["JUMPING_CLOCK_LIBRARY"], "JUMPING_CLOCK": str(self.folder / "clock")}
-        self.set_clock(0)
-        super().start(*options)
-
-    def set_clock(self, seconds):
-        """That many ahead of the real one."""
-        with open(self.folder / "clock", "r+b" if (self.folder / "clock").exists() else "wb") as file:
-            file.write(struct.pack("<q", seconds))
 
     def jump(self, seconds):
         """And three looks later."""

@@ -105,3 +105,18 @@ class Case(unittest.TestCase):
             for field in ("slots[0].parts[0].held", "accounts[0].usage"):
                 book.seek(OFFSET[field])
                 book.write(struct.pack("<Q", size))
+
+
+class ClockCase(Case):
+    """The daemon and the programs have a time of day that the test sets."""
+
+    def start(self, *options):
+        self.environment |= {"LD_PRELOAD": os.environ["JUMPING_CLOCK_LIBRARY"], "JUMPING_CLOCK": str(self.folder / "clock")}
+        if not (self.folder / "clock").exists():
+            self.set_clock(0)
+        super().start(*options)
+
+    def set_clock(self, seconds):
+        """That many ahead of the real one."""
+        with open(self.folder / "clock", "r+b" if (self.folder / "clock").exists() else "wb") as file:
+            file.write(struct.pack("<q", seconds))

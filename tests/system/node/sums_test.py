@@ -6,14 +6,13 @@ import os
 import pathlib
 import platform
 import signal
-import struct
 import subprocess
 import sys
 import tempfile
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from node.node_case import Case  # noqa: E402
+from node.node_case import Case, ClockCase  # noqa: E402
 from node_client import BIN, GIB, SOURCE  # noqa: E402
 
 PREVIOUS = SOURCE / f"tests/data/ration-0.1.0-linux-{platform.machine()}.tar.xz"
@@ -116,18 +115,8 @@ class Sums(Case):
         self.assertEqual(self.told(), told)
 
 
-class Clock(Sums):
+class Clock(ClockCase, Sums):
     """The time of day is set while the daemon is away."""
-
-    def start(self, *options):
-        self.environment |= {"LD_PRELOAD": os.environ["JUMPING_CLOCK_LIBRARY"], "JUMPING_CLOCK": str(self.folder / "clock")}
-        if not (self.folder / "clock").exists():
-            self.set_clock(0)
-        super().start(*options)
-
-    def set_clock(self, seconds):
-        with open(self.folder / "clock", "r+b" if (self.folder / "clock").exists() else "wb") as file:
-            file.write(struct.pack("<q", seconds))
 
     def again(self, number):
         self.set_clock((0, 3600, -3600, 7 * 3600)[number % 4])
@@ -157,7 +146,7 @@ class Upgrade(Sums):
         super().again(number)
 
 
-del Case
+del Case, ClockCase
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)

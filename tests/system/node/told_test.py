@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What a program is told of its GPU where others are promised a part of it, and what it can take; through the installed program."""
+"""What a program is told of its GPU where others are promised a part of it, and what it can take, beside a real daemon."""
 import os
 import re
 import signal
