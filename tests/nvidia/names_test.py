@@ -64,7 +64,7 @@ class Names(unittest.TestCase):
                          '  printf("%d\\n", there);\n}\n')
             source.flush()
             program = pathlib.Path(folder) / "program"
-            done = subprocess.run([os.environ["CC"], "-w", "-o", program, source.name, library], capture_output=True, text=True)
+            done = subprocess.run([os.environ["CXX"], "-x", "c", "-w", "-o", program, source.name, "-x", "none", library], capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stderr[-2000:])
         return program
 
