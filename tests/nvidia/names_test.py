@@ -1,8 +1,6 @@
 #!/usr/bin/env python3
 """The names of NVIDIA's own user-space drivers: each is the guard's, or listed with the reason why not, and a program that is linked
 with them starts behind the guard. Names and public calls only; nothing of the drivers is looked into."""
-import functools
-import os
 import pathlib
 import re
 import subprocess
@@ -10,20 +8,9 @@ import sys
 import tempfile
 import unittest
 
-SOURCE, BUILD = pathlib.Path(os.environ["SOURCE"]), pathlib.Path(os.environ["BUILD"])
-ROOM = pathlib.Path(__file__).resolve().parent
-GUARD = BUILD / "shim"
+from drivers import DRIVERS, GUARD, HERE, NONE_HERE, ROOM, bare, compile_c, exported
+
 LIBRARIES = ("libcuda.so.1", "libnvidia-ml.so.1")
-RELEASES = [line.split()[0] for line in (ROOM / "drivers.txt").read_text().splitlines() if not line.startswith("#")]
-DRIVERS = {release: SOURCE / "build/nvidia" / release / "lib" for release in RELEASES}
-HERE = [release for release, folder in DRIVERS.items() if folder.is_dir()]
-
-
-@functools.cache
-def exported(library):
-    """Name and kind (T: function, B or D: variable) of what it exports."""
-    listed = subprocess.run(["nm", "-D", "--defined-only", library], capture_output=True, text=True, check=True).stdout
-    return dict((name.split("@")[0], kind) for kind, name in re.findall(r"^\S+ (\w) (\S+)$", listed, re.M))
 
 
 def reasons():
@@ -64,7 +51,7 @@ class Names(unittest.TestCase):
                          '  printf("%d\\n", there);\n}\n')
             source.flush()
             program = pathlib.Path(folder) / "program"
-            done = subprocess.run([os.environ["CXX"], "-x", "c", "-w", "-o", program, source.name, "-x", "none", library], capture_output=True, text=True)
+            done = compile_c(source.name, program, library)
         self.assertEqual(done.returncode, 0, done.stderr[-2000:])
         return program
 
@@ -74,7 +61,7 @@ class Names(unittest.TestCase):
             with tempfile.TemporaryDirectory() as scratch:
                 program = self.program(scratch, folder / library, names)
                 for eager in ("", "1"):
-                    environment = {"PATH": os.environ["PATH"], "LD_LIBRARY_PATH": str(folder), "RATION_DRIVER_PATH": str(folder), "LD_BIND_NOW": eager}
+                    environment = bare(folder) | {"RATION_DRIVER_PATH": str(folder), "LD_BIND_NOW": eager}
                     for preload in ("", f"{GUARD}/libcuda.so.1:{GUARD}/libnvidia-ml.so.1"):
                         done = subprocess.run([program], env=environment | {"LD_PRELOAD": preload}, capture_output=True, text=True, timeout=60)
                         self.assertEqual((done.stdout.strip(), done.stderr), (str(len(names)), ""), (eager, preload))
@@ -82,6 +69,6 @@ class Names(unittest.TestCase):
 
 if __name__ == "__main__":
     if not HERE:
-        print("skipped: no driver of NVIDIA's here (./dev test unpacks them where there is a network)")
+        print(NONE_HERE)
         sys.exit(77)
     unittest.main(verbosity=2)

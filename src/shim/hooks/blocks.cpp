@@ -218,6 +218,20 @@ void refund_when_reached(CUdeviceptr address, const Block& block, CUstream strea
   refund(address, block);
 }
 
+/// The driver writes to `out` also where it fails, as programs find it without the guard.
+template <typename Pointer, typename Size, typename Function>
+CUresult take_linear(Symbol symbol, Pointer* out, Size size) noexcept {
+  auto* call_real = real<Function>(symbol);
+  if (!governed() || out == nullptr) return call_real(out, size);
+  CUdeviceptr address = 0;
+  std::uint64_t taken = size;
+  return take_block(taken, "cuMemAlloc", address, [&](CUdeviceptr& given) {
+    const CUresult inner = call_real(out, size);
+    if (inner == CUDA_SUCCESS) given = *out;
+    return inner;
+  });
+}
+
 /// Rows are padded to the pitch alignment, 512 bytes on every CUDA device: narrow rows cost far more than they hold.
 constexpr Bytes kPitchAlignment{512};
 
@@ -308,26 +322,11 @@ using namespace ration::shim;
 using namespace ration::cuda;
 
 RATION_HOOK CUresult cuMemAlloc_v2(CUdeviceptr* out, std::size_t size) {
-  auto* call_real = real<cuMemAlloc_v2_t>(Symbol::cuMemAlloc_v2);
-  if (!governed() || out == nullptr) return call_real(out, size);
-  CUdeviceptr address = 0;
-  std::uint64_t taken = size;
-  const CUresult result =
-      take_block(taken, "cuMemAlloc", address, [&](CUdeviceptr& given) { return call_real(&given, size); });
-  if (result == CUDA_SUCCESS) *out = address;
-  return result;
+  return take_linear<CUdeviceptr, std::size_t, cuMemAlloc_v2_t>(Symbol::cuMemAlloc_v2, out, size);
 }
 
 RATION_HOOK CUresult cuMemAlloc(CUdeviceptr_v1* out, unsigned int size) {
-  auto* call_real = real<cuMemAlloc_t>(Symbol::cuMemAlloc);
-  if (!governed() || out == nullptr) return call_real(out, size);
-  CUdeviceptr address = 0;
-  std::uint64_t taken = size;
-  return take_block(taken, "cuMemAlloc", address, [&](CUdeviceptr& given) {
-    const CUresult inner = call_real(out, size);
-    if (inner == CUDA_SUCCESS) given = *out;
-    return inner;
-  });
+  return take_linear<CUdeviceptr_v1, unsigned int, cuMemAlloc_t>(Symbol::cuMemAlloc, out, size);
 }
 
 RATION_HOOK CUresult cuMemAllocPitch_v2(CUdeviceptr* out, std::size_t* pitch, std::size_t width, std::size_t height,

@@ -131,19 +131,21 @@ CUresult take_overhead(CUdevice device, const char* function, CUcontext* out, co
     if (result == CUDA_SUCCESS) remember(made.number, *out, Bytes{0}, account, device, made.primary);
     return result;
   }
-  const Bytes estimate = known_cost(device);
+  Bytes estimate = known_cost(device);
+  const bool measured = estimate == Bytes{0} && bytes_by_driver(device).known;
+  if (estimate == Bytes{0} && !measured) estimate = kUsualContextCost;
   if (estimate > Bytes{0} && !admit(account, estimate, Kind::kContext, function)) return CUDA_ERROR_OUT_OF_MEMORY;
   if (!charge_libraries()) {
     give_back(account, estimate, Kind::kContext);
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
-  const BytesByDriver before = estimate == Bytes{0} ? bytes_by_driver(device) : BytesByDriver{};
+  const BytesByDriver before = measured ? bytes_by_driver(device) : BytesByDriver{};
   CUresult result = call();
   if (result != CUDA_SUCCESS) {
     give_back(account, estimate, Kind::kContext);
     return result;
   }
-  const Bytes cost = before.known ? context_between(before, bytes_by_driver(device)) : estimate;
+  const Bytes cost = measured ? context_between(before, bytes_by_driver(device)) : estimate;
   const Bytes more = cost - std::min(cost, estimate);
   const bool fits = more == Bytes{0} || admit(account, more, Kind::kContext, function);
   if (!fits || (more > Bytes{0} && !charge_libraries())) {

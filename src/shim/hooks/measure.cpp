@@ -90,12 +90,12 @@ BytesByDriver bytes_by_driver(cuda::CUdevice device) noexcept {
 }
 
 Bytes context_between(const BytesByDriver& before, const BytesByDriver& after) noexcept {
-  if (!before.known || !after.known) return Bytes{0};
+  if (!before.known || !after.known) return kUsualContextCost;
   if (after.lists_itself) return after.own > before.own ? after.own - before.own : Bytes{0};
-  // Where others took or gave back so much meanwhile that no context can cost it: what one costs on most cards.
-  constexpr Bytes kMaxCost{std::uint64_t{1} << 30}, kUsual{std::uint64_t{256} << 20};
+  // Others may take or give back more meanwhile than any context costs.
+  constexpr Bytes kMaxCost{std::uint64_t{1} << 30};
   const Bytes growth = after.device > before.device ? after.device - before.device : Bytes{0};
-  return growth > Bytes{0} && growth <= kMaxCost ? growth : kUsual;
+  return growth > Bytes{0} && growth <= kMaxCost ? growth : kUsualContextCost;
 }
 
 }  // namespace ration::shim

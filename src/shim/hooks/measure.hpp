@@ -19,7 +19,10 @@ struct BytesByDriver {
 };
 [[nodiscard]] BytesByDriver bytes_by_driver(cuda::CUdevice device) noexcept;
 
-/// What a context cost that was made between the two. 0: it cannot be told.
+/// Charged for a context where the driver tells no bytes: without NVML, say. Most cards take 100 to 500 MiB.
+inline constexpr Bytes kUsualContextCost{std::uint64_t{256} << 20};
+
+/// Returns what a context cost that was made between the two; kUsualContextCost where they do not tell.
 [[nodiscard]] Bytes context_between(const BytesByDriver& before, const BytesByDriver& after) noexcept;
 
 }  // namespace ration::shim

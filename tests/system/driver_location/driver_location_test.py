@@ -259,7 +259,7 @@ class DriverLocation(unittest.TestCase):
         # The layout's variables are the programs', not the shell's.
         prefix = ["env", "--chdir", layout.cwd, *(f"{key}={value}" for key, value in layout.environment.items())]
         done = subprocess.run(["unshare", "--mount", "--propagation", "private", "bash", "-c", ENTER, self.made / "layer",
-                               layout.lay + '\nmkdir -p /opt/bin; cp "$MADE"/program* /opt/bin/\n', sys.executable, "-c", ONE_AFTER_THE_OTHER,
+                               layout.lay + '\nmkdir -p /opt/bin; find "$MADE" -maxdepth 1 -name "program*" -exec cp {} /opt/bin/ ";"\n', sys.executable, "-c", ONE_AFTER_THE_OTHER,
                                json.dumps([[*prefix, *map(str, command)] for command in commands])],
                               env=environment, capture_output=True, text=True, timeout=200)
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -321,6 +321,12 @@ class DriverLocation(unittest.TestCase):
         self.assertIn("job", inside.stdout)
         self.assertRegex(probe.stdout, "OK +enforce.probe")
         self.assertIn("n/a (without NVML nobody names the processes)", others.stdout)
+
+    def test_without_nvml_a_context_is_charged_by_estimate(self):
+        denied, granted = self.on(LAYOUTS["Jetson, before JetPack 6"], *([BIN / "ration", "run", "--limit", limit, "--", BIN / "ration-workload", "steps", "100MiB:0s"]
+                                                                         for limit in ("300MiB", "400MiB")))
+        self.assertIn("44.0 MiB free of 300 MiB", denied.stderr)
+        self.assertEqual(granted.returncode, 0, granted.stderr)
 
     def test_stubs_alone_are_no_driver(self):
         layout = Layout(STUBS + 'cp "$MADE"/stub/libnvidia-ml.so /usr/local/cuda/lib64/stubs/libnvidia-ml.so.1', None, None,

@@ -1,13 +1,15 @@
 """Calls every hooked function of the driver with wrong arguments, each call in a process of its own, and prints what came of it as JSON.
 
-Run by wrong_calls_test.py, under `ration run` and without it. `forms(function)` says what the arguments of a function are; a hooked function
-that stands in no form is an error.
+Run by wrong_calls_test.py, under `ration run` and without it; tests/nvidia uses its scene on a driver that finds no card. `form_of(function)`
+returns the arguments of a function; a hooked function that stands in no form is an error.
 """
 import ctypes
 import json
 import os
+import pathlib
 import sys
 
+TABLE = pathlib.Path(__file__).parents[3] / "src/driver/driver_api.tsv"
 BIG = (1 << 64) - 1
 OUT, NULL = "out", "null"
 # What stands for an argument: its good value (or "out": 64 bytes that the call may write; "block", "handle" …: made beforehand) and its wrong ones.
@@ -87,6 +89,12 @@ def form_of(function):
     return FORMS[base].split() if base in FORMS else None
 
 
+def functions():
+    """The hooked functions that are called."""
+    hooked = [line.split("\t")[0] for line in TABLE.read_text().splitlines() if line.endswith("\thook")]
+    return [function for function in hooked if form_of(function) is not None]
+
+
 def cases(function):
     """Lists of argument values, one for each wrong value of each argument, and one where all are good."""
     words = [word.replace("_", " ") for word in form_of(function)]
@@ -111,7 +119,9 @@ class Scene:
                        "array of no format": self.bytes((64).to_bytes(8, "little") * 2 + b"\x63\0\0\0\x01\0\0\0", 64),
                        "array 3d": self.bytes((64).to_bytes(8, "little") * 3 + b"\x20\0\0\0\x01\0\0\0", 64), "no data": self.bytes(b"no image", 4096),
                        "no file": self.bytes(b"/nowhere/at/all\0", 64), NULL: 0, "unaligned": 0}
-        if state == "before init":
+        if state == "no card":
+            assert self.cuda.cuInit(0) == 100
+        if state in ("before init", "no card"):
             self.values.update(dict.fromkeys(("block", "middle", "freed", "managed", "mapped", "reserved", "handle", "released", "array", "context",
                                               "destroyed", "pool", "graph", "exec"), 0), ipc=self.values["no ipc"])
             return
@@ -187,7 +197,7 @@ def outcome(function, values, state):
 
 if __name__ == "__main__":
     told = {}
-    for function in json.loads(sys.stdin.readline()):
+    for function in functions():
         for state in ("ready", "no context", "before init"):
             for name, values in cases(function):
                 told[f"{function} {state} {name}"] = outcome(function, values, state)
