@@ -11,7 +11,10 @@
 #include <cstring>
 #include <fstream>
 #include <functional>
+#include <map>
+#include <set>
 #include <sstream>
+#include <string_view>
 
 #include "cli/doctor_findings.hpp"
 #include "cli/launch.hpp"
@@ -288,36 +291,83 @@ Finding check_simulated_cuda() {
   return ok("with --sim: " + libraries->found + "; kernels compute nothing (ration help simulated)");
 }
 
+/// One start of the probe under a limit.
+struct ProbeRun {
+  std::vector<std::string> gpus, ways;  ///< options of `ration run` and of the probe
+  Bytes most;                           ///< a way that obtains more went past the limit
+};
+
+/// What all runs of the probe found.
+struct Probed {
+  std::set<std::string> tried, past;
+  std::map<std::string, std::string> skipped;  ///< and why
+};
+
+constexpr Bytes kProbeLimit{std::uint64_t{64} << 20};
+
+/// Beside the whole of it, where there are two GPUs: memory of the second one, under a limit of its own there, and
+/// where it was not granted. A process sees one MIG instance alone.
+std::vector<ProbeRun> probe_runs(const std::vector<machine::Device>& devices) {
+  std::vector<ProbeRun> runs{{{}, {}, kProbeLimit}};
+  if (devices.size() < 2 || devices[0].mig || devices[1].mig) return runs;
+  const std::string first = fmt::format("{}", devices[0].index), both = fmt::format("{},{}", first, devices[1].index);
+  runs.push_back({{"--gpu", both}, {"--other-device"}, kProbeLimit});
+  runs.push_back({{"--gpu", first}, {"--other-device"}, Bytes{0}});
+  return runs;
+}
+
+/// Adds what the run says. Returns what kept it from being one; absent: nothing did.
+std::optional<Finding> run_probe(const Session& session, const ProbeRun& run, Probed& probed) {
+  // 64 MiB of heap in 16 MiB steps beside the contexts: a second, and no neighbour is harmed.
+  std::vector<std::string> words{"run", "--limit", "64MiB", "--account", "heap"};
+  words.insert(words.end(), run.gpus.begin(), run.gpus.end());
+  words.insert(words.end(), {"--", companion("ration-workload"), "probe", "16"});
+  words.insert(words.end(), run.ways.begin(), run.ways.end());
+  const auto done = self(with_sim(session, words));
+  constexpr std::string_view kSkipped = "ration-workload: skipped ";
+  // One line a way: its name, bytes obtained, bytes left, the refusing error, whether everything came back.
+  std::istringstream lines(done.text);
+  bool any = false;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("ration: ")) continue;  // about the limit, before the start
+    if (line.starts_with(kSkipped)) {
+      const std::size_t end = line.find(": ", kSkipped.size());
+      probed.skipped[line.substr(kSkipped.size(), end - kSkipped.size())] = line.substr(end + 2);
+      continue;
+    }
+    std::istringstream words_of(line);
+    std::string name, left, refusal, after;
+    std::uint64_t obtained = 0;
+    if (!(words_of >> name >> obtained >> left >> refusal >> after))
+      return bad("the probe said: " + line, "ration doctor --only enforce");
+    any = true;
+    probed.tried.insert(name);
+    if (Bytes{obtained} > run.most || after != "returned") probed.past.insert(name);
+  }
+  if (done.exit_code == 0 && any) return std::nullopt;
+  return bad(fmt::format("the probe ended with exit code {}", done.exit_code),
+             "ration run --limit 1GiB -- ration-workload probe");
+}
+
 Finding probe(const Session& session) {
   const auto machine = session.machine();
   const auto store = session.store();
   if (!machine || !store)
     return bad("not probed: no GPU or no runtime directory", "ration doctor --only gpu.driver,books.folder");
-  // 64 MiB of heap in 16 MiB steps beside the contexts: a second, and no neighbour is harmed.
-  const auto done = self(with_sim(
-      session, {"run", "--limit", "64MiB", "--account", "heap", "--", companion("ration-workload"), "probe", "16"}));
-  // One line a way: its name, bytes obtained, bytes left, the refusing error, whether everything came back.
-  std::istringstream lines(done.text);
-  std::string line, past;
-  int ways = 0;
-  while (std::getline(lines, line)) {
-    if (line.starts_with("ration: ")) continue;  // about the limit, before the start
-    std::istringstream words(line);
-    std::string name, left, refusal, after;
-    std::uint64_t obtained = 0;
-    if (!(words >> name >> obtained >> left >> refusal >> after))
-      return bad("the probe said: " + line, "ration doctor --only enforce");
-    ++ways;
-    if (obtained > std::uint64_t{64} << 20 || after != "returned")
-      past += fmt::format("{}{}", past.empty() ? "" : ", ", name);
-  }
-  if (done.exit_code != 0 || ways == 0)
-    return bad(fmt::format("the probe ended with exit code {}", done.exit_code),
-               "ration run --limit 1GiB -- ration-workload probe");
-  if (!past.empty())
-    return bad("these ways went past the limit or did not give everything back: " + past,
+  Probed probed;
+  for (const ProbeRun& run : probe_runs(machine->devices))
+    if (const auto trouble = run_probe(session, run, probed)) return *trouble;
+  if (!probed.past.empty())
+    return bad("these ways went past the limit or did not give everything back: " +
+                   fmt::format("{}", fmt::join(probed.past, ", ")),
                "Limits do not hold here; please report it with the driver's version.");
-  return ok(fmt::format("{} ways of taking memory were tried under 64 MiB: none got past it", ways));
+  std::map<std::string, int> untried;  // by reason
+  for (const auto& [name, why] : probed.skipped)
+    if (!probed.tried.contains(name)) ++untried[why];
+  std::string text =
+      fmt::format("{} ways of taking memory were tried under 64 MiB: none got past it", probed.tried.size());
+  for (const auto& [why, count] : untried) text += fmt::format("; {} not tried: {}", count, why);
+  return ok(text);
 }
 
 const char* word(Verdict verdict) {

@@ -30,12 +30,17 @@ Function* find(const char* name) {
     return function;                                                                     \
   }())
 
-/// Physical memory of the first device that can be exported as a descriptor.
-inline cuda::CUmemAllocationProp shareable() {
+/// Physical memory of a device.
+inline cuda::CUmemAllocationProp on_device(int device) {
   cuda::CUmemAllocationProp properties{};
   properties.type = cuda::CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location = {cuda::CU_MEM_LOCATION_TYPE_DEVICE, device};
+  return properties;
+}
+/// Of the first device, to be exported as a descriptor.
+inline cuda::CUmemAllocationProp shareable() {
+  auto properties = on_device(0);
   properties.requestedHandleTypes = cuda::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
-  properties.location = {cuda::CU_MEM_LOCATION_TYPE_DEVICE, 0};
   return properties;
 }
 

@@ -33,7 +33,7 @@ struct Options {
   std::size_t request_mib = 256;
   int steps = 3, loops = 1;
   unsigned seed = 1;
-  bool hold = false, quiet = false, rendezvous = false, repeat = false;
+  bool hold = false, quiet = false, rendezvous = false, repeat = false, other_device = false;
   std::vector<std::string> words;
   std::string block = "64MiB", refused = "end";
   double speed = 1;
@@ -343,8 +343,13 @@ int main(int argc, char** argv) {
                                    "obtained, bytes left, error, returned");
   tried->add_option("request", options.request_mib, "MiB a request")->check(CLI::Range(1, 65536));
   tried->add_option("--inside", options.inside, "under a limit that it sets itself, by libration")->type_name("SIZE");
+  tried->add_flag("--other-device", options.other_device,
+                  "only of the second device, whatever CUDA_VISIBLE_DEVICES leaves visible");
   tried->callback([&] {
-    outcome = limit_itself(options.inside) && start_driver() ? workload::probe(options.request_mib << 20) : 1;
+    using workload::Ways;
+    if (options.other_device) ::unsetenv("CUDA_VISIBLE_DEVICES");
+    const Ways ways = options.other_device ? Ways::kOtherDevice : options.inside.empty() ? Ways::kAll : Ways::kInside;
+    outcome = limit_itself(options.inside) && start_driver() ? workload::probe(options.request_mib << 20, ways) : 1;
   });
   // Other ends of the probe and of the tests.
   app.add_subcommand("open", "opens the IPC handles that come on standard input")->group("")->callback([&] {

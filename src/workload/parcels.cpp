@@ -53,10 +53,7 @@ CUresult export_memory(Form form, std::size_t size, Parcel& out) {
     return DRIVER(cuIpcGetMemHandle)(&out.bytes, pointer);
   }
   if (form == Form::kDescriptor) {
-    CUmemAllocationProp properties{};
-    properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-    properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
-    properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
+    const auto properties = shareable();
     CUmemGenericAllocationHandle handle = 0;
     if (const CUresult result = DRIVER(cuMemCreate)(&handle, size, &properties, 0); result != CUDA_SUCCESS)
       return result;

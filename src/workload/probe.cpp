@@ -2,6 +2,8 @@
 
 #include <cstdio>
 #include <functional>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "driver/cuda_managed_abi.hpp"
@@ -14,9 +16,23 @@ using namespace cuda;
 
 namespace {
 
-std::size_t free_now() {
+/// Makes the call with the device's context as the current one.
+template <typename Call>
+CUresult within(CUdevice device, Call&& call) {
+  CUcontext context = nullptr;
+  CUresult result = DRIVER(cuDevicePrimaryCtxRetain)(&context, device);
+  if (result != CUDA_SUCCESS) return result;
+  DRIVER(cuCtxPushCurrent_v2)(context);
+  result = call();
+  DRIVER(cuCtxPopCurrent_v2)(&context);
+  DRIVER(cuDevicePrimaryCtxRelease_v2)(device);
+  return result;
+}
+
+/// 0 where this process can have no context.
+std::size_t free_on(CUdevice device) {
   std::size_t available = 0, total = 0;
-  DRIVER(cuMemGetInfo_v2)(&available, &total);
+  within(device, [&] { return DRIVER(cuMemGetInfo_v2)(&available, &total); });
   return available;
 }
 
@@ -48,11 +64,10 @@ bool may_be_on_device(CUdeviceptr address, std::size_t size) {
          place != kHost;
 }
 
-CUmemAllocationProp on_device(int device) {
-  CUmemAllocationProp properties{};
-  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, device};
-  return properties;
+CUresult take_managed(CUdeviceptr& address, std::size_t size) {
+  if (const CUresult result = kept(DRIVER(cuMemAllocManaged)(&address, size, 1), address); result != CUDA_SUCCESS)
+    return result;
+  return may_be_on_device(address, size) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 struct Mapped {
@@ -65,7 +80,6 @@ std::vector<Way> plain_ways() {
   static std::vector<Mapped> mapped;
   static std::vector<CUarray> arrays;
   static std::vector<CUmipmappedArray> mipmaps;
-  static CUmemoryPool pool = nullptr;
   const auto small_blocks = [](std::size_t request) {
     for (std::size_t taken = 0; taken < request; taken += 512) {
       CUdeviceptr pointer = 0;
@@ -73,6 +87,10 @@ std::vector<Way> plain_ways() {
         return result;
     }
     return CUDA_SUCCESS;
+  };
+  const auto drop_handles = [] {
+    for (const auto h : handles) DRIVER(cuMemRelease)(h);
+    handles.clear();
   };
   const auto drop_arrays = [] {
     for (const CUarray array : arrays) DRIVER(cuArrayDestroy)(array);
@@ -88,9 +106,7 @@ std::vector<Way> plain_ways() {
       {"managed",
        [](std::size_t n) {
          CUdeviceptr p = 0;
-         if (const CUresult result = kept(DRIVER(cuMemAllocManaged)(&p, n, 1), p); result != CUDA_SUCCESS)
-           return result;
-         return may_be_on_device(p, n) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+         return take_managed(p, n);
        },
        free_pointers},
       {"pitch-wide",
@@ -138,40 +154,6 @@ std::vector<Way> plain_ways() {
          free_pointers();
          DRIVER(cuStreamSynchronize)(nullptr);
        }},
-      {"pool",
-       [](std::size_t n) {
-         if (pool == nullptr) {
-           CUmemPoolProps properties{};
-           properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
-           properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
-           DRIVER(cuMemPoolCreate)(&pool, &properties);
-         }
-         CUdeviceptr p = 0;
-         return kept(DRIVER(cuMemAllocFromPoolAsync)(&p, n, pool, nullptr), p);
-       },
-       [] {
-         free_async();
-         DRIVER(cuMemPoolDestroy)(pool);
-         pool = nullptr;
-       }},
-      {"pool-keeps",
-       [](std::size_t n) {
-         // The pool may keep all that is freed, so what is freed is still held.
-         CUmemoryPool own = nullptr;
-         DRIVER(cuDeviceGetDefaultMemPool)(&own, 0);
-         cuuint64_t all = ~cuuint64_t{0};
-         DRIVER(cuMemPoolSetAttribute)(own, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &all);
-         CUdeviceptr p = 0;
-         return kept(DRIVER(cuMemAllocAsync)(&p, n, nullptr), p);
-       },
-       [] {
-         free_async();
-         CUmemoryPool own = nullptr;
-         DRIVER(cuDeviceGetDefaultMemPool)(&own, 0);
-         cuuint64_t none = 0;
-         DRIVER(cuMemPoolSetAttribute)(own, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &none);
-         DRIVER(cuMemPoolTrimTo)(own, 0);
-       }},
       {"vmm",
        [](std::size_t n) {
          const auto properties = on_device(0);
@@ -180,10 +162,7 @@ std::vector<Way> plain_ways() {
          if (result == CUDA_SUCCESS) handles.push_back(h);
          return result;
        },
-       [] {
-         for (const auto h : handles) DRIVER(cuMemRelease)(h);
-         handles.clear();
-       }},
+       drop_handles},
       {"vmm-map-release",
        [](std::size_t n) {
          const auto properties = on_device(0);
@@ -234,24 +213,77 @@ std::vector<Way> plain_ways() {
          mipmaps.clear();
        }},
       {"small-blocks", small_blocks, free_pointers},
+      {"plain-other-device",
+       [](std::size_t n) {
+         CUdeviceptr p = 0;
+         return within(1, [&] { return kept(DRIVER(cuMemAlloc_v2)(&p, n), p); });
+       },
+       free_pointers, 1, 2},
+      {"managed-other-device",
+       [](std::size_t n) {
+         CUdeviceptr p = 0;
+         return within(1, [&] { return take_managed(p, n); });
+       },
+       free_pointers, 1, 2},
+      {"vmm-other-device",
+       [](std::size_t n) {
+         const auto properties = on_device(1);
+         CUmemGenericAllocationHandle h = 0;
+         const CUresult result = DRIVER(cuMemCreate)(&h, n, &properties, 0);
+         if (result == CUDA_SUCCESS) handles.push_back(h);
+         return result;
+       },
+       drop_handles, 1, 2},
   };
 }
 
 }  // namespace
 
-int probe(std::size_t request) {
+void look_for_the_dead() {
+  CUdeviceptr pointer = 0;
+  DRIVER(cuMemAlloc_v2)(&pointer, std::size_t{1} << 50);
+}
+
+namespace {
+
+std::vector<Way> all_ways() {
   std::vector<Way> all = checkpointed_ways();
-  for (auto more : {plain_ways(), array_ways(), code_ways(), graph_ways(), shared_ways()})
+  for (auto more :
+       {plain_ways(), array_ways(), code_ways(), graph_ways(), pool_ways(), handle_ways(), shared_ways(), child_ways()})
     all.insert(all.end(), more.begin(), more.end());
-  for (Way& way : all) {
-    const std::size_t before = free_now();
+  return all;
+}
+
+/// Why the way cannot be tried; empty: it can.
+std::string obstacle(const Way& way, Ways ways, int devices) {
+  if (way.devices > devices) return "there is one GPU";
+  if (way.function != nullptr && ::dlsym(library, way.function) == nullptr)
+    return std::string("the driver has no ") + way.function;
+  if (ways == Ways::kInside && std::string_view(way.name).starts_with("child-")) return "held under ration run alone";
+  return {};
+}
+
+}  // namespace
+
+int probe(std::size_t request, Ways ways) {
+  int devices = 0;
+  DRIVER(cuDeviceGetCount)(&devices);
+  std::vector<CUcontext> contexts(static_cast<std::size_t>(devices));  // kept, so that they cost the same at any time
+  for (int device = 0; device < devices; ++device) DRIVER(cuDevicePrimaryCtxRetain)(&contexts[device], device);
+  for (Way& way : all_ways()) {
+    if (ways == Ways::kOtherDevice && way.devices == 1) continue;
+    if (const std::string why = obstacle(way, ways, devices); !why.empty()) {
+      std::fprintf(stderr, "ration-workload: skipped %s: %s\n", way.name, why.c_str());
+      continue;
+    }
+    const std::size_t before = free_on(way.device);
     std::size_t obtained = 0;
     CUresult result = CUDA_SUCCESS;
     while (obtained < std::size_t{64} << 30 && (result = way.take(request)) == CUDA_SUCCESS) obtained += request;
-    const std::size_t left = free_now();
+    const std::size_t left = free_on(way.device);
     way.drop_all();
     std::printf("%s %zu %zu %d %s\n", way.name, obtained, left, static_cast<int>(result),
-                free_now() == before ? "returned" : "leaked");
+                free_on(way.device) == before ? "returned" : "leaked");
     std::fflush(stdout);
   }
   return 0;

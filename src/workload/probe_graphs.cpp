@@ -12,20 +12,31 @@ namespace {
 struct Launched {
   CUgraph graph = nullptr;
   CUgraphExec executable = nullptr;
-  CUdeviceptr pointer = 0;  // left allocated by the launch; 0 = none
+  std::vector<CUdeviceptr> pointers = {};  // left allocated by the launch
 };
 std::vector<Launched> launched;
 CUstream stream = nullptr;
 
-CUresult add_allocation(CUgraph graph, const CUgraphNode* after, std::size_t size, CUgraphNode& node,
-                        CUdeviceptr& pointer) {
+CUDA_MEM_ALLOC_NODE_PARAMS allocation(std::size_t size, int device) {
   CUDA_MEM_ALLOC_NODE_PARAMS parameters{};
   parameters.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
-  parameters.poolProps.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
+  parameters.poolProps.location = {CU_MEM_LOCATION_TYPE_DEVICE, device};
   parameters.bytesize = size;
+  return parameters;
+}
+
+CUresult add_allocation(CUgraph graph, const CUgraphNode* after, std::size_t size, CUgraphNode& node,
+                        CUdeviceptr& pointer, int device = 0) {
+  auto parameters = allocation(size, device);
   const CUresult result = DRIVER(cuGraphAddMemAllocNode)(&node, graph, after, after != nullptr ? 1 : 0, &parameters);
   pointer = parameters.dptr;
   return result;
+}
+
+/// An allocation that waits for no other node and stays.
+CUresult add_lasting(Launched& one, std::size_t size, int device = 0) {
+  CUgraphNode node = nullptr;
+  return add_allocation(one.graph, nullptr, size, node, one.pointers.emplace_back(), device);
 }
 
 void forget(const Launched& one) {
@@ -48,20 +59,17 @@ CUresult make(unsigned long long flags, Build&& build, Run&& run) {
   return result;
 }
 
-CUresult build_one(Launched& one, std::size_t size) {
-  CUgraphNode node = nullptr;
-  return add_allocation(one.graph, nullptr, size, node, one.pointer);
-}
-
 CUresult launch(CUgraphExec executable) { return DRIVER(cuGraphLaunch)(executable, nullptr); }
 
 void drop_graphs() {
   for (const Launched& one : launched) {
-    if (one.pointer != 0) DRIVER(cuMemFree_v2)(one.pointer);
+    for (const CUdeviceptr pointer : one.pointers) DRIVER(cuMemFree_v2)(pointer);
     forget(one);
   }
   launched.clear();
-  DRIVER(cuDeviceGraphMemTrim)(0);
+  int devices = 0;
+  DRIVER(cuDeviceGetCount)(&devices);
+  for (int device = 0; device < devices; ++device) DRIVER(cuDeviceGraphMemTrim)(device);
 }
 
 /// Three times the bytes one after the other, and one of them left over: they share.
@@ -74,15 +82,49 @@ CUresult build_reusing(Launched& one, std::size_t size) {
       return result;
     DRIVER(cuGraphAddMemFreeNode)(&freed, one.graph, &node, 1, pointer);
   }
-  return add_allocation(one.graph, &freed, size, node, one.pointer);
+  return add_allocation(one.graph, &freed, size, node, one.pointers.emplace_back());
 }
 
-CUresult capture(std::size_t size) {
+/// Beside what stays, something that the graph frees itself.
+CUresult build_with_temporary(Launched& one, std::size_t size) {
+  CUgraphNode node = nullptr, freed = nullptr;
+  CUdeviceptr pointer = 0;
+  if (const CUresult result = add_lasting(one, size); result != CUDA_SUCCESS) return result;
+  const CUresult result = add_allocation(one.graph, nullptr, size / 4, node, pointer);
+  return result == CUDA_SUCCESS ? DRIVER(cuGraphAddMemFreeNode)(&freed, one.graph, &node, 1, pointer) : result;
+}
+
+CUresult build_parts(Launched& one, std::size_t size) {
+  for (int i = 0; i < 4; ++i) {
+    if (const CUresult result = add_lasting(one, size / 4); result != CUDA_SUCCESS) return result;
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult build_by_parameters(Launched& one, std::size_t size) {
+  CUgraphNodeParams parameters{};
+  parameters.type = CU_GRAPH_NODE_TYPE_MEM_ALLOC;
+  parameters.alloc = allocation(size, 0);
+  CUgraphNode node = nullptr;
+  const CUresult result = DRIVER(cuGraphAddNode)(&node, one.graph, nullptr, 0, &parameters);
+  one.pointers.push_back(parameters.alloc.dptr);
+  return result;
+}
+
+/// Of both devices; `last`: of which a little, by the last node.
+CUresult build_on_two(Launched& one, std::size_t size, int last) {
+  const CUresult result = add_lasting(one, size, 1 - last);
+  return result == CUDA_SUCCESS ? add_lasting(one, std::size_t{2} << 20, last) : result;
+}
+
+/// `take`: as a program takes memory on a stream.
+template <typename Take>
+CUresult capture(Take&& take) {
   if (stream == nullptr) DRIVER(cuStreamCreate)(&stream, 1);
   Launched one;
   CUresult result = DRIVER(cuStreamBeginCapture_v2)(stream, CU_STREAM_CAPTURE_MODE_RELAXED);
   if (result != CUDA_SUCCESS) return result;
-  const CUresult taken = DRIVER(cuMemAllocAsync)(&one.pointer, size, stream);
+  const CUresult taken = take(&one.pointers.emplace_back());
   result = DRIVER(cuStreamEndCapture)(stream, &one.graph);
   if (taken != CUDA_SUCCESS || result != CUDA_SUCCESS) return taken != CUDA_SUCCESS ? taken : result;
   result = DRIVER(cuGraphInstantiateWithFlags)(&one.executable, one.graph, 0);
@@ -98,7 +140,7 @@ CUresult capture(std::size_t size) {
 CUresult instantiate_uploaded(std::size_t size) {
   Launched one;
   DRIVER(cuGraphCreate)(&one.graph, 0);
-  if (const CUresult result = build_one(one, size); result != CUDA_SUCCESS) return result;
+  if (const CUresult result = add_lasting(one, size); result != CUDA_SUCCESS) return result;
   CUDA_GRAPH_INSTANTIATE_PARAMS parameters{};
   parameters.flags = CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD;
   CUresult result = DRIVER(cuGraphInstantiateWithParams)(&one.executable, one.graph, &parameters);
@@ -117,50 +159,64 @@ CUresult instantiate_uploaded(std::size_t size) {
 }  // namespace
 
 std::vector<Way> graph_ways() {
+  const auto built = [](auto build, unsigned long long flags = 0) {
+    return [=](std::size_t n) {
+      return make(
+          flags, [&](Launched& one) { return build(one, n); }, launch);
+    };
+  };
+  const auto run_by = [](auto run, unsigned long long flags = 0) {
+    return [=](std::size_t n) {
+      return make(
+          flags, [&](Launched& one) { return add_lasting(one, n); }, run);
+    };
+  };
+  const auto launch_often = [](CUgraphExec executable) {
+    for (int i = 0; i < 2; ++i) {
+      if (const CUresult result = launch(executable); result != CUDA_SUCCESS) return result;
+    }
+    return launch(executable);
+  };
   return {
-      {"graph",
-       [](std::size_t n) {
-         return make(
-             0, [&](Launched& one) { return build_one(one, n); }, launch);
-       },
-       drop_graphs},
+      {"graph", run_by(launch), drop_graphs},
       {"graph-ptsz",
-       [](std::size_t n) {
+       run_by([](CUgraphExec executable) { return find<cuGraphLaunch_t>("cuGraphLaunch_ptsz")(executable, nullptr); }),
+       drop_graphs},
+      {"graph-relaunched", run_by(launch_often, CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH), drop_graphs},
+      {"graph-relaunched-with-temporary",
+       [=](std::size_t n) {
          return make(
-             0, [&](Launched& one) { return build_one(one, n); },
-             [](CUgraphExec executable) { return find<cuGraphLaunch_t>("cuGraphLaunch_ptsz")(executable, nullptr); });
+             CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH,
+             [&](Launched& one) { return build_with_temporary(one, n); }, launch_often);
        },
        drop_graphs},
-      {"graph-relaunched",
-       [](std::size_t n) {
-         return make(
-             CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH, [&](Launched& one) { return build_one(one, n); },
-             [](CUgraphExec executable) {
-               for (int i = 0; i < 2; ++i) {
-                 if (const CUresult result = launch(executable); result != CUDA_SUCCESS) return result;
-               }
-               return launch(executable);
-             });
-       },
-       drop_graphs},
-      {"graph-reusing",
-       [](std::size_t n) {
-         return make(
-             0, [&](Launched& one) { return build_reusing(one, n); }, launch);
-       },
-       drop_graphs},
-      {"graph-uploaded",
-       [](std::size_t n) {
-         return make(
-             0, [&](Launched& one) { return build_one(one, n); },
-             [](CUgraphExec executable) {
-               const CUresult result = DRIVER(cuGraphUpload)(executable, nullptr);
-               return result == CUDA_SUCCESS ? launch(executable) : result;
-             });
-       },
+      {"graph-reusing", built(build_reusing), drop_graphs},
+      {"graph-of-parts", built(build_parts), drop_graphs},
+      {"graph-by-parameters", built(build_by_parameters), drop_graphs},
+      {"graph-uploaded", run_by([](CUgraphExec executable) {
+         const CUresult result = DRIVER(cuGraphUpload)(executable, nullptr);
+         return result == CUDA_SUCCESS ? launch(executable) : result;
+       }),
        drop_graphs},
       {"graph-instantiated-uploaded", instantiate_uploaded, drop_graphs},
-      {"capture", capture, drop_graphs},
+      {"capture",
+       [](std::size_t n) { return capture([n](CUdeviceptr* out) { return DRIVER(cuMemAllocAsync)(out, n, stream); }); },
+       drop_graphs},
+      {"capture-from-a-pool",
+       [](std::size_t n) {
+         return capture([n](CUdeviceptr* out) {
+           CUmemoryPool pool = nullptr;
+           DRIVER(cuDeviceGetDefaultMemPool)(&pool, 0);
+           return DRIVER(cuMemAllocFromPoolAsync)(out, n, pool, stream);
+         });
+       },
+       drop_graphs},
+      {"graph-other-device", built([](Launched& one, std::size_t n) { return add_lasting(one, n, 1); }), drop_graphs, 1,
+       2},
+      {"graph-on-two-devices", built([](Launched& one, std::size_t n) { return build_on_two(one, n, 1); }), drop_graphs,
+       0, 2},
+      {"graph-mostly-other-device", built([](Launched& one, std::size_t n) { return build_on_two(one, n, 0); }),
+       drop_graphs, 1, 2},
   };
 }
 

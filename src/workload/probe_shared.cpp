@@ -153,12 +153,6 @@ CUresult leave_in_flight(std::size_t size) {
   return ::recv(giver.socket(), &byte, 1, MSG_PEEK) > 0 ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-/// More than there is: before that is refused, what the dead left is looked for.
-void look_for_the_dead() {
-  CUdeviceptr pointer = 0;
-  DRIVER(cuMemAlloc_v2)(&pointer, std::size_t{1} << 50);
-}
-
 void drop_taken_over() {
   drop_imports();
   look_for_the_dead();
@@ -209,18 +203,17 @@ CUresult to_the_device() {
 }  // namespace
 
 std::vector<Way> checkpointed_ways() {
-  if (::dlsym(library, "cuCheckpointProcessCheckpoint") == nullptr) return {};  // before release 570
   return {{"checkpointed",
            [](std::size_t n) {  // to the host and back after every block
              if (const CUresult result = take(n); result != CUDA_SUCCESS) return result;
              const CUresult result = to_the_host();
              return result == CUDA_SUCCESS ? to_the_device() : result;
            },
-           free_pointers}};
+           free_pointers, 0, 1, "cuCheckpointProcessCheckpoint"}};
 }
 
 std::vector<Way> shared_ways() {
-  std::vector<Way> ways = {
+  return {
       {"vmm-exported",
        [](std::size_t n) {
          int descriptor = -1;
@@ -264,19 +257,6 @@ std::vector<Way> shared_ways() {
        }},
       {"pool-owner-killed", take_over<Form::kPool, Killed::kAfterImport>, drop_taken_over},
   };
-  int devices = 0;
-  DRIVER(cuDeviceGetCount)(&devices);
-  if (devices > 1) {
-    ways.push_back({"vmm-other-device",
-                    [](std::size_t n) {
-                      auto properties = shareable();
-                      properties.location.id = 1;
-                      CUmemGenericAllocationHandle handle = 0;
-                      return DRIVER(cuMemCreate)(&handle, n, &properties, 0);
-                    },
-                    [] {}});
-  }
-  return ways;
 }
 
 int keep_open() {

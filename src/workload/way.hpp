@@ -15,6 +15,9 @@ struct Way {
   const char* name;
   std::function<cuda::CUresult(std::size_t request)> take;
   std::function<void()> drop_all;
+  int device = 0;                  ///< whose memory it takes
+  int devices = 1;                 ///< that it needs
+  const char* function = nullptr;  ///< of the driver, which older releases lack
 };
 
 /// To be tried first: a process that has used managed or shared memory does not survive a checkpoint.
@@ -22,7 +25,14 @@ std::vector<Way> checkpointed_ways();
 std::vector<Way> array_ways();
 std::vector<Way> code_ways();
 std::vector<Way> graph_ways();
+std::vector<Way> pool_ways();
+std::vector<Way> handle_ways();
 std::vector<Way> shared_ways();
+/// Held under `ration run` alone: what a limit from inside covers, children keep by their environment.
+std::vector<Way> child_ways();
+
+/// Asks for more than there is: before that is denied, what the dead left is looked for.
+void look_for_the_dead();
 
 /// Opens the IPC handles that come on standard input, and keeps them open until it closes.
 int keep_open();

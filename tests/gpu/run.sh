@@ -70,7 +70,7 @@ check_limits() {
   local total probe past mode words out_text code doctor allocator pairs with framework plain held whose
   total=$(limited "$workload" total 2>"$scratch/err")
   row "a plain driver program sees as total" "$bytes bytes" "$total bytes" "$(judge "$total" "$bytes")"
-  probe=$(limited "$workload" probe 256 2>&1)
+  probe=$(limited "$workload" probe 256 2>"$scratch/err")
   past=$(awk -v limit="$bytes" '$2 > limit || $5 != "returned" { print $1 }' <<<"$probe" | xargs)
   row "ways of taking memory, $(wc -l <<<"$probe") tried" "none gets past" "${past:-none got past}" "$(judge "$past" "")"
   for mode in "grab --steps 2" "grow --steps 2" "cache --steps 2" "replay bcrafton_forward_backward --via malloc" "replay bcrafton_forward_backward --via async" "replay bcrafton_forward_backward --via vmm"; do
