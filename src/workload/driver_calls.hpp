@@ -30,6 +30,19 @@ Function* find(const char* name) {
     return function;                                                                     \
   }())
 
+/// Makes the call with the device's context as the current one.
+template <typename Call>
+cuda::CUresult within(cuda::CUdevice device, Call&& call) {
+  cuda::CUcontext context = nullptr;
+  cuda::CUresult result = DRIVER(cuDevicePrimaryCtxRetain)(&context, device);
+  if (result != cuda::CUDA_SUCCESS) return result;
+  DRIVER(cuCtxPushCurrent_v2)(context);
+  result = call();
+  DRIVER(cuCtxPopCurrent_v2)(&context);
+  DRIVER(cuDevicePrimaryCtxRelease_v2)(device);
+  return result;
+}
+
 /// Physical memory of a device.
 inline cuda::CUmemAllocationProp on_device(int device) {
   cuda::CUmemAllocationProp properties{};

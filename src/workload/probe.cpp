@@ -16,19 +16,6 @@ using namespace cuda;
 
 namespace {
 
-/// Makes the call with the device's context as the current one.
-template <typename Call>
-CUresult within(CUdevice device, Call&& call) {
-  CUcontext context = nullptr;
-  CUresult result = DRIVER(cuDevicePrimaryCtxRetain)(&context, device);
-  if (result != CUDA_SUCCESS) return result;
-  DRIVER(cuCtxPushCurrent_v2)(context);
-  result = call();
-  DRIVER(cuCtxPopCurrent_v2)(&context);
-  DRIVER(cuDevicePrimaryCtxRelease_v2)(device);
-  return result;
-}
-
 /// 0 where this process can have no context.
 std::size_t free_on(CUdevice device) {
   std::size_t available = 0, total = 0;

@@ -50,13 +50,17 @@ CUresult take_from_new_pool(std::size_t size) {
 /// On a stream of the second device, while the first one's context is the current one.
 CUresult take_on_second(std::size_t size) {
   if (stream_of_second == nullptr) {
-    CUcontext context = nullptr;
-    if (const CUresult result = DRIVER(cuDevicePrimaryCtxRetain)(&context, 1); result != CUDA_SUCCESS) return result;
-    DRIVER(cuCtxPushCurrent_v2)(context);
-    DRIVER(cuStreamCreate)(&stream_of_second, 1);
-    DRIVER(cuCtxPopCurrent_v2)(&context);
+    const CUresult result = within(1, [] { return DRIVER(cuStreamCreate)(&stream_of_second, 1); });
+    if (result != CUDA_SUCCESS) return result;
   }
   return take(size, stream_of_second);
+}
+
+/// Plain memory first: then a pool that counts for another device than its own has that one's room, too.
+CUresult take_beside_plain(std::size_t size) {
+  CUdeviceptr pointer = 0;
+  const CUresult result = within(1, [&] { return kept(DRIVER(cuMemAlloc_v2)(&pointer, size), pointer); });
+  return result == CUDA_SUCCESS ? result : take_from(default_pool(1), size);
 }
 
 void keep_idle(CUmemoryPool pool, bool all) {
@@ -65,7 +69,7 @@ void keep_idle(CUmemoryPool pool, bool all) {
 }
 
 void drop() {
-  for (const CUdeviceptr pointer : pointers) DRIVER(cuMemFreeAsync)(pointer, nullptr);
+  for (const CUdeviceptr pointer : pointers) DRIVER(cuMemFree_v2)(pointer);
   pointers.clear();
   DRIVER(cuStreamSynchronize)(nullptr);
   for (const CUmemoryPool pool : pools) DRIVER(cuMemPoolDestroy)(pool);
@@ -119,7 +123,7 @@ std::vector<Way> pool_ways() {
          return result;
        },
        drop},
-      {"pool-other-device", [](std::size_t n) { return take_from(default_pool(1), n); }, drop, 1, 2},
+      {"pool-other-device", take_beside_plain, drop, 1, 2},
       {"pool-made-other-device", [](std::size_t n) { return take_from(first_pool(1), n); }, drop, 1, 2},
       {"pool-in-place-other-device",
        [](std::size_t n) {
