@@ -318,7 +318,7 @@ std::vector<ProbeRun> probe_runs(const std::vector<machine::Device>& devices) {
 
 /// Adds what the run says. Returns what kept it from being one; absent: nothing did.
 std::optional<Finding> run_probe(const Session& session, const ProbeRun& run, Probed& probed) {
-  // 64 MiB of heap in 16 MiB steps beside the contexts: a second, and no neighbour is harmed.
+  // 64 MiB of heap in 16 MiB steps beside the contexts: some seconds, and no neighbour is harmed.
   std::vector<std::string> words{"run", "--limit", "64MiB", "--account", "heap"};
   words.insert(words.end(), run.gpus.begin(), run.gpus.end());
   words.insert(words.end(), {"--", companion("ration-workload"), "probe", "16"});
@@ -450,7 +450,8 @@ Result<int> doctor(const Session& session, const DoctorOptions& options) {
         " {} ok · {} warn · {} fail{}\n", counts[0], counts[1], counts[2],
         options.probe
             ? std::string()
-            : session.hint("     ration doctor --probe  really tries to exceed a limit (uses ≤ 64 MiB for a second)"));
+            : session.hint(
+                  "     ration doctor --probe  really tries to exceed a limit (uses ≤ 64 MiB for some seconds)"));
   }
   return counts[2] > 0 || (options.strict && counts[1] > 0) ? 1 : 0;
 }

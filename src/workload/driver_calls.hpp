@@ -5,6 +5,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <vector>
 
 #include "driver/cuda_abi.hpp"
 
@@ -29,6 +30,13 @@ Function* find(const char* name) {
     static auto* const function = ration::workload::find<ration::cuda::name##_t>(#name); \
     return function;                                                                     \
   }())
+
+/// The first device, and the second one where there is one.
+inline std::vector<cuda::CUdevice> tried_devices() {
+  int devices = 0;
+  DRIVER(cuDeviceGetCount)(&devices);
+  return devices > 1 ? std::vector{0, 1} : std::vector{0};
+}
 
 /// Makes the call with the device's context as the current one.
 template <typename Call>

@@ -131,7 +131,7 @@ std::vector<Way> plain_ways() {
          CUdeviceptr p = 0;
          return kept(reinterpret_cast<cuMemAllocAsync_t*>(entry)(&p, n, nullptr), p);
        },
-       free_async},
+       free_async, 0, 1, "cuGetProcAddress_v2"},
       {"async-plain-free",
        [](std::size_t n) {
          CUdeviceptr p = 0;
@@ -242,8 +242,8 @@ std::vector<Way> all_ways() {
 }
 
 /// Why the way cannot be tried; empty: it can.
-std::string obstacle(const Way& way, Ways ways, int devices) {
-  if (way.devices > devices) return "there is one GPU";
+std::string obstacle(const Way& way, Ways ways) {
+  if (way.devices > tried_devices().size()) return "there is one GPU";
   if (way.function != nullptr && ::dlsym(library, way.function) == nullptr)
     return std::string("the driver has no ") + way.function;
   if (ways == Ways::kInside && std::string_view(way.name).starts_with("child-")) return "held under ration run alone";
@@ -253,13 +253,11 @@ std::string obstacle(const Way& way, Ways ways, int devices) {
 }  // namespace
 
 int probe(std::size_t request, Ways ways) {
-  int devices = 0;
-  DRIVER(cuDeviceGetCount)(&devices);
-  std::vector<CUcontext> contexts(static_cast<std::size_t>(devices));  // kept, so that they cost the same at any time
-  for (int device = 0; device < devices; ++device) DRIVER(cuDevicePrimaryCtxRetain)(&contexts[device], device);
+  CUcontext context = nullptr;  // of each, kept, so that they cost the same at any time
+  for (const CUdevice device : tried_devices()) DRIVER(cuDevicePrimaryCtxRetain)(&context, device);
   for (Way& way : all_ways()) {
     if (ways == Ways::kOtherDevice && way.devices == 1) continue;
-    if (const std::string why = obstacle(way, ways, devices); !why.empty()) {
+    if (const std::string why = obstacle(way, ways); !why.empty()) {
       std::fprintf(stderr, "ration-workload: skipped %s: %s\n", way.name, why.c_str());
       continue;
     }

@@ -95,34 +95,51 @@ std::string fat_binary(std::size_t size) {
   return image + entries;
 }
 
-CUresult kept(CUresult result, CUmodule module) {
+/// As the compiler puts it into a program: what points to the fat binary.
+struct Wrapped {
+  std::uint32_t magic = 0x466243b1, version = 1;
+  const void* data;
+  const void* more = nullptr;
+};
+
+using LoadModule = CUresult(CUmodule* out, const void* image);
+using LoadLibrary = CUresult(CUlibrary* out, const void* image);
+
+CUresult load(CUmodule* out, const void* image) { return DRIVER(cuModuleLoadData)(out, image); }
+CUresult load_with_options(CUmodule* out, const void* image) {
+  return DRIVER(cuModuleLoadDataEx)(out, image, 0, nullptr, nullptr);
+}
+CUresult load_fat(CUmodule* out, const void* image) { return DRIVER(cuModuleLoadFatBinary)(out, image); }
+CUresult load_file(CUmodule* out, const void* path) {
+  return DRIVER(cuModuleLoad)(out, static_cast<const char*>(path));
+}
+CUresult load(CUlibrary* out, const void* image) {
+  return DRIVER(cuLibraryLoadData)(out, image, nullptr, nullptr, 0, nullptr, nullptr, 0);
+}
+CUresult load_file(CUlibrary* out, const void* path) {
+  return DRIVER(cuLibraryLoadFromFile)(out, static_cast<const char*>(path), nullptr, nullptr, 0, nullptr, nullptr, 0);
+}
+
+CUresult take(LoadModule* load, const void* image) {
+  CUmodule module = nullptr;
+  const CUresult result = load(&module, image);
   if (result == CUDA_SUCCESS) modules.push_back(module);
   return result;
 }
-CUresult load(const std::string& image) {
-  CUmodule module = nullptr;
-  const CUresult result = DRIVER(cuModuleLoadData)(&module, image.data());
-  return kept(result, module);
-}
-CUresult load_fat(const void* image) {
-  CUmodule module = nullptr;
-  const CUresult result = DRIVER(cuModuleLoadFatBinary)(&module, image);
-  return kept(result, module);
-}
-CUresult load_library(const std::string& image) {
+CUresult take(LoadLibrary* load, const void* image) {
   CUlibrary loaded = nullptr;
-  const CUresult result = DRIVER(cuLibraryLoadData)(&loaded, image.data(), nullptr, nullptr, 0, nullptr, nullptr, 0);
+  const CUresult result = load(&loaded, image);
   if (result == CUDA_SUCCESS) libraries.push_back(loaded);
   return result;
 }
 
 /// A file of its own for each image.
 template <typename Load>
-CUresult from_file(const std::string& image, Load&& load_file) {
+CUresult take_from_file(Load* load, const std::string& image) {
   char path[] = "/tmp/ration-probe-XXXXXX";
   const int file = ::mkstemp(path);
   const bool written = file >= 0 && ::write(file, image.data(), image.size()) == static_cast<ssize_t>(image.size());
-  const CUresult result = written ? load_file(path) : CUDA_ERROR_UNKNOWN;
+  const CUresult result = written ? take(load, path) : CUDA_ERROR_UNKNOWN;
   if (file >= 0) {
     ::close(file);
     ::unlink(path);
@@ -130,11 +147,15 @@ CUresult from_file(const std::string& image, Load&& load_file) {
   return result;
 }
 
-void unload_modules() {
+template <typename Load>
+CUresult take_wrapped(Load* load, const std::string& image) {
+  const Wrapped wrapped{.data = image.data()};
+  return take(load, &wrapped);
+}
+
+void drop() {
   for (const CUmodule module : modules) DRIVER(cuModuleUnload)(module);
   modules.clear();
-}
-void unload_libraries() {
   for (const CUlibrary each : libraries) DRIVER(cuLibraryUnload)(each);
   libraries.clear();
 }
@@ -142,53 +163,33 @@ void unload_libraries() {
 }  // namespace
 
 std::vector<Way> code_ways() {
+  LoadModule* const module = load;
+  LoadModule* const module_file = load_file;
+  LoadLibrary* const whole = load;
+  LoadLibrary* const whole_file = load_file;
+  constexpr auto kData = "cuLibraryLoadData", kFile = "cuLibraryLoadFromFile";
+  const Crafted many_sections{true, 1};
   return {
-      {"code", [](std::size_t n) { return load(cubin(n)); }, unload_modules},
-      {"code-in-a-file",
-       [](std::size_t n) {
-         return from_file(cubin(n), [](const char* path) {
-           CUmodule module = nullptr;
-           const CUresult result = DRIVER(cuModuleLoad)(&module, path);
-           return kept(result, module);
-         });
-       },
-       unload_modules},
-      {"code-as-fat-binary", [](std::size_t n) { return load_fat(cubin(n).data()); }, unload_modules},
-      {"fat-binary", [](std::size_t n) { return load(fat_binary(n)); }, unload_modules},
-      {"fat-binary-wrapped",
-       [](std::size_t n) {
-         const std::string image = fat_binary(n);
-         const struct {
-           std::uint32_t magic = 0x466243b1, version = 1;
-           const void* data;
-           const void* more = nullptr;
-         } wrapper{0x466243b1, 1, image.data(), nullptr};
-         return load_fat(&wrapper);
-       },
-       unload_modules},
-      {"code-many-sections",
-       [](std::size_t n) {
-         return load(cubin(n, {true, 1}));
-       },
-       unload_modules},
+      {"code", [=](std::size_t n) { return take(module, cubin(n).data()); }, drop},
+      {"code-with-options", [](std::size_t n) { return take(load_with_options, cubin(n).data()); }, drop},
+      {"code-in-a-file", [=](std::size_t n) { return take_from_file(module_file, cubin(n)); }, drop},
+      {"code-as-fat-binary", [](std::size_t n) { return take(load_fat, cubin(n).data()); }, drop},
+      {"code-many-sections", [=](std::size_t n) { return take(module, cubin(n, many_sections).data()); }, drop},
       {"code-aligned",
-       [](std::size_t n) {
-         return load(cubin(n, {false, n / 2}));
+       [=](std::size_t n) {
+         return take(module, cubin(n, Crafted{false, n / 2}).data());
        },
-       unload_modules},
-      {"library", [](std::size_t n) { return load_library(cubin(n)); }, unload_libraries},
-      {"library-fat-binary", [](std::size_t n) { return load_library(fat_binary(n)); }, unload_libraries},
-      {"library-in-a-file",
-       [](std::size_t n) {
-         return from_file(cubin(n), [](const char* path) {
-           CUlibrary loaded = nullptr;
-           const CUresult result =
-               DRIVER(cuLibraryLoadFromFile)(&loaded, path, nullptr, nullptr, 0, nullptr, nullptr, 0);
-           if (result == CUDA_SUCCESS) libraries.push_back(loaded);
-           return result;
-         });
-       },
-       unload_libraries},
+       drop},
+      {"fat-binary", [=](std::size_t n) { return take(module, fat_binary(n).data()); }, drop},
+      {"fat-binary-in-a-file", [=](std::size_t n) { return take_from_file(module_file, fat_binary(n)); }, drop},
+      {"fat-binary-wrapped", [](std::size_t n) { return take_wrapped(load_fat, fat_binary(n)); }, drop},
+      {"library", [=](std::size_t n) { return take(whole, cubin(n).data()); }, drop, 0, 1, kData},
+      {"library-in-a-file", [=](std::size_t n) { return take_from_file(whole_file, cubin(n)); }, drop, 0, 1, kFile},
+      {"library-fat-binary", [=](std::size_t n) { return take(whole, fat_binary(n).data()); }, drop, 0, 1, kData},
+      {"library-fat-binary-in-a-file", [=](std::size_t n) { return take_from_file(whole_file, fat_binary(n)); }, drop,
+       0, 1, kFile},
+      {"library-fat-binary-wrapped", [=](std::size_t n) { return take_wrapped(whole, fat_binary(n)); }, drop, 0, 1,
+       kData},
   };
 }
 

@@ -67,9 +67,7 @@ void drop_graphs() {
     forget(one);
   }
   launched.clear();
-  int devices = 0;
-  DRIVER(cuDeviceGetCount)(&devices);
-  for (int device = 0; device < devices; ++device) DRIVER(cuDeviceGraphMemTrim)(device);
+  for (const CUdevice device : tried_devices()) DRIVER(cuDeviceGraphMemTrim)(device);
 }
 
 /// Three times the bytes one after the other, and one of them left over: they share.
@@ -111,7 +109,7 @@ CUresult build_by_parameters(Launched& one, std::size_t size) {
   return result;
 }
 
-/// Of both devices; `last`: of which a little, by the last node.
+/// Takes of both devices: a little of `last`, by the last node, and the rest of the other one.
 CUresult build_on_two(Launched& one, std::size_t size, int last) {
   const CUresult result = add_lasting(one, size, 1 - last);
   return result == CUDA_SUCCESS ? add_lasting(one, std::size_t{2} << 20, last) : result;
@@ -159,46 +157,37 @@ CUresult instantiate_uploaded(std::size_t size) {
 }  // namespace
 
 std::vector<Way> graph_ways() {
-  const auto built = [](auto build, unsigned long long flags = 0) {
+  const auto by = [](auto build, auto run, unsigned long long flags = 0) {
     return [=](std::size_t n) {
       return make(
-          flags, [&](Launched& one) { return build(one, n); }, launch);
+          flags, [&](Launched& one) { return build(one, n); }, run);
     };
   };
-  const auto run_by = [](auto run, unsigned long long flags = 0) {
-    return [=](std::size_t n) {
-      return make(
-          flags, [&](Launched& one) { return add_lasting(one, n); }, run);
-    };
-  };
+  const auto one_node = [](Launched& one, std::size_t n) { return add_lasting(one, n); };
   const auto launch_often = [](CUgraphExec executable) {
     for (int i = 0; i < 2; ++i) {
       if (const CUresult result = launch(executable); result != CUDA_SUCCESS) return result;
     }
     return launch(executable);
   };
+  const auto launch_ptsz = [](CUgraphExec executable) {
+    return find<cuGraphLaunch_t>("cuGraphLaunch_ptsz")(executable, nullptr);
+  };
+  const auto upload_and_launch = [](CUgraphExec executable) {
+    const CUresult result = DRIVER(cuGraphUpload)(executable, nullptr);
+    return result == CUDA_SUCCESS ? launch(executable) : result;
+  };
+  constexpr auto kAutoFree = CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
   return {
-      {"graph", run_by(launch), drop_graphs},
-      {"graph-ptsz",
-       run_by([](CUgraphExec executable) { return find<cuGraphLaunch_t>("cuGraphLaunch_ptsz")(executable, nullptr); }),
-       drop_graphs},
-      {"graph-relaunched", run_by(launch_often, CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH), drop_graphs},
-      {"graph-relaunched-with-temporary",
-       [=](std::size_t n) {
-         return make(
-             CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH,
-             [&](Launched& one) { return build_with_temporary(one, n); }, launch_often);
-       },
-       drop_graphs},
-      {"graph-reusing", built(build_reusing), drop_graphs},
-      {"graph-of-parts", built(build_parts), drop_graphs},
-      {"graph-by-parameters", built(build_by_parameters), drop_graphs},
-      {"graph-uploaded", run_by([](CUgraphExec executable) {
-         const CUresult result = DRIVER(cuGraphUpload)(executable, nullptr);
-         return result == CUDA_SUCCESS ? launch(executable) : result;
-       }),
-       drop_graphs},
-      {"graph-instantiated-uploaded", instantiate_uploaded, drop_graphs},
+      {"graph", by(one_node, launch), drop_graphs},
+      {"graph-ptsz", by(one_node, launch_ptsz), drop_graphs},
+      {"graph-relaunched", by(one_node, launch_often, kAutoFree), drop_graphs},
+      {"graph-relaunched-with-temporary", by(build_with_temporary, launch_often, kAutoFree), drop_graphs},
+      {"graph-reusing", by(build_reusing, launch), drop_graphs},
+      {"graph-of-parts", by(build_parts, launch), drop_graphs},
+      {"graph-by-parameters", by(build_by_parameters, launch), drop_graphs, 0, 1, "cuGraphAddNode"},
+      {"graph-uploaded", by(one_node, upload_and_launch), drop_graphs},
+      {"graph-instantiated-uploaded", instantiate_uploaded, drop_graphs, 0, 1, "cuGraphInstantiateWithParams"},
       {"capture",
        [](std::size_t n) { return capture([n](CUdeviceptr* out) { return DRIVER(cuMemAllocAsync)(out, n, stream); }); },
        drop_graphs},
@@ -211,11 +200,11 @@ std::vector<Way> graph_ways() {
          });
        },
        drop_graphs},
-      {"graph-other-device", built([](Launched& one, std::size_t n) { return add_lasting(one, n, 1); }), drop_graphs, 1,
-       2},
-      {"graph-on-two-devices", built([](Launched& one, std::size_t n) { return build_on_two(one, n, 1); }), drop_graphs,
-       0, 2},
-      {"graph-mostly-other-device", built([](Launched& one, std::size_t n) { return build_on_two(one, n, 0); }),
+      {"graph-other-device", by([](Launched& one, std::size_t n) { return add_lasting(one, n, 1); }, launch),
+       drop_graphs, 1, 2},
+      {"graph-on-two-devices", by([](Launched& one, std::size_t n) { return build_on_two(one, n, 1); }, launch),
+       drop_graphs, 0, 2},
+      {"graph-mostly-other-device", by([](Launched& one, std::size_t n) { return build_on_two(one, n, 0); }, launch),
        drop_graphs, 1, 2},
   };
 }

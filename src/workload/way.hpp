@@ -16,7 +16,7 @@ struct Way {
   std::function<cuda::CUresult(std::size_t request)> take;
   std::function<void()> drop_all;
   int device = 0;                  ///< whose memory it takes
-  int devices = 1;                 ///< that it needs
+  std::size_t devices = 1;         ///< that it needs
   const char* function = nullptr;  ///< of the driver, which older releases lack
 };
 
@@ -28,7 +28,7 @@ std::vector<Way> graph_ways();
 std::vector<Way> pool_ways();
 std::vector<Way> handle_ways();
 std::vector<Way> shared_ways();
-/// Held under `ration run` alone: what a limit from inside covers, children keep by their environment.
+/// Held under `ration run` alone: under a limit from inside, a child has the guard only if it keeps the environment.
 std::vector<Way> child_ways();
 
 /// Asks for more than there is: before that is denied, what the dead left is looked for.

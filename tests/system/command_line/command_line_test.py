@@ -828,7 +828,7 @@ note  nlp's limit of 30.0 GiB cannot be reached beside these neighbours (17.4 Gi
     def test_doctor_probes_every_way(self):
         rows = {row["check"]: row for row in self.document("doctor", "doctor", NODE, "--probe", "-o", "json")["data"]}
         self.assertEqual([row for row in rows.values() if row["result"] == "FAIL"], [])
-        self.assertGreaterEqual(int(rows["enforce.probe"]["message"].split()[0]), 68)
+        self.assertGreaterEqual(int(rows["enforce.probe"]["message"].split()[0]), 73)
 
     # ---------------------------------------------------------------------------------------------------------- the help
 

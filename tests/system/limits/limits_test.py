@@ -19,7 +19,7 @@ BIN = pathlib.Path(os.environ["BUILD_BIN"])
 MIB = 1 << 20
 RELEASE = int(os.environ.get("RATION_SIM_DRIVER", "580")[:3])  # of the simulated driver
 HAS_CHECKPOINTS = RELEASE >= 570
-WAYS, WAYS_OF_TWO = 69 if HAS_CHECKPOINTS else 68, 10  # of the probe on one card; those that need two
+WAYS, WAYS_OF_TWO = 73 if HAS_CHECKPOINTS else 72, 10  # of the probe on one card; those that need two
 
 # What a program is told of each device that is visible to it: one list of [what a retain answers, [free, total] by
 # cuMemGetInfo, cuDeviceTotalMem, [free, total, used] by NVML, and by its second version].
