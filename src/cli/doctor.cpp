@@ -341,7 +341,10 @@ std::optional<Finding> run_probe(const Session& session, const ProbeRun& run, Pr
     if (!(words_of >> name >> obtained >> left >> refusal >> after))
       return bad("the probe said: " + line, "ration doctor --only enforce");
     any = true;
-    probed.tried.insert(name);
+    if (obtained > 0 || refusal == "2" || run.most == Bytes{0})  // out of memory; of what was not granted, any error
+      probed.tried.insert(name);
+    else
+      probed.skipped[name] = "error " + refusal;
     if (Bytes{obtained} > run.most || after != "returned") probed.past.insert(name);
   }
   if (done.exit_code == 0 && any) return std::nullopt;

@@ -157,10 +157,10 @@ std::vector<Way> plain_ways() {
          if (const CUresult result = DRIVER(cuMemCreate)(&h, n, &properties, 0); result != CUDA_SUCCESS) return result;
          CUdeviceptr address = 0;
          DRIVER(cuMemAddressReserve)(&address, n, 0, 0, 0);
-         DRIVER(cuMemMap)(address, n, 0, h, 0);
+         const CUresult result = DRIVER(cuMemMap)(address, n, 0, h, 0);
          DRIVER(cuMemRelease)(h);
-         mapped.push_back({address, n});
-         return CUDA_SUCCESS;
+         if (result == CUDA_SUCCESS) mapped.push_back({address, n});
+         return result;
        },
        [] {
          for (const auto& m : mapped) {

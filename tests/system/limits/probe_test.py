@@ -62,7 +62,6 @@ class Probe(Scene):
                 self.assertEqual(self.truth("peak"), [CONTEXT, 0])
 
     def told(self, node):
-        self.setUp()
         done = subprocess.run([BIN / "ration", "doctor", f"--sim={node}", "--probe", "--only", "enforce.probe", "-o", "json"], env=self.environment, capture_output=True, text=True)
         row, = json.loads(done.stdout)["data"]
         self.assertEqual(row["result"], "OK")
@@ -75,6 +74,12 @@ class Probe(Scene):
         self.assertEqual(self.told("T4*2"), f"{all_of_them} {none}")
         self.assertEqual(self.told("T4*2,driver=560"), f"{all_of_them - 1} {none}; 1 not tried: the driver has no cuCheckpointProcessCheckpoint")
         self.assertEqual(self.told("A100-40:mig=3g.20gb*2"), f"{all_of_them - len(OF_TWO)} {none}; {alone}")
+
+    def test_doctor_takes_no_error_for_a_limit_that_held(self):
+        self.environment["RATION_SIM_FAULT"] = "cuMemMap:error=801"
+        of_mappings = {"vmm-map-release", "vmm-mapped-twice", "vmm-retained"}
+        self.assertIn(f"{len(WAYS) - len(OF_TWO) - len(of_mappings)} ways of taking memory were tried", self.told("T4"))
+        self.assertIn(f"; {len(of_mappings)} not tried: error 801", self.told("T4"))
 
     def test_the_pages_count_them(self):
         one, more = str(len(WAYS) - len(OF_TWO)), str(len(OF_TWO))
