@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <string_view>
 
 #include "base/stable_hash.hpp"
 
@@ -64,6 +65,16 @@ std::string real_path(const std::string& path) {
   return real.has_filename() ? real : real.parent_path();
 }
 
+std::string with_real_path(const std::string& description) {
+  constexpr std::string_view kDriver = "driver=";
+  const std::size_t driver = description.find(kDriver);
+  const std::size_t begin = driver == std::string::npos ? 0 : driver + kDriver.size();
+  const std::size_t end = driver == std::string::npos ? description.size() : description.find(',', begin);
+  const std::string path = description.substr(begin, end - begin);
+  if (!path.ends_with(".toml")) return description;
+  return description.substr(0, begin) + real_path(path) + description.substr(begin + path.size());
+}
+
 std::string make_own_folder(const std::string& folder, mode_t mode) {
   const bool made = ::mkdir(folder.c_str(), mode) == 0;
   struct stat status {};
@@ -99,7 +110,7 @@ std::string simulated_nodes_folder() {
 
 SimulatedNodeFolder simulated_node_folder(const std::string& description) {
   SimulatedNodeFolder node;
-  const std::string what = description.ends_with(".toml") ? real_path(description) : description;
+  const std::string what = with_real_path(description);
   const std::string name = "/" + std::to_string(stable_hash(what) & 0xffffffff);
   if (const char* given = std::getenv("RATION_SIM_DIR"); given != nullptr && *given != '\0') {
     node.path = real_path(given);

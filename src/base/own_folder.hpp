@@ -13,6 +13,10 @@ namespace ration {
 /// equal. Parts that do not exist stay as they are spelled.
 [[nodiscard]] std::string real_path(const std::string& path);
 
+/// Returns the description of a simulated node (`--sim`) with the real path of the file in it: a TOML file that
+/// describes the node, or the driver's profile, as in `T4:16GiB,driver=profile.toml`.
+[[nodiscard]] std::string with_real_path(const std::string& description);
+
 /// Makes the folder where it is not there, with that mode whatever the umask is. Empty: it can be used; else why not.
 /// What somebody else put there is left alone: who owns a folder can exchange every file in it.
 [[nodiscard]] std::string make_own_folder(const std::string& folder, mode_t mode);

@@ -136,7 +136,7 @@ void CommandLine::add_node_options(CLI::App* verb, unsigned takes) {
 void CommandLine::choose_node(const CLI::App& verb, unsigned takes) {
   if ((takes & kSim) != 0) {
     if (session.simulated_node.empty()) session.simulated_node = environment("RATION_SIM");
-    if (session.simulated_node.ends_with(".toml")) session.simulated_node = real_path(session.simulated_node);
+    session.simulated_node = with_real_path(session.simulated_node);
     session.simulated = verb.count("--sim") > 0 || !session.simulated_node.empty();
     if (session.simulated) session.context.simulated = session.simulated_node.empty() ? "T4" : session.simulated_node;
   }

@@ -7,12 +7,20 @@
 #include <cstring>
 #include <filesystem>
 
+#include "base/own_folder.hpp"
 #include "base/strings.hpp"
 
 namespace ration::config {
 namespace {
 using Value = Variable::Value;
 constexpr const char* kPrefix = "RATION_";
+
+std::string absolute(const std::string& path) {
+  std::error_code error;
+  const std::string result = std::filesystem::absolute(path, error);
+  return error ? path : result;
+}
+
 }  // namespace
 
 const std::vector<Variable>& variables() {
@@ -72,12 +80,9 @@ void make_paths_absolute() {
   for (const Variable& variable : variables()) {
     const char* given = std::getenv(variable.name);
     const std::string value = given != nullptr ? given : "";
-    const bool path =
-        variable.value == Value::kPath || (variable.value == Value::kTextOrTomlFile && value.ends_with(".toml"));
-    if (value.empty() || !path) continue;
-    std::error_code error;
-    const std::string absolute = std::filesystem::absolute(value, error);
-    if (!error) ::setenv(variable.name, absolute.c_str(), 1);
+    if (value.empty() || variable.value == Value::kText) continue;
+    const std::string meant = variable.value == Value::kPath ? absolute(value) : with_real_path(value);
+    ::setenv(variable.name, meant.c_str(), 1);
   }
 }
 

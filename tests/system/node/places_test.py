@@ -373,11 +373,15 @@ class NoDaemon(Machine):
         os.chdir(self.folder)
         relative = {"RATION_SIM_DIR": "sim", "RATION_RUNTIME_DIR": "books", "RATION_SIM": "home/node.toml"}
         inside = f"cd / && {BIN}/ration ps -o json"
-        for option in ([], ["--sim=home/node.toml"]):
-            done = self.ration("run", *option, "--name", "mover", "--limit", "1GiB", "--", "sh", "-c", inside, **relative)
-            self.assertEqual(done.returncode, 0, done.stderr)
-            rows = json.loads(done.stdout)["data"]
-            self.assertEqual([row["workload"] for row in rows], ["mover"], done.stdout)
+        shutil.copy(pathlib.Path(__file__).parents[3] / "sim/drivers/535.toml", self.folder / "home/driver.toml")
+        for node in ("home/node.toml", "T4:16GiB,driver=home/driver.toml", "driver=home/driver.toml,T4:16GiB"):
+            for option, chosen in (([], dict(relative, RATION_SIM=node)), ([f"--sim={node}"], relative)):
+                with self.subTest(node, option=option):
+                    done = self.ration("run", *option, "--name", "mover", "--limit", "1GiB", "--", "sh", "-c", inside, **chosen)
+                    self.assertEqual(done.returncode, 0, done.stderr)
+                    told = json.loads(done.stdout)
+                    self.assertEqual([row["workload"] for row in told["data"]], ["mover"], done.stdout)
+                    self.assertEqual(told["devices"][0]["name"], "Tesla T4")
 
     def test_a_denial_is_explained_for_its_own_node(self):
         self.ration("run", NODE, "--name", "eager", "--limit", "1GiB", "--", BIN / "ration-workload", "hold", "2GiB")
