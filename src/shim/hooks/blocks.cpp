@@ -104,17 +104,25 @@ CUresult take_and_settle(std::uint64_t& size, const Place& place, CUdeviceptr& a
   return call_and_settle(size, place, address, entered, fits, call);
 }
 
+/// What becomes of a request for which there is no room.
+enum class WithoutRoom {
+  kAdmit,   // room is made or waited for, or its denial recorded
+  kGiveUp,  // it goes elsewhere, without a turn of its own
+};
+
 /// `call(address)` takes `size` bytes at an address of the driver's choice; it may correct `size` to what it really
 /// took.
 template <typename Call>
 CUresult take_block(std::uint64_t& size, const char* function, CUdeviceptr& address, Call&& call,
-                    const Place& place = current_place()) noexcept {
+                    const Place& place = current_place(), WithoutRoom without_room = WithoutRoom::kAdmit) noexcept {
   if (size == 0 || place.context == 0) return call(address);  // the driver says what is wrong
   const Bytes entered = worst_case(size);
   ShareCharge share(place.kind == Kind::kHeap ? place.account : kNoAccount,
                     Bytes{size} > kMaxPiece ? entered : Bytes{size});
   if (!share.fits()) return share.deny(function);
-  if (!admit_quietly(place.account, entered, place.kind)) [[unlikely]] {
+  const bool gives_up = without_room == WithoutRoom::kGiveUp;
+  if (gives_up && !admit_given(place.account, entered, place.kind)) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (!gives_up && !admit_quietly(place.account, entered, place.kind)) [[unlikely]] {
     if (fits_in_a_shared_granule(size, place, address, call)) {
       share.keep(address);
       return CUDA_SUCCESS;
@@ -351,14 +359,14 @@ RATION_HOOK CUresult cuMemAllocManaged(CUdeviceptr* out, std::size_t size, unsig
   if (size == 0 || place.context == 0 || policy == ManagedPolicy::kIgnore) return call_real(out, size, flags);
   CUdeviceptr address = 0;
   std::uint64_t taken = size;
-  // Small ones share granules, unless they have to stay on the host.
-  const bool is_piece =
-      ration::Bytes{size} <= kMaxPiece &&
-      (policy == ManagedPolicy::kCharge || book().account(place.account).headroom() >= ration::kGranule);
-  const CUresult result = is_piece ? take_block(
-                                         taken, "cuMemAllocManaged", address,
-                                         [&](CUdeviceptr& given) { return call_real(&given, size, flags); }, place)
-                                   : take_managed(policy, address, size, flags, place);
+  const bool is_charged = policy == ManagedPolicy::kCharge;
+  CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
+  if (ration::Bytes{size} <= kMaxPiece)  // shares a granule, unless it has to stay on the host
+    result = take_block(
+        taken, "cuMemAllocManaged", address, [&](CUdeviceptr& given) { return call_real(&given, size, flags); }, place,
+        is_charged ? WithoutRoom::kAdmit : WithoutRoom::kGiveUp);
+  if (ration::Bytes{size} > kMaxPiece || (result == CUDA_ERROR_OUT_OF_MEMORY && !is_charged))
+    result = take_managed(policy, address, size, flags, place);
   if (result == CUDA_SUCCESS) *out = address;
   return result;
 }
