@@ -96,8 +96,12 @@ class VirtualMemoryChange {
 
 /// Keeps the memory alive in the book that a handle stands for; its number, or 0 where no hook has seen it made.
 [[nodiscard]] std::uint64_t hold_physical_of(cuda::CUmemGenericAllocationHandle handle) noexcept;
+/// The same for the memory that is mapped at an address.
+[[nodiscard]] std::uint64_t hold_physical_at(cuda::CUdeviceptr address) noexcept;
 void hold_physical(std::uint64_t number) noexcept;
 void let_go_physical(std::uint64_t number) noexcept;
+/// Which account is charged for it; kNoAccount: none.
+[[nodiscard]] std::uint32_t account_of_physical(std::uint64_t number) noexcept;
 
 /// What was mapped into an array, up to the mapping that was the last one when its end began, is gone with it.
 [[nodiscard]] std::uint64_t last_array_mapping() noexcept;

@@ -58,15 +58,6 @@ Table<std::uint64_t> shared;  // its number in the book, or its name there -> ph
 // Recursive: the driver calls the program back from inside a call, if that asked for it (CUPTI).
 pthread_mutex_t changes = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 
-/// What a multicast object keeps alive until it is unbound, whatever else lets go of it.
-struct Bound {
-  CUmemGenericAllocationHandle multicast = 0;
-  std::uint64_t offset = 0;
-  std::uint64_t physical = 0;
-};
-Table<Bound> bound;
-std::atomic<std::uint64_t> next_bound{1};
-
 /// False: it is gone.
 bool add_reference(std::uint64_t physical) noexcept {
   bool present = false;
@@ -271,15 +262,22 @@ std::uint64_t hold_physical_of(CUmemGenericAllocationHandle handle) noexcept {
   if (physical != 0) add_reference(physical);
   return physical;
 }
+std::uint64_t hold_physical_at(CUdeviceptr address) noexcept {
+  const std::uint64_t physical = physical_at(address);
+  return physical != 0 && add_reference(physical) ? physical : 0;
+}
 void hold_physical(std::uint64_t number) noexcept { add_reference(number); }
 void let_go_physical(std::uint64_t number) noexcept { drop_reference(number); }
+std::uint32_t account_of_physical(std::uint64_t number) noexcept {
+  Physical memory;
+  return physicals.find(number, memory) ? memory.account : kNoAccount;
+}
 
 [[gnu::init_priority(101)]] const AfterFork forget([]() noexcept {
   physicals.abandon();
   handles.abandon();
   mappings.abandon();
   shared.abandon();
-  bound.abandon();
   ::new (&changes) pthread_mutex_t PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 });
 
@@ -373,10 +371,8 @@ RATION_HOOK CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* o
   const VirtualMemoryChange change;
   const CUresult result = call_real(out, address);
   if (result != CUDA_SUCCESS) return result;
-  if (const std::uint64_t physical = physical_at(reinterpret_cast<std::uint64_t>(address));
-      physical != 0 && add_reference(physical)) {
+  if (const std::uint64_t physical = hold_physical_at(reinterpret_cast<std::uint64_t>(address)); physical != 0)
     note_handle(*out, physical);
-  }
   return result;
 }
 
@@ -449,58 +445,5 @@ RATION_HOOK CUresult cuMemExportToShareableHandle(void* out, CUmemGenericAllocat
   book().shared_memory().note_descriptor(memory.number, descriptor,
                                          ration::ledger::set_label(descriptor, {memory.number, Bytes{memory.size}}));
   *static_cast<int*>(out) = descriptor;
-  return result;
-}
-
-namespace {
-
-template <typename Physical, typename Call>
-CUresult bind(CUmemGenericAllocationHandle multicast, std::uint64_t offset, Physical&& physical, Call&& call) noexcept {
-  const VirtualMemoryChange change;
-  const CUresult result = call();
-  if (result != CUDA_SUCCESS || !governed()) return result;
-  if (const std::uint64_t memory = physical(); memory != 0 && add_reference(memory))
-    bound.insert(next_bound.fetch_add(1), Bound{multicast, offset, memory});
-  return result;
-}
-
-}  // namespace
-
-// `physical`: the memory that the call binds.
-#define RATION_BIND(name, physical, parameters, arguments)                                                \
-  RATION_HOOK CUresult name parameters {                                                                  \
-    return bind(                                                                                          \
-        multicast, at, [&] { return physical; }, [&] { return real<name##_t>(Symbol::name) arguments; }); \
-  }
-RATION_BIND(cuMulticastBindMem, physical_of(handle),
-            (CUmemGenericAllocationHandle multicast, std::size_t at, CUmemGenericAllocationHandle handle,
-             std::size_t offset, std::size_t size, unsigned long long flags),
-            (multicast, at, handle, offset, size, flags))
-RATION_BIND(cuMulticastBindMem_v2, physical_of(handle),
-            (CUmemGenericAllocationHandle multicast, CUdevice device, std::size_t at,
-             CUmemGenericAllocationHandle handle, std::size_t offset, std::size_t size, unsigned long long flags),
-            (multicast, device, at, handle, offset, size, flags))
-RATION_BIND(cuMulticastBindAddr, physical_at(address),
-            (CUmemGenericAllocationHandle multicast, std::size_t at, CUdeviceptr address, std::size_t size,
-             unsigned long long flags),
-            (multicast, at, address, size, flags))
-RATION_BIND(cuMulticastBindAddr_v2, physical_at(address),
-            (CUmemGenericAllocationHandle multicast, CUdevice device, std::size_t at, CUdeviceptr address,
-             std::size_t size, unsigned long long flags),
-            (multicast, device, at, address, size, flags))
-#undef RATION_BIND
-RATION_HOOK CUresult cuMulticastUnbind(CUmemGenericAllocationHandle multicast, CUdevice device, std::size_t offset,
-                                       std::size_t size) {
-  const VirtualMemoryChange change;
-  const CUresult result = real<cuMulticastUnbind_t>(Symbol::cuMulticastUnbind)(multicast, device, offset, size);
-  if (result != CUDA_SUCCESS || !governed()) return result;
-  const std::uint32_t account = account_of(device);
-  bound.remove_if([&](std::uint64_t, const Bound& one) {
-    Physical memory;
-    const bool meant = one.multicast == multicast && one.offset >= offset && one.offset - offset < size &&
-                       physicals.find(one.physical, memory) && memory.account == account;
-    if (meant) drop_reference(one.physical);
-    return meant;
-  });
   return result;
 }
