@@ -368,6 +368,7 @@ RATION_ENTRY cuCtxCreate(CUcontext* out, unsigned int flags, CUdevice device) {
 }
 
 RATION_ENTRY cuCtxDestroy_v2(CUcontext handle) {
+  if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
   Context* context = contexts().find(handle);
   // The record of a destroyed one stays: another thread may still name it.
   return context != nullptr && !context->primary && close(*context) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;

@@ -52,6 +52,8 @@ class DriverMutex {
   void unlock() {
     passage_.leave();
     own_.unlock();
+    if (calls_are_gated) [[unlikely]]
+      hold_after();
   }
 
  private:
@@ -101,6 +103,7 @@ inline cuda::CUresult ready(std::uint64_t bytes = 0, const char* function = __bu
     }
   }
   if (calls_are_gated) [[unlikely]] {
+    hold_before(function);
     const Passage passage;  // a slow call is under way until it has taken its time
     if (const cuda::CUresult told = gate(function, bytes); told != cuda::CUDA_SUCCESS) return told;
   }

@@ -27,6 +27,13 @@ struct Fault {
   std::atomic<std::uint64_t> seen{0};
 };
 
+/// In nanoseconds; 0: not there.
+struct Hold {
+  std::uint64_t before = 0, after = 0;
+};
+thread_local std::uint64_t after_this_call = 0;
+std::atomic<bool> somebody_is_held{false};
+
 // Leaked: the driver is called from atexit handlers.
 auto& latencies() {
   static auto* map = new std::map<std::string, std::uint64_t, std::less<>>;
@@ -34,6 +41,11 @@ auto& latencies() {
 }
 auto& faults() {
   static auto* map = new std::map<std::string, Fault, std::less<>>;
+  return *map;
+}
+
+auto& holds() {
+  static auto* map = new std::map<std::string, Hold, std::less<>>;
   return *map;
 }
 
@@ -102,6 +114,22 @@ bool read_fault(std::string_view part) {
   });
 }
 
+bool read_hold(std::string_view part) {
+  Hold* hold = nullptr;
+  return each_part(part, ':', [&](std::string_view word) {
+    if (hold == nullptr) {
+      if (!known(word)) return false;
+      hold = &holds()[std::string(word)];
+      return true;
+    }
+    const auto setting = split_once(word, '=');
+    if (!setting || (setting->first != "before" && setting->first != "after")) return false;
+    const auto time = parse_duration(setting->second);
+    if (time) (setting->first == "before" ? hold->before : hold->after) = *time;
+    return time.has_value();
+  });
+}
+
 void spend(std::uint64_t nanoseconds) {
   using Clock = std::chrono::steady_clock;
   if (nanoseconds >= 50'000) {
@@ -112,6 +140,12 @@ void spend(std::uint64_t nanoseconds) {
   }
   for (const auto end = Clock::now() + std::chrono::nanoseconds(nanoseconds); Clock::now() < end;) {
   }
+}
+
+void hold(std::uint64_t nanoseconds) {
+  if (nanoseconds == 0 || somebody_is_held.exchange(true)) return;
+  spend(nanoseconds);
+  somebody_is_held = false;
 }
 
 }  // namespace
@@ -125,7 +159,8 @@ bool read_gates(std::string& problem) {
     problem = std::string(variable) + "='" + text + "' cannot be understood";
     return false;
   };
-  return read("RATION_SIM_LATENCY", ',', read_latency) && read("RATION_SIM_FAULT", ';', read_fault);
+  return read("RATION_SIM_LATENCY", ',', read_latency) && read("RATION_SIM_FAULT", ';', read_fault) &&
+         read("RATION_SIM_HOLD", ';', read_hold);
 }
 
 std::uint64_t kernel_latency() {
@@ -133,6 +168,14 @@ std::uint64_t kernel_latency() {
   const auto found = latencies().find("kernel");
   return found == latencies().end() ? 0 : found->second;
 }
+
+void hold_before(const char* function) {
+  const auto found = holds().find(base_of(function));
+  after_this_call = found == holds().end() ? 0 : found->second.after;
+  if (found != holds().end()) hold(found->second.before);
+}
+
+void hold_after() { hold(after_this_call); }
 
 cuda::CUresult gate(const char* function, std::uint64_t bytes) {
   const std::string_view name = base_of(function);

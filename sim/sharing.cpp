@@ -53,8 +53,9 @@ CUresult write_ticket(Block* block, std::uint64_t address, std::uint64_t magic, 
   return CUDA_SUCCESS;
 }
 
-CUresult open_ticket(const void* data, std::uint64_t magic, CUdeviceptr* out) {
-  if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
+CUresult open_ticket(const void* data, std::uint64_t magic, CUdeviceptr* out,
+                     const char* function = __builtin_FUNCTION()) {
+  if (const CUresult state = ready(0, function); state != CUDA_SUCCESS) return state;
   if (current() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   Ticket ticket{};
   std::memcpy(&ticket, data, sizeof ticket);

@@ -54,7 +54,15 @@ Physical* physical_of(CUmemGenericAllocationHandle handle) {
   return physicals.contains(physical) && physical->handles > 0 ? physical : nullptr;
 }
 
+// A handle's value is given out again at once, also to another thread.
+auto& unused = *new std::vector<std::unique_ptr<Physical>>;
+
 CUmemGenericAllocationHandle add(std::unique_ptr<Physical> physical) {
+  if (!unused.empty()) {
+    *unused.back() = std::move(*physical);
+    physical = std::move(unused.back());
+    unused.pop_back();
+  }
   physicals.insert(physical.get());
   return reinterpret_cast<CUmemGenericAllocationHandle>(physical.release());
 }
@@ -63,7 +71,8 @@ void drop(Physical* physical) {
   if (physical->handles > 0 || physical->mappings > 0) return;
   if (!physical->host) give_block(physical->block);
   physicals.erase(physical);
-  delete physical;
+  *physical = Physical{};
+  unused.emplace_back(physical);
 }
 
 bool is_aligned(std::uint64_t value) { return value % kGranule.count() == 0; }

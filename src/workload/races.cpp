@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <barrier>
+#include <chrono>
 #include <cstdio>
 #include <iterator>
 #include <memory>
@@ -27,7 +28,14 @@ using namespace cuda;
 namespace {
 
 constexpr std::size_t kBlock = std::size_t{256} << 20;
-constexpr std::size_t kFilling = std::size_t{64} << 20;
+constexpr std::size_t kFilling = std::size_t{128} << 20;
+
+/// Takes all that it is given, and gives it back.
+void fill() {
+  std::vector<CUdeviceptr> taken;
+  for (CUdeviceptr address = 0; DRIVER(cuMemAlloc_v2)(&address, kFilling) == CUDA_SUCCESS;) taken.push_back(address);
+  for (const CUdeviceptr address : taken) DRIVER(cuMemFree_v2)(address);
+}
 
 /// One round: `prepare`, then `left` and `right` at once, each in its thread, then `clean`. A round that cannot be
 /// prepared is passed over.
@@ -45,10 +53,9 @@ class VirtualRace : public Race {
  public:
   VirtualRace() { DRIVER(cuMemAddressReserve)(&address_, kBlock, 0, 0, 0); }
   bool prepare() override {
-    const auto properties = shareable();
     kept_ = 0;
     descriptor_ = -1;
-    return DRIVER(cuMemCreate)(&handle_, kBlock, &properties, 0) == CUDA_SUCCESS;
+    return create(handle_, kBlock);
   }
   void clean() override {
     if (kept_ != 0) DRIVER(cuMemRelease)(kept_);
@@ -56,6 +63,21 @@ class VirtualRace : public Race {
   }
 
  protected:
+  static bool create(CUmemGenericAllocationHandle& handle, std::size_t size) {
+    const auto properties = shareable();
+    return DRIVER(cuMemCreate)(&handle, size, &properties, 0) == CUDA_SUCCESS;
+  }
+  static bool export_to(int& descriptor, CUmemGenericAllocationHandle handle) {
+    const bool done = DRIVER(cuMemExportToShareableHandle)(&descriptor, handle,
+                                                           CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0) == CUDA_SUCCESS;
+    if (!done) descriptor = -1;
+    return done;
+  }
+  void import() {
+    if (DRIVER(cuMemImportFromShareableHandle)(&kept_, reinterpret_cast<void*>(static_cast<std::intptr_t>(descriptor_)),
+                                               CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) != CUDA_SUCCESS)
+      kept_ = 0;
+  }
   bool map() { return mapped_ = DRIVER(cuMemMap)(address_, kBlock, 0, handle_, 0) == CUDA_SUCCESS; }
   void unmap() {
     if (mapped_) DRIVER(cuMemUnmap)(address_, kBlock);
@@ -70,17 +92,21 @@ class VirtualRace : public Race {
 class RetainUnmap final : public VirtualRace {
   bool prepare() override {
     if (!VirtualRace::prepare()) return false;
-    map();
+    is_there_ = map();
     DRIVER(cuMemRelease)(handle_);
-    return mapped_;
+    return is_there_;
   }
-  void left() override { unmap(); }
+  void left() override {
+    unmap();
+    is_there_ = false;
+  }
   void right() override {
-    for (int tries = 0; tries < 100; ++tries) {
+    while (is_there_) {
       if (DRIVER(cuMemRetainAllocationHandle)(&kept_, reinterpret_cast<void*>(address_)) == CUDA_SUCCESS) return;
     }
     kept_ = 0;
   }
+  std::atomic<bool> is_there_{false};
 };
 
 class MapRelease final : public VirtualRace {
@@ -94,33 +120,60 @@ class MapRelease final : public VirtualRace {
 
 class ExportRelease final : public VirtualRace {
   void left() override { DRIVER(cuMemRelease)(handle_); }
-  void right() override {
-    if (DRIVER(cuMemExportToShareableHandle)(&descriptor_, handle_, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0) !=
-        CUDA_SUCCESS)
-      descriptor_ = -1;
-  }
+  void right() override { export_to(descriptor_, handle_); }
 };
 
 /// The last handle is released while the same process imports the memory's descriptor.
-class ImportRelease final : public VirtualRace {
-  bool prepare() override {
-    return VirtualRace::prepare() &&
-           DRIVER(cuMemExportToShareableHandle)(&descriptor_, handle_, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0) ==
-               CUDA_SUCCESS;
-  }
+class ImportRelease : public VirtualRace {
+  bool prepare() override { return VirtualRace::prepare() && export_to(descriptor_, handle_); }
   void left() override {
     DRIVER(cuMemRelease)(handle_);
     ::close(descriptor_);
   }
-  void right() override {
-    if (DRIVER(cuMemImportFromShareableHandle)(&kept_, reinterpret_cast<void*>(static_cast<std::intptr_t>(descriptor_)),
-                                               CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) != CUDA_SUCCESS)
-      kept_ = 0;
-  }
+  void right() override { import(); }
   void clean() override {
     descriptor_ = -1;
     VirtualRace::clean();
   }
+};
+
+/// The value of a handle that is released is given out again for what is imported.
+class ImportReuse final : public VirtualRace {
+  bool prepare() override {
+    return VirtualRace::prepare() && export_to(descriptor_, handle_) && create(small_, std::size_t{2} << 20);
+  }
+  void left() override { DRIVER(cuMemRelease)(small_); }
+  void right() override {
+    import();
+    DRIVER(cuMemRelease)(handle_);
+    ::close(descriptor_);
+    descriptor_ = -1;
+  }
+  CUmemGenericAllocationHandle small_ = 0;
+};
+
+/// The number of the descriptor that is imported becomes another memory's.
+class ImportSwap final : public VirtualRace {
+  bool prepare() override {
+    return VirtualRace::prepare() && export_to(other_, handle_) && create(small_, std::size_t{2} << 20) &&
+           export_to(descriptor_, small_);
+  }
+  void left() override {
+    ::dup2(other_, descriptor_);
+    ::close(other_);
+    DRIVER(cuMemRelease)(handle_);
+  }
+  void right() override {
+    import();
+    ::close(descriptor_);
+    descriptor_ = -1;
+  }
+  void clean() override {
+    DRIVER(cuMemRelease)(small_);
+    VirtualRace::clean();
+  }
+  CUmemGenericAllocationHandle small_ = 0;
+  int other_ = -1;
 };
 
 /// Both free the same block.
@@ -132,12 +185,131 @@ class FreeFree final : public Race {
   CUdeviceptr address_ = 0;
 };
 
-class PrefetchFree final : public Race {
-  bool prepare() override { return DRIVER(cuMemAllocManaged)(&address_, 4 * kBlock, 1) == CUDA_SUCCESS; }
+/// What is freed has its address given out again, and its room.
+class FreeAlloc final : public Race {
+  bool prepare() override { return DRIVER(cuMemAlloc_v2)(&address_, kBlock) == CUDA_SUCCESS; }
   void left() override { DRIVER(cuMemFree_v2)(address_); }
-  void right() override { DRIVER(cuMemPrefetchAsync)(address_, 4 * kBlock, 0, nullptr); }
+  void right() override {
+    if (DRIVER(cuMemAlloc_v2)(&next_, kBlock) != CUDA_SUCCESS) next_ = 0;
+    fill();
+  }
+  void clean() override { DRIVER(cuMemFree_v2)(next_); }
+  CUdeviceptr address_ = 0, next_ = 0;
+};
+
+/// A kernel that could reach all managed memory.
+class Kernel {
+ public:
+  Kernel() {
+    static constexpr char kImage[64] = "an image of a form that nobody knows";
+    CUmodule module = nullptr;
+    DRIVER(cuModuleLoadData)(&module, kImage);
+    DRIVER(cuModuleGetFunction)(&function_, module, "kernel");
+  }
+  void launch() { DRIVER(cuLaunchKernel)(function_, 1, 1, 1, 32, 1, 1, 0, nullptr, nullptr, nullptr); }
+
+ private:
+  CUfunction function_ = nullptr;
+};
+
+/// A block of managed memory of which only a part fits under the limit, and plain memory beside it. The right thread
+/// reaches for the block until the left one is done.
+class ManagedRace : public Race {
+ public:
+  bool prepare() override {
+    is_done_ = false;
+    guess_ = take() ? address_ : 0;
+    return guess_ != 0;
+  }
+  void left() override {
+    act();
+    is_done_ = true;
+  }
+  void right() override {
+    while (!is_done_) reach(guess_);
+  }
+  void clean() override {
+    kernel_.launch();
+    give();
+    DRIVER(cuMemFree_v2)(plain_);
+    plain_ = 0;
+  }
+
+ protected:
+  bool take() { return DRIVER(cuMemAllocManaged)(&address_, kManaged, 1) == CUDA_SUCCESS; }
+  void give() { DRIVER(cuMemFree_v2)(address_); }
+  void take_plain() {
+    if (DRIVER(cuMemAlloc_v2)(&plain_, 2 * kBlock) != CUDA_SUCCESS) plain_ = 0;
+  }
+  virtual void act() = 0;
+  virtual void reach(CUdeviceptr address) { DRIVER(cuMemPrefetchAsync)(address, kManaged, 0, nullptr); }
+
+  static constexpr std::size_t kManaged = 8 * kBlock;
+  CUdeviceptr address_ = 0, plain_ = 0;
+  CUdeviceptr guess_ = 0;
+  std::atomic<bool> is_done_{false};
+  Kernel kernel_;
+};
+
+class PrefetchFree : public ManagedRace {
+  void act() override { give(); }
   void clean() override {}
-  CUdeviceptr address_ = 0;
+};
+
+/// The room of the freed block is taken.
+class TakeFree final : public PrefetchFree {
+  bool prepare() override {
+    if (!ManagedRace::prepare()) return false;
+    kernel_.launch();
+    return true;
+  }
+  void reach(CUdeviceptr) override { fill(); }
+};
+
+/// The address of the freed block is given out again, to one of which less fits.
+class PrefetchReuse final : public ManagedRace {
+  void act() override {
+    give();
+    take_plain();
+    if (!take()) address_ = 0;
+  }
+};
+
+/// The block is reached before its own thread has been given its address: it is that of the block before.
+class ManagedPrefetch : public ManagedRace {
+  bool prepare() override {
+    if (!ManagedRace::prepare()) return false;
+    give();
+    return true;
+  }
+  void act() override {
+    if (!take()) address_ = 0;
+  }
+};
+
+/// What the guard advises has to be the last word.
+class ManagedAdvise final : public ManagedPrefetch {
+  void reach(CUdeviceptr address) override {
+    DRIVER(cuMemAdvise)(address, kManaged, CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION, 0);
+  }
+};
+
+/// Plain memory needs the room of managed memory.
+class EvictPrefetch : public ManagedRace {
+  bool prepare() override {
+    if (!ManagedRace::prepare()) return false;
+    kernel_.launch();
+    return true;
+  }
+  void act() override { take_plain(); }
+};
+
+class EvictLaunch final : public EvictPrefetch {
+  void reach(CUdeviceptr) override { kernel_.launch(); }
+};
+
+class EvictTake final : public EvictPrefetch {
+  void reach(CUdeviceptr) override { fill(); }
 };
 
 class DestroyAlloc final : public Race {
@@ -211,7 +383,10 @@ class OpenFree final : public Race {
     DRIVER(cuMemFree_v2)(address_);
     return false;
   }
-  void left() override { DRIVER(cuMemFree_v2)(address_); }
+  void left() override {
+    DRIVER(cuMemFree_v2)(address_);
+    fill();
+  }
   void right() override { (void)!::write(to_, &handle_, sizeof handle_), wait(); }
   void clean() override { (void)!::write(to_, &handle_, sizeof handle_), wait(); }
 
@@ -242,13 +417,6 @@ int be_child() {
   return 0;
 }
 
-/// Takes all that it is given, and gives it back.
-void fill() {
-  std::vector<CUdeviceptr> taken;
-  for (CUdeviceptr address = 0; DRIVER(cuMemAlloc_v2)(&address, kFilling) == CUDA_SUCCESS;) taken.push_back(address);
-  for (const CUdeviceptr address : taken) DRIVER(cuMemFree_v2)(address);
-}
-
 struct Pair {
   const char* name;
   std::unique_ptr<Race> (*make)();
@@ -258,16 +426,48 @@ std::unique_ptr<Race> make() {
   return std::make_unique<Kind>();
 }
 constexpr Pair kPairs[] = {
-    {"retain-unmap", make<RetainUnmap>},     {"map-release", make<MapRelease>}, {"export-release", make<ExportRelease>},
-    {"import-release", make<ImportRelease>}, {"free-free", make<FreeFree>},     {"prefetch-free", make<PrefetchFree>},
-    {"destroy-alloc", make<DestroyAlloc>},   {"reset-alloc", make<ResetAlloc>}, {"open-free", make<OpenFree>},
+    {"retain-unmap", make<RetainUnmap>},     {"map-release", make<MapRelease>},
+    {"export-release", make<ExportRelease>}, {"import-release", make<ImportRelease>},
+    {"import-reuse", make<ImportReuse>},     {"import-swap", make<ImportSwap>},
+    {"free-free", make<FreeFree>},           {"free-alloc", make<FreeAlloc>},
+    {"prefetch-free", make<PrefetchFree>},   {"take-free", make<TakeFree>},
+    {"prefetch-reuse", make<PrefetchReuse>}, {"managed-prefetch", make<ManagedPrefetch>},
+    {"managed-advise", make<ManagedAdvise>}, {"evict-launch", make<EvictLaunch>},
+    {"evict-prefetch", make<EvictPrefetch>}, {"evict-take", make<EvictTake>},
+    {"destroy-alloc", make<DestroyAlloc>},   {"reset-alloc", make<ResetAlloc>},
+    {"open-free", make<OpenFree>},
 };
 
-/// So many turns of nothing: the two do not always begin at the same moment.
-void wait_a_little(std::uint32_t turns) {
-  for (std::atomic<std::uint32_t> turn{0}; turn.fetch_add(1, std::memory_order_relaxed) < turns;) {
-  }
+/// A line on standard output, and one of whoever reads it.
+void tell(const char* line) {
+  std::printf("%s\n", line);
+  std::fflush(stdout);
+  for (int letter = std::getchar(); letter != EOF && letter != '\n';) letter = std::getchar();
 }
+
+enum class Begins : int { kTogether, kFirst, kSecond };
+
+/// When two threads begin their calls: at about the same moment, or the second one when the first has had the time to
+/// be in the driver.
+class Start {
+ public:
+  void await(Begins when, std::uint32_t turns) {
+    using Clock = std::chrono::steady_clock;
+    if (when == Begins::kTogether) wait_a_little(turns);
+    if (when == Begins::kFirst) begun_ = true;
+    if (when != Begins::kSecond) return;
+    while (!begun_) std::this_thread::yield();
+    begun_ = false;
+    for (const auto end = Clock::now() + std::chrono::milliseconds(1); Clock::now() < end;) std::this_thread::yield();
+  }
+
+ private:
+  static void wait_a_little(std::uint32_t turns) {
+    for (std::atomic<std::uint32_t> turn{0}; turn.fetch_add(1, std::memory_order_relaxed) < turns;) {
+    }
+  }
+  std::atomic<bool> begun_{false};
+};
 
 }  // namespace
 
@@ -282,7 +482,9 @@ int race(const std::string& name, int rounds, std::uint64_t seed) {
     const auto both = pair->make();
     std::barrier start(2), end(2);
     std::atomic<bool> goes_on{true};
-    std::atomic<std::uint32_t> delay{0}, awake{0};
+    std::atomic<std::uint32_t> turns{0}, awake{0};
+    std::atomic<Begins> begins{Begins::kTogether};  // the right one
+    Start together;
     const auto meet = [&] {  // a barrier wakes one of them long after the other
       for (const std::uint32_t both_of = (awake.fetch_add(1) / 2 + 1) * 2; awake < both_of;) std::this_thread::yield();
     };
@@ -290,7 +492,7 @@ int race(const std::string& name, int rounds, std::uint64_t seed) {
       DRIVER(cuCtxSetCurrent)(context);
       for (start.arrive_and_wait(); goes_on; start.arrive_and_wait()) {
         meet();
-        wait_a_little(delay % 1000);
+        together.await(begins, turns);
         both->right();
         end.arrive_and_wait();
       }
@@ -298,12 +500,16 @@ int race(const std::string& name, int rounds, std::uint64_t seed) {
     std::mt19937 random(static_cast<std::uint32_t>(seed));
     for (int round = 0; round < rounds; ++round) {
       if (!both->prepare()) continue;
-      delay = static_cast<std::uint32_t>(random());
+      constexpr Begins kRight[] = {Begins::kTogether, Begins::kFirst, Begins::kTogether, Begins::kSecond};
+      constexpr Begins kLeft[] = {Begins::kTogether, Begins::kSecond, Begins::kTogether, Begins::kFirst};
+      begins = kRight[round % 4];
+      turns = static_cast<std::uint32_t>(random() % 1000);
       start.arrive_and_wait();
       meet();
-      wait_a_little(delay / 1000 % 1000);
+      together.await(kLeft[round % 4], static_cast<std::uint32_t>(random() % 1000));
       both->left();
       end.arrive_and_wait();
+      tell("round");
       fill();
       both->clean();
     }
@@ -311,9 +517,7 @@ int race(const std::string& name, int rounds, std::uint64_t seed) {
     start.arrive_and_wait();
     other.join();
   }
-  std::printf("ended\n");
-  std::fflush(stdout);
-  for (int letter = std::getchar(); letter != EOF && letter != '\n';) letter = std::getchar();
+  tell("ended");
   return 0;
 }
 

@@ -36,7 +36,9 @@ struct ManagedBlock {
 };
 
 Table<ManagedBlock> managed;  // by address
-Gate bringing;  // passed from the look at what is charged of a block to the call that brings that much to the device
+// Passed from the look at what is charged of a block to the call that brings that much to the device; a block is made,
+// freed and moved out by a thread that is alone there.
+Gate bringing;
 std::atomic<bool> prefetch_under_way{false};  // to a device, since the last eviction
 
 CUresult keep_on_host(CUdeviceptr address, std::uint64_t size, CUdevice device) noexcept {
@@ -91,25 +93,29 @@ void refund(CUdeviceptr, const ManagedBlock& block) noexcept {
   give_back(block.account, Bytes{block.charged}, Kind::kManaged);
 }
 
-void enter(CUdeviceptr address, const ManagedBlock& block, const Place& place) noexcept {
+void enter(CUdeviceptr address, const ManagedBlock& block) noexcept {
   ManagedBlock stale;  // of a context that another thread is destroying
   if (managed.replace(address, block, stale)) refund(address, stale);
-  if (contexts_changed_since(place)) [[unlikely]]
-    follow_context(managed, address, place, refund);
 }
 
-CUresult take_resident(ManagedBlock block, CUdeviceptr& address, unsigned int flags, const Place& place) noexcept {
-  const Bytes fits = charge_what_fits(block.account, round_up(Bytes{block.size}, kGranule));
-  block.charged = fits.count();
+/// Alone at the gate from the driver's call to the entry: another thread may prefetch or advise what it has not been
+/// given yet, or what stood at that address before.
+CUresult take_and_enter(const ManagedBlock& block, CUdeviceptr& address, unsigned int flags) noexcept {
+  const Gate::Alone alone(bringing);
   CUresult result = real<cuMemAllocManaged_t>(Symbol::cuMemAllocManaged)(&address, block.size, flags);
   if (result == CUDA_SUCCESS && block.charged < block.size) {
     result = keep_on_host(address + block.charged, block.size - block.charged, block.device);
     if (result != CUDA_SUCCESS) real<cuMemFree_v2_t>(Symbol::cuMemFree_v2)(address);
   }
-  if (result == CUDA_SUCCESS)
-    enter(address, block, place);
-  else
-    take_back(block.account, fits, Kind::kManaged);
+  if (result == CUDA_SUCCESS) enter(address, block);
+  return result;
+}
+
+CUresult take_resident(ManagedBlock block, CUdeviceptr& address, unsigned int flags) noexcept {
+  const Bytes fits = charge_what_fits(block.account, round_up(Bytes{block.size}, kGranule));
+  block.charged = fits.count();
+  const CUresult result = take_and_enter(block, address, flags);
+  if (result != CUDA_SUCCESS) take_back(block.account, fits, Kind::kManaged);
   return result;
 }
 
@@ -301,14 +307,18 @@ CUresult take_managed(ManagedPolicy policy, CUdeviceptr& address, std::size_t si
   block.account = place.account;
   (void)real<cuCtxGetCurrent_t>(Symbol::cuCtxGetCurrent)(&block.handle);
   (void)real<cuCtxGetDevice_t>(Symbol::cuCtxGetDevice)(&block.device);
-  if (policy == ManagedPolicy::kResident && place.account != kNoAccount && device_leaves_it_on_host(block.device))
-    return take_resident(block, address, flags, place);
-  const Bytes all = round_up(Bytes{size}, kGranule);
-  const CUresult result = charged(place.account, all, Kind::kManaged, "cuMemAllocManaged", [&] {
-    return real<cuMemAllocManaged_t>(Symbol::cuMemAllocManaged)(&address, size, flags);
-  });
-  block.charged = all.count();
-  if (result == CUDA_SUCCESS) enter(address, block, place);
+  CUresult result = CUDA_SUCCESS;
+  if (policy == ManagedPolicy::kResident && place.account != kNoAccount && device_leaves_it_on_host(block.device)) {
+    result = take_resident(block, address, flags);
+  } else {
+    const Bytes all = round_up(Bytes{size}, kGranule);
+    block.charged = all.count();
+    result = charged(place.account, all, Kind::kManaged, "cuMemAllocManaged",
+                     [&] { return take_and_enter(block, address, flags); });
+  }
+  // Outside the gate: the lock of a context may be held by a thread that waits there.
+  if (result == CUDA_SUCCESS && contexts_changed_since(place)) [[unlikely]]
+    follow_context(managed, address, place, refund);
   return result;
 }
 

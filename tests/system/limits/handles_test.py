@@ -4,12 +4,14 @@ import json
 import pathlib
 import subprocess
 import sys
+import tempfile
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 from limits_test import BIN, MIB, Scene  # noqa: E402
 
 NODE = "T4:16GiB:context=64MiB"
+ROUNDS = 4  # of a race whose threads are held; ten times as many at random
 
 # Takes and exports 2 MiB so many times, says what the last answer was, frees all, and exports once more.
 EXPORTS = """
@@ -34,52 +36,99 @@ sys.stdin.read()
 
 
 class Handles(Scene):
-    def device(self):
-        told = subprocess.run([BIN / "ration-sim-truth", "--json"], env=dict(self.environment, RATION_SIM=NODE), capture_output=True, text=True, check=True)
-        return json.loads(told.stdout)["devices"][0]
+    def race(self, pair, hold=None):
+        """Yields after each round, and at the end, what the device holds at most, what it holds, and what the book says, in MiB.
 
-    def race(self, pair, rounds=40):
-        """Returns the most that the device held, what it holds when all was given back, and what the book says then, in MiB."""
-        program = subprocess.Popen([BIN / "ration", "run", "--name", "race", f"--sim={NODE}", "--limit", "1000MiB", "--", BIN / "ration-workload", "race", pair,
-                                    "--rounds", str(rounds)], env=self.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.addCleanup(program.communicate)
-        self.assertEqual(program.stdout.readline(), "ended\n")
-        device = self.device()
-        return device["peak_bytes"] // MIB, (device["total_bytes"] - device["free_bytes"]) // MIB, self.used("race") // MIB
+        `hold`: as RATION_SIM_HOLD: in which of the driver's functions a thread is held and overtaken by the other.
+        """
+        with tempfile.TemporaryDirectory() as folder:
+            self.environment.update(RATION_SIM_DIR=folder, RATION_RUNTIME_DIR=folder, RATION_SIM_HOLD=hold or "")
+            program = subprocess.Popen([BIN / "ration", "run", "--name", "race", f"--sim={NODE}", "--limit", "1000MiB", "--", BIN / "ration-workload", "race",
+                                        pair, "--rounds", str(ROUNDS if hold else 10 * ROUNDS)], env=self.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                       text=True)
+            try:
+                for line in program.stdout:
+                    if hold or line == "ended\n":
+                        told = subprocess.run([BIN / "ration-sim-truth", "--json"], env=dict(self.environment, RATION_SIM=NODE), capture_output=True,
+                                              text=True, check=True)
+                        device = json.loads(told.stdout)["devices"][0]
+                        yield device["peak_bytes"] // MIB, (device["total_bytes"] - device["free_bytes"]) // MIB, self.used("race") // MIB
+                    program.stdin.write("\n")
+                    program.stdin.flush()
+            finally:
+                program.communicate()
 
-    def holds(self, pair):
-        peak, held, booked = self.race(pair)
-        self.assertLessEqual(peak, 1000)
-        self.assertEqual((held, booked), (64, 64))
+    def holds(self, pair, *functions, moves=False):
+        """At random, and with one thread held in a function of the driver, before and after its work. `moves`: managed memory need not be on the device."""
+        for hold in (None, *(f"{function}:{when}=10ms" for function in functions if ":" not in function for when in ("before", "after")),
+                     *(function for function in functions if ":" in function)):
+            with self.subTest(hold=hold):
+                looks = list(self.race(pair, hold))
+                self.assertEqual(len(looks), ROUNDS + 1 if hold else 1)
+                for peak, held, booked in looks:
+                    self.assertLessEqual(peak, 1000)
+                    if moves:
+                        self.assertLessEqual(held, booked)
+                    else:
+                        self.assertEqual(held, booked)
+                self.assertEqual(looks[-1][2], 64)
 
     def test_a_handle_that_is_retained_while_another_thread_unmaps_the_memory_keeps_its_charge(self):
-        self.holds("retain-unmap")
+        self.holds("retain-unmap", "cuMemRetainAllocationHandle", "cuMemUnmap")
 
     def test_memory_that_is_mapped_while_another_thread_releases_its_handle_keeps_its_charge(self):
-        self.holds("map-release")
+        self.holds("map-release", "cuMemMap", "cuMemRelease")
 
     def test_memory_that_is_exported_while_another_thread_releases_its_handle_keeps_its_charge(self):
-        self.holds("export-release")
+        self.holds("export-release", "cuMemExportToShareableHandle", "cuMemRelease")
 
     def test_memory_that_is_imported_while_another_thread_gives_it_up_keeps_its_charge(self):
-        self.holds("import-release")
+        self.holds("import-release", "cuMemImportFromShareableHandle", "cuMemRelease")
+
+    def test_memory_that_is_imported_under_a_handle_that_another_thread_releases_keeps_its_charge(self):
+        self.holds("import-reuse", "cuMemRelease", "cuMemImportFromShareableHandle")
+
+    def test_memory_that_is_imported_while_its_descriptor_becomes_another_one_keeps_its_charge(self):
+        self.holds("import-swap", "cuMemImportFromShareableHandle")
 
     def test_what_two_threads_free_at_once_is_given_back_once(self):
-        self.holds("free-free")
+        self.holds("free-free", "cuMemFree")
 
-    def test_managed_memory_that_is_freed_while_another_thread_prefetches_it_is_given_back_once(self):
-        self.holds("prefetch-free")
+    def test_what_is_taken_where_another_thread_frees_keeps_its_charge(self):
+        self.holds("free-alloc", "cuMemFree")
+
+    def test_managed_memory_is_not_prefetched_while_another_thread_frees_it(self):
+        self.holds("prefetch-free", "cuMemFree", "cuMemPrefetchAsync", moves=True)
+
+    def test_the_room_of_managed_memory_is_not_taken_before_it_is_free(self):
+        self.holds("take-free", "cuMemFree", moves=True)
+
+    def test_a_prefetch_brings_no_more_of_a_block_that_took_the_place_of_another(self):
+        self.holds("prefetch-reuse", "cuMemPrefetchAsync", "cuMemAllocManaged", moves=True)
+
+    def test_managed_memory_beyond_the_limit_is_not_prefetched_before_it_is_known(self):
+        self.holds("managed-prefetch", "cuMemAllocManaged", "cuMemAdvise", moves=True)
+
+    def test_managed_memory_beyond_the_limit_stays_on_the_host_whatever_is_advised_before_it_is_known(self):
+        self.holds("managed-advise", "cuMemAllocManaged", "cuMemAdvise", moves=True)
+
+    def test_managed_memory_that_makes_room_is_not_brought_back_by_a_launch(self):
+        self.holds("evict-launch", "cuMemAdvise", "cuMemPrefetchAsync", moves=True)
+
+    def test_managed_memory_that_makes_room_is_not_brought_back_by_a_prefetch(self):
+        self.holds("evict-prefetch", "cuMemAdvise", "cuMemPrefetchAsync", moves=True)
+
+    def test_the_room_of_managed_memory_is_not_taken_before_it_has_left(self):
+        self.holds("evict-take", "cuMemAdvise", "cuMemPrefetchAsync", moves=True)
 
     def test_memory_that_is_taken_while_another_thread_destroys_its_context_goes_with_it(self):
-        self.holds("destroy-alloc")
+        self.holds("destroy-alloc", "cuCtxDestroy", "cuMemAlloc")
 
     def test_memory_that_is_taken_while_another_thread_resets_the_context_goes_or_stays_charged(self):
-        self.holds("reset-alloc")
+        self.holds("reset-alloc", "cuDevicePrimaryCtxReset", "cuDevicePrimaryCtxGetState", "cuMemAlloc")
 
     def test_memory_that_another_process_opens_while_its_owner_frees_it_keeps_its_charge(self):
-        peak, held, booked = self.race("open-free")
-        self.assertLessEqual(peak, 1000)
-        self.assertEqual(held, booked)
+        self.holds("open-free", "cuIpcOpenMemHandle", "cuIpcOpenMemHandle:after=20ms;cuMemFree:before=5ms")
 
     def test_an_export_beyond_the_table_is_a_denial_that_names_it_and_room_comes_back(self):
         program = subprocess.Popen([BIN / "ration", "run", "--name", "many", f"--sim={NODE}", "--limit", "8GiB", "--", sys.executable, "-c", EXPORTS, "2049"],

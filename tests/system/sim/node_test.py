@@ -304,7 +304,8 @@ class Node(unittest.TestCase):
 
     def test_what_cannot_be_understood_is_never_ignored(self):
         for variable, value in (("RATION_SIM_LATENCY", "contxt=200ms"), ("RATION_SIM_LATENCY", "cuMemAlloc=fast"), ("RATION_SIM_FAULT", "cuMemAloc:call=1"),
-                                ("RATION_SIM_FAULT", "cuMemAlloc:call=0"), ("RATION_SIM_FAULT", "cuMemAlloc:above=99")):
+                                ("RATION_SIM_FAULT", "cuMemAlloc:call=0"), ("RATION_SIM_FAULT", "cuMemAlloc:above=99"),
+                                ("RATION_SIM_HOLD", "cuMemAlloc:within=10ms"), ("RATION_SIM_HOLD", "cuMemAlloc:before=10"), ("RATION_SIM_HOLD", "cuMemAloc:after=1ms")):
             done = self.workload("total", **{variable: value})
             self.assertEqual(done.returncode, 1, value)
             self.assertIn(value, done.stderr)
