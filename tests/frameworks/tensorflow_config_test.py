@@ -255,7 +255,7 @@ class Bytes(FrameworkCase):
                     denied(600, '/GPU:1')
                 """, 2, inside)
                 self.nearly_all(peaks[0])
-                self.assertEqual(peaks[1], CONTEXT + (512 + 1024) * MiB)
+                self.assertEqual(peaks[1], CONTEXT + (512 + 1024) * MiB + 2 * MiB, "their limits, and a granule of code")
 
     def test_logical_devices_of_more_than_the_limit_share_what_there_is_and_one_of_nothing_has_nothing(self):
         peaks = self.held("""
