@@ -16,6 +16,7 @@
 #include "capture.hpp"
 #include "driver.hpp"
 #include "graph_memory.hpp"
+#include "managed.hpp"
 #include "observer.hpp"
 #include "stream_time.hpp"
 
@@ -448,6 +449,7 @@ RATION_ENTRY cuCtxSynchronize() {
   if (current() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   if (break_captures_of(current())) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   finish_context();
+  arrive_managed();
   release_pools();
   return CUDA_SUCCESS;
 }

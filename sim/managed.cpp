@@ -9,6 +9,9 @@
 #include <utility>
 #include <vector>
 
+#include "capture.hpp"
+#include "stream_time.hpp"
+
 namespace ration::sim {
 namespace {
 
@@ -176,18 +179,43 @@ CUresult advise(CUdeviceptr address, std::size_t size, int advice, CUmemLocation
   return CUDA_SUCCESS;
 }
 
-CUresult prefetch(CUdeviceptr address, std::size_t size, CUmemLocation location,
+/// A prefetch that its stream has not come to.
+struct Prefetch {
+  Moment begins;
+  std::uint64_t address, size;
+  int device;
+};
+auto& to_come = *new std::vector<Prefetch>;  // under driver().mutex
+std::atomic<std::size_t> to_come_count{0};
+
+void move(const Prefetch& what) {
+  const GranuleList granules = granules_in(what.address, what.size, is_any);
+  if (what.device == kOnHost)
+    move_to_host(granules);
+  else
+    move_to_device(what.device, granules);
+}
+
+void begin_prefetches() {
+  std::erase_if(to_come, [](const Prefetch& one) {
+    if (!has_passed(one.begins)) return false;
+    move(one);
+    return true;
+  });
+  to_come_count = to_come.size();
+}
+
+CUresult prefetch(CUdeviceptr address, std::size_t size, CUmemLocation location, CUstream stream,
                   const char* function = __builtin_FUNCTION()) {
   if (const CUresult result = check(address, size, function); result != CUDA_SUCCESS) return result;
   const bool to_host = names_host(location);
   const int device = to_host ? kOnHost : node_device(location.id);
   if (!to_host && device < 0) return CUDA_ERROR_INVALID_DEVICE;
+  const Moment begins = end_of(stream);
   const std::lock_guard guard(driver().mutex);
-  const GranuleList granules = granules_in(address, size, is_any);
-  if (to_host)
-    move_to_host(granules);
-  else
-    move_to_device(device, granules);
+  begin_prefetches();
+  to_come.push_back({begins, address, size, device});
+  begin_prefetches();
   return CUDA_SUCCESS;
 }
 
@@ -229,7 +257,14 @@ CUresult allocate_managed(CUdeviceptr* out, std::uint64_t size) {
   return CUDA_SUCCESS;
 }
 
+void arrive_managed() {
+  if (to_come_count == 0) return;
+  const std::lock_guard guard(driver().mutex);
+  begin_prefetches();
+}
+
 bool free_managed(std::uint64_t address) {
+  begin_prefetches();
   const auto found = all().find(address);
   if (found == all().end()) return false;
   const Managed block = std::move(found->second);
@@ -285,19 +320,19 @@ RATION_ENTRY cuMemAdvise(CUdeviceptr address, std::size_t size, int advice, CUde
 RATION_ENTRY cuMemAdvise_v2(CUdeviceptr address, std::size_t size, int advice, CUmemLocation location) {
   return advise(address, size, advice, location);
 }
-RATION_ENTRY cuMemPrefetchAsync(CUdeviceptr address, std::size_t size, CUdevice device, CUstream) {
-  return prefetch(address, size, location_of(device));
+RATION_ENTRY cuMemPrefetchAsync(CUdeviceptr address, std::size_t size, CUdevice device, CUstream stream) {
+  return prefetch(address, size, location_of(device), stream);
 }
-RATION_ENTRY cuMemPrefetchAsync_ptsz(CUdeviceptr address, std::size_t size, CUdevice device, CUstream) {
-  return prefetch(address, size, location_of(device));
+RATION_ENTRY cuMemPrefetchAsync_ptsz(CUdeviceptr address, std::size_t size, CUdevice device, CUstream stream) {
+  return prefetch(address, size, location_of(device), per_thread(stream));
 }
 RATION_ENTRY cuMemPrefetchAsync_v2(CUdeviceptr address, std::size_t size, CUmemLocation location, unsigned int,
-                                   CUstream) {
-  return prefetch(address, size, location);
+                                   CUstream stream) {
+  return prefetch(address, size, location, stream);
 }
 RATION_ENTRY cuMemPrefetchAsync_v2_ptsz(CUdeviceptr address, std::size_t size, CUmemLocation location, unsigned int,
-                                        CUstream) {
-  return prefetch(address, size, location);
+                                        CUstream stream) {
+  return prefetch(address, size, location, per_thread(stream));
 }
 
 namespace {
@@ -305,14 +340,15 @@ namespace {
 /// A location counts from the range that its index names up to the next one's.
 CUresult prefetch_batch(const CUdeviceptr* addresses, const std::size_t* sizes, std::size_t count,
                         const CUmemLocation* locations, const std::size_t* first_of, std::size_t location_count,
-                        unsigned long long flags, const char* function = __builtin_FUNCTION()) {
+                        unsigned long long flags, CUstream stream, const char* function = __builtin_FUNCTION()) {
   if (addresses == nullptr || sizes == nullptr || locations == nullptr || first_of == nullptr || flags != 0 ||
       count == 0 || location_count == 0 || first_of[0] != 0)
     return CUDA_ERROR_INVALID_VALUE;
   std::size_t location = 0;
   for (std::size_t i = 0; i < count; ++i) {
     while (location + 1 < location_count && first_of[location + 1] <= i) ++location;
-    if (const CUresult result = prefetch(addresses[i], sizes[i], locations[location], function); result != CUDA_SUCCESS)
+    if (const CUresult result = prefetch(addresses[i], sizes[i], locations[location], stream, function);
+        result != CUDA_SUCCESS)
       return result;
   }
   return CUDA_SUCCESS;
@@ -366,12 +402,12 @@ RATION_ENTRY cuMemRangeGetAttributes(void** out, std::size_t* out_sizes, int* at
   RATION_ENTRY name parameters __VA_ARGS__ RATION_ENTRY name##_ptsz parameters __VA_ARGS__
 BOTH(cuMemPrefetchBatchAsync,
      (CUdeviceptr * addresses, std::size_t* sizes, std::size_t count, CUmemLocation* locations, std::size_t* first_of,
-      std::size_t location_count, unsigned long long flags, CUstream),
-     { return prefetch_batch(addresses, sizes, count, locations, first_of, location_count, flags); })
+      std::size_t location_count, unsigned long long flags, CUstream stream),
+     { return prefetch_batch(addresses, sizes, count, locations, first_of, location_count, flags, stream); })
 BOTH(cuMemDiscardAndPrefetchBatchAsync,
      (CUdeviceptr * addresses, std::size_t* sizes, std::size_t count, CUmemLocation* locations, std::size_t* first_of,
-      std::size_t location_count, unsigned long long flags, CUstream),
-     { return prefetch_batch(addresses, sizes, count, locations, first_of, location_count, flags); })
+      std::size_t location_count, unsigned long long flags, CUstream stream),
+     { return prefetch_batch(addresses, sizes, count, locations, first_of, location_count, flags, stream); })
 BOTH(cuMemDiscardBatchAsync,
      (CUdeviceptr * addresses, std::size_t* sizes, std::size_t count, unsigned long long flags, CUstream),
      { return discard(addresses, sizes, count, flags); })

@@ -18,6 +18,8 @@ bool free_managed(std::uint64_t address);
 bool find_managed(std::uint64_t address, Allocation& out);
 void clear_managed(Context* context);
 
+/// Prefetches to whose turn their streams have come begin. Called by those who wait for a stream.
+void arrive_managed();
 /// The device writes there: what of it is managed moves to it.
 void touch_managed(std::uint64_t address, std::uint64_t size);
 /// A kernel runs on the device of `context`, and may reach all of it.

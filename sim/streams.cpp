@@ -4,6 +4,7 @@
 #include <unordered_set>
 
 #include "capture.hpp"
+#include "managed.hpp"
 #include "stream_time.hpp"
 
 namespace ration::sim {
@@ -79,6 +80,7 @@ CUresult complete(CUstream handle, bool synchronise, const char* function = __bu
   if (is_captured(handle)) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   if (!synchronise) return has_passed(end_of(handle)) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
   finish(handle);
+  arrive_managed();
   release_pools();
   return CUDA_SUCCESS;
 }

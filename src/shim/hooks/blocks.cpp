@@ -10,6 +10,7 @@
 #include "shim/hooks/hooks.hpp"
 #include "shim/hooks/imports.hpp"
 #include "shim/hooks/shares.hpp"
+#include "shim/hooks/while_others_capture.hpp"
 
 namespace ration::shim {
 namespace {
@@ -189,21 +190,6 @@ CUresult release_block(CUdeviceptr address, Call&& call) noexcept {
     put_back(address, block);
   return result;
 }
-
-/// While one lives, what its thread asks the driver does no harm to a stream that another thread captures.
-class WhileOthersCapture {
- public:
-  WhileOthersCapture() noexcept { exchange(); }
-  ~WhileOthersCapture() { exchange(); }
-  WhileOthersCapture(const WhileOthersCapture&) = delete;
-  WhileOthersCapture& operator=(const WhileOthersCapture&) = delete;
-
- private:
-  void exchange() noexcept {
-    (void)real<cuThreadExchangeStreamCaptureMode_t>(Symbol::cuThreadExchangeStreamCaptureMode)(&mode_);
-  }
-  CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
-};
 
 /// An event behind what the stream has to do; null: the driver makes none.
 CUevent record_event(CUstream stream) noexcept {

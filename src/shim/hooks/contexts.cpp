@@ -327,9 +327,9 @@ std::uint64_t last_context() noexcept { return last_number.load(); }
 
 bool next_context(std::uint64_t number, LivingContext& out) noexcept {
   LivingContext next;
-  contexts.each([&](std::uint64_t, const Context& one) {
+  contexts.each([&](std::uint64_t handle, const Context& one) {
     if (one.number > number && (next.number == 0 || one.number < next.number))
-      next = {one.number, one.device, one.account};
+      next = {one.number, reinterpret_cast<CUcontext>(handle), one.device, one.account};
   });
   if (next.number != 0) out = next;
   return next.number != 0;

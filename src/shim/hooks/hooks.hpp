@@ -53,6 +53,7 @@ void adopt_modules(std::uint64_t handle, std::uint64_t number) noexcept;
 /// A context of this process, as contexts.cpp knows it.
 struct LivingContext {
   std::uint64_t number = 0;
+  cuda::CUcontext handle = nullptr;
   cuda::CUdevice device = -1;
   std::uint32_t account = kNoAccount;
 };

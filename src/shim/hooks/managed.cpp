@@ -20,6 +20,7 @@
 #include "shim/hooks/gate.hpp"
 #include "shim/hooks/governor.hpp"
 #include "shim/hooks/hooks.hpp"
+#include "shim/hooks/while_others_capture.hpp"
 
 namespace ration::shim {
 namespace {
@@ -50,15 +51,25 @@ CUresult keep_on_host(CUdeviceptr address, std::uint64_t size, CUdevice device) 
   return result;
 }
 
-/// Moves what is there of the range, and waits until it has arrived. On a stream of its own, and not as a part of a
-/// graph that some thread captures. What was asked to come to the device before now must not arrive afterwards: where
-/// anything was, the whole context is waited for, as the driver may for any allocation (CUDA programming guide,
-/// implicit synchronization).
+/// What was asked to come to the device before now has arrived: where anything was, on whichever stream, every context
+/// is waited for, as the driver may for any allocation (CUDA programming guide, implicit synchronization). Alone at the
+/// gate.
+void await_prefetches() noexcept {
+  if (!prefetch_under_way.exchange(false)) return;
+  const WhileOthersCapture relaxed;
+  auto* synchronise = real<cuCtxSynchronize_t>(Symbol::cuCtxSynchronize);
+  (void)synchronise();
+  for (LivingContext one; next_context(one.number, one);) {
+    if (real<cuCtxPushCurrent_v2_t>(Symbol::cuCtxPushCurrent_v2)(one.handle) != CUDA_SUCCESS) continue;
+    (void)synchronise();
+    (void)real<cuCtxPopCurrent_v2_t>(Symbol::cuCtxPopCurrent_v2)(&one.handle);
+  }
+}
+
+/// Moves what is there of the range, and waits until it has arrived. On a stream of its own.
 CUresult move_to_host(CUdeviceptr address, std::uint64_t size) noexcept {
-  auto* exchange = real<cuThreadExchangeStreamCaptureMode_t>(Symbol::cuThreadExchangeStreamCaptureMode);
-  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-  const bool relaxed = exchange(&mode) == CUDA_SUCCESS;
-  if (prefetch_under_way.exchange(false)) (void)real<cuCtxSynchronize_t>(Symbol::cuCtxSynchronize)();
+  await_prefetches();
+  const WhileOthersCapture relaxed;
   constexpr unsigned int kNonBlocking = 1;
   CUstream stream = nullptr;
   CUresult result = real<cuStreamCreate_t>(Symbol::cuStreamCreate)(&stream, kNonBlocking);
@@ -67,7 +78,6 @@ CUresult move_to_host(CUdeviceptr address, std::uint64_t size) noexcept {
     if (result == CUDA_SUCCESS) result = real<cuStreamSynchronize_t>(Symbol::cuStreamSynchronize)(stream);
     (void)real<cuStreamDestroy_v2_t>(Symbol::cuStreamDestroy_v2)(stream);
   }
-  if (relaxed) (void)exchange(&mode);
   return result;
 }
 
@@ -102,6 +112,7 @@ void enter(CUdeviceptr address, const ManagedBlock& block) noexcept {
 /// given yet, or what stood at that address before.
 CUresult take_and_enter(const ManagedBlock& block, CUdeviceptr& address, unsigned int flags) noexcept {
   const Gate::Alone alone(bringing);
+  if (block.charged < block.size) await_prefetches();  // they may be meant for what stood at that address before
   CUresult result = real<cuMemAllocManaged_t>(Symbol::cuMemAllocManaged)(&address, block.size, flags);
   if (result == CUDA_SUCCESS && block.charged < block.size) {
     result = keep_on_host(address + block.charged, block.size - block.charged, block.device);

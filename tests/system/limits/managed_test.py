@@ -8,8 +8,9 @@ import sys
 import tempfile
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "sim"))
+sys.path[:0] = [str(pathlib.Path(__file__).parent), str(pathlib.Path(__file__).parent.parent / "sim")]
 from actor import Actor  # noqa: E402
+from program import Program  # noqa: E402
 
 BIN = pathlib.Path(os.environ["BUILD_BIN"])
 MIB = 1 << 20
@@ -18,6 +19,7 @@ NODE = f"T4:8GiB:context={CONTEXT}MiB"
 OUT_OF_MEMORY = 2
 READ_MOSTLY, PREFERRED, NOT_PREFERRED = 1, 3, 4  # CUmem_advise
 HOST = -1
+ANOTHER = "assert cuda.cuCtxCreate_v2(byref(c_void_p()), 0, 0) == 0"  # a context, in a Program
 
 
 class Scene(unittest.TestCase):
@@ -169,6 +171,35 @@ class UnderALimit(Scene):
         rows = {row["id"]: row["bytes"] for row in self.document("explain", "--gpu", "0")["rows"]}
         self.assertFalse(rows.get("orphaned"), rows)
         self.assertFalse(rows.get("unexplained"), rows)
+
+    def behind_a_kernel(self, context=""):
+        """A program with a block beyond the limit and a prefetch of it behind a kernel that takes its time, in the context of those lines."""
+        program = Program(dict(self.environment, RATION_SIM_LATENCY="kernel=300ms"),
+                          [BIN / "ration", "run", f"--sim={NODE}", "--limit", "1GiB", "--name", "one", "--"])
+        self.addCleanup(program.end)
+        self.assertEqual(program.ask(f"""start(); block, module, kernel = c_uint64(), c_void_p(), c_void_p()
+def managed(): return cuda.cuMemAllocManaged(byref(block), c_size_t(2048 * MIB), 1)
+answer = [managed()]
+{context}
+busy = stream()
+answer += [cuda.cuModuleLoadData(byref(module), b"an image of a form that nobody knows".ljust(64)), cuda.cuModuleGetFunction(byref(kernel), module, b"kernel"),
+           cuda.cuLaunchKernel(kernel, 1, 1, 1, 32, 1, 1, 0, busy, None, None), cuda.cuMemPrefetchAsync(block, c_size_t(2048 * MIB), 0, busy),
+           cuda.cuStreamQuery(busy)]
+enter(0)"""), [0, 0, 0, 0, 0, 600])
+        return program
+
+    def test_what_a_stream_has_not_brought_yet_does_not_arrive_after_it_has_made_room(self):
+        for context in ("", ANOTHER):
+            program = self.behind_a_kernel(context)
+            self.assertEqual(program.ask("answer = [take(512)[0], cuda.cuStreamSynchronize(busy)]"), [0, 0])
+            self.assertEqual((self.there(), self.device()["peak_bytes"] // MIB, self.charged()), (1024, 1024, 1024), context)
+            program.end()
+
+    def test_what_a_stream_has_not_brought_yet_does_not_arrive_in_the_next_block_at_its_address(self):
+        program = self.behind_a_kernel(ANOTHER)
+        self.assertEqual(program.ask("""before = block.value
+answer = [cuda.cuMemFree_v2(block), take(512)[0], managed(), block.value - before, cuda.cuStreamSynchronize(busy)]"""), [0] * 5)
+        self.assertLessEqual(self.device()["peak_bytes"] // MIB, 1024)
 
     def test_who_is_over_a_lowered_limit_by_managed_memory_goes_on(self):
         actor = self.governed()
