@@ -18,6 +18,7 @@ TORCH = ("import json, os, subprocess, sys\nimport torch\ndevice = 'cuda'\n"
 # A thread of autograd that still drops its graph while Python ends aborts the process, on any driver: pytorch/pytorch#190489. Such programs end before Python does.
 LEAVE = "\nsys.stdout.flush()\nos._exit(0)\n"
 CONTEXT = 104 * MiB  # what a context costs on the simulated T4
+CODE = 2 * MiB  # a granule, for the images that TensorFlow loads at its first tensor
 LIMITS = {"400MiB": 400 * MiB, "1GiB": GiB, "3GiB": 3 * GiB, "8GiB": 8 * GiB}
 
 

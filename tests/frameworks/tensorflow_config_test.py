@@ -4,7 +4,7 @@ each card holds then. Run by the Python that has it."""
 import textwrap
 import unittest
 
-from case import CONTEXT, FrameworkCase, GiB, MiB
+from case import CODE, CONTEXT, FrameworkCase, GiB, MiB
 
 # Each scenario has a process of its own, forked before TensorFlow has looked at a device: what is set binds a process for ever.
 SCENARIOS = """
@@ -255,7 +255,7 @@ class Bytes(FrameworkCase):
                     denied(600, '/GPU:1')
                 """, 2, inside)
                 self.nearly_all(peaks[0])
-                self.assertEqual(peaks[1], CONTEXT + (512 + 1024) * MiB + 2 * MiB, "their limits, and a granule of code")
+                self.assertEqual(peaks[1], CONTEXT + CODE + (512 + 1024) * MiB)
 
     def test_logical_devices_of_more_than_the_limit_share_what_there_is_and_one_of_nothing_has_nothing(self):
         peaks = self.held("""
