@@ -228,11 +228,11 @@ Finding check_frameworks() {
   };
   if (value("TF_FORCE_GPU_ALLOW_GROWTH") == "false") {
     return warn("TF_FORCE_GPU_ALLOW_GROWTH=false is exported: TensorFlow will take its whole limit at start",
-                "unset it, or: ration run --growth");
+                "unset it, or: ration run --growth -- …");
   }
   if (value("XLA_PYTHON_CLIENT_PREALLOCATE") == "true") {
     return warn("XLA_PYTHON_CLIENT_PREALLOCATE=true is exported: JAX will take most of its limit at start",
-                "unset it, or: ration run --growth");
+                "unset it, or: ration run --growth -- …");
   }
   return ok("no variable makes a framework take everything at start");
 }

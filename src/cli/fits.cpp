@@ -63,10 +63,10 @@ Result<int> fits(const Session& session, const FitsOptions& options) {
                       session.size(best.promised),
                       best.kept_free == Bytes{0} ? "" : fmt::format(" and {} kept free", session.size(best.kept_free)));
   const Bytes round = policy::round_size(best.available);
-  const std::string wait =
-      snapshot->contains("queue")
-          ? command({"run", "--wait", gpu.empty() ? "" : "--gpu", gpu, "--limit", exact_size(*wanted), "--"}) + " …"
-          : std::string("ration run --on-deny wait …");
+  const bool queue = snapshot->contains("queue");
+  const std::string wait = command({"run", queue ? "--wait" : "--on-deny=wait", gpu.empty() ? "" : "--gpu", gpu,
+                                    "--limit", exact_size(*wanted), "--"}) +
+                           " …";
   return fail(
       "E1302",
       fmt::format("{} does not fit now{}: the {} is GPU {} with {} available of {}.{}{}", session.size(*wanted),

@@ -26,7 +26,9 @@ Result<void> check_guard_files(const std::string& folder, bool with_audit) {
 }
 
 machine::Enforcement examine(const RunOptions& options, const policy::Plan& plan) {
-  return machine::examine_program(options.program, plan.sets).value_or(machine::Enforcement{});
+  auto sets = plan.sets;
+  if (options.allow_ungoverned) sets["RATION_ALLOW_UNGOVERNED"] = "1";
+  return machine::examine_program(options.program, sets).value_or(machine::Enforcement{});
 }
 
 Result<void> refuse_ungoverned(const RunOptions& options, const machine::Enforcement& examined) {

@@ -72,10 +72,10 @@ Result<Promised> promised_on(const Session& session, const machine::Device& devi
 
 /// The same command with a yes.
 std::string said_yes(const SplitOptions& options) {
-  const auto [how, value] = options.into ? std::pair<std::string, std::string>{"--into", std::to_string(*options.into)}
-                            : !options.sizes.empty() ? std::pair<std::string, std::string>{"--sizes", options.sizes}
-                                                     : std::pair<std::string, std::string>{"--ratio", options.ratio};
-  return command({"split", options.gpu, how, value, options.names.empty() ? "" : "--names", options.names, "--yes"});
+  const std::string into = options.into ? std::to_string(*options.into) : "";
+  return command({"split", options.gpu, into.empty() ? "" : "--into", into, options.sizes.empty() ? "" : "--sizes",
+                  options.sizes, options.ratio.empty() ? "" : "--ratio", options.ratio,
+                  options.names.empty() ? "" : "--names", options.names, "--yes"});
 }
 
 Result<std::vector<Bytes>> shares_of(const machine::Device& device, const SplitOptions& options) {
@@ -133,7 +133,7 @@ void show(const Session& session, const machine::Machine& machine, const ledger:
   if (planned)
     fmt::print("dry run: nothing was changed\n");
   else
-    fmt::print("use:  {} -- CMD      undo:  {}\n", session.hint(command({"run", "--slice", slices.front().name})),
+    fmt::print("use:  {} CMD      undo:  {}\n", session.hint(command({"run", "--slice", slices.front().name, "--"})),
                session.hint(command({"split", gpu_of(machine, slices.front()), "--off"})));
 }
 

@@ -182,8 +182,11 @@ const std::vector<VerbText>& verb_texts() {
        "",
        "can that many bytes start now? (exit code)",
        "SIZE [OPTIONS]",
-       "Prints the index of the GPU with the most memory available and exits 0 if the size fits there, else 4. What is "
-       "promised to others does not count as available.",
+       "Prints the GPUs that ration run would give a program now, and exits 0 if the size fits on each of them, else "
+       "4: "
+       "without --gpu those that CUDA_VISIBLE_DEVICES names, else all that --sim names, else the one with the most "
+       "room. "
+       "What is promised to others does not count as available.",
        {{"ration fits 12GiB && echo go", "in a script"}}},
       {"doctor",
        Task::kMachine,

@@ -6,6 +6,7 @@
 
 #include "base/time.hpp"
 #include "cli/admission.hpp"
+#include "cli/fields.hpp"
 #include "cli/node_client.hpp"
 #include "cli/other_versions.hpp"
 #include "cli/verbs.hpp"
@@ -53,6 +54,23 @@ std::optional<ledger::StoredBook> book_of(const Session& session, std::uint64_t 
   return std::nullopt;
 }
 
+/// What to type where the tenant of a run that is over may not hold that much, whatever limit the run has; empty: it
+/// may.
+std::string tenant_fix(NodeAccess& node, const nlohmann::json& denial) {
+  const auto tenants = node.get("/api/v1/tenants");
+  if (!tenants || denial.value("reason", "") != "limit" || !denial.value("gpu", json()).is_number()) return "";
+  const Bytes needed = bytes_in(denial, "used_bytes") + bytes_in(denial, "requested_bytes");
+  for (const json& each : *tenants)
+    for (const json& row : each.at("accounts")) {
+      if (each.at("tenant") != denial.at("tenant") || row.at("gpu") != denial["gpu"]) continue;
+      const Bytes limit = row.at("limit_bytes").is_number() ? bytes_in(row, "limit_bytes") : kUnlimited;
+      if (needed <= limit) continue;
+      const int gpu = denial["gpu"];
+      return policy::limit_fix("", needed, {limit, {}, gpu, false, {each.at("tenant"), limit}}).text;
+    }
+  return "";
+}
+
 /// By its own name, which says what would be granted now, too.
 Result<int> why_denial(const Session& session, const policy::DenialId& number, const std::string& id) {
   auto node = NodeAccess::open(session);
@@ -69,7 +87,11 @@ Result<int> why_denial(const Session& session, const policy::DenialId& number, c
   const bool same = told && own && told->at("time") == own->at("time") && told->at("workload") == own->at("workload");
   if (own && !same) return show_denial(about, *own, json::object());
   if (!told) return tl::unexpected(told.error());
-  if (own && !book->live) told->at("fix") = own->at("fix");  // the book has the command line of a run that ended
+  if (own && !book->live) {
+    const std::string of_tenant = (*node)->is_daemon() ? tenant_fix(**node, *told) : "";
+    // The book has the command line of a run that ended.
+    told->at("fix") = of_tenant.empty() ? own->at("fix") : json(of_tenant);
+  }
   return show_denial(about, *told, (*node)->source());
 }
 

@@ -201,8 +201,17 @@ Bytes left_for(const std::string& tenant, int gpu, const nlohmann::json& snapsho
   return left - std::min(left, promised);
 }
 
+/// The same run with another limit.
+std::string again(const RunOptions& options, bool wait, Bytes limit) {
+  const std::string &gpus = options.asked_gpus, &tenant = options.wish.tenant;
+  return command({"run", wait ? "--wait" : "", gpus.empty() ? "" : "--gpu", gpus, tenant.empty() ? "" : "--tenant",
+                  tenant, "--limit", exact_size(limit), "--"}) +
+         " …";
+}
+
 /// E1303: others hold what the run is to be guaranteed, as one snapshot has it.
-Result<void> could_be_kept_now(const Session& session, const Plan& plan, const std::string& tenant) {
+Result<void> could_be_kept_now(const Session& session, const Plan& plan, const RunOptions& options,
+                               const std::string& tenant) {
   const auto snapshot = node_snapshot(session);
   if (!snapshot) return tl::unexpected(snapshot.error());
   for (const auto& account : plan.accounts) {
@@ -213,30 +222,29 @@ Result<void> could_be_kept_now(const Session& session, const Plan& plan, const s
     if (account.guarantee <= room) continue;
     const std::string who = holders_on(session, *snapshot, gpu);
     const Bytes most = round_down(room, kGranule);
-    return fail(
-        "E1303",
-        fmt::format("{} cannot be kept for it now: GPU {} has {} available of {}.{}", session.size(account.guarantee),
-                    gpu, session.size(room), session.size(account.device.total),
-                    who.empty() ? "" : " Held by " + who + "."),
-        (most == Bytes{0} ? "" : fmt::format("--guarantee {}, at most; or: ", exact_size(most))) +
-            (snapshot->contains("queue") ? command({"run", "--wait", "--limit", exact_size(account.limit), "--"}) +
-                                               " …   starts when there is room"
-                                         : "ration ps   shows who has to end first"),
-        4);
+    return fail("E1303",
+                fmt::format("{} cannot be kept for it now: GPU {} has {} available of {}.{}",
+                            session.size(account.guarantee), gpu, session.size(room),
+                            session.size(account.device.total), who.empty() ? "" : " Held by " + who + "."),
+                (most == Bytes{0} ? "" : fmt::format("--guarantee {}, at most; or: ", exact_size(most))) +
+                    (snapshot->contains("queue") ? again(options, true, account.limit) + "   starts when there is room"
+                                                 : "ration ps   shows who has to end first"),
+                4);
   }
   return {};
 }
 
 /// E1303: others hold what the run is to be guaranteed. Memory that a program takes while the daemon looks may be
 /// counted twice in one snapshot, so several in a row have to agree.
-Result<void> can_be_kept(const Session& session, const Plan& plan, const std::string& tenant) {
+Result<void> can_be_kept(const Session& session, const Plan& plan, const RunOptions& options,
+                         const std::string& tenant) {
   const auto wanted = [](const auto& account) { return account.guarantee > Bytes{0}; };
   if (!plan.slice.empty() || std::none_of(plan.accounts.begin(), plan.accounts.end(), wanted)) return {};
   constexpr int kSnapshots = 3;
-  Result<void> result = could_be_kept_now(session, plan, tenant);
+  Result<void> result = could_be_kept_now(session, plan, options, tenant);
   for (int again = 1; !result && again < kSnapshots; ++again) {
     std::this_thread::sleep_for(std::chrono::milliseconds(600));  // the daemon's next look
-    result = could_be_kept_now(session, plan, tenant);
+    result = could_be_kept_now(session, plan, options, tenant);
   }
   return result;
 }
@@ -305,10 +313,10 @@ Result<void> tell_limit_in_force(const Session& session, const RunOptions& optio
         fmt::format("{} of {} can be taken now on GPU {}, {} less{}{}", session.size(now), session.size(granted),
                     device.index, session.size(granted - now), why.empty() ? "" : ": ", why);
     if (options.require_limit)
-      return fail("E1447", what + ".",
-                  (now == Bytes{0} ? "" : command({"run", "--limit", exact_size(now), "--"}) + " …   fits; ") +
-                      "ration ps   shows who holds the rest",
-                  6);
+      return fail(
+          "E1447", what + ".",
+          (now == Bytes{0} ? "" : again(options, false, now) + "   fits; ") + "ration ps   shows who holds the rest",
+          6);
     if (aloud) fmt::print(stderr, "ration: {} (not started with --require-limit)\n", what);
   }
   return {};
@@ -345,7 +353,7 @@ Result<Started> start_workload(const Session& session, RunOptions& options, cons
       contents.tenant = std::move(*tenant);
   }
   if (!creator && lease.empty())
-    if (auto good = can_be_kept(session, *plan, contents.tenant); !good) return tl::unexpected(good.error());
+    if (auto good = can_be_kept(session, *plan, options, contents.tenant); !good) return tl::unexpected(good.error());
   // The daemon's pid comes from its socket: the kernel takes ten milliseconds to read /proc/locks.
   const bool by_hook = creator && daemon;
   const auto book = make_book(store, contents, options.engine, by_hook ? daemon->daemon_pid() : std::nullopt);

@@ -226,14 +226,15 @@ Result<Recommendation> make_recommendation(Database& database, const RecommendQu
 }
 
 std::string command_of(const Recommendation& found) {
-  const auto amount = [](const char* option, Bytes bytes) {
-    return bytes == Bytes{0} ? std::string() : fmt::format(" {} {}", option, exact_size(bytes));
-  };
-  const std::string amounts = amount("--limit", found.limit) + amount("--guarantee", found.guarantee);
-  if (found.running) return command({"set", found.workload}) + amounts;
+  const auto amount = [](Bytes bytes) { return bytes == Bytes{0} ? std::string() : exact_size(bytes); };
+  const std::string limit = amount(found.limit), guarantee = amount(found.guarantee);
+  if (found.running)
+    return command({"set", found.workload, limit.empty() ? "" : "--limit", limit,
+                    guarantee.empty() ? "" : "--guarantee", guarantee});
   const bool own_tenant = found.tenant != "default";
-  return command({"run", "--name", found.name, own_tenant ? "--tenant" : "", own_tenant ? found.tenant : ""}) +
-         amounts + " -- …";
+  return command({"run", "--name", found.name, own_tenant ? "--tenant" : "", own_tenant ? found.tenant : "",
+                  limit.empty() ? "" : "--limit", limit, guarantee.empty() ? "" : "--guarantee", guarantee, "--"}) +
+         " …";
 }
 
 std::string to_text(const Recommendation& found, TimeMs now) {

@@ -30,7 +30,8 @@ std::string times(std::int64_t count) { return count == 1 ? "once" : fmt::format
 std::string note_of_denials(const RunOnDevice& device, const DeniedRequests& denied) {
   const std::string begin = fmt::format("It was denied memory {} at {}: ", times(device.denials), size(device.limited));
   const auto next_time = [](Bytes limit) {
-    return fmt::format("'ration why' tells each, or next time  {}", command({"run", "--limit", exact_size(limit)}));
+    return fmt::format("'ration why' tells each, or next time  {}",
+                       command({"run", "--limit", exact_size(limit), "--"}) + " …");
   };
   if (denied.known == 0) {
     const Bytes more{static_cast<std::uint64_t>(device.limited + device.limited / 4)};
@@ -49,13 +50,14 @@ void add_notes(RunReport& report) {
   for (const RunOnDevice& device : report.devices) {
     const auto step = static_cast<std::int64_t>(kAdviceStep.count());
     const std::int64_t enough = (device.peak + device.peak / 20 + step - 1) / step * step;
-    const std::string limited_run = command({"run", "--limit", exact_size(Bytes{static_cast<std::uint64_t>(enough)})});
+    const std::string limited_run =
+        command({"run", "--limit", exact_size(Bytes{static_cast<std::uint64_t>(enough)}), "--"}) + " …";
     if (has_limit(device) && device.denials == 0 && enough + step <= device.limited) {
       report.notes.push_back(fmt::format(
           "Peak {} of {}: next time  {}{}", size(device.peak), size(device.limited), limited_run,
           report.others_waited == 0
               ? std::string()
-              : fmt::format("  ({} requests of others waited or were denied meanwhile).", report.others_waited)));
+              : fmt::format("   ({} requests of others waited or were denied meanwhile).", report.others_waited)));
     }
     if (device.denials > 0) report.notes.push_back(note_of_denials(device, report.denied));
     if (!has_limit(device)) {

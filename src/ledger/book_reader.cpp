@@ -116,7 +116,12 @@ void copy_unlisted(const BookHeader& header, BookSnapshot& snapshot) {
   for (const UnlistedRecord& record : header.unlisted)
     if (const auto number = plain(record.sequence); number != 0 && (number & kBeingWritten) == 0)
       names[number] = text(record.name);
-  for (auto& [number, name] : names) snapshot.unlisted.push_back(std::move(name));
+  for (auto& [number, name] : names)
+    if (name.starts_with(kStarted))
+      snapshot.launchers.push_back(name.substr(sizeof kStarted - 1));
+    else
+      snapshot.unlisted.push_back(std::move(name));
+  snapshot.unlisted_count -= std::min<std::uint64_t>(snapshot.unlisted_count, snapshot.launchers.size());
 }
 
 void copy_header(const BookHeader& header, BookSnapshot& snapshot) {
@@ -151,12 +156,12 @@ void copy_accounts(const BookLayout& layout, BookSnapshot& snapshot) {
     const AccountRecord& record = layout.accounts[account];
     const Bytes used{used_bytes(plain(record.usage))};
     const std::uint64_t unrequested = plain(layout.header.unrequested[account]);
-    snapshot.accounts.push_back({record.device_uuid, text(record.device_name), bytes(record.device_total),
-                                 bytes(record.limit), bytes(record.guarantee), used, bytes(record.peak),
-                                 plain(record.denials),
-                                 Bytes{held_in(layout.slots[kCommonSlot], kCommonSlot, account, plain(record.usage))},
-                                 Bytes{0}, Bytes{unrequested_bytes(unrequested)}, times_emptied(unrequested),
-                                 bytes(layout.told.reach[account]), bytes(layout.header.own_limit[account])});
+    snapshot.accounts.push_back(
+        {record.device_uuid, text(record.device_name), bytes(record.device_total), bytes(record.limit),
+         bytes(record.guarantee), used, bytes(record.peak), plain(record.denials),
+         Bytes{held_in(layout.slots[kCommonSlot], kCommonSlot, account, plain(record.usage))}, Bytes{0},
+         Bytes{unrequested_bytes(unrequested)}, times_emptied(unrequested), bytes(layout.told.reach[account]),
+         bytes(layout.header.own_limit[account]), std::max(bytes(record.limit), bytes(layout.told.granted[account]))});
   }
 }
 

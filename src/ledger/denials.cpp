@@ -68,4 +68,11 @@ void Denials::note_unlisted(const char* name) const noexcept {
   finish_entry(record.sequence, sequence);
 }
 
+void Denials::note_launcher(const char* name) const noexcept {
+  char note[sizeof UnlistedRecord::name] = {};
+  std::memcpy(note, kStarted, sizeof kStarted - 1);
+  std::strncpy(note + sizeof kStarted - 1, name, sizeof note - sizeof kStarted);
+  note_unlisted(note);
+}
+
 }  // namespace ration::ledger

@@ -1,4 +1,5 @@
-// What a workload's processes were denied, and what they called that ration does not know. Used by the shim. A view of
+// What a workload's processes were denied, what they called that ration does not know, and what they started that
+// starts others elsewhere. Used by the shim. A view of
 // a book, by value; of one that is not open it records nothing.
 #pragma once
 
@@ -10,6 +11,9 @@
 #include "ledger/terms.hpp"
 
 namespace ration::ledger {
+
+/// How the note of a launcher begins: it stands among the names of unlisted functions, none of which has a space.
+inline constexpr char kStarted[] = "started ";
 
 class Denials {
  public:
@@ -28,6 +32,9 @@ class Denials {
 
   /// This process called a function of the driver that no table lists and that may concern memory.
   void note_unlisted(const char* name) const noexcept;
+
+  /// This process starts a program that has others started elsewhere, by somebody who has no guard.
+  void note_launcher(const char* name) const noexcept;
 
  private:
   const OpenBook* book_;

@@ -44,6 +44,7 @@ struct AccountSnapshot {
   std::uint64_t times_emptied = 0;  ///< how often the workload was left without a process
   Bytes reach;                      ///< what the daemon raises `limit` to at once; 0: not above it
   Bytes own_limit = kUnlimited;     ///< what a program of the workload set for it; `limit` is what outsiders set
+  Bytes granted;                    ///< the limit that was granted; `limit` is lower while others need the room
 };
 
 struct ProcessSnapshot {
@@ -76,10 +77,11 @@ struct SharedSnapshot {
 struct BookSnapshot {
   std::string name, tenant, slice, labels, command, simulation;
   std::uint64_t run_number = 0, created_ns = 0, ended_ns = 0, limit_changes = 0, denial_count = 0;
-  std::uint32_t waiting = 0;          ///< threads that sleep until bytes come back
-  std::uint64_t granted_waits = 0;    ///< requests that slept and then got their memory
-  std::uint64_t unlisted_count = 0;   ///< functions called that no table lists and that may concern memory
-  std::vector<std::string> unlisted;  ///< the newest of them by name, oldest first
+  std::uint32_t waiting = 0;           ///< threads that sleep until bytes come back
+  std::uint64_t granted_waits = 0;     ///< requests that slept and then got their memory
+  std::uint64_t unlisted_count = 0;    ///< functions called that no table lists and that may concern memory
+  std::vector<std::string> unlisted;   ///< the newest of them by name, oldest first
+  std::vector<std::string> launchers;  ///< programs that its processes started, and that have others started elsewhere
   std::int32_t exit_status = 0;
   ProcessIdentity creator;
   OnDeny on_deny = OnDeny::kFail;

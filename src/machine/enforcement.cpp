@@ -64,69 +64,11 @@ constexpr const char* kHost = "the program starts on another host, or is started
 constexpr const char* kJob = "a scheduler starts the program, which inherits no guard from here";
 constexpr const char* kServer = "a server that runs already may start the program, which inherits nothing from here";
 constexpr const char* kNamespace = "the program runs in other namespaces, where the guard may not be";
-constexpr const char* kInside = "ration run inside, where the guard is installed, too";
+constexpr const char* kInside = "ration run -- …   inside, where the guard is installed, too";
 constexpr Outside kOutside[] = {
-    {"sudo", kOwnEnvironment, "sudo ration run …: ration inside, so that what it starts inherits the guard"},
-    {"doas", kOwnEnvironment, "doas ration run …: ration inside, so that what it starts inherits the guard"},
-    {"pkexec", kOwnEnvironment, "pkexec ration run …: ration inside, so that what it starts inherits the guard"},
-    {"su", kOwnEnvironment, "su USER -c 'ration run …': ration inside, so that what it starts inherits the guard"},
-    {"runuser", kOwnEnvironment, "runuser -u USER -- ration run …: ration inside"},
-    {"gosu", kOwnEnvironment, "gosu USER ration run …: ration inside"},
-    {"ssh", kHost, "ssh HOST ration run …: ration inside, on that host"},
-    {"slogin", kHost, "ssh HOST ration run …: ration inside, on that host"},
-    {"autossh", kHost, "autossh … HOST ration run …: ration inside, on that host"},
-    {"mosh", kHost, "mosh HOST -- ration run …: ration inside, on that host"},
-    {"rsh", kHost, "rsh HOST ration run …: ration inside, on that host"},
-    {"pdsh", kHost, "pdsh … ration run …: ration inside, on those hosts"},
-    {"srun", kJob, "srun … ration run …: ration inside (or srun --gpu-mem: docs/scenarios/slurm.md)"},
-    {"sbatch", kJob, "ration run … in the script that sbatch gets (or sbatch --gpu-mem: docs/scenarios/slurm.md)"},
-    {"qsub", kJob, "ration run … in the script that qsub gets"},
-    {"bsub", kJob, "bsub … ration run …: ration inside"},
-    {"condor_submit", kJob, "ration as the executable of the job, with run … in its arguments"},
-    {"ray", kJob, "ray job submit … -- ration run …: ration inside", "job"},
-    {"at", kJob, "echo 'ration run …' | at TIME: ration inside"},
-    {"batch", kJob, "echo 'ration run …' | batch: ration inside"},
-    {"systemd-run", "systemd starts the program, which inherits nothing from here",
-     "systemd-run … ration run …: ration inside"},
-    {"systemctl", "systemd starts the program, which inherits nothing from here",
-     "ExecStart=ration run … in the unit, or ration service"},
-    {"machinectl", kContainer, "machinectl shell MACHINE /usr/bin/ration run …: ration inside"},
-    {"systemd-nspawn", kContainer, kInside},
-    {"nsenter", kNamespace, "nsenter … ration run …: ration inside"},
-    {"chroot", kSandbox, kInside},
-    {"docker", kContainer, "ration inject docker --limit 4GiB -- run IMAGE"},
-    {"docker-compose", kContainer, "ration inject compose: ration help containers"},
-    {"podman", kContainer, "ration inject podman --limit 4GiB -- run IMAGE"},
-    {"nerdctl", kContainer, "nerdctl run --device ration.sh/tenant=NAME IMAGE: ration help containers"},
-    {"ctr", kContainer, "ration help containers"},
-    {"crictl", kContainer, "ration help containers"},
-    {"crun", kContainer, "ration inject oci: ration help containers"},
-    {"runc", kContainer, "ration inject oci: ration help containers"},
-    {"apptainer", kContainer, "ration inject apptainer --limit 4GiB -- exec --nv IMAGE PROGRAM"},
-    {"singularity", kContainer, "ration inject apptainer --limit 4GiB -- exec --nv IMAGE PROGRAM"},
-    {"kubectl", kContainer, "kubectl exec POD -- ration run …: ration inside (or ration help kubernetes)"},
-    {"oc", kContainer, "oc exec POD -- ration run …: ration inside"},
-    {"lxc", kContainer, "lxc exec NAME -- ration run …: ration inside"},
-    {"lxc-attach", kContainer, "lxc-attach NAME -- ration run …: ration inside"},
-    {"incus", kContainer, "incus exec NAME -- ration run …: ration inside"},
-    {"distrobox", kContainer, "distrobox enter NAME -- ration run …: ration inside"},
-    {"distrobox-enter", kContainer, "distrobox enter NAME -- ration run …: ration inside"},
-    {"toolbox", kContainer, "toolbox run ration run …: ration inside"},
-    {"flatpak-spawn", kNamespace, "flatpak-spawn --host ration run …: ration inside"},
-    {"wsl", kContainer, "wsl ration run …: ration inside"},
-    {"wsl.exe", kContainer, "wsl.exe ration run …: ration inside"},
-    {"snap", kSandbox, "the same program installed in another way"},
-    {"flatpak", kSandbox, "the same program installed in another way"},
-    {"byobu", kServer, "ration run … inside of byobu"},
-    {"tmate", kServer, "tmate new-session -d 'ration run … PROGRAM': ration inside"},
-    {"tmuxp", kServer, "ration run … in the commands of its session"},
-    {"tmuxinator", kServer, "ration run … in the commands of its session"},
-    {"zellij", kServer, "zellij run -- ration run …: ration inside"},
-    {"gnome-terminal", kServer, "gnome-terminal -- ration run …: ration inside"},
-    {"tmux", "a tmux server runs already and starts the program, which inherits nothing from here",
-     "tmux new-session -d 'ration run … PROGRAM': ration inside (a server of its own: tmux -L NAME …)"},
-    {"screen", "a screen that runs already starts the program, which inherits nothing from here",
-     "screen -dm ration run … PROGRAM: ration inside"},
+#define RATION_LAUNCHER(name, word, reason, instead) {name, reason, instead, word},
+#include "base/launchers.inc"
+#undef RATION_LAUNCHER
 };
 
 /// The value of option `letter`, together with it or behind it, before the first word that is none; `with_value`: the
@@ -192,6 +134,9 @@ const Outside* outside_of(const std::string& path, const std::vector<std::string
   if (found->verb != nullptr && std::find(words.begin(), words.end(), found->verb) == words.end()) return nullptr;
   return found;
 }
+
+/// The guard leaves what a launcher does to an environment.
+constexpr const char* kAllowUngoverned = "RATION_ALLOW_UNGOVERNED";
 
 std::vector<std::string> words_of(const std::string& line) {
   std::istringstream stream(line);
@@ -462,7 +407,9 @@ std::optional<Enforcement> examine_program(const std::vector<std::string>& typed
     if (const Launcher* launcher = launcher_of(path); launcher != nullptr && words.size() > 1) {
       Launched launched = LauncherWords(*launcher, words).read();
       if (launched.words.empty()) return examine_file(path, loader, sets);  // it starts nothing
-      if (launched.drops_guard)
+      // The guard in the launcher puts it back, where it is there and may.
+      if (launched.drops_guard &&
+          (sets.contains(kAllowUngoverned) || examine_file(path, loader, sets).hold != Hold::kProgram))
         return Enforcement{path, Hold::kNothing,
                            fmt::format("{} takes the guard out of the program's environment", launcher->name),
                            fmt::format("{0} … ration run …: ration behind {0}", launcher->name)};

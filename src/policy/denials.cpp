@@ -8,6 +8,7 @@
 #include "base/command.hpp"
 #include "ledger/layout.hpp"
 #include "machine/devices.hpp"
+#include "machine/user_names.hpp"
 
 namespace ration::policy {
 namespace {
@@ -60,11 +61,21 @@ std::string granted_gpus(const ledger::BookSnapshot& book, const DeviceIndex& in
   return fmt::to_string(fmt::join(names, ","));
 }
 
-std::string grant_fix(const Denial& denial, const ledger::BookSnapshot& book, const DeviceIndex& index_of) {
-  const std::string more = denial.device == ledger::DeviceUuid{} ? "…" : device_text(denial.device, index_of);
-  const Bytes limit = book.accounts.empty() ? Bytes{0} : book.accounts.front().limit;
-  return command({"run", "--gpu", granted_gpus(book, index_of) + "," + more, "--limit", exact_size(limit), "--"}) +
+/// The same run on `gpus` with `limit`, for the same tenant; `managed`: another policy for managed memory, or nothing.
+std::string run_again(const ledger::BookSnapshot& book, const std::string& gpus, Bytes limit,
+                      std::string_view managed = "") {
+  const bool own =
+      book.tenant.empty() || book.tenant == "default" || book.tenant == machine::user_name(book.creator.user);
+  return command({"run", "--gpu", gpus, own ? "" : "--tenant", own ? "" : book.tenant, "--limit", exact_size(limit),
+                  managed.empty() ? "" : "--managed", managed, "--"}) +
          " " + program_of(book);
+}
+
+std::string grant_fix(const Denial& denial, const ledger::BookSnapshot& book, const DeviceIndex& index_of) {
+  const bool known = denial.device != ledger::DeviceUuid{};
+  const Bytes limit = book.accounts.empty() ? Bytes{0} : book.accounts.front().granted;
+  return run_again(book, known ? granted_gpus(book, index_of) + "," + device_text(denial.device, index_of) : "all",
+                   limit);
 }
 
 Fix fix(const Denial& denial, const ledger::BookSnapshot& book, bool running, const std::optional<LimitRoom>& room,
@@ -78,9 +89,8 @@ Fix fix(const Denial& denial, const ledger::BookSnapshot& book, bool running, co
     return {fmt::format("in the program: ration.share(NAME, '{}')", exact_size(denial.used + denial.requested))};
   if (denial.reason == DenialReason::kNoAccount) return {grant_fix(denial, book, index_of)};
   if (denial.function == "cuMemAllocManaged" && book.managed == ledger::ManagedPolicy::kCharge)
-    return {command({"run", "--gpu", granted_gpus(book, index_of), "--limit", exact_size(denial.limit), "--managed",
-                     "resident", "--"}) +
-            " " + program_of(book) + "   (what does not fit stays on the host)"};
+    return {run_again(book, granted_gpus(book, index_of), denial.limit, "resident") +
+            "   (what does not fit stays on the host)"};
   const Bytes needed = denial.used + denial.requested;
   if (running && room) return limit_fix(book.name, needed, *room);
   const Bytes whole = denial.account < book.accounts.size() ? book.accounts[denial.account].device_total : kUnlimited;
@@ -91,11 +101,17 @@ Fix fix(const Denial& denial, const ledger::BookSnapshot& book, bool running, co
     return {command({"set", book.name, gpu.empty() ? "" : "--gpu", gpu, "--limit", exact_size(*limit)}),
             Changes::kLimit};
   }
-  return {command({"run", "--gpu", granted_gpus(book, index_of), "--limit", exact_size(*limit), "--"}) + " " +
-          program_of(book)};
+  if (denial.account < book.accounts.size() && needed <= book.accounts[denial.account].granted)
+    return {held_back_fix(device_text(denial.device, index_of))};
+  return {run_again(book, granted_gpus(book, index_of), *limit)};
 }
 
 }  // namespace
+
+std::string held_back_fix(const std::string& gpu) {
+  return command({"explain", gpu.empty() ? "" : "--gpu", gpu}) +
+         "   (who holds what, and for whom the rest is kept); --on-deny wait";
+}
 
 const char* name_of(DenialReason reason) {
   switch (reason) {

@@ -31,6 +31,9 @@ using DeviceIndex = std::function<std::optional<int>(const ledger::DeviceUuid&)>
                                              bool running, const std::optional<LimitRoom>& room,
                                              const DeviceIndex& index_of, Units units = Units::kIec);
 
+/// What to type where a limit would do, and was lowered for others' sake. `gpu`: empty where it is not known.
+[[nodiscard]] std::string held_back_fix(const std::string& gpu);
+
 struct DenialId {
   std::uint64_t run = 0, number = 0;
 };

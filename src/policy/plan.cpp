@@ -71,7 +71,7 @@ std::string devices_asked_for(const Wish& wish, const machine::Machine& machine)
 Result<void> enter_slice(const Wish& wish, const machine::Machine& machine, const ledger::Store& store, Plan& plan) {
   if (!wish.limit.empty() || !wish.gpu.empty() || !wish.guarantee.empty()) {
     return fail("E1605", "a slice brings its own GPU, limit and guarantee.",
-                command({"run", "--slice", wish.slice}) + " -- …", 2);
+                command({"run", "--slice", wish.slice, "--"}) + " …", 2);
   }
   const auto slices = read_slices(store);
   if (!slices) return tl::unexpected(slices.error());
@@ -243,7 +243,7 @@ Result<Plan> make_plan(const Wish& wish, const machine::Machine& machine, const 
   if (is_number_of_something(wish.name))
     return fail("E1409",
                 fmt::format("'{}' cannot be the name of a workload: it is a number of something else.", wish.name),
-                command({"run", "--name", "job-" + wish.name}) +
+                command({"run", "--name", "job-" + wish.name, "--"}) +
                     " …   is not taken for an event, a denial or a place in the queue",
                 2);
   if (!wish.account.empty() && wish.account != "device" && wish.account != "heap") {

@@ -86,11 +86,6 @@ std::string held_back_text(const std::string& workload, Bytes used, Bytes limit,
                      format_size(limit), format_size(configured), held_back_by);
 }
 
-std::string held_back_fix(std::optional<int> gpu) {
-  return (gpu ? command({"explain", "--gpu", std::to_string(*gpu)}) : command({"explain"})) +
-         "   (who holds what, and for whom the rest is kept); --on-deny wait";
-}
-
 std::string largest_holder_text(const std::string& who, Bytes held) {
   return fmt::format("; of others {} holds most: {}", who, format_size(held));
 }

@@ -37,7 +37,6 @@ struct About {
 /// Why it was denied, and what to do, beyond what its book knows: its limit was lowered for others.
 [[nodiscard]] std::string held_back_text(const std::string& workload, Bytes used, Bytes limit, Bytes configured,
                                          const std::string& held_back_by);
-[[nodiscard]] std::string held_back_fix(std::optional<int> gpu);
 [[nodiscard]] std::string largest_holder_text(const std::string& who, Bytes held);
 [[nodiscard]] std::string ungoverned_name(std::int32_t pid);
 /// As its owner is told it.

@@ -29,7 +29,7 @@ void add_largest_holder(const NodeState& state, const Workload& workload, const 
     explained.because = held_back_text(workload.book.name, denial.used, denial.limit, *configured,
                                        state.limits.find(workload.path)->accounts[denial.account].held_back_by);
     if (denial.used + denial.requested <= *configured && explained.fix.changes == policy::Changes::kLimit)
-      explained.fix = {held_back_fix(gpu)};
+      explained.fix = {policy::held_back_fix(gpu ? std::to_string(*gpu) : "")};
   }
   if (denial.reason != ledger::DenialReason::kDeviceFull || !gpu) return;
   Bytes most;

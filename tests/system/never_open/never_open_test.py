@@ -41,6 +41,14 @@ class NeverOpen(unittest.TestCase):
         subprocess.run(["cc", "-static", "-o", self.folder / "launcher", source], check=True)
         return self.folder / "launcher"
 
+    def static_env(self):
+        """As env(1), for variables and -i."""
+        source = self.file("env.c", "#include <stdlib.h>\n#include <string.h>\n#include <unistd.h>\nint main(int count, char** words) {\n"
+                           "  while (*++words && (**words == '-' || strchr(*words, '='))) **words == '-' ? clearenv() : putenv(*words);\n  return execvp(*words, words); }\n")
+        (self.folder / "static").mkdir()
+        subprocess.run(["cc", "-static", "-o", self.folder / "static/env", source], check=True)
+        return self.folder / "static/env"
+
     def true_with(self, name, change):
         return self.file(name, bytes(change(bytearray(pathlib.Path("/bin/true").read_bytes()))))
 
@@ -74,17 +82,6 @@ class NeverOpen(unittest.TestCase):
             "truncated": ([self.true_with("short", lambda content: content[:3000])], "cut off"),
             "a script of such an interpreter": ([self.file("script", f"#!{self.musl()}\n")], "musl"),
             "a script through env": ([self.file("through", f"#!/usr/bin/env -S {self.musl()} -x\n")], "musl"),
-            "env -i": (["env", "-i", "touch", marker], "env takes the guard out"),
-            "env -u": (["env", "-uLD_PRELOAD", "touch", marker], "env takes the guard out"),
-            "env --unset": (["env", "--unset=RATION_BOOK", "touch", marker], "env takes the guard out"),
-            "env with another preload": (["env", "A=b", "LD_PRELOAD=", "touch", marker], "env takes the guard out"),
-            "env -S": (["env", "-S", "-i touch", marker], "env takes the guard out"),
-            **{" ".join(words): ([*words, "touch", marker], f"{words[0] if words[0] == 'setpriv' else 'env'} takes the guard out")
-               for words in (["env", "-vi"], ["env", "-iv"], ["env", "-vuLD_PRELOAD"], ["env", "--uns=LD_PRELOAD"], ["env", "--ign"], ["env", "-iS", "A=b"],
-                             ["timeout", "5", "env", "-i"], ["timeout", "-s", "KILL", "--kill-after", "3", "5", "env", "-i"], ["nice", "-n", "1", "nohup", "setsid", "env", "-"],
-                             ["stdbuf", "-oL", "env", "-i"], ["taskset", "-c", "0", "env", "-i"], ["setpriv", "--no-new-privs", "--reset-env"],
-                             ["env", "-C", "/", "--", "A=b", "env", "-i"])},
-            "a script through env -iS": ([self.file("clean", f"#!/usr/bin/env -iS A=b touch\n")], "env takes the guard out"),
             "chroot": (["chroot", "/", "touch", marker], "sandbox"),
             "sudo": ([self.file("sudo", "#!/bin/sh\n")], "sudo ration run"),
             "docker": ([self.file("docker", "#!/bin/sh\n")], "container"),
@@ -94,6 +91,31 @@ class NeverOpen(unittest.TestCase):
             with self.subTest(name):
                 self.refused(words, reason)
         self.assertFalse(marker.exists(), "nothing of it ran")
+
+    def test_a_launcher_that_takes_the_guard_out_has_it_put_back_by_the_guard_in_itself(self):
+        for words in (["env", "-i"], ["env", "-uLD_PRELOAD"], ["env", "--unset=RATION_BOOK"], ["env", "A=b", "LD_PRELOAD="], ["env", "-vi"], ["env", "-iv"], ["env", "-vuLD_PRELOAD"],
+                      ["env", "--uns=LD_PRELOAD"], ["env", "--ignore-e"], ["timeout", "50", "env", "-i"], ["timeout", "-s", "KILL", "--kill-after", "3", "50", "env", "-i"],
+                      ["nice", "-n", "1", "nohup", "setsid", "-w", "env", "-"], ["stdbuf", "-oL", "env", "-i"], ["taskset", "-c", "0", "env", "-i"],
+                      ["setpriv", "--no-new-privs", "--reset-env"], ["env", "-C", "/", "--", "A=b", "env", "-i"], ["env", "-S", f"-i {GREEDY[0]}"]):
+            with self.subTest(words):
+                self.held([*words, *(GREEDY[1:] if "-S" in words else GREEDY)])
+        self.held([self.file("clean", f"#!/usr/bin/env -iS A=b sh\nexec {' '.join(GREEDY)}\n")])
+
+    def test_a_launcher_that_takes_the_guard_out_and_has_none_in_itself_is_refused(self):
+        static = self.static_env()
+        marker = self.folder / "started"
+        self.held([static, "A=b", *GREEDY])
+        self.refused([static, "-i", "touch", marker], "env takes the guard out")
+        secure = self.folder / "secure/env"
+        secure.parent.mkdir()
+        shutil.copy(shutil.which("env"), secure)
+        os.chown(secure, 65534, 65534)
+        secure.chmod(0o4755)
+        self.refused([secure, "-i", "touch", marker], "env takes the guard out")
+        self.assertFalse(marker.exists(), "nothing of it ran")
+        done = self.run_it("env", "-i", "PATH=" + os.environ["PATH"], "touch", marker, options=["--allow-ungoverned"])
+        self.assertIn("nothing holds env to its limit: env takes the guard out", done.stderr)
+        self.assertTrue(marker.exists())
 
     def test_launchers_that_have_a_program_started_elsewhere_are_refused_each_with_what_to_type(self):
         tools = self.folder / "tools"
@@ -297,9 +319,10 @@ class NeverOpen(unittest.TestCase):
         self.assertIn("statically linked", self.refused_static.stderr)
 
     def test_a_dry_run_says_it(self):
-        document = json.loads(self.run_it("env", "-i", "true", options=["--dry-run", "-o", "json"]).stdout)["data"]
+        static = self.static_env()
+        document = json.loads(self.run_it(static, "-i", "true", options=["--dry-run", "-o", "json"]).stdout)["data"]
         self.assertEqual((document["enforced_by"], "env takes" in document["escape"]), ("nothing", True))
-        self.assertIn("NONE: env takes", self.run_it("env", "-i", "true", options=["--dry-run"]).stdout)
+        self.assertIn("NONE: env takes", self.run_it(static, "-i", "true", options=["--dry-run"]).stdout)
 
     def test_what_others_preload_is_kept_in_order(self):
         other = next(iter(pathlib.Path("/lib").glob("*-linux-gnu/libm.so.6")))

@@ -110,7 +110,7 @@ TEST_F(HistoryTest, ARefusedRunNeededAtLeastWhatItHeldAndAskedFor) {
   ASSERT_EQ(last->notes.size(), 1U);
   EXPECT_EQ(last->notes[0],
             "It was denied memory once at 1.17 GiB: it needed at least 1.53 GiB (1.00 GiB on top of the 540 MiB it "
-            "held); 'ration why' tells each, or next time  ration run --limit 1.75GiB");
+            "held); 'ration why' tells each, or next time  ration run --limit 1.75GiB -- …");
 }
 
 TEST_F(HistoryTest, ARefusalIsOfTheRunThatHadItsNumberThen) {
@@ -216,7 +216,7 @@ TEST_F(HistoryTest, TheLastRunIsLookedBackAtWithNotes) {
             " memory, mean of limit   [███████░░░░░░░░░░░░░░░░░░░░░░░]  25%   4.00 GiB\n"
             " denials 0 · GiB·h used 8.0, limit 32.0\n"
             "Notes\n"
-            " * Peak 8.00 GiB of 16.0 GiB: next time  ration run --limit 8.5GiB  (1 requests of others waited or were "
+            " * Peak 8.00 GiB of 16.0 GiB: next time  ration run --limit 8.5GiB -- …   (1 requests of others waited or were "
             "denied meanwhile).\n");
   EXPECT_EQ(reader().last_run("nlp/nothing").error().id, "E1917");
 }

@@ -178,7 +178,7 @@ TEST_F(WritersTest, OneRunIsATableToo) {
             "| GPU | peak | mean | limit | peak of limit | denials | GiB·h used | GiB·h limit |\n"
             "|:--|--:|--:|--:|--:|--:|--:|--:|\n"
             "| NVIDIA A100-40 GPU-0 | 8.00 GiB | 8.00 GiB | 10.0 GiB | 80% | 0 | 240.0 | 300.0 |\n\n"
-            "- Peak 8.00 GiB of 10.0 GiB: next time  ration run --limit 8.5GiB\n");
+            "- Peak 8.00 GiB of 10.0 GiB: next time  ration run --limit 8.5GiB -- …\n");
   const auto evil = reader().last_run("serve");
   EXPECT_EQ(to_markdown(*evil).find("<script"), std::string::npos);
 }

@@ -49,7 +49,7 @@ TEST_F(EnforcementTest, AnOrdinaryProgramIsHeldWhereverItIsFound) {
 TEST_F(EnforcementTest, AScriptIsAsItsInterpreter) {
   EXPECT_EQ(told({folder_.write_program("script", "#!/bin/sh -e\n")}), "held sh");
   EXPECT_EQ(told({folder_.write_program("env-script", "#!/usr/bin/env sh\n")}), "held sh");
-  EXPECT_EQ(told({folder_.write_program("split", "#!/usr/bin/env -S -i sh\n")}), "NOT env");
+  EXPECT_EQ(told({folder_.write_program("split", "#!/usr/bin/env -S -i sh\n")}), "held sh");
   EXPECT_EQ(told({folder_.write_program("lost", "#!/no/such/interpreter\n")}), "no such program");
   const std::string itself = folder_.file("loop");
   EXPECT_EQ(told({folder_.write_program("loop", "#!" + itself + "\n")}), "no such program") << "and it ends";
@@ -102,7 +102,7 @@ TEST_F(EnforcementTest, ALauncherIsAsWhatItStarts) {
   }
 }
 
-TEST_F(EnforcementTest, ALauncherThatTakesTheGuardOutIsNotHeld) {
+TEST_F(EnforcementTest, ALauncherThatTakesTheGuardOutIsHeldByTheGuardInItWhereThatMay) {
   const std::vector<Words> lines{{"-i"},
                                  {"-"},
                                  {"--ignore-environment"},
@@ -124,8 +124,13 @@ TEST_F(EnforcementTest, ALauncherThatTakesTheGuardOutIsNotHeld) {
     words.push_back("sh");
     std::string line;
     for (const std::string& word : words) line += word + " ";
-    EXPECT_EQ(told(words), "NOT env") << line;
+    EXPECT_EQ(told(words), "held sh") << line;
+    EXPECT_EQ(examine_program(words, {{"RATION_ALLOW_UNGOVERNED", "1"}})->hold, Hold::kNothing) << line;
   }
+  std::filesystem::create_directory(folder_.file("own"));
+  std::filesystem::copy_file(static_program(), folder_.file("own/env"));
+  EXPECT_EQ(told({folder_.file("own/env"), "A=b", "sh"}), "held sh");
+  EXPECT_EQ(told({folder_.file("own/env"), "-i", "sh"}), "NOT env") << "no guard is in a static one";
 }
 
 TEST_F(EnforcementTest, ALauncherThatStartsNothingIsAProgramLikeAnother) {

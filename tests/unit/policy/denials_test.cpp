@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/command.hpp"
+#include "machine/user_names.hpp"
 
 namespace ration::policy {
 namespace {
@@ -55,6 +56,22 @@ TEST_F(DenialsTest, WhatHasEndedIsStartedAgainWithMore) {
   EXPECT_EQ(explain(false).fix.text, "ration run --gpu 0 --limit 6GiB -- python train.py --name 'x;y'");
 }
 
+TEST_F(DenialsTest, WhatHasEndedIsStartedAgainForItsTenant) {
+  book_.tenant = "research";
+  EXPECT_EQ(explain(false).fix.text.rfind("ration run --gpu 0 --tenant research --limit 6GiB -- ", 0), 0U);
+  for (const std::string& own : {std::string("default"), machine::user_name(book_.creator.user)}) {
+    book_.tenant = own;
+    EXPECT_EQ(explain(false).fix.text.find("--tenant"), std::string::npos) << own;
+  }
+}
+
+TEST_F(DenialsTest, WhatHasEndedIsGivenNoLimitBelowTheOneThatItWasGranted) {
+  book_.accounts[0].granted = 8_GiB;
+  EXPECT_EQ(explain(false).fix.text.rfind("ration explain --gpu 0   (who holds what", 0), 0U);
+  book_.accounts[0].granted = 4_GiB;
+  EXPECT_EQ(explain(false).fix.text.rfind("ration run --gpu 0 --limit 6GiB", 0), 0U);
+}
+
 TEST_F(DenialsTest, WhatIsGrantedNowBoundsTheLimitThatIsProposed) {
   EXPECT_EQ(explain(true, LimitRoom{5_GiB, {}, 0, false}).fix.text, "ration set nlp --limit 5GiB");
 }
@@ -83,6 +100,7 @@ TEST_F(DenialsTest, ADeviceThatWasNotGrantedIsAddedInTheFix) {
   EXPECT_EQ(explained.fix.text.rfind("ration run --gpu 0,GPU-0900", 0), 0U) << explained.fix.text;
   denial_.device = {};
   EXPECT_EQ(explain().because, "it was asked for on a GPU that was not granted to nlp");
+  EXPECT_EQ(explain().fix.text.rfind("ration run --gpu all ", 0), 0U);
 }
 
 TEST_F(DenialsTest, AShareIsChangedInTheProgram) {
