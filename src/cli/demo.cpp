@@ -254,6 +254,7 @@ Result<int> play_program(const Session& session, const DemoOptions& options, con
     return 0;
   }
   ::setenv("RATION", companion("ration").c_str(), 1);
+  give_no_input();
   return become(words);
 }
 

@@ -209,6 +209,13 @@ void execute(const std::vector<std::string>& program) {
   ::execvp(words[0], words.data());
 }
 
+void give_no_input() {
+  if (const int nothing = ::open("/dev/null", O_RDONLY); nothing > STDIN_FILENO) {
+    ::dup2(nothing, STDIN_FILENO);
+    ::close(nothing);
+  }
+}
+
 Result<int> become(const std::vector<std::string>& program) {
   execute(program);
   const std::string name = shell_word(program.front());
@@ -224,8 +231,9 @@ std::string shown_command(const std::vector<std::string>& program) {
 
 namespace {
 
-/// Of a child of this process.
+/// Of a child of this process. Nobody answers a helper: what is typed meanwhile stays for whoever runs this program.
 [[noreturn]] void execute_with(const std::vector<std::string>& program, int output, Errors errors) {
+  give_no_input();
   ::dup2(output, STDOUT_FILENO);
   if (errors == Errors::kCollected) ::dup2(output, STDERR_FILENO);
   execute(program);
@@ -292,7 +300,6 @@ pid_t start_in_background(const std::vector<std::string>& program, const std::st
   const pid_t child = ::fork();
   if (child == 0) {
     ::setpgid(0, group);
-    ::dup2(::open("/dev/null", O_RDONLY), STDIN_FILENO);
     execute_with(program, file, Errors::kCollected);
   }
   // Here as well: whoever signals the group at once must reach it.

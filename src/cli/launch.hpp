@@ -30,6 +30,9 @@ void leave_guard(char** arguments);
 /// Whether systemd runs here: of the machine, or of this user.
 [[nodiscard]] bool has_systemd(bool of_user);
 
+/// Gives this process /dev/null as standard input.
+void give_no_input();
+
 /// This process becomes the program. Returns where it cannot be started, and errno says why.
 void execute(const std::vector<std::string>& program);
 /// The same, or E1419 where it cannot be started.
@@ -40,13 +43,13 @@ struct Output {
   std::string text;  ///< standard output, and error where it was not left alone
 };
 enum class Errors { kCollected, kLeftAlone };
-/// Runs a program to its end and collects what it prints.
+/// Runs a program to its end, without input, and collects what it prints.
 [[nodiscard]] Output output_of(const std::vector<std::string>& program, Errors errors = Errors::kCollected);
 
 /// The words of a command line as a shell takes them.
 [[nodiscard]] std::string shown_command(const std::vector<std::string>& program);
 
-/// Starts a program in the background, in that process group, its output in `log`. -1: it could not be started.
+/// Starts a program in the background, in that process group, without input, its output in `log`. -1: it could not be started.
 [[nodiscard]] pid_t start_in_background(const std::vector<std::string>& program, const std::string& log, pid_t group);
 
 }  // namespace ration::cli

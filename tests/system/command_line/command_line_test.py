@@ -830,6 +830,25 @@ note  nlp's limit of 30.0 GiB cannot be reached beside these neighbours (17.4 Gi
         self.assertEqual([row for row in rows.values() if row["result"] == "FAIL"], [])
         self.assertGreaterEqual(int(rows["enforce.probe"]["message"].split()[0]), 73)
 
+    def test_no_helper_reads_what_was_typed_for_somebody_else(self):
+        """Programs that a verb starts on its own account: they may be old, wrong or ask something; the terminal is not theirs."""
+        tools = self.folder / "tools"
+        tools.mkdir()
+        for name in ("python3", "systemd-run", "systemctl"):
+            (tools / name).write_text(f'#!/bin/sh\necho "{name} $(readlink /proc/$$/fd/0)" >> {self.folder}/inputs\nread -r line\nexit 1\n')
+            (tools / name).chmod(0o755)
+        for helper, words in (("python3", "jupyter list"), ("systemd-run", "run --sim=T4 --scope -- true"), ("systemctl", "service status --user")):
+            with self.subTest(words=words):
+                (self.folder / "inputs").write_text("")
+                terminal, own = pty.openpty()
+                os.write(terminal, b"typed ahead\n")
+                shell = f'{BIN}/ration {words} > {self.folder}/said 2>&1; read -r line; echo "$line"'
+                done = subprocess.run(["sh", "-c", shell], env=dict(self.environment, PATH=f"{tools}:{self.environment['PATH']}", XDG_RUNTIME_DIR=str(self.folder)),
+                                      stdin=own, stdout=subprocess.PIPE, text=True, start_new_session=True, timeout=120)
+                os.close(own), os.close(terminal)
+                self.assertEqual(done.stdout, "typed ahead\n", (self.folder / "said").read_text())
+                self.assertEqual(set((self.folder / "inputs").read_text().splitlines()), {f"{helper} /dev/null"}, (self.folder / "said").read_text())
+
     # ---------------------------------------------------------------------------------------------------------- the help
 
     def test_every_error_in_the_source_is_explained_and_has_a_fix(self):

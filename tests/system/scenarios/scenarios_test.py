@@ -4,7 +4,9 @@ import datetime
 import json
 import os
 import pathlib
+import pty
 import re
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -266,6 +268,52 @@ class Running(Case):
     def test_without_a_demo_that_is_said(self):
         done = subprocess.run([BIN / "ration", "ps", "--sim=demo"], env=self.environment, capture_output=True, text=True)
         self.assertEqual((done.returncode, done.stderr.split()[0]), (3, "E1444"))
+
+
+class Terminal(Case):
+    """What is typed while a scenario plays is for the shell that started it."""
+
+    def played(self, *words):
+        """At a terminal where somebody types ahead: what is left for the next one who reads."""
+        tools = self.base / "bin"
+        tools.mkdir()
+        # Another name, so that what stands beside it as `ration` is what the demo starts.
+        shutil.copy(BIN / "ration", tools / "player")
+        (tools / "ration").write_text(f'#!/bin/sh\nreadlink /proc/$$/fd/0 >> {self.base}/inputs\nexec {BIN}/ration "$@"\n')
+        (tools / "ration").chmod(0o755)
+        terminal, own = pty.openpty()
+        os.write(terminal, b"typed ahead\n")
+        done = subprocess.run(["sh", "-c", f'{tools}/player demo {" ".join(words)} > {self.base}/said 2>&1; read -r line; echo "$line" > {self.base}/left'],
+                              env=self.environment, stdin=own, start_new_session=True, timeout=PATIENCE)
+        os.close(own), os.close(terminal)
+        self.assertEqual(done.returncode, 0, (self.base / "said").read_text())
+        return (self.base / "left").read_text()
+
+    def test_nothing_that_a_scenario_starts_has_the_terminal(self):
+        scenario = self.base / "short.toml"
+        scenario.write_text("""[scenario]
+about = "one program, and commands"
+node = "T4:16GiB"
+length = "1s"
+[[program]]
+name = "train"
+steps = ["1GiB:10s"]
+[[command]]
+at = "500ms"
+ration = ["ps", "set train --limit 4GiB"]
+""")
+        self.assertEqual(self.played("--scenario", str(scenario), "--for", "1s"), "typed ahead\n", (self.base / "said").read_text())
+        inputs = (self.base / "inputs").read_text().split()
+        self.assertGreaterEqual(len(inputs), 5, "the daemon, the program, two commands, and ps in the end")
+        self.assertEqual(set(inputs), {"/dev/null"})
+
+    def test_nor_has_a_scenario_that_is_a_program(self):
+        program = self.base / "share/ration/scenarios/asks"
+        program.parent.mkdir(parents=True)
+        program.write_text('#!/bin/sh\nread -r line\necho "read: $line"\n')
+        program.chmod(0o755)
+        self.assertEqual(self.played("--scenario", "asks"), "typed ahead\n")
+        self.assertEqual((self.base / "said").read_text(), "read: \n")
 
 
 class Files(Case):
