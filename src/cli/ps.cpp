@@ -83,6 +83,10 @@ std::string remark(const Session& session, const json& row) {
   if (denials > 0)
     return fmt::format("{} denied - {}", denials, session.hint(command({"why", row.value("last_denial", "")})));
   const auto unlisted = row.value("unlisted_function_count", std::uint64_t{0});
+  if (unlisted == 0 && row.contains("launchers"))
+    return fmt::format("started {}: what that starts elsewhere is not governed - {}",
+                       fmt::join(row["launchers"].get<std::vector<std::string>>(), ", "),
+                       session.hint("ration help enforcement"));
   if (unlisted == 0) return "";
   const json& names = row.at("unlisted_functions");
   return fmt::format("called {}{}, which ration does not know - {}",

@@ -143,7 +143,7 @@ const std::vector<Topic>& topics() {
        "processes started outside. ration run does not start what can be seen beforehand (ssh, srun, a tmux whose "
        "server "
        "runs already), unless --allow-ungoverned is given; a static program is started, since only what it starts can "
-       "load a driver. What shows later is UNGOVERNED in ration ps and named when the program has ended.\n"
+       "load a driver. Such a launcher that a script starts is named by ration ps beside the workload. What shows later is UNGOVERNED in ration ps and named when the program has ended.\n"
        "With --require-enforced the dynamic linker asks the guard, too (LD_AUDIT): it then holds a program that is "
        "given a driver in front of the guard, needs one by its path, or opens it through\n"
        "dlopen() or dlmopen() fetched from libc's own handle (dlsym(dlopen(\"libc.so.6\"), \"dlopen\")). Without it "

@@ -21,6 +21,7 @@
 
 #include "shim/elf_peek.hpp"
 #include "shim/kept_environment.hpp"
+#include "shim/launchers.hpp"
 
 namespace ration::shim {
 namespace {
@@ -165,6 +166,7 @@ int missing() noexcept {
 int start_path(const char* path, Words words, Words variables) noexcept {
   auto* next = look_up(found.execve, "execve");
   if (next == nullptr) return missing();
+  note_launcher(path, words);
   return start_with_guard(
       variables, [&] { return starts_with_guard(File(AT_FDCWD, path)); },
       [&](Words all) { return next(path, words, all); }, no_memory);
@@ -173,6 +175,7 @@ int start_path(const char* path, Words words, Words variables) noexcept {
 int start_name(const char* name, Words words, Words variables) noexcept {
   auto* next = look_up(found.execvpe, "execvpe");
   if (next == nullptr) return missing();
+  note_launcher(name, words);
   return start_with_guard(
       variables, [&] { return found_with_guard(name); }, [&](Words all) { return next(name, words, all); }, no_memory);
 }
@@ -181,6 +184,7 @@ template <typename Function, typename Pid>
 int spawn(Function* next, bool by_name, Pid* pid, const char* program, const posix_spawn_file_actions_t* actions,
           const posix_spawnattr_t* attributes, Words words, Words variables) noexcept {
   if (next == nullptr) return ENOSYS;
+  note_launcher(program, words);
   return start_with_guard(
       variables, [&] { return by_name ? found_with_guard(program) : starts_with_guard(File(AT_FDCWD, program)); },
       [&](Words all) { return next(pid, program, actions, attributes, words, all); }, no_memory_to_spawn);
@@ -258,6 +262,7 @@ int fexecve(int descriptor, Words words, Words variables) noexcept {
 // Since glibc 2.34; an older one leaves it to the kernel.
 RATION_UNDER_NAME_OF(execveat, (int folder, const char* path, Words words, Words variables, int flags)) {
   auto* next = look_up(found.execveat, "execveat");
+  note_launcher(path, words);
   const bool by_descriptor = path != nullptr && *path == '\0' && (flags & AT_EMPTY_PATH) != 0;
   return start_with_guard(
       variables,

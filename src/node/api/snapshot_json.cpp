@@ -161,6 +161,7 @@ void write_account(Writer& out, const AccountView& account, const Viewer& viewer
   if (!account.held_back_by.empty()) row.text("held_back_by", account.held_back_by);
   if (account.unlisted_count > 0)
     row.number("unlisted_function_count", account.unlisted_count).texts("unlisted_functions", account.unlisted);
+  if (!account.launchers.empty()) row.texts("launchers", account.launchers);
   if (!viewer.may_see(account.owner)) {
     for (const char* field : {"labels", "command", "process_count", "processes"}) row.unknown(field, kNotYours);
     return;

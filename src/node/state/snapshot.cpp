@@ -128,6 +128,7 @@ AccountView view_of(const Workload& workload, std::uint32_t account, const Knowl
   view.last_denial = book.denial_count;
   view.unlisted_count = book.unlisted_count;
   view.unlisted = book.unlisted;
+  view.launchers = book.launchers;
   view.waiting = book.waiting > 0;
   view.ended = workload.ended;
   view.altered = workload.unreadable;

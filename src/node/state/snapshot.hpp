@@ -53,6 +53,7 @@ struct AccountView {
   std::uint64_t denials = 0, last_denial = 0, limit_changes = 0;
   std::uint64_t unlisted_count = 0;      ///< functions of the driver that it called and no table lists
   std::vector<std::string> unlisted;     ///< the newest of them, oldest first
+  std::vector<std::string> launchers;    ///< what it started that has programs started elsewhere, where no limit is
   std::optional<std::uint64_t> idle_ns;  ///< since it last took or gave back anything; absent: nobody watched it
   bool waiting = false;
   bool ended = false;            ///< and what it made is held elsewhere

@@ -97,6 +97,38 @@ class ExecRoutes(unittest.TestCase):
             inner = self.run_it(sys.executable, "-c", f"import subprocess, sys; subprocess.run([sys.executable, '-c', {code!r}])")
             self.assertEqual(inner.stdout, self.run_it(sys.executable, "-c", code).stdout)
 
+    def rows(self):
+        told = subprocess.run([BIN / "ration", "ps", NODE, "-o", "json"], env=self.environment, capture_output=True, text=True)
+        return {row["workload"]: row for row in json.loads(told.stdout)["data"]}
+
+    def test_a_launcher_that_a_script_starts_is_noted_in_the_book_and_told(self):
+        """What it has started elsewhere no limit holds: that is said, once for each, whoever starts it and how."""
+        tools = self.folder / "tools"
+        tools.mkdir()
+        names = ("tmux", "ssh", "srun", "at", "kubectl", "machinectl", "nsenter", "ray")
+        for name in names:
+            (tools / name).write_text("#!/bin/sh\nexit 0\n")
+            (tools / name).chmod(0o755)
+        go = self.folder / "go"
+        os.mkfifo(go)
+        here = dict(self.environment, PATH=f"{tools}:{self.environment['PATH']}")
+        script = f"""ssh a; sh -c 'ssh b'; {tools}/tmux new -d x; nohup at now </dev/null; ray start; ls >/dev/null; no-such/srun; echo begun; read line < {go}
+{sys.executable} -c 'import os, subprocess; subprocess.run(["kubectl"]); os.system("machinectl shell"); os.posix_spawnp("nsenter", ["nsenter"], {{}}); os.wait()'
+ray job submit; echo done; read line < {go}"""
+        process = subprocess.Popen([BIN / "ration", "run", NODE, "--name", "script", "--limit", "1GiB", "--", "bash", "-c", script], env=here, stdout=subprocess.PIPE,
+                                   stderr=subprocess.DEVNULL, text=True)
+        self.addCleanup(lambda: (process.kill(), process.communicate()))
+        self.assertEqual(process.stdout.readline(), "begun\n")
+        row = self.rows()["script"]
+        self.assertEqual(row["launchers"], ["ssh", "tmux", "at"])
+        self.assertNotIn("unlisted_function_count", row)
+        shown = subprocess.run([BIN / "ration", "ps", NODE], env=self.environment, capture_output=True, text=True).stdout
+        self.assertIn("started ssh, tmux, at: what that starts elsewhere is not governed", shown)
+        go.write_text("on\n")
+        self.assertEqual(process.stdout.readline(), "done\n")
+        self.assertEqual(self.rows()["script"]["launchers"], ["ssh", "tmux", "at", "kubectl", "machinectl", "nsenter", "ray"])
+        go.write_text("on\n")
+
     def test_allow_ungoverned_leaves_what_a_launcher_asked_for(self):
         done = self.run_it("sh", "-c", f"unset LD_PRELOAD; exec {LINE}", options=["--allow-ungoverned"])
         self.assertEqual(done.returncode, 0, done.stderr)

@@ -1,0 +1,48 @@
+#include "shim/launchers.hpp"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "ledger/book.hpp"
+#include "shim/environment.hpp"
+
+namespace ration::shim {
+namespace {
+
+struct Launcher {
+  const char* name;
+  const char* word;  ///< only with this one among its own; null: always
+};
+constexpr Launcher kLaunchers[] = {
+#define RATION_LAUNCHER(name, word, reason, instead) {name, word},
+#include "base/launchers.inc"
+#undef RATION_LAUNCHER
+};
+
+bool has_word(char* const* words, const char* word) noexcept {
+  while (words != nullptr && *words != nullptr && std::strcmp(*words, word) != 0) ++words;
+  return words != nullptr && *words != nullptr;
+}
+
+}  // namespace
+
+void note_launcher(const char* program, char* const* words) noexcept {
+  if (!environment().governed || program == nullptr) return;
+  const char* slash = std::strrchr(program, '/');
+  const char* name = slash != nullptr ? slash + 1 : program;
+  for (const Launcher& launcher : kLaunchers) {
+    if (std::strcmp(launcher.name, name) != 0 || (launcher.word != nullptr && !has_word(words, launcher.word)))
+      continue;
+    const int saved = errno;
+    ledger::Book book;  // its own: the book of the hooks may be in the making in another thread
+    if ((slash == nullptr || ::access(program, X_OK) == 0) &&
+        ledger::Book::open(environment().book, book) == ledger::BookStatus::kOk)
+      book.denials().note_launcher(name);
+    errno = saved;
+    return;
+  }
+}
+
+}  // namespace ration::shim
