@@ -30,13 +30,17 @@ name = "vision"
 limit = "16GiB"
 [[tenant]]
 name = "jup"
-[http]
-anonymous = "all"
+[[tenant]]
+name = "quokka"
 """
+EVERYBODY = '[http]\nanonymous = "all"\n'
 # Name, tenant, GPU, limit, MiB held. The first is denied memory before the tests begin; the limit of the last is moved, as the other tenant of its GPU has a guarantee.
-WORKLOADS = (("serve", "vision", 0, "6GiB", 4096), ("train", "nlp", 0, "16GiB", 8192), ("kernel", "jup", 0, "5GiB", 1024), ("eval", "nlp", 1, "4GiB", 2048), ("sweep", "jup", 1, "40GiB", 1024))
+WORKLOADS = (("serve", "vision", 0, "6GiB", 4096), ("train", "nlp", 0, "16GiB", 8192), ("kernel", "jup", 0, "5GiB", 1024), ("eval", "nlp", 1, "4GiB", 2048),
+             ("zorilla", "quokka", 1, "2GiB", 1024), ("sweep", "jup", 1, "40GiB", 1024))
 DENIED = 10240  # MiB: more than the limit of who asks, less than its tenant and the card have left
 WAITED_FOR = "36GiB"
+# Words that stand in nothing but names: the workload's and its tenant's, which is in its label, too.
+NAMES = ("zorilla", "quokka")
 
 
 class Node:
@@ -119,20 +123,30 @@ def main(only):
         sys.exit(77)
     with tempfile.TemporaryDirectory() as folder:
         node = Node(folder)
-        (node.folder / "ration.toml").write_text(CONFIGURATION)
+        (node.folder / "ration.toml").write_text(CONFIGURATION + EVERYBODY)
         node.start()
         try:
             for workload in WORKLOADS:
                 node.run(*workload)
             node.outsider()
             node.wait_for_room()
-            for _ in range(2):
-                node.deny("serve")
+            for name in ("serve", "serve", NAMES[0]):
+                node.deny(name)
             myself = f"'{sys.executable}' '{pathlib.Path(__file__).resolve()}'"
             environment = dict(node.environment, HOME=os.environ.get("HOME", folder), RATION_WEB_URL="http://127.0.0.1:" + (node.folder / "port").read_text(),
                                RATION_WEB_TOKEN=(node.folder / "state/token").read_text().strip(), RATION_WEB_STOP=f"{myself} stop", RATION_WEB_LINK=node.link(),
                                RATION_WEB_START=f"{myself} start", RATION_WEB_DENY=f'{myself} deny "$1"')
-            return subprocess.run(["node", "test/run.mjs", *only], cwd=SOURCE / "web", env=environment).returncode
+
+            def tests(anonymous, only):
+                return subprocess.run(["node", "test/run.mjs", *only], cwd=SOURCE / "web",
+                                      env=dict(environment, RATION_WEB_ANONYMOUS=anonymous, RATION_WEB_NAMES=",".join(NAMES))).returncode
+            failed = tests("all", only)
+            if not failed and (not only or "totals" in only):
+                node.stop()
+                (node.folder / "ration.toml").write_text(CONFIGURATION)
+                node.start()
+                failed = tests("totals", ["totals"])
+            return failed
         finally:
             for program in node.programs:
                 program.terminate()
