@@ -49,7 +49,8 @@ enum class Errors { kCollected, kLeftAlone };
 /// The words of a command line as a shell takes them.
 [[nodiscard]] std::string shown_command(const std::vector<std::string>& program);
 
-/// Starts a program in the background, in that process group, without input, its output in `log`. -1: it could not be started.
+/// Starts a program in the background, in that process group, without input, its output in `log`. -1: it could not be
+/// started.
 [[nodiscard]] pid_t start_in_background(const std::vector<std::string>& program, const std::string& log, pid_t group);
 
 }  // namespace ration::cli

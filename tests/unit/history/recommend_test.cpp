@@ -208,16 +208,17 @@ TEST_F(HistoryTest, TheLastRunIsLookedBackAtWithNotes) {
   EXPECT_EQ(report->exit_code, 3);
   ASSERT_EQ(report->devices.size(), 1u);
   EXPECT_EQ(byte_seconds(report->devices[0].used), seconds(4_GiB, 2 * kHourMs));
-  EXPECT_EQ(to_text(*report),
-            "================ nlp/train · run 7 ================\n"
-            " user alice  tenant nlp  2026-01-05 05:00 → 2026-01-05 07:00Z (2h 00m)  exit 3\n"
-            " NVIDIA A100-40 GPU-0\n"
-            " memory, peak of limit   [███████████████░░░░░░░░░░░░░░░]  50%   8.00 GiB / 16.0 GiB\n"
-            " memory, mean of limit   [███████░░░░░░░░░░░░░░░░░░░░░░░]  25%   4.00 GiB\n"
-            " denials 0 · GiB·h used 8.0, limit 32.0\n"
-            "Notes\n"
-            " * Peak 8.00 GiB of 16.0 GiB: next time  ration run --limit 8.5GiB -- …   (1 requests of others waited or were "
-            "denied meanwhile).\n");
+  EXPECT_EQ(
+      to_text(*report),
+      "================ nlp/train · run 7 ================\n"
+      " user alice  tenant nlp  2026-01-05 05:00 → 2026-01-05 07:00Z (2h 00m)  exit 3\n"
+      " NVIDIA A100-40 GPU-0\n"
+      " memory, peak of limit   [███████████████░░░░░░░░░░░░░░░]  50%   8.00 GiB / 16.0 GiB\n"
+      " memory, mean of limit   [███████░░░░░░░░░░░░░░░░░░░░░░░]  25%   4.00 GiB\n"
+      " denials 0 · GiB·h used 8.0, limit 32.0\n"
+      "Notes\n"
+      " * Peak 8.00 GiB of 16.0 GiB: next time  ration run --limit 8.5GiB -- …   (1 requests of others waited or were "
+      "denied meanwhile).\n");
   EXPECT_EQ(reader().last_run("nlp/nothing").error().id, "E1917");
 }
 
