@@ -11,7 +11,7 @@ import time
 BIN = pathlib.Path(os.environ["BUILD_BIN"])
 SOURCE = pathlib.Path(os.environ["SOURCE"])
 MIB, GIB = 1 << 20, 1 << 30
-PATIENCE = 120  # seconds until a condition that is polled counts as never
+PATIENCE = float(os.environ.get("RATION_TEST_PATIENCE", "30"))  # seconds until a condition that is polled counts as never
 
 
 class UnixConnection(http.client.HTTPConnection):
