@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import unittest
@@ -116,8 +117,8 @@ class ExecRoutes(unittest.TestCase):
 {sys.executable} -c 'import os, subprocess; subprocess.run(["kubectl"]); os.system("machinectl shell"); os.posix_spawnp("nsenter", ["nsenter"], {{}}); os.wait()'
 ray job submit; echo done; read line < {go}"""
         process = subprocess.Popen([BIN / "ration", "run", NODE, "--name", "script", "--limit", "1GiB", "--", "bash", "-c", script], env=here, stdout=subprocess.PIPE,
-                                   stderr=subprocess.DEVNULL, text=True)
-        self.addCleanup(lambda: (process.kill(), process.communicate()))
+                                   stderr=subprocess.DEVNULL, text=True, start_new_session=True)
+        self.addCleanup(lambda: (os.killpg(process.pid, signal.SIGKILL), process.communicate()))
         self.assertEqual(process.stdout.readline(), "begun\n")
         row = self.rows()["script"]
         self.assertEqual(row["launchers"], ["ssh", "tmux", "at"])
