@@ -841,7 +841,7 @@ note  nlp's limit of 30.0 GiB cannot be reached beside these neighbours (17.4 Gi
             with self.subTest(words=words):
                 (self.folder / "inputs").write_text("")
                 terminal, own = pty.openpty()
-                os.write(terminal, b"typed ahead\n")
+                os.write(terminal, b"typed ahead\nand more\n" * 20)
                 shell = f'{BIN}/ration {words} > {self.folder}/said 2>&1; read -r line; echo "$line"'
                 done = subprocess.run(["sh", "-c", shell], env=dict(self.environment, PATH=f"{tools}:{self.environment['PATH']}", XDG_RUNTIME_DIR=str(self.folder)),
                                       stdin=own, stdout=subprocess.PIPE, text=True, start_new_session=True, timeout=120)

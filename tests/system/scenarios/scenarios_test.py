@@ -282,7 +282,7 @@ class Terminal(Case):
         (tools / "ration").write_text(f'#!/bin/sh\nreadlink /proc/$$/fd/0 >> {self.base}/inputs\nexec {BIN}/ration "$@"\n')
         (tools / "ration").chmod(0o755)
         terminal, own = pty.openpty()
-        os.write(terminal, b"typed ahead\n")
+        os.write(terminal, b"typed ahead\nand more\n" * 20)
         done = subprocess.run(["sh", "-c", f'{tools}/player demo {" ".join(words)} > {self.base}/said 2>&1; read -r line; echo "$line" > {self.base}/left'],
                               env=self.environment, stdin=own, start_new_session=True, timeout=PATIENCE)
         os.close(own), os.close(terminal)
