@@ -32,7 +32,7 @@ Result<void> check_limit(const config::Tenant& tenant, const std::string& text) 
 }  // namespace
 
 Result<config::Schedule> to_schedule(const ScheduleWish& wish, const config::Configuration& configuration) {
-  const config::Origin origin{fmt::format("{}'s ration set --schedule {}", wish.by, wish.name), {0, 0}};
+  const config::Origin origin{fmt::format("ration set --schedule {}, by {}", wish.name, wish.by), {0, 0}};
   if (!config::is_name(wish.name))
     return fail("E1601", fmt::format("'{}' is not a name of a schedule.", wish.name), "night=22:00-07:00:nlp=90%", 2);
   const auto when = config::parse_hours(wish.when);
