@@ -11,7 +11,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "node"))
 from node_case import Case  # noqa: E402
-from node_client import BIN  # noqa: E402
+from node_client import BIN, SOURCE  # noqa: E402
 
 OUT_OF_MEMORY = 2
 
@@ -115,6 +115,22 @@ limit = "3GiB"
         steps = ("env", "CUDA_VISIBLE_DEVICES=1", str(BIN / "ration-workload"), "steps", "512MiB:1ms")
         self.ended("astray", "--gpu", "0", "--limit", "1GiB", program=steps)
         self.works(self.fix("astray", "not_granted", "^ration run .*--gpu 0,1 --limit 1GiB -- env CUDA_VISIBLE_DEVICES=1"))
+
+    def test_in_the_program_at_its_share(self):
+        script = self.folder / "shares.py"
+        script.write_text("""import ctypes, sys, ration
+cuda, context, address = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p(), ctypes.c_uint64()
+assert cuda.cuInit(0) == 0 and cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0 and cuda.cuCtxSetCurrent(context) == 0
+with eval(sys.argv[1], {"ration": ration, "NAME": "part"}):
+    print(cuda.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(2 << 30)))
+""")
+
+        def answer(share):
+            return self.ration("run", self.node, "--name", "parts", "--gpu", "0", "--limit", "8GiB", "--", sys.executable, script, share,
+                               env={"PYTHONPATH": str(SOURCE / "python"), "RATION_LIBRARY": str(BIN.parent / "lib/libration.so.1")}).stdout
+        self.assertEqual(answer("ration.share(NAME, '1GiB')"), f"{OUT_OF_MEMORY}\n")
+        fix = self.told("parts", "share")["fix"]
+        self.assertEqual(answer(re.search("^in the program: (.*)$", fix)[1]), "0\n", fix)
 
     def held(self, size, *options):
         """A workload that holds that much of GPU 0 until it is ended."""
