@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/strings.hpp"
 #include "base/toml_document.hpp"
 #include "base/units.hpp"
 
@@ -97,13 +98,12 @@ bool read_profile(const TomlValue& table, DriverProfile& out, std::string& probl
   return problem.empty();
 }
 
-/// `615` or `615.71`, the numbers that NVIDIA gives its drivers.
+/// `615`, `615.71` or `550.163.01`, the numbers that NVIDIA gives its drivers.
 bool is_release(std::string_view text) {
-  const auto digits = [](std::string_view part) {
-    return !part.empty() && part.size() < 6 && part.find_first_not_of("0123456789") == std::string_view::npos;
-  };
-  const auto point = text.find('.');
-  return digits(text.substr(0, point)) && (point == std::string_view::npos || digits(text.substr(point + 1)));
+  const auto parts = split(text, '.');
+  return parts.size() <= 3 && std::all_of(parts.begin(), parts.end(), [](std::string_view part) {
+           return !part.empty() && part.size() < 6 && part.find_first_not_of("0123456789") == std::string_view::npos;
+         });
 }
 
 int number_of(std::string_view release) { return std::atoi(std::string(release).c_str()); }

@@ -2,58 +2,21 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include "driver/nvml_abi.hpp"
-#include "host_pid.hpp"
-#include "node.hpp"
-
-#define RATION_NVML extern "C" [[gnu::visibility("default")]] ration::nvml::nvmlReturn_t
+#include "card_sheet.hpp"
+#include "nvml_devices.hpp"
 
 using namespace ration::nvml;
-using ration::sim::card_name;
-using ration::sim::Model;
-using ration::sim::Node;
+using namespace ration::sim;
 
 namespace {
 
-std::atomic<int> initialised{0};  // nvmlInit counts, nvmlShutdown counts down
-
-// A handle is that of a device; or of a card in MIG mode, which is not a device itself: its number from kDivided on.
-constexpr std::intptr_t kDivided = 1 << 8;
-
 const std::vector<Model>& models() { return Node::get()->models(); }
-bool is_divided(nvmlDevice_t handle) { return reinterpret_cast<std::intptr_t>(handle) >= kDivided; }
-nvmlDevice_t handle_of(int index) { return reinterpret_cast<nvmlDevice_t>(static_cast<std::intptr_t>(index) + 1); }
-/// Of a card in MIG mode: its first instance.
-int index_of(nvmlDevice_t handle) {
-  const auto number = reinterpret_cast<std::intptr_t>(handle);
-  if (!is_divided(handle)) return static_cast<int>(number) - 1;
-  const auto first = std::find_if(models().begin(), models().end(),
-                                  [&](const Model& model) { return model.card == number - kDivided; });
-  return first == models().end() ? -1 : static_cast<int>(first - models().begin());
-}
-int count() { return models().back().card + 1; }
-const Model& model(nvmlDevice_t device) { return models()[static_cast<std::size_t>(index_of(device))]; }
-bool is_instance(nvmlDevice_t device) { return !is_divided(device) && !model(device).profile.empty(); }
-nvmlDevice_t handle_of_card(int card) {
-  const auto divided = reinterpret_cast<nvmlDevice_t>(kDivided + card);
-  const int first = index_of(divided);
-  return models()[static_cast<std::size_t>(first)].profile.empty() ? handle_of(first) : divided;
-}
-/// The devices that a handle stands for: one, or all instances of a card.
-std::vector<int> devices_of(nvmlDevice_t handle) {
-  if (!is_divided(handle)) return {index_of(handle)};
-  std::vector<int> all;
-  for (std::size_t device = 0; device < models().size(); ++device)
-    if (models()[device].card == model(handle).card) all.push_back(static_cast<int>(device));
-  return all;
-}
 
 std::string uuid_text(nvmlDevice_t device) {
   return is_divided(device) ? Node::get()->card_uuid_text(index_of(device)) : Node::get()->uuid_text(index_of(device));
@@ -63,61 +26,6 @@ std::string bus_text(nvmlDevice_t device, const char* form) {
   char text[32];
   std::snprintf(text, sizeof text, form, static_cast<unsigned>(model(device).card) + 1);
   return text;
-}
-
-nvmlReturn_t put(const std::string& text, char* out, unsigned int size) {
-  if (out == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
-  if (text.size() + 1 > size) return NVML_ERROR_INSUFFICIENT_SIZE;
-  std::memcpy(out, text.c_str(), text.size() + 1);
-  return NVML_SUCCESS;
-}
-
-nvmlReturn_t valid(nvmlDevice_t device, const void* out) {
-  if (initialised == 0) return NVML_ERROR_UNINITIALIZED;
-  return out != nullptr && index_of(device) >= 0 && index_of(device) < static_cast<int>(models().size())
-             ? NVML_SUCCESS
-             : NVML_ERROR_INVALID_ARGUMENT;
-}
-
-template <typename Value>
-nvmlReturn_t answer(nvmlDevice_t device, Value* out, Value value) {
-  if (const auto state = valid(device, out); state != NVML_SUCCESS) return state;
-  *out = value;
-  return NVML_SUCCESS;
-}
-
-/// "In MIG mode, if device handle is provided, the API returns aggregate information, only if the caller has
-/// appropriate privileges" (NVML, memory and processes of a device).
-nvmlReturn_t valid_for_memory(nvmlDevice_t device, const void* out) {
-  const auto state = valid(device, out);
-  return state == NVML_SUCCESS && is_divided(device) && ::geteuid() != 0 ? NVML_ERROR_NO_PERMISSION : state;
-}
-
-/// What NVML tells of whole cards alone.
-template <typename Value>
-nvmlReturn_t answer_of_card(nvmlDevice_t device, Value* out, Value value) {
-  if (const auto state = valid(device, out); state != NVML_SUCCESS) return state;
-  return is_divided(device) || is_instance(device) ? NVML_ERROR_NOT_SUPPORTED : answer(device, out, value);
-}
-
-/// The driver numbers them from 1 on; 0 is the whole card.
-unsigned int gpu_instance(const Model& model) { return static_cast<unsigned int>(model.instance) + 1; }
-
-/// What processes on a device, or on an instance of it, are called and hold, as the caller is told.
-std::vector<std::pair<int, ration::sim::ProcessUse>> listed(nvmlDevice_t device) {
-  const std::uint64_t own_namespace = ration::current_process().pid_namespace;
-  const bool told = Node::get()->spec().driver.process_bytes;
-  std::vector<std::pair<int, ration::sim::ProcessUse>> uses;
-  for (const int each : devices_of(device)) {
-    for (auto use : Node::get()->uses(each)) {
-      if (!told && use.pid_namespace != own_namespace) continue;
-      use.pid = ration::sim::pid_here(use.pid, use.pid_namespace);
-      if (use.pid == 0) continue;
-      use.held = told ? use.held - use.managed : ration::Bytes{0};  // managed: pynvml issue 63, rmm issue 2259
-      uses.emplace_back(each, use);
-    }
-  }
-  return uses;
 }
 
 template <typename Info>
@@ -135,8 +43,8 @@ nvmlReturn_t processes(nvmlDevice_t device, unsigned int* size, Info* out) {
     out[i].usedGpuMemory = use.held.count();
     if constexpr (requires { out[i].gpuInstanceId; }) {
       const Model& model = models()[static_cast<std::size_t>(place)];
-      out[i].gpuInstanceId = model.profile.empty() ? 0xffffffff : gpu_instance(model);
-      out[i].computeInstanceId = model.profile.empty() ? 0xffffffff : 0;
+      out[i].gpuInstanceId = model.profile.empty() ? kNoInstance : gpu_instance(model);
+      out[i].computeInstanceId = model.profile.empty() ? kNoInstance : 0;
     }
   }
   return NVML_SUCCESS;
@@ -144,10 +52,10 @@ nvmlReturn_t processes(nvmlDevice_t device, unsigned int* size, Info* out) {
 
 template <typename Matches>
 nvmlReturn_t find_device(nvmlDevice_t* out, Matches&& matches) {
-  if (initialised == 0) return NVML_ERROR_UNINITIALIZED;
+  if (!is_initialised()) return NVML_ERROR_UNINITIALIZED;
   if (out == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
   std::vector<nvmlDevice_t> all;  // cards first: instances have their bus addresses, too
-  for (int card = 0; card < count(); ++card) all.push_back(handle_of_card(card));
+  for (int card = 0; card < card_count(); ++card) all.push_back(handle_of_card(card));
   for (std::size_t device = 0; device < models().size(); ++device) all.push_back(handle_of(static_cast<int>(device)));
   const auto found = std::find_if(all.begin(), all.end(), matches);
   if (found == all.end()) return NVML_ERROR_NOT_FOUND;
@@ -159,17 +67,12 @@ nvmlReturn_t find_device(nvmlDevice_t* out, Matches&& matches) {
 
 RATION_NVML nvmlInit_v2() {
   if (Node::get() == nullptr) return NVML_ERROR_UNKNOWN;
-  ++initialised;
+  note_init();
   return NVML_SUCCESS;
 }
 RATION_NVML nvmlInit() { return nvmlInit_v2(); }
 RATION_NVML nvmlInitWithFlags(unsigned int) { return nvmlInit_v2(); }
-RATION_NVML nvmlShutdown() {
-  for (int now = initialised; now > 0;) {
-    if (initialised.compare_exchange_weak(now, now - 1)) return NVML_SUCCESS;
-  }
-  return NVML_ERROR_UNINITIALIZED;
-}
+RATION_NVML nvmlShutdown() { return note_shutdown() ? NVML_SUCCESS : NVML_ERROR_UNINITIALIZED; }
 extern "C" [[gnu::visibility("default")]] const char* nvmlErrorString(nvmlReturn_t result) {
   switch (result) {
     case NVML_SUCCESS:
@@ -188,16 +91,23 @@ extern "C" [[gnu::visibility("default")]] const char* nvmlErrorString(nvmlReturn
       return "Not Found";
     case NVML_ERROR_INSUFFICIENT_SIZE:
       return "Insufficient Size";
+    case NVML_ERROR_TIMEOUT:
+      return "Timeout";
+    case NVML_ERROR_ARGUMENT_VERSION_MISMATCH:
+      return "Argument Version Mismatch";
     default:
       return "Unknown Error";
   }
 }
 
 RATION_NVML nvmlSystemGetDriverVersion(char* out, unsigned int size) {
-  return initialised == 0 ? NVML_ERROR_UNINITIALIZED : put(Node::get()->spec().driver.release, out, size);
+  return !is_initialised() ? NVML_ERROR_UNINITIALIZED : put(Node::get()->spec().driver.release, out, size);
 }
 RATION_NVML nvmlSystemGetNVMLVersion(char* out, unsigned int size) {
-  return Node::get() == nullptr ? NVML_ERROR_UNKNOWN : put("13." + Node::get()->spec().driver.release, out, size);
+  return Node::get() == nullptr ? NVML_ERROR_UNKNOWN
+                                : put(std::to_string(Node::get()->spec().driver.cuda_version / 1000) + "." +
+                                          Node::get()->spec().driver.release,
+                                      out, size);
 }
 RATION_NVML nvmlSystemGetCudaDriverVersion_v2(int* out) {
   if (out == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
@@ -207,25 +117,21 @@ RATION_NVML nvmlSystemGetCudaDriverVersion_v2(int* out) {
 }
 RATION_NVML nvmlSystemGetCudaDriverVersion(int* out) { return nvmlSystemGetCudaDriverVersion_v2(out); }
 RATION_NVML nvmlSystemGetProcessName(unsigned int pid, char* out, unsigned int size) {
-  char path[32], name[256] = {};
-  std::snprintf(path, sizeof path, "/proc/%u/cmdline", pid);
-  std::FILE* file = std::fopen(path, "r");
-  if (file == nullptr) return NVML_ERROR_NOT_FOUND;
-  (void)!std::fread(name, 1, sizeof name - 1, file);
-  std::fclose(file);
-  return put(std::string(name).substr(0, size > 0 ? size - 1 : 0), out, size);
+  const std::string name = process_name(static_cast<int>(pid));
+  if (name.empty()) return NVML_ERROR_NOT_FOUND;
+  return put(name.substr(0, size > 0 ? size - 1 : 0), out, size);
 }
 
 RATION_NVML nvmlDeviceGetCount_v2(unsigned int* out) {
-  if (initialised == 0) return NVML_ERROR_UNINITIALIZED;
+  if (!is_initialised()) return NVML_ERROR_UNINITIALIZED;
   if (out == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
-  *out = static_cast<unsigned int>(count());
+  *out = static_cast<unsigned int>(card_count());
   return NVML_SUCCESS;
 }
 RATION_NVML nvmlDeviceGetCount(unsigned int* out) { return nvmlDeviceGetCount_v2(out); }
 RATION_NVML nvmlDeviceGetHandleByIndex_v2(unsigned int index, nvmlDevice_t* out) {
-  if (initialised == 0) return NVML_ERROR_UNINITIALIZED;
-  if (out == nullptr || index >= static_cast<unsigned int>(count())) return NVML_ERROR_INVALID_ARGUMENT;
+  if (!is_initialised()) return NVML_ERROR_UNINITIALIZED;
+  if (out == nullptr || index >= static_cast<unsigned int>(card_count())) return NVML_ERROR_INVALID_ARGUMENT;
   *out = handle_of_card(static_cast<int>(index));
   return NVML_SUCCESS;
 }
@@ -262,7 +168,9 @@ RATION_NVML nvmlDeviceGetMinorNumber(nvmlDevice_t device, unsigned int* out) {
 RATION_NVML nvmlDeviceGetMigMode(nvmlDevice_t device, unsigned int* current, unsigned int* pending) {
   if (const auto state = valid(device, current); state != NVML_SUCCESS) return state;
   if (pending == nullptr || is_instance(device)) return NVML_ERROR_INVALID_ARGUMENT;
-  if (model(device).capability_major < 8) return NVML_ERROR_NOT_SUPPORTED;
+  // The large cards of a generation have it: A30, A100, H100, B200.
+  const bool is_large = model(device).capability_minor == 0 && model(device).capability_major >= 8;
+  if (!is_large && !is_divided(device)) return NVML_ERROR_NOT_SUPPORTED;
   *current = *pending = is_divided(device) ? 1 : 0;
   return NVML_SUCCESS;
 }
@@ -302,6 +210,17 @@ RATION_NVML nvmlDeviceGetComputeInstanceId(nvmlDevice_t device, unsigned int* ou
   *out = 0;
   return NVML_SUCCESS;
 }
+/// Its engines are not simulated: it has those of the least profile that there is, a copy engine a slice.
+RATION_NVML nvmlDeviceGetAttributes_v2(nvmlDevice_t device, nvmlDeviceAttributes_t* out) {
+  if (const auto state = valid(device, out); state != NVML_SUCCESS) return state;
+  if (!is_instance(device)) return NVML_ERROR_NOT_SUPPORTED;
+  const auto slices = static_cast<unsigned int>(std::atoi(model(device).profile.c_str()));
+  *out = {};
+  out->multiprocessorCount = static_cast<unsigned int>(model(device).multiprocessors);
+  out->sharedCopyEngineCount = out->gpuInstanceSliceCount = out->computeInstanceSliceCount = slices;
+  out->memorySizeMB = model(device).total.count() >> 20;
+  return NVML_SUCCESS;
+}
 RATION_NVML nvmlDeviceGetUUID(nvmlDevice_t device, char* out, unsigned int size) {
   if (const auto state = valid(device, out); state != NVML_SUCCESS) return state;
   return put(uuid_text(device), out, size);
@@ -316,7 +235,18 @@ RATION_NVML nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, nvmlPciInfo_t* out) {
   std::snprintf(out->busId, sizeof out->busId, "%s", bus_text(device, "00000000:%02X:00.0").c_str());
   std::snprintf(out->busIdLegacy, sizeof out->busIdLegacy, "%s", bus_text(device, "0000:%02X:00.0").c_str());
   out->bus = static_cast<unsigned int>(model(device).card) + 1;
-  out->pciDeviceId = 0x1eb810de;
+  out->pciDeviceId = sheet_of(model(device)).pci_device;
+  out->pciSubSystemId = sheet_of(model(device)).pci_subsystem;
+  return NVML_SUCCESS;
+}
+RATION_NVML nvmlDeviceGetPciInfoExt(nvmlDevice_t device, nvmlPciInfoExt_v1_t* out) {
+  constexpr unsigned int kVersion = sizeof(nvmlPciInfoExt_v1_t) | 1U << 24, kDisplay = 3, k3d = 2;
+  if (const auto state = valid(device, out); state != NVML_SUCCESS) return state;
+  if (out->version != kVersion) return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
+  nvmlPciInfo_t plain{};
+  if (const auto state = nvmlDeviceGetPciInfo_v3(device, &plain); state != NVML_SUCCESS) return state;
+  *out = {kVersion, plain.domain, plain.bus, plain.device, plain.pciDeviceId, plain.pciSubSystemId, kDisplay, k3d, {}};
+  std::memcpy(out->busId, plain.busId, sizeof out->busId);
   return NVML_SUCCESS;
 }
 RATION_NVML nvmlDeviceGetCudaComputeCapability(nvmlDevice_t device, int* major, int* minor) {
@@ -362,15 +292,15 @@ RATION_NVML nvmlDeviceGetProcessUtilization(nvmlDevice_t device, nvmlProcessUtil
   return NVML_SUCCESS;
 }
 RATION_NVML nvmlDeviceGetTemperature(nvmlDevice_t device, int, unsigned int* out) { return answer(device, out, 35U); }
-// A card's own: third generation, sixteen lanes.
-RATION_NVML nvmlDeviceGetMaxPcieLinkGeneration(nvmlDevice_t device, unsigned int* out) {
-  return answer(device, out, 3U);
+RATION_NVML nvmlDeviceGetTemperatureV(nvmlDevice_t device, nvmlTemperature_v1_t* out) {
+  constexpr unsigned int kVersion = sizeof(nvmlTemperature_v1_t) | 1U << 24;
+  if (const auto state = valid(device, out); state != NVML_SUCCESS) return state;
+  if (out->version != kVersion) return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
+  unsigned int degrees = 0;
+  const auto state = nvmlDeviceGetTemperature(device, 0, &degrees);
+  out->temperature = static_cast<int>(degrees);
+  return state;
 }
-RATION_NVML nvmlDeviceGetCurrPcieLinkGeneration(nvmlDevice_t device, unsigned int* out) {
-  return answer(device, out, 3U);
-}
-RATION_NVML nvmlDeviceGetMaxPcieLinkWidth(nvmlDevice_t device, unsigned int* out) { return answer(device, out, 16U); }
-RATION_NVML nvmlDeviceGetCurrPcieLinkWidth(nvmlDevice_t device, unsigned int* out) { return answer(device, out, 16U); }
 RATION_NVML nvmlDeviceGetPersistenceMode(nvmlDevice_t device, unsigned int* out) {
   if (const auto state = valid(device, out); state != NVML_SUCCESS) return state;
   *out = model(device).persistence ? 1 : 0;
@@ -463,5 +393,15 @@ RATION_NVML nvmlDeviceGetGraphicsRunningProcesses_v2(nvmlDevice_t device, unsign
   return answer(device, size, 0U);
 }
 RATION_NVML nvmlDeviceGetGraphicsRunningProcesses(nvmlDevice_t device, unsigned int* size, nvmlProcessInfo_v1_t*) {
+  return answer(device, size, 0U);
+}
+// Nor is there a server for several processes' kernels.
+RATION_NVML nvmlDeviceGetMPSComputeRunningProcesses_v3(nvmlDevice_t device, unsigned int* size, nvmlProcessInfo_t*) {
+  return answer(device, size, 0U);
+}
+RATION_NVML nvmlDeviceGetMPSComputeRunningProcesses_v2(nvmlDevice_t device, unsigned int* size, nvmlProcessInfo_t*) {
+  return answer(device, size, 0U);
+}
+RATION_NVML nvmlDeviceGetMPSComputeRunningProcesses(nvmlDevice_t device, unsigned int* size, nvmlProcessInfo_v1_t*) {
   return answer(device, size, 0U);
 }

@@ -242,6 +242,10 @@ void explain_start_failure(const Session& session, const std::string& program, i
   const auto print = [&](const char* id, const std::string& what, const std::string& fix) {
     session.print_finding(id, fmt::format("'{}' {}.", program, what), fix);
   };
+  if (error == ENOENT && program == "nvidia-smi")
+    return print("E1419", "was not found",
+                 "It is NVIDIA's: apt install nvidia-smi (Debian, component non-free) or nvidia-utils-RELEASE "
+                 "(Ubuntu). A simulated card needs no driver beside it");
   if (error == ENOENT) return print("E1419", "was not found", "Give its path, or look at PATH: command -v " + word);
   if (error == EACCES && program.ends_with(".py"))
     return print("E1401", "is not executable",

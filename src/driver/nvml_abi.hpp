@@ -6,6 +6,8 @@ namespace ration::nvml {
 
 struct nvmlDevice_st;
 using nvmlDevice_t = nvmlDevice_st*;
+struct nvmlEventSet_st;
+using nvmlEventSet_t = nvmlEventSet_st*;
 
 enum nvmlReturn_t : int {
   NVML_SUCCESS = 0,
@@ -15,6 +17,7 @@ enum nvmlReturn_t : int {
   NVML_ERROR_NO_PERMISSION = 4,
   NVML_ERROR_NOT_FOUND = 6,
   NVML_ERROR_INSUFFICIENT_SIZE = 7,
+  NVML_ERROR_TIMEOUT = 10,
   NVML_ERROR_OPERATING_SYSTEM = 17,
   NVML_ERROR_ARGUMENT_VERSION_MISMATCH = 25,
   NVML_ERROR_UNKNOWN = 999,
@@ -57,6 +60,49 @@ struct nvmlPciInfo_t {
   unsigned int pciDeviceId;
   unsigned int pciSubSystemId;
   char busId[32];
+};
+
+struct nvmlPciInfoExt_v1_t {
+  unsigned int version;
+  unsigned int domain, bus, device;
+  unsigned int pciDeviceId, pciSubSystemId;
+  unsigned int baseClass, subClass;
+  char busId[32];
+};
+
+struct nvmlTemperature_v1_t {
+  unsigned int version;
+  int sensorType;
+  int temperature;
+};
+
+/// Of a MIG instance.
+struct nvmlDeviceAttributes_t {
+  unsigned int multiprocessorCount;
+  unsigned int sharedCopyEngineCount, sharedDecoderCount, sharedEncoderCount, sharedJpegCount, sharedOfaCount;
+  unsigned int gpuInstanceSliceCount, computeInstanceSliceCount;
+  unsigned long long memorySizeMB;
+};
+
+struct nvmlBAR1Memory_t {
+  unsigned long long total, free, used;
+};
+
+struct nvmlFBCStats_t {
+  unsigned int sessionsCount, averageFPS, averageLatency;
+};
+
+struct nvmlFieldValue_t {
+  unsigned int fieldId, scopeId;
+  long long timestamp;  ///< microseconds since 1970
+  long long latencyUsec;
+  unsigned int valueType;
+  nvmlReturn_t nvmlReturn;  ///< whether `value` is one
+  union {
+    double dVal;
+    unsigned int uiVal;
+    unsigned long long ullVal;
+  } value;
 };
 
 /// Of the second and third version of the process queries; the first has only the first two fields.
