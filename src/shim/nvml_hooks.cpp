@@ -193,7 +193,8 @@ template <typename Process>
 Process* keep_members(const Account& account, Process* begin, Process* end) noexcept {
   const Members members;
   end = std::remove_if(begin, end, [&](const Process& one) { return !members.contain(one.pid); });
-  std::uint64_t left = account.is_granted() ? account.in_book().told_size(kUnlimited).count() : 0;
+  // What is held on an instance that was granted is listed by its card, too, which was not.
+  std::uint64_t left = account.is_granted() ? account.in_book().told_size(kUnlimited).count() : kUnlimited.count();
   for (Process* each = begin; each != end; ++each) {
     if (each->used == kNotAvailable) continue;
     each->used = std::min(each->used, left);

@@ -18,6 +18,8 @@ HELD, LIMIT = 1024, 4096  # MiB
 MEMORY = ["--query-gpu=memory.total,memory.used,memory.free", "--format=csv,noheader,nounits"]
 COMPUTING = ["--query-compute-apps=pid,used_memory", "--format=csv,noheader,nounits"]
 VIEWS = [[], ["-L"], ["-q"], ["-q", "-x"], MEMORY, COMPUTING, ["dmon", "-c", "1"], ["pmon", "-c", "1"], ["topo", "-m"]]
+TABLE = "c4fe3e6cc98f6c4ea327ee696e12f7c4"
+OF_TEXTS = 23  # the entry that takes structures which begin with a text
 OF_THE_MACHINE = 535  # since this release the list of processes comes from NVML's private table, which shows the machine's
 CUDA = {"470": "11.4"}  # of releases that are older than every profile
 
@@ -172,13 +174,15 @@ class UnderALimit(Node):
                 self.assert_memory(shown, row)
                 self.assertEqual(self.memory_in(shown)[1], (16384, 16384, 0))
 
-    def test_an_instance_shows_the_limit(self):
+    def test_an_instance_shows_the_limit_and_its_card_the_process(self):
         for release in HERE:
             with self.subTest(release=release):
                 self.node(release, "A100-40:mig=3g.20gb+2g.10gb")
-                shown, _, row = self.governed(release, "--gpu", "0.0")
+                shown, pid, row = self.governed(release, "--gpu", "0.0")
                 used = row["used_bytes"] // MIB
                 self.assertRegex(shown[""], rf"\| +0 +1 +0 +0 +\| +{used}MiB / +{LIMIT}MiB")
+                self.assertRegex(shown[""], rf"\| +0 +1 +0 +{pid} +C .* {used}MiB \|")
+                self.assertEqual(shown[" ".join(COMPUTING)], f"{pid}, {used}\n")
 
     def test_run_finds_it_on_the_path_and_says_whose_it_is_where_there_is_none(self):
         for release in HERE:
@@ -192,6 +196,27 @@ class UnderALimit(Node):
         self.assertEqual(none.returncode, 127)
         self.assertIn("E1419 ration: 'nvidia-smi' was not found.", none.stderr)
         self.assertIn("apt install nvidia-smi", none.stderr)
+
+
+class PrivateTable(Node):
+    def test_each_entry_answers_whatever_it_is_asked(self):
+        """Also one that no release here calls. A word of 8 bytes is the table's size, each other one a function."""
+        self.node(HERE[0], "T4:16GiB*2")
+        script = f"""
+import ctypes
+nvml = ctypes.CDLL("libnvidia-ml.so.1")
+name, table, device, room = bytes.fromhex("{TABLE}"), ctypes.POINTER(ctypes.c_void_p)(), ctypes.c_void_p(), ctypes.create_string_buffer(1 << 16)
+assert nvml.nvmlInternalGetExportTable(ctypes.byref(table), bytes(16)) == 3 and nvml.nvmlInternalGetExportTable(None, name) == 2
+assert nvml.nvmlInternalGetExportTable(ctypes.byref(table), name) == 0 and nvml.nvmlInit_v2() == 0 and nvml.nvmlDeviceGetHandleByIndex_v2(1, ctypes.byref(device)) == 0
+told = set()
+for slot in range(1, table[0] // 8):
+    entry = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 4)(table[slot])
+    told |= {{entry(None, None, None, None), entry(ctypes.addressof(room), ctypes.addressof(room), ctypes.addressof(room), None)}}
+    for first in (device, 77) if slot != {OF_TEXTS} else ():
+        told |= {{entry(first, None, None, None), entry(first, ctypes.addressof(room), None, None), entry(first, ctypes.addressof(room), ctypes.addressof(room), None)}}
+print(sorted(told))
+"""
+        self.assertEqual(self.run_words(sys.executable, "-c", script), "[0, 2, 3, 6]\n")
 
 
 if __name__ == "__main__":
