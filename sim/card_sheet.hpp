@@ -14,6 +14,12 @@ struct Clocks {
   unsigned graphics = 0, memory = 0, video = 0;
 };
 
+/// The clocks that may be set for graphics while the memory has its own: from the highest down in steps.
+struct ClockRange {
+  unsigned memory = 0, highest = 0, lowest = 0;
+};
+inline constexpr unsigned kClockStep = 15;
+
 struct CardSheet {
   std::string_view name;              ///< of the card, as the driver calls it
   std::string_view vbios{}, board{};  ///< the version of its firmware, the number of its board
@@ -21,7 +27,8 @@ struct CardSheet {
   unsigned watts = 0, least_watts = 0;  ///< the limit, which is the greatest, too; and the least that can be set
   unsigned idle_milliwatts = 0;
   Clocks highest{}, idle{}, application{};
-  int idle_state = 0;  ///< of performance: P0, P8
+  ClockRange supported[2]{};  ///< by the memory's clock, the highest first
+  int idle_state = 0;         ///< of performance: P0, P8
   unsigned pcie_generation = 3;
   unsigned bus_width = 0;
   unsigned bar1_mib = 0;

@@ -10,7 +10,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <iterator>
 #include <string>
+#include <vector>
 
 #include "card_sheet.hpp"
 #include "nvml_devices.hpp"
@@ -57,6 +59,17 @@ nvmlReturn_t tell_clock(nvmlDevice_t device, unsigned int type, unsigned int* ou
   const Clocks& all = sheet_of(model(device)).*clocks;
   const unsigned int clock = type == kMemory ? all.memory : type == kVideo ? all.video : all.graphics;
   return tell(device, out, clock, clock != 0);
+}
+
+/// An empty list is one that the card does not have.
+nvmlReturn_t tell_list(nvmlDevice_t device, unsigned int* count, unsigned int* out,
+                       const std::vector<unsigned int>& list) {
+  if (is_instance(device) || list.empty()) return NVML_ERROR_NOT_SUPPORTED;
+  const unsigned int room = out != nullptr ? *count : 0;
+  *count = static_cast<unsigned int>(list.size());
+  if (room < list.size()) return NVML_ERROR_INSUFFICIENT_SIZE;
+  std::copy(list.begin(), list.end(), out);
+  return NVML_SUCCESS;
 }
 
 /// A list with nothing in it.
@@ -298,6 +311,25 @@ RATION_NVML nvmlDeviceGetClock(nvmlDevice_t device, unsigned int type, unsigned 
     default:
       return NVML_ERROR_INVALID_ARGUMENT;
   }
+}
+RATION_NVML nvmlDeviceGetSupportedMemoryClocks(nvmlDevice_t device, unsigned int* count, unsigned int* out) {
+  if (const auto state = valid(device, count); state != NVML_SUCCESS) return state;
+  std::vector<unsigned int> clocks;
+  for (const ClockRange& range : sheet_of(model(device)).supported)
+    if (range.memory != 0) clocks.push_back(range.memory);
+  return tell_list(device, count, out, clocks);
+}
+RATION_NVML nvmlDeviceGetSupportedGraphicsClocks(nvmlDevice_t device, unsigned int memory, unsigned int* count,
+                                                 unsigned int* out) {
+  if (const auto state = valid(device, count); state != NVML_SUCCESS) return state;
+  const auto& ranges = sheet_of(model(device)).supported;
+  const auto* const found = std::find_if(std::begin(ranges), std::end(ranges), [memory](const ClockRange& range) {
+    return range.memory != 0 && range.memory == memory;
+  });
+  if (found == std::end(ranges)) return ranges[0].memory == 0 ? NVML_ERROR_NOT_SUPPORTED : NVML_ERROR_NOT_FOUND;
+  std::vector<unsigned int> clocks;
+  for (unsigned int clock = found->highest; clock >= found->lowest; clock -= kClockStep) clocks.push_back(clock);
+  return tell_list(device, count, out, clocks);
 }
 RATION_NVML nvmlDeviceGetCurrentClocksEventReasons(nvmlDevice_t device, unsigned long long* out) {
   constexpr unsigned long long kIdle = 1;

@@ -124,6 +124,13 @@ class OnANode(Node):
                                      "driver_version": exact(release), "mig.mode.current": "[N/A]"}.items():
                     self.assertEqual(answers[field], value, field)
 
+    def test_the_clocks_that_may_be_set_are_the_cards(self):
+        for release in HERE:
+            with self.subTest(release=release):
+                self.node(release, "T4:16GiB")
+                listed = self.run_words(smi_of(release), "--query-supported-clocks=mem,gr", "--format=csv,noheader,nounits").splitlines()
+                self.assertEqual(listed, [f"{memory}, {clock}" for memory, highest in ((5001, 1590), (405, 645)) for clock in range(highest, 299, -15)])
+
     def test_each_instance_of_a_card_is_shown_with_its_own_memory(self):
         for release in HERE:
             with self.subTest(release=release):
