@@ -29,7 +29,6 @@ struct CardSheet {
   Clocks highest{}, idle{}, application{};
   ClockRange supported[2]{};  ///< by the memory's clock, the highest first
   int idle_state = 0;         ///< of performance: P0, P8
-  unsigned pcie_generation = 3;
   unsigned bus_width = 0;
   unsigned bar1_mib = 0;
   Ecc ecc = Ecc::kNone;

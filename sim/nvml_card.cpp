@@ -405,8 +405,11 @@ RATION_NVML nvmlDeviceGetBAR1MemoryInfo(nvmlDevice_t device, nvmlBAR1Memory_t* o
   *out = {size, size - kUsed, kUsed};
   return NVML_SUCCESS;
 }
+/// Volta and Turing have the third generation, Ampere and Ada the fourth, Hopper and Blackwell for servers the fifth.
 RATION_NVML nvmlDeviceGetMaxPcieLinkGeneration(nvmlDevice_t device, unsigned int* out) {
-  return tell_known(device, out, &CardSheet::pcie_generation);
+  if (const auto state = valid(device, out); state != NVML_SUCCESS) return state;
+  const int major = model(device).capability_major;
+  return tell(device, out, major == 7 ? 3U : major == 8 ? 4U : 5U, major >= 7 && major <= 10);
 }
 RATION_NVML nvmlDeviceGetGpuMaxPcieLinkGeneration(nvmlDevice_t device, unsigned int* out) {
   return nvmlDeviceGetMaxPcieLinkGeneration(device, out);
