@@ -1,4 +1,5 @@
-// What a card tells of itself beside its memory: its data sheet, as NVML tells it. Used by nvml_card.cpp.
+// What a card tells of itself beside its memory: its data sheet, as NVML and the driver's
+// attributes tell it.
 #pragma once
 
 #include <string_view>

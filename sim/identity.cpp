@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "card_sheet.hpp"
 #include "driver.hpp"
 
 namespace ration::sim {
@@ -118,16 +119,20 @@ int threads_a_multiprocessor(const Model& model) {
 
 int of_model(const Model& model, int number, bool& known) {
   const bool datacentre = model.capability_major >= 8;
+  const CardSheet& sheet = sheet_of(model);
+  const auto in_khz = [](unsigned clock, int otherwise) {
+    return clock != 0 ? 1000 * static_cast<int>(clock) : otherwise;
+  };
   known = true;
   switch (number) {
     case 13:
-      return datacentre ? 1410000 : 1590000;  // clock, kHz
+      return in_khz(sheet.highest.graphics, datacentre ? 1410000 : 1590000);  // clock, kHz
     case 16:
       return model.multiprocessors;
     case 36:
-      return datacentre ? 1215000 : 5001000;  // memory clock, kHz
+      return in_khz(sheet.highest.memory, datacentre ? 1215000 : 5001000);  // memory clock, kHz
     case 37:
-      return datacentre ? 5120 : 256;  // memory bus, bits
+      return sheet.bus_width != 0 ? static_cast<int>(sheet.bus_width) : datacentre ? 5120 : 256;  // memory bus, bits
     case 38:
       return datacentre ? 41943040 : 4194304;  // L2 cache
     case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR:

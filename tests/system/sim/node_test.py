@@ -46,6 +46,20 @@ second = nvml.nvmlDeviceGetMemoryInfo_v2(handle, room)
 print(first, second, cuda.cuDeviceTotalMem_v2(ctypes.byref(total), 0), total.value)
 """
 
+# Prints of the first device: highest clocks of its processors and its memory, in MHz, and its memory's width, as NVML and as the driver have them.
+DATA_SHEET = """
+import ctypes
+cuda, nvml = ctypes.CDLL("libcuda.so.1"), ctypes.CDLL("libnvidia-ml.so.1")
+assert nvml.nvmlInit_v2() == 0 and cuda.cuInit(0) == 0
+handle, number = ctypes.c_void_p(), ctypes.c_uint()
+assert nvml.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(handle)) == 0
+def told(error):
+    return number.value if error == 0 else None
+out = ctypes.byref(number)
+print([told(nvml.nvmlDeviceGetMaxClockInfo(handle, 1, out)), told(nvml.nvmlDeviceGetMaxClockInfo(handle, 2, out)), told(nvml.nvmlDeviceGetMemoryBusWidth(handle, out))],
+      [told(cuda.cuDeviceGetAttribute(out, 13, 0)) // 1000, told(cuda.cuDeviceGetAttribute(out, 36, 0)) // 1000, told(cuda.cuDeviceGetAttribute(out, 37, 0))])
+"""
+
 # Prints of a card in MIG mode: its UUID; the UUID, GPU instance, card, total and number of processes of each instance; what
 # a stranger is answered about the card's memory and processes; and of each device of the driver its size and both UUIDs.
 INSTANCES = """
@@ -344,6 +358,16 @@ class InAContainer(unittest.TestCase):
         one, other = self.actors("570")
         self.assertEqual(one.ask("processes"), {str(one.pid): 164, str(other.pid): 164})
         self.assertEqual(one.ask("computing"), {str(one.pid): 40, str(other.pid): 40})
+
+
+class DataSheets(unittest.TestCase):
+    def test_nvml_and_the_driver_have_the_same_numbers(self):
+        known = {"T4": [1590, 5001, 256], "A100-40": [1410, 1215, 5120], "A100-80": [1410, 1593, 5120], "L4": [2040, 6251, 192], "L40S": [2520, 9001, 384],
+                 "H100": [1980, 2619, 5120], "B200": [1965, 3996, 8192], "RTX3090": [2100, 9751, 384], "A6000": [2100, 8001, 384]}
+        for model, numbers in known.items():
+            with self.subTest(model), tempfile.TemporaryDirectory() as folder:
+                done = subprocess.run([sys.executable, "-c", DATA_SHEET], env={"LD_LIBRARY_PATH": str(SIM), "RATION_SIM": model, "RATION_SIM_DIR": folder}, capture_output=True, text=True)
+                self.assertEqual(done.stdout, f"{numbers} {numbers}\n", done.stderr)
 
 
 if __name__ == "__main__":
