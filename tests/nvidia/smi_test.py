@@ -69,7 +69,7 @@ class Node(unittest.TestCase):
     def governed(self, release, *options):
         """What each view shows to a program beside a workload under a limit, that workload's number, and its row of `ration ps`."""
         script = ('"$0" hold %dMiB > "$1" & held=$!; until grep -qs holding "$1"; do :; done; env -0 > "$2"; echo $held; read go; kill $held; wait' % HELD)
-        node, told = self.environment["RATION_SIM"], [str(self.folder / name) for name in ("told", "environment")]
+        node, told = self.environment["RATION_SIM"], [str(self.folder / f"{name}-{release}") for name in ("told", "environment")]
         lender = subprocess.Popen([RATION, "run", f"--sim={node}", "--limit", f"{LIMIT}MiB", *options, "--", "sh", "-c", script, WORKLOAD, *told],
                                   env=self.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         try:
