@@ -85,7 +85,7 @@ struct nvmlDeviceAttributes_t {
 };
 
 struct nvmlBAR1Memory_t {
-  unsigned long long total, free, used;
+  unsigned long long bar1Total, bar1Free, bar1Used;
 };
 
 struct nvmlFBCStats_t {
