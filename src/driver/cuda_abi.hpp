@@ -290,6 +290,7 @@ using cuDeviceTotalMem_t = CUresult(unsigned int*, CUdevice);
 using cuDeviceTotalMem_v2_t = CUresult(std::size_t*, CUdevice);
 using cuDeviceGetMemPool_t = CUresult(CUmemoryPool*, CUdevice);
 using cuDeviceSetMemPool_t = CUresult(CUdevice, CUmemoryPool);
+using cuMemSetMemPool_t = CUresult(CUmemLocation*, CUmemAllocationType, CUmemoryPool);
 using cuDeviceGetDefaultMemPool_t = CUresult(CUmemoryPool*, CUdevice);
 using cuDeviceGetGraphMemAttribute_t = CUresult(CUdevice, CUgraphMem_attribute, void*);
 using cuDeviceGraphMemTrim_t = CUresult(CUdevice);

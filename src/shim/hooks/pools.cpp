@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <atomic>
 
+#include "driver/cuda_graph_abi.hpp"
 #include "driver/cuda_share_abi.hpp"
 #include "ledger/descriptor_label.hpp"
 #include "shim/hooks/after_fork.hpp"
+#include "shim/hooks/gate.hpp"
 #include "shim/hooks/governor.hpp"
 #include "shim/hooks/graphs.hpp"
 #include "shim/hooks/hooks.hpp"
@@ -39,6 +41,19 @@ Table<std::uint64_t> pieces;  // pointers that were exported -> their numbers in
 Table<Elsewhere> elsewhere;   // by handle
 std::atomic<bool> freed_since_refresh{false};
 
+// Passed from the last look at where an allocation comes from to the driver's call. What gives a handle, a device or a
+// stream another meaning is alone there, and counts: a look before it is of no use any more.
+Gate meaning;
+std::atomic<std::uint64_t> meanings{0};
+
+template <typename Call>
+CUresult change_meaning(Call&& call) noexcept {
+  const Gate::Alone alone(meaning);
+  const CUresult result = call();
+  meanings.fetch_add(1);
+  return result;
+}
+
 bool read_attribute(CUmemoryPool pool, CUmemPool_attribute attribute, Bytes& out) noexcept {
   cuuint64_t value = 0;
   if (real<cuMemPoolGetAttribute_t>(Symbol::cuMemPoolGetAttribute)(pool, attribute, &value) != CUDA_SUCCESS)
@@ -64,15 +79,22 @@ void lend(Pool& pool) noexcept {
   pool.lent = pool.charged;
 }
 
+/// What a pool has that the limit does not admit.
+enum class Beyond {
+  kLeave,   // the caller hands it back
+  kCharge,  // it is there: until it goes, all else is denied
+};
+
 /// Makes the charge equal to what the pool reserves now. Under the pool's mutex. False: it grew past the limit.
-bool follow(Pool& pool) noexcept {
+bool follow(Pool& pool, Beyond beyond = Beyond::kCharge) noexcept {
   Bytes reserved;
   if (pool.destroyed || !read_attribute(pool.handle.load(), CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, reserved))
     return true;
   if (reserved < pool.charged) {
     refund(pool, pool.charged - reserved);
   } else if (reserved > pool.charged && !admit_given(pool.account, reserved - pool.charged, Kind::kPool)) {
-    return false;
+    if (beyond == Beyond::kLeave || pool.account == kNoAccount) return false;
+    book().account(pool.account).charge_unconditionally(reserved - pool.charged, Kind::kPool);
   }
   if (reserved < pool.reserved) pool.map.shrunk();
   pool.reserved = reserved;
@@ -133,7 +155,7 @@ struct Source {
     kNoDevice,
     kFull,    // the table has no place for it
     kUntold,  // there is such a pool, and nobody can say where its memory lies
-    kNone,    // the driver knows of none: it says what is wrong with the call
+    kNone,    // none is known at this moment: the call is wrong
   } kind = Kind::kNone;
   Pool* pool = nullptr;
   CUdevice device = -1;  // of kFull
@@ -207,28 +229,51 @@ bool enter_growth(Pool& pool, std::uint64_t size, Bytes& entered, const char* fu
   return true;
 }
 
+/// One allocation. `call(bytes)` makes the driver's.
+template <typename Call>
+struct Taking {
+  CUstream stream;
+  std::size_t size;
+  const char* function;
+  CUdeviceptr* out;
+  Call& call;
+  std::uint64_t seen = 0;  // of `meanings`, when it was looked where the memory comes from
+  bool stale = false;      // that look is of no use any more: nothing was taken
+};
+
 /// `refused`: what the driver itself had no memory for, though the book granted it.
 template <typename Call>
-CUresult take_once(Pool& pool, CUstream stream, std::size_t size, const char* function, CUdeviceptr& out,
-                   Bytes& refused, Call&& call) noexcept {
+CUresult take_once(Pool& pool, Taking<Call>& taking, Bytes& refused) noexcept {
+  const auto& [stream, size, function, out, call, seen, stale] = taking;
   const Guard guard(pool.mutex);
   Bytes entered;
   if (!enter_growth(pool, size, entered, function)) return CUDA_ERROR_OUT_OF_MEMORY;
   const Bytes before = pool.reserved;
-  const CUresult result = call();
-  const bool fits = follow(pool);
+  CUresult result = CUDA_SUCCESS;
+  {
+    const Gate::Pass pass(meaning);
+    taking.stale = pool.destroyed || meanings.load() != seen;
+    if (!stale) result = call(size);
+  }
+  if (stale) {
+    refund(pool, entered);
+    pool.charged -= entered;
+    return result;
+  }
+  const bool fits = follow(pool, Beyond::kLeave);
   if (result != CUDA_SUCCESS) {
+    if (!fits) follow(pool);
     if (result == CUDA_ERROR_OUT_OF_MEMORY) refused = Bytes{size};
     return result;
   }
   if (fits) {
-    learn(pool, out, size, before, entered);
-    loans.insert(out, Loan{size, pool.index});
+    learn(pool, *out, size, before, entered);
+    loans.insert(*out, Loan{size, pool.index});
     return result;
   }
   // It grew by more than could be foreseen: hand everything back and deny.
   pool.map.distrust();
-  real<cuMemFreeAsync_t>(Symbol::cuMemFreeAsync)(out, stream);
+  real<cuMemFreeAsync_t>(Symbol::cuMemFreeAsync)(*out, stream);
   real<cuStreamSynchronize_t>(Symbol::cuStreamSynchronize)(stream);
   real<cuMemPoolTrimTo_t>(Symbol::cuMemPoolTrimTo)(pool.handle.load(), 0);
   follow(pool);
@@ -236,22 +281,48 @@ CUresult take_once(Pool& pool, CUstream stream, std::size_t size, const char* fu
   return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
+/// What takes nothing of a pool of the table: memory of the host, and a node of a graph, which is taken, and charged,
+/// when the graph is launched.
 template <typename Call>
-CUresult take_from(const Source& source, CUstream stream, std::size_t size, const char* function, CUdeviceptr* out,
-                   Call&& call) noexcept {
-  if (source.kind == Source::Kind::kNoDevice || source.kind == Source::Kind::kNone || size == 0) return call();
-  if (capturing(stream)) return call();  // becomes a node of a graph: taken, and charged, when the graph is launched
+CUresult take_uncharged(Taking<Call>& taking) noexcept {
+  const Gate::Pass pass(meaning);
+  taking.stale = meanings.load() != taking.seen;
+  return taking.stale ? CUDA_SUCCESS : taking.call(taking.size);
+}
+
+template <typename Call>
+CUresult take_from(const Source& source, Taking<Call>& taking) noexcept {
+  if (source.kind == Source::Kind::kNoDevice || capturing(taking.stream)) return take_uncharged(taking);
   if (source.kind == Source::Kind::kFull) {
-    deny_for_table(account_of(source.device), Bytes{size}, function, pool_table::kMost);
+    deny_for_table(account_of(source.device), Bytes{taking.size}, taking.function, pool_table::kMost);
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
   if (source.kind == Source::Kind::kUntold) {
-    (void)admit(kNoAccount, Bytes{size}, Kind::kPool, function);  // puts the denial on the record
+    (void)admit(kNoAccount, Bytes{taking.size}, Kind::kPool, taking.function);  // puts the denial on the record
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
-  return while_device_is_full(source.pool->account, function, [&](Bytes& refused) {
-    return take_once(*source.pool, stream, size, function, *out, refused, call);
-  });
+  return while_device_is_full(source.pool->account, taking.function,
+                              [&](Bytes& refused) { return take_once(*source.pool, taking, refused); });
+}
+
+/// `find()` looks where the memory comes from.
+template <typename Find, typename Call>
+CUresult take(Find&& find, CUstream stream, std::size_t size, const char* function, CUdeviceptr* out,
+              Call&& call) noexcept {
+  if (size == 0) return call(size);
+  for (;;) {
+    Taking<Call> taking{stream, size, function, out, call, meanings.load()};
+    Source source = find();
+    if (source.kind == Source::Kind::kNone) {
+      // Of no bytes it can only be said what is wrong. Another thread may make it right at any moment.
+      const CUresult wrong = call(0);
+      if (wrong != CUDA_ERROR_INVALID_VALUE) return wrong;
+      source = find();
+      if (source.kind == Source::Kind::kNone) return wrong;
+    }
+    const CUresult result = take_from(source, taking);
+    if (!taking.stale) return result;
+  }
 }
 
 /// Nothing of a destroyed pool is left.
@@ -303,16 +374,16 @@ CUresult free_on_stream(Symbol symbol, CUdeviceptr address, CUstream told, CUstr
 CUresult allocate(Symbol symbol, CUdeviceptr* out, std::size_t size, CUstream stream) noexcept {
   auto* call_real = real<cuMemAllocAsync_t>(symbol);
   if (!governed() || out == nullptr) return call_real(out, size, stream);
-  return take_from(source_of(stream), stream, size, "cuMemAllocAsync", out,
-                   [&] { return call_real(out, size, stream); });
+  return take([&] { return source_of(stream); }, stream, size, "cuMemAllocAsync", out,
+              [&](std::size_t bytes) { return call_real(out, bytes, stream); });
 }
 
 CUresult allocate_from(Symbol symbol, CUdeviceptr* out, std::size_t size, CUmemoryPool handle,
                        CUstream stream) noexcept {
   auto* call_real = real<cuMemAllocFromPoolAsync_t>(symbol);
   if (!governed() || out == nullptr) return call_real(out, size, handle, stream);
-  return take_from(source_of(handle, stream), stream, size, "cuMemAllocFromPoolAsync", out,
-                   [&] { return call_real(out, size, handle, stream); });
+  return take([&] { return source_of(handle, stream); }, stream, size, "cuMemAllocFromPoolAsync", out,
+              [&](std::size_t bytes) { return call_real(out, bytes, handle, stream); });
 }
 
 /// Those that have reserved something.
@@ -356,6 +427,7 @@ bool free_pool_pointer(CUdeviceptr address, CUresult& result) noexcept {
   loans.abandon();
   pieces.abandon();
   elsewhere.abandon();
+  meaning.abandon();
   pool_table::abandon();
 });
 
@@ -408,7 +480,7 @@ RATION_HOOK CUresult cuMemPoolDestroy(CUmemoryPool handle) {
   const bool is_elsewhere = elsewhere.take(reinterpret_cast<std::uint64_t>(handle), place);
   Pool* pool = pool_table::find(handle);
   if (pool == nullptr) {
-    const CUresult result = call_real(handle);
+    const CUresult result = change_meaning([&] { return call_real(handle); });
     if (result != CUDA_SUCCESS && is_elsewhere) elsewhere.insert(reinterpret_cast<std::uint64_t>(handle), place);
     return result;
   }
@@ -416,7 +488,7 @@ RATION_HOOK CUresult cuMemPoolDestroy(CUmemoryPool handle) {
   Bytes handed_out;
   const bool known = read_attribute(handle, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, handed_out);
   pool_table::forget_handle(*pool);  // before the call: then another pool may have it
-  const CUresult result = call_real(handle);
+  const CUresult result = change_meaning([&] { return call_real(handle); });
   if (result != CUDA_SUCCESS) {
     pool_table::remember_handle(*pool);
     return result;
@@ -428,6 +500,19 @@ RATION_HOOK CUresult cuMemPoolDestroy(CUmemoryPool handle) {
   });
   if (pool->outstanding == 0 && (!known || handed_out == Bytes{0})) end(*pool);
   return result;
+}
+
+RATION_HOOK CUresult cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool) {
+  return change_meaning([&] { return real<cuDeviceSetMemPool_t>(Symbol::cuDeviceSetMemPool)(device, pool); });
+}
+RATION_HOOK CUresult cuMemSetMemPool(CUmemLocation* location, CUmemAllocationType type, CUmemoryPool pool) {
+  return change_meaning([&] { return real<cuMemSetMemPool_t>(Symbol::cuMemSetMemPool)(location, type, pool); });
+}
+RATION_HOOK CUresult cuStreamEndCapture(CUstream stream, CUgraph* out) {
+  return change_meaning([&] { return real<cuStreamEndCapture_t>(Symbol::cuStreamEndCapture)(stream, out); });
+}
+RATION_HOOK CUresult cuStreamEndCapture_ptsz(CUstream stream, CUgraph* out) {
+  return change_meaning([&] { return real<cuStreamEndCapture_t>(Symbol::cuStreamEndCapture_ptsz)(stream, out); });
 }
 
 RATION_HOOK CUresult cuMemPoolTrimTo(CUmemoryPool handle, std::size_t keep) {

@@ -225,9 +225,10 @@ class Incoming {
     if (type == CU_MEM_HANDLE_TYPE_FABRIC && handle != nullptr) name_ = name_of(handle, kFabricHandleSize);
     if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) return;
     descriptor_ = ::fcntl(static_cast<int>(reinterpret_cast<std::intptr_t>(handle)), F_DUPFD_CLOEXEC, 0);
-    may_ask_ = descriptor_ >= 0 || errno == EBADF;  // the driver says what is wrong with a bad one
-    if (descriptor_ < 0) return;
+    may_ask_ = descriptor_ >= 0 || errno == EBADF;
+    // Also of a bad one the driver says what is wrong, and not of what has that number by then.
     handle_ = reinterpret_cast<void*>(static_cast<std::intptr_t>(descriptor_));
+    if (descriptor_ < 0) return;
     const ledger::Label label = ledger::read_label(descriptor_);
     name_ = label.number;
     size_ = label.size;

@@ -140,5 +140,61 @@ for _ in range(5):
         self.assertLessEqual(self.truth("peak"), [1024])
 
 
+class WhatAnotherThreadChanges(Scene):
+    """Between the guard's look at where memory comes from and the driver's work."""
+    NAME = "changes"
+
+    def assert_held(self):
+        self.assertLessEqual(self.truth("peak"), [1024])
+        self.assertEqual(self.rows("used_bytes"), self.truth("used"))
+
+    def rounds(self, before, change, take):
+        """At its work the simulated driver holds the thread that takes."""
+        self.environment["RATION_SIM_HOLD"] = "cuMemAllocAsync:before=20ms"
+        return self.program().ask(f"""import threading
+start(); own, graph, answer = stream(), c_void_p(), []
+(_, one), (_, other) = pool(), pool()
+for _ in range(20):
+    {before}
+    started = threading.Event()
+    thread = threading.Thread(target=lambda: (started.wait(), {change}))
+    thread.start()
+    started.set()
+    answer.append({take}[0])
+    thread.join()""")
+
+    def test_the_pool_in_place_of_the_device_s_own(self):
+        errors = self.rounds("cuda.cuDeviceSetMemPool(0, one)", "cuda.cuDeviceSetMemPool(0, other)", "take_async(100)")
+        self.assertIn(2, errors)
+        self.assert_held()
+
+    def test_the_end_of_a_capture(self):
+        self.rounds("cuda.cuStreamBeginCapture_v2(own, 2)", "cuda.cuStreamEndCapture(own, byref(graph))", "take_async(100, own)")
+        self.assert_held()
+
+    def test_a_primary_context_that_is_reset(self):
+        program = self.program()
+        errors = program.ask("""import threading
+start(); cuda.cuDevicePrimaryCtxRelease_v2(0)
+running = threading.Event()
+running.set()
+def reset():
+    while running.is_set(): cuda.cuDevicePrimaryCtxReset_v2(0)
+thread = threading.Thread(target=reset)
+thread.start()
+answer = set()
+for _ in range(20000):
+    context = c_void_p()
+    if cuda.cuDevicePrimaryCtxRetain(byref(context), 0) == 0:
+        cuda.cuCtxSetCurrent(context)
+        answer.add(take_async(100)[0])
+        cuda.cuDevicePrimaryCtxRelease_v2(0)
+running.clear()
+thread.join()
+answer = sorted(answer)""")
+        self.assertIn(2, errors)
+        self.assert_held()
+
+
 if __name__ == "__main__":
     unittest.main()

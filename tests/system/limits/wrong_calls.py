@@ -58,7 +58,7 @@ FORMS = {
     "cuMemGetInfo": "out out", "cuMemAdvise": "range size one device", "cuMemPrefetchAsync": "range size device stream", "cuMemMapArrayAsync": "zero zero stream",
     "cuMemPoolCreate": "out pool_properties", "cuMemPoolDestroy": "pool", "cuMemPoolTrimTo": "pool size", "cuMemPoolSetAttribute": "pool limit out",
     "cuMemPoolExportPointer": "out address", "cuMemPoolExportToShareableHandle": "out pool one flags", "cuMemPoolImportFromShareableHandle": "out descriptor one flags",
-    "cuMemPoolImportPointer": "out pool ipc", "cuEventSynchronize": "zero", "cuStreamSynchronize": "stream", "cuGraphLaunch": "exec stream",
+    "cuMemPoolImportPointer": "out pool ipc", "cuEventSynchronize": "zero", "cuDeviceSetMemPool": "device pool", "cuStreamEndCapture": "stream out", "cuStreamSynchronize": "stream", "cuGraphLaunch": "exec stream",
     "cuGraphUpload": "exec stream", "cuGraphExecDestroy": "exec", "cuGraphInstantiate": "out graph out out size", "cuGraphInstantiate_v2": "out graph out out size",
     "cuGraphInstantiateWithFlags": "out graph flags", "cuModuleLoad": "out name", "cuModuleLoadData": "out data", "cuModuleLoadDataEx": "out data zero zero zero",
     "cuModuleUnload": "zero", "cuLibraryUnload": "zero", "cuLibraryLoadData": "out data zero zero zero zero zero zero",
@@ -73,7 +73,7 @@ LEFT_OUT = {
     "cuImportExternalMemory": "only noted", "cuMemGetHandleForAddressRange": "only noted", "cuMulticastCreate": "only noted",
     "cuMulticastBindAddr": "the simulator has no multicast objects", "cuMulticastBindMem": "the simulator has no multicast objects",
     "cuMulticastUnbind": "the simulator has no multicast objects", "cuMemGetDefaultMemPool": "by a location: pools_test",
-    "cuMemGetMemPool": "by a location: pools_test", "cuLibraryGetManaged": "needs a library that has such a variable",
+    "cuMemGetMemPool": "by a location: pools_test", "cuMemSetMemPool": "by a location: pools_test", "cuLibraryGetManaged": "needs a library that has such a variable",
 }
 
 
