@@ -338,7 +338,7 @@ std::optional<Finding> run_probe(const Session& session, const ProbeRun& run, Pr
     std::istringstream words_of(line);
     std::string name, left, refusal, after;
     std::uint64_t obtained = 0;
-    if (!(words_of >> name >> obtained >> left >> refusal >> after))
+    if (!(words_of >> name >> obtained >> left >> refusal >> after) || (after != "returned" && after != "leaked"))
       return bad("the probe said: " + line, "ration doctor --only enforce");
     any = true;
     if (obtained > 0 || refusal == "2" || run.most == Bytes{0})  // out of memory; of what was not granted, any error

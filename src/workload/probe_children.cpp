@@ -8,6 +8,7 @@
 
 #include <cstdlib>
 
+#include "base/command.hpp"
 #include "workload/child.hpp"
 #include "workload/way.hpp"
 
@@ -44,7 +45,7 @@ void by_vfork(const char* program, char* const* words, char* const* variables) {
 }
 void by_shell(const char* /*program*/, char* const* words, char* const* variables) {
   std::string line;
-  for (; *words != nullptr; ++words) line += "'" + std::string(*words) + "' ";
+  for (; *words != nullptr; ++words) line += shell_word(*words) + " ";
   ::environ = const_cast<char**>(variables);
   (void)!std::system(line.c_str());
 }

@@ -86,8 +86,7 @@ class Toolkit(OfEngine):
                                                                                           devices=["nvidia.com/gpu=0", "ration.sh/tenant=nlp"]))
         self.assertEqual(done.returncode, 0, done.stderr)
         self.addCleanup(self.engine.remove, "holder")
-        row = self.until(lambda: next((row for row in self.get("/api/v1/workloads") if row["used_bytes"] > GIB), None), "it holds its memory")
-        self.assertTrue(row["governed"])
+        row = self.until(lambda: next((row for row in self.get("/api/v1/workloads") if row["governed"] and row["used_bytes"] > GIB), None), "it holds its memory")
         self.assertLess(row["used_bytes"], GIB + 512 * MIB)
         self.assertEqual(self.get("/api/v1/devices")[0]["used_bytes"], row["used_bytes"])
 
