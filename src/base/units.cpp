@@ -8,6 +8,8 @@
 #include <cmath>
 #include <utility>
 
+#include "base/size_step.hpp"
+
 namespace ration {
 namespace {
 
@@ -38,44 +40,72 @@ tl::unexpected<Error> no_size(std::string_view text) {
               "Sizes look like 4GiB, 512MiB, 50%, 50%free, max-1GiB.", 2);
 }
 
-}  // namespace
+/// No device has so much: a number without a unit that would be more than this in MiB is meant in bytes.
+constexpr double kMostMib = 8 << 20;
 
-Result<Bytes> parse_size(std::string_view text, Bytes device_total, Bytes device_free) {
+/// `before`: the start of `typed` that is no part of `number`: a sign, or `max-`. The fix keeps it.
+tl::unexpected<Error> no_unit(std::string_view typed, std::string_view before, double number) {
+  std::string own;
+  if (number > 0 && number <= kMostMib) own = fmt::format("{}MiB (TensorFlow's unit)", typed);
+  if (number > kMostMib && number < static_cast<double>(kUnlimited.count())) own = fmt::format("{}B", typed);
+  return fail("E1101", fmt::format("'{}' has no unit.", typed),
+              own.empty() ? fmt::format("Write a size, such as {0}4GiB, or {0}50%.", before)
+                          : fmt::format("Write {0}, {1}4GiB, or {1}50%.", own, before),
+              2);
+}
+
+tl::unexpected<Error> too_large(std::string_view text, const std::string& than) {
+  return fail("E1104", fmt::format("{} is more than {}.", text, than), "Use max, or a smaller size such as 4GiB.", 2);
+}
+
+/// The size that begins at `start` of what was typed.
+Result<Bytes> parse_from(std::string_view typed, std::size_t start, Bytes device_total, Bytes device_free) {
+  const std::string_view before = typed.substr(0, start), text = typed.substr(start);
   if (text == "unlimited") return kUnlimited;
   if (text == "max") return device_total;
   if (text.substr(0, 4) == "max-") {
-    const Result<Bytes> less = parse_size(text.substr(4), device_total, device_free);
+    const Result<Bytes> less = parse_from(typed, start + 4, device_total, device_free);
     if (!less) return less;
-    if (*less >= device_total) return no_size(text);
+    if (*less > device_total)
+      return too_large(text.substr(4), fmt::format("the GPU has ({})", format_size(device_total)));
+    if (*less == device_total)
+      return fail("E1105", fmt::format("{} leaves nothing.", typed), "Take less away, such as max-1GiB.", 2);
     return device_total - *less;
   }
   double number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number, std::chars_format::fixed);
-  if (error != std::errc{} || !std::isfinite(number) || number < 0) return no_size(text);
+  if (error != std::errc{} || !std::isfinite(number) || number < 0) return no_size(typed);
   std::string unit(end, text.data() + text.size());
   std::transform(unit.begin(), unit.end(), unit.begin(),
                  [](char letter) { return letter >= 'A' && letter <= 'Z' ? static_cast<char>(letter + 32) : letter; });
   if (unit.empty()) {
     if (number > 0 && number <= 1 && text.find('.') != std::string_view::npos) {
-      return fail("E1103", fmt::format("{} is ambiguous here.", text),
-                  fmt::format("Write {:g}% (of the GPU) or 512MiB.", number * 100), 2);
+      return fail("E1103", fmt::format("{} is ambiguous here.", typed),
+                  fmt::format("Write {}{:g}% (of the GPU) or {}512MiB.", before, number * 100, before), 2);
     }
-    return fail("E1101", fmt::format("'{}' has no unit.", text),
-                number > 0 ? fmt::format("Write {}MiB (TensorFlow's unit), 4GiB, or 50%.", text)
-                           : std::string("Write a size, such as 4GiB, or 50%."),
-                2);
+    return no_unit(typed, before, number);
   }
   for (const auto& [name, factor] : kUnits) {
     if (unit != name) continue;
     const bool share = factor == 0;
     const Bytes whole = unit == "%free" ? device_free : device_total;
     const double bytes = share ? number / 100 * static_cast<double>(whole.count()) : number * factor;
-    if (share && number > 100) return no_size(text);
+    if (share && number > 100) return no_size(typed);
     if (share && number == 100) return whole;  // also of a size that is not known yet, kUnlimited
-    if (bytes >= static_cast<double>(kUnlimited.count())) return no_size(text);
+    if (bytes >= static_cast<double>(kUnlimited.count())) return too_large(text, "any GPU has");
     return Bytes{static_cast<std::uint64_t>(bytes)};
   }
-  return no_size(text);
+  return no_size(typed);
+}
+
+}  // namespace
+
+Result<Bytes> parse_size(std::string_view text, Bytes device_total, Bytes device_free) {
+  return parse_from(text, 0, device_total, device_free);
+}
+
+Result<Bytes> parse_step(std::string_view text, Bytes device_total, Bytes device_free) {
+  return parse_from(text, 1, device_total, device_free);
 }
 
 Result<std::uint64_t> parse_duration(std::string_view text) {

@@ -13,7 +13,7 @@
 namespace ration {
 
 /// `4GiB 4G 4g 512MiB 8GB(=10^9) 50% 50%free max max-1GiB unlimited`: G, M and K are binary, as in docker and systemd;
-/// `%` is of `device_total`, `%free` of `device_free`. Errors E1101 (no unit), E1102 (no size), E1103 (a fraction).
+/// `%` is of `device_total`, `%free` of `device_free`. Errors E1101 to E1105.
 [[nodiscard]] Result<Bytes> parse_size(std::string_view text, Bytes device_total, Bytes device_free);
 
 /// `500ms 30s 5m 2h` in nanoseconds. E1106.

@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "base/own_folder.hpp"
+#include "base/size_step.hpp"
 #include "base/strings.hpp"
 #include "cli/demo_node.hpp"
 #include "cli/reference.hpp"
@@ -19,14 +20,14 @@ std::string environment(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-/// E1101 to E1103 for a size that no device could have: said before any device is asked.
+/// E1101 to E1104 for a size that no device could have: said before any device is asked.
 Result<void> check_sizes(const CLI::App& verb) {
   for (const auto* option : verb.get_options()) {
     if (option->get_type_name() != "SIZE") continue;
     for (const std::string& text : option->results()) {
-      const bool step = verb.get_name() == "set" && (text.front() == '+' || text.front() == '-');
+      const bool step = verb.get_name() == "set" && is_step(text);
       if (text == "none") continue;
-      if (auto size = parse_size(std::string_view(text).substr(step ? 1 : 0), kUnlimited, kUnlimited); !size)
+      if (auto size = (step ? parse_step : parse_size)(text, kUnlimited, kUnlimited); !size)
         if (size.error().id != "E1101" || !policy::takes_guarantee_away(text)) return tl::unexpected(size.error());
     }
   }

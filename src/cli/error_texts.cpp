@@ -40,7 +40,7 @@ const std::vector<ErrorText>& error_texts() {
       {"E1406", "part of the installation is missing", "install the whole package again"},
       {"E1407", "no such GPU", "ration ps   lists them"},
       {"E1408", "not an answer to a denial", "--on-deny fail, wait or wait:30s"},
-      {"E1409", "not a name", "use up to 59 letters without spaces, commas, quotes or slashes"},
+      {"E1409", "not a name", "use up to 59 letters without spaces, commas, double quotes or slashes"},
       {"E1410", "a workload of that name is running", "choose another --name, or leave it out"},
       {"E1411", "a book cannot be changed", "ration doctor --only books"},
       {"E1412", "not a number that can be explained", "d-17-3 (a denial), 42 (an event), q-5 (in the queue)"},

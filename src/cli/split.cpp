@@ -31,7 +31,7 @@ Result<std::vector<policy::Slice>> named(const machine::Device& device, const st
   for (std::size_t i = 0; i < shares.size(); ++i) {
     if (!config::is_name(names[i]) || std::count(names.begin(), names.end(), names[i]) > 1) {
       return fail("E1607", fmt::format("'{}' cannot be the name of a slice, or stands twice.", printable(names[i])),
-                  "Use up to 59 letters without spaces, slashes, quotes or commas.", 2);
+                  "Use up to 59 letters without spaces, slashes, double quotes or commas.", 2);
     }
     slices.push_back({names[i], device.uuid, shares[i]});
   }

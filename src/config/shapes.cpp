@@ -28,7 +28,7 @@ Result<std::string> any_text(const std::string& text) { return text; }
 Result<std::string> name(const std::string& text) {
   if (is_name(text)) return text;
   return refuse(fmt::format("'{}' cannot be a name", text),
-                "Use up to 59 letters without spaces, commas, quotes or slashes.");
+                "Use up to 59 letters without spaces, commas, double quotes or slashes.");
 }
 
 Result<std::size_t> choice(const Key& key, const TomlValue& value) {

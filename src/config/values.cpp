@@ -161,7 +161,7 @@ bool is_name(std::string_view text) {
 
 tl::unexpected<Error> not_a_name(const std::string& text) {
   return fail("E1409", fmt::format("'{}' cannot be a name.", printable(text)),
-              "Use up to 59 letters without spaces, commas, quotes, slashes or control characters.", 2);
+              "Use up to 59 letters without spaces, commas, double quotes, slashes or control characters.", 2);
 }
 
 bool fits(const std::string& pattern, const std::string& text) {

@@ -66,7 +66,7 @@ struct Endpoint {
 /// `127.0.0.1:7077`, `[::1]:7077`, `localhost:7077`. Other names are rejected: what they mean can change.
 [[nodiscard]] Result<Endpoint> parse_listen(std::string_view text);
 
-/// Up to 59 letters without spaces, commas, quotes, slashes.
+/// Up to 59 letters without spaces, commas, double quotes, slashes.
 [[nodiscard]] bool is_name(std::string_view text);
 /// E1409: what to say of a text that is none.
 [[nodiscard]] tl::unexpected<Error> not_a_name(const std::string& text);

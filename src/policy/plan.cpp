@@ -8,6 +8,7 @@
 #include "base/command.hpp"
 #include "base/labels.hpp"
 #include "base/printable.hpp"
+#include "base/size_step.hpp"
 #include "base/strings.hpp"
 #include "base/units.hpp"
 #include "config/values.hpp"
@@ -167,8 +168,8 @@ Result<Bytes> size_on(const machine::Device& device, const std::string& text, co
 }
 
 Result<Bytes> changed_limit(const machine::Device& device, const std::string& text, Bytes now) {
-  if (text.empty() || (text.front() != '+' && text.front() != '-')) return size_on(device, text);
-  const auto step = parse_size(std::string_view(text).substr(1), device.total, device.room());
+  if (!is_step(text)) return size_on(device, text);
+  const auto step = parse_step(text, device.total, device.room());
   if (!step) return step;
   const Bytes from = std::min(now, device.total);
   if (text.front() == '-' && *step >= from)
@@ -176,7 +177,7 @@ Result<Bytes> changed_limit(const machine::Device& device, const std::string& te
                 fmt::format("{} less than the limit {} leaves nothing.", format_size(*step), format_size(from)),
                 "Give the new limit itself: --limit 1GiB", 2);
   const Bytes wanted = text.front() == '+' ? from + *step : from - *step;
-  return size_on(device, fmt::format("{}B", wanted.count()));
+  return granules_on(device, wanted, format_size(wanted), "limit");
 }
 
 Result<DenialAnswer> parse_on_deny(const std::string& text) {

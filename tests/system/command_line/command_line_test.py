@@ -185,8 +185,8 @@ class CommandLine(unittest.TestCase):
     def test_bad_limits(self):
         for limit, code, error in (("0", 2, "E1101"), ("0GiB", 2, "E1105"), ("-1GiB", 2, "E1102"), ("4096", 2, "E1101"), ("50%%", 2, "E1102"),
                                    ("0.5", 2, "E1103"), ("60GiB", 2, "E1104"), ("5 gigs", 2, "E1102"), ("32MiB", 2, "E1204"), ("1MiB", 2, "E1105"),
-                                   ("101%", 2, "E1102"), ("nan GiB", 2, "E1102"), ("1e9GiB", 2, "E1102"), ("99999999999999999999GiB", 2, "E1102"),
-                                   ("max-99GiB", 2, "E1102"), ("", 0, None)):
+                                   ("101%", 2, "E1102"), ("nan GiB", 2, "E1102"), ("1e9GiB", 2, "E1102"), ("99999999999999999999GiB", 2, "E1104"),
+                                   ("max-99GiB", 2, "E1104"), ("", 0, None)):
             with self.subTest(limit=limit):
                 if error:
                     self.refused(code, error, "run", NODE, f"--limit={limit}", "--", "true")
@@ -199,6 +199,23 @@ class CommandLine(unittest.TestCase):
         self.holding("w", "1GiB", "--limit", "4GiB")
         self.assertIn("100 GiB less than the limit 4.00 GiB leaves nothing", self.refused(2, "E1105", "set", "w", NODE, "--limit", "-100GiB"))
         self.assertEqual(self.ration("set", "w", NODE, "--limit", "-1GiB").returncode, 0)
+
+    def test_the_fix_for_a_number_without_a_unit_is_a_size_that_means_the_same(self):
+        self.holding("w", "1GiB", "--limit", "4GiB")
+        for words, number, unit in ((("run", NODE), "5000000000", "B"), (("set", "w", NODE, "--dry-run"), "-5", "MiB"), (("set", "w", NODE, "--dry-run"), "+5", "MiB")):
+            program = ("--", "true") if words[0] == "run" else ()
+            said = self.refused(2, "E1101", *words, f"--limit={number}", *program)
+            self.assertIn(f"'{number}' has no unit", said)
+            self.assertIn(f"Write {number}{unit}", said)
+            self.assertEqual(self.ration(*words, f"--limit={number}{unit}", *program).returncode, 0, number)
+        self.assertNotIn("MiB", self.refused(2, "E1101", "run", NODE, "--limit", "99999999999999999999999", "--", "true"))
+        self.assertIn("limit 103 GiB is more than GPU 0 has (16.0 GiB)", self.refused(2, "E1104", "set", "w", NODE, "--limit", "+99GiB"))
+        self.assertIn("99GiB is more than the GPU has (16.0 GiB)", self.refused(2, "E1104", "run", NODE, "--limit", "max-99GiB", "--", "true"))
+        self.assertIn("99999999TiB is more than any GPU has", self.refused(2, "E1104", "fits", NODE, "99999999TiB"))
+
+    def test_the_text_of_a_wrong_name_names_what_is_rejected(self):
+        self.assertIn("double quotes", self.refused(2, "E1409", "run", NODE, "--name", 'a"b', "--", "true"))
+        self.assertEqual(self.ration("run", NODE, "--name", "a'b", "--", "true").returncode, 0)
 
     def test_a_name_is_no_number_of_something_else(self):
         self.assertIn("'default' without one", self.ration("help", "tenant").stdout)

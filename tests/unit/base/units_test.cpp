@@ -7,6 +7,7 @@
 #include <random>
 
 #include "base/command.hpp"
+#include "base/size_step.hpp"
 
 namespace ration {
 namespace {
@@ -43,12 +44,30 @@ TEST(Units, ANumberWithoutAUnitIsNotASizeWhateverItMayMean) {
 }
 
 TEST(Units, WhatIsNotASizeIsRefused) {
-  for (const char* text : {"",          "GiB",       "-4GiB",   "4GiBs",         "4 GiB",
-                           " 4GiB",     "4GiB ",     "4,5GiB",  "1e3GiB",        "0x10MiB",
-                           "nanGiB",    "infGiB",    "101%",    "101%free",      "max-",
-                           "max-16GiB", "max-17GiB", "max-max", "4294967296TiB", "99999999999999999999999999GiB",
-                           "+1GiB"})
+  for (const char* text : {"", "GiB", "-4GiB", "4GiBs", "4 GiB", " 4GiB", "4GiB ", "4,5GiB", "1e3GiB", "0x10MiB",
+                           "nanGiB", "infGiB", "101%", "101%free", "max-", "+1GiB"})
     EXPECT_EQ(refused(text), "E1102") << text;
+}
+
+TEST(Units, ASizeThatIsOnlyTooLargeIsNotSaidToBeNone) {
+  for (const char* text : {"max-17GiB", "max-unlimited", "4294967296TiB", "99999999999999999999999999GiB"})
+    EXPECT_EQ(refused(text), "E1104") << text;
+  for (const char* text : {"max-16GiB", "max-max"}) EXPECT_EQ(refused(text), "E1105") << text;
+  EXPECT_EQ(parse_size("max-99GiB", 16_GiB, 10_GiB).error().what, "99GiB is more than the GPU has (16.0 GiB).");
+}
+
+TEST(Units, TheFixForANumberWithoutAUnitIsASizeAndKeepsWhatStandsBeforeIt) {
+  const auto fix = [](std::string_view text) {
+    return (is_step(text) ? parse_step : parse_size)(text, 16_GiB, 10_GiB).error().fix;
+  };
+  EXPECT_EQ(fix("4096"), "Write 4096MiB (TensorFlow's unit), 4GiB, or 50%.");
+  EXPECT_EQ(fix("5000000000"), "Write 5000000000B, 4GiB, or 50%.");
+  EXPECT_EQ(fix("99999999999999999999999"), "Write a size, such as 4GiB, or 50%.");
+  EXPECT_EQ(fix("-5"), "Write -5MiB (TensorFlow's unit), -4GiB, or -50%.");
+  EXPECT_EQ(fix("+5"), "Write +5MiB (TensorFlow's unit), +4GiB, or +50%.");
+  EXPECT_EQ(fix("max-5"), "Write max-5MiB (TensorFlow's unit), max-4GiB, or max-50%.");
+  EXPECT_EQ(fix("-0.5"), "Write -50% (of the GPU) or -512MiB.");
+  EXPECT_EQ(parse_step("-5XiB", 16_GiB, 10_GiB).error().what, "'-5XiB' is not a size.");
 }
 
 TEST(Units, AnExactSizeIsReadAsThatSize) {

@@ -189,6 +189,7 @@ TEST_F(PlanTest, AStepIsFromTheLimitThatIsInForce) {
   EXPECT_EQ(changed_limit(card, "2GiB", 4_GiB).value_or(0_B), 2_GiB);
   EXPECT_EQ(changed_limit(card, "-4GiB", 4_GiB).error().id, "E1105");
   EXPECT_EQ(changed_limit(card, "+13GiB", 4_GiB).error().id, "E1104");
+  EXPECT_NE(changed_limit(card, "+13GiB", 4_GiB).error().what.find("limit 17.0 GiB is more"), std::string::npos);
   EXPECT_EQ(changed_limit(card, "+", 4_GiB).error().id, "E1102");
 }
 
