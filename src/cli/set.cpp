@@ -1,15 +1,11 @@
 // `ration set`: change the limit or the guarantee of something running.
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "base/command.hpp"
-#include "base/whole_file.hpp"
 #include "cli/fields.hpp"
 #include "cli/node_access.hpp"
 #include "cli/other_versions.hpp"
 #include "cli/verbs.hpp"
-#include "config/configuration.hpp"
 #include "policy/plan.hpp"
 
 namespace ration::cli {
@@ -66,30 +62,6 @@ void show(const Session& session, const SetOptions& options, const nlohmann::jso
     if (!options.limit.empty() && row.at("shrinking").get<bool>())
       print_shrinking(session, options.name, bytes_in(row, "used_bytes"), bytes_in(row, "limit_bytes"));
   }
-}
-
-/// Without a daemon: whether one that does not run at this moment remembers the workload, and puts its own numbers
-/// back.
-bool is_remembered(const std::string& name) {
-  const auto store = ledger::Store::open();
-  const auto configuration = config::read_configuration();
-  const bool configured = configuration && !configuration->daemon.state.origin.is_default();
-  const auto text =
-      read_whole((configured ? configuration->daemon.state.value : config::default_state_folder()) + "/limits.json");
-  const auto document = nlohmann::json::parse(text.value_or(""), nullptr, false);
-  if (!store || !document.is_object() || !document.contains("workloads")) return false;
-  const auto books = store->list();
-  return std::any_of(books.begin(), books.end(), [&](const ledger::StoredBook& book) {
-    return book.live && book.contents.name == name && document["workloads"].contains(book.path);
-  });
-}
-
-nlohmann::json forgetfulness(const Session& session, const std::string& name) {
-  if (!is_remembered(name)) return nlohmann::json::object();
-  const char* what = "the daemon that governs it is not running, and puts its own numbers back when it starts.";
-  const char* fix = "ration serve, then set it again";
-  if (session.format() != Format::kJson) session.print_finding("E1501", what, fix);
-  return {{"warnings", {{{"id", "E1501"}, {"message", what}, {"fix", fix}}}}};
 }
 
 /// A tenant of the configuration: its workloads together.
@@ -150,7 +122,7 @@ Result<int> set(const Session& session, const SetOptions& options) {
   if (auto agreed = agree(session, options, *answer); !agreed) return tl::unexpected(agreed.error());
   if (!session.dry_run) answer = (*node)->patch(path, wish);
   if (!answer) return tl::unexpected(answer.error());
-  show(session, options, *answer, (*node)->is_daemon() ? (*node)->source() : forgetfulness(session, options.name));
+  show(session, options, *answer, (*node)->source());
   return 0;
 }
 

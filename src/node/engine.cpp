@@ -6,6 +6,7 @@
 
 #include "base/own_folder.hpp"
 #include "machine/user_names.hpp"
+#include "node/commands/limits.hpp"
 #include "node/events/workload_events.hpp"
 #include "node/rules/alerts.hpp"
 #include "node/rules/balancing.hpp"
@@ -76,6 +77,7 @@ Events Engine::tick(std::uint64_t now_ns, std::uint64_t time_of_day_ns) {
   if (!state_.machine && !machine_lost_) events.push_back(devices_lost_event(state_.machine.error()));
   machine_lost_ = !state_.machine;
   state_.slices = state_.options.slices();
+  repeat_unwatched_changes(state_, events);
 
   run(before_, events);
   builder_.build(state_, events);

@@ -11,6 +11,7 @@
 #include "machine/user_names.hpp"
 #include "node/api/event_view.hpp"
 #include "node/events/workload_events.hpp"
+#include "node/state/unwatched_changes.hpp"
 #include "policy/denials.hpp"
 
 namespace ration::node {
@@ -53,6 +54,26 @@ void LocalNode::tick_now() {
   for (UngovernedView& each : state_.snapshot.ungoverned) each.policy = nullptr;  // nobody does anything about it
 }
 
+void LocalNode::record(Events events) {
+  if (events.empty()) return;
+  UnwatchedChanges changes = read_unwatched_changes(store_.folder(), ::getuid());
+  for (const auto& [path, workload] : state_.registry.workloads()) {
+    const OwnedWorkload* owned = state_.limits.find(path);
+    const auto& accounts = workload.granted.empty() ? workload.book.accounts : workload.granted;  // before the change
+    for (std::uint32_t i = 0; owned != nullptr && i < std::min(owned->accounts.size(), accounts.size()); ++i) {
+      const bool limit = owned->accounts[i].configured != accounts[i].limit;
+      const bool guarantee = owned->accounts[i].guarantee != accounts[i].guarantee;
+      if (!limit && !guarantee) continue;
+      UnwatchedChange& change = changes[path];
+      if (change.file_number != workload.file_number) change = {workload.file_number, 0, {}};
+      change.time_ns = steady_time_ns();
+      if (limit) change.accounts[i].limit = owned->accounts[i].configured;
+      if (guarantee) change.accounts[i].guarantee = owned->accounts[i].guarantee;
+    }
+  }
+  recorded_ = write_unwatched_changes(store_.folder(), changes);
+}
+
 Response LocalNode::handle(const std::string& method, const std::string& target, const std::string& body,
                            const http::Headers& headers) {
   const auto parsed = http::parse_target(target);
@@ -71,7 +92,8 @@ Response LocalNode::handle(const std::string& method, const std::string& target,
   request.peer.uid = ::getuid();
   request.peer.token_accepted = true;                                     // the books are this user's own
   const auto alone = method == "GET" ? FileDescriptor{} : store_.lock();  // one command at a time promises anything
-  return handlers_[*found.route](request);
+  Response response = handlers_[*found.route](request);
+  return recorded_ ? std::move(response) : http::problem(recorded_.error());
 }
 
 Response LocalNode::denial(const std::string& id) {

@@ -34,7 +34,8 @@ class LocalNode final : private NodeHost {
   // NodeHost
   NodeState& state() override { return state_; }
   const char* source() const override { return "direct"; }
-  void record(Events) override {}  // nobody keeps them
+  /// Nobody keeps the events; the change is kept for a daemon that starts while the workload runs.
+  void record(Events events) override;
   void tick_now() override;
   void tick_if_stale() override {}
 
@@ -42,6 +43,7 @@ class LocalNode final : private NodeHost {
 
   ledger::Store store_;
   NodeState state_;
+  Result<void> recorded_;  ///< the last change
   SnapshotBuilder builder_;
   NodeRoutes routes_{*this};
   http::Router router_;

@@ -3,12 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "base/command.hpp"
 #include "base/strings.hpp"
+#include "machine/user_names.hpp"
 #include "node/events/workload_events.hpp"
 #include "node/state/promises.hpp"
+#include "node/state/unwatched_changes.hpp"
 #include "policy/plan.hpp"
 
 namespace ration::node {
@@ -68,46 +71,38 @@ Result<void> check_amounts(const LimitChanged& change) {
               command({"set", change.workload, "--limit", exact_size(change.guarantee)}), 2);
 }
 
-}  // namespace
-
-Result<std::vector<LimitChanged>> change_workload(NodeState& state, const LimitRequest& request, const Caller& caller,
-                                                  Events& events) {
-  if (request.limit.empty() && request.guarantee.empty()) {
-    return fail("E1420", "nothing to change.", command({"set", request.workload, "--limit", "6GiB"}), 2);
-  }
-  const auto named = state.registry.named(request.workload, caller.user);
-  if (!named) return tl::unexpected(named.error());
-  const Workload* workload = *named;
-  OwnedWorkload* owned = state.limits.find(workload->path);
+Result<std::vector<LimitChanged>> change_limits(NodeState& state, const Workload& workload, const LimitRequest& request,
+                                                const Caller& caller, Events& events) {
+  OwnedWorkload* owned = state.limits.find(workload.path);
   if (owned == nullptr)
     return fail("E1801", fmt::format("{} is beginning at this moment.", request.workload), "Again in a second.", 3);
   if (request.expected_changes && *request.expected_changes != owned->changes) {
     return fail("E1503",
-                fmt::format("{} was changed by {} meanwhile (limit now {}).", workload->book.name, owned->changed_by,
+                fmt::format("{} was changed by {} meanwhile (limit now {}).", workload.book.name, owned->changed_by,
                             format_size(owned->accounts.front().configured)),
                 "ration ps, then say it again.", 4);
   }
-  if (auto good = may_change(*workload, caller, false); !good) return tl::unexpected(good.error());
+  if (auto good = may_change(workload, caller, false); !good) return tl::unexpected(good.error());
   if (!state.machine && !request.gpu.empty()) return tl::unexpected(state.machine.error());  // whose it is, it knows
 
   std::vector<LimitChanged> changes;
   std::vector<OwnedLimit> fresh = owned->accounts;
   for (std::uint32_t account = 0; account < fresh.size(); ++account) {
-    const ledger::AccountSnapshot& entry = workload->book.accounts[account];
+    const ledger::AccountSnapshot& entry = workload.book.accounts[account];
     const Device* present = device_of(state, entry.device);
     if (!request.gpu.empty() && (present == nullptr || !present->is_named(request.gpu))) continue;
     const Device remembered = as_remembered(entry);
     const Device* device = present != nullptr ? present : &remembered;
     OwnedLimit& mine = fresh[account];
-    LimitChanged change{.path = workload->path,
-                        .workload = workload->book.name,
+    LimitChanged change{.path = workload.path,
+                        .workload = workload.book.name,
                         .gpu = present != nullptr ? std::optional(present->index) : std::nullopt,
                         .old_limit = mine.configured,
                         .limit = mine.configured,
                         .effective = mine.effective,
                         .old_guarantee = mine.guarantee,
                         .guarantee = mine.guarantee,
-                        .used = workload->used[account],
+                        .used = workload.used[account],
                         .device_free = present != nullptr ? present->free : std::nullopt,
                         .held_back_by = {}};
     if (!request.limit.empty()) {
@@ -115,11 +110,11 @@ Result<std::vector<LimitChanged>> change_workload(NodeState& state, const LimitR
       if (!limit) return tl::unexpected(limit.error());
       change.limit = *limit;
       for (const policy::Slice& slice : state.slices)
-        if (slice.name == workload->book.slice && slice.uuid == device->uuid && *limit > slice.size)
+        if (slice.name == workload.book.slice && slice.uuid == device->uuid && *limit > slice.size)
           return fail("E1104",
                       fmt::format("{} is more than its slice {} has ({}).", format_size(*limit), slice.name,
                                   format_size(slice.size)),
-                      command({"set", workload->book.name, "--limit", exact_size(slice.size)}), 2);
+                      command({"set", workload.book.name, "--limit", exact_size(slice.size)}), 2);
     }
     if (!request.guarantee.empty()) {
       const auto guarantee = policy::guarantee_on(*device, request.guarantee);
@@ -127,13 +122,13 @@ Result<std::vector<LimitChanged>> change_workload(NodeState& state, const LimitR
       change.guarantee = *guarantee;
       for (const DeviceView& view : state.snapshot.devices) {
         if (view.device.bytes != entry.device || *guarantee <= mine.guarantee) continue;
-        if (auto good = can_promise(state, view, workload->book.tenant, *guarantee, workload->path); !good)
+        if (auto good = can_promise(state, view, workload.book.tenant, *guarantee, workload.path); !good)
           return tl::unexpected(good.error());
       }
     }
     if (auto good = check_amounts(change); !good) return tl::unexpected(good.error());
     const bool raises = change.limit > change.old_limit || change.guarantee > mine.guarantee;
-    if (auto good = may_change(*workload, caller, raises); !good) return tl::unexpected(good.error());
+    if (auto good = may_change(workload, caller, raises); !good) return tl::unexpected(good.error());
     mine.configured = change.limit;
     mine.granted = mine.reach = Bytes{0};  // the next tick finds them
     // A raised limit waits for the next tick where somebody else's guarantee may need the room; any other holds now.
@@ -144,7 +139,7 @@ Result<std::vector<LimitChanged>> change_workload(NodeState& state, const LimitR
     changes.push_back(std::move(change));
   }
   if (changes.empty()) {
-    return fail("E1801", fmt::format("{} has nothing on GPU {}.", workload->book.name, request.gpu), "ration ps", 3);
+    return fail("E1801", fmt::format("{} has nothing on GPU {}.", workload.book.name, request.gpu), "ration ps", 3);
   }
   const bool nothing_new = std::all_of(changes.begin(), changes.end(), [](const LimitChanged& change) {
     return change.limit == change.old_limit && change.guarantee == change.old_guarantee;
@@ -152,7 +147,7 @@ Result<std::vector<LimitChanged>> change_workload(NodeState& state, const LimitR
   if (request.dry_run || nothing_new) return changes;
 
   const std::vector<OwnedLimit> before = std::exchange(owned->accounts, std::move(fresh));
-  if (auto written = state.limits.write(*workload); !written) {
+  if (auto written = state.limits.write(workload); !written) {
     owned->accounts = before;
     return tl::unexpected(written.error());
   }
@@ -160,8 +155,8 @@ Result<std::vector<LimitChanged>> change_workload(NodeState& state, const LimitR
   owned->changed_by = caller.name;
   owned->changed_ns = state.now_ns;
   state.limits.changed();
-  report_limit_moves(state, *workload, events);
-  state.limit_moves.forget(workload->path);
+  report_limit_moves(state, workload, events);
+  state.limit_moves.forget(workload.path);
   for (const LimitChanged& change : changes) {
     LimitChangeTold told;
     if (!request.limit.empty()) told.limit = {change.old_limit, change.limit};
@@ -169,7 +164,7 @@ Result<std::vector<LimitChanged>> change_workload(NodeState& state, const LimitR
     told.gpu = change.gpu;
     told.over = change.used - std::min(change.used, change.limit);
     told.by = caller.name;
-    Event event = resized_event(about(state, *workload), told);
+    Event event = resized_event(about(state, workload), told);
     event.old_value = std::to_string(change.old_limit.count());
     event.new_value = std::to_string(change.limit.count());
     events.push_back(std::move(event));
@@ -178,6 +173,52 @@ Result<std::vector<LimitChanged>> change_workload(NodeState& state, const LimitR
   if (const auto saved = state.limits.save(); !saved && !std::exchange(state.save_problem_told, true))
     events.push_back(daemon_event(saved.error().what));
   return changes;
+}
+
+}  // namespace
+
+Result<std::vector<LimitChanged>> change_workload(NodeState& state, const LimitRequest& request, const Caller& caller,
+                                                  Events& events) {
+  if (request.limit.empty() && request.guarantee.empty()) {
+    return fail("E1420", "nothing to change.", command({"set", request.workload, "--limit", "6GiB"}), 2);
+  }
+  const auto named = state.registry.named(request.workload, caller.user);
+  if (!named) return tl::unexpected(named.error());
+  return change_limits(state, **named, request, caller, events);
+}
+
+void repeat_unwatched_changes(NodeState& state, Events& events) {
+  std::map<std::string, UnwatchedChanges> of_folder;
+  for (const std::string& path : state.changes.started) {
+    const auto found = state.registry.workloads().find(path);
+    const OwnedWorkload* owned = state.limits.find(path);
+    if (owned == nullptr || found == state.registry.workloads().end()) continue;
+    const Workload& workload = found->second;
+    const std::string folder = folder_of(path);
+    if (!of_folder.contains(folder)) of_folder[folder] = read_unwatched_changes(folder, workload.owner);
+    const auto noted = of_folder[folder].find(path);
+    if (noted == of_folder[folder].end() || noted->second.file_number != workload.file_number ||
+        owned->file_number != workload.file_number || noted->second.time_ns <= owned->changed_ns)
+      continue;
+    const Caller caller{machine::user_name(workload.owner), workload.owner, machine::is_operator(workload.owner)};
+    for (const auto& [number, account] : noted->second.accounts) {
+      if (number >= workload.book.accounts.size()) continue;
+      const ledger::AccountSnapshot& entry = workload.book.accounts[number];
+      const Device* device = device_of(state, entry.device);
+      if (device == nullptr) continue;
+      LimitRequest request;
+      request.workload = workload.book.name;
+      request.gpu = device->uuid;
+      // What the book does not say any more has been changed since.
+      if (account.limit && entry.limit == *account.limit) request.limit = fmt::format("{}B", entry.limit.count());
+      if (account.guarantee && entry.guarantee == *account.guarantee)
+        request.guarantee = fmt::format("{}B", entry.guarantee.count());
+      if (request.limit.empty() && request.guarantee.empty()) continue;
+      if (!change_limits(state, workload, request, caller, events)) state.limits.put_back_asked(path);
+      // No snapshot has been built yet, so nobody knows whether there is room for what is promised.
+      state.running[path].unchecked = state.running[path].unchecked || !request.guarantee.empty();
+    }
+  }
 }
 
 void refresh(const Snapshot& snapshot, std::vector<LimitChanged>& changes) {

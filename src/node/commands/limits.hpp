@@ -31,6 +31,9 @@ struct LimitRequest {
 /// E1801 E1502 E1503 E1104 E1304 E1305 E1411.
 [[nodiscard]] Result<std::vector<LimitChanged>> change_workload(NodeState& state, const LimitRequest& request,
                                                                 const Caller& caller, Events& events);
+/// Asks again for what `ration set` changed while no daemon ran, in the name of the folder's owner: of workloads that
+/// an earlier daemon knew, and that began for this one. What their owner may not change is put back by TamperRule.
+void repeat_unwatched_changes(NodeState& state, Events& events);
 /// What holds of them since the last tick.
 void refresh(const Snapshot& snapshot, std::vector<LimitChanged>& changes);
 /// The same for a tenant of the configuration: `workload` is its name. Operators only. E1801 E1502 E1503 E1304 E1305.

@@ -282,6 +282,16 @@ Event not_resumed_event(const About& about, const Error& why) {
   return event;
 }
 
+Event put_back_event(const About& about, bool is_guarantee, Bytes found, Bytes owned) {
+  Event event =
+      event_of(about, EventType::kResized,
+               fmt::format("{}: the {} was set to {} while no daemon ran; it was put back to {}", about.name(),
+                           is_guarantee ? "guarantee" : "limit", format_size(found), format_size(owned)));
+  event.old_value = std::to_string(found.count());
+  event.new_value = std::to_string(owned.count());
+  return event;
+}
+
 Event tampered_event(const About& about, bool is_guarantee, Bytes found, Bytes owned) {
   Event event = event_of(about, EventType::kViolation,
                          fmt::format("{} changed its own {} to {}; it was put back to {}", about.name(),

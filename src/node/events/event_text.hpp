@@ -96,6 +96,8 @@ struct GivesWay {
 [[nodiscard]] Event not_resumed_event(const About& about, const Error& why);
 
 // What does not keep to its limit, or is under none.
+/// `ration set` changed it while no daemon ran, for a user who may not.
+[[nodiscard]] Event put_back_event(const About& about, bool is_guarantee, Bytes found, Bytes owned);
 [[nodiscard]] Event tampered_event(const About& about, bool is_guarantee, Bytes found, Bytes owned);
 /// `labels`: of a container, its name and engine.
 [[nodiscard]] Event altered_event(const About& about, const std::string& labels, const std::string& what);

@@ -26,10 +26,10 @@ void TamperRule::run(NodeState& state, Events& events) {
   std::vector<std::string> failed;
   for (const Alteration& altered : state.limits.enforce(state.registry, failed)) {
     const Workload& workload = workloads.at(altered.path);
-    events.push_back(tampered_event(about(state, workload, workload.book.accounts[altered.account].device),
-                                    altered.is_guarantee, altered.found, altered.owned));
-    // Whoever started a program may have a newer `ration set` of their own in its book; nobody of a container has.
-    if (!workload.granted.empty())
+    const auto event = altered.asked ? put_back_event : tampered_event;
+    events.push_back(event(about(state, workload, workload.book.accounts[altered.account].device), altered.is_guarantee,
+                           altered.found, altered.owned));
+    if (!workload.granted.empty() && !altered.asked)
       note_altered(state, workload, altered.is_guarantee ? "its guarantee was changed" : "its limit was changed",
                    events);
   }

@@ -179,14 +179,15 @@ std::vector<Alteration> Limits::enforce(const Registry& registry, std::vector<st
     if (owned == nullptr || !workload.unreadable.empty()) continue;
     std::vector<Written>& written = written_[path];
     bool differs = false;
+    const bool asked = asked_.erase(path) > 0;
     const std::size_t count = std::min({workload.book.accounts.size(), owned->accounts.size(), written.size()});
     for (std::uint32_t account = 0; account < count; ++account) {
       const auto& book = workload.book.accounts[account];
       const Written mine = to_write(*owned, owned->accounts[account]);
       if (book.limit != written[account].limit && book.limit != mine.limit)
-        alterations.push_back({path, account, book.limit, mine.limit, false});
+        alterations.push_back({path, account, book.limit, mine.limit, false, asked});
       if (book.guarantee != written[account].guarantee && book.guarantee != mine.guarantee)
-        alterations.push_back({path, account, book.guarantee, mine.guarantee, true});
+        alterations.push_back({path, account, book.guarantee, mine.guarantee, true, asked});
       differs = differs || book.limit != mine.limit || book.guarantee != mine.guarantee ||
                 written[account].ceiling != mine.ceiling;
     }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -49,6 +50,7 @@ struct Alteration {
   std::uint32_t account = 0;
   Bytes found, owned;
   bool is_guarantee = false;
+  bool asked = false;  ///< by `ration set` while no daemon ran, of somebody who may not change it
 };
 
 class Limits {
@@ -76,6 +78,9 @@ class Limits {
   /// Its book was found to be altered: from now on nothing that it says counts in its favour. False: known already.
   bool note_altered(const std::string& path, const std::string& what);
 
+  /// The book says what `ration set` wrote while no daemon ran, and its user may not change: enforce() puts it back.
+  void put_back_asked(const std::string& path) { asked_.insert(path); }
+
   /// Whether the book has all that is owned, as far as this daemon wrote it.
   [[nodiscard]] bool is_written(const std::string& path) const;
 
@@ -96,6 +101,7 @@ class Limits {
   StateFile file_;
   std::unordered_map<std::string, OwnedWorkload> owned_;           // by path of the book
   std::unordered_map<std::string, std::vector<Written>> written_;  // what the books said when they were last right
+  std::set<std::string> asked_;
   bool dirty_ = false;
 };
 

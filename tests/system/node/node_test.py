@@ -249,15 +249,69 @@ class Changing(Case):
         self.assertIn("a is back without its guarantee of 10.0 GiB", self.events("rebalanced")[-1]["text"])
         self.assertEqual(self.get("/api/v1/devices")[0]["promised_bytes"], 16 * GIB)
 
-    def test_a_change_that_will_not_last_is_said_so(self):
-        self.holding("train", "1GiB", "--limit", "2GiB")
-        self.row("train")
-        self.assertNotIn("E1501", self.ration("set", "train", "--limit", "3GiB").stderr)
-        self.stop(signal.SIGKILL)
-        (self.folder / "ration.toml").write_text(f'[daemon]\nstate = "{self.folder / "state"}"\n')
-        self.assertIn("puts its own numbers back", self.ration("set", "train", NODE, "--limit", "4GiB").stderr)
+    def test_what_is_set_while_no_daemon_runs_is_kept_when_one_starts(self):
+        self.holding("train", "512MiB", "--limit", "2GiB")
+        self.holding("serve", "1GiB", "--limit", "2GiB")
+        self.row("train"), self.row("serve")
+        for how, limit in ((signal.SIGTERM, 4 * GIB), (signal.SIGKILL, 1 * GIB)):
+            with self.subTest(limit=limit):
+                self.stop(how)
+                done = self.ration("set", "train", NODE, "--limit", f"{limit}B")
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+                self.assertEqual(self.ration("set", "train", NODE, "--guarantee", "512MiB").returncode, 0)
+                self.start()
+                self.until(lambda: (self.row("train")["limit_bytes"], self.row("train")["guarantee_bytes"]) == (limit, 512 << 20), "it holds")
+                self.assertEqual(self.row("serve")["limit_bytes"], 2 * GIB)
+        self.assertEqual(self.events("violation"), [])
+        told = self.events("resized")
+        self.assertEqual([event["new"] for event in told if "limit" in event["text"]], [str(4 * GIB), str(1 * GIB)], told)
+        # What the daemon was asked since is newer than the file beside the books.
+        self.assertEqual(self.ration("set", "train", "--limit", "3GiB").returncode, 0)
+        self.stop()
         self.start()
-        self.until(lambda: self.row("train")["limit_bytes"] == 3 * GIB, "it does")
+        self.assertEqual(self.row("train")["limit_bytes"], 3 * GIB)
+
+    def test_what_a_program_wrote_while_no_daemon_ran_is_put_back(self):
+        self.holding("sly", "512MiB", "--limit", "2GiB")
+        self.row("sly")
+        self.stop()
+        self.assertEqual(self.ration("set", "sly", NODE, "--limit", "3GiB").returncode, 0)
+        self.write_book("sly", OFFSET["accounts[0].limit"], struct.pack("<Q", 12 * GIB))
+        self.start()
+        event = self.until(lambda: self.events("violation"), "it is told")[0]
+        self.assertIn("changed its own limit to 12.0 GiB; it was put back to 2.00 GiB", event["text"])
+        self.until(lambda: self.row("sly")["limit_bytes"] == 2 * GIB, "it is put back")
+
+    @unittest.skipUnless(os.getuid() == 0, "needs to become another user")
+    def test_a_user_may_lower_a_limit_while_no_daemon_runs_and_not_raise_it(self):
+        self.folder.chmod(0o755)
+        theirs = self.folder / "theirs"
+        theirs.mkdir()
+        own = dict(self.environment, RATION_RUNTIME_DIR=str(theirs), HOME=str(theirs))
+        self.stop()
+        root, self.environment = self.environment, dict(self.environment, RATION_RUNTIME_DIR=str(theirs))
+        self.holding("job", "512MiB", "--limit", "2GiB")
+        self.environment = root
+        for path in (theirs, *theirs.rglob("*")):
+            os.chown(path, NOBODY, NOBODY)
+
+        def put(limit):
+            self.stop()
+            done = subprocess.run([BIN / "ration", "set", "job", NODE, "--limit", limit], user=NOBODY, group=NOBODY, extra_groups=[],
+                                  capture_output=True, text=True, env=own)
+            self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
+            self.start()
+
+        self.start()
+        self.assertEqual(self.as_nobody("POST", "/api/v1/workloads", json.dumps({"folder": str(theirs), "tenant": "nobody"}))[0], 200)
+        self.assertEqual(self.row("job")["limit_bytes"], 2 * GIB)
+        put("4GiB")
+        self.until(lambda: self.row("job")["limit_bytes"] == 2 * GIB, "it is put back")
+        self.assertEqual([event["text"] for event in self.events("resized", "violation")],
+                         ["nobody/job: the limit was set to 4.00 GiB while no daemon ran; it was put back to 2.00 GiB"])
+        put("1GiB")
+        self.assertEqual(self.row("job")["limit_bytes"], 1 * GIB)
+        self.assertEqual(self.events("violation"), [])
 
     def test_a_book_cannot_promise_itself_what_is_not_there(self):
         self.holding("serve", "1GiB", "--limit", "15GiB", "--guarantee", "15GiB")

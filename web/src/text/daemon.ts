@@ -174,6 +174,7 @@ export const sentences: [string, string][] = [
   ["pid {} ({}, {})", "进程 {1}（{2}，{3}）"],
   ["pid {} ({}, state {})", "进程 {1}（{2}，状态 {3}）"],
   ["pid {} of {}/{} uses {} by the driver, {} by its book", "{2}/{3} 的 pid {1} 按驱动使用 {4}，按其账面为 {5}"],
+  ["{}/{}: the {} was set to {} while no daemon ran; it was put back to {}", "{1}/{2}：守护进程未运行期间，{3!}被设为 {4}；已改回 {5}"],
   ["{}/{} changed its own {} to {}; it was put back to {}", "{1}/{2} 自行将{3!}改为 {4}；已改回 {5}"],
   ["the book of {} names tenant {}, to whom {} does not belong: {} is charged", "{1} 的账面称属于租户 {2}，而 {3} 不属于它：计入 {4}"],
   ["a book cannot be read: {}", "无法读取账面：{1!}"],
