@@ -38,6 +38,7 @@ ProcessSnapshot process_from(const BookLayout& layout, std::uint32_t index) {
   process.identity.pid_namespace = slot.pid_namespace;
   process.command = text(slot.command);
   process.attached_ns = plain(slot.attached_ns);
+  process.waiting = slot.waiting.load(std::memory_order_relaxed);
   process.unmovable = slot.unmovable.load(std::memory_order_relaxed);
   for (std::uint32_t account = 0; account < layout.header.account_count; ++account) {
     process.held.emplace_back(held_in(slot, index, account, plain(layout.accounts[account].usage)));

@@ -52,6 +52,7 @@ struct ProcessSnapshot {
   ProcessIdentity identity;
   std::string command;
   std::uint64_t attached_ns = 0;
+  std::uint32_t waiting = 0;                          ///< threads of it that sleep until bytes come back
   std::vector<Bytes> held, context, pooled, managed;  // by account
   std::vector<Bytes> shared;    // by account: what it holds that others may hold, too, whoever is charged
   std::uint32_t unmovable = 0;  // of Unmovable, what it has or had

@@ -14,12 +14,30 @@ constexpr std::uint64_t kMinReportedWait = 50 * kMillisecond;  // shorter ones r
 /// Waits that nobody at the screen notices are many where programs share a card.
 std::uint64_t told_again_after(std::uint64_t wait_ns) { return wait_ns < kSecond ? 60 * kSecond : 10 * kSecond; }
 
+/// Adds the processes of `book` that wait. False: one that waited has ended, and got nothing.
+bool follow(std::vector<ProcessIdentity>& waiting, const ledger::BookSnapshot& book) {
+  const auto same = [](const ProcessIdentity& one) { return [&](const auto& other) { return other.same_as(one); }; };
+  const auto lives = [&](const ProcessIdentity& one) {
+    return std::any_of(book.processes.begin(), book.processes.end(),
+                       [&](const ledger::ProcessSnapshot& process) { return process.identity.same_as(one); });
+  };
+  if (!std::all_of(waiting.begin(), waiting.end(), lives)) return false;
+  for (const ledger::ProcessSnapshot& process : book.processes)
+    if (process.waiting > 0 && std::none_of(waiting.begin(), waiting.end(), same(process.identity)))
+      waiting.push_back(process.identity);
+  return true;
+}
+
 }  // namespace
 
 // Those that end in a denial are in the book; those that end well are seen only if they last from one tick to another.
 void WaitRule::run(NodeState& state, Events& events) {
   for (const auto& [path, workload] : state.registry.workloads()) {
-    const auto known = waits_.find(path);
+    auto known = waits_.find(path);
+    if (known != waits_.end() && !follow(known->second.processes, workload.book)) {
+      waits_.erase(known);
+      known = waits_.end();
+    }
     if (workload.book.waiting > 0) {
       if (known != waits_.end()) {
         known->second.waiting = std::max(known->second.waiting, workload.book.waiting);
@@ -29,8 +47,9 @@ void WaitRule::run(NodeState& state, Events& events) {
       const auto most = static_cast<std::uint32_t>(std::max_element(wanted.begin(), wanted.end()) - wanted.begin());
       if (most >= workload.book.accounts.size()) continue;
       waits_[path] = {
-          state.now_ns, workload.book.denial_count, workload.book.granted_waits,       most, workload.book.waiting,
-          wanted[most], workload.used[most],        workload.book.accounts[most].limit};
+          state.now_ns, workload.book.denial_count, workload.book.granted_waits,        most, workload.book.waiting,
+          wanted[most], workload.used[most],        workload.book.accounts[most].limit, {}};
+      (void)follow(waits_[path].processes, workload.book);
     } else if (known != waits_.end()) {
       const Wait wait = known->second;
       waits_.erase(known);

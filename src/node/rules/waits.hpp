@@ -2,7 +2,9 @@
 #pragma once
 
 #include <unordered_map>
+#include <vector>
 
+#include "base/process.hpp"
 #include "node/rules/rule.hpp"
 
 namespace ration::node {
@@ -17,6 +19,7 @@ class WaitRule final : public Rule {
     std::uint64_t since_ns = 0, denials = 0, granted = 0;  // both as they were when it began
     std::uint32_t account = 0, waiting = 0;                // at most so many at once
     Bytes wanted, used, limit;
+    std::vector<ProcessIdentity> processes;  // that were seen to wait
   };
   struct WaitsTold {
     std::uint64_t last_ns = 0;  // 0: never
