@@ -26,6 +26,8 @@ struct ReportQuestion {
   std::optional<std::string> asker;
   /// Who pays for what nobody held. kWeighted: by what each is charged.
   enum class ShareIdle { kNone, kEven, kWeighted } share_idle = ShareIdle::kNone;
+  /// Why nothing is recorded at this moment, where the window has this moment; empty: it is.
+  std::string problem;
 };
 
 /// `tenant user workload label:KEY gpu device day` (device is gpu) into `by` and `label`; E1916.

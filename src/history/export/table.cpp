@@ -73,10 +73,13 @@ const char* meaning_of(Basis basis) {
 
 /// What of the window was watched by nobody is in no row.
 void note_record(const Report& report, std::vector<std::string>& notes) {
+  const std::string& problem = report.question.problem;
   if (!report.recorded_from) {
-    notes.push_back("Nothing is recorded in this window: nobody watched, so there is nothing to add up.");
+    notes.push_back("Nothing is recorded in this window: " +
+                    (problem.empty() ? "nobody watched, so there is nothing to add up." : problem));
     return;
   }
+  if (!problem.empty()) notes.push_back("What happens now is not recorded: " + problem);
   notes.push_back(report.adds_up ? "The lines add up to capacity × recorded time exactly."
                                  : "THE LINES DO NOT ADD UP: the history contradicts itself (ration doctor).");
   const TimeMs before = *report.recorded_from - report.from;

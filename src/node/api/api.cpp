@@ -18,9 +18,12 @@ http::ServerOptions gated(http::ServerOptions options) {
 }  // namespace
 
 void Api::answer_later(const http::Responder& responder, std::function<Result<http::Response>(history::Reader&)> make) {
-  const auto job = [this, responder, path = host_.recorder().history().path(), make = std::move(make)] {
+  const auto job = [this, responder, path = host_.recorder().history().path(),
+                    problem = host_.recorder().status().problem, make = std::move(make)] {
     auto reader = history::Reader::open(path);
     auto response = reader ? make(*reader) : tl::unexpected(reader.error());
+    // Not known, perhaps because it could not be recorded.
+    if (!response && response.error().id == "E1917" && !problem.empty()) response.error().what += " " + problem;
     if (!response && response.error().id == "E1919") host_.recorder().report_damage();
     if (!response) return responder.fail(response.error());
     responder.respond(std::move(*response));

@@ -147,6 +147,8 @@ void Api::install_reports() {
     if (!question) return responder.fail(question.error());
     if (const Viewer viewer = viewer_of(request.peer); !viewer.is_operator)
       question->asker = viewer.user ? machine::user_name(*viewer.user) : "";
+    if (question->window.to + history::kMinuteMs > history::now_ms())
+      question->problem = host_.recorder().status().problem;
     const std::string* format = request.parameter("format");
     if (format == nullptr || *format == "json") {
       return ask_history(responder, "report", [question = *question](Reader& reader) -> Result<json> {

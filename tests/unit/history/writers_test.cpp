@@ -107,6 +107,8 @@ TEST_F(WritersTest, WhatLiesBeforeTheFirstRecordIsSaidAndNotInTheArithmetic) {
   EXPECT_NE(to_markdown(*before).find("Nothing is recorded in this window"), std::string::npos);
   EXPECT_EQ(to_markdown(*before).find("exactly"), std::string::npos);
   EXPECT_TRUE(to_json(*before)["recorded_from"].is_null());
+  question.problem = "the disk is full.";
+  EXPECT_NE(to_markdown(*reader().usage(question)).find("in this window: the disk is full."), std::string::npos);
 }
 
 TEST_F(WritersTest, DevicesThatWereRecordedNotEquallyLongAreReckonedApart) {
