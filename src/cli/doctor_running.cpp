@@ -35,7 +35,8 @@ Finding check_daemon(const Session& session) {
   const auto text = [&](const char* field) { return health->value(field, "n/a (not told)"); };
   const auto age = seconds_since(text("last_look"));
   const std::string what =
-      fmt::format("{}: version {}, pid {}, last tick {}", (*daemon)->socket(), text("version"), health->value("pid", 0),
+      fmt::format("{}: version {}{}, last tick {}", (*daemon)->socket(), text("version"),
+                  health->contains("pid") ? fmt::format(", pid {}", health->at("pid").get<int>()) : "",
                   age ? fmt::format("{:.1f} s ago", *age) : "n/a (none yet)");
   if (text("version") != RATION_VERSION) return warn(what + "; this is " RATION_VERSION, "ration service restart");
   constexpr double kTooLong = 60;

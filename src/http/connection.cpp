@@ -111,6 +111,7 @@ void Connection::read_requests() {
 
 void Connection::dispatch() {
   deadline_.cancel();
+  peer_.token_accepted = false;
   auto target = parse_target(parser_.target());
   if (!target)
     return refuse(
@@ -131,7 +132,7 @@ void Connection::dispatch() {
 }
 
 void Connection::send(Response response, bool head_only) {
-  owner_.complete(response);
+  owner_.complete(response, peer_);
   if (!sendable(response))
     response = problem({"E1500", "the daemon made a header that cannot be sent", "ration doctor", 1});
   channel_.write(head_of(response, keep_alive_, false));

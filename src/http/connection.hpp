@@ -23,8 +23,8 @@ class ConnectionOwner {
   virtual void handle(Connection& connection, Request request) = 0;
   /// The connection has ended and is not used any more; it may be destroyed once the callback has returned.
   virtual void ended(Connection& connection) = 0;
-  /// Every answer, before it goes.
-  virtual void complete(Response& response) = 0;
+  /// Every answer, before it goes, and who asked.
+  virtual void complete(Response& response, const Peer& peer) = 0;
 
  protected:
   ~ConnectionOwner() = default;
@@ -48,6 +48,8 @@ class Connection final : private ChannelOwner {
   /// Whether no whole request waits for its answer, and no stream goes to it.
   [[nodiscard]] bool idle() const noexcept { return state_ != State::kHandling && state_ != State::kStreaming; }
 
+  /// The request that is being handled carries the token.
+  void accept_token() { peer_.token_accepted = true; }
   /// For the request that is being handled; ignored where there is none.
   void answer(Response response);
   [[nodiscard]] std::shared_ptr<ClientStream> begin_stream(Response response);

@@ -85,8 +85,8 @@ void Server::on_arrival(Arrival arrival) {
       std::move(arrival.key), arrival.favoured);
 }
 
-void Server::complete(Response& response) {
-  if (options_.complete) options_.complete(response);
+void Server::complete(Response& response, const Peer& peer) {
+  if (options_.complete) options_.complete(response, peer);
 }
 
 void Server::ended(Connection& connection) {
@@ -121,6 +121,7 @@ void Server::handle(Connection& connection, Request request) {
     ++counters_.refused;
     return connection.answer(std::move(*refusal));
   }
+  if (request.peer.token_accepted) connection.accept_token();
   if (request.peer.kind == Peer::Kind::kTcp && request.peer.token_accepted) clients_.note_token(connection);
   if (!found.route) {
     ++counters_.refused;

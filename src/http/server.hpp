@@ -21,9 +21,9 @@
 namespace ration::http {
 
 struct ServerOptions : PlaceOptions {
-  std::vector<std::string> host_names;      ///< further names by which browsers may come
-  std::function<void(Response&)> complete;  ///< the last touch of every answer; may be empty
-  bool anonymous_sees_all = false;          ///< becomes Peer::sees_all
+  std::vector<std::string> host_names;                   ///< further names by which browsers may come
+  std::function<void(Response&, const Peer&)> complete;  ///< the last touch of every answer; may be empty
+  bool anonymous_sees_all = false;                       ///< becomes Peer::sees_all
   /// Rejects a request, given the pattern of its route, before the handler sees it; may be empty.
   std::function<std::optional<Response>(const Request&, const std::string&)> gate;
   ConnectionLimits limits;
@@ -101,7 +101,7 @@ class Server final : private ConnectionOwner {
   void on_arrival(Arrival arrival);
   void handle(Connection& connection, Request request) override;
   void ended(Connection& connection) override;
-  void complete(Response& response) override;
+  void complete(Response& response, const Peer& peer) override;
   void bury();
 
   EventLoop& loop_;

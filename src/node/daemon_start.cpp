@@ -9,6 +9,7 @@
 #include "base/clock.hpp"
 #include "base/command_json.hpp"
 #include "ledger/container_books.hpp"
+#include "node/api/request.hpp"
 #include "node/daemon.hpp"
 #include "policy/configured_slices.hpp"
 
@@ -76,9 +77,11 @@ http::StreamOptions stream_options(const std::string& database) {
   return options;
 }
 
-/// A command in an answer is about this daemon, whoever reads it and wherever it is pasted.
-void say_which_node(http::Response& response, const CommandOptions& options) {
+/// A command in an answer is about this daemon, whoever reads it and wherever it is pasted. Its options name places of
+/// this machine, which nobody without a name is told.
+void say_which_node(http::Response& response, const CommandOptions& options, const http::Peer& peer) {
   if (options.empty() || response.body.find("\"fix\":\"") == std::string::npos) return;
+  if (viewer_of(peer).totals_only) return;
   auto document = nlohmann::ordered_json::parse(response.body, nullptr, false);
   if (document.is_discarded()) return;
   add_command_options(document, options);
@@ -86,7 +89,9 @@ void say_which_node(http::Response& response, const CommandOptions& options) {
 }
 
 http::ServerOptions server_options(http::ServerOptions places, const CommandOptions& commands) {
-  places.complete = [&commands](http::Response& response) { say_which_node(response, commands); };
+  places.complete = [&commands](http::Response& response, const http::Peer& peer) {
+    say_which_node(response, commands, peer);
+  };
   return places;
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "node/accounting/recorder.hpp"
+#include "node/api/snapshot_json.hpp"
 #include "node/state/node_state.hpp"
 
 namespace ration::node {
@@ -20,7 +21,8 @@ struct Health {
   std::string port_problem;            ///< why it is not the port that was wanted; empty: it is
 };
 
-/// `with_folders`: also where the books stand, which tells names of users and places.
-[[nodiscard]] nlohmann::json health_json(const Health& health, bool with_folders);
+/// Without a name: whether anything is wrong, and neither places nor processes nor counts. Operators see where the
+/// books stand, too, which tells names of users.
+[[nodiscard]] nlohmann::json health_json(const Health& health, const Viewer& viewer);
 
 }  // namespace ration::node

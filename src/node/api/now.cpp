@@ -46,7 +46,7 @@ void Api::install_now() {
   for (const char* place : {"/openapi.json", "/api/v1/openapi.json"})
     server_.route("GET", place, [contract](const Request& request) { return http::serve(contract, request); });
   server_.route("GET", "/api/v1/health", [this](const Request& request) {
-    return answer("health", health_json(health(), viewer_of(request.peer).is_operator));
+    return answer("health", health_json(health(), viewer_of(request.peer)));
   });
   server_.route_deferred(
       "GET", "/api/v1/stream",

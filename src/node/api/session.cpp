@@ -22,7 +22,8 @@ void Api::install_session() {
     data["user"] = viewer.user ? json(machine::user_name(*viewer.user)) : json(nullptr);
     if (!viewer.user) data["user_na"] = "on TCP nobody is known by name";
     data["command_options"] = json::object();
-    for (const auto& [verb, options] : host_.command_options())
+    // They name places of this machine.
+    for (const auto& [verb, options] : viewer.totals_only ? CommandOptions{} : host_.command_options())
       for (const auto& [name, value] : options) data["command_options"][verb].push_back(name + "=" + shell_word(value));
     return answer("session", data);
   });

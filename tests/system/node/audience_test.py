@@ -88,6 +88,7 @@ class Audience(Case):
                 for word in OWN:
                     # A problem may repeat the name that was asked for, and nothing else.
                     self.assertNotIn(word, text.replace(path, ""), text)
+                self.assertNotIn(str(self.folder), text, "no place on this machine")
                 if who == "anyone":
                     self.assertNotEqual(status, 403, text)
                     shown += 1
@@ -95,6 +96,25 @@ class Audience(Case):
                     self.assertEqual(status, 403, text)
                     withheld += 1
         self.assertGreater(min(shown, withheld), 15)
+
+    def test_without_a_name_health_says_whether_there_is_a_problem_and_no_more(self):
+        counts = {"pid", "looks", "look_seconds", "workloads", "stream_clients", "connections"}
+        known = self.get("/api/v1/health")
+        self.assertLessEqual(counts | {"folders"}, set(known))
+        shown = json.loads(self.over_port("GET", "/api/v1/health")[1])["data"]
+        self.assertEqual(set(shown), set(known) - counts - {"folders"})
+        self.assertEqual({check["text"] for check in shown["checks"]}, {"ok"})
+        self.assertEqual(set(json.loads(self.over_port("GET", "/api/v1/health", Authorization="Bearer " + self.token)[1])["data"]), set(known))
+        # With a socket elsewhere, what an answer says to type names it; but to nobody without a name.
+        path = "/api/v1/workloads"
+        for status, text in (self.over_port("GET", path), self.over_port("GET", path, Authorization="Bearer wrong"), self.over_port("GET", "/api/v1/session")):
+            self.assertNotIn("ration.sock", text)
+        # An operator's next request on the same connection is an operator's, and the one after it nobody's.
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        self.addCleanup(connection.close)
+        for headers, seen in (({"Authorization": "Bearer " + self.token}, True), ({}, False)):
+            connection.request("GET", "/api/v1/workloads/nobody", headers=headers)
+            self.assertEqual("--sim" in connection.getresponse().read().decode(), seen)
 
     def test_totals_are_there_without_a_name(self):
         snapshot = json.loads(self.over_port("GET", "/api/v1/snapshot")[1])["data"]

@@ -242,7 +242,7 @@ class TakenPort(Machine):
         self.assertRegex(check["text"], rf"cannot listen on 127\.0\.0\.1:7077: .*; the address is http://127\.0\.0\.1:{port}$")
         self.assertIn(check["text"], self.events("daemon"))
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v1/health") as answer:
-            self.assertEqual(json.load(answer)["data"]["pid"], self.get("/api/v1/health")["pid"])
+            self.assertEqual(json.load(answer)["data"]["started"], self.get("/api/v1/health")["started"])
         lines = [daemon.stdout.readline() for _ in range(4)]
         self.assertTrue(any(f"http://127.0.0.1:{port}/?token=" in line for line in lines), lines)
         self.assertIn(" " + check["text"] + "\n", lines)

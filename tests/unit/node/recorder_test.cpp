@@ -173,7 +173,10 @@ TEST_F(RecorderTest, HealthSaysWhatIsWrongAndWhere) {
   Counters counters;
   Health health{state_, counters, {}, 0, 0, "/run/s", "", std::nullopt, ""};
   state_.snapshot.driver_version = "550";
-  auto answer = health_json(health, false);
+  Viewer nobody, tenant, root;
+  nobody.totals_only = root.is_operator = true;
+  tenant.user = 1001;
+  auto answer = health_json(health, tenant);
   EXPECT_EQ(check(answer, "gpu.driver"), "ok: driver 550");
   EXPECT_EQ(check(answer, "disk.history"), "ok: recorded");
   EXPECT_EQ(check(answer, "socket"), "ok: listens on /run/s");
@@ -184,7 +187,7 @@ TEST_F(RecorderTest, HealthSaysWhatIsWrongAndWhere) {
   health.unreachable = "it is gone";
   health.address = "http://[::1]:2";
   health.port_problem = "1 is taken";
-  answer = health_json(health, true);
+  answer = health_json(health, root);
   EXPECT_EQ(check(answer, "disk.history"), "warn: kept as x");
   EXPECT_EQ(check(answer, "socket"), "warn: it is gone");
   EXPECT_EQ(check(answer, "port"), "warn: 1 is taken");
@@ -192,11 +195,15 @@ TEST_F(RecorderTest, HealthSaysWhatIsWrongAndWhere) {
   EXPECT_TRUE(answer.at("folders").is_array());
   health.recorded.problem = "the disk is full";
   state_.snapshot.driver_version.clear(), state_.snapshot.machine_problem = "no driver";
-  answer = health_json(health, false);
+  answer = health_json(health, tenant);
   EXPECT_EQ(check(answer, "disk.history"), "warn: the disk is full");
   EXPECT_EQ(check(answer, "gpu.driver"), "warn: no driver");
   EXPECT_EQ(answer.at("driver_na"), "no driver");
   EXPECT_EQ(answer.at("problem"), "the disk is full");
+  answer = health_json(health, nobody);
+  EXPECT_EQ(answer.dump().find("disk is full"), std::string::npos) << "it may name a place";
+  EXPECT_EQ(check(answer, "disk.history"), "warn: there is a problem, which tenants and operators see");
+  EXPECT_EQ(answer.at("problem"), "there is a problem, which tenants and operators see");
 }
 
 }  // namespace

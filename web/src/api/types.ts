@@ -348,17 +348,18 @@ export interface PlanAnswer {
 }
 
 /** What the daemon knows about itself. */
+/** Without a name: neither the process nor counts. */
 export interface Health {
   version: string;
-  pid: number;
+  pid?: number;
   started: string;
   last_look: string;
-  looks: number;
+  looks?: number;
   /** All looks together. */
-  look_seconds: number;
-  workloads: number;
-  stream_clients: number;
-  connections: number;
+  look_seconds?: number;
+  workloads?: number;
+  stream_clients?: number;
+  connections?: number;
   recorded_to: string;
   driver: string | null;
   driver_na?: string;

@@ -35,7 +35,7 @@ export function sourcesOf(data: HealthData, time: string, snapshot: Snapshot, sn
       unknown: unknownOf(device, [["utilisation_percent", t("device.utilisation")], ["temperature_celsius", t("device.temperature")]]),
     })),
     ...(snapshot.devices.length === 0 ? [{ number: t("health.devices"), ...driver, ...aged(data.last_look), unknown: [{ name: t("health.devices"), reason: snapshot.devices_na }] }] : []),
-    { number: t("health.held"), source: t("health.sourceBooks", { count: data.workloads }), ...aged(data.last_look), unknown: [] },
+    { number: t("health.held"), source: data.workloads === undefined ? t("health.sourceAllBooks") : t("health.sourceBooks", { count: data.workloads }), ...aged(data.last_look), unknown: [] },
     {
       number: t("health.unexplainedNumbers"), source: t("health.sourceDifference"), ...aged(data.last_look),
       unknown: snapshot.devices.flatMap((device) => unknownOf(device, differences).map((one) => ({ ...one, name: `GPU ${device.gpu} ${one.name}` }))),
@@ -113,12 +113,12 @@ function Daemon({ data }: { data: HealthData }) {
       <dl class="facts">
         <dt>{t("health.host")}</dt><dd>{host}</dd>
         <dt>{t("health.role")}</dt><dd>{session ? t(`role.${session.role}`) : "–"}</dd>
-        <dt>{t("health.version")}</dt><dd>{data.version} <span class="faint">pid {data.pid}</span></dd>
+        <dt>{t("health.version")}</dt><dd>{data.version}{data.pid !== undefined && <span class="faint"> pid {data.pid}</span>}</dd>
         <dt>{t("health.started")}</dt><dd><Time time={data.started} day /> <span class="faint">{formatDuration((Date.parse(data.last_look) - Date.parse(data.started)) / 1000)}</span></dd>
-        <dt>{t("health.looks")}</dt><dd>{data.looks}{data.looks > 0 && <span class="faint"> {t("health.eachLook", { time: ((data.look_seconds / data.looks) * 1000).toFixed(1) })}</span>}</dd>
+        {data.looks !== undefined && <><dt>{t("health.looks")}</dt><dd>{data.looks}{data.looks > 0 && <span class="faint"> {t("health.eachLook", { time: (((data.look_seconds ?? 0) / data.looks) * 1000).toFixed(1) })}</span>}</dd></>}
         <dt>{t("health.problem")}</dt><dd>{daemonText(data.problem ?? data.problem_na ?? "")}</dd>
-        <dt>{t("health.clients")}</dt><dd>{data.stream_clients}</dd>
-        <dt>{t("health.connections")}</dt><dd>{data.connections}</dd>
+        {data.stream_clients !== undefined && <><dt>{t("health.clients")}</dt><dd>{data.stream_clients}</dd></>}
+        {data.connections !== undefined && <><dt>{t("health.connections")}</dt><dd>{data.connections}</dd></>}
         {data.folders && <><dt>{t("health.folders")}</dt><dd>{data.folders.map((one) => <div key={one.folder}><code>{one.folder}</code> <span class="faint">{one.user}</span></div>)}</dd></>}
       </dl>
     </Panel>

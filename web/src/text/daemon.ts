@@ -254,6 +254,8 @@ export const sentences: [string, string][] = [
   ["listens on {}", "监听 {1}"],
   ["driver {}", "驱动 {1}"],
   ["recorded", "已记录"],
+  ["ok", "正常"],
+  ["there is a problem, which tenants and operators see", "存在问题，租户和管理员可见"],
   ["not told", "未说明"],
   // Why something is not known.
   ["not yours", "不属于你"],

@@ -353,6 +353,7 @@ export const table = {
   "health.history": ["charts and reports", "图表与报表"],
   "health.page": ["this page", "本页面"],
   "health.sourceDriver": ["driver {version}", "驱动 {version}"],
+  "health.sourceAllBooks": ["books of the workloads", "各工作负载的账面"],
   "health.sourceBooks": ["books of {count} workloads", "{count} 个工作负载的账面"],
   "health.sourceDifference": ["driver minus books", "驱动减账面"],
   "health.sourceRecord": ["the daemon's record", "守护进程的记录"],
