@@ -60,13 +60,17 @@ Bytes cost_of(const Shape& shape) noexcept {
   return round_up(Bytes{total}, kGranule);
 }
 
+/// `call(&handle)` makes the array. What the program gave is read, and written, once: another thread may change it.
 template <typename Handle, typename Call>
 CUresult take_array(const Shape& shape, const char* function, Handle* out, Call&& call) noexcept {
   const Bytes cost = cost_of(shape);
   const Place place = current_place();
-  if (place.context == 0) return call();
-  const CUresult result = cost == Bytes{0} ? call() : charged(place.account, cost, Kind::kHeap, function, call);
-  if (result == CUDA_SUCCESS) arrays.enter(reinterpret_cast<std::uint64_t>(*out), place, cost);
+  Handle made = *out;
+  const auto make = [&] { return call(&made); };
+  const bool is_free = place.context == 0 || cost == Bytes{0};
+  const CUresult result = is_free ? make() : charged(place.account, cost, Kind::kHeap, function, make);
+  if (result == CUDA_SUCCESS && place.context != 0) arrays.enter(reinterpret_cast<std::uint64_t>(made), place, cost);
+  *out = made;
   return result;
 }
 
@@ -113,11 +117,12 @@ void arrays_of_context_are_gone(std::uint64_t context) noexcept {
 using namespace ration::shim;
 using namespace ration::cuda;
 
-#define RATION_ARRAY_CREATE(name, description_type, shape_of)                                           \
-  RATION_HOOK CUresult name(CUarray* out, const description_type* description) {                        \
-    auto* call_real = real<name##_t>(Symbol::name);                                                     \
-    if (!governed() || out == nullptr || description == nullptr) return call_real(out, description);    \
-    return take_array(shape_of(*description), #name, out, [&] { return call_real(out, description); }); \
+#define RATION_ARRAY_CREATE(name, description_type, shape_of)                                               \
+  RATION_HOOK CUresult name(CUarray* out, const description_type* description) {                            \
+    auto* call_real = real<name##_t>(Symbol::name);                                                         \
+    if (!governed() || out == nullptr || description == nullptr) return call_real(out, description);        \
+    const description_type asked = *description;                                                            \
+    return take_array(shape_of(asked), #name, out, [&](CUarray* made) { return call_real(made, &asked); }); \
   }
 RATION_ARRAY_CREATE(cuArrayCreate, CUDA_ARRAY_DESCRIPTOR_v1, flat_shape)
 RATION_ARRAY_CREATE(cuArrayCreate_v2, CUDA_ARRAY_DESCRIPTOR, flat_shape)
@@ -129,9 +134,11 @@ RATION_HOOK CUresult cuMipmappedArrayCreate(CUmipmappedArray* out, const CUDA_AR
                                             unsigned int levels) {
   auto* call_real = real<cuMipmappedArrayCreate_t>(Symbol::cuMipmappedArrayCreate);
   if (!governed() || out == nullptr || description == nullptr) return call_real(out, description, levels);
-  Shape shape = deep_shape(*description);
+  const CUDA_ARRAY3D_DESCRIPTOR asked = *description;
+  Shape shape = deep_shape(asked);
   shape.levels = std::max(1U, levels);
-  return take_array(shape, "cuMipmappedArrayCreate", out, [&] { return call_real(out, description, levels); });
+  return take_array(shape, "cuMipmappedArrayCreate", out,
+                    [&](CUmipmappedArray* made) { return call_real(made, &asked, levels); });
 }
 
 RATION_HOOK CUresult cuArrayDestroy(CUarray array) {

@@ -212,18 +212,22 @@ void refund_when_reached(CUdeviceptr address, const Block& block, CUstream strea
   refund(address, block);
 }
 
-/// The driver writes to `out` also where it fails, as programs find it without the guard.
+/// The driver writes to `out` also where it fails, as programs find it without the guard; what it wrote is read before
+/// the program has it, whose other threads may change it.
 template <typename Pointer, typename Size, typename Function>
 CUresult take_linear(Symbol symbol, Pointer* out, Size size) noexcept {
   auto* call_real = real<Function>(symbol);
   if (!governed() || out == nullptr) return call_real(out, size);
   CUdeviceptr address = 0;
   std::uint64_t taken = size;
-  return take_block(taken, "cuMemAlloc", address, [&](CUdeviceptr& given) {
-    const CUresult inner = call_real(out, size);
-    if (inner == CUDA_SUCCESS) given = *out;
+  Pointer written = *out;
+  const CUresult result = take_block(taken, "cuMemAlloc", address, [&](CUdeviceptr& given) {
+    const CUresult inner = call_real(&written, size);
+    if (inner == CUDA_SUCCESS) given = written;
     return inner;
   });
+  *out = written;
+  return result;
 }
 
 /// Rows are padded to the pitch alignment, 512 bytes on every CUDA device: narrow rows cost far more than they hold.
@@ -238,14 +242,18 @@ CUresult take_pitched(Symbol symbol, const char* name, Pointer* out, Size* pitch
   std::uint64_t size = 0;
   if (__builtin_mul_overflow(row, static_cast<std::uint64_t>(height), &size)) size = kUnlimited.count();
   CUdeviceptr address = 0;
+  Pointer written = *out;
+  Size padded = *pitch;
   const CUresult result = take_block(size, name, address, [&](CUdeviceptr& given) {
-    const CUresult inner = call_real(out, pitch, width, height, element);
+    const CUresult inner = call_real(&written, &padded, width, height, element);
     if (inner == CUDA_SUCCESS) {
-      given = *out;
-      size = static_cast<std::uint64_t>(*pitch) * height;
+      given = written;
+      size = static_cast<std::uint64_t>(padded) * height;
     }
     return inner;
   });
+  *out = written;
+  *pitch = padded;
   return result;
 }
 

@@ -374,16 +374,22 @@ CUresult free_on_stream(Symbol symbol, CUdeviceptr address, CUstream told, CUstr
 CUresult allocate(Symbol symbol, CUdeviceptr* out, std::size_t size, CUstream stream) noexcept {
   auto* call_real = real<cuMemAllocAsync_t>(symbol);
   if (!governed() || out == nullptr) return call_real(out, size, stream);
-  return take([&] { return source_of(stream); }, stream, size, "cuMemAllocAsync", out,
-              [&](std::size_t bytes) { return call_real(out, bytes, stream); });
+  CUdeviceptr given = *out;  // read before the program has it, whose other threads may change it
+  const CUresult result = take([&] { return source_of(stream); }, stream, size, "cuMemAllocAsync", &given,
+                               [&](std::size_t bytes) { return call_real(&given, bytes, stream); });
+  *out = given;
+  return result;
 }
 
 CUresult allocate_from(Symbol symbol, CUdeviceptr* out, std::size_t size, CUmemoryPool handle,
                        CUstream stream) noexcept {
   auto* call_real = real<cuMemAllocFromPoolAsync_t>(symbol);
   if (!governed() || out == nullptr) return call_real(out, size, handle, stream);
-  return take([&] { return source_of(handle, stream); }, stream, size, "cuMemAllocFromPoolAsync", out,
-              [&](std::size_t bytes) { return call_real(out, bytes, handle, stream); });
+  CUdeviceptr given = *out;  // read before the program has it, whose other threads may change it
+  const CUresult result = take([&] { return source_of(handle, stream); }, stream, size, "cuMemAllocFromPoolAsync",
+                               &given, [&](std::size_t bytes) { return call_real(&given, bytes, handle, stream); });
+  *out = given;
+  return result;
 }
 
 /// Those that have reserved something.
@@ -461,14 +467,19 @@ RATION_HOOK CUresult cuMemFreeAsync_ptsz(CUdeviceptr address, CUstream stream) {
 
 RATION_HOOK CUresult cuMemPoolCreate(CUmemoryPool* out, const CUmemPoolProps* properties) {
   if (properties != nullptr && properties->allocType == CU_MEM_ALLOCATION_TYPE_MANAGED) note(Unmovable::kManaged);
-  const CUresult result = real<cuMemPoolCreate_t>(Symbol::cuMemPoolCreate)(out, properties);
-  if (result != CUDA_SUCCESS || !governed() || out == nullptr || properties == nullptr) return result;
-  const PoolOrigin origin = origin_of(*properties);
-  const auto key = reinterpret_cast<std::uint64_t>(*out);
+  if (!governed() || out == nullptr || properties == nullptr)
+    return real<cuMemPoolCreate_t>(Symbol::cuMemPoolCreate)(out, properties);
+  const CUmemPoolProps asked = *properties;
+  CUmemoryPool made = *out;
+  const CUresult result = real<cuMemPoolCreate_t>(Symbol::cuMemPoolCreate)(&made, &asked);
+  *out = made;
+  if (result != CUDA_SUCCESS) return result;
+  const PoolOrigin origin = origin_of(asked);
+  const auto key = reinterpret_cast<std::uint64_t>(made);
   if (origin.kind == PoolOrigin::Kind::kHost) elsewhere.insert(key, Elsewhere::kHost);
   if (origin.kind == PoolOrigin::Kind::kAnywhere) elsewhere.insert(key, Elsewhere::kAnywhere);
-  if (origin.kind != PoolOrigin::Kind::kDevice || add_pool(*out, origin.device) != nullptr) return result;
-  real<cuMemPoolDestroy_t>(Symbol::cuMemPoolDestroy)(*out);
+  if (origin.kind != PoolOrigin::Kind::kDevice || add_pool(made, origin.device) != nullptr) return result;
+  real<cuMemPoolDestroy_t>(Symbol::cuMemPoolDestroy)(made);
   deny_for_table(account_of(origin.device), Bytes{0}, "cuMemPoolCreate", pool_table::kMost);
   return CUDA_ERROR_OUT_OF_MEMORY;
 }

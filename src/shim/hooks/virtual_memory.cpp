@@ -292,14 +292,13 @@ using ration::ledger::Kind;
 RATION_HOOK CUresult cuMemCreate(CUmemGenericAllocationHandle* out, std::size_t size,
                                  const CUmemAllocationProp* properties, unsigned long long flags) {
   auto* call_real = real<cuMemCreate_t>(Symbol::cuMemCreate);
-  if (!governed() || out == nullptr || properties == nullptr || size == 0 ||
-      properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE) {
-    return call_real(out, size, properties, flags);
-  }
-  const std::uint32_t account = account_of(properties->location.id);
-  if (account == kNoAccount && !is_device(properties->location.id)) return call_real(out, size, properties, flags);
+  if (!governed() || out == nullptr || properties == nullptr) return call_real(out, size, properties, flags);
+  const CUmemAllocationProp asked = *properties;  // read once: another thread may change it
+  if (size == 0 || asked.location.type != CU_MEM_LOCATION_TYPE_DEVICE) return call_real(out, size, &asked, flags);
+  const std::uint32_t account = account_of(asked.location.id);
+  if (account == kNoAccount && !is_device(asked.location.id)) return call_real(out, size, &asked, flags);
   const Bytes charge = ration::round_up(Bytes{size}, ration::kGranule);
-  if (account != kNoAccount && charge > book().account(account).headroom() && is_malformed(size, *properties, flags))
+  if (account != kNoAccount && charge > book().account(account).headroom() && is_malformed(size, asked, flags))
     return CUDA_ERROR_INVALID_VALUE;  // as the driver says, which cannot be asked for more than fits
   ShareCharge share(account, charge);
   if (!share.fits()) return share.deny("cuMemCreate");
@@ -307,7 +306,7 @@ RATION_HOOK CUresult cuMemCreate(CUmemGenericAllocationHandle* out, std::size_t 
   std::uint64_t physical = 0;
   const CUresult result = charged(account, charge, Kind::kHeap, "cuMemCreate", [&] {
     const VirtualMemoryChange change;
-    const CUresult inner = call_real(&handle, size, properties, flags);
+    const CUresult inner = call_real(&handle, size, &asked, flags);
     Physical memory;
     memory.size = charge.count();
     memory.account = account;

@@ -195,6 +195,23 @@ answer = sorted(answer)""")
         self.assertIn(2, errors)
         self.assert_held()
 
+    def test_the_description_of_an_array(self):
+        """Changed while the call waits for room."""
+        program = self.program("--on-deny", "wait")
+        program.ask("""import threading
+start(); _, block = take(400); take(560)
+class Description(ctypes.Structure):
+    _fields_ = [("width", c_size_t), ("height", c_size_t), ("format", c_uint), ("channels", c_uint)]
+description, array, answer = Description(64, 8192, 0x20, 1), c_void_p(), None
+context = c_void_p()
+cuda.cuCtxGetCurrent(byref(context))
+thread = threading.Thread(target=lambda: (cuda.cuCtxSetCurrent(context), cuda.cuArrayCreate_v2(byref(array), byref(description))))
+thread.start()""")
+        while json.loads(self.ration("ps", "-o", "json"))["data"][0]["state"] != "waiting":
+            self.assertTrue(program.ask("answer = thread.is_alive()"))
+        program.ask("description.width = 8192; cuda.cuMemFree_v2(c_uint64(block)); thread.join(); take(300)")
+        self.assert_held()
+
 
 if __name__ == "__main__":
     unittest.main()
