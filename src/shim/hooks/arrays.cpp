@@ -7,6 +7,7 @@
 #include "shim/hooks/after_fork.hpp"
 #include "shim/hooks/charged_handles.hpp"
 #include "shim/hooks/hooks.hpp"
+#include "shim/hooks/written.hpp"
 
 namespace ration::shim {
 namespace {
@@ -65,12 +66,13 @@ template <typename Handle, typename Call>
 CUresult take_array(const Shape& shape, const char* function, Handle* out, Call&& call) noexcept {
   const Bytes cost = cost_of(shape);
   const Place place = current_place();
-  Handle made = *out;
-  const auto make = [&] { return call(&made); };
+  Written<Handle> made;
+  const auto make = [&] { return call(made.place()); };
   const bool is_free = place.context == 0 || cost == Bytes{0};
   const CUresult result = is_free ? make() : charged(place.account, cost, Kind::kHeap, function, make);
-  if (result == CUDA_SUCCESS && place.context != 0) arrays.enter(reinterpret_cast<std::uint64_t>(made), place, cost);
-  *out = made;
+  if (result == CUDA_SUCCESS && place.context != 0)
+    arrays.enter(reinterpret_cast<std::uint64_t>(made.value()), place, cost);
+  made.hand_on(out);
   return result;
 }
 

@@ -11,6 +11,7 @@
 #include "shim/hooks/imports.hpp"
 #include "shim/hooks/shares.hpp"
 #include "shim/hooks/while_others_capture.hpp"
+#include "shim/hooks/written.hpp"
 
 namespace ration::shim {
 namespace {
@@ -220,13 +221,13 @@ CUresult take_linear(Symbol symbol, Pointer* out, Size size) noexcept {
   if (!governed() || out == nullptr) return call_real(out, size);
   CUdeviceptr address = 0;
   std::uint64_t taken = size;
-  Pointer written = *out;
+  Written<Pointer> written;
   const CUresult result = take_block(taken, "cuMemAlloc", address, [&](CUdeviceptr& given) {
-    const CUresult inner = call_real(&written, size);
-    if (inner == CUDA_SUCCESS) given = written;
+    const CUresult inner = call_real(written.place(), size);
+    if (inner == CUDA_SUCCESS) given = written.value();
     return inner;
   });
-  *out = written;
+  written.hand_on(out);
   return result;
 }
 
@@ -242,18 +243,18 @@ CUresult take_pitched(Symbol symbol, const char* name, Pointer* out, Size* pitch
   std::uint64_t size = 0;
   if (__builtin_mul_overflow(row, static_cast<std::uint64_t>(height), &size)) size = kUnlimited.count();
   CUdeviceptr address = 0;
-  Pointer written = *out;
-  Size padded = *pitch;
+  Written<Pointer> written;
+  Written<Size> padded;
   const CUresult result = take_block(size, name, address, [&](CUdeviceptr& given) {
-    const CUresult inner = call_real(&written, &padded, width, height, element);
+    const CUresult inner = call_real(written.place(), padded.place(), width, height, element);
     if (inner == CUDA_SUCCESS) {
-      given = written;
-      size = static_cast<std::uint64_t>(padded) * height;
+      given = written.value();
+      size = static_cast<std::uint64_t>(padded.value()) * height;
     }
     return inner;
   });
-  *out = written;
-  *pitch = padded;
+  written.hand_on(out);
+  padded.hand_on(pitch);
   return result;
 }
 

@@ -17,6 +17,7 @@
 #include "shim/hooks/pool_origin.hpp"
 #include "shim/hooks/pool_table.hpp"
 #include "shim/hooks/table.hpp"
+#include "shim/hooks/written.hpp"
 
 namespace ration::shim {
 namespace {
@@ -374,10 +375,10 @@ CUresult free_on_stream(Symbol symbol, CUdeviceptr address, CUstream told, CUstr
 CUresult allocate(Symbol symbol, CUdeviceptr* out, std::size_t size, CUstream stream) noexcept {
   auto* call_real = real<cuMemAllocAsync_t>(symbol);
   if (!governed() || out == nullptr) return call_real(out, size, stream);
-  CUdeviceptr given = *out;  // read before the program has it, whose other threads may change it
-  const CUresult result = take([&] { return source_of(stream); }, stream, size, "cuMemAllocAsync", &given,
-                               [&](std::size_t bytes) { return call_real(&given, bytes, stream); });
-  *out = given;
+  Written<CUdeviceptr> given;
+  const CUresult result = take([&] { return source_of(stream); }, stream, size, "cuMemAllocAsync", given.place(),
+                               [&](std::size_t bytes) { return call_real(given.place(), bytes, stream); });
+  given.hand_on(out);
   return result;
 }
 
@@ -385,10 +386,11 @@ CUresult allocate_from(Symbol symbol, CUdeviceptr* out, std::size_t size, CUmemo
                        CUstream stream) noexcept {
   auto* call_real = real<cuMemAllocFromPoolAsync_t>(symbol);
   if (!governed() || out == nullptr) return call_real(out, size, handle, stream);
-  CUdeviceptr given = *out;  // read before the program has it, whose other threads may change it
-  const CUresult result = take([&] { return source_of(handle, stream); }, stream, size, "cuMemAllocFromPoolAsync",
-                               &given, [&](std::size_t bytes) { return call_real(&given, bytes, handle, stream); });
-  *out = given;
+  Written<CUdeviceptr> given;
+  const CUresult result =
+      take([&] { return source_of(handle, stream); }, stream, size, "cuMemAllocFromPoolAsync", given.place(),
+           [&](std::size_t bytes) { return call_real(given.place(), bytes, handle, stream); });
+  given.hand_on(out);
   return result;
 }
 
@@ -470,10 +472,11 @@ RATION_HOOK CUresult cuMemPoolCreate(CUmemoryPool* out, const CUmemPoolProps* pr
   if (!governed() || out == nullptr || properties == nullptr)
     return real<cuMemPoolCreate_t>(Symbol::cuMemPoolCreate)(out, properties);
   const CUmemPoolProps asked = *properties;
-  CUmemoryPool made = *out;
-  const CUresult result = real<cuMemPoolCreate_t>(Symbol::cuMemPoolCreate)(&made, &asked);
-  *out = made;
+  Written<CUmemoryPool> written;
+  const CUresult result = real<cuMemPoolCreate_t>(Symbol::cuMemPoolCreate)(written.place(), &asked);
+  written.hand_on(out);
   if (result != CUDA_SUCCESS) return result;
+  const CUmemoryPool made = written.value();
   const PoolOrigin origin = origin_of(asked);
   const auto key = reinterpret_cast<std::uint64_t>(made);
   if (origin.kind == PoolOrigin::Kind::kHost) elsewhere.insert(key, Elsewhere::kHost);
