@@ -15,6 +15,7 @@
 #include "shim/hooks/hooks.hpp"
 #include "shim/hooks/imports.hpp"
 #include "shim/hooks/pool_origin.hpp"
+#include "shim/hooks/pool_source.hpp"
 #include "shim/hooks/pool_table.hpp"
 #include "shim/hooks/table.hpp"
 #include "shim/hooks/written.hpp"
@@ -30,16 +31,8 @@ struct Loan {
   std::uint32_t pool = 0;
 };
 
-/// Pools that are not in the table.
-enum class Elsewhere : int {
-  kImported,  // of another process: nothing is taken from it here
-  kHost,      // its memory is no device's
-  kAnywhere,  // of managed memory: from its first use on it counts for the device where that is
-};
-
 Table<Loan> loans;
 Table<std::uint64_t> pieces;  // pointers that were exported -> their numbers in the book
-Table<Elsewhere> elsewhere;   // by handle
 std::atomic<bool> freed_since_refresh{false};
 
 // Passed from the last look at where an allocation comes from to the driver's call. What gives a handle, a device or a
@@ -53,14 +46,6 @@ CUresult change_meaning(Call&& call) noexcept {
   const CUresult result = call();
   meanings.fetch_add(1);
   return result;
-}
-
-bool read_attribute(CUmemoryPool pool, CUmemPool_attribute attribute, Bytes& out) noexcept {
-  cuuint64_t value = 0;
-  if (real<cuMemPoolGetAttribute_t>(Symbol::cuMemPoolGetAttribute)(pool, attribute, &value) != CUDA_SUCCESS)
-    return false;
-  out = Bytes{value};
-  return true;
 }
 
 /// Where a pointer was exported, freed here, and is still held by another process, what the pool gives up may be what
@@ -102,93 +87,6 @@ bool follow(Pool& pool, Beyond beyond = Beyond::kCharge) noexcept {
   pool.charged = reserved;
   lend(pool);
   return true;
-}
-
-/// Of a driver before R570, which has no cuStreamGetDevice (CUDA 12.8). The stream's context is made current for the
-/// question.
-CUdevice device_by_context(CUstream stream) noexcept {
-  CUdevice device = -1;
-  CUcontext context = nullptr;
-  if (real<cuStreamGetCtx_t>(Symbol::cuStreamGetCtx)(stream, &context) != CUDA_SUCCESS ||
-      real<cuCtxPushCurrent_v2_t>(Symbol::cuCtxPushCurrent_v2)(context) != CUDA_SUCCESS)
-    return -1;
-  real<cuCtxGetDevice_t>(Symbol::cuCtxGetDevice)(&device);
-  real<cuCtxPopCurrent_v2_t>(Symbol::cuCtxPopCurrent_v2)(&context);
-  return device;
-}
-
-CUdevice device_of(CUstream stream) noexcept {
-  CUdevice device = -1;
-  const bool special =
-      reinterpret_cast<std::uintptr_t>(stream) <= 2;  // null, legacy, per-thread: the current context's
-  if (special)
-    real<cuCtxGetDevice_t>(Symbol::cuCtxGetDevice)(&device);
-  else if (!has_real(Symbol::cuStreamGetDevice) ||
-           real<cuStreamGetDevice_t>(Symbol::cuStreamGetDevice)(stream, &device) != CUDA_SUCCESS)
-    device = device_by_context(stream);
-  return device;
-}
-
-/// With reuse across streams restricted, free memory may not do for a request on another stream.
-bool reuses_everywhere(CUmemoryPool handle) noexcept {
-  for (const CUmemPool_attribute attribute :
-       {CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES, CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC,
-        CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES}) {
-    Bytes value;
-    if (read_attribute(handle, attribute, value) && value == Bytes{0}) return false;
-  }
-  return true;
-}
-
-Pool* add_pool(CUmemoryPool handle, CUdevice device) noexcept {
-  Pool* pool = pool_table::add(handle, device);
-  if (pool != nullptr && !reuses_everywhere(handle)) {
-    const Guard guard(pool->mutex);
-    pool->map.distrust();
-  }
-  return pool;
-}
-
-/// Where an allocation comes from.
-struct Source {
-  enum class Kind {
-    kPool,
-    kNoDevice,
-    kFull,    // the table has no place for it
-    kUntold,  // there is such a pool, and nobody can say where its memory lies
-    kNone,    // none is known at this moment: the call is wrong
-  } kind = Kind::kNone;
-  Pool* pool = nullptr;
-  CUdevice device = -1;  // of kFull
-};
-
-/// The pool of that handle, for a request on the stream.
-Source source_of(CUmemoryPool handle, CUstream stream) noexcept {
-  Pool* pool = pool_table::find(handle);
-  if (pool != nullptr) [[likely]]
-    return {Source::Kind::kPool, pool};
-  PoolOrigin origin;
-  Elsewhere known{};
-  if (elsewhere.find(reinterpret_cast<std::uint64_t>(handle), known))
-    origin.kind = known == Elsewhere::kAnywhere ? PoolOrigin::Kind::kAnywhere : PoolOrigin::Kind::kHost;
-  else
-    origin = origin_of(handle);
-  if (origin.kind == PoolOrigin::Kind::kHost) return {Source::Kind::kNoDevice, nullptr};
-  if (origin.kind == PoolOrigin::Kind::kAnywhere) origin.device = device_of(stream);
-  if (origin.device >= 0) pool = add_pool(handle, origin.device);
-  if (pool != nullptr) return {Source::Kind::kPool, pool};
-  if (origin.device >= 0) return {Source::Kind::kFull, nullptr, origin.device};
-  Bytes reserved;
-  const bool exists = read_attribute(handle, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, reserved);
-  return {exists ? Source::Kind::kUntold : Source::Kind::kNone, nullptr};
-}
-
-/// The pool that an allocation on this stream comes from.
-Source source_of(CUstream stream) noexcept {
-  const CUdevice device = device_of(stream);
-  CUmemoryPool handle = nullptr;
-  if (device < 0 || real<cuDeviceGetMemPool_t>(Symbol::cuDeviceGetMemPool)(&handle, device) != CUDA_SUCCESS) return {};
-  return source_of(handle, stream);
 }
 
 bool capturing(CUstream stream) noexcept {
@@ -434,7 +332,6 @@ bool free_pool_pointer(CUdeviceptr address, CUresult& result) noexcept {
 [[gnu::init_priority(101)]] const AfterFork forget([]() noexcept {
   loans.abandon();
   pieces.abandon();
-  elsewhere.abandon();
   meaning.abandon();
   pool_table::abandon();
 });
@@ -478,9 +375,8 @@ RATION_HOOK CUresult cuMemPoolCreate(CUmemoryPool* out, const CUmemPoolProps* pr
   if (result != CUDA_SUCCESS) return result;
   const CUmemoryPool made = written.value();
   const PoolOrigin origin = origin_of(asked);
-  const auto key = reinterpret_cast<std::uint64_t>(made);
-  if (origin.kind == PoolOrigin::Kind::kHost) elsewhere.insert(key, Elsewhere::kHost);
-  if (origin.kind == PoolOrigin::Kind::kAnywhere) elsewhere.insert(key, Elsewhere::kAnywhere);
+  if (origin.kind == PoolOrigin::Kind::kHost) remember_elsewhere(made, Elsewhere::kHost);
+  if (origin.kind == PoolOrigin::Kind::kAnywhere) remember_elsewhere(made, Elsewhere::kAnywhere);
   if (origin.kind != PoolOrigin::Kind::kDevice || add_pool(made, origin.device) != nullptr) return result;
   real<cuMemPoolDestroy_t>(Symbol::cuMemPoolDestroy)(made);
   deny_for_table(account_of(origin.device), Bytes{0}, "cuMemPoolCreate", pool_table::kMost);
@@ -491,11 +387,11 @@ RATION_HOOK CUresult cuMemPoolDestroy(CUmemoryPool handle) {
   auto* call_real = real<cuMemPoolDestroy_t>(Symbol::cuMemPoolDestroy);
   if (!governed()) return call_real(handle);
   Elsewhere place{};
-  const bool is_elsewhere = elsewhere.take(reinterpret_cast<std::uint64_t>(handle), place);
+  const bool is_elsewhere = forget_elsewhere(handle, place);
   Pool* pool = pool_table::find(handle);
   if (pool == nullptr) {
     const CUresult result = change_meaning([&] { return call_real(handle); });
-    if (result != CUDA_SUCCESS && is_elsewhere) elsewhere.insert(reinterpret_cast<std::uint64_t>(handle), place);
+    if (result != CUDA_SUCCESS && is_elsewhere) remember_elsewhere(handle, place);
     return result;
   }
   const Guard guard(pool->mutex);
@@ -574,8 +470,7 @@ RATION_HOOK CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool* out, void*
   note(Unmovable::kShared);
   const CUresult result =
       real<cuMemPoolImportFromShareableHandle_t>(Symbol::cuMemPoolImportFromShareableHandle)(out, shared, type, flags);
-  if (result == CUDA_SUCCESS && governed())
-    elsewhere.insert(reinterpret_cast<std::uint64_t>(*out), Elsewhere::kImported);
+  if (result == CUDA_SUCCESS && governed()) remember_elsewhere(*out, Elsewhere::kImported);
   return result;
 }
 
