@@ -16,14 +16,14 @@
 #include <random>
 #include <vector>
 
-#include "ledger/book.hpp"
+#include "book/book.hpp"
 
 namespace ration::bench {
 namespace {
 
-using ledger::Book;
-using ledger::BookStatus;
-using ledger::Charged;
+using book::Book;
+using book::BookStatus;
+using book::Charged;
 
 constexpr int kProcesses = 16;
 constexpr int kRounds = 10'000;
@@ -32,9 +32,9 @@ constexpr std::uint64_t kLimit = std::uint64_t{1} << 30;
 
 Book fresh_book(const std::string& path) {
   ::unlink(path.c_str());
-  ledger::NewBook contents;
+  book::NewBook contents;
   contents.name = "fire";
-  ledger::NewAccount account;
+  book::NewAccount account;
   account.device_total = account.limit = Bytes{kLimit};
   contents.accounts.push_back(account);
   Book book;

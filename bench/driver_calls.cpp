@@ -1,6 +1,7 @@
-// What the shim adds to the driver's calls: the same measurements with and without it, in turn, in one run.
+// What the guard adds to the driver's calls: the same measurements with and without it, in turn, in one run.
 //   ration-bench [calls | book]    prints the table, or that part of it
 //   ration-bench guards FOLDER     this build's guard against another's, which lies in FOLDER
+//   ration-bench instructions [FOLDER]   the instructions of that guard, or of this build's (takes valgrind)
 //   ration-bench pairs             nanoseconds a pair on the driver at hand, by 1 and by 8 threads: one line each
 // Every round starts a fresh process for each side; the figure is the median over the rounds of (with - without).
 #include <dlfcn.h>
@@ -22,9 +23,10 @@
 #include <thread>
 #include <vector>
 
+#include "book/book.hpp"
 #include "book_under_fire.hpp"
 #include "driver/cuda_abi.hpp"
-#include "ledger/book.hpp"
+#include "instructions.hpp"
 #include "reference_machine.hpp"
 
 using namespace ration;
@@ -35,7 +37,8 @@ namespace {
 constexpr int kRounds = 7;
 constexpr int kNeighbours = 150;
 constexpr int kStarters = 32;
-constexpr const char* kNode = "T4:16GiB:context=1MiB*1";
+constexpr std::uint64_t kCardGib = 16;
+constexpr std::uint64_t kCountedCardGib = 8;  // of which valgrind can map what the simulator sets aside
 
 void* library = nullptr;
 template <typename Function>
@@ -199,6 +202,24 @@ int measure_pairs() {
   return 0;
 }
 
+/// Makes `times` pairs of one kind, whose instructions are counted.
+int repeat(const std::string& key, int times) {
+  CUcontext context = nullptr;
+  start_driver(context);
+  const bool is_async = key == "async";
+  const std::size_t size = is_async ? 1 << 20 : key == "large" ? 64 << 20 : 512;
+  const auto allocate = find<cuMemAlloc_v2_t>("cuMemAlloc_v2");
+  const auto release = find<cuMemFree_v2_t>("cuMemFree_v2");
+  const auto allocate_async = find<cuMemAllocAsync_t>("cuMemAllocAsync");
+  const auto release_async = find<cuMemFreeAsync_t>("cuMemFreeAsync");
+  for (int i = 0; i < times; ++i) {
+    CUdeviceptr pointer = 0;
+    if ((is_async ? allocate_async(&pointer, size, nullptr) : allocate(&pointer, size)) != CUDA_SUCCESS) return 3;
+    if ((is_async ? release_async(pointer, nullptr) : release(pointer)) != CUDA_SUCCESS) return 3;
+  }
+  return 0;
+}
+
 int hold_a_slot() {
   CUcontext context = nullptr;
   start_driver(context);
@@ -215,7 +236,7 @@ int only_start() {
 }
 
 struct Side {
-  std::string guard;   ///< folder of the shim; empty: none
+  std::string guard;   ///< folder of the guard; empty: none
   std::string folder;  ///< of the build
   std::string book;
 };
@@ -304,11 +325,11 @@ void print(const char* text, double without, double with, double added, double m
 }
 
 /// UUID of the simulated card, asked of a process that sees it.
-ledger::DeviceUuid card(const Side& plain) {
+book::DeviceUuid card(const Side& plain) {
   int pipe_ends[2];
   if (::pipe2(pipe_ends, O_CLOEXEC) != 0) std::exit(1);
   const pid_t child = spawn(plain, {"/proc/self/exe", "uuid"}, -1, pipe_ends[1]);
-  ledger::DeviceUuid uuid{};
+  book::DeviceUuid uuid{};
   if (::read(pipe_ends[0], uuid.data(), uuid.size()) != static_cast<ssize_t>(uuid.size())) std::exit(1);
   ::waitpid(child, nullptr, 0);
   return uuid;
@@ -348,21 +369,21 @@ struct Sides {
 };
 
 /// A simulated node of its own, and a book with room for whatever is measured.
-Sides prepare(const std::string& scratch) {
-  ::setenv("RATION_SIM", kNode, 1);
+Sides prepare(const std::string& scratch, std::uint64_t card_gib = kCardGib) {
+  ::setenv("RATION_SIM", ("T4:" + std::to_string(card_gib) + "GiB:context=1MiB*1").c_str(), 1);
   ::setenv("RATION_SIM_DIR", scratch.c_str(), 1);
   const std::string folder = std::filesystem::canonical("/proc/self/exe").parent_path().parent_path();
   Sides sides{{"", folder, ""}, {folder + "/shim", folder, scratch + "/bench.book"}};
-  ledger::NewBook contents;
+  book::NewBook contents;
   contents.name = "bench";
-  ledger::NewAccount account;
+  book::NewAccount account;
   account.device = card(sides.plain);
-  account.device_total = Bytes{std::uint64_t{16} << 30};
+  account.device_total = Bytes{card_gib << 30};
   account.limit =
       account.device_total - Bytes{std::uint64_t{64} << 20};  // so that the guard can be told from its absence
   account.context_estimate = Bytes{std::uint64_t{1} << 20};   // as `ration run` enters it, once it was measured
   contents.accounts.push_back(account);
-  if (ledger::Book::create(sides.shimmed.book.c_str(), contents) != ledger::BookStatus::kOk) std::exit(1);
+  if (book::Book::create(sides.shimmed.book.c_str(), contents) != book::BookStatus::kOk) std::exit(1);
   return sides;
 }
 
@@ -398,6 +419,37 @@ void compare_guards(const std::string& scratch, const std::string& other_folder)
     const double ratio = best_other[key] / best_own[key];
     std::printf("| %s | %.1f ns | %.1f ns | %.3f | ≤ 1.05 | %s |\n", row.text, best_own[key], best_other[key], ratio,
                 ratio <= 1.05 ? "ok" : "MISSED");
+  }
+}
+
+struct Counted {
+  const char* key;
+  const char* text;
+  double most;  ///< what a pair took before races with other threads were held
+};
+constexpr Counted kCounted[] = {{"async", "cuMemAllocAsync + cuMemFreeAsync, 1 MiB", 740},
+                                {"large", "cuMemAlloc + cuMemFree, 64 MiB", 787},
+                                {"small", "cuMemAlloc + cuMemFree, 512 B", 1033}};
+
+/// What the guard itself executes for a pair, nothing else live: the difference of two runs.
+void count_instructions(const std::string& scratch, const std::string& folder) {
+  auto [plain, shimmed] = prepare(scratch, kCountedCardGib);
+  if (!folder.empty()) shimmed.guard = folder;
+  expect_guard(plain, shimmed);
+  const std::string own = std::filesystem::canonical("/proc/self/exe"), counts = scratch + "/callgrind.out";
+  const std::string guard = std::filesystem::canonical(shimmed.guard + "/libcuda.so.1");
+  const auto count = [&, &shimmed = shimmed](const char* key, int times) {
+    (void)together(shimmed,
+                   {"/usr/bin/valgrind", "-q", "--tool=callgrind", "--callgrind-out-file=" + counts, own, "repeat", key,
+                    std::to_string(times)},
+                   1);
+    return bench::instructions_of(counts, guard);
+  };
+  constexpr int kFew = 1000, kMany = 3000;
+  std::printf("| instructions of the guard for | counted | must be | |\n| --- | --- | --- | --- |\n");
+  for (const Counted& one : kCounted) {
+    const double each = (count(one.key, kMany) - count(one.key, kFew)) / (kMany - kFew);
+    std::printf("| %s | %.0f | ≤ %.0f | %s |\n", one.text, each, one.most, each <= one.most ? "ok" : "MISSED");
   }
 }
 
@@ -467,9 +519,11 @@ int main(int argc, char** argv) {
   if (argc > 1 && std::strcmp(argv[1], "start") == 0) return only_start();
   if (argc > 1 && std::strcmp(argv[1], "uuid") == 0) return print_uuid();
   if (argc > 1 && std::strcmp(argv[1], "total") == 0) return print_total();
+  if (argc == 4 && std::strcmp(argv[1], "repeat") == 0) return repeat(argv[2], std::atoi(argv[3]));
   const std::string scratch = std::filesystem::temp_directory_path() / ("ration-bench-" + std::to_string(::getpid()));
   std::filesystem::create_directories(scratch);
   if (argc == 3 && std::strcmp(argv[1], "guards") == 0) compare_guards(scratch, argv[2]);
+  if (argc >= 2 && std::strcmp(argv[1], "instructions") == 0) count_instructions(scratch, argc == 3 ? argv[2] : "");
   if (argc == 1 || std::strcmp(argv[1], "calls") == 0) compare_all(scratch);
   // Books lie below /run: what a disk does to a page that is written is not theirs.
   if (argc == 1 || std::strcmp(argv[1], "book") == 0) ration::bench::print_book_rows("/dev/shm");

@@ -1,6 +1,6 @@
 # What every target of this project shares: warnings, include root, static runtime.
 add_library(ration_options INTERFACE)
-target_include_directories(ration_options INTERFACE ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/include)
+target_include_directories(ration_options INTERFACE ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/libration ${CMAKE_SOURCE_DIR}/libration/include)
 target_compile_options(ration_options INTERFACE -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion
   $<$<BOOL:${RATION_WERROR}>:-Werror>)
 if(RATION_STATIC)

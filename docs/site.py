@@ -8,7 +8,7 @@ import sys
 
 SOURCE = pathlib.Path(__file__).resolve().parents[1]
 ELSEWHERE = {"README.md": "index.md", "ARCHITECTURE.md": "architecture.md", "DECISIONS.md": "decisions.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md",
-             "python/README.md": "python.md", "sim/README.md": "simulator.md", "tests/gpu/README.md": "gpu.md", "examples/README.md": "examples.md"}
+             "libration/python/README.md": "python.md", "sim/README.md": "simulator.md", "tests/gpu/README.md": "gpu.md", "examples/README.md": "examples.md"}
 LINK = re.compile(r"(?<!!)\[([^\]]*)\]\((?!\w+:|#)([^)#\s]+)(#[^)\s]*)?\)")
 
 

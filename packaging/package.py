@@ -48,7 +48,7 @@ def run(*words, **options):
 
 # ---------------------------------------------------------------------------------------------------------------- building
 
-def compile_for(architecture, targets=("ration", "ration-workload", "ration-sim-truth", "ration-bench", "ration_shims", "ration_c", "sim/all"), tests=False):
+def compile_for(architecture, targets=("ration", "ration-workload", "ration-sim-truth", "ration-bench", "ration_guards", "ration_c", "sim/all"), tests=False):
     """Returns the build folder."""
     folder = tools.folder_of(SOURCE)
     libraries, _ = tools.libraries(folder, DEBIAN[architecture])
@@ -82,17 +82,17 @@ def copy(source, target):
 def readme():
     """What the README points to stands under share/doc; what it says of the source is left out."""
     text = re.sub(r"^<!-- source.*?^<!-- /source.*?\n", "", (SOURCE / "README.md").read_text(), flags=re.M | re.S)
-    text = re.sub(r"([\]\[(\"`])(docs|examples|python|sim)/", r"\1share/doc/ration/\2/", text)
+    text = re.sub(r"([\]\[(\"`])(docs|examples|libration|sim)/", r"\1share/doc/ration/\2/", text)
     return text.replace("[examples]", "[share/doc/ration/examples]")
 
 
 def cxx_sources():
     """The C++ classes, to be compiled with the program that uses them: C++ has no binary interface that all compilers share.
     ration.cpp has all of it in one."""
-    rooms = {room: (SOURCE / "src" / room / "CMakeLists.txt").read_text() for room in ("base", "driver", "ledger", "pool", "runtime")}
-    wanted = {"base": ("ration_base", "ration_fmt", "ration_text"), "driver": ("ration_driver",), "ledger": ("ration_ledger",), "pool": ("ration_pool",),
-              "runtime": ("ration_runtime",)}
-    return [f"{room}/{name}" for room, text in rooms.items() for library in wanted[room]
+    wanted = {"src/base": ("ration_base", "ration_fmt", "ration_text"), "src/driver": ("ration_driver",), "src/book": ("ration_book",),
+              "libration/pool": ("ration_pool",), "libration/runtime": ("ration_runtime",)}
+    rooms = {room: (SOURCE / room / "CMakeLists.txt").read_text() for room in wanted}
+    return [SOURCE / room / name for room, text in rooms.items() for library in wanted[room]
             for name in re.search(rf"ration_library\({library} SOURCES ([^)]*?)(?:DEPENDS|\))", text, re.S).group(1).split()]
 
 
@@ -104,13 +104,13 @@ def scenario_programs(root):
 def python_package(folder):
     """The Python package as an installation has it, with the entry points by which pytest and Jupyter find its parts."""
     metadata = folder / f"ration-{VERSION}.dist-info"
-    described = (SOURCE / "python/pyproject.toml").read_text()
+    described = (SOURCE / "libration/python/pyproject.toml").read_text()
     (packages,) = re.findall(r"^packages = \[(.*)\]", described, flags=re.M)
     for name in {each.split(".")[0] for each in re.findall(r'"([^"]+)"', packages)}:
-        shutil.copytree(SOURCE / "python" / name, folder / name, ignore=shutil.ignore_patterns("__pycache__", "native"))
+        shutil.copytree(SOURCE / "libration/python" / name, folder / name, ignore=shutil.ignore_patterns("__pycache__", "native"))
     (modules,) = re.findall(r"^py-modules = \[(.*)\]", described, flags=re.M)
     for name in re.findall(r'"([^"]+)"', modules):
-        copy(SOURCE / "python" / f"{name}.py", folder / f"{name}.py")
+        copy(SOURCE / "libration/python" / f"{name}.py", folder / f"{name}.py")
     metadata.mkdir()
     (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: ration\nVersion: {VERSION}\n")
     points = re.findall(r'^\[project\.entry-points\."?([^"\]]+)"?\]\n((?:.+\n)+)', described, flags=re.M)
@@ -135,20 +135,20 @@ def stage(architecture, build, program):
     copy(build / "lib/libration.so.1", root / "lib/libration.so.1")
     (root / "lib/libration.so").symlink_to("libration.so.1")
     python_package(root / "lib/ration/python")
-    shutil.copytree(SOURCE / "include", root / "include")
+    shutil.copytree(SOURCE / "libration/include", root / "include")
     cxx = root / "share/ration/cxx"
     sources = cxx_sources()
-    for room in {name.split("/")[0] for name in sources}:
-        for header in (SOURCE / "src" / room).glob("*.hpp"):
-            copy(header, cxx / room / header.name)
-    for name in sources:
-        copy(SOURCE / "src" / name, cxx / name)
+    for room in {source.parent for source in sources}:
+        for header in room.glob("*.hpp"):
+            copy(header, cxx / room.name / header.name)
+    for source in sources:
+        copy(source, cxx / source.parent.name / source.name)
     shutil.copytree(tools.libraries(tools.folder_of(SOURCE), DEBIAN[architecture])[0] / "root/usr/include/fmt", cxx / "fmt")
     (cxx / "ration.cpp").write_text("// ration's C++ classes in one piece: compile it with the program that uses them.\n" +
-                                    "".join(f'#include "{name}"\n' for name in sources))
+                                    "".join(f'#include "{source.parent.name}/{source.name}"\n' for source in sources))
     for name in ("schema", "traces", "scenarios", "prometheus", "grafana", "kubernetes", "slurm"):
         shutil.copytree(SOURCE / "share/ration" / name, root / "share/ration" / name)
-    copy(SOURCE / "src/engine/slurm/spank.cpp", root / "share/ration/slurm/ration_spank.cpp")
+    copy(SOURCE / "src/adapters/slurm/spank.cpp", root / "share/ration/slurm/ration_spank.cpp")
     copy(build / "src/node/openapi.json", root / "share/ration/openapi.json")
     for name in ("LICENSE", "CHANGELOG.md"):
         copy(SOURCE / name, root / name)
@@ -156,7 +156,7 @@ def stage(architecture, build, program):
     documents = root / "share/doc/ration"
     for name in ("docs", "examples"):
         shutil.copytree(SOURCE / name, documents / name, ignore=shutil.ignore_patterns("CMakeLists.txt", "*.mjs", "site.py", "mkdocs.yml"))
-    for name in ("python", "sim"):
+    for name in ("libration/python", "sim"):
         copy(SOURCE / name / "README.md", documents / name / "README.md")
     if not (BUILD / "docs/site/index.html").exists():
         sys.stderr.write("the documentation's pages are missing: ./dev docs\n")
@@ -250,7 +250,7 @@ def tarball(architecture, root):
 def wheel(architecture, root):
     folder = BUILD / "package" / f"wheel-{architecture}"
     shutil.rmtree(folder, ignore_errors=True)
-    shutil.copytree(SOURCE / "python", folder, ignore=shutil.ignore_patterns("__pycache__", "build", "*.egg-info"))
+    shutil.copytree(SOURCE / "libration/python", folder, ignore=shutil.ignore_patterns("__pycache__", "build", "*.egg-info"))
     environment = dict(os.environ, RATION_PACKAGE=str(root), RATION_WHEEL_PLATFORM=WHEEL_PLATFORM.format(architecture), RATION_VERSION=VERSION,
                        SOURCE_DATE_EPOCH=str(moment()))
     done = subprocess.run(["/usr/bin/python3", "setup.py", "--quiet", "bdist_wheel", "-d", DIST], cwd=folder, env=environment, capture_output=True, text=True)
@@ -381,11 +381,11 @@ def main():
     try:
         if options.unit_tests:
             for architecture in architectures:
-                print(compile_for(architecture, ("ledger_test", "shim_state_test", "pool_test"), tests=True))
+                print(compile_for(architecture, ("book_test", "guard_state_test", "pool_test"), tests=True))
             return
         if options.guards:
             for architecture in architectures:
-                print(compile_for(architecture, ("ration_shims", "ration_c")))
+                print(compile_for(architecture, ("ration_guards", "ration_c")))
             return
         builds = {architecture: compile_for(architecture) for architecture in architectures}
     except tools.NotToBeHad as missing:

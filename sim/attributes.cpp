@@ -1,4 +1,4 @@
-// What the driver says of a pointer.
+// The driver's attributes of a pointer.
 #include <cstring>
 
 #include "driver.hpp"
@@ -40,7 +40,7 @@ CUresult of_device(void* out, CUpointer_attribute attribute, CUdeviceptr address
       return put(out, found.start);
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
       return put(out, static_cast<std::size_t>(found.size));
-    // An imported block is mapped as a whole; of what was taken here, the allocation is told.
+    // An imported block is mapped as a whole; for a block made here the allocation is reported.
     case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
       return put(out, found.start);
     case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:

@@ -61,7 +61,7 @@ void end(Capture* capture) {
   delete capture;
 }
 
-/// Whether everything that other streams did is waited for by what the origin did last.
+/// Returns true if the origin's last work waits for everything that other streams did.
 bool joined(const Capture& capture) {
   std::unordered_set<const GraphNode*> reached;
   std::vector<const GraphNode*> open(capture.last.at(capture.origin).begin(), capture.last.at(capture.origin).end());

@@ -9,11 +9,46 @@ namespace {
 // T4, A100-40, L40S, H100, B200: what real cards said (`nvidia-smi -q -x` of each, kept in NVIDIA/k8s-test-infra below
 // tests/e2e/go/assertions/nvidiasmi/testdata/hardware), compared with the profiles of its mock NVML
 // (pkg/gpu/mocknvml/configs); where the two differ, the card. L4: the test data of an exporter that quotes
-// a card's `-q -x` of release 555.42. A100-80: NVIDIA/DCGM#152, the rest as
-// of the 40 GB card. RTX 3090:
-// NVIDIA/nvidia-docker#1547 and Project-HAMi/HAMi#332. A6000: mrirecon/bart#323. Widths of the memory's bus: NVIDIA's
-// data sheets. T4's application clocks: those it has at boot.
+// a card's `-q -x` of release 555.42. A100-80: NVIDIA/DCGM#152, the rest as of the 40 GB card. RTX 3090:
+// NVIDIA/nvidia-docker#1547 and Project-HAMi/HAMi#332. A6000: mrirecon/bart#323. Of these, widths of the memory's bus:
+// NVIDIA's data sheets. T4's application clocks: those it has at boot.
+// The others: what two public sources say alike, and nothing else.
+// V100: NVIDIA/nvidia-docker#914 (16 GB) and #1076 (32 GB); width and ECC: #1076, and openxla/xla
+// (xla/backends/gpu/target_config/specs/v100.txtpb: 898.048 GB/s at 877 MHz are 4096 bits).
+// H200: clocks awslabs/amazon-eks-ami#1985 and published lines of `nvidia-smi --query-gpu`; 700 W and ECC
+// NVIDIA/cuda-samples#311 and NVIDIA's data sheet; width two published calculations of its bandwidth, L2 PyTorch's
+// properties of a card and nvbench's of an H20, which has the same chip.
+// B200's width: pytorch/ao#4002 (newer drivers say 7680, not 8192 as at first), and openxla/xla (b200.txtpb: 7672.32
+// GB/s).
+// RTX 4090: deviceQuery's and nvbench's (NVIDIA/nvbench#207) outputs of many cards agree; 450 W, P8 and ECC off: tables
+// of `nvidia-smi`; it can be clocked to 3105 MHz, as several `nvidia-smi` say.
+// A10: outputs of deviceQuery, NVIDIA/cuda-samples' among them; 150 W and P8 a table of `nvidia-smi` and the data
+// sheet; its number on the bus olealgoritme/gddr6#21 and lists of them.
+// A30: nvbench's output and ProjectPhysX/FluidX3D#8, NVIDIA/dcgm-exporter#317; 165 W and ECC tables of `nvidia-smi`.
+// GB10: clocks inclusionAI/humming#49 (NVML has none of the memory) and `nvidia-smi` of others; the driver's attributes
+// deviceQuery's output and a comparison of its bandwidth with a T4's. Its power limit is not told.
+// L2 caches of the others: openxla/xla (specs/*.txtpb) and deviceQuery's outputs; of L4 and L40S NVIDIA's data sheets.
+// The driver's attributes of RTX cards and GB10 have the rated clock, NVML the highest; of other cards both have that.
 constexpr CardSheet kSheets[] = {
+    {.name = "Tesla V100-SXM2-16GB",
+     .vbios = "88.00.18.00.01",
+     .board = "692-2G503-0202-000",
+     .watts = 300,
+     .least_watts = 150,
+     .highest = {1530, 877, 1372},
+     .idle = {135, 877, 555},
+     .application = {1312, 877},
+     .bus_width = 4096,
+     .l2_kib = 6144,
+     .ecc = Ecc::kOn},
+    {.name = "Tesla V100-SXM2-32GB",
+     .watts = 300,
+     .least_watts = 150,
+     .highest = {1530, 877, 1372},
+     .application = {1290, 877},
+     .bus_width = 4096,
+     .l2_kib = 6144,
+     .ecc = Ecc::kOn},
     {.name = "Tesla T4",
      .vbios = "90.04.96.00.02",
      .board = "900-2G183-A800-001",
@@ -27,6 +62,7 @@ constexpr CardSheet kSheets[] = {
      .application = {585, 5001},
      .supported = {{5001, 1590, 300}, {405, 645, 300}},
      .bus_width = 256,
+     .l2_kib = 4096,
      .bar1_mib = 256,
      .ecc = Ecc::kOn,
      .shutdown = 96,
@@ -45,6 +81,7 @@ constexpr CardSheet kSheets[] = {
      .application = {1095, 1215},
      .supported = {{1215, 1410, 210}},
      .bus_width = 5120,
+     .l2_kib = 40960,
      .bar1_mib = 65536,
      .ecc = Ecc::kOn,
      .shutdown = 92,
@@ -59,6 +96,7 @@ constexpr CardSheet kSheets[] = {
      .idle = {210, 1593, 585},
      .application = {1155, 1593},
      .bus_width = 5120,
+     .l2_kib = 40960,
      .bar1_mib = 131072,
      .ecc = Ecc::kOn,
      .shutdown = 92,
@@ -77,6 +115,7 @@ constexpr CardSheet kSheets[] = {
      .application = {2040, 6251},
      .supported = {{6251, 2040, 210}, {405, 645, 210}},
      .bus_width = 192,
+     .l2_kib = 49152,
      .bar1_mib = 32768,
      .ecc = Ecc::kOn},
     {.name = "NVIDIA L40S",
@@ -91,6 +130,7 @@ constexpr CardSheet kSheets[] = {
      .idle = {2040, 9001, 1725},
      .supported = {{9001, 2520, 210}, {405, 405, 210}},
      .bus_width = 384,
+     .l2_kib = 98304,
      .bar1_mib = 65536,
      .ecc = Ecc::kOn},
     {.name = "NVIDIA H100 80GB HBM3",
@@ -106,7 +146,16 @@ constexpr CardSheet kSheets[] = {
      .application = {1980, 2619},
      .supported = {{2619, 1980, 345}, {1593, 1980, 345}},
      .bus_width = 5120,
+     .l2_kib = 51200,
      .bar1_mib = 131072,
+     .ecc = Ecc::kOn},
+    {.name = "NVIDIA H200",
+     .watts = 700,
+     .highest = {1980, 3201},
+     .idle = {345, 3199, 765},
+     .application = {1980, 3201},
+     .bus_width = 6144,
+     .l2_kib = 61440,
      .ecc = Ecc::kOn},
     {.name = "NVIDIA B200",
      .vbios = "97.00.FA.00.09",
@@ -119,7 +168,8 @@ constexpr CardSheet kSheets[] = {
      .highest = {1965, 3996, 1965},
      .idle = {120, 3996, 600},
      .application = {1965, 3996},
-     .bus_width = 8192,
+     .bus_width = 7680,
+     .l2_kib = 129536,
      .bar1_mib = 262144,
      .ecc = Ecc::kOn},
     {.name = "NVIDIA GeForce RTX 3090",
@@ -129,10 +179,20 @@ constexpr CardSheet kSheets[] = {
      .idle_milliwatts = 30000,
      .highest = {2100, 9751, 1950},
      .idle = {210, 405, 555},
+     .rated = {1695, 9751},
      .idle_state = 8,
      .bus_width = 384,
+     .l2_kib = 6144,
      .bar1_mib = 256,
      .fans = 2},
+    {.name = "NVIDIA GeForce RTX 4090",
+     .watts = 450,
+     .highest = {3105, 10501},
+     .rated = {2520, 10501},
+     .idle_state = 8,
+     .bus_width = 384,
+     .l2_kib = 73728,
+     .ecc = Ecc::kOff},
     {.name = "NVIDIA RTX A6000",
      .pci_device = 0x223010de,
      .pci_subsystem = 0x145910de,
@@ -142,22 +202,51 @@ constexpr CardSheet kSheets[] = {
      .highest = {2100, 8001, 1950},
      .idle = {210, 405, 555},
      .application = {1800, 8001},
+     .rated = {1800, 8001},
      .idle_state = 8,
      .bus_width = 384,
+     .l2_kib = 6144,
      .ecc = Ecc::kOff,
      .fans = 1,
      .fan_percent = 30},
+    {.name = "NVIDIA A10",
+     .pci_device = 0x223610de,
+     .watts = 150,
+     .highest = {1695, 6251},
+     .idle_state = 8,
+     .bus_width = 384,
+     .l2_kib = 6144,
+     .ecc = Ecc::kOn},
+    {.name = "NVIDIA A30",
+     .pci_device = 0x20b710de,
+     .watts = 165,
+     .highest = {1440, 1215},
+     .bus_width = 3072,
+     .l2_kib = 24576,
+     .ecc = Ecc::kOn},
+    {.name = "NVIDIA GB10",
+     .highest = {3003},
+     .application = {2418},
+     .rated = {2418, 8533},
+     .bus_width = 256,
+     .l2_kib = 24576},
 };
 
 constexpr CardSheet kUnknown{};
 
-}  // namespace
-
-const CardSheet& sheet_of(const Model& model) {
-  const std::string name = card_name(model);
+const CardSheet& sheet_named(std::string_view name) {
   const auto* const found =
       std::find_if(std::begin(kSheets), std::end(kSheets), [&](const CardSheet& sheet) { return sheet.name == name; });
   return found == std::end(kSheets) ? kUnknown : *found;
+}
+
+}  // namespace
+
+const CardSheet& sheet_of(const Model& model) { return sheet_named(card_name(model)); }
+
+const CardSheet& attributes_sheet_of(const Model& model) {
+  const CardSheet& own = sheet_of(model);
+  return &own != &kUnknown ? own : sheet_named("NVIDIA A100-SXM4-40GB");
 }
 
 }  // namespace ration::sim

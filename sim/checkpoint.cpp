@@ -2,16 +2,16 @@
 // go back, and a restore takes them again at the same addresses.
 //
 // As NVIDIA describes it (driver API, "CUDA Checkpointing"): the caller needs no cuInit; a lock waits for what is under
-// way, at most for timeoutMs, and leaves the process running when the time is over; a restore leaves it locked. Where
-// that says nothing: another user's process is not permitted (800), as the way to it through /proc is closed to the
-// real driver; a process that never called cuInit is not initialised (3), a pid that is not a process is invalid (1);
-// of a process that failed, every call fails with CUDA_ERROR_UNKNOWN. Checkpoints to storage of the caller's own (13.4)
-// are not supported.
+// way, at most for timeoutMs, and leaves the process running when the time is over; a restore leaves it locked. Cases
+// that it leaves open: another user's process is not permitted (800), since /proc hides it from the real driver; a
+// process that never called cuInit is not initialised (3), a pid that is not a process is invalid (1); of a process
+// that failed, every call fails with CUDA_ERROR_UNKNOWN. Checkpoints to storage of the caller's own (13.4) are not
+// supported.
 //
-// What the driver's profile says of it can destroy the process: memory that is not moved leaves it FAILED, a restore
-// without room may be its last (then CUDA_ERROR_OPERATING_SYSTEM). Without persistence mode a restore "requires cuInit
-// to have been called before execution" (driver API); what was seen is a process killed at its checkpoint, with 800
-// (NVIDIA/cuda-checkpoint issue 25).
+// A checkpoint can destroy the process, depending on the driver's profile: memory that is not moved leaves it FAILED, a
+// restore without room may be its last (then CUDA_ERROR_OPERATING_SYSTEM). Without persistence mode a restore "requires
+// cuInit to have been called before execution" (driver API); what was seen is a process killed at its checkpoint, with
+// 800 (NVIDIA/cuda-checkpoint issue 25).
 //
 // The thread that locks its own process would wait for itself: its calls get CUDA_ERROR_ILLEGAL_STATE instead.
 #include <sys/stat.h>
@@ -68,8 +68,8 @@ CUresult result_of(Move move) {
 
 using Step = Move (Node::*)(Turnstile&, const ProcessIdentity&);
 
-/// One step from the state `from`; `moves` names the function whose step moves memory, which takes its time and may be
-/// told to fail.
+/// Advances one step from the state `from`; `moves` names the function whose step moves memory, which takes its time
+/// and may be made to fail.
 CUresult advance(int pid, std::uint32_t from, Step act, unsigned timeout_ms = 0, const char* moves = nullptr) {
   Target target;
   if (const CUresult found = find(pid, target); found != CUDA_SUCCESS) return found;
@@ -109,7 +109,7 @@ RATION_ENTRY cuCheckpointProcessGetState(int pid, CUprocessState* out) {
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
   Target target;
   if (const CUresult found = find(pid, target); found != CUDA_SUCCESS) return found;
-  if (try_hold(*target.turnstile)) let_go(*target.turnstile);  // whether whoever moved its memory died at it
+  if (try_hold(*target.turnstile)) let_go(*target.turnstile);  // notices if the process that moved its memory died
   *out = static_cast<CUprocessState>(target.turnstile->state.load());
   return CUDA_SUCCESS;
 }

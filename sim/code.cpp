@@ -13,7 +13,7 @@ namespace {
 
 using namespace cuda;
 
-/// What the code of a context holds of the device: granules, any of them.
+/// The granules of the device that a context's code holds.
 struct Held {
   std::uint64_t bytes = 0;
   std::vector<std::uint32_t> granules;

@@ -16,7 +16,7 @@ struct Global {
   std::uint64_t offset = 0, size = 0;  // within the image
 };
 
-/// What was read of an image, apart from where it is loaded.
+/// The content of an image, independent of where it is loaded.
 struct Code {
   std::uint64_t size = 0;  // on the device
   std::unordered_map<std::string, Global> globals;
@@ -24,22 +24,22 @@ struct Code {
 };
 using SharedCode = std::shared_ptr<const Code>;
 
-/// Reads the image at that address for a device; or one of which all bytes are given. CUDA_ERROR_INVALID_IMAGE: its
-/// size cannot be told.
+/// Reads the image at that address for a device, or one whose bytes are all given. CUDA_ERROR_INVALID_IMAGE: its size
+/// cannot be determined.
 cuda::CUresult read_code(const void* image, int device, SharedCode& out);
 cuda::CUresult read_code(const std::string& file, int device, SharedCode& out);
 
-/// Code in a context. Without memory of the device where it says no size.
+/// Code in a context. It takes no device memory if its image declares no size.
 struct Placed {
   SharedCode code;
   std::uint64_t address = 0;  // 0: it has none
 };
 
-/// False: the device is full.
+/// Returns false if the device is full.
 bool place_code(Context* context, const SharedCode& code, Placed& out);
 void remove_code(Context* context, const Placed& placed);
 
-/// Frees all code of a context that ends; its blocks are clear_context()'s.
+/// Frees all code of a context that ends; clear_context() frees its blocks.
 void forget_code(const Context* context);
 
 }  // namespace ration::sim

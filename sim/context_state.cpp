@@ -1,4 +1,4 @@
-// What a context keeps for the program: limits, cache preference, flags, peers. None of it changes what is simulated.
+// The settings of a context: limits, cache preference, flags, peers. None of it changes what is simulated.
 #include <algorithm>
 #include <map>
 
@@ -46,7 +46,7 @@ std::size_t limit_of(Context* context, int limit) {
   return found != limits().end() ? found->second.value : default_limit(limit);
 }
 
-/// Of what each byte of a limit is one: of the stack, as many as threads can be resident at once.
+/// Returns how many times a limit counts: the stack once for each thread that can be resident at once.
 std::uint64_t copies_of(int limit, int device) {
   if (limit != CU_LIMIT_STACK_SIZE) return 1;
   const CUdevice ordinal = ordinal_of(device);
@@ -57,7 +57,7 @@ std::uint64_t copies_of(int limit, int device) {
 }
 
 /// Sets the stack, or the memory for the malloc() or the printf() of kernels. A real driver takes the last two at the
-/// next launch that needs them; here at once. What a context has it keeps until it ends: a smaller limit takes nothing
+/// next launch that needs them; here at once. A context keeps its memory until it ends: a smaller limit takes nothing
 /// away.
 CUresult set_memory_limit(Context* context, int kind, std::size_t value) {
   const std::uint64_t copies = copies_of(kind, context->device);

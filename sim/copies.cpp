@@ -195,7 +195,7 @@ struct Described {
   std::size_t x, y, z, pitch, height;
 };
 
-/// Whether there is memory for `width` bytes of so many rows and slices; an array has a shape, too.
+/// Returns true if there is memory for `width` bytes of these rows and slices; an array has a shape, too.
 bool find_place(const Described& side, std::size_t width, std::size_t height, std::size_t depth, Place& out) {
   const auto lies_in = [](std::uint64_t first, std::uint64_t count, std::uint64_t all) {
     return first <= all && count <= all - first;

@@ -58,6 +58,7 @@ Primary& primary_of(cuda::CUdevice ordinal) {
 std::vector<int> in_order(const Node& node) {
   std::vector<int> order(node.models().size());
   std::iota(order.begin(), order.end(), 0);
+  std::erase_if(order, [&](int device) { return !node.finds(device); });
   const char* wanted = std::getenv("CUDA_DEVICE_ORDER");
   if (wanted != nullptr && std::strcmp(wanted, "PCI_BUS_ID") == 0) return order;
   const auto speed = [&](int device) {
@@ -76,11 +77,19 @@ void keep_one_instance(const Node& node, std::vector<int>& visible) {
   if (first != visible.end()) visible = {*first};
 }
 
-// Indices, UUIDs or prefixes of one; the list ends at its first invalid entry. An index of a card in MIG mode is its
-// first instance's.
+/// Returns true if no earlier device that this process sees is of the same card.
+bool is_first_of_card(const Node& node, int device) {
+  const auto card_of = [&](int each) { return node.models()[static_cast<std::size_t>(each)].card; };
+  for (int before = 0; before < device; ++before)
+    if (card_of(before) == card_of(device) && node.finds(before)) return false;
+  return true;
+}
+
+// Indices, UUIDs or prefixes of one; the list ends at its first invalid entry. An index of a card in MIG mode is that
+// of its first instance.
 std::vector<int> chosen_devices(const Node& node) {
   std::vector<int> order = in_order(node);
-  std::erase_if(order, [&](int device) { return node.models()[static_cast<std::size_t>(device)].instance > 0; });
+  std::erase_if(order, [&](int device) { return !is_first_of_card(node, device); });
   const char* given = std::getenv("CUDA_VISIBLE_DEVICES");
   if (given == nullptr) return order;
   std::vector<int> visible;
@@ -89,7 +98,8 @@ std::vector<int> chosen_devices(const Node& node) {
     int found = -1;
     if (entry.rfind("GPU-", 0) == 0 || entry.rfind("MIG-", 0) == 0) {
       for (int device = 0; device < static_cast<int>(node.models().size()); ++device) {
-        if (node.uuid_text(device).compare(0, entry.size(), entry) == 0) found = found == -1 ? device : -2;
+        if (node.finds(device) && node.uuid_text(device).compare(0, entry.size(), entry) == 0)
+          found = found == -1 ? device : -2;
       }
     } else if (!entry.empty() && entry.size() < 4 && entry.find_first_not_of("0123456789") == std::string::npos) {
       const auto index = static_cast<std::size_t>(std::atoi(entry.c_str()));
@@ -125,8 +135,8 @@ cuda::CUresult activate(Context& context) {
   return cuda::CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-/// Whether this process has made that context. A child by the clone system call itself makes one of its own, as it has
-/// a record of its own in the node.
+/// Returns true if this process has made that context. A child by the clone system call itself makes one of its own, as
+/// it has a record of its own in the node.
 bool is_made(const Context& context) {
   return context.alive && (context.record == own_process->record || !Node::get()->attach());
 }
@@ -154,7 +164,7 @@ Contexts& contexts() {
   return *all;
 }
 
-/// Of the node's driver; of the default one where there is no node. Asked before cuInit(), too.
+/// Returns the version of the node's driver, or of the default one if there is no node. May be called before cuInit().
 int driver_version() {
   if (const Node* node = Node::get(); node != nullptr) return node->spec().driver.cuda_version;
   DriverProfile usual;
@@ -328,8 +338,8 @@ RATION_ENTRY cuDevicePrimaryCtxRelease_v2(CUdevice device) {
 }
 RATION_ENTRY cuDevicePrimaryCtxRelease(CUdevice device) { return cuDevicePrimaryCtxRelease_v2(device); }
 
-// "Resetting the primary context does not release it" (CUDA driver API, primary context management): whoever retained
-// it releases it afterwards as if nothing had happened.
+// "Resetting the primary context does not release it" (CUDA driver API, primary context management): its holders
+// release it afterwards as without the reset.
 RATION_ENTRY cuDevicePrimaryCtxReset_v2(CUdevice device) {
   if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
   if (node_device(device) < 0) return CUDA_ERROR_INVALID_DEVICE;

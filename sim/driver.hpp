@@ -1,4 +1,4 @@
-// What the parts of the simulated driver share: the process's contexts, its physical blocks, and entry checks.
+// Shared by the parts of the simulated driver: the process's contexts, its physical blocks, and entry checks.
 #pragma once
 
 #include <algorithm>
@@ -22,9 +22,10 @@ namespace ration::sim {
 struct Context {
   int device = 0;
   bool primary = false;
-  std::atomic<bool> alive = false;  // what lives in it is taken under driver().mutex while it is, and cleared after
-  int retained = 0;                 // of a primary one, under its device's lock
-  int record = 0;                   // of the process that made it, in the node
+  std::atomic<bool> alive =
+      false;         // its blocks are taken under driver().mutex while this is true, and freed afterwards
+  int retained = 0;  // of a primary one, under its device's lock
+  int record = 0;    // of the process that made it, in the node
 };
 
 /// Whole granules of one device at an address of this process.
@@ -38,10 +39,11 @@ struct Block {
   Granules granules;
   std::uint64_t published = 0;  // its number, once other processes may hold it too
   bool imported = false;        // from another process
-  bool is_code = false;         // in memory of the host, for its granules are shared (code.hpp): no program frees it
+  bool is_code = false;         // in host memory, because its granules are shared (code.hpp): programs cannot free it
+  bool is_array = false;        // programs know it only as the array
 };
 
-/// The lock of this process's driver. Who wants it waits while the process is locked for a checkpoint; while it is held
+/// The lock of this process's driver. Taking it waits while the process is locked for a checkpoint; while it is held
 /// the process cannot be locked.
 class DriverMutex {
  public:
@@ -77,7 +79,7 @@ class ContextStack {
  public:
   [[nodiscard]] bool empty() const { return count_ == 0; }
   [[nodiscard]] Context* back() const { return contexts_[count_ - 1]; }
-  /// False: as deep as it gets.
+  /// Returns false if the stack is full.
   bool push_back(Context* context) {
     if (count_ == kDeepest) return false;
     contexts_[count_++] = context;
@@ -93,8 +95,9 @@ class ContextStack {
 };
 extern thread_local constinit ContextStack context_stack;
 
-/// CUDA_SUCCESS, or why the calling entry cannot do its work: not initialised, failed or locked by this very thread for
-/// a checkpoint, or told to fail (faults.hpp). Waits while another locks the process. `bytes`: what the call asks for.
+/// Returns CUDA_SUCCESS, or why the calling entry cannot do its work: not initialised, failed or locked by this very
+/// thread for a checkpoint, or made to fail (faults.hpp). Waits while another locks the process. `bytes`: what the call
+/// asks for.
 inline cuda::CUresult ready(std::uint64_t bytes = 0, const char* function = __builtin_FUNCTION()) {
   if (Turnstile* own = own_process->turnstile.load(std::memory_order_relaxed); own != nullptr) {
     if (own->state.load(std::memory_order_relaxed) != kRunning) [[unlikely]] {
@@ -104,33 +107,32 @@ inline cuda::CUresult ready(std::uint64_t bytes = 0, const char* function = __bu
   }
   if (calls_are_gated) [[unlikely]] {
     hold_before(function);
-    const Passage passage;  // a slow call is under way until it has taken its time
+    const Passage passage;  // a slow call counts as in progress until its time has passed
     if (const cuda::CUresult told = gate(function, bytes); told != cuda::CUDA_SUCCESS) return told;
   }
   const Driver& state = driver();
   return !state.initialised || state.forked ? cuda::CUDA_ERROR_NOT_INITIALIZED : cuda::CUDA_SUCCESS;
 }
-/// The calling thread's context, or null.
+/// Returns the calling thread's context, or null.
 Context* current();
-/// The node's device behind an ordinal of this process, or -1.
+/// Returns the node's device behind an ordinal of this process, or -1.
 int node_device(cuda::CUdevice ordinal);
 
-/// The ordinal in this process of a device of the node.
+/// Returns the ordinal in this process of a device of the node.
 cuda::CUdevice ordinal_of(int device);
 
-/// A kernel with so much local memory a thread begins: the context's stack is at least that from now on, while its
-/// limit stays what it was.
+/// Grows the context's stack to what a kernel needs per thread in local memory; its limit does not change.
 cuda::CUresult grow_stack(Context* context, std::size_t needed);
 
-/// Takes granules and gives them an address. False: the device is full. Under driver().mutex.
+/// Takes granules and gives them an address. Returns false if the device is full. Requires driver().mutex.
 bool take_block(int device, std::uint64_t size, Block& out);
 void give_block(Block& block);
-/// Gives the granules of `block` an address, side by side. False: no address range is left.
+/// Gives the granules of `block` an address, side by side. Returns false if no address range is left.
 bool place_block(Block& block);
 
 /// Frees what the driver's pools hold beyond their thresholds, as every synchronisation does.
 void release_pools();
-/// A new context gets every library that is loaded (modules.cpp). False: the device is full.
+/// Loads every loaded library into a new context (modules.cpp). Returns false if the device is full.
 bool load_libraries(Context* context);
 /// Frees the code in a context that ends. Under driver().mutex.
 void clear_code(Context* context);
@@ -138,22 +140,23 @@ void clear_code(Context* context);
 void clear_context(Context* context);
 void forget_limits(Context* context);
 bool free_small(std::uint64_t address);
-/// Memory of cuMemAlloc, small or not. Under driver().mutex.
-bool free_plain(std::uint64_t address);
+/// Frees memory of cuMemAlloc, small or not, or of an array. Requires driver().mutex.
+bool free_plain(std::uint64_t address, bool of_array = false);
 void clear_small(Context* context);
 bool free_from_pool(std::uint64_t address);
-/// The whole block behind an address of plain memory, or null.
+/// Returns the whole block behind an address of plain memory, or null.
 Block* block_of(std::uint64_t address);
-/// The same for memory of a pool that may be shared.
+/// As above, for memory of a pool that may be shared.
 Block* pool_block_of(std::uint64_t address);
-/// The device of a pool that other processes may import, else -1; and what stands for such a pool in one of them.
+/// Returns the device of a pool that other processes may import, else -1; and the object that represents such a pool in
+/// an importing process.
 int shareable_pool_device(cuda::CUmemoryPool handle);
 cuda::CUmemoryPool import_pool(int device);
-/// Gives up an imported pointer: of a pool, which is freed, or of an IPC handle, which is closed. False: none stands
-/// there.
+/// Releases an imported pointer: of a pool, which is freed, or of an IPC handle, which is closed. Returns false if
+/// there is none at that address.
 bool close_imported(std::uint64_t address, bool of_pool);
 
-/// Plain device memory of the current context for an array, on behalf of the entry `function`.
+/// Allocates plain device memory of the current context for an array, on behalf of the entry `function`.
 cuda::CUresult allocate_array(cuda::CUdeviceptr* out, std::uint64_t size, const char* function);
 cuda::CUresult free_array(cuda::CUdeviceptr address, const char* function);
 

@@ -24,7 +24,7 @@ constexpr BuiltIn kBuiltIn[] = {
 #include "driver_profiles.inc"
 };
 
-/// What a simulated node has where nothing else is asked for.
+/// The default release of a simulated node.
 constexpr std::string_view kDefault = "580";
 
 /// `13.0` as CUDA counts its versions: 13000.
@@ -38,7 +38,7 @@ bool read_version(const std::string& text, int& out) {
   return second.ec == std::errc{} && second.ptr == end;
 }
 
-/// What a file says under one key.
+/// One key of a profile's file.
 struct Key {
   std::string_view name;
   std::function<bool(const TomlValue&, DriverProfile&)> read;

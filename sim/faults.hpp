@@ -1,5 +1,5 @@
 // Slow, failing and overtaken calls, for tests: RATION_SIM_LATENCY, RATION_SIM_FAULT and RATION_SIM_HOLD. Used by every
-// entry of the simulated driver. Promise: when none is set, one predictable branch a call.
+// entry of the simulated driver. Promise: if none is set, one predictable branch per call.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +9,10 @@
 
 namespace ration::sim {
 
-/// Whether any call is to be slow or to fail. Written once, in cuInit.
+/// True if any call is to be slow or to fail. Written once, in cuInit.
 extern bool calls_are_gated;
 
-/// How long each kernel keeps its stream busy, in nanoseconds.
+/// Returns how long each kernel keeps its stream busy, in nanoseconds.
 [[nodiscard]] std::uint64_t kernel_latency();
 
 /// Reads the variables. False: one of them cannot be understood; `problem` says which part.
@@ -24,12 +24,12 @@ extern bool calls_are_gated;
 ///   the driver begins its work, or once that is done, and other threads of the process go on; one thread at a time
 bool read_gates(std::string& problem);
 
-/// Waits as long as the call takes and says whether it is to fail.
+/// Waits as long as the call takes and returns its error, if it is to fail.
 [[nodiscard]] cuda::CUresult gate(const char* function, std::uint64_t bytes);
 
-/// Holds the calling thread at the beginning of its call, if it is told to. Without any lock.
+/// Holds the calling thread at the beginning of its call, if so configured. Must be called without any lock.
 void hold_before(const char* function);
-/// Holds it once more, if the call that it began last is to be held when its work is done. Without any lock.
+/// Holds it again at the end of its latest call, if so configured. Must be called without any lock.
 void hold_after();
 
 }  // namespace ration::sim

@@ -1,5 +1,5 @@
-// What nodes are told, asked for and changed: in a graph, and in an executable graph, where a node's kind and what it
-// waits for are fixed.
+// Sets and reads the parameters of nodes: in a graph, and in an executable graph, where a node's kind and its
+// dependencies are fixed.
 #include "graphs.hpp"
 
 namespace ration::sim {

@@ -19,7 +19,7 @@ namespace {
 
 using namespace cuda;
 
-/// What one allocation node uses: places in the list of granules that a launch takes on the device.
+/// The granules of one allocation node: indices in the list of granules that a launch takes on the device.
 struct Use {
   std::shared_ptr<GraphAllocation> allocation;
   std::vector<std::uint32_t> places;
@@ -341,7 +341,7 @@ RATION_ENTRY cuGraphExecUpdate(CUgraphExec executable, CUgraph graph, CUgraphNod
   return update(executable, graph, *out);
 }
 
-// What it left allocated lives on; what was only uploaded goes back to the pool.
+// Allocations that it left live on; memory that was only uploaded goes back to the pool.
 RATION_ENTRY cuGraphExecDestroy(CUgraphExec handle) {
   const std::lock_guard guard(driver().mutex);
   Executable* executable = executable_of(handle);

@@ -31,7 +31,7 @@ void map_anonymous(std::uint64_t address, std::uint64_t size) {
          0);
 }
 
-// What was written there is gone: the next owner of a granule finds zeros, and the host has its memory back.
+// The content is lost: the next owner of a granule finds zeros, and the host has its memory back.
 void trim(int device) {
   give_up_uploads(device);
   GraphPool& pool = graph_pools[device];

@@ -11,7 +11,7 @@
 
 namespace ration::sim {
 
-/// One allocation node's memory. The address range is this object's; bytes stand behind it only while it is live.
+/// The memory of one allocation node. It owns the address range; bytes are mapped there only while it is live.
 struct GraphAllocation {
   int device = 0;
   std::uint64_t size = 0;    // as asked for
@@ -23,27 +23,28 @@ struct GraphAllocation {
   ~GraphAllocation();
 };
 
-/// Null: no address range is left.
+/// Returns null if no address range is left.
 std::shared_ptr<GraphAllocation> make_graph_allocation(int device, std::uint64_t size);
-/// The allocation whose first byte stands at `address`, live or not.
+/// Returns the allocation that begins at `address`, live or not.
 std::shared_ptr<GraphAllocation> graph_allocation_at(std::uint64_t address);
 
-/// Takes `count` granules of the device's graph pool, from the device where the pool has too few. False: it is full.
+/// Takes `count` granules of the device's graph pool, from the device if the pool has too few. Returns false if that is
+/// full.
 bool take_graph_granules(int device, std::size_t count, std::vector<std::uint32_t>& out);
 /// Gives granules back to the pool, which keeps them until it is trimmed.
 void give_graph_granules(int device, std::vector<std::uint32_t>& granules);
 /// Maps the allocation's granules at its address.
 void map_graph_allocation(GraphAllocation& allocation);
 void unmap_graph_allocation(GraphAllocation& allocation);
-/// From now on `granules` are the allocation's, until it is freed.
+/// Gives `granules` to the allocation until it is freed.
 void keep_graph_allocation(const std::shared_ptr<GraphAllocation>& allocation);
 
-/// Gives back what was uploaded and never launched: a trim may have it. Defined with the executables.
+/// Gives back memory that was uploaded and never launched, so that a trim may have it. Defined with the executables.
 void give_up_uploads(int device);
 
-/// False: no live allocation of a graph stands there.
+/// Returns false if no live allocation of a graph has this address.
 bool free_graph_allocation(std::uint64_t address);
-/// A device's last context is gone, and with it what its graphs left behind.
+/// Frees what a device's graphs left behind, after its last context has ended.
 void clear_graph_memory(int device);
 
 }  // namespace ration::sim

@@ -1,6 +1,5 @@
-// Graphs as the simulated driver keeps them: nodes, what they wait for, and the work that a launch does for them.
-// Used by graphs.cpp (building), graph_launch.cpp (running), graph_changes.cpp and capture.cpp. Called under
-// driver().mutex.
+// Graphs as the simulated driver keeps them: nodes, their dependencies, and the work that a launch does for them. Used
+// by graphs.cpp (building), graph_launch.cpp (running), graph_changes.cpp and capture.cpp. Called under driver().mutex.
 #pragma once
 
 #include <algorithm>
@@ -16,11 +15,11 @@ namespace ration::sim {
 
 struct Graph;
 
-/// What a node is told to do; monostate: nothing, or a kernel or host function that was captured.
+/// The parameters of a node; monostate: nothing, or a kernel or host function that was captured.
 using NodeParameters = std::variant<std::monostate, cuda::CUDA_KERNEL_NODE_PARAMS, cuda::CUDA_MEMSET_NODE_PARAMS,
                                     cuda::GraphCopyParams, cuda::CUDA_HOST_NODE_PARAMS>;
 
-/// Does what a launch does for a node of a kind that computes; without driver().mutex, since it calls the driver.
+/// Does the work of a launch for a computing node; without driver().mutex, since it calls the driver.
 cuda::CUresult run(const NodeParameters& parameters);
 
 struct GraphNode {
@@ -42,7 +41,7 @@ struct Graph : std::enable_shared_from_this<Graph> {
   [[nodiscard]] bool has_memory_nodes() const;
 };
 
-/// The graph or node behind a handle; null for handles that are none.
+/// Returns the graph or node behind a handle; null for an invalid handle.
 Graph* graph_of(cuda::CUgraph handle);
 inline GraphNode* node_of(cuda::CUgraphNode handle) { return reinterpret_cast<GraphNode*>(handle); }
 inline cuda::CUgraph handle_of(Graph* graph) { return reinterpret_cast<cuda::CUgraph>(graph); }
@@ -53,14 +52,14 @@ inline cuda::CUgraphNode handle_of(const GraphNode* node) {
 Graph* new_graph();
 void destroy_graph(Graph* graph);
 
-/// A node of `type` behind `dependencies`; null: one of these is not a node of this graph.
+/// Adds a node of `type` after `dependencies`. Returns null if one of these is not a node of this graph.
 GraphNode* add_node(Graph* graph, cuda::CUgraphNodeType type, const std::vector<GraphNode*>& dependencies);
 cuda::CUresult add_alloc_node(Graph* graph, const std::vector<GraphNode*>& dependencies,
                               cuda::CUDA_MEM_ALLOC_NODE_PARAMS& parameters, GraphNode*& out);
 cuda::CUresult add_free_node(Graph* graph, const std::vector<GraphNode*>& dependencies, cuda::CUdeviceptr address,
                              GraphNode*& out);
 
-/// A node as an executable graph has it: it may be told something else, or be left out.
+/// A node as an executable graph has it: its parameters may change, or it may be disabled.
 struct Step {
   const GraphNode* node = nullptr;  // of the graph that was instantiated
   cuda::CUgraphNodeType type = cuda::CU_GRAPH_NODE_TYPE_EMPTY;
@@ -69,17 +68,17 @@ struct Step {
   bool is_enabled = true;
 };
 
-/// The steps of a graph, in an order in which each follows what it waits for.
+/// Returns the steps of a graph, in an order in which each follows its dependencies.
 std::vector<Step> steps_of(const Graph& graph);
-/// Whether one may take the other's place in an executable: the same kinds of nodes in the same order.
+/// Returns true if one may replace the other in an executable graph: the same kinds of nodes in the same order.
 bool have_one_shape(const std::vector<Step>& left, const std::vector<Step>& right);
-/// The step of an executable that was made of `node`; null: there is none.
+/// Returns the step of an executable graph that was made from `node`, or null.
 Step* step_of(cuda::CUgraphExec executable, cuda::CUgraphNode node);
 
-/// The nodes in an order in which each follows what it waits for. Shorter than the graph: there is a cycle.
+/// Returns the nodes in an order in which each follows its dependencies; shorter than the graph if there is a cycle.
 std::vector<GraphNode*> in_order(const Graph& graph);
 
-/// Fills a caller's array as the driver does: without one the count alone is told, a longer one is filled up with
+/// Fills a caller's array as the driver does: without one only the count is returned, a longer one is filled up with
 /// nulls.
 template <typename Handle>
 void fill(Handle* out, std::size_t& count, const std::vector<Handle>& values) {

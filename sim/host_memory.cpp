@@ -95,8 +95,8 @@ bool find_allocation(std::uint64_t address, Allocation& out) {
 
 namespace {
 
-/// Whether an address is in a device's window, or in a range where the driver maps memory: without an allocation there
-/// is nothing at it.
+/// Returns true if an address is in a device's window, or in a range where the driver maps memory: without an
+/// allocation nothing is there.
 bool is_drivers(std::uint64_t address) {
   const Node& node = *Node::get();
   for (int device = 0; device < static_cast<int>(node.models().size()); ++device) {
@@ -107,7 +107,7 @@ bool is_drivers(std::uint64_t address) {
   return is_reserved(address) || is_of_graph(address);
 }
 
-/// Whether the program has pages in the whole range.
+/// Returns true if the program has pages in the whole range.
 bool is_mapped(std::uint64_t address, std::uint64_t size) {
   static const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
   constexpr std::uint64_t kPages = 4096;  // at a time

@@ -1,4 +1,4 @@
-// Pinned host memory, and what stands behind a pointer. Used by host_memory.cpp, memory.cpp and attributes.cpp.
+// Pinned host memory, and the kind of memory behind a pointer. Used by host_memory.cpp, memory.cpp and attributes.cpp.
 #pragma once
 
 #include <cstdint>
@@ -10,22 +10,22 @@ namespace ration::sim {
 struct HostBlock {
   std::uint64_t start = 0, size = 0;
   unsigned flags = 0;
-  bool registered = false;     ///< the program's own memory, made known to the driver
+  bool registered = false;     ///< the program's own memory, registered with the driver
   Context* context = nullptr;  ///< in which it was taken or registered; of mapped memory and of pools none
   cuda::CUmemoryPool pool = nullptr;
 };
 bool find_host_block(std::uint64_t address, HostBlock& out);
 
-/// Finds where memory is to be: `device` of the node, -1 for the host. INVALID_DEVICE and INVALID_VALUE: no such place.
+/// Finds the place for memory: `device` of the node, -1 for the host. INVALID_DEVICE and INVALID_VALUE: no such place.
 cuda::CUresult check_location(cuda::CUmemLocation location, int& device);
 
-/// What an entry takes at an address. kDevice: memory that the driver knows, also of the host where it is pinned or
-/// managed. kAny: that, or any of the program's.
+/// The kinds of memory that an entry accepts at an address. kDevice: memory that the driver knows, also of the host
+/// where it is pinned or managed. kAny: that, or any of the program's.
 enum class Reach { kDevice, kAny };
-/// Whether there is memory in the whole range.
+/// Returns true if there is memory in the whole range.
 [[nodiscard]] bool is_reachable(std::uint64_t address, std::uint64_t size, Reach reach);
 
-/// Device memory that a pointer lies in, however it was taken.
+/// The device memory that contains a pointer, however it was taken.
 struct Allocation {
   std::uint64_t start = 0, size = 0;
   int device = 0;
@@ -33,11 +33,11 @@ struct Allocation {
   bool managed = false;
   bool plain = false;  ///< by cuMemAlloc: can be shared by an IPC handle
   cuda::CUmemoryPool pool = nullptr;
-  bool mapped = false;  ///< physical memory: what is mapped behind it continues it
+  bool mapped = false;  ///< physical memory: a mapping behind it continues it
 };
 bool find_allocation(std::uint64_t address, Allocation& out);
 
-// Where the parts keep theirs. Under driver().mutex.
+// The look-ups of the parts of the driver. Under driver().mutex.
 bool find_plain(std::uint64_t address, Allocation& out);
 bool find_in_pool(std::uint64_t address, Allocation& out);
 bool find_mapped(std::uint64_t address, Allocation& out);
@@ -45,7 +45,7 @@ bool find_mapped_host(std::uint64_t address, HostBlock& out);
 bool find_in_host_pool(std::uint64_t address, HostBlock& out);
 bool find_imported(std::uint64_t address, Allocation& out);
 bool find_in_graph(std::uint64_t address, Allocation& out);
-/// Whether the driver keeps an address for memory that may come there.
+/// Returns true if the driver reserves the address for later memory.
 bool is_reserved(std::uint64_t address);
 bool is_of_graph(std::uint64_t address);
 

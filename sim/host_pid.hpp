@@ -1,4 +1,4 @@
-// A process of a container by the number that this process's namespace has for it, as the kernel driver knows it.
+// Translates the number of a process in a container to that of this process's namespace, as the kernel driver does.
 // Used by the simulated NVML.
 #pragma once
 
@@ -6,8 +6,8 @@
 
 namespace ration::sim {
 
-/// `pid` of the pid namespace with that inode; 0 where that namespace cannot be seen from here, as
-/// the kernel has it for another container.
+/// Returns the number here of `pid` in the pid namespace with that inode; 0 if that namespace cannot be seen from here,
+/// as for another container.
 [[nodiscard]] std::int32_t pid_here(std::int32_t pid, std::uint64_t pid_namespace);
 
 }  // namespace ration::sim

@@ -1,4 +1,4 @@
-// What the devices say of themselves: attributes, bus addresses, peers.
+// The identity of the devices: attributes, bus addresses, peers.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -31,7 +31,6 @@ constexpr Attribute kCommon[] = {{1, 1024},
                                  {14, 512},
                                  {15, 1},
                                  {17, 0},
-                                 {18, 0},
                                  {19, 1},
                                  {20, 0},  // texture alignment, overlap, timeout, integrated, host maps, compute mode
                                  {21, 131072},
@@ -45,7 +44,6 @@ constexpr Attribute kCommon[] = {{1, 1024},
                                  {29, 2048},  // textures
                                  {30, 512},
                                  {31, 1},
-                                 {32, 1},
                                  {35, 0},
                                  {40, 3},
                                  {41, 1},  // surface alignment, concurrency, ECC, TCC, engines, unified addressing
@@ -91,7 +89,6 @@ constexpr Attribute kCommon[] = {{1, 1024},
                                  {105, 0},  // launches, registration, VMM
                                  {107, 0},
                                  {110, 0},
-                                 {111, 1024},
                                  {112, 0},
                                  {113, 0},
                                  {115, 1},
@@ -110,57 +107,77 @@ constexpr Attribute kCommon[] = {{1, 1024},
                                  {133, 0},
                                  {134, 0}};
 
-/// Resident at once, by compute capability (CUDA C++ programming guide, technical specifications).
-int threads_a_multiprocessor(const Model& model) {
+/// The resources of a multiprocessor, by compute capability (CUDA C++ programming guide: technical specifications,
+/// throughput of arithmetic instructions).
+struct Multiprocessor {
+  int capability;  ///< of this one and newer: 75 is 7.5
+  int threads, blocks;
+  int shared_bytes, reserved_bytes;  ///< all, and what of it each block leaves to the system
+  int single_to_double;
+};
+constexpr Multiprocessor kMultiprocessors[] = {
+    {120, 1536, 24, 102400, 1024, 64}, {90, 2048, 32, 233472, 1024, 2}, {89, 1536, 24, 102400, 1024, 64},
+    {86, 1536, 16, 102400, 1024, 64},  {80, 2048, 32, 167936, 1024, 2}, {75, 1024, 16, 65536, 0, 32},
+    {0, 2048, 32, 98304, 0, 2},
+};
+
+const Multiprocessor& multiprocessor_of(const Model& model) {
   const int capability = 10 * model.capability_major + model.capability_minor;
-  if (capability == 75) return 1024;
-  return capability == 86 || capability == 87 || capability == 89 || capability >= 120 ? 1536 : 2048;
+  return *std::find_if(std::begin(kMultiprocessors), std::end(kMultiprocessors),
+                       [&](const Multiprocessor& each) { return each.capability <= capability; });
 }
 
 int of_model(const Model& model, int number, bool& known) {
-  const bool datacentre = model.capability_major >= 8;
-  const CardSheet& sheet = sheet_of(model);
-  const auto in_khz = [](unsigned clock, int otherwise) {
-    return clock != 0 ? 1000 * static_cast<int>(clock) : otherwise;
-  };
+  const CardSheet& sheet = attributes_sheet_of(model);
+  const Multiprocessor& each = multiprocessor_of(model);
+  const Clocks& clocks = sheet.rated.graphics != 0 ? sheet.rated : sheet.highest;
+  constexpr int kKilo = 1000, kBytesOfKib = 1024, kWindow = 134213632;
+  const int l2 = kBytesOfKib * static_cast<int>(sheet.l2_kib);
+  const bool is_ampere = model.capability_major >= 8, is_hopper = model.capability_major >= 9;
   known = true;
   switch (number) {
     case 13:
-      return in_khz(sheet.highest.graphics, datacentre ? 1410000 : 1590000);  // clock, kHz
+      return kKilo * static_cast<int>(clocks.graphics);  // kHz
     case 16:
       return model.multiprocessors;
+    case 18:
+      return model.memory_info ? 0 : 1;  // integrated: it has the host's memory
+    case 32:
+      return sheet.ecc == Ecc::kOn ? 1 : 0;
     case 36:
-      return in_khz(sheet.highest.memory, datacentre ? 1215000 : 5001000);  // memory clock, kHz
+      return kKilo * static_cast<int>(clocks.memory);
     case 37:
-      return sheet.bus_width != 0 ? static_cast<int>(sheet.bus_width) : datacentre ? 5120 : 256;  // memory bus, bits
+      return static_cast<int>(sheet.bus_width);
     case 38:
-      return datacentre ? 41943040 : 4194304;  // L2 cache
+      return l2;
     case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR:
-      return threads_a_multiprocessor(model);
+      return each.threads;
     case 75:
       return model.capability_major;
     case 76:
       return model.capability_minor;
     case 81:
-      return datacentre ? 167936 : 65536;  // shared memory a multiprocessor
+      return each.shared_bytes;
     case 87:
-      return datacentre ? 2 : 32;  // single to double precision
+      return each.single_to_double;
     case 97:
-      return datacentre ? 166912 : 65536;  // shared memory a block, opted in
+      return each.shared_bytes - each.reserved_bytes;  // a block's, opted in
     case 106:
-      return datacentre ? 32 : 16;  // blocks a multiprocessor
+      return each.blocks;
     case 108:
-      return datacentre ? 31457280 : 0;  // persisting L2
+      return is_ampere ? l2 / 4 * 3 : 0;  // persisting L2
     case 109:
-      return datacentre ? 134213632 : 0;  // access-policy window
+      return is_ampere ? kWindow : 0;  // access-policy window
+    case 111:
+      return each.reserved_bytes;
     case 114:
       return 1;
     case 120:
-      return model.capability_major >= 9 ? 1 : 0;  // cluster launch
+      return is_hopper ? 1 : 0;  // cluster launch
     case 126:
-      return model.capability_major >= 9 ? 4 : 1;
+      return is_hopper ? 4 : 1;
     case 127:
-      return model.capability_major >= 9 ? 1 : 0;
+      return is_hopper ? 1 : 0;
     default:
       known = false;
       return 0;

@@ -40,7 +40,7 @@ struct Managed {
   std::vector<int> preferred;  // of each granule: an ordinal, kOnHost or kNowhere
 };
 
-/// Where the next small block of a context goes: they share a granule.
+/// The place of the next small block of a context: such blocks share a granule.
 struct Nursery {
   std::shared_ptr<Granule> granule;
   std::uint64_t used = 0;
@@ -151,7 +151,7 @@ CUmemLocation location_of(CUdevice device) {
   return device < 0 ? CUmemLocation{CU_MEM_LOCATION_TYPE_HOST, 0} : CUmemLocation{CU_MEM_LOCATION_TYPE_DEVICE, device};
 }
 
-/// What stands in the way of advice about that range, and of moving it.
+/// Returns the error for advice about that range, or for moving it.
 CUresult check(CUdeviceptr address, std::size_t size, const char* function) {
   if (const CUresult state = ready(size, function); state != CUDA_SUCCESS) return state;
   if (size == 0) return CUDA_ERROR_INVALID_VALUE;
@@ -354,7 +354,7 @@ CUresult prefetch_batch(const CUdeviceptr* addresses, const std::size_t* sizes, 
   return CUDA_SUCCESS;
 }
 
-/// Of a range: one answer for all of it, or that there is none.
+/// Returns an attribute of a range: one answer for all of it, or that there is none.
 CUresult attribute_of(void* out, std::size_t out_size, int attribute, CUdeviceptr address, std::size_t size,
                       const char* function = __builtin_FUNCTION()) {
   if (const CUresult result = check(address, size, function); result != CUDA_SUCCESS) return result;
@@ -373,7 +373,7 @@ CUresult attribute_of(void* out, std::size_t out_size, int attribute, CUdevicept
   return CUDA_SUCCESS;
 }
 
-/// What is there is given up; where it lies stays as it is here.
+/// The content is given up; here its location does not change.
 CUresult discard(const CUdeviceptr* addresses, const std::size_t* sizes, std::size_t count, unsigned long long flags,
                  const char* function = __builtin_FUNCTION()) {
   if (addresses == nullptr || sizes == nullptr || count == 0 || flags != 0) return CUDA_ERROR_INVALID_VALUE;

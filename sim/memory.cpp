@@ -77,11 +77,12 @@ CUresult take_linear(CUdeviceptr* out, std::uint64_t size, const char* function)
   return CUDA_SUCCESS;
 }
 
-CUresult give_linear(CUdeviceptr address, const char* function) {
+CUresult give_linear(CUdeviceptr address, Memory memory, const char* function) {
   if (const CUresult state = ready(0, function); state != CUDA_SUCCESS) return state;
   if (address == 0) return CUDA_SUCCESS;
   finish_context();
   const std::lock_guard guard(driver().mutex);
+  if (memory == Memory::kArray) return free_plain(address, true) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
   return free_managed(address) || free_plain(address) || free_from_pool(address) || free_graph_allocation(address) ||
                  close_imported(address, true)
              ? CUDA_SUCCESS
@@ -106,13 +107,17 @@ CUresult release(CUdeviceptr address, Memory memory = Memory::kUnknown, const ch
     operation.memory = memory_at(address, &operation.bytes, &operation.device);
     if (memory != Memory::kUnknown) operation.memory = memory;
   };
-  return observed(Work::kFree, function, describe, [&] { return give_linear(address, function); });
+  return observed(Work::kFree, function, describe, [&] { return give_linear(address, memory, function); });
 }
 
 }  // namespace
 
 CUresult allocate_array(CUdeviceptr* out, std::uint64_t size, const char* function) {
-  return allocate(out, size, Memory::kArray, function);
+  const CUresult result = allocate(out, size, Memory::kArray, function);
+  const std::lock_guard guard(driver().mutex);
+  const auto made = result == CUDA_SUCCESS ? driver().blocks.find(*out) : driver().blocks.end();
+  if (made != driver().blocks.end()) made->second.is_array = true;
+  return result;
 }
 CUresult free_array(CUdeviceptr address, const char* function) { return release(address, Memory::kArray, function); }
 
@@ -163,7 +168,7 @@ void give_block(Block& block) {
 Block* block_of(std::uint64_t address) {
   Driver& state = driver();
   if (const auto found = state.blocks.find(address); found != state.blocks.end())
-    return found->second.is_code ? nullptr : &found->second;
+    return found->second.is_code || found->second.is_array ? nullptr : &found->second;
   const auto arena = arenas.find(round_down(Bytes{address}, kGranule).count());
   return arena == arenas.end() ? nullptr : &arena->second->block;
 }
@@ -187,11 +192,11 @@ bool find_plain(std::uint64_t address, Allocation& out) {
   return address - start < block.size && describe(start, block.size, block);
 }
 
-bool free_plain(std::uint64_t address) {
+bool free_plain(std::uint64_t address, bool of_array) {
   auto& blocks = driver().blocks;
   const auto found = blocks.find(address);
   if (found == blocks.end()) return free_small(address);
-  if (found->second.is_code) return false;
+  if (found->second.is_code || found->second.is_array != of_array) return false;
   give_block(found->second);
   blocks.erase(found);
   return true;
@@ -278,7 +283,7 @@ RATION_ENTRY cuMemGetInfo_v2(std::size_t* available, std::size_t* total) {
 
 RATION_ENTRY cuMemAlloc_v2(CUdeviceptr* out, std::size_t size) { return allocate(out, size); }
 
-// What a release later than every table may have: an allocator under a name that nobody knows (names.cpp).
+// A function of a release later than every table: an allocator with an unlisted name (names.cpp).
 extern "C" CUresult ration_sim_unlisted(CUdeviceptr* out, std::size_t size) { return allocate(out, size); }
 RATION_ENTRY cuMemAllocManaged(CUdeviceptr* out, std::size_t size, unsigned int flags) {
   if (flags != 1 && flags != 2) return CUDA_ERROR_INVALID_VALUE;  // attached to all, or to the host

@@ -4,8 +4,8 @@
 // An image that tells its size (driver/code_image.hpp) takes that, code and global variables ("The amount of memory
 // that is set aside for __device__ variables", driver API, module management), as with CUDA_MODULE_LOADING=EAGER: a
 // module in its context, a library in every context that there is, and in every one that is made while it is loaded.
-// What text takes is not known here: nothing. A function `…__local16384` needs so many bytes of local memory a thread,
-// which its first launch takes for every thread that can be resident ("the driver automatically increases the
+// Text takes nothing here, since its size is unknown. A function `…__local16384` needs so many bytes of local memory a
+// thread, which its first launch takes for every thread that can be resident ("the driver automatically increases the
 // per-thread stack size for each kernel launch as needed", driver API, cuCtxSetLimit).
 #include <cstring>
 #include <fstream>
@@ -192,7 +192,7 @@ CUresult set_attribute(Function* entry, int number, int value, const char* funct
   return CUDA_SUCCESS;
 }
 
-/// How long a kernel keeps its stream busy, in nanoseconds.
+/// Returns how long a kernel keeps its stream busy, in nanoseconds.
 std::uint64_t time_of(const Function* kernel, void** arguments) {
   if (kernel == nullptr || !kernel->spins || arguments == nullptr) return kernel_latency();
   std::int64_t cycles = 0;

@@ -39,8 +39,8 @@ constexpr std::uint64_t kPerThread = 2;
 
 constexpr const char* kUnlisted = "cuMemAllocUnlisted";  // stands in no table
 
-// The newest variant that is not newer than asked for; the per-thread twin if asked for and there is one. What is newer
-// than the driver does not exist.
+// The newest variant that is not newer than asked for; the per-thread twin if asked for and there is one. Functions
+// newer than the driver do not exist.
 int find(const char* name, void** out, int version, std::uint64_t flags, int driver) {
   if (name == nullptr || out == nullptr) return 1;
   if (std::strcmp(name, kUnlisted) == 0) {
@@ -72,7 +72,7 @@ extern "C" int ration_sim_find(const char* name, void** out, int version, std::u
   return find(name, out, version, flags, driver);
 }
 
-/// Whether the driver has a function of that base name.
+/// Returns true if the driver has a function of that base name.
 extern "C" int ration_sim_knows(const char* base) {
   for (const Name& entry : kNames) {
     if (std::strcmp(entry.base, base) == 0) return 1;

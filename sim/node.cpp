@@ -23,7 +23,8 @@ namespace ration::sim {
 
 namespace {
 
-// Made under another name and put in its place whole: nobody waits for who is stopped while it makes one.
+// Makes the state under another name and moves it into place when complete: no process waits for one that is stopped
+// while it makes it.
 bool make_state(const std::string& path) {
   std::string unfinished = path + ".XXXXXX";
   const FileDescriptor file{::mkostemp(unfinished.data(), O_CLOEXEC)};
@@ -58,6 +59,18 @@ char* map_window(int file, std::uint64_t size) {
 
 namespace {
 
+/// Returns RATION_SIM, or the node.toml of RATION_SIM_DIR, or one T4.
+std::string description() {
+  const auto variable = [](const char* name) {
+    const char* const value = std::getenv(name);
+    return std::string(value != nullptr ? value : "");
+  };
+  if (std::string given = variable("RATION_SIM"); !given.empty()) return given;
+  const std::string folder = variable("RATION_SIM_DIR");
+  std::string file = folder + "/node.toml";
+  return !folder.empty() && ::access(file.c_str(), F_OK) == 0 ? file : "T4";
+}
+
 std::string text_of(const unsigned char (&uuid)[16], const char* kind) {
   std::string text = kind;
   for (int i = 0; i < 16; ++i) {
@@ -79,12 +92,30 @@ Node* Node::get() {
   return node;
 }
 
+bool Node::finds(int device) const {
+  const Model& model = models()[static_cast<std::size_t>(device)];
+  if (std::find(cards_.begin(), cards_.end(), model.card) == cards_.end()) return false;
+  if (spec_.device_nodes.empty() || model.profile.empty()) return true;
+  // As /proc/driver/nvidia-caps/mig-minors numbers them: 15 GPU instances of a card, each with its own and those of
+  // eight compute instances.
+  constexpr int kFirst = 3, kOfInstance = 9, kOfCard = 15 * kOfInstance;
+  const int access = kFirst + kOfCard * model.card + kOfInstance * (model.instance + 1);
+  const auto opens = [&](int minor) {
+    const std::string capability = spec_.device_nodes + "/nvidia-caps/nvidia-cap" + std::to_string(minor);
+    return ::access(capability.c_str(), R_OK) == 0;
+  };
+  return opens(access) && opens(access + 1);
+}
+
 bool Node::open() {
-  const char* given = std::getenv("RATION_SIM");
-  const std::string spec = given != nullptr && *given != '\0' ? given : "T4";
+  const std::string spec = description();
   if (std::string problem; !read_node(spec, spec_, problem)) {
     std::fprintf(stderr, "ration-sim: RATION_SIM='%s': %s\n", spec.c_str(), problem.c_str());
     return false;
+  }
+  for (int card = 0; card <= models().back().card; ++card) {
+    const std::string device_node = spec_.device_nodes + "/nvidia" + std::to_string(card);
+    if (spec_.device_nodes.empty() || ::access(device_node.c_str(), R_OK | W_OK) == 0) cards_.push_back(card);
   }
   const auto folder = simulated_node_folder(spec);
   if (!folder.problem.empty()) return false;
@@ -265,7 +296,7 @@ int Node::slot() {
   if (const int own = own_process->record.load(std::memory_order_relaxed); own > 0) return own - 1;
   const ProcessIdentity self = current_process();
   const std::string group = own_group();
-  // What this process held before it executed this program must not be taken for what it holds now.
+  // The holdings of this process before it executed this program must not be attributed to it now.
   if (std::any_of(std::begin(state_->processes), std::end(state_->processes),
                   [&](const ProcessRecord& process) { return process.in_use != 0 && process.identity.same_as(self); }))
     reap();
@@ -302,8 +333,8 @@ Bytes Node::used_locked(int device) const {
          model.orphaned;
 }
 
-// What the dead held is not a part of a peak: looked for only when there would be a new one, and others hold a part of
-// it.
+// Holdings of dead processes are no part of a peak: they are searched only if there would be a new one, and others hold
+// a part of it.
 void Node::note_peak(int device) {
   DeviceRecord& record = state_->devices[device];
   std::uint64_t& peak = record.peak_bytes;
@@ -333,7 +364,8 @@ bool Node::fits_locked(int slot, int device, Bytes needed) const {
   return free_locked(device) >= needed && headroom_locked(slot, device) >= needed;
 }
 
-// What dead processes held, limits of groups that are gone and managed memory stand in nobody's way.
+// Reclaims the holdings of dead processes, the limits of removed groups and managed memory, so that they stand in no
+// request's way.
 void Node::make_room(int slot, int device, Bytes needed) {
   if (slot < 0 || fits_locked(slot, device, needed)) return;
   reap();

@@ -23,7 +23,7 @@ namespace ration::sim {
 inline constexpr int kMaxDevices = 16;
 inline constexpr int kMaxProcesses = 1024;
 inline constexpr std::uint32_t kMaxGranules = 1U << 17;  // 256 GiB a device
-inline constexpr std::uint32_t kMaxPlaces = 1U << 18;    // of a device's window: see places()
+inline constexpr std::uint32_t kMaxPlaces = 1U << 18;    // in a device's window: see places()
 
 struct ProcessUse {
   std::int32_t pid = 0;
@@ -31,7 +31,7 @@ struct ProcessUse {
   Bytes held;      ///< granules, contexts, and what managed memory has on the device
   Bytes contexts;  ///< of these
   Bytes managed;   ///< of these
-  Bytes on_host;   ///< moved there by a checkpoint: no part of `held`
+  Bytes on_host;   ///< moved there by a checkpoint: not part of `held`
 };
 
 struct DeviceUse {
@@ -45,28 +45,28 @@ inline constexpr Bytes kNoGroupLimit{~std::uint64_t{0}};
 
 /// The limits of one cgroup on one device, and what the processes in it and below it hold there.
 struct GroupLimits {
-  Bytes soft;  ///< kept and told; nothing here is evicted
+  Bytes soft;  ///< kept and reported; nothing is evicted here
   Bytes hard = kNoGroupLimit;
   Bytes used;
 };
 
-/// A device as a process sees that is in a limited cgroup; the whole device where no limit binds.
+/// A device as seen by a process in a limited cgroup; the whole device if no limit binds.
 struct MemorySeen {
   Bytes total, free;
-  Bytes headroom = kNoGroupLimit;  ///< before the nearest limit, whatever the device has left
+  Bytes headroom = kNoGroupLimit;  ///< up to the nearest limit, whatever the device has left
   Bytes used;                      ///< of the group whose limit is `total`
 };
 
-/// The calling process's cgroup, as a full path: /sys/fs/cgroup and what /proc/self/cgroup says.
+/// Returns the calling process's cgroup as a full path: /sys/fs/cgroup and the path in /proc/self/cgroup.
 [[nodiscard]] std::string own_group();
-/// The folder of a cgroup, without links and dots. False: there is none.
+/// Finds the folder of a cgroup, without links and dots. Returns false if there is none.
 [[nodiscard]] bool find_group(const char* path, std::string& out);
 
-/// What a process has that drivers do not move at a checkpoint.
+/// The kinds of memory that drivers do not move at a checkpoint.
 enum class Unmovable : std::uint32_t { kManaged = 1, kShared = 2 };
 
-/// kGone: the process ended. kUnmovable: it has what this driver does not move, and has failed. kLost: an earlier
-/// restore found no room. kKilled: the driver could not do without persistence mode.
+/// kGone: the process ended. kUnmovable: it has memory that this driver does not move, and has failed. kLost: an
+/// earlier restore found no room. kKilled: the driver needed persistence mode.
 enum class Move { kDone, kGone, kUnmovable, kFull, kLost, kKilled };
 
 struct NodeState;
@@ -84,91 +84,96 @@ struct Granules {
   }
 };
 
-/// How the node's files are opened: whoever can write in its folder must not lead elsewhere.
+/// The flags for opening the node's files: a user who can write in its folder must not lead elsewhere.
 inline constexpr int kOpenFlags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW;
 
 /// This process's view of the node. Thread-safe.
 class Node {
  public:
-  /// The node named by RATION_SIM (`T4:16GiB*2,A100-40`; one T4 if unset) in the folder RATION_SIM_DIR. Null: no device
-  /// description could be read, or the folder cannot be written.
+  /// Returns the node described by RATION_SIM (`T4:16GiB*2,A100-40`; if unset, by node.toml in RATION_SIM_DIR, else one
+  /// T4) in the folder RATION_SIM_DIR. Null: no device description could be read, or the folder cannot be written.
   static Node* get();
 
-  /// Maps the devices' memory; whoever only asks who holds what need not. False: the folder cannot be written.
+  /// Maps the devices' memory; not needed only to read the holdings. Returns false if the folder cannot be written.
   bool open_memory();
 
   [[nodiscard]] const std::vector<Model>& models() const { return spec_.devices; }
   [[nodiscard]] const NodeSpec& spec() const { return spec_; }
+  /// Returns the numbers of the cards that this process sees: all, or those whose device nodes it may open (nvidia0 is
+  /// the first's).
+  [[nodiscard]] const std::vector<int>& cards() const { return cards_; }
+  [[nodiscard]] bool finds(int device) const;
   void uuid(int device, unsigned char (&out)[16]) const;
-  /// As NVIDIA's tools print it: `GPU-…`, of an instance `MIG-…`.
+  /// Returns the UUID as NVIDIA's tools print it: `GPU-…`, of an instance `MIG-…`.
   [[nodiscard]] std::string uuid_text(int device) const;
-  /// Of the card that a device is, or is a part of.
+  /// Writes the UUID of the card that a device is, or is a part of.
   void card_uuid(int device, unsigned char (&out)[16]) const;
   [[nodiscard]] std::string card_uuid_text(int device) const;
 
-  /// This process is a user of the node's devices: others can lock it, and the limits of its cgroup are its own. It is
-  /// also what the first take() does. False: the node has too many processes.
+  /// Registers this process as a user of the node's devices: others can lock it, and the limits of its cgroup apply.
+  /// The first take() does this too. Returns false if the node has too many processes.
   bool attach();
 
-  /// Takes whole granules for this process, contiguous if it can be. Managed memory makes room for them. False: the
-  /// device is full, or its cgroup's limit is reached.
+  /// Takes whole granules for this process, contiguous if possible. Managed memory makes room for them. Returns false
+  /// if the device is full, or its cgroup's limit is reached.
   bool take(int device, std::uint64_t count, Granules& out);
-  /// Gives back those of them that are this process's.
+  /// Gives back those of them that belong to this process.
   void give(int device, const Granules& granules);
-  /// Managed memory of this process moves to the device: as much of it as that has free, in whole granules, is
-  /// returned. It counts for no cgroup's limit.
+  /// Moves managed memory of this process to the device and returns how much fitted, in whole granules. It counts for
+  /// no cgroup's limit.
   Bytes take_managed(int device, Bytes more);
   void give_managed(int device, Bytes bytes);
-  /// What it has there now: less than it took where others needed the room.
+  /// Returns the managed memory that it has there now: less than it took if others needed the room.
   [[nodiscard]] Bytes managed(int device);
   bool take_context(int device);
   void give_context(int device);
 
   [[nodiscard]] Bytes free(int device);
-  /// Who holds bytes of the device. Whom a checkpoint moved to the host does not.
+  /// Returns the processes that hold bytes of the device, except those that a checkpoint moved to the host.
   [[nodiscard]] std::vector<ProcessUse> uses(int device);
-  /// Everything about one device at one instant.
+  /// Returns everything about one device at one instant.
   [[nodiscard]] DeviceUse survey(int device);
 
-  /// Address of a granule in this process. The whole device is mapped once, so no allocation needs the system.
+  /// Returns the address of the device's window in this process. The whole device is mapped once, so allocations need
+  /// no system call.
   [[nodiscard]] char* window(int device) const { return windows_[device]; }
   [[nodiscard]] int memory_file(int device) const { return files_[device]; }
-  /// Backs the granules with host memory before they are written. False: the host has no more.
+  /// Backs the granules with host memory before they are written. Returns false if the host has no more.
   bool touch(int device, std::uint32_t granule);
 
-  /// Places for granules in the device's window: several times what the device has, so that memory that checkpoints
-  /// moved to the host keeps its place while others take its bytes.
+  /// Returns the number of places for granules in the device's window: several times the device's granules, so that
+  /// memory that a checkpoint moved to the host keeps its place while others take its bytes.
   [[nodiscard]] std::uint32_t places(int device) const;
 
-  // node_groups.cpp: limits of cgroups.
-  /// False: too many groups have limits. kNoGroupLimit and no soft limit: none.
+  // node_groups.cpp: limits of cgroups. Returns false if too many groups have limits. kNoGroupLimit and no soft limit:
+  // none.
   bool set_limits(int device, const std::string& group, Bytes soft, Bytes hard);
   [[nodiscard]] GroupLimits limits(int device, const std::string& group);
   [[nodiscard]] MemorySeen seen(int device);
 
-  /// This process has such memory, or had: what is left of it when it is freed, no driver says.
+  /// Records that this process has such memory. The record stays when it is freed, since no driver reports the rest.
   void note(Unmovable what);
 
-  // node_checkpoint.cpp: checkpoints of any process on the node.
-  /// The living process of that number, as the caller numbers processes. Null: it is none of this node's.
+  // node_checkpoint.cpp: checkpoints of any process on the node. Returns the living process with that number in the
+  // caller's namespace, or null if it is not on this node.
   Turnstile* find_process(int pid, ProcessIdentity& out);
-  /// What each step does to the node; each holds the process's turnstile, and sets the state it leads to.
+  /// The steps of a checkpoint on the node; each requires the process's turnstile, and sets the resulting state.
   Move lock_process(Turnstile& turnstile, const ProcessIdentity& process);
   Move unlock_process(Turnstile& turnstile, const ProcessIdentity& process);
-  /// Moves all that the process holds to the host, and back. kFull: the device or a cgroup's limit has no room.
+  /// Moves all holdings of the process to the host, and back. kFull: the device or a cgroup's limit has no room.
   Move park(Turnstile& turnstile, const ProcessIdentity& process);
   Move unpark(Turnstile& turnstile, const ProcessIdentity& process);
 
-  // For blocks that several processes hold (shared_blocks.hpp). All but folder() under the lock.
+  // For blocks that several processes hold (shared_blocks.hpp). All except folder() require the lock.
   [[nodiscard]] const std::string& folder() const { return folder_; }
   void lock();
   void unlock();
   [[nodiscard]] NodeState& state() { return *state_; }
-  /// Gives back what dead processes held.
+  /// Gives back the holdings of dead processes.
   void reap();
   /// Frees all granules of that owner.
   void free_all_of(int device, std::uint16_t owner);
-  /// So many granules more count for that process; for none if it is 0.
+  /// Charges this many more granules to that process; 0: to none.
   void charge(int device, std::uint16_t process, std::int64_t granules);
 
  private:
@@ -195,6 +200,7 @@ class Node {
   Move change(Turnstile& turnstile, const ProcessIdentity& process, std::uint32_t state, Change&& step);
 
   NodeSpec spec_;
+  std::vector<int> cards_;
   std::string folder_, state_path_;
   NodeState* state_ = nullptr;
   std::once_flag memory_opened_;

@@ -1,5 +1,5 @@
-// Checkpoints, as far as the node goes: which process is meant, and its bytes leaving the devices and coming back. What
-// the memory holds stays where it is, since device memory is host memory here.
+// Checkpoints, as far as the node goes: which process is meant, and its bytes leaving the devices and coming back. The
+// content of the memory stays where it is, since device memory is host memory here.
 #include <unistd.h>
 
 #include <algorithm>

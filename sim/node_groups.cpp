@@ -1,7 +1,7 @@
-// Limits of cgroups, as the driver of release 615 holds them. What is modelled is its `dmem` way: a group's use
-// contains that of the groups below it, and every limit on the way to the root binds. (Its other way, `misc`, for
-// kernels without that controller, knows the nearest limit only.) A process is charged to the group it is in when it
-// comes to the node.
+// Limits of cgroups, as the driver of release 615 holds them. This models its `dmem` mode: a group's use contains that
+// of the groups below it, and every limit on the way to the root binds. (Its other mode, `misc`, for kernels without
+// that controller, knows the nearest limit only.) A process is charged to its group at the time when it first uses the
+// node.
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -17,13 +17,14 @@
 namespace ration::sim {
 namespace {
 
-/// Whether `group` is `above` or lies below it.
+/// Returns true if `group` is `above` or lies below it.
 bool within(const char* group, const char* above) {
   const std::size_t length = std::strlen(above);
   return std::strncmp(group, above, length) == 0 && (group[length] == '\0' || group[length] == '/');
 }
 
-/// What counts towards its groups' limits: managed memory does not, nor what a checkpoint moved to the host.
+/// Returns what counts towards its groups' limits: neither managed memory nor memory that a checkpoint moved to the
+/// host.
 std::uint64_t charged(const ProcessRecord& process, int device) {
   return process.parked != 0 ? 0 : process.granules[device] * kGranule.count() + process.contexts[device];
 }

@@ -33,7 +33,7 @@ struct StoppedHolder {
 /// In a process of its own that shares the caller's memory. System calls only: the thread-local state is the caller's.
 int let_run_out_of_lock(void* argument) {
   const auto& holder = *static_cast<const StoppedHolder*>(argument);
-  ::setpgid(0, 0);  // whoever stops the caller's process group must not stop this
+  ::setpgid(0, 0);  // a signal that stops the caller's process group must not stop this
   if (::ptrace(PTRACE_SEIZE, holder.thread, nullptr, nullptr) != 0) return 1;
   for (;;) {
     siginfo_t stop{};

@@ -1,4 +1,4 @@
-// What managed memory has on the devices: a number for each process, which others' needs lower.
+// Managed memory on the devices: a number for each process, which others' needs lower.
 #include <algorithm>
 
 #include "node_state.hpp"

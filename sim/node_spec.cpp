@@ -39,7 +39,7 @@ Model model_of(const GpuModel& known) {
           0};
 }
 
-/// A card of that name; one that nobody knows needs its size.
+/// Returns the card of that name; an unlisted one needs a size.
 std::optional<Model> model_named(const std::string& key, const std::string& size) {
   if (const auto known = find_gpu_model(key)) return model_of(*known);
   const auto total = parse_size(size, Bytes{0}, Bytes{0});
@@ -186,7 +186,7 @@ bool add_entry(const std::string& entry, std::vector<Model>& out, std::string& p
 
 constexpr std::int64_t kMaxNumaNodes = 1024;  // as Linux is built for most machines
 
-/// What a [[device]] may have, and in which words the kind of its value is asked for.
+/// A key of a [[device]], and the words that describe the kind of its value.
 struct DeviceKey {
   std::string_view name;
   TomlValue::Kind kind;
@@ -287,9 +287,12 @@ bool read_file(const std::string& path, std::string& driver, NodeSpec& out, std:
         if (!add_table(device, out.devices, problem)) return false;
     } else if (value.name == "driver" && value.kind == TomlValue::Kind::kText) {
       driver = value.text;
+    } else if (value.name == "device_nodes" && value.kind == TomlValue::Kind::kText) {
+      out.device_nodes = value.text;
     } else {
-      problem = value.name == "driver" ? "'driver' is a text in quotes"
-                                       : "unknown key '" + value.name + "' (known: driver, [[device]])";
+      problem = value.name == "driver" || value.name == "device_nodes"
+                    ? "'" + value.name + kText
+                    : "unknown key '" + value.name + "' (known: driver, device_nodes, [[device]])";
       return false;
     }
   }

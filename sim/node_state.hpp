@@ -1,10 +1,10 @@
-// What the processes on a node share: the layout of its state file. Used by node*.cpp and shared_blocks.cpp only.
-// Changed under the node's lock, but for the turnstiles (turnstile.hpp) and `touched`.
+// The layout of a node's state file, which its processes share. Used by node*.cpp and shared_blocks.cpp only. Changed
+// under the node's lock, but for the turnstiles (turnstile.hpp) and `touched`.
 //
 // A process may be killed between any two stores. So the owner tables, the records of the living processes and those of
 // the shared blocks are the truth, each change of them is one store that leaves them true, and a dead process's record
-// stays until everything in it has been given back: doing that again changes nothing. Whatever else stands here is a
-// sum of these, and is made anew when a holder of the lock has died.
+// stays until everything in it has been given back: doing that again changes nothing. All other fields are sums of
+// these, and are computed again when a holder of the lock has died.
 #pragma once
 
 #include "node.hpp"
@@ -20,17 +20,17 @@ inline constexpr std::uint32_t kMaxShared = 1U << 15;
 inline constexpr int kMaxImporters = 64;
 
 /// Its process lives, and runs the program that took it, while the byte of the state file with its index is locked
-/// (base/byte_lock.hpp): as long as a real driver's files would be open. `in_use` is set last when the record is made,
-/// and cleared last when what a dead process held has been given back.
+/// (base/byte_lock.hpp), as long as a real driver's files would be open. `in_use` is set last when the record is made,
+/// and cleared last when the holdings of a dead process have been given back.
 struct ProcessRecord {
   std::uint32_t in_use;
-  std::uint32_t parked;  // a checkpoint moved all it holds to the host: it does not count on the devices
+  std::uint32_t parked;  // a checkpoint moved all its memory to the host: it does not count on the devices
   ProcessIdentity identity;
   std::uint64_t contexts[kMaxDevices];  // bytes
   std::uint64_t managed[kMaxDevices];   // bytes of managed memory that are there
-  std::uint64_t granules[kMaxDevices];  // a sum: of the owner tables, and of the blocks charged to it
-  std::uint32_t unmovable;              // of Unmovable, what it has or had
-  std::uint32_t restore_failed;         // one found no room
+  std::uint64_t granules[kMaxDevices];  // sum over the owner tables and the blocks charged to it
+  std::uint32_t unmovable;              // flags of Unmovable that it has or had
+  std::uint32_t restore_failed;         // a restore found no room
   char group[kMaxGroupPath];            // its cgroup, as a full path
 };
 
@@ -41,7 +41,7 @@ struct SharedRecord {
   std::uint32_t device;
   std::uint16_t owner;                     // process slot + 1; 0: it gave the block up, or ended
   std::uint16_t charged;                   // process slot + 1 for which the granules count; 0: for none
-  std::uint32_t importers[kMaxImporters];  // process slot + 1, and how often it did in the upper half; 0: unused
+  std::uint32_t importers[kMaxImporters];  // process slot + 1, with its number of imports in the upper half; 0: unused
 };
 
 struct DeviceRecord {
@@ -58,7 +58,7 @@ struct DeviceRecord {
 /// The limits of one cgroup.
 struct GroupRecord {
   char path[kMaxGroupPath];  // empty: unused; its first letter is set last
-  std::uint64_t inode;       // of its folder: a group that is made anew has no limits
+  std::uint64_t inode;       // its folder's: a group that is made again has no limits
   std::uint64_t soft[kMaxDevices], hard[kMaxDevices];
 };
 

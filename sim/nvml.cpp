@@ -1,4 +1,4 @@
-// The simulated management library: what every process on the node holds, whoever asks.
+// The simulated management library: it reports what every process on the node holds, to any process.
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,6 +17,7 @@ using namespace ration::sim;
 namespace {
 
 const std::vector<Model>& models() { return Node::get()->models(); }
+const std::vector<int>& cards() { return Node::get()->cards(); }
 
 std::string uuid_text(nvmlDevice_t device) {
   return is_divided(device) ? Node::get()->card_uuid_text(index_of(device)) : Node::get()->uuid_text(index_of(device));
@@ -55,8 +56,9 @@ nvmlReturn_t find_device(nvmlDevice_t* out, Matches&& matches) {
   if (!is_initialised()) return NVML_ERROR_UNINITIALIZED;
   if (out == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
   std::vector<nvmlDevice_t> all;  // cards first: instances have their bus addresses, too
-  for (int card = 0; card < card_count(); ++card) all.push_back(handle_of_card(card));
-  for (std::size_t device = 0; device < models().size(); ++device) all.push_back(handle_of(static_cast<int>(device)));
+  for (const int card : cards()) all.push_back(handle_of_card(card));
+  for (int device = 0; device < static_cast<int>(models().size()); ++device)
+    if (Node::get()->finds(device)) all.push_back(handle_of(device));
   const auto found = std::find_if(all.begin(), all.end(), matches);
   if (found == all.end()) return NVML_ERROR_NOT_FOUND;
   *out = *found;
@@ -125,14 +127,14 @@ RATION_NVML nvmlSystemGetProcessName(unsigned int pid, char* out, unsigned int s
 RATION_NVML nvmlDeviceGetCount_v2(unsigned int* out) {
   if (!is_initialised()) return NVML_ERROR_UNINITIALIZED;
   if (out == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
-  *out = static_cast<unsigned int>(card_count());
+  *out = static_cast<unsigned int>(cards().size());
   return NVML_SUCCESS;
 }
 RATION_NVML nvmlDeviceGetCount(unsigned int* out) { return nvmlDeviceGetCount_v2(out); }
 RATION_NVML nvmlDeviceGetHandleByIndex_v2(unsigned int index, nvmlDevice_t* out) {
   if (!is_initialised()) return NVML_ERROR_UNINITIALIZED;
-  if (out == nullptr || index >= static_cast<unsigned int>(card_count())) return NVML_ERROR_INVALID_ARGUMENT;
-  *out = handle_of_card(static_cast<int>(index));
+  if (out == nullptr || index >= cards().size()) return NVML_ERROR_INVALID_ARGUMENT;
+  *out = handle_of_card(cards()[index]);
   return NVML_SUCCESS;
 }
 RATION_NVML nvmlDeviceGetHandleByIndex(unsigned int index, nvmlDevice_t* out) {
@@ -155,7 +157,8 @@ RATION_NVML nvmlDeviceGetHandleByPciBusId(const char* bus, nvmlDevice_t* out) {
 
 RATION_NVML nvmlDeviceGetIndex(nvmlDevice_t device, unsigned int* out) {
   if (const auto state = valid(device, out); state != NVML_SUCCESS) return state;
-  *out = static_cast<unsigned int>(is_instance(device) ? model(device).instance : model(device).card);
+  const auto place = std::find(cards().begin(), cards().end(), model(device).card) - cards().begin();
+  *out = static_cast<unsigned int>(is_instance(device) ? model(device).instance : place);
   return NVML_SUCCESS;
 }
 RATION_NVML nvmlDeviceGetMinorNumber(nvmlDevice_t device, unsigned int* out) {
@@ -182,7 +185,8 @@ RATION_NVML nvmlDeviceGetMaxMigDeviceCount(nvmlDevice_t device, unsigned int* ou
 RATION_NVML nvmlDeviceGetMigDeviceHandleByIndex(nvmlDevice_t device, unsigned int index, nvmlDevice_t* out) {
   if (const auto state = valid(device, out); state != NVML_SUCCESS) return state;
   if (is_instance(device)) return NVML_ERROR_INVALID_ARGUMENT;
-  const auto devices = devices_of(device);
+  auto devices = devices_of(device);
+  std::erase_if(devices, [](int each) { return !Node::get()->finds(each); });
   if (!is_divided(device) || index >= devices.size()) return NVML_ERROR_NOT_FOUND;
   *out = handle_of(devices[index]);
   return NVML_SUCCESS;

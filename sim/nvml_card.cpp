@@ -1,6 +1,6 @@
-// What NVML tells of a card beside its memory and its processes: identity, clocks, power, errors, its place in the
+// NVML's answers about a card beside its memory and its processes: identity, clocks, power, errors, its place in the
 // machine. The card does nothing: its clocks and its power are those of an idle one, and no error was ever counted.
-// What its sheet does not say, and what a card of its kind does not have, is not supported.
+// Values that its sheet lacks, and features that a card of its kind lacks, are not supported.
 #include <sched.h>
 #include <time.h>
 
@@ -24,7 +24,7 @@ namespace {
 
 constexpr unsigned int kMilli = 1000;
 
-/// What NVML tells of the card under a device, and of no instance. `known`: the card has it, and its sheet says what.
+/// Answers for a card only, not for an instance. `known`: the card has it, and its sheet says what.
 template <typename Value>
 nvmlReturn_t tell(nvmlDevice_t device, Value* out, std::type_identity_t<Value> value, bool known = true) {
   if (const auto state = valid(device, out); state != NVML_SUCCESS) return state;
@@ -114,7 +114,7 @@ nvmlReturn_t tell_processors(nvmlDevice_t device, unsigned int size, unsigned lo
 
 }  // namespace
 
-// Who it is.
+// Identity.
 RATION_NVML nvmlDeviceGetBrand(nvmlDevice_t device, unsigned int* out) {
   constexpr unsigned int kGeforce = 5, kRtx = 12, kNvidia = 14;
   if (const auto state = valid(device, out); state != NVML_SUCCESS) return state;
@@ -164,18 +164,20 @@ RATION_NVML nvmlDeviceGetNumGpuCores(nvmlDevice_t device, unsigned int* out) {
   return tell(device, out, each * static_cast<unsigned int>(model(device).multiprocessors), !is_divided(device));
 }
 RATION_NVML nvmlDeviceGetMemoryBusWidth(nvmlDevice_t device, unsigned int* out) {
-  return tell_known(device, out, &CardSheet::bus_width);
+  if (const auto state = valid(device, out); state != NVML_SUCCESS) return state;
+  return model(device).memory_info ? tell_known(device, out, &CardSheet::bus_width) : NVML_ERROR_NOT_SUPPORTED;
 }
 RATION_NVML nvmlDeviceGetBusType(nvmlDevice_t device, unsigned int* out) {
   constexpr unsigned int kPcie = 2;
   return tell(device, out, kPcie);
 }
-/// The firmware of the GPU's own processor runs on cards for servers, and is of the driver's release.
+/// The firmware of the GPU's own processor runs on cards for servers since Turing, and is of the driver's release.
 RATION_NVML nvmlDeviceGetGspFirmwareVersion(nvmlDevice_t device, char* out) {
   constexpr unsigned int kSize = 0x50;
   constexpr int kFirst = 510;
   if (const auto state = valid(device, out); state != NVML_SUCCESS) return state;
-  const bool is_there = ecc(device) == Ecc::kOn && release() >= kFirst && !is_instance(device);
+  const int capability = 10 * model(device).capability_major + model(device).capability_minor;
+  const bool is_there = ecc(device) == Ecc::kOn && capability >= 75 && release() >= kFirst && !is_instance(device);
   return is_there ? put(Node::get()->spec().driver.release, out, kSize) : NVML_ERROR_NOT_SUPPORTED;
 }
 RATION_NVML nvmlDeviceGetGspFirmwareMode(nvmlDevice_t device, unsigned int* enabled, unsigned int* usual) {
@@ -186,7 +188,7 @@ RATION_NVML nvmlDeviceGetGspFirmwareMode(nvmlDevice_t device, unsigned int* enab
   return NVML_SUCCESS;
 }
 
-// How it is set.
+// Settings.
 RATION_NVML nvmlDeviceGetDisplayMode(nvmlDevice_t device, unsigned int* out) { return tell(device, out, 0U); }
 RATION_NVML nvmlDeviceGetDisplayActive(nvmlDevice_t device, unsigned int* out) { return tell(device, out, 0U); }
 RATION_NVML nvmlDeviceGetComputeMode(nvmlDevice_t device, unsigned int* out) { return tell(device, out, 0U); }
@@ -364,7 +366,7 @@ RATION_NVML nvmlDeviceGetFanSpeed_v2(nvmlDevice_t device, unsigned int fan, unsi
   return fans != 0 && fan >= fans ? NVML_ERROR_INVALID_ARGUMENT : nvmlDeviceGetFanSpeed(device, out);
 }
 
-// What it does: nothing.
+// Activity: none.
 RATION_NVML nvmlDeviceGetEncoderUtilization(nvmlDevice_t device, unsigned int* percent, unsigned int* period) {
   return tell_percent(device, percent, period);
 }
@@ -406,6 +408,7 @@ RATION_NVML nvmlDeviceGetBAR1MemoryInfo(nvmlDevice_t device, nvmlBAR1Memory_t* o
   return NVML_SUCCESS;
 }
 /// Volta and Turing have the third generation, Ampere and Ada the fourth, Hopper and Blackwell for servers the fifth.
+/// A device that has the host's memory is no card in a slot.
 RATION_NVML nvmlDeviceGetMaxPcieLinkGeneration(nvmlDevice_t device, unsigned int* out) {
   if (const auto state = valid(device, out); state != NVML_SUCCESS) return state;
   const int major = model(device).capability_major;
@@ -417,8 +420,13 @@ RATION_NVML nvmlDeviceGetGpuMaxPcieLinkGeneration(nvmlDevice_t device, unsigned 
 RATION_NVML nvmlDeviceGetCurrPcieLinkGeneration(nvmlDevice_t device, unsigned int* out) {
   return nvmlDeviceGetMaxPcieLinkGeneration(device, out);
 }
-RATION_NVML nvmlDeviceGetMaxPcieLinkWidth(nvmlDevice_t device, unsigned int* out) { return tell(device, out, 16U); }
-RATION_NVML nvmlDeviceGetCurrPcieLinkWidth(nvmlDevice_t device, unsigned int* out) { return tell(device, out, 16U); }
+RATION_NVML nvmlDeviceGetMaxPcieLinkWidth(nvmlDevice_t device, unsigned int* out) {
+  if (const auto state = valid(device, out); state != NVML_SUCCESS) return state;
+  return tell(device, out, 16U, model(device).memory_info);
+}
+RATION_NVML nvmlDeviceGetCurrPcieLinkWidth(nvmlDevice_t device, unsigned int* out) {
+  return nvmlDeviceGetMaxPcieLinkWidth(device, out);
+}
 RATION_NVML nvmlDeviceGetPcieThroughput(nvmlDevice_t device, int, unsigned int* out) { return tell(device, out, 0U); }
 RATION_NVML nvmlDeviceGetPcieReplayCounter(nvmlDevice_t device, unsigned int* out) { return tell(device, out, 0U); }
 RATION_NVML nvmlDeviceGetCpuAffinity(nvmlDevice_t device, unsigned int size, unsigned long* out) {
@@ -435,7 +443,7 @@ RATION_NVML nvmlDeviceGetTopologyNearestGpus(nvmlDevice_t device, int level, uns
   if (const auto state = valid(device, count); state != NVML_SUCCESS) return state;
   const unsigned int room = out != nullptr ? *count : 0;
   *count = 0;
-  for (int card = 0; card < card_count(); ++card) {
+  for (const int card : Node::get()->cards()) {
     const nvmlDevice_t other = handle_of_card(card);
     if (card == model(device).card || level_between(device, other) != level) continue;
     if (*count < room) out[*count] = other;
@@ -494,7 +502,7 @@ RATION_NVML nvmlDeviceGetFieldValues(nvmlDevice_t device, int count, nvmlFieldVa
   return NVML_SUCCESS;
 }
 
-// What a node has beside its cards: nothing.
+// Hardware beside the cards: none.
 RATION_NVML nvmlUnitGetCount(unsigned int* out) {
   if (!is_initialised()) return NVML_ERROR_UNINITIALIZED;
   return out != nullptr ? (*out = 0, NVML_SUCCESS) : NVML_ERROR_INVALID_ARGUMENT;

@@ -45,8 +45,6 @@ int index_of(nvmlDevice_t handle) {
   return first == models().end() ? -1 : static_cast<int>(first - models().begin());
 }
 
-int card_count() { return models().back().card + 1; }
-
 const Model& model(nvmlDevice_t device) { return models()[static_cast<std::size_t>(index_of(device))]; }
 
 bool is_instance(nvmlDevice_t device) { return !is_divided(device) && !model(device).profile.empty(); }

@@ -1,5 +1,5 @@
-// The devices as the simulated management library's functions see them: their handles, what a handle stands for, and
-// the answers that all of them give alike. Used by nvml*.cpp.
+// The devices as the simulated management library's functions see them: their handles, the devices behind a handle, and
+// the checks that they share. Used by nvml*.cpp.
 #pragma once
 
 #include <string>
@@ -17,26 +17,25 @@ namespace ration::sim {
 using nvml::nvmlDevice_t;
 using nvml::nvmlReturn_t;
 
-/// Counts up by nvmlInit, down by nvmlShutdown. False: it was not up.
+/// Counts up at nvmlInit, down at nvmlShutdown. Returns false if it was not initialised.
 void note_init();
 [[nodiscard]] bool note_shutdown();
 [[nodiscard]] bool is_initialised();
 
-/// A handle is that of a device, or of a card in MIG mode, which is not a device itself.
+/// Returns true for a card in MIG mode, which is not a device itself.
 [[nodiscard]] bool is_divided(nvmlDevice_t handle);
 [[nodiscard]] bool is_instance(nvmlDevice_t device);
 [[nodiscard]] nvmlDevice_t handle_of(int index);
 [[nodiscard]] nvmlDevice_t handle_of_card(int card);
-/// Of a card in MIG mode: its first instance. Negative: there is no such handle.
+/// Returns the device's index; for a card in MIG mode that of its first instance. Negative: there is no such handle.
 [[nodiscard]] int index_of(nvmlDevice_t handle);
-[[nodiscard]] int card_count();
 [[nodiscard]] const Model& model(nvmlDevice_t device);
-/// The devices that a handle stands for: one, or all instances of a card.
+/// Returns the devices behind a handle: one, or all instances of a card.
 [[nodiscard]] std::vector<int> devices_of(nvmlDevice_t handle);
-/// The driver numbers them from 1 on; 0 is the whole card.
+/// Returns the driver's number of an instance, from 1 on; 0 is the whole card.
 [[nodiscard]] unsigned int gpu_instance(const Model& model);
 
-/// Whether the library is initialised, the device there, and `out` no null pointer.
+/// Checks that the library is initialised, the device exists, and `out` is not null.
 [[nodiscard]] nvmlReturn_t valid(nvmlDevice_t device, const void* out);
 /// "In MIG mode, if device handle is provided, the API returns aggregate information, only if the caller has
 /// appropriate privileges" (NVML, memory and processes of a device).
@@ -50,7 +49,7 @@ nvmlReturn_t answer(nvmlDevice_t device, Value* out, std::type_identity_t<Value>
   return nvml::NVML_SUCCESS;
 }
 
-/// What NVML tells of whole cards alone.
+/// Answers for whole cards only.
 template <typename Value>
 nvmlReturn_t answer_of_card(nvmlDevice_t device, Value* out, std::type_identity_t<Value> value) {
   if (const auto state = valid(device, out); state != nvml::NVML_SUCCESS) return state;
@@ -59,11 +58,11 @@ nvmlReturn_t answer_of_card(nvmlDevice_t device, Value* out, std::type_identity_
 
 constexpr unsigned int kNoInstance = 0xffffffff;  ///< of a process on a whole card
 
-/// As its command line has it. Empty: there is no such process.
+/// Returns the name in its command line. Empty: there is no such process.
 [[nodiscard]] std::string process_name(int pid);
 
-/// What processes on a device, or on an instance of it, are called and hold, as the caller is told; beside each the
-/// device that it is on.
+/// Returns the processes on a device, or on an instance of it, with their numbers and holdings as the caller sees them;
+/// beside each its device.
 [[nodiscard]] std::vector<std::pair<int, ProcessUse>> listed(nvmlDevice_t device);
 
 }  // namespace ration::sim

@@ -1,5 +1,4 @@
-// NVML's events of devices: nothing ever happens to a simulated one, so that whoever waits for an event does so in
-// vain.
+// NVML's events of devices: a simulated device has none, so every wait times out.
 #include <time.h>
 
 #include "nvml_devices.hpp"

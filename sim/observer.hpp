@@ -1,9 +1,9 @@
-// Who looks on: one function, a profiler's, that hears of every allocation, free, copy, fill and launch as it begins
-// and as it ends, on the thread that does it. Used by the entries that do these; the stand-in for CUPTI
+// The observer: one function of a profiler that is called for every allocation, free, copy, fill and launch when it
+// begins and when it ends, on the thread that does it. Used by the entries that do these; the stand-in for CUPTI
 // (standins/cupti.cpp) sets it through cuGetExportTable, under the number kObserverTable.
 //
-// Promise: while nobody looks on, each of them costs one relaxed load more. The observer is called without a lock of
-// the driver's and may call the driver.
+// Promise: without an observer each of them costs one more relaxed load. The observer is called without a lock of the
+// driver's and may call the driver.
 #pragma once
 
 #include <atomic>
@@ -14,14 +14,14 @@
 
 namespace ration::sim {
 
-/// kRuntime: a function of CUDA's runtime, which causes what happens before it ends.
+/// The kinds of work. kRuntime: a function of CUDA's runtime, which causes the work that happens before it ends.
 enum class Work : int { kAllocate, kFree, kCopy, kFill, kLaunch, kGraph, kRuntime };
 enum class Memory : int { kUnknown, kPageable, kPinned, kDevice, kArray, kManaged };
 
-/// What an entry does. Which fields mean something depends on the work.
+/// The operation of an entry. The valid fields depend on the work.
 struct Operation {
   Work work{};
-  const char* function = nullptr;  // of the driver, with or without its suffix _v2
+  const char* function = nullptr;  // the driver's name, with or without its suffix _v2
   cuda::CUresult result{};         // at the end
   cuda::CUcontext context = nullptr;
   int device = 0;  // ordinal
@@ -30,13 +30,13 @@ struct Operation {
   bool is_async = false;
   bool is_captured = false;  // becomes a node of a graph instead of being done
 
-  std::uint64_t address = 0;               // that is written or freed
-  const cuda::CUdeviceptr* out = nullptr;  // of an allocation, where its address is at the end
+  std::uint64_t address = 0;               // the address that is written or freed
+  const cuda::CUdeviceptr* out = nullptr;  // for an allocation: where its address is at the end
   std::uint64_t source = 0, bytes = 0;
   Memory memory{}, source_memory{};
-  int source_device = 0, target_device = 0;                   // of a copy
-  std::uint64_t value = 0, pitch = 0, width = 0, height = 0;  // of a fill
-  const void* copy = nullptr;                                 // the description of one in rows
+  int source_device = 0, target_device = 0;                   // for a copy
+  std::uint64_t value = 0, pitch = 0, width = 0, height = 0;  // for a fill
+  const void* copy = nullptr;                                 // for a copy: its description in rows
   cuda::CUmemoryPool pool = nullptr;
 
   cuda::CUfunction kernel = nullptr;
@@ -54,17 +54,18 @@ constexpr unsigned char kObserverTable[16] = {'r', 'a', 't', 'i', 'o', 'n', '-',
                                               'b', 's', 'e', 'r', 'v', 'e', 'r', '1'};
 struct ObserverTable {
   std::size_t size;
-  void (*observe)(Observer observer);  // null: nobody looks on any longer; calls under way still come to their end
+  void (*observe)(
+      Observer observer);  // null: no observer any longer; calls in progress are still reported to their end
   const std::atomic<Observer>* current;
 };
 
 inline std::atomic<Observer> current_observer{nullptr};
-/// Says whose context and stream it is, and tells the observer that it begins.
+/// Fills in context and stream, and reports the beginning to the observer.
 void begin_observed(Observer observer, Operation& operation);
-/// What lies at an address; `size`, `device`: of the allocation, where it is one.
+/// Returns the kind of memory at an address; `size` and `device` are the allocation's, if it is one.
 Memory memory_at(std::uint64_t address, std::uint64_t* size = nullptr, int* device = nullptr);
 
-/// Does `act()`; for whoever looks on, `describe(operation)` says before what it is.
+/// Calls `act()`; if there is an observer, `describe(operation)` first describes it.
 template <typename Describe, typename Act>
 cuda::CUresult observed(Work work, const char* function, Describe&& describe, Act&& act) {
   const Observer observer = current_observer.load(std::memory_order_relaxed);

@@ -168,7 +168,7 @@ int device_of(CUstream stream) {
   return cuStreamGetDevice(stream, &ordinal) == CUDA_SUCCESS ? node_device(ordinal) : current()->device;
 }
 
-/// `handle` null: the pool that is current where the stream is.
+/// Takes from a pool; `handle` null: the current pool of the stream's device.
 CUresult take(CUdeviceptr* out, std::uint64_t size, const CUmemoryPool* handle, CUstream stream, const char* function) {
   if (const CUresult state = ready(size, function); state != CUDA_SUCCESS) return state;
   if (current() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
@@ -207,7 +207,7 @@ CUresult give(CUdeviceptr address, CUstream stream, const char* function) {
   return free_plain(address) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-/// What an operation on a pool is; called before it, and without the driver's mutex.
+/// Describes an operation on a pool; called before it, and without the driver's mutex.
 void describe(Operation& operation, CUstream stream) {
   operation.memory = Memory::kDevice;
   operation.stream = stream;

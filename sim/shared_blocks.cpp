@@ -21,7 +21,7 @@ constexpr std::uint64_t kMagic = 0x6b636f6c62657261;
 constexpr unsigned kIndexBits = 16;
 static_assert(kMaxShared <= 1U << kIndexBits);
 
-// Where the locks lie: above what other programs may lock in the same file.
+// The offset of the locks: above the ranges that other programs may lock in the same file.
 constexpr std::uint64_t kLocks = std::uint64_t{1} << 62;
 
 struct flock lock_of(short type, std::uint64_t id) {
@@ -44,7 +44,7 @@ std::uint16_t self() { return static_cast<std::uint16_t>(own_process->record.loa
 std::uint16_t process_in(std::uint32_t importer) { return static_cast<std::uint16_t>(importer & 0xffff); }
 constexpr std::uint32_t kOnce = 1U << 16;
 
-/// Who has imported the block, or an unused entry for process 0.
+/// Returns the entry of the importing process, or an unused one for process 0.
 std::uint32_t* importer_in(SharedRecord& record, std::uint16_t process) {
   const auto found = std::find_if(std::begin(record.importers), std::end(record.importers),
                                   [&](std::uint32_t entry) { return process_in(entry) == process; });

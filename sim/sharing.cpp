@@ -16,14 +16,14 @@ namespace {
 
 using namespace cuda;
 
-/// What travels in an IPC handle and in a pool pointer's export data.
+/// The content of an IPC handle and of a pool pointer's export data.
 struct Ticket {
   std::uint64_t magic, id, offset;
 };
 constexpr std::uint64_t kBlockTicket = 0x31656c646e61686d;
 constexpr std::uint64_t kPointerTicket = 0x317265746e696f70;
 
-/// What a pool's descriptor says.
+/// The content of a pool's descriptor.
 struct PoolTicket {
   std::uint64_t magic;
   std::int32_t device;

@@ -16,7 +16,7 @@ std::atomic<bool> work_takes_time{false};
 /// A stream of its own; the default stream of a thread is that thread's, and the context's.
 using Lane = std::tuple<Context*, CUstream, const void*>;
 
-/// Of the streams of one context, when the last of them is done.
+/// The moment when the last stream of a context is done.
 struct Ends {
   Moment all = 0, blocking = 0, legacy = 0;
 };

@@ -1,4 +1,4 @@
-// Streams and events. What work does is done when it is put on a stream; when it counts as done, stream_time.hpp says.
+// Streams and events. Work takes effect when it is put on a stream; stream_time.hpp decides when it counts as done.
 #include <atomic>
 #include <cstring>
 #include <unordered_set>
@@ -26,7 +26,7 @@ struct Event {
 
 constexpr unsigned kDisableTiming = 2;
 
-// What stands behind the handles that programs hold; leaked, since the driver is called from atexit handlers.
+// The objects behind the handles that programs hold; leaked, since the driver is called from atexit handlers.
 auto& streams() {
   static auto* set = new std::unordered_set<Stream*>;
   return *set;
@@ -210,7 +210,7 @@ RATION_ENTRY cuEventCreate(CUevent* out, unsigned int flags) {
   *out = reinterpret_cast<CUevent>(event);
   return CUDA_SUCCESS;
 }
-// What another process put on a stream has always happened: what stands for its event here is an event of its own.
+// Work of another process on a stream has always happened, so its event is represented by one of our own.
 RATION_ENTRY cuIpcGetEventHandle(CUipcMemHandle* out, CUevent handle) {
   constexpr unsigned int kInterprocess = 4;
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;

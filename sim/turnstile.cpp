@@ -42,10 +42,10 @@ void wait_while(const std::atomic<std::uint32_t>& word, std::uint32_t value) {
   ::syscall(SYS_futex, &word, FUTEX_WAIT, value, nullptr, nullptr, 0);
 }
 
-/// Whether the lock was got, by what pthread_mutex_…lock() returned.
+/// Returns true if the lock was taken, from the result of pthread_mutex_…lock().
 bool got(Turnstile& turnstile, int result) {
   if (result != EOWNERDEAD) return result == 0;
-  // The one who died was the process itself, then nobody minds, or one who was moving its memory.
+  // The holder that died was either the process itself, which does not matter, or one that was moving its memory.
   ::pthread_mutex_consistent(&turnstile.mutex);
   if (turnstile.moving.exchange(0) != 0) set_state(turnstile, kFailed);
   return true;
@@ -54,7 +54,8 @@ bool got(Turnstile& turnstile, int result) {
 }  // namespace
 
 void make_turnstile(Turnstile& turnstile) {
-  // Not for the priorities: such a mutex is handed over when it is given up, where another goes to whoever is first.
+  // Not for the priorities: such a mutex is handed to a waiter when it is released, while another goes to the first
+  // thread that tries.
   if (make_robust_mutex(turnstile.mutex, PTHREAD_MUTEX_RECURSIVE, PTHREAD_PRIO_INHERIT) != 0)
     make_robust_mutex(turnstile.mutex, PTHREAD_MUTEX_RECURSIVE, PTHREAD_PRIO_NONE);
 }

@@ -77,7 +77,7 @@ void drop(Physical* physical) {
 
 bool is_aligned(std::uint64_t value) { return value % kGranule.count() == 0; }
 
-/// Whether the range lies in what one call reserved.
+/// Returns true if the range lies within one reservation.
 bool is_reserved(std::uint64_t address, std::uint64_t size) {
   auto range = reservations.upper_bound(address);
   if (size == 0 || range == reservations.begin()) return false;
@@ -123,7 +123,7 @@ bool is_host_memory(int descriptor) {
          std::strncmp(target, kHostMemoryLink.data(), kHostMemoryLink.size()) == 0;
 }
 
-/// Whether the driver takes the entry: a part that lies in the array, of whole tiles, and memory enough for it.
+/// Returns true if the driver accepts the entry: a part of the array, in whole tiles, with enough memory for it.
 bool is_valid(const CUarrayMapInfo& entry) {
   const bool tail = entry.subresourceType == CU_ARRAY_SPARSE_SUBRESOURCE_TYPE_MIPTAIL;
   const auto& box = entry.subresource.sparseLevel;

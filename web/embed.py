@@ -47,7 +47,7 @@ def bundle(work, node, npm):
 
 
 def source(files):
-    lines = ["// Made by web/embed.py.", '#include "node/api/web_assets.hpp"', "", "#include <array>", "", "namespace ration::node {", "namespace {", ""]
+    lines = ["// Made by web/embed.py.", '#include "node/http/web_assets.hpp"', "", "#include <array>", "", "namespace ration::node {", "namespace {", ""]
     rows = []
     for number, (name, content) in enumerate(sorted(files.items())):
         packed = gzip.compress(content, compresslevel=9, mtime=0)

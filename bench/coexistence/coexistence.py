@@ -2,7 +2,7 @@
 """How many jobs run on one card at once without anybody failing, by what keeps them apart. Prints two tables.
 
 The jobs hold 0.6 GiB all the time and 1.2 GiB at their peaks. `grab` takes memory as TensorFlow does by default, `grow` as
-TensorFlow with growth (src/workload/allocators.cpp). All stand at their peak at the same time, then run on together; a
+TensorFlow with growth (sim/workload/allocators.cpp). All stand at their peak at the same time, then run on together; a
 number counts only if every one of them finished.
 """
 import json

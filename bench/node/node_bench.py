@@ -24,7 +24,7 @@ BIN = pathlib.Path(sys.argv[1]).resolve()
 QUICK = "--quick" in sys.argv
 NODE = "--sim=A100-80*8"
 TICK = os.sysconf("SC_CLK_TCK")
-# Offsets of a book (src/ledger/layout.hpp).
+# Offsets of a book (src/book/layout.hpp).
 RUN, NAME, SLOT_BOUND, SLOTS, SLOT_SIZE, HELD = 24, 96, 824, 36864, 832, 128
 PID, START_TIME = 4, 16  # of a slot
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "workload/trace.hpp"
+#include "sim/workload/trace.hpp"
 
 namespace ration::bench {
 

@@ -21,7 +21,7 @@ def main():
         own = {key: value for key, value in os.environ.items() if not key.startswith(("RATION_", "LD_", "PYTHON"))}
         own.update(RATION_SIM_DIR=folder, RATION_RUNTIME_DIR=folder)
         node = subprocess.run([BUILD / "bin/ration", "sim", "env", "--sim=T4", "-o", "json"], env=own, check=True, capture_output=True)
-        own.update(json.loads(node.stdout)["data"]["sets"], PYTHONPATH=str(SOURCE / "python"), RATION_LIBRARY=str(BUILD / "lib/libration.so.1"))
+        own.update(json.loads(node.stdout)["data"]["sets"], PYTHONPATH=str(SOURCE / "libration/python"), RATION_LIBRARY=str(BUILD / "lib/libration.so.1"))
 
         def milliseconds(program):
             before = time.perf_counter()

@@ -162,7 +162,7 @@ CUDART(cudaDeviceDisablePeerAccess)(int peer) {
   return call(DRIVER(cuCtxDisablePeerAccess, CUresult(CUcontext)), primary(peer));
 }
 CUDART(cudaDeviceSynchronize)() {
-  const Told told(__func__);
+  const ReportedCall reported(__func__);
   return call(DRIVER(cuCtxSynchronize, cuCtxSynchronize_t));
 }
 CUDART(cudaDeviceReset)() {
@@ -218,10 +218,10 @@ namespace {
 
 Error entry_point(const char* symbol, void** out, int version, unsigned long long flags, int* status) {
   auto* get = DRIVER(cuGetProcAddress_v2, CUresult(const char*, void**, int, cuuint64_t, int*));
-  int told = 0;
-  const Error error = ask(get, symbol, out, version, static_cast<cuuint64_t>(flags), &told);
+  int found = 0;
+  const Error error = ask(get, symbol, out, version, static_cast<cuuint64_t>(flags), &found);
   if (status == nullptr) return error;
-  *status = told;  // who asks for it is told there of a name that is not found
+  *status = found;  // who asks for it is found there of a name that is not found
   return error == CUDA_ERROR_NOT_FOUND ? cudaSuccess : error;
 }
 

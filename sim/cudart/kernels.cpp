@@ -98,7 +98,7 @@ Error find_variable(const void* host_variable, CUdeviceptr& address, std::size_t
 namespace {
 
 Error launch(const void* kernel, dim3 grid, dim3 block, void** arguments, std::size_t shared, Handle stream) {
-  const Told told("cudaLaunchKernel");
+  const ReportedCall reported("cudaLaunchKernel");
   CUfunction function = function_of(kernel);
   if (function == nullptr) return remember(cudaErrorInvalidDeviceFunction);
   if (grid.x == 0 || grid.y == 0 || grid.z == 0 || block.x == 0 || block.y == 0 || block.z == 0 ||
@@ -131,7 +131,7 @@ thread_local std::deque<Configuration> configurations;
 using namespace ration::cudart;
 using namespace ration::cuda;
 
-// What the compiler puts into programs.
+// The functions that compiled programs call.
 extern "C" {
 [[gnu::visibility("default")]] void** __cudaRegisterFatBinary(void* wrapper) {
   return reinterpret_cast<void**>(new Image{wrapper, {}});
@@ -201,11 +201,11 @@ CUDART(cudaLaunchKernel)
 }
 CUDART(cudaLaunchCooperativeKernel)
 (const void* kernel, dim3 grid, dim3 block, void** arguments, std::size_t shared, Handle stream) {
-  const Told told(__func__);
+  const ReportedCall reported(__func__);
   return launch(kernel, grid, block, arguments, shared, stream);
 }
 CUDART(cudaLaunchKernelExC)(const cudaLaunchConfig_t* config, const void* kernel, void** arguments) {
-  const Told told(__func__);
+  const ReportedCall reported(__func__);
   if (config == nullptr) return remember(cudaErrorInvalidValue);
   return launch(kernel, config->gridDim, config->blockDim, arguments, config->dynamicSmemBytes, config->stream);
 }

@@ -11,18 +11,18 @@ using namespace ration::cuda;
 // ----------------------------------------------------------------------------------------------- taking, giving back
 
 CUDART(cudaMalloc)(void** out, std::size_t size) {
-  const Told told(__func__);
+  const ReportedCall reported(__func__);
   if (out == nullptr) return remember(cudaErrorInvalidValue);
   *out = nullptr;
   if (size == 0) return remember(enter());  // nothing, with success, as the runtime does
   return call(DRIVER(cuMemAlloc_v2, CUresult(void**, std::size_t)), out, size);
 }
 CUDART(cudaMallocManaged)(void** out, std::size_t size, unsigned int flags) {
-  const Told told(__func__);
+  const ReportedCall reported(__func__);
   return call(DRIVER(cuMemAllocManaged, CUresult(void**, std::size_t, unsigned int)), out, size, flags);
 }
 CUDART(cudaMallocPitch)(void** out, std::size_t* pitch, std::size_t width, std::size_t height) {
-  const Told told(__func__);
+  const ReportedCall reported(__func__);
   return call(DRIVER(cuMemAllocPitch_v2, CUresult(void**, std::size_t*, std::size_t, std::size_t, unsigned int)), out,
               pitch, width, height, 4U);
 }
@@ -34,21 +34,21 @@ CUDART(cudaMalloc3D)(cudaPitchedPtr* out, cudaExtent extent) {
   return error;
 }
 CUDART(cudaFree)(void* address) {
-  const Told told(__func__);
+  const ReportedCall reported(__func__);
   if (address == nullptr) return remember(enter());
   return call(DRIVER(cuMemFree_v2, cuMemFree_v2_t), number(address));
 }
 CUDART(cudaMallocAsync)(void** out, std::size_t size, Handle stream) {
-  const Told told(__func__);
+  const ReportedCall reported(__func__);
   return call(DRIVER(cuMemAllocAsync, CUresult(void**, std::size_t, Handle)), out, size, stream);
 }
 CUDART(cudaMallocFromPoolAsync)(void** out, std::size_t size, CUmemoryPool pool, Handle stream) {
-  const Told told(__func__);
+  const ReportedCall reported(__func__);
   return call(DRIVER(cuMemAllocFromPoolAsync, CUresult(void**, std::size_t, CUmemoryPool, Handle)), out, size, pool,
               stream);
 }
 CUDART(cudaFreeAsync)(void* address, Handle stream) {
-  const Told told(__func__);
+  const ReportedCall reported(__func__);
   return call(DRIVER(cuMemFreeAsync, CUresult(CUdeviceptr, Handle)), number(address), stream);
 }
 CUDART(cudaMemGetInfo)(std::size_t* available, std::size_t* total) {
@@ -134,7 +134,7 @@ CUDART(cudaFreeMipmappedArray)(CUmipmappedArray array) {
 // -------------------------------------------------------------------------------------------------------- host memory
 
 CUDART(cudaHostAlloc)(void** out, std::size_t size, unsigned int flags) {
-  const Told told(__func__);
+  const ReportedCall reported(__func__);
   if (size == 0 && out != nullptr) {
     *out = nullptr;
     return remember(enter());
@@ -142,19 +142,19 @@ CUDART(cudaHostAlloc)(void** out, std::size_t size, unsigned int flags) {
   return call(DRIVER(cuMemHostAlloc, cuMemHostAlloc_t), out, size, flags);
 }
 CUDART(cudaMallocHost)(void** out, std::size_t size) {
-  const Told told(__func__);
+  const ReportedCall reported(__func__);
   return cudaHostAlloc(out, size, 0);
 }
 CUDART(cudaFreeHost)(void* address) {
-  const Told told(__func__);
+  const ReportedCall reported(__func__);
   return address == nullptr ? remember(enter()) : call(DRIVER(cuMemFreeHost, cuMemFreeHost_t), address);
 }
 CUDART(cudaHostRegister)(void* address, std::size_t size, unsigned int flags) {
-  const Told told(__func__);
+  const ReportedCall reported(__func__);
   return call(DRIVER(cuMemHostRegister_v2, CUresult(void*, std::size_t, unsigned int)), address, size, flags);
 }
 CUDART(cudaHostUnregister)(void* address) {
-  const Told told(__func__);
+  const ReportedCall reported(__func__);
   return call(DRIVER(cuMemHostUnregister, CUresult(void*)), address);
 }
 CUDART(cudaHostGetDevicePointer)(void** out, void* address, unsigned int flags) {
@@ -316,27 +316,27 @@ CUDA_MEMCPY3D body(const cudaMemcpy3DParms& given) {
 }  // namespace
 
 CUDART(cudaMemcpy)(void* to, const void* from, std::size_t size, int kind) {
-  const Told told(__func__);
+  const ReportedCall reported(__func__);
   if (!is_kind(kind)) return remember(cudaErrorInvalidMemcpyDirection);
   if (size == 0) return remember(enter());
   return call(DRIVER(cuMemcpy, cuMemcpy_t), number(to), number(from), size);
 }
 CUDART(cudaMemcpyAsync)(void* to, const void* from, std::size_t size, int kind, Handle stream) {
-  const Told told(__func__);
+  const ReportedCall reported(__func__);
   if (!is_kind(kind)) return remember(cudaErrorInvalidMemcpyDirection);
   if (size == 0) return remember(enter());
   return call(DRIVER(cuMemcpyAsync, CUresult(CUdeviceptr, CUdeviceptr, std::size_t, Handle)), number(to), number(from),
               size, stream);
 }
 CUDART(cudaMemcpyPeer)(void* to, int to_device, const void* from, int from_device, std::size_t size) {
-  const Told told(__func__);
+  const ReportedCall reported(__func__);
   if (const Error error = enter(); error != cudaSuccess) return remember(error);
   return call(DRIVER(cuMemcpyPeer, CUresult(CUdeviceptr, CUcontext, CUdeviceptr, CUcontext, std::size_t)), number(to),
               primary(to_device), number(from), primary(from_device), size);
 }
 CUDART(cudaMemcpyPeerAsync)
 (void* to, int to_device, const void* from, int from_device, std::size_t size, Handle stream) {
-  const Told told(__func__);
+  const ReportedCall reported(__func__);
   if (const Error error = enter(); error != cudaSuccess) return remember(error);
   return call(DRIVER(cuMemcpyPeerAsync, CUresult(CUdeviceptr, CUcontext, CUdeviceptr, CUcontext, std::size_t, Handle)),
               number(to), primary(to_device), number(from), primary(from_device), size, stream);
@@ -344,7 +344,7 @@ CUDART(cudaMemcpyPeerAsync)
 CUDART(cudaMemcpy2D)
 (void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch, std::size_t width, std::size_t height,
  int kind) {
-  const Told told(__func__);
+  const ReportedCall reported(__func__);
   if (!is_kind(kind)) return remember(cudaErrorInvalidMemcpyDirection);
   const CUDA_MEMCPY2D copy = plane(to, to_pitch, from, from_pitch, width, height);
   return call(DRIVER(cuMemcpy2D_v2, CUresult(const CUDA_MEMCPY2D*)), &copy);
@@ -352,49 +352,49 @@ CUDART(cudaMemcpy2D)
 CUDART(cudaMemcpy2DAsync)
 (void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch, std::size_t width, std::size_t height,
  int kind, Handle stream) {
-  const Told told(__func__);
+  const ReportedCall reported(__func__);
   if (!is_kind(kind)) return remember(cudaErrorInvalidMemcpyDirection);
   const CUDA_MEMCPY2D copy = plane(to, to_pitch, from, from_pitch, width, height);
   return call(DRIVER(cuMemcpy2DAsync_v2, CUresult(const CUDA_MEMCPY2D*, Handle)), &copy, stream);
 }
 CUDART(cudaMemcpy3D)(const cudaMemcpy3DParms* given) {
-  const Told told(__func__);
+  const ReportedCall reported(__func__);
   if (given == nullptr) return remember(cudaErrorInvalidValue);
   const CUDA_MEMCPY3D copy = body(*given);
   return call(DRIVER(cuMemcpy3D_v2, CUresult(const CUDA_MEMCPY3D*)), &copy);
 }
 CUDART(cudaMemcpy3DAsync)(const cudaMemcpy3DParms* given, Handle stream) {
-  const Told told(__func__);
+  const ReportedCall reported(__func__);
   if (given == nullptr) return remember(cudaErrorInvalidValue);
   const CUDA_MEMCPY3D copy = body(*given);
   return call(DRIVER(cuMemcpy3DAsync_v2, CUresult(const CUDA_MEMCPY3D*, Handle)), &copy, stream);
 }
 CUDART(cudaMemset)(void* to, int value, std::size_t size) {
-  const Told told(__func__);
+  const ReportedCall reported(__func__);
   if (size == 0) return remember(enter());
   return call(DRIVER(cuMemsetD8_v2, cuMemsetD8_v2_t), number(to), static_cast<unsigned char>(value), size);
 }
 CUDART(cudaMemsetAsync)(void* to, int value, std::size_t size, Handle stream) {
-  const Told told(__func__);
+  const ReportedCall reported(__func__);
   if (size == 0) return remember(enter());
   return call(DRIVER(cuMemsetD8Async, CUresult(CUdeviceptr, unsigned char, std::size_t, Handle)), number(to),
               static_cast<unsigned char>(value), size, stream);
 }
 CUDART(cudaMemset2D)(void* to, std::size_t pitch, int value, std::size_t width, std::size_t height) {
-  const Told told(__func__);
+  const ReportedCall reported(__func__);
   return call(DRIVER(cuMemsetD2D8_v2, CUresult(CUdeviceptr, std::size_t, unsigned char, std::size_t, std::size_t)),
               number(to), pitch, static_cast<unsigned char>(value), width, height);
 }
 CUDART(cudaMemset2DAsync)
 (void* to, std::size_t pitch, int value, std::size_t width, std::size_t height, Handle stream) {
-  const Told told(__func__);
+  const ReportedCall reported(__func__);
   return call(
       DRIVER(cuMemsetD2D8Async, CUresult(CUdeviceptr, std::size_t, unsigned char, std::size_t, std::size_t, Handle)),
       number(to), pitch, static_cast<unsigned char>(value), width, height, stream);
 }
 
 CUDART(cudaMemset3DAsync)(cudaPitchedPtr to, int value, cudaExtent extent, Handle stream) {
-  const Told told(__func__);
+  const ReportedCall reported(__func__);
   if (extent.width == 0 || extent.height == 0 || extent.depth == 0) return remember(enter());
   // Whole slices lie one below the other.
   for (std::size_t slice = 0; slice < extent.depth; ++slice) {
@@ -405,13 +405,13 @@ CUDART(cudaMemset3DAsync)(cudaPitchedPtr to, int value, cudaExtent extent, Handl
   return cudaSuccess;
 }
 CUDART(cudaMemset3D)(cudaPitchedPtr to, int value, cudaExtent extent) {
-  const Told told(__func__);
+  const ReportedCall reported(__func__);
   return cudaMemset3DAsync(to, value, extent, nullptr);
 }
 CUDART(cudaMemcpy2DToArray)
 (CUarray to, std::size_t x, std::size_t y, const void* from, std::size_t pitch, std::size_t width, std::size_t height,
  int kind) {
-  const Told told(__func__);
+  const ReportedCall reported(__func__);
   if (!is_kind(kind)) return remember(cudaErrorInvalidMemcpyDirection);
   CUDA_MEMCPY2D copy = plane(nullptr, 0, from, pitch, width, height);
   copy.dstMemoryType = CU_MEMORYTYPE_ARRAY;
@@ -423,7 +423,7 @@ CUDART(cudaMemcpy2DToArray)
 CUDART(cudaMemcpy2DFromArray)
 (void* to, std::size_t pitch, CUarray from, std::size_t x, std::size_t y, std::size_t width, std::size_t height,
  int kind) {
-  const Told told(__func__);
+  const ReportedCall reported(__func__);
   if (!is_kind(kind)) return remember(cudaErrorInvalidMemcpyDirection);
   CUDA_MEMCPY2D copy = plane(to, pitch, nullptr, 0, width, height);
   copy.srcMemoryType = CU_MEMORYTYPE_ARRAY;
@@ -448,7 +448,7 @@ CUDART(cudaGetSymbolSize)(std::size_t* out, const void* symbol) {
 }
 CUDART(cudaMemcpyToSymbolAsync)
 (const void* symbol, const void* from, std::size_t size, std::size_t offset, int kind, Handle stream) {
-  const Told told(__func__);
+  const ReportedCall reported(__func__);
   CUdeviceptr address = 0;
   std::size_t all = 0;
   if (const Error error = find_variable(symbol, address, all); error != cudaSuccess) return remember(error);
@@ -456,12 +456,12 @@ CUDART(cudaMemcpyToSymbolAsync)
   return cudaMemcpyAsync(reinterpret_cast<void*>(address + offset), from, size, kind, stream);
 }
 CUDART(cudaMemcpyToSymbol)(const void* symbol, const void* from, std::size_t size, std::size_t offset, int kind) {
-  const Told told(__func__);
+  const ReportedCall reported(__func__);
   return cudaMemcpyToSymbolAsync(symbol, from, size, offset, kind, nullptr);
 }
 CUDART(cudaMemcpyFromSymbolAsync)
 (void* to, const void* symbol, std::size_t size, std::size_t offset, int kind, Handle stream) {
-  const Told told(__func__);
+  const ReportedCall reported(__func__);
   CUdeviceptr address = 0;
   std::size_t all = 0;
   if (const Error error = find_variable(symbol, address, all); error != cudaSuccess) return remember(error);
@@ -469,6 +469,6 @@ CUDART(cudaMemcpyFromSymbolAsync)
   return cudaMemcpyAsync(to, reinterpret_cast<void*>(address + offset), size, kind, stream);
 }
 CUDART(cudaMemcpyFromSymbol)(void* to, const void* symbol, std::size_t size, std::size_t offset, int kind) {
-  const Told told(__func__);
+  const ReportedCall reported(__func__);
   return cudaMemcpyFromSymbolAsync(to, symbol, size, offset, kind, nullptr);
 }

@@ -1,6 +1,6 @@
 // dlopen as the simulator exports it: asks open.cpp, and unless that gave a handle jumps to the next dlopen, which still
 // sees the caller (its RUNPATH and its namespace count).
-#include "shim/routed_entry.h"
+#include "guard/routed_entry.h"
 
         .text
         .hidden ration_sim_route_dlopen

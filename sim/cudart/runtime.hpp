@@ -1,4 +1,4 @@
-// What every file of the simulated runtime uses: finding the driver's functions, the calling thread's device and last
+// Shared by every file of the simulated runtime: finding the driver's functions, the calling thread's device and last
 // error, and the kernels that programs register. The runtime keeps no memory of its own: it asks libcuda.so.1, so a
 // guard in front of the driver sees every request.
 #pragma once
@@ -60,14 +60,14 @@ Error call(Function* function, Arguments... arguments) {
   return remember(function == nullptr ? cudaErrorInsufficientDriver : static_cast<Error>(function(arguments...)));
 }
 
-/// Tells whoever looks on at the simulated driver that a function of the runtime begins, and, with the end of the
-/// object, that it ends. What the driver does in between is its doing.
-class Told {
+/// Reports to the simulated driver's observer that a function of the runtime begins, and, at the end of the object,
+/// that it ends. Driver calls in between belong to it.
+class ReportedCall {
  public:
-  explicit Told(const char* function);
-  ~Told();
-  Told(const Told&) = delete;
-  Told& operator=(const Told&) = delete;
+  explicit ReportedCall(const char* function);
+  ~ReportedCall();
+  ReportedCall(const ReportedCall&) = delete;
+  ReportedCall& operator=(const ReportedCall&) = delete;
 
  private:
   sim::Observer observer_;
@@ -79,7 +79,7 @@ inline cuda::CUdeviceptr number(const void* address) { return reinterpret_cast<c
 /// The driver's function for what a program calls a kernel: the address of a registered stub, or a handle that the
 /// runtime gave out. Null: neither. In the thread's context.
 cuda::CUfunction function_of(const void* kernel);
-/// Where a registered variable lies on the thread's device, and its size.
+/// Finds a registered variable on the thread's device, and its size.
 Error find_variable(const void* host_variable, cuda::CUdeviceptr& address, std::size_t& size);
 
 }  // namespace ration::cudart

@@ -243,7 +243,7 @@ struct cudaKernelNodeParams {
   void** kernelParams;
   void** extra;
 };
-/// Of memory and of events.
+/// A handle of memory or of an event.
 struct cudaIpcHandle {
   char reserved[64];
 };

@@ -49,7 +49,7 @@ Error not_simulated(const char* function) noexcept {
 
 namespace {
 
-/// Who looks on; null: nobody, or the driver is none of ours.
+/// Returns the observer; null: none, or the driver is not the simulated one.
 sim::Observer observer() {
   static const sim::ObserverTable* const table = [] {
     const sim::ObserverTable* found = nullptr;
@@ -61,14 +61,14 @@ sim::Observer observer() {
 
 }  // namespace
 
-Told::Told(const char* function) : observer_(observer()) {
+ReportedCall::ReportedCall(const char* function) : observer_(observer()) {
   if (observer_ == nullptr) return;
   operation_.emplace();
   operation_->work = sim::Work::kRuntime;
   operation_->function = function;
   observer_(&*operation_, 0);
 }
-Told::~Told() {
+ReportedCall::~ReportedCall() {
   if (observer_ == nullptr) return;
   operation_->result = static_cast<CUresult>(last_returned);
   observer_(&*operation_, 1);

@@ -21,22 +21,22 @@ CUDART(cudaStreamCreate)(Handle* out) { return cudaStreamCreateWithPriority(out,
 
 #define ONE(name, driver_name, A)                     \
   CUDART(name)(A a) {                                 \
-    const Told told(__func__);                        \
+    const ReportedCall reported(__func__);            \
     return call(DRIVER(driver_name, CUresult(A)), a); \
   }
 #define TWO(name, driver_name, A, B)                        \
   CUDART(name)(A a, B b) {                                  \
-    const Told told(__func__);                              \
+    const ReportedCall reported(__func__);                  \
     return call(DRIVER(driver_name, CUresult(A, B)), a, b); \
   }
 #define THREE(name, driver_name, A, B, C)                         \
   CUDART(name)(A a, B b, C c) {                                   \
-    const Told told(__func__);                                    \
+    const ReportedCall reported(__func__);                        \
     return call(DRIVER(driver_name, CUresult(A, B, C)), a, b, c); \
   }
 #define FOUR(name, driver_name, A, B, C, D)                             \
   CUDART(name)(A a, B b, C c, D d) {                                    \
-    const Told told(__func__);                                          \
+    const ReportedCall reported(__func__);                              \
     return call(DRIVER(driver_name, CUresult(A, B, C, D)), a, b, c, d); \
   }
 

@@ -1,4 +1,4 @@
-// What names.py writes: a name without an implementation, and a name that is another's.
+// The macros that names.py uses: a name without an implementation, and a name that is another's.
 #pragma once
 
 namespace ration::cudart {

@@ -13,4 +13,6 @@ lines = [line for line in table.read_text().splitlines() if line and not line.st
 columns = next(line for line in table.read_text().splitlines()).removeprefix("# ").split("\t")
 since = columns.index("since version") if "since version" in columns else None
 names = [line.split("\t")[0] for line in lines if since is None or int(line.split("\t")[since]) <= 1000 * major + 10 * minor]
+if table.name == "nvml_api.tsv":
+    names.append("nvmlErrorString")  # no function of the table: it returns a text
 print("{ global: " + " ".join(f"{name};" for name in names) + " local: *; };")

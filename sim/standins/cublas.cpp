@@ -18,8 +18,8 @@ struct Blas {
 
 Blas* of(Handle handle) { return static_cast<Blas*>(handle); }
 
-/// What a handle takes unless the program gives it a workspace of its own: NVIDIA's documentation of
-/// cublasSetWorkspace() names 32 MiB for Hopper and newer, and 4 MiB for what came before.
+/// Returns the workspace of a handle unless the program sets one: NVIDIA's documentation of cublasSetWorkspace() names
+/// 32 MiB for Hopper and newer, and 4 MiB for what came before.
 std::size_t workspace_bytes() { return std::size_t{capability() >= 9 ? 32U : 4U} << 20; }
 
 }  // namespace

@@ -23,7 +23,7 @@ struct Result {
   int reserved[4];
 };
 
-/// Of every kind: attributes by number, as they were set; what nobody set is 0.
+/// A description of any kind: attributes by number, as they were set; others are 0.
 struct Description {
   std::map<int, std::vector<char>> attributes;
 
@@ -62,7 +62,7 @@ int get(Handle handle, int number, void* out, std::size_t size, std::size_t* wri
 
 }  // namespace
 
-Handle stream_of(Handle) { return nullptr; }  // its calls are told a stream
+Handle stream_of(Handle) { return nullptr; }  // its calls take the stream as an argument
 
 }  // namespace ration::standin
 

@@ -15,7 +15,7 @@ constexpr int kSuccess = 0, kNotInitialized = 1001, kBadParam = 2000, kNotSuppor
 
 namespace {
 
-/// What an engine asks for. The real ones ask for anything from nothing to gigabytes; this stands for "some".
+/// The workspace of an engine. The real ones ask for anything from nothing to gigabytes; this stands for "some".
 constexpr std::int64_t kWorkspace = 8 << 20;
 /// Newer than any cuDNN 9 that a framework may have been built for: they refuse an older one.
 constexpr std::size_t kVersion = 99900;
@@ -24,7 +24,7 @@ struct Library {
   Handle stream = nullptr;
 };
 
-/// Of the older calls: what was set is kept for those who ask.
+/// A descriptor of the older calls: settings are kept for queries.
 struct Descriptor {
   int type = 0, format = 0, count = 0;
   int sizes[8] = {}, strides[8] = {};
@@ -53,7 +53,7 @@ std::size_t element_bytes(int type) {
   }
 }
 
-/// Of the graph interface: attributes by number, as they were set.
+/// A descriptor of the graph interface: attributes by number, as they were set.
 struct Backend {
   struct Attribute {
     int type = 0;
@@ -208,7 +208,7 @@ struct Recurrent {
 
   [[nodiscard]] std::size_t element() const { return type == 1 ? 8 : type == 0 ? 4 : 2; }
   [[nodiscard]] int pseudo_layers() const { return layers * directions; }
-  /// What leaves a layer, in one direction.
+  /// Returns the output size of a layer, in one direction.
   [[nodiscard]] int output() const { return projection > 0 && projection < hidden ? projection : hidden; }
   [[nodiscard]] int columns(int pseudo_layer, bool recurrent) const {
     if (recurrent) return output();

@@ -25,7 +25,7 @@ std::mutex mutex;
 std::map<int, Plan>& plans = *new std::map<int, Plan>;
 int last_plan = 0;
 
-/// Whether the size is a product of 2, 3, 5 and 7: those NVIDIA's documentation calls highly optimized.
+/// Returns true if the size is a product of 2, 3, 5 and 7: those NVIDIA's documentation calls highly optimized.
 bool smooth(std::int64_t size) {
   for (const int factor : {2, 3, 5, 7})
     while (size % factor == 0) size /= factor;

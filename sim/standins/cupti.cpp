@@ -159,7 +159,7 @@ STANDIN int cuptiActivityPopExternalCorrelationId(std::uint32_t kind, std::uint6
   return pop_external(kind, last) ? kSuccess : kQueueEmpty;
 }
 
-// What says how NVIDIA's library works inside, or asks for records that come anyway, or never.
+// Calls that configure the internals of NVIDIA's library, or ask for records that come anyway, or never.
 #define WITHOUT_EFFECT(name) \
   STANDIN int name() { return kSuccess; }
 WITHOUT_EFFECT(cuptiActivitySetAttribute)

@@ -35,7 +35,7 @@ std::int64_t read(clockid_t id) {
 
 std::atomic<Clock> clock{nullptr};
 
-/// What the clock says at a moment of the steady one.
+/// The clock's value at a moment of the steady one.
 struct Reading {
   std::int64_t steady = 0;
   std::uint64_t clock = 0;
@@ -43,7 +43,7 @@ struct Reading {
 std::mutex reading_mutex;
 Reading began;  // as it was set
 
-/// The best of some tries: whoever is interrupted between the two clocks reads them apart.
+/// Returns the best of some tries: an interruption between the two reads separates them.
 Reading read_both() {
   Reading best;
   std::int64_t apart = std::numeric_limits<std::int64_t>::max();

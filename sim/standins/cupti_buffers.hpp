@@ -1,6 +1,6 @@
-// Where records go: the buffers that the program gives when it is asked for one, filled one after the other and handed
-// back full, or when it flushes. And the clock of the records. Every call may come from any thread; the program's
-// functions are called without a lock of ours.
+// The buffers for records: the program provides them on request; they are filled one after the other and returned when
+// full, or when it flushes. And the clock of the records. Every call may come from any thread; the program's functions
+// are called without a lock of ours.
 #pragma once
 
 #include <atomic>
@@ -17,14 +17,14 @@ using Clock = std::uint64_t (*)();
 void set_buffer_functions(RequestBuffer request, CompleteBuffer complete);
 /// Hands back what has records.
 void flush();
-/// How many records found no room since this was asked last.
+/// Returns how many records found no room since the last call.
 std::size_t take_dropped();
 
 extern std::atomic<bool> wanted[static_cast<std::size_t>(Kind::kCount)];
 [[nodiscard]] inline bool wants(Kind kind) { return wanted[static_cast<std::size_t>(kind)]; }
 
 void write(const void* record, std::size_t size);
-/// Nothing, where nobody wants records of the kind.
+/// Does nothing if records of the kind are not enabled.
 template <typename Record>
 void write(const Record& record) {
   if (wants(record.kind)) write(&record, sizeof record);
@@ -34,7 +34,7 @@ void write(const Record& record) {
 [[nodiscard]] std::uint64_t now();
 /// Null: our own.
 void set_clock(Clock clock);
-/// What that clock says at a moment of the steady clock, in nanoseconds, a little before or after now.
+/// Returns that clock's value at a moment of the steady clock, in nanoseconds, a little before or after now.
 [[nodiscard]] std::uint64_t at(std::int64_t moment);
 
 }  // namespace ration::standin::cupti

@@ -82,7 +82,7 @@ constexpr Call kCalls[] = {
     {"cuMemsetD8_v2", 249},
 };
 
-/// Of CUDA's runtime. Their names end in the version of CUDA that has had them so.
+/// The calls of CUDA's runtime. Their names end in the version of CUDA that has had them so.
 constexpr Call kRuntimeCalls[] = {
     {"cudaDeviceSynchronize_v3020", 165},
     {"cudaEventElapsedTime_v3020", 139},
@@ -139,7 +139,7 @@ std::span<const Call> calls_of(std::uint32_t domain) {
   return domain == kDriverDomain ? std::span<const Call>(kCalls) : std::span<const Call>{};
 }
 
-/// What outlives a module: names of kernels that programs read in records.
+/// Keeps a name beyond its module: programs read names of kernels in records.
 const char* kept(const char* name) {
   static std::mutex mutex;
   static auto* names = new std::set<std::string, std::less<>>;
@@ -154,16 +154,16 @@ std::uint32_t thread_number() {
              : static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(reinterpret_cast<void*>(::pthread_self())));
 }
 
-/// What each thread says that it is doing. Without destructors: programs call the driver while a thread ends.
+/// The external ids that each thread has pushed. Without destructors: programs call the driver while a thread ends.
 using External = std::map<std::uint32_t, std::vector<std::uint64_t>>;
 thread_local External* external = nullptr;
 thread_local std::uint32_t open_correlation = 0;  // of the call under way
 thread_local bool in_driver = false;              // it, or what it called, is of the driver
 
-// What an operation carries from its beginning to its end.
+// The values that an operation carries from its beginning to its end.
 enum Own { kStart, kCorrelation, kCallbackData, kAllocatedAt, kIsOutermost, kIsOwnCall };
 
-/// What is allocated, as far as it was seen: bytes as asked for, and when. Of what was not, the driver tells its size.
+/// The observed allocations: bytes as requested, and the time. The size of others comes from the driver.
 class Allocated {
  public:
   void add(std::uint64_t address, std::uint64_t bytes, std::uint64_t start) {
@@ -461,7 +461,7 @@ void call_back(Operation& operation, bool is_exit) {
   callback(subscriber.user, kDriverDomain, call->number, &data);
 }
 
-/// What a call causes has its number: what the driver does for a function of the runtime, what a graph does.
+/// Operations that a call causes have its number: those of the driver for a function of the runtime, those of a graph.
 void begin(Operation& operation) {
   static std::atomic<std::uint32_t> correlations{0};
   operation.own[kStart] = now();

@@ -8,18 +8,18 @@ namespace ration::standin::cupti {
 
 constexpr std::uint32_t kDriverDomain = 1, kRuntimeDomain = 2;
 
-/// A function that is told of, by CUPTI's name and number of it.
+/// A function that is reported, with CUPTI's name and number.
 struct Call {
   const char* name;
   std::uint32_t number;
 };
-/// Null: it is not told of.
+/// Returns null if it is not reported.
 const Call* call_named(std::uint32_t domain, const char* function);
 const Call* call_numbered(std::uint32_t domain, std::uint32_t number);
 
 void observe(sim::Operation* operation, int is_done);
 
-/// What the program says it is doing, by thread and kind.
+/// Pushes the program's external id, by thread and kind.
 void push_external(std::uint32_t kind, std::uint64_t number);
 /// False: there was none.
 bool pop_external(std::uint32_t kind, std::uint64_t* last);
@@ -50,7 +50,7 @@ struct Subscriber {
 };
 extern Subscriber subscriber;
 
-/// Whether threads are numbered as the system does; else as pthread_self() says.
+/// True if threads have the system's numbers; else those of pthread_self().
 extern std::atomic<bool> system_threads;
 
 }  // namespace ration::standin::cupti

@@ -9,7 +9,7 @@ constexpr int kSuccess = 0, kNotInitialized = 1, kInvalidValue = 3;
 
 namespace {
 
-/// Bytes of the largest element, a complex double. Callers that are told bytes name their type in ways that differ.
+/// Bytes of the largest element, a complex double. Callers that get bytes name their type in different ways.
 constexpr std::size_t kElementBytes = 16;
 
 struct Solver {
@@ -18,7 +18,7 @@ struct Solver {
 };
 Solver* of(Handle handle) { return static_cast<Solver*>(handle); }
 
-/// Of parameters and of what steers the Jacobi methods: nothing that is set has an effect.
+/// Parameters, and settings of the Jacobi methods: none has an effect.
 struct Settings {};
 
 }  // namespace

@@ -16,7 +16,7 @@ struct Sparse {
   Handle stream = nullptr;
   int pointer_mode = 0;
 };
-/// Of every kind: a vector, a matrix, with elements that are stored or dense; the state of an operation.
+/// A description of any kind: a vector, a matrix, with elements that are stored or dense; the state of an operation.
 struct Description {
   int format = 0;  // cusparseFormat_t
   std::int64_t rows = 0, columns = 0, stored = 0;
@@ -75,7 +75,7 @@ STANDIN int cusparseGetPointerMode(Handle handle, int* out) {
   return kSuccess;
 }
 
-// What carries nothing that anybody asks for.
+// Objects without a state that programs can query.
 #define STATE(create, destroy)                              \
   STANDIN int create(Handle* out) { return make(out, {}); } \
   STANDIN int destroy(Handle handle) { return drop(handle); }
@@ -104,7 +104,7 @@ SETTING(FillMode, fill)
 SETTING(DiagType, diagonal)
 SETTING(IndexBase, base)
 
-// The matrices of the newer calls: each may also be made of what nobody may write to.
+// The matrices of the newer calls: each may also be made from read-only memory.
 using Wide = std::int64_t;
 #define DESCRIPTION(name, content, ...)                                                                 \
   STANDIN int cusparseCreate##name(Handle* out, __VA_ARGS__) { return make(out, Description content); } \
@@ -186,7 +186,7 @@ STANDIN int cusparseCscSetPointers(Handle handle, void*, void*, void* values) {
 STANDIN int cusparseCooSetPointers(Handle handle, void*, void*, void* values) {
   return cusparseSpMatSetValues(handle, values);
 }
-/// How many elements a sum of two matrices has is computed on the device: nothing is.
+/// The number of elements in a sum of two matrices would be computed on the device; nothing is computed here.
 STANDIN int cusparseXcsrgeam2Nnz(Handle handle, int, int, Handle, int, const int*, const int*, Handle, int, const int*,
                                  const int*, Handle, int*, int* elements, void*) {
   if (of(handle)->pointer_mode == 0) *elements = 0;

@@ -36,7 +36,7 @@ struct Mailbox::Bell {
   std::atomic<std::uint32_t> rung;
   std::atomic<std::uint64_t> end;  // where the next contents go, from the pairs' end on
 };
-/// What one rank has posted for another.
+/// The contents that one rank has posted for another.
 struct Mailbox::Pair {
   std::atomic<std::uint64_t> posted, received;
   struct {
@@ -102,7 +102,7 @@ void Mailbox::ring() {
 
 Mailbox::Pair& Mailbox::pair(int from, int to) const { return pairs_[from * ranks_ + to]; }
 
-/// A process that was killed and that nobody has waited for has ended, too.
+/// A process that was killed but not reaped yet has ended, too.
 bool Mailbox::has_ended(int rank) const {
   const std::int32_t process = processes_[rank].load();
   if (process == 0 || process == ::getpid()) return false;

@@ -1,10 +1,10 @@
-// How the ranks of one machine hand contents to each other, in one process or in several: a memory file that each of
-// them maps. Used by the stand-in for NCCL.
+// Passes contents between the ranks of one machine, in one process or in several: a memory file that each of them maps.
+// Used by the stand-in for NCCL.
 //
-// Promises: whoever posts goes on at once, and its contents are kept until the receiver comes; what one rank posts for
-// another arrives in that order; who waits for a rank whose process has ended is told so; nothing is left when the last
-// rank ends, however it ends, for the file has no name. Every call may come from any thread, for one pair of ranks from
-// one thread at a time on each side.
+// Promises: posting never waits, and contents are kept until the receiver comes; the contents of one rank for another
+// arrive in order; waiting for a rank whose process has ended returns an error; nothing is left when the last rank
+// ends, however it ends, for the file has no name. Every call may come from any thread, for one pair of ranks from one
+// thread at a time on each side.
 #pragma once
 
 #include <sys/types.h>
@@ -18,7 +18,7 @@ namespace ration::standin {
 
 class Mailbox {
  public:
-  /// Where to find one, as long as its maker keeps it: plain bytes, to be sent to other processes.
+  /// The address of a mailbox, valid as long as its maker keeps it: plain bytes, to be sent to other processes.
   struct Address {
     std::int32_t process, descriptor;
     std::uint64_t file;  // its inode, so that another file at that descriptor is not taken for it
@@ -44,7 +44,7 @@ class Mailbox {
   /// `use` reads the contents. False: none will come, for the sender has ended, or `stop` became true.
   bool receive(int from, int to, const std::function<void(const void*, std::size_t)>& use,
                const std::atomic<bool>& stop);
-  /// Whoever waits looks at its `stop` again.
+  /// Makes waiting threads check their `stop` again.
   void ring();
 
  private:

@@ -27,7 +27,7 @@ struct Communicator {
   int rank = 0, ranks = 0, device = 0;
   std::atomic<bool> aborted{false};
 };
-/// What a program's handle points to. Calls that wait keep the communicator while another thread destroys it.
+/// The object behind a program's handle. Calls that wait keep the communicator while another thread destroys it.
 using Owned = std::shared_ptr<Communicator>;
 Owned& of(Handle handle) { return *static_cast<Owned*>(handle); }
 
@@ -98,7 +98,7 @@ bool receive(Communicator& own, int from, char* to, std::size_t room) {
   return own.mailbox->receive(from, own.rank, use, own.aborted);
 }
 
-/// Who needs something of whom in a collective, and which block of the sender goes to which block of the receiver.
+/// The data flow of a collective: which block of which sender goes to which block of which receiver.
 struct Collective {
   enum Needs { kEachOfEach, kEachOfRoot, kRootOfEach } needs;
   enum Block { kFirst, kOfSender, kOfReceiver } source, target;
@@ -164,16 +164,16 @@ int current_device() {
   return device;
 }
 
-/// What a rank tells the others of the communicator that it wants in a split.
-struct Wish {
+/// A rank's request in a split of the communicator.
+struct SplitRequest {
   int color, key, rank;
   Mailbox::Address address;  // which all take whose ranks come with this one as their first
-  bool operator<(const Wish& other) const { return std::pair(key, rank) < std::pair(other.key, other.rank); }
+  bool operator<(const SplitRequest& other) const { return std::pair(key, rank) < std::pair(other.key, other.rank); }
 };
 
 }  // namespace
 
-Handle stream_of(Handle) { return nullptr; }  // its calls are told a stream
+Handle stream_of(Handle) { return nullptr; }  // its calls take the stream as an argument
 
 }  // namespace ration::standin
 
@@ -231,18 +231,18 @@ STANDIN int ncclCommSplit(Handle handle, int color, int key, Handle* out, void*)
   const Owned own = of(handle);
   const auto mailbox = Mailbox::make();
   if (mailbox == nullptr) return kSystemError;
-  const Wish wish{color, key, own->rank, mailbox->address()};
-  std::vector<Wish> members;
+  const SplitRequest request{color, key, own->rank, mailbox->address()};
+  std::vector<SplitRequest> members;
   *out = nullptr;
   for (int peer = 0; peer < own->ranks; ++peer) {
-    const auto tell = [&](void* contents) { std::memcpy(contents, &wish, sizeof wish); };
-    if (!own->mailbox->post(own->rank, peer, sizeof wish, tell, own->aborted)) return kRemoteError;
+    const auto tell = [&](void* contents) { std::memcpy(contents, &request, sizeof request); };
+    if (!own->mailbox->post(own->rank, peer, sizeof request, tell, own->aborted)) return kRemoteError;
   }
   for (int peer = 0; peer < own->ranks; ++peer) {
     const auto hear = [&](const void* contents, std::size_t) {
-      Wish told{};
-      std::memcpy(&told, contents, sizeof told);
-      if (told.color == color) members.push_back(told);
+      SplitRequest received{};
+      std::memcpy(&received, contents, sizeof received);
+      if (received.color == color) members.push_back(received);
     };
     if (!own->mailbox->receive(peer, own->rank, hear, own->aborted)) return kRemoteError;
   }
@@ -250,9 +250,10 @@ STANDIN int ncclCommSplit(Handle handle, int color, int key, Handle* out, void*)
   std::sort(members.begin(), members.end());
   if (members.front().rank == own->rank) {
     const std::lock_guard guard(made_mutex);
-    made[wish.address] = mailbox;
+    made[request.address] = mailbox;
   }
-  const auto self = std::find_if(members.begin(), members.end(), [&](const Wish& w) { return w.rank == own->rank; });
+  const auto self =
+      std::find_if(members.begin(), members.end(), [&](const SplitRequest& w) { return w.rank == own->rank; });
   return join(out, Mailbox::open(members.front().address), static_cast<int>(self - members.begin()),
               static_cast<int>(members.size()), own->device);
 }

@@ -1,7 +1,7 @@
-// What the stand-ins for NVIDIA's mathematics libraries share. They offer the entry points that frameworks call, take
+// Shared by the stand-ins for NVIDIA's mathematics libraries. They offer the entry points that frameworks call, take
 // the device memory that the real ones would, and compute nothing: a call that would compute returns success and leaves
-// its results as they were, as kernels on the simulated GPU do. What is not offered answers the library's "not
-// supported" and its error text names the function.
+// its results as they were, as kernels on the simulated GPU do. A function that is not offered returns the library's
+// "not supported", and its error text names the function.
 #pragma once
 
 #include <dlfcn.h>
@@ -33,9 +33,9 @@ inline cuda::CUdeviceptr take(std::size_t bytes) {
 inline void give(cuda::CUdeviceptr address) {
   if (address != 0) driver<cuda::cuMemFree_v2_t>("cuMemFree_v2")(address);
 }
-/// What the written names (names.py) count and write. A library whose list has workspaces says what one of so many
-/// elements takes: in elements where the caller is told a number of type int, in bytes where it is told 64 bits, unless
-/// it says otherwise.
+/// The counts and writes of the functions that names.py generates. A library whose list has workspaces says what one of
+/// so many elements takes: in elements where the caller is told a number of type int, in bytes where it is told 64
+/// bits, unless it says otherwise.
 inline std::size_t count(int number) { return number > 0 ? static_cast<std::size_t>(number) : 0; }
 inline std::size_t count(std::int64_t number) { return number > 0 ? static_cast<std::size_t>(number) : 0; }
 /// A sparse matrix, which counts for its elements.
@@ -45,7 +45,7 @@ struct Nonzeros {
 std::size_t count(Nonzeros nonzeros);
 void workspace(int* out, std::size_t elements);
 void workspace(std::size_t* out, std::size_t elements);
-/// Whether the calling thread has a context: none of these libraries starts without.
+/// Returns true if the calling thread has a context: none of these libraries starts without.
 inline bool has_context() {
   auto* get = driver<cuda::cuCtxGetDevice_t>("cuCtxGetDevice");
   cuda::CUdevice device = 0;
@@ -61,7 +61,7 @@ inline int capability() {
   return major;
 }
 
-/// What a call that computes does on the device: a kernel on the stream, which a capture records.
+/// Launches the kernel of a computing call on the stream, which a capture records.
 inline void launch(Handle stream) {
   thread_local cuda::CUcontext context = nullptr;
   thread_local cuda::CUfunction kernel = nullptr;
@@ -100,13 +100,13 @@ inline void write_zeros(int* out, std::size_t numbers, Handle handle) {
 /// The last function of this library that the calling thread called and that is not offered; null: none.
 inline thread_local const char* missing = nullptr;
 
-/// What a function that is not offered returns: the library's own "not supported".
+/// Returns the result of a function that is not offered: the library's own "not supported".
 inline int not_offered(const char* function, int status) noexcept {
   missing = function;
   return status;
 }
 
-/// What an error text says of it. Good until the thread asks again.
+/// Returns the error text for it. Good until the thread asks again.
 inline const char* missing_text() {
   thread_local std::string text;
   text = std::string(missing) + " is not simulated by ration (see: ration help simulated)";

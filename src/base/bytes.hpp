@@ -1,5 +1,5 @@
-// Sizes of memory as a type of their own, so that a count of bytes is never mistaken for a count of anything else.
-// Used by every room. Promises: trivially copyable, no hidden conversion from plain numbers, 64 bits everywhere.
+// Sizes of memory as a type of their own, so that a count of bytes is never mistaken for a count of anything else. Used
+// in every room. Promises: trivially copyable, no hidden conversion from plain numbers, 64 bits everywhere.
 #pragma once
 
 #include <compare>
@@ -34,13 +34,13 @@ class Bytes {
 
 static_assert(sizeof(Bytes) == 8);
 
-/// No limit: larger than any device, and still safe to add a device's size to.
+/// Stands for no limit: larger than any device, and a device's size can be added to it without overflow.
 inline constexpr Bytes kUnlimited{std::uint64_t{1} << 62};
 
 /// NVIDIA's physical granule on every device since Pascal (cuMemGetAllocationGranularity, minimum): 2 MiB.
 inline constexpr Bytes kGranule{std::uint64_t{2} << 20};
 
-/// `size` rounded up to a multiple of `step` (a power of two); saturates at the largest multiple.
+/// Rounds `size` up to a multiple of `step` (a power of two); saturates at the largest multiple.
 [[nodiscard]] constexpr Bytes round_up(Bytes size, Bytes step) noexcept {
   const std::uint64_t mask = step.count() - 1;
   return size.count() > ~mask ? Bytes{~mask} : Bytes{(size.count() + mask) & ~mask};

@@ -1,7 +1,7 @@
-// Commands that are shown to be typed: fixes, hints, reports. Used by everything that suggests one, so that a name in
-// it cannot be taken for more than a name. Promise: a shell that gets the text takes each word as it was given here.
-// A command that is pasted anywhere is about the same node when with_command_options() has been over it: the daemon
-// does that to its answers, the command line (cli/context.hpp) to what it prints.
+// Formats commands that are shown to be typed: fixes, hints, reports. Used by everything that suggests a command, so
+// that a name in it cannot be taken for more than a name. Promise: a shell reads each word of the text exactly as it
+// was passed here. with_command_options() makes a command refer to the same node wherever it is pasted: the daemon
+// applies it to its answers, the command line (cli/context.hpp) to its output.
 #pragma once
 
 #include <functional>
@@ -16,29 +16,28 @@
 
 namespace ration {
 
-/// `word` as one word of a shell's line: quoted where the shell would do something with it, and printable.
+/// Returns `word` as one word of a shell's line: printable, and quoted if the shell would interpret it.
 [[nodiscard]] std::string shell_word(std::string_view word);
 
-/// `word` as one word of a shell's script, exactly as it is: what a terminal or a line of the script would take for
-/// something else is named by its number. Without a newline in it, unless `word` ends with one: then `"` begins the
-/// next line.
+/// Returns exactly `word` as one word of a shell script; characters that a terminal or the script would interpret are
+/// written as numbers. Contains no newline unless `word` ends with one: then `"` begins the next line.
 [[nodiscard]] std::string script_word(std::string_view word);
 
-/// `ration set nlp --limit 8GiB` of {"set", "nlp", "--limit", "8GiB"}; empty words are left out.
+/// Returns `ration set nlp --limit 8GiB` for {"set", "nlp", "--limit", "8GiB"}; empty words are left out.
 [[nodiscard]] std::string command(std::initializer_list<std::string_view> words);
 
-/// The words of a command line, separated by spaces, quoted as by shell_word() or not at all, each as one word of a
-/// shell's line.
+/// Returns the words of a command line, separated by spaces and quoted as by shell_word() or not at all, each as one
+/// word of a shell's line.
 [[nodiscard]] std::string quoted_words(std::string_view command_line);
 
-/// The shortest text that parse_size() reads as exactly that size: `8GiB`, `10.5GiB`, `300MiB`.
+/// Returns the shortest text that parse_size() reads as exactly that size: `8GiB`, `10.5GiB`, `300MiB`.
 [[nodiscard]] std::string exact_size(Bytes size);
 
-/// By verb, the options that say which node a command is about, and their values: {"set", {{"--sim", "T4"}}}.
+/// By verb, the options that select the node of a command, and their values: {"set", {{"--sim", "T4"}}}.
 using CommandOptions = std::map<std::string, std::vector<std::pair<std::string, std::string>>, std::less<>>;
 
-/// `text` with its options after each `ration VERB` in it, as far as the command does not have them. What stands in
-/// quotes ('ration run') is a name, not a command.
+/// Returns `text` with the missing options inserted after each `ration VERB` in it. Quoted text ('ration run') is a
+/// name, not a command.
 [[nodiscard]] std::string with_command_options(std::string_view text, const CommandOptions& options);
 
 }  // namespace ration

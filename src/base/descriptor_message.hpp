@@ -1,5 +1,6 @@
-// A message of a fixed size over a Unix socket, with at most one open file descriptor (SCM_RIGHTS, unix(7)). Used by
-// programs and tests that hand memory to another process. Promise: what was received is closed on exec.
+// Sends and receives a message of a fixed size over a Unix socket, with at most one open file descriptor (SCM_RIGHTS,
+// unix(7)). Used by programs and tests that pass memory to another process. Promise: received descriptors are closed on
+// exec.
 #pragma once
 
 #include <sys/socket.h>
@@ -9,7 +10,7 @@
 
 namespace ration {
 
-/// `descriptor` -1: none. False: the other side is gone, or did not take all of it.
+/// Sends a message; `descriptor` -1: none. Returns false if the other side is gone, or did not take all of it.
 template <class Message>
 [[nodiscard]] bool send_message(int socket, const Message& message, int descriptor) {
   static_assert(std::is_trivially_copyable_v<Message>);
@@ -30,7 +31,7 @@ template <class Message>
   return ::sendmsg(socket, &header, MSG_NOSIGNAL) == sizeof message;
 }
 
-/// False: the other side is gone. `descriptor` is -1 where none came.
+/// Receives a message; `descriptor` is -1 if none came. Returns false if the other side is gone.
 template <class Message>
 [[nodiscard]] bool receive_message(int socket, Message& message, int& descriptor) {
   static_assert(std::is_trivially_copyable_v<Message>);

@@ -11,7 +11,7 @@
 namespace ration {
 namespace {
 
-// For reading is enough for a lock. What opens slowly or does something when it is opened is not a file of ours.
+// A file open for reading suffices for a lock. A file that opens slowly or with side effects is not one of ours.
 constexpr int kOpened = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
 
 }  // namespace
@@ -40,7 +40,7 @@ bool is_locked(const std::string& path) {
   return file && ::flock(file.get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
 }
 
-// A line of /proc/locks: `1: FLOCK  ADVISORY  WRITE 1234 08:01:131 0 EOF`.
+// Parses a line of /proc/locks: `1: FLOCK  ADVISORY  WRITE 1234 08:01:131 0 EOF`.
 std::optional<std::int32_t> lock_holder(const std::string& path) {
   struct stat status {};
   if (::lstat(path.c_str(), &status) != 0) return std::nullopt;

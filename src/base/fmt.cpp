@@ -1,5 +1,5 @@
-// The part of {fmt} that is the same for everybody, compiled once: Debian has it as a shared library only, which a
-// program that runs anywhere cannot lean on, and as headers, which every file would compile again.
+// The part of {fmt} that is the same for every file, compiled once: Debian packages it only as a shared library, on
+// which a program that runs anywhere cannot depend, and as headers, which every file would compile again.
 #include <fmt/format-inl.h>
 
 namespace fmt::detail {

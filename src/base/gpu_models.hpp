@@ -1,5 +1,5 @@
 // The cards that are known by name, so that a plan or a simulated node needs no GPU. Used by `ration plan` and by the
-// simulated GPU, which therefore have the same sizes; on a machine with a GPU the driver says what it has.
+// simulated GPU, which therefore have the same sizes; on a machine with a GPU the driver reports its own.
 #pragma once
 
 #include <optional>
@@ -12,33 +12,33 @@
 namespace ration {
 
 struct GpuModel {
-  std::string key;   ///< as it is typed: A100-40
-  std::string name;  ///< as the driver calls it
-  Bytes total;       ///< what the driver reports as the total (cuMemGetInfo), below what is sold
-  Bytes context;     ///< what one context costs, of the order seen with recent drivers
+  std::string key;   ///< as typed: A100-40
+  std::string name;  ///< the driver's name for it
+  Bytes total;       ///< the total that the driver reports (cuMemGetInfo), below the advertised size
+  Bytes context;     ///< the cost of one context, of the order seen with recent drivers
   int capability_major = 8, capability_minor = 0, multiprocessors = 80;
-  bool memory_info = true;  ///< NVML says what memory the device has and what is free; not where it is the host's
+  bool memory_info = true;  ///< NVML reports the memory and what is free of it; not if it is the host's
 };
 
-/// Sizes as quoted by PyTorch's out-of-memory message ("GPU 0 has a total capacity of …") in public bug reports:
-/// T4 14.56 GiB, V100 31.74 (liucongg/ChatGLM-Finetuning#73), L4 22.03 (ArcInstitute/evo2#190), A30 23.53
-/// (google/RB-Modulation#5), RTX 3090 23.68 to 23.70, RTX 4090 23.64 (ali-vilab/VGen#104), A100-40 39.39, L40 and
-/// L40S 44.40 (NVlabs/Eagle#68), 80 GB cards 79.14 to 79.25, H200 139.80. Drivers and ECC change them by a percent or
-/// two; where reports differ a small one stands here. Of A10, A6000, V100-16 and B200 no report was at hand: they have
-/// the share of what is sold that the nearest card (L4, RTX 3090, V100, H200) has. GB10 (DGX Spark) has the host's
-/// memory: 121.69 GiB by CUDA and by the kernel (MiaAI-Lab/GLM-5.3-Flash-EXL3-2x-DGX-Sparks#47, XuehaiPan/nvitop#208),
-/// while both forms of nvmlDeviceGetMemoryInfo answer "not supported" (the same; NVIDIA's page of known issues of the
-/// DGX Spark); NVML does tell what each process holds (mostlygeek/llama-swap#782).
+/// Sizes as quoted by PyTorch's out-of-memory message ("GPU 0 has a total capacity of …") in public bug reports: T4
+/// 14.56 GiB, V100 31.74 (liucongg/ChatGLM-Finetuning#73), L4 22.03 (ArcInstitute/evo2#190), A30 23.53
+/// (google/RB-Modulation#5), RTX 3090 23.68 to 23.70, RTX 4090 23.64 (ali-vilab/VGen#104), A100-40 39.39, L40 and L40S
+/// 44.40 (NVlabs/Eagle#68), 80 GB cards 79.14 to 79.25, H200 139.80. Drivers and ECC change them by a percent or two;
+/// if reports differ a small one is listed. No report was found for A10, A6000, V100-16 and B200: they have the same
+/// share of the advertised size as the nearest card (L4, RTX 3090, V100, H200). GB10 (DGX Spark) has the host's memory:
+/// 121.69 GiB by CUDA and by the kernel (MiaAI-Lab/GLM-5.3-Flash-EXL3-2x-DGX-Sparks#47, XuehaiPan/nvitop#208), while
+/// both forms of nvmlDeviceGetMemoryInfo answer "not supported" (the same; NVIDIA's page of known issues of the DGX
+/// Spark); NVML does report what each process holds (mostlygeek/llama-swap#782).
 [[nodiscard]] const std::vector<GpuModel>& gpu_models();
 
-/// Absent: none of that name. Case, blanks, hyphens, and NVIDIA's series before the number (RTX, GeForce, Tesla) do not
-/// count.
+/// Finds a model by its name. Absent: unknown. Case, blanks, hyphens, and NVIDIA's series before the number (RTX,
+/// GeForce, Tesla) are ignored.
 [[nodiscard]] std::optional<GpuModel> find_gpu_model(std::string_view name);
 
-/// A card that nobody here knows, by its name and size.
+/// Returns a model for an unlisted card of this name and size.
 [[nodiscard]] GpuModel unknown_gpu_model(std::string_view name, Bytes total);
 
-/// Their names, for a message.
+/// Returns the names of all models, for a message.
 [[nodiscard]] std::string gpu_model_names();
 
 }  // namespace ration

@@ -25,7 +25,7 @@ bool others_can_write(const std::string& folder) {
   return ::lstat(folder.c_str(), &status) != 0 || (status.st_mode & (S_IWGRP | S_IWOTH)) != 0;
 }
 
-/// This user's own one of the folders `/tmp/NAME.XXXXXX`; empty: there is none.
+/// Finds this user's own folder among `/tmp/NAME.XXXXXX`; empty: there is none.
 std::string unguessable_folder(const std::string& name) {
   std::string found;
   std::error_code error;
@@ -36,17 +36,18 @@ std::string unguessable_folder(const std::string& name) {
   return found;
 }
 
-/// Makes the folder where it is not there, whoever it belongs to. Empty: it can be used like that; else why not.
+/// Makes the folder if it is missing, whichever user owns it. Returns an empty text if it can be used like that, else
+/// the reason.
 std::string make_trusted_folder(const std::string& folder, int use) {
   if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) return std::strerror(errno);
   return ::access(folder.c_str(), use) == 0 ? "" : std::strerror(errno);
 }
 
-/// Why a process of this user cannot join a node whose state lies in that folder; empty: it can.
+/// Returns why a process of this user cannot join a node whose state lies in that folder; empty: it can.
 std::string unusable_state(const std::string& folder) {
   std::error_code error;
   for (std::filesystem::directory_iterator each(folder, error), end; !error && each != end; each.increment(error)) {
-    const std::string name = each->path().filename();  // the end of it tells the layout
+    const std::string name = each->path().filename();  // the end of the name identifies the layout
     struct stat status {};
     if (name.rfind("state", 0) != 0 || ::lstat(each->path().c_str(), &status) != 0) continue;
     if (!S_ISREG(status.st_mode)) return name + " is not a plain file";

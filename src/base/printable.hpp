@@ -1,5 +1,5 @@
-// Text of strangers that a person's terminal will show: names and command lines. Used where such text is typed and
-// where books are read, in the shim too. Promise: what is printable moves no cursor, changes no colour and no
+// Makes untrusted text safe to show on a person's terminal: names and command lines. Used where such text is typed and
+// where books are read, also in the guard. Promise: printable text moves no cursor and changes neither colour nor
 // direction.
 #pragma once
 
@@ -8,11 +8,11 @@
 
 namespace ration {
 
-/// UTF-8 without control characters (also the 8-bit ones, U+0080 to U+009F), line separators and marks that turn the
-/// direction of what follows.
+/// Returns true for UTF-8 without control characters (also the 8-bit ones, U+0080 to U+009F), line separators and marks
+/// that change the direction of the text after them.
 [[nodiscard]] bool is_printable(std::string_view text) noexcept;
 
-/// The same text with `instead` for each character that is not printable, and for each byte that is not UTF-8.
+/// Returns the text with `instead` for each character that is not printable, and for each byte that is not UTF-8.
 [[nodiscard]] std::string printable(std::string text, char instead = '?');
 
 }  // namespace ration

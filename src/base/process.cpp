@@ -59,8 +59,8 @@ ProcessIdentity current_process() noexcept {
   self.pid = ::getpid();
   self.user = ::getuid();
   self.pid_namespace = own_pid_namespace();
-  // By its first thread: what an emulator (qemu-user) answers for /proc/self/stat may be a tick beside what others
-  // read.
+  // Reads the first thread's file: an emulator's (qemu-user) answer for /proc/self/stat may differ by a tick from what
+  // others read.
   char path[48];
   std::snprintf(path, sizeof path, "/proc/self/task/%d/stat", self.pid);
   ProcessStat stat;

@@ -11,7 +11,7 @@ namespace {
 
 using nlohmann::json;
 
-/// Takes what RapidJSON's reader meets. Every function's answer is whether it may go on.
+/// Builds the tree from the events of RapidJSON's reader. Every function returns true to go on.
 class Tree {
  public:
   using Ch = char;
@@ -25,7 +25,7 @@ class Tree {
   bool Int64(std::int64_t value) { return add(value); }
   bool Uint64(std::uint64_t value) { return add(value); }
   bool Double(double value) { return add(value); }
-  bool RawNumber(const Ch*, rapidjson::SizeType, bool) { return false; }  // not asked for
+  bool RawNumber(const Ch*, rapidjson::SizeType, bool) { return false; }  // never requested
   bool String(const Ch* text, rapidjson::SizeType length, bool) { return add(std::string_view(text, length)); }
   bool StartObject() { return open(json::object()); }
   bool StartArray() { return open(json::array()); }
@@ -58,7 +58,7 @@ class Tree {
       passing_over_ = false;
     return true;
   }
-  // What is open stays where it is: only the innermost grows.
+  // Open containers keep their addresses, because only the innermost one grows.
   bool open(json value) {
     if (passing_over_)
       ++below_;
@@ -76,10 +76,10 @@ class Tree {
 
   json root_;
   std::vector<json*> open_;
-  json* member_ = nullptr;  // of the innermost object: whose value comes next
+  json* member_ = nullptr;  // in the innermost object: the member that the next value belongs to
   std::span<const std::string_view> passed_over_;
-  bool passing_over_ = false;  // the value that comes, or the one that is open
-  std::size_t below_ = 0;      // how many of it are open
+  bool passing_over_ = false;  // the next value, or the open one, is skipped
+  std::size_t below_ = 0;      // number of open containers inside it
 };
 
 }  // namespace
@@ -92,7 +92,7 @@ bool fill(Tree& tree, std::string& text) {
       rapidjson::kParseIterativeFlag | rapidjson::kParseFullPrecisionFlag | rapidjson::kParseInsituFlag;
   rapidjson::InsituStringStream stream(text.data());
   rapidjson::Reader reader;
-  // A NUL looks like the end.
+  // The parser takes a NUL for the end of the text.
   return !reader.Parse<kAlways | kHow>(stream, tree).IsError() && stream.Tell() == text.size();
 }
 

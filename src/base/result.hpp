@@ -1,4 +1,5 @@
-// How a call across a room's border fails: a value, never an exception. Used everywhere outside the shim's hot path.
+// Reports failure of a call across a room's border as a value, never as an exception. Used everywhere outside the
+// guard's hot path.
 #pragma once
 
 #include <string>
@@ -7,8 +8,8 @@
 
 namespace ration {
 
-/// Why something was not done, for a person. `id` is stable (`E1104`, see `ration help E1104`), `what` names the thing,
-/// the amount and the holder, `fix` is something to type.
+/// The reason why something was not done, for a person. `id` is stable (`E1104`, see `ration help E1104`), `what` names
+/// the thing, the amount and the holder, `fix` is something to type.
 struct Error {
   std::string id;
   std::string what;

@@ -1,4 +1,4 @@
-// Steps of a size, as people write them: `+1GiB`, `-25%`. Used by what changes a limit.
+// Steps of a size, as people write them: `+1GiB`, `-25%`. Used by commands that change a limit.
 #pragma once
 
 #include <string_view>
@@ -8,12 +8,13 @@
 
 namespace ration {
 
-/// True where `text` begins with a sign.
+/// Returns true if `text` begins with a sign.
 [[nodiscard]] inline bool is_step(std::string_view text) {
   return !text.empty() && (text.front() == '+' || text.front() == '-');
 }
 
-/// The size behind the sign. Errors of parse_size; their texts and fixes keep the sign. `text`: is_step().
+/// Parses the size after the sign. Errors are those of parse_size, with the sign in their texts and fixes. Requires
+/// is_step(text).
 [[nodiscard]] Result<Bytes> parse_step(std::string_view text, Bytes device_total, Bytes device_free);
 
 }  // namespace ration

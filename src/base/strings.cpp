@@ -52,7 +52,7 @@ std::size_t distance(std::string_view left, std::string_view right) {
 }
 
 std::string nearest(std::string_view typed, const std::vector<std::string>& words) {
-  if (typed.size() > 64) return {};  // nobody misspells that much
+  if (typed.size() > 64) return {};  // no typo is that long
   std::string best;
   std::size_t least = std::max<std::size_t>(1, typed.size() / 3) + 1;
   for (const std::string& word : words) {

@@ -1,4 +1,4 @@
-// Small things done to text. Used wherever a person or a client types it.
+// Small operations on text. Used for text that people or clients type.
 #pragma once
 
 #include <charconv>
@@ -10,19 +10,20 @@
 
 namespace ration {
 
-/// Without the blanks and line breaks around it.
+/// Returns the text without surrounding blanks and line breaks.
 [[nodiscard]] std::string_view trimmed(std::string_view text);
 
-/// With ASCII's letters in lower case.
+/// Returns the text with ASCII letters in lower case.
 [[nodiscard]] std::string lower(std::string_view text);
 
-/// The parts between the separators, empty ones too: `a,,b` has three, an empty text one. They point into `text`.
+/// Returns the parts between the separators, including empty ones: `a,,b` has three, an empty text one. They point into
+/// `text`.
 [[nodiscard]] std::vector<std::string_view> split(std::string_view text, char separator);
 
-/// What stands before the first `mark` and all that stands behind it: `key=value`. Absent: there is none.
+/// Returns the text before the first `mark` and the text after it: `key=value`. Absent: there is no `mark`.
 [[nodiscard]] std::optional<std::pair<std::string_view, std::string_view>> split_once(std::string_view text, char mark);
 
-/// A number that is all of the text, in decimal digits. Absent: it is none, or does not fit.
+/// Parses a number that is the whole text, in decimal digits. Absent: it is not a number, or does not fit.
 template <class Number>
 [[nodiscard]] std::optional<Number> parse_number(std::string_view text) {
   Number number{};
@@ -31,13 +32,13 @@ template <class Number>
   return number;
 }
 
-/// Letters to add, remove, change or swap to turn one word into the other.
+/// Returns the number of letters to add, remove, change or swap to turn one word into the other.
 [[nodiscard]] std::size_t distance(std::string_view left, std::string_view right);
 
-/// The word nearest to `typed`, or empty when none is near: more than a third of its letters differ.
+/// Returns the word nearest to `typed`, or an empty text if more than a third of its letters differ from every word.
 [[nodiscard]] std::string nearest(std::string_view typed, const std::vector<std::string>& words);
 
-/// ` Did you mean 'nlp'?`, or nothing.
+/// Returns ` Did you mean 'nlp'?`, or an empty text.
 [[nodiscard]] std::string suggestion(std::string_view typed, const std::vector<std::string>& words);
 
 }  // namespace ration

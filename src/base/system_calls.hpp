@@ -1,5 +1,5 @@
-// System calls that the kernel has and the oldest C library that ration runs on (glibc 2.17) does not name: getrandom
-// (since 2.25), memfd_create (2.27), statx (2.28), gettid (2.30). For the shim too: libc alone, no allocation.
+// System calls that the kernel has but the oldest supported C library (glibc 2.17) lacks: getrandom (since 2.25),
+// memfd_create (2.27), statx (2.28), gettid (2.30). Also used by the guard: libc alone, no allocation.
 #pragma once
 
 #include <linux/memfd.h>
@@ -13,19 +13,19 @@
 
 namespace ration {
 
-/// A file in memory, closed in programs that are executed; negative with errno. `name` shows in /proc/PID/fd alone.
+/// Makes a file in memory that is closed on exec; negative with errno on failure. `name` shows in /proc/PID/fd only.
 [[nodiscard]] inline int memory_file(const char* name) noexcept {
   return static_cast<int>(::syscall(SYS_memfd_create, name, MFD_CLOEXEC));
 }
 
-/// False: the kernel had none to give.
+/// Fills the buffer with random bytes. Returns false if the kernel had none.
 [[nodiscard]] inline bool random_bytes(void* out, std::size_t size) noexcept {
   return ::syscall(SYS_getrandom, out, size, 0) == static_cast<long>(size);
 }
 
 [[nodiscard]] inline pid_t this_thread_id() noexcept { return static_cast<pid_t>(::syscall(SYS_gettid)); }
 
-/// When the file was made, in nanoseconds since 1970; 0 where its file system does not say.
+/// Returns the file's time of birth in nanoseconds since 1970; 0 if its file system does not record it.
 [[nodiscard]] inline std::uint64_t birth_time_ns(int file) noexcept {
   constexpr int kEmptyPath = 0x1000;  // AT_EMPTY_PATH
   struct statx status {};

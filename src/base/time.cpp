@@ -44,10 +44,10 @@ std::optional<std::int64_t> parse_time(const std::string& text) {
   }
   if (*end == 'Z') ++end;
   if (end != text.c_str() + text.size()) return std::nullopt;
-  std::tm noon = parts;  // of that day, whatever a leap second does to the next
+  std::tm noon = parts;  // noon of that day, which is unaffected by a leap second
   noon.tm_hour = 12;
   (void)::timegm(&noon);
-  if (noon.tm_mday != parts.tm_mday) return std::nullopt;  // February 30 became March 2
+  if (noon.tm_mday != parts.tm_mday) return std::nullopt;  // for example, February 30 became March 2
   return static_cast<std::int64_t>(::timegm(&parts)) * 1'000 + ms;
 }
 

@@ -11,14 +11,14 @@ namespace ration {
 namespace {
 
 // The library is toml11 3.7.1. Of the two packaged libraries that know lines and columns, toml++ 3.3 has undefined
-// behaviour on malformed arrays, inline tables and letters beyond ASCII, all of which a configuration has to contain.
+// behaviour on malformed arrays, inline tables and letters beyond ASCII, all of which a configuration may contain.
 // toml11 reads out of bounds when it reports bytes that are not UTF-8 (its issue 199), and recurses as deep as a
-// document nests: check_form() keeps both from it. Behind that check 15 minutes of fuzzing with the address and
+// document nests: check_form() prevents both. Behind that check 15 minutes of fuzzing with the address and
 // undefined-behaviour sanitizers found nothing.
 using Value = toml::basic_value<toml::discard_comments, std::map, std::vector>;
 
-constexpr std::size_t kDeepest = 16;  // brackets within brackets; the format itself needs 3
-constexpr std::size_t kMaxDots = 16;  // dots on one line outside quotes: each may be a table within a table
+constexpr std::size_t kDeepest = 16;  // nesting of brackets; the format itself needs 3
+constexpr std::size_t kMaxDots = 16;  // dots on one line outside quotes, since each may open a table within a table
 constexpr const char* kSee = "See: ration help config";
 
 struct Form {
@@ -31,7 +31,8 @@ struct Form {
   }
 };
 
-/// Bytes of the letter that begins here, 0 if none does (RFC 3629; no control characters but tab and line ends).
+/// Returns the bytes of the letter that begins here, or 0 if none does (RFC 3629; no control characters but tab and
+/// line ends).
 std::size_t letter_length(const Form& form) {
   const unsigned first = form.byte(), second = form.byte(1);
   if (first < 0x80) {
@@ -47,8 +48,8 @@ std::size_t letter_length(const Form& form) {
   return too_long || no_letter ? 0 : length;
 }
 
-/// What keeps the library from what it does not survive: other bytes than UTF-8, and nesting without end. Along the way
-/// quotes and brackets that are never closed are told where they begin, which the library does less well.
+/// Rejects documents that the library does not survive: bytes that are not UTF-8, and unlimited nesting. It also
+/// reports quotes and brackets that are never closed at the place where they begin, which the library does less well.
 tl::expected<void, FileProblem> check_form(std::string_view document, const std::string& file) {
   struct Open {
     char bracket;
@@ -77,7 +78,7 @@ tl::expected<void, FileProblem> check_form(std::string_view document, const std:
       ++form.line;
       form.line_start = form.at + 1;
     } else if (comment) {
-      // Nothing in it counts.
+      // Inside quotes nothing is counted.
     } else if (quote != 0) {
       if (letter == '\\' && quote == '"' && form.byte(1) >= 0x20 && form.byte(1) < 0x7f) ++form.at;
       if (letter == quote) quote = 0;
@@ -105,7 +106,7 @@ tl::expected<void, FileProblem> check_form(std::string_view document, const std:
   return {};
 }
 
-/// Where the lines of a document begin.
+/// The positions where the lines of a document begin.
 class Lines {
  public:
   explicit Lines(std::string_view text) : text_(text), starts_{0} {
@@ -114,8 +115,8 @@ class Lines {
     }
   }
 
-  /// Where the key of the value at `place` begins. The library does not keep it: it stands before the `=` before the
-  /// value. A table with a header of its own has no `=` there, its place is the header's.
+  /// Returns where the key of the value at `place` begins. The library does not keep it: it stands before the `=`
+  /// before the value. A table with a header of its own has no `=` there; its place is the header's.
   [[nodiscard]] FilePlace key_before(const FilePlace& place) const {
     const std::size_t start = starts_[std::min(place.line, starts_.size()) - 1];
     std::size_t at = std::min(start + place.column - 1, text_.size());
@@ -173,14 +174,15 @@ TomlValue convert(const Value& value, std::string name, const Lines& lines) {
   return node;
 }
 
-// Without spaces around it and a full stop behind it.
+// Strips surrounding spaces and a final full stop.
 std::string bare_sentence(std::string text) {
   text.erase(0, text.find_first_not_of(' '));
   text.erase(text.find_last_not_of(" .") + 1);
   return text;
 }
 
-/// The library's answer is a page: what, the line, a mark below it, hints. Of several marks the last is the culprit:
+/// Extracts the problem from the library's report: a message, the line, a mark below it, hints. If there are several
+/// marks the last one is at the error:
 ///     [error] toml::insert_value: value ("a") already exists.
 ///      2 | a = 2
 ///        |     ^--- value defined twice

@@ -1,6 +1,6 @@
-// Sizes as people write and read them. Used by everything that takes a size from a person or shows one.
-// Promises: a number without a unit is not accepted (TensorFlow means MiB, PyTorch a fraction, others bytes); nothing
-// overflows silently; any text at all may be given.
+// Sizes as people write and read them. Used by everything that takes a size from a person or shows one. Promises: a
+// number without a unit is not accepted (TensorFlow means MiB, PyTorch a fraction, others bytes); nothing overflows
+// silently; any text at all may be given.
 #pragma once
 
 #include <cstdint>
@@ -12,22 +12,22 @@
 
 namespace ration {
 
-/// `4GiB 4G 4g 512MiB 8GB(=10^9) 50% 50%free max max-1GiB unlimited`: G, M and K are binary, as in docker and systemd;
-/// `%` is of `device_total`, `%free` of `device_free`. Errors E1101 to E1105.
+/// Parses `4GiB 4G 4g 512MiB 8GB(=10^9) 50% 50%free max max-1GiB unlimited`: G, M and K are binary, as in docker and
+/// systemd; `%` is of `device_total`, `%free` of `device_free`. Errors E1101 to E1105.
 [[nodiscard]] Result<Bytes> parse_size(std::string_view text, Bytes device_total, Bytes device_free);
 
-/// `500ms 30s 5m 2h` in nanoseconds. E1106.
+/// Parses `500ms 30s 5m 2h` to nanoseconds. Error E1106.
 [[nodiscard]] Result<std::uint64_t> parse_duration(std::string_view text);
 
 enum class Units { kIec, kSi, kBytes };
 
-/// Three significant digits and a unit: `3.61 GiB`; kSi: `3.88 GB`; kBytes: the exact number.
+/// Formats three significant digits and a unit: `3.61 GiB`; kSi: `3.88 GB`; kBytes: the exact number.
 [[nodiscard]] std::string format_size(Bytes size, Units units = Units::kIec);
 
-/// `1h 02m`, `12m 41s`, `8s`: the two largest parts.
+/// Formats the two largest parts of a duration: `1h 02m`, `12m 41s`, `8s`.
 [[nodiscard]] std::string format_duration(std::uint64_t nanoseconds);
 
-/// `1 GPU`, `2 GPUs`.
+/// Formats a count with its noun: `1 GPU`, `2 GPUs`.
 [[nodiscard]] std::string counted(std::size_t number, std::string_view thing);
 
 }  // namespace ration

@@ -19,7 +19,7 @@ namespace ration {
 
 namespace {
 
-/// False: errno says why. What is written in part is gone on with, until it cannot be.
+/// Writes everything, continuing after partial writes. Returns false with errno on failure.
 bool write_all(int file, std::string_view content) {
   while (!content.empty()) {
     const ssize_t done = ::write(file, content.data(), content.size());
@@ -31,7 +31,7 @@ bool write_all(int file, std::string_view content) {
 
 tl::unexpected<std::string> no(std::string why) { return tl::unexpected(std::move(why)); }
 
-/// Returns the sentence that says what a path is that is no regular file.
+/// Returns a sentence that describes a path that is no regular file.
 const char* kind_of(mode_t mode) {
   constexpr struct {
     mode_t type;
@@ -64,7 +64,7 @@ bool write_whole(const std::string& path, const std::string& content, mode_t mod
 }
 
 tl::expected<FileDescriptor, std::string> open_regular(const std::string& path, Links links) {
-  // A place alone: opening a pipe waits for its other end, and opening a device may start something.
+  // Opened as a path only: opening a pipe waits for its other end, and opening a device may have side effects.
   const FileDescriptor place{::open(path.c_str(), O_PATH | O_CLOEXEC | (links == Links::kRejected ? O_NOFOLLOW : 0))};
   struct stat status {};
   if (!place || ::fstat(place.get(), &status) != 0) return no(std::strerror(errno));
@@ -79,7 +79,7 @@ std::string path_of(const FileDescriptor& file) { return fmt::format("/proc/self
 tl::expected<std::string, std::string> read_whole(int file, std::size_t most) {
   struct stat status {};
   if (::fstat(file, &status) != 0) return no(std::strerror(errno));
-  // Files of /proc say 0.
+  // Files of /proc report 0.
   if (S_ISREG(status.st_mode) && static_cast<std::uint64_t>(status.st_size) > most) return too_large(most);
   std::string content;
   content.reserve(static_cast<std::size_t>(S_ISREG(status.st_mode) ? status.st_size : 0));

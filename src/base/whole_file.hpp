@@ -1,6 +1,6 @@
-// Small files that others write, or read while they are written: specifications of devices, states, configurations.
-// Promises: a reader finds the old content or the new one, whenever the writer dies; no link is written through;
-// reading waits for nobody and takes no more memory than the caller allows, whatever lies under the path.
+// Small files that other programs write, or read while they are written: specifications of devices, states,
+// configurations. Promises: a reader finds either the old content or the new one, whenever the writer dies; no link is
+// written through; reading never blocks and takes no more memory than the caller allows, whatever the path leads to.
 #pragma once
 
 #include <sys/types.h>
@@ -13,27 +13,28 @@
 
 namespace ration {
 
-/// False: `path` is as it was, and errno says why. `path`.new is used meanwhile.
+/// Replaces the file's content. Returns false with errno if that failed: `path` is then unchanged. Uses `path`.new
+/// meanwhile.
 [[nodiscard]] bool write_whole(const std::string& path, const std::string& content, mode_t mode);
 
 enum class Links { kFollowed, kRejected };
 
-/// Opens a regular file for reading, or returns why it is none: "it is a pipe". A pipe's other end is not waited for,
-/// and no device is opened.
+/// Opens a regular file for reading, or returns why it is none: "it is a pipe". Does not wait for a pipe's other end
+/// and opens no device.
 [[nodiscard]] tl::expected<FileDescriptor, std::string> open_regular(const std::string& path,
                                                                      Links links = Links::kFollowed);
 
-/// A path under which that open file can be opened once more, whatever its former name leads to by now.
+/// Returns a path under which that open file can be opened again, whatever its former name leads to by now.
 [[nodiscard]] std::string path_of(const FileDescriptor& file);
 
 constexpr std::size_t kMostOfOneFile = std::size_t{16} << 20;  // bytes: a container's configuration has 40 KiB
 
-/// Returns the content of a regular file, or why it cannot be had: it is none, or has more than `most` bytes.
+/// Returns the content of a regular file, or why it cannot be read: it is not one, or has more than `most` bytes.
 [[nodiscard]] tl::expected<std::string, std::string> read_whole(const std::string& path,
                                                                 std::size_t most = kMostOfOneFile,
                                                                 Links links = Links::kFollowed);
 
-/// The same of an open file, a pipe too.
+/// As above, for an open file, which may be a pipe.
 [[nodiscard]] tl::expected<std::string, std::string> read_whole(int file, std::size_t most = kMostOfOneFile);
 
 }  // namespace ration

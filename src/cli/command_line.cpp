@@ -4,12 +4,12 @@
 
 #include <cstdlib>
 
+#include "admission/plan.hpp"
 #include "base/own_folder.hpp"
 #include "base/size_step.hpp"
 #include "base/strings.hpp"
-#include "cli/demo_node.hpp"
-#include "cli/reference.hpp"
-#include "policy/plan.hpp"
+#include "cli/start/demo_node.hpp"
+#include "cli/text/reference.hpp"
 
 namespace ration::cli {
 namespace {
@@ -28,7 +28,7 @@ Result<void> check_sizes(const CLI::App& verb) {
       const bool step = verb.get_name() == "set" && is_step(text);
       if (text == "none") continue;
       if (auto size = (step ? parse_step : parse_size)(text, kUnlimited, kUnlimited); !size)
-        if (size.error().id != "E1101" || !policy::takes_guarantee_away(text)) return tl::unexpected(size.error());
+        if (size.error().id != "E1101" || !admission::takes_guarantee_away(text)) return tl::unexpected(size.error());
     }
   }
   return {};

@@ -8,8 +8,8 @@
 #include <string>
 #include <utility>
 
-#include "cli/arguments.hpp"
-#include "cli/session.hpp"
+#include "cli/session/session.hpp"
+#include "cli/text/arguments.hpp"
 
 namespace ration::cli {
 

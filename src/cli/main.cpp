@@ -5,9 +5,9 @@
 #include <system_error>
 
 #include "cli/command_line.hpp"
-#include "cli/launch.hpp"
-#include "cli/reference.hpp"
-#include "cli/standard_streams.hpp"
+#include "cli/session/standard_streams.hpp"
+#include "cli/start/launch.hpp"
+#include "cli/text/reference.hpp"
 #include "config/variables.hpp"
 
 extern char** environ;

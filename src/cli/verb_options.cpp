@@ -1,12 +1,12 @@
 // The options of every verb. What else is said of a verb is in verb_texts.cpp.
 #include <fmt/format.h>
 
+#include "adapters/containers/cdi.hpp"
+#include "adapters/containers/snippet.hpp"
+#include "adapters/containers/wrapper.hpp"
 #include "cli/command_line.hpp"
-#include "cli/reference.hpp"
-#include "cli/verbs.hpp"
-#include "engine/cdi.hpp"
-#include "engine/snippet.hpp"
-#include "engine/wrapper.hpp"
+#include "cli/text/reference.hpp"
+#include "cli/verbs/verbs.hpp"
 
 namespace ration::cli {
 namespace {
@@ -62,7 +62,7 @@ void add_plan_options(CLI::App* verb, RunOptions& typed) {
   add_sim_cuda(verb, typed.simulated_cuda);
 }
 
-void add_container_limit(CLI::App* verb, policy::Wish& wish) {
+void add_container_limit(CLI::App* verb, admission::PlanRequest& wish) {
   option(verb, "-l,--limit", wish.limit, "SIZE", "bytes it can never exceed: 4GiB, 512MiB, 50%");
   option(verb, "--gpu", wish.gpu, "GPU", "with --limit: index or UUID");
   option(verb, "--slice", wish.slice, "SLICE", "a slice made by ration split");
@@ -71,7 +71,7 @@ void add_container_limit(CLI::App* verb, policy::Wish& wish) {
 
 std::vector<std::string> snippet_names() {
   std::vector<std::string> names;
-  for (const engine::SnippetKind& kind : engine::snippet_kinds()) names.emplace_back(kind.name);
+  for (const adapters::SnippetKind& kind : adapters::snippet_kinds()) names.emplace_back(kind.name);
   return names;
 }
 
@@ -90,7 +90,7 @@ void add_snippet(CommandLine& line) {
 }
 
 std::vector<std::string> inject_names() {
-  std::vector<std::string> names = engine::wrapper_names();
+  std::vector<std::string> names = adapters::wrapper_names();
   names.insert(names.end(), {"compose", "oci"});
   return names;
 }
@@ -297,9 +297,8 @@ void add_accounts(CommandLine& line) {
   option(report, "--price", typed.price, "PRICE", "of one GiB for an hour, for everybody: 0.031");
   choice(report, "--share-idle", typed.share_idle, "HOW", {"none", "even", "weighted"},
          "who pays for what nobody held: none, even or weighted");
-  choice(report, "-o,--output", line.session.output, "FORMAT",
-         {"text", "json", "csv", "md", "html", "focus", "opencost"},
-         "text, json, csv, md, html, focus (FOCUS 1.2) or opencost");
+  choice(report, "-o,--output", line.session.output, "FORMAT", {"text", "json", "csv", "md", "focus", "opencost"},
+         "text, json, csv, md, focus (FOCUS 1.2) or opencost");
 }
 
 void add_machine_verbs(CommandLine& line) {
@@ -353,7 +352,7 @@ void add_help(CommandLine& line) {
 
 void add_container_hook(CommandLine& line) {
   auto [hook, typed] =
-      line.add_hidden<ContainerHookOptions>(engine::cdi::kHookVerb, kSim | kSocket, cli::container_hook);
+      line.add_hidden<ContainerHookOptions>(adapters::cdi::kHookVerb, kSim | kSocket, cli::container_hook);
   action(hook, typed.action, {"start", "stop"});
   word(hook, "device", typed.device, "DEVICE")->required();
 }
@@ -399,7 +398,7 @@ void add_hidden_verbs(CommandLine& line) {
 
 void add_verbs(CommandLine& line) {
   // A container waits for it, and to declare the other verbs takes longer than what the hook does.
-  if (line.words.verb == engine::cdi::kHookVerb) return add_container_hook(line);
+  if (line.words.verb == adapters::cdi::kHookVerb) return add_container_hook(line);
   add_run(line);
   add_inject(line);
   add_snippet(line);

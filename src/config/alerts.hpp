@@ -1,7 +1,7 @@
 // Alerts: rules that a person wrote, and which of them are raised. Used by the daemon, which collects the facts, and by
-// the configuration, which checks the rules. Pure: no clock and no driver of its own.
-// Promises: an alert is raised once when its rule has held for as long as the rule says, and cleared once when it no
-// longer holds or what it was about is gone; changed rules do not forget what is raised under those that stay.
+// the configuration, which checks the rules. Pure: no clock and no driver of its own. Promises: an alert is raised once
+// when its rule has held for as long as the rule says, and cleared once when it no longer holds or its subject is gone;
+// changing rules does not affect alerts raised under unchanged ones.
 #pragma once
 
 #include <chrono>
@@ -15,52 +15,58 @@
 
 namespace ration::config {
 
-/// Something that rules can watch.
+/// A value that rules can watch.
 struct Measure {
-  enum class Unit { kBytes, kDuration, kCount, kEvent };  ///< kBytes: also as a share of `whole`; kEvent: is or is not
+  enum class Unit {
+    kBytes,
+    kDuration,
+    kCount,
+    kEvent
+  };  ///< kBytes: also as a share of `whole`; kEvent: it happened or did not
   const char* name;
   Unit unit;
   const char* meaning;
 };
 [[nodiscard]] const std::vector<Measure>& measures();
 
-/// `tenant.used > 90% for 5m`
+/// A rule such as `tenant.used > 90% for 5m`.
 struct AlertRule {
   enum class Comparison { kAbove, kAtLeast, kBelow, kAtMost, kPresent };
   const Measure* measure = nullptr;
   Comparison comparison = Comparison::kPresent;
   double threshold = 0;  ///< bytes, nanoseconds, a count, or per cent
-  bool share = false;    ///< the threshold is per cent of the whole
+  bool share = false;    ///< the threshold is a percentage of the whole
   std::chrono::nanoseconds lasting{0};
   std::string text;
 };
-/// E1601.
+/// Parses a rule. E1601.
 [[nodiscard]] Result<AlertRule> parse_rule(const std::string& text);
 
-/// What a rule looks at: one measure of one thing, now. What is not known is not given.
+/// One measure of one subject at this moment. Unknown values are left out.
 struct Fact {
   std::string measure;          ///< "tenant.used"
-  std::string about;            ///< whose: "nlp on GPU 0"; with the measure it is the same thing every time
-  double value = 1;             ///< bytes, nanoseconds, a count; of an event: 1
-  std::optional<double> whole;  ///< what 100% is: the limit, the device; not given: shares are not known
+  std::string about;            ///< the subject: "nlp on GPU 0"; with the measure it identifies the fact over time
+  double value = 1;             ///< bytes, nanoseconds, a count; 1 for an event
+  std::optional<double> whole;  ///< 100 %: the limit, the device; absent: shares are unknown
 };
 
 struct AlertChange {
   bool raised = false;  ///< false: cleared
   std::string rule, about;
-  double value = 0;  ///< what it was when it was raised, or when it no longer held; gone: what it was last
-  std::chrono::nanoseconds since{0};  ///< when the rule began to hold, on the clock that was given
+  double value =
+      0;  ///< the value when it was raised, or when the rule no longer held; if the subject is gone, the last one
+  std::chrono::nanoseconds since{0};  ///< when the rule began to hold, on the caller's clock
 };
 
 class Alerts {
  public:
   explicit Alerts(std::vector<AlertRule> rules = {}) : rules_(std::move(rules)) {}
 
-  /// New rules. What was raised by a rule that is no longer there is cleared by the next evaluate().
+  /// Sets the rules. Alerts of rules that no longer exist are cleared by the next evaluate().
   void configure(std::vector<AlertRule> rules) { rules_ = std::move(rules); }
 
-  /// All facts of one moment; what is missing has gone. `now` from a clock that does not stop; where it goes backward,
-  /// what did not hold long enough begins anew.
+  /// Evaluates all facts of one moment; the subject of a missing fact is gone. `now` is from a clock that does not
+  /// stop; if it goes backward, a rule that has not held long enough starts again.
   std::vector<AlertChange> evaluate(const std::vector<Fact>& facts, std::chrono::nanoseconds now);
 
  private:

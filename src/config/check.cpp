@@ -1,4 +1,4 @@
-// What a configuration cannot do without, and what has to fit together.
+// Checks a configuration for required keys and for values that contradict each other.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,8 +9,8 @@
 namespace ration::config {
 namespace {
 
-/// Whether `part` is more than `whole` on a device of any size. What is a share of the device on one side only can be
-/// decided on a device alone.
+/// Returns true if `part` is more than `whole` on a device of any size. If only one side is a share of the device, that
+/// can be decided on a particular device alone.
 bool always_more(const Amount& part, const Amount& whole) {
   constexpr Bytes kSmall{std::uint64_t{1} << 30}, kLarge{std::uint64_t{1} << 50};
   if (!part.is_set() || !whole.is_set()) return false;
@@ -120,7 +120,7 @@ class ConsistencyCheck {
   std::vector<FileProblem>& problems_;
 };
 
-/// A schedule without its hours, or without limits.
+/// Reports a schedule without hours, or without limits.
 void check_needed(const Item& item, std::vector<FileProblem>& problems) {
   const std::string_view section = item.section->name;
   if (section == "policy" && item.leaves.empty())

@@ -28,12 +28,12 @@ Reading parse_configuration(const std::vector<Layer>& layers, const Table& table
   }
   add_defaults(table, items);
   reading.configuration = to_configuration(table, items);
-  // Values that are wrong by themselves would be told again as not fitting the others.
+  // Values that are wrong by themselves would be reported again as contradicting others.
   if (reading.problems.empty()) check_consistency(reading.configuration, reading.problems);
   return reading;
 }
 
-Error refused(const std::vector<FileProblem>& problems) {
+Error rejected(const std::vector<FileProblem>& problems) {
   const FileProblem& first = problems.front();
   std::string fix = first.fix;
   if (problems.size() > 1) fix += fmt::format("   ({} more: ration config validate)", problems.size() - 1);
@@ -72,11 +72,11 @@ bool is_descriptor(const std::string& path) { return path == "/dev/stdin" || pat
 Result<std::vector<Layer>> read_layers(const std::vector<ConfigurationFile>& files) {
   std::vector<Layer> layers;
   for (const ConfigurationFile& entry : files) {
-    // What a descriptor leads to may be a pipe: its writer is there.
+    // A descriptor may refer to a pipe, which is allowed: its writer exists.
     const auto regular = is_descriptor(entry.path) ? tl::unexpected(std::string()) : open_regular(entry.path);
     std::ifstream file(regular ? path_of(*regular) : is_descriptor(entry.path) ? entry.path : "", std::ios::binary);
     std::string text;
-    // More than may be read, so that a larger file is seen to be one. In pieces: most files are small.
+    // One byte more than allowed, so that a larger file is recognised. In pieces, since most files are small.
     std::array<char, 4096> piece;
     while (file && text.size() < kMaxDocument + piece.size()) {
       file.read(piece.data(), piece.size());
@@ -99,7 +99,7 @@ Result<Configuration> read_configuration() {
   const auto layers = read_layers(configuration_files());
   if (!layers) return tl::unexpected(layers.error());
   Reading reading = parse_configuration(*layers);
-  if (!reading.problems.empty()) return tl::unexpected(refused(reading.problems));
+  if (!reading.problems.empty()) return tl::unexpected(rejected(reading.problems));
   return std::move(reading.configuration);
 }
 

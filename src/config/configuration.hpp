@@ -1,7 +1,7 @@
-// The whole configuration of a node (ration.toml): who may use how much, when, and what the daemon does about it. Used
-// by the daemon, by `ration config`, and through settings.hpp by `ration run`.
-// Promises: every value knows where it was written; a file with anything wrong is rejected whole, with every problem's
-// line and column; nothing here asks the clock, the driver or the network.
+// The whole configuration of a node (ration.toml): how much each tenant may use, when, and what the daemon does about
+// it. Used by the daemon, by `ration config`, and through settings.hpp by `ration run`. Promises: every value has the
+// place where it was written; a file with any problem is rejected as a whole, with every problem's line and column;
+// nothing here reads the clock, the driver or the network.
 #pragma once
 
 #include <chrono>
@@ -17,13 +17,13 @@
 
 namespace ration::config {
 
-/// Where a value was written; without a file it is the default.
+/// The place where a value was written; without a file it is the default.
 struct Origin {
   std::string file;
   FilePlace place;
 
   [[nodiscard]] bool is_default() const { return file.empty(); }
-  /// `/etc/ration/ration.toml:31` or `default`; without the line where there is none.
+  /// Returns `/etc/ration/ration.toml:31` or `default`, without the line if there is none.
   [[nodiscard]] std::string text() const {
     return is_default() ? "default" : place.line == 0 ? file : file + ":" + std::to_string(place.line);
   }
@@ -41,7 +41,7 @@ struct Daemon {
   Sourced<bool> metrics_processes;
 };
 
-// The enumerators below stand in the order of their choices in keys.cpp.
+// The enumerators below are in the order of their choices in keys.cpp.
 enum class Ungoverned { kReport, kWarn, kTerminate };
 enum class Per { kWorkload, kUser, kAll };
 enum class IdleAction { kReport, kTrim, kSuspend };
@@ -60,10 +60,11 @@ struct Defaults {
 struct DeviceRule {
   Sourced<std::string> match;  ///< index, UUID or name
   Sourced<Amount> keep_free;
-  Sourced<std::vector<std::string>> slices;  ///< sizes as parse_sizes() of slices.hpp reads them
+  Sourced<std::vector<std::string>> slices;  ///< sizes in the form that parse_sizes() of slices.hpp reads
 };
 
-/// Which workloads. Of each kind that is written one pattern has to fit; all kinds, or with `any` one.
+/// The workloads that a tenant or policy applies to. Of each kind of pattern that is written one has to fit; all kinds,
+/// or with `any` one.
 struct Match {
   Sourced<std::vector<std::string>> users, groups, cgroup, service, image;
   std::map<std::string, Sourced<std::vector<std::string>>> labels;
@@ -74,14 +75,14 @@ struct Tenant {
   Sourced<std::string> name;
   Match match;
   Sourced<Amount> guarantee, limit;
-  Sourced<std::optional<double>> soft;  ///< per cent of the limit
+  Sourced<std::optional<double>> soft;  ///< percent of the limit
   Sourced<std::int64_t> priority;
   Sourced<std::optional<Price>> price;
 };
 
 struct Idle {
   Sourced<std::optional<std::chrono::nanoseconds>> after;  ///< not set: never
-  Sourced<double> below;                                   ///< per cent of activity
+  Sourced<double> below;                                   ///< percent of activity
   Sourced<IdleAction> action;
   Sourced<std::optional<std::chrono::nanoseconds>> suspend_after;  ///< not set: never, unless action says so
 };
@@ -112,12 +113,12 @@ struct Report {
   Sourced<std::optional<Price>> price;
 };
 
-/// One value, for whoever shows them all.
+/// One value, for commands that show all of them.
 struct Row {
-  std::string section;  ///< "tenant"
-  std::string item;     ///< "nlp"; of policies and schedules "1", "2"; elsewhere empty
-  std::string key;      ///< "match.users"
-  std::string text;     ///< "16GiB"
+  std::string section;  ///< such as "tenant"
+  std::string item;     ///< such as "nlp"; "1", "2" for policies and schedules; otherwise empty
+  std::string key;      ///< such as "match.users"
+  std::string text;     ///< such as "16GiB"
   std::string value;    ///< as in a file: "\"16GiB\""
   Origin origin;
 };
@@ -143,47 +144,47 @@ struct Configuration {
   Report report;
   Sourced<bool> compat_hami;
 
-  std::vector<Row> rows;  ///< every value that is set, defaults too, section by section
+  std::vector<Row> rows;  ///< every value that is set, defaults included, section by section
 };
 
 struct Section;
 using Table = std::vector<Section>;
-/// What a file may say: the table of keys.cpp.
+/// Returns the keys that a file may contain: the table of keys.cpp.
 [[nodiscard]] const Table& sections();
 
-/// One file: its name for messages and its content.
+/// One file: its name for messages, and its content.
 struct Layer {
   std::string name, text;
 };
 
 struct Reading {
-  Configuration configuration;        ///< of use only if there are no problems
-  std::vector<FileProblem> problems;  ///< file by file in the order of the lines; then what does not fit together
+  Configuration configuration;        ///< valid only if there are no problems
+  std::vector<FileProblem> problems;  ///< file by file in the order of the lines; then the contradictions
 };
 
-/// Defaults, then each layer over what is before it: single keys replace single keys; a tenant of the same name, a
-/// device of the same match is the same one; tenants, devices, policies and schedules that are new stand in front of
-/// those of the layers before, so that the first that fits is the last layer's; lists are replaced whole.
+/// Reads the defaults and puts each layer over the ones before it. Single keys replace single keys; items with the same
+/// identity (a tenant's name, a device's match) are merged; new tenants, devices, policies and schedules come before
+/// those of earlier layers, so that the last layer's match first; lists are replaced as a whole.
 [[nodiscard]] Reading parse_configuration(const std::vector<Layer>& layers, const Table& table = sections());
 
-/// The first problem as E1601: `file:line:column: what (nothing was applied)`, and how many more there are.
-[[nodiscard]] Error refused(const std::vector<FileProblem>& problems);
+/// Returns the first problem as E1601: `file:line:column: what (nothing was applied)`, and how many more there are.
+[[nodiscard]] Error rejected(const std::vector<FileProblem>& problems);
 
-/// Of this user's daemon, where nobody says otherwise: what it remembers.
+/// Returns the default folder for the state of this user's daemon.
 [[nodiscard]] std::string default_state_folder();
 
-/// A file that counts, whether it is there or not.
+/// A configuration file, whether it exists or not.
 struct ConfigurationFile {
   std::string path;
-  bool required = false;  ///< RATION_CONFIG names it
+  bool required = false;  ///< named by RATION_CONFIG
 };
-/// /etc/ration/ration.toml, then $XDG_CONFIG_HOME/ration/ration.toml (or RATION_CONFIG).
+/// Returns /etc/ration/ration.toml, then $XDG_CONFIG_HOME/ration/ration.toml (or RATION_CONFIG).
 [[nodiscard]] std::vector<ConfigurationFile> configuration_files();
 
-/// Those of the files that are there. E1601 if a required one cannot be read.
+/// Reads the existing files. E1601 if a required one cannot be read.
 [[nodiscard]] Result<std::vector<Layer>> read_layers(const std::vector<ConfigurationFile>& files);
 
-/// All of it: E1601.
+/// Reads the whole configuration. E1601.
 [[nodiscard]] Result<Configuration> read_configuration();
 
 }  // namespace ration::config

@@ -17,31 +17,31 @@ struct Leaf {
   Origin origin;
 };
 
-/// `[daemon]`, or one `[[tenant]]`.
+/// One `[daemon]`, or one `[[tenant]]`.
 struct Item {
   const Section* section = nullptr;
-  std::string identity;  ///< value of its section's identity key
+  std::string identity;  ///< the value of its section's identity key
   Origin origin;
   std::map<std::string, Leaf> leaves;  ///< by name: "limit", "match.users", "set.train"
 };
 
-/// What a document says. Everything that is wrong with single keys and values is added to `problems`.
+/// Reads the items of a document. All problems with single keys and values are added to `problems`.
 [[nodiscard]] std::vector<Item> read_items(const Table& table, const TomlValue& document, const std::string& file,
                                            Problems& problems);
 
-/// Puts a later layer over what is there.
+/// Puts a later layer over the items.
 void merge(std::vector<Item>& items, std::vector<Item> later);
 
-/// What an item cannot do without. Defaults are no part of it: look before add_defaults().
+/// Checks that items have their required keys. Defaults do not count: call it before add_defaults().
 void check_items(const std::vector<Item>& items, Problems& problems);
 
-/// What nobody wrote.
+/// Adds the values that no file sets.
 void add_defaults(const Table& table, std::vector<Item>& items);
 
-/// The same with types. Values that did not pass the check are left out.
+/// Converts the items to their types. Values that did not pass the check are left out.
 [[nodiscard]] Configuration to_configuration(const Table& table, const std::vector<Item>& items);
 
-/// What does not fit together.
+/// Reports values that contradict each other.
 void check_consistency(const Configuration& configuration, Problems& problems);
 
 }  // namespace ration::config

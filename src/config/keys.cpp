@@ -12,7 +12,7 @@ using namespace shapes;
 
 std::vector<std::string> one_of(auto... names) { return {names...}; }
 
-/// What a match can ask for is the same for tenants and policies.
+/// The keys of a match are the same for tenants and policies.
 template <auto match>
 std::vector<Key> with_match(std::vector<Key> keys, const std::vector<Key>& more) {
   keys.insert(keys.end(),
@@ -38,14 +38,14 @@ std::vector<Key> daemon_keys() {
        "Unix socket that the command line talks to.", "\"/run/ration/ration.sock\""},
       {"listen", field<kListen, &Daemon::listen>, "127.0.0.1:7077",
        "Address and port of HTTP; empty: none. Beyond this machine a token_file is needed.", "\"127.0.0.1:7077\""},
-      {"token_file", field<kText, &Daemon::token_file>, "", "File whose content makes an operator of whoever sends it.",
+      {"token_file", field<kText, &Daemon::token_file>, "", "File with the token that makes its sender an operator.",
        "\"/etc/ration/token\""},
       {"state", field<kText, &Daemon::state>, "/var/lib/ration", "Folder of what the daemon keeps.",
        "\"/var/lib/ration\""},
       {"sample", field<kDuration, &Daemon::sample>, "500ms", "How often the books and the driver are read.",
        "\"500ms\""},
-      {"sample_idle", field<kDuration, &Daemon::sample_idle>, "5s", "How often while nobody looks and nothing changes.",
-       "\"5s\""},
+      {"sample_idle", field<kDuration, &Daemon::sample_idle>, "5s",
+       "How often while no client watches and nothing changes.", "\"5s\""},
       {"metrics_processes", field<kFlag, &Daemon::metrics_processes>, "false",
        "Metrics of single processes too: many series, and command lines in them.", "false"},
   };
@@ -85,7 +85,7 @@ std::vector<Key> device_keys() {
   return {
       {"match", field<kText, &DeviceRule::match>, "", "Its index, UUID or name; * stands for any letters.",
        "\"GPU-5fd4*\""},
-      {"keep_free", field<kFinite, &DeviceRule::keep_free>, "", "Bytes that nobody is given.", "\"256MiB\""},
+      {"keep_free", field<kFinite, &DeviceRule::keep_free>, "", "Bytes that are given to no workload.", "\"256MiB\""},
       {"slices", field<kSizes, &DeviceRule::slices>, "",
        "Slices that the daemon cuts it into for programs of its own user, as ration split does; one cut by hand stays.",
        "[\"6GiB\", \"6GiB\", \"rest\"]"},
@@ -147,7 +147,7 @@ std::vector<Key> report_keys() {
       {"basis", field<kOneOf<Basis>, &Report::basis>, "used", "What is charged for.", "\"used\"",
        one_of("used", "limit", "max(used,guarantee)", "peak")},
       {"currency", field<kText, &Report::currency>, "EUR", "Of all prices.", "\"EUR\""},
-      {"share_idle", field<kOneOf<ShareIdle>, &Report::share_idle>, "none", "Who pays for what nobody used.",
+      {"share_idle", field<kOneOf<ShareIdle>, &Report::share_idle>, "none", "How the cost of unused memory is shared.",
        "\"none\"", one_of("none", "even", "weighted")},
       {"retention", field<kDuration, &Report::retention>, "400d", "How long use is kept.", "\"400d\""},
       {"price", field<kPrice, &Report::price>, "",
@@ -205,7 +205,7 @@ const Table& sections() {
       {"alerts", nullptr, nullptr, "What the daemon raises an alert for.", rows::alerts_keys()},
       {"report", nullptr, nullptr, "How use is counted and charged.", rows::report_keys()},
       {"http", nullptr, nullptr, "What the HTTP interface answers.", rows::http_keys()},
-      {"containers", nullptr, nullptr, "How container engines are told of this node.", rows::containers_keys()},
+      {"containers", nullptr, nullptr, "How container engines learn of this node.", rows::containers_keys()},
       {"compat", nullptr, nullptr, "Habits of other programs.", rows::compat_keys()},
   };
   return all;

@@ -1,5 +1,5 @@
-// Every key that a configuration file may have: one table, from which the reader checks, converts and suggests, `ration
-// config init` and `print` are made, and ration.toml(5), `ration help config` and the JSON schema are written, so that
+// Every key that a configuration file may have, in one table. The reader checks, converts and suggests by it, and
+// `ration config init` and `print`, ration.toml(5), `ration help config` and the JSON schema are made from it, so that
 // they cannot differ. A new key is one row of the table in keys.cpp and its field in configuration.hpp.
 #pragma once
 
@@ -14,28 +14,27 @@ namespace ration::config {
 struct Key;
 using Problems = std::vector<FileProblem>;
 
-/// What the value of a key looks like: a row of shapes.hpp.
+/// The form of a key's value: a row of shapes.hpp.
 struct Shape {
   const char* name;      ///< for people
-  TomlValue::Kind kind;  ///< how it stands in a file
+  TomlValue::Kind kind;  ///< its TOML type
 };
 
 /// The field of the configuration that a key sets, and the shape by which it is read. Made by field<> of shapes.hpp.
 struct Field {
   const Shape* shape;
-  /// Adds what is wrong with a value, `file` left empty; nothing if nothing is.
+  /// Adds the problems of a value, with `file` left empty.
   void (*check)(const Key& key, const TomlValue& value, Problems& problems);
-  /// Sets the field, of a section written several times that of its last item. Of a value that is wrong only the
-  /// origin.
+  /// Sets the field; in a section written several times that of the last item. For a wrong value sets only the origin.
   void (*store)(const Key& key, const TomlValue& value, const Origin& origin, Configuration& all);
 };
 
 struct Key {
   const char* name;  ///< below the section: `limit`, `match.users`; `set.*`: any names
   Field field;
-  const char* standard;  ///< its value where nothing is written, without quotes; "": none
+  const char* standard;  ///< its default, without quotes; "": none
   const char* meaning;
-  const char* example;  ///< as written in a file; every one is read by a test
+  const char* example;  ///< as written in a file; a test reads every one
   std::vector<std::string> choices = {};
 
   [[nodiscard]] bool any_names() const { return name[std::char_traits<char>::length(name) - 1] == '*'; }
@@ -43,26 +42,26 @@ struct Key {
 
 struct Section {
   const char* name;
-  const char* identity;         ///< key that tells its items apart, so that a later file can change one; nullptr: none
-  void (*add)(Configuration&);  ///< begins an item of a section written several times: [[name]]; nullptr: written once
+  const char* identity;         ///< key that identifies an item, so that a later file can change it; nullptr: none
+  void (*add)(Configuration&);  ///< begins an item of a section written several times, [[name]]; nullptr: written once
   const char* meaning;
   std::vector<Key> keys;
 
   [[nodiscard]] bool several() const { return add != nullptr; }
 };
 
-// sections(), the table itself, is declared by configuration.hpp.
+// The table itself, sections(), is declared in configuration.hpp.
 
-/// nullptr: unknown.
+/// Returns the section; nullptr: unknown.
 [[nodiscard]] const Section* find_section(const Table& table, const std::string& name);
-/// `set.train` finds `set.*`. nullptr: unknown.
+/// Returns the key; `set.train` finds `set.*`. nullptr: unknown.
 [[nodiscard]] const Key* find_key(const Section& section, const std::string& name);
-/// What may stand at one level of a section: below "match" users, groups, …
+/// Returns the keys at one level of a section: below "match" users, groups, …
 [[nodiscard]] std::vector<std::string> known_below(const Section& section, const std::string& prefix);
 
-/// A value as TOML: `"4GiB"`, `true`, `["a", "b"]`.
+/// Formats a value as TOML: `"4GiB"`, `true`, `["a", "b"]`.
 [[nodiscard]] std::string as_toml(const TomlValue& value);
-/// A text as TOML, in quotes.
+/// Formats a text as TOML, in quotes.
 [[nodiscard]] std::string quoted(const std::string& text);
 
 }  // namespace ration::config

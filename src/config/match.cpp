@@ -16,7 +16,8 @@ bool any_fits(const Patterns& patterns, const std::string& text) {
                                       [&](const std::string& pattern) { return fits(pattern, text); });
 }
 
-/// Units are the folders of a control group's path: `jupyterhub` fits /system.slice/jupyterhub.service/x.
+/// Returns true if a pattern fits a folder of the control group's path, as a unit is one: `jupyterhub` fits
+/// /system.slice/jupyterhub.service/x.
 bool service_fits(const Patterns& patterns, const std::string& cgroup) {
   const auto parts = split(cgroup, '/');
   return std::any_of(parts.begin(), parts.end(), [&](std::string_view unit) {
@@ -55,7 +56,7 @@ const Tenant* find(const Configuration& configuration, const std::string& name) 
   return nullptr;
 }
 
-/// What a user is called as a tenant: never a name that would charge somebody else.
+/// Returns the user's name as a tenant, or `user:NAME` if a configured tenant already has that name.
 std::string own_name(const Configuration& configuration, const Subject& subject) {
   const std::string name = is_name(subject.user) ? subject.user : fmt::format("uid-{}", subject.uid);
   return find(configuration, name) == nullptr ? name : "user:" + name;
@@ -78,7 +79,7 @@ Result<Assignment> asked_for(const Configuration& configuration, const Subject& 
   }
   if (name == own_name(configuration, subject)) return Assignment{name, nullptr};
   if (configuration.tenants.empty()) {
-    // Whoever names no tenant is charged by the user's name: nobody else may be charged in that one's place.
+    // A workload without a tenant is charged to its user's name, so no other user may choose that name.
     if (!subject.asks_for_another || subject.is_operator || subject.uid == 0) return Assignment{name, nullptr};
     return fail("E1502",
                 fmt::format("{} may not run as tenant {}: that is another user of this machine.",

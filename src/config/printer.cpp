@@ -16,7 +16,7 @@ std::string header_of(const Section& section) {
   return section.several() ? fmt::format("[[{}]]", section.name) : fmt::format("[{}]", section.name);
 }
 
-/// `standard` of the table as a file has it.
+/// Formats the `standard` of the table as in a file.
 std::string standard_text(const Key& key) {
   const std::string text = key.standard;
   return text.empty() || key.field.shape->kind != TomlValue::Kind::kText ? text : quoted(text);
@@ -43,7 +43,7 @@ std::string subject_of(const Row& row) { return row.item.empty() ? row.section :
 
 std::string short_value(const Row& row) { return row.text.empty() ? row.value : row.text; }
 
-/// Section and item of every row, in order, each once.
+/// Returns section and item of every row, in order, each once.
 std::vector<std::string> subjects(const Configuration& configuration, const std::string& section = {}) {
   std::vector<std::string> all;
   for (const Row& row : configuration.rows) {
@@ -58,7 +58,7 @@ bool contains(const std::vector<std::string>& all, const std::string& one) {
   return std::find(all.begin(), all.end(), one) != all.end();
 }
 
-/// Which tenant, policy or device is first decides who fits: a change of the order is a change.
+/// Adds changes of the order, because the first tenant, policy or device that fits applies.
 void add_order(const Configuration& before, const Configuration& after, std::vector<std::string>& lines) {
   for (const Section& section : sections()) {
     if (section.identity == nullptr) continue;
@@ -119,7 +119,7 @@ std::string initial_configuration(const Table& table) {
     text += fmt::format("\n# {}\n{}{}\n", section.meaning, section.several() ? "# " : "", header_of(section));
     for (const Key& key : section.keys) {
       const std::string standard = standard_text(key);
-      // An example where there is one to give; else what holds anyway.
+      // Shows an example if there is one, else the default.
       const std::string value = section.several() || standard.empty() ? key.example : standard;
       std::string note = !key.choices.empty() ? fmt::format("  [{}]", form_of(key)) : "";
       if (section.several() && !standard.empty()) note += fmt::format("  [default: {}]", key.standard);
@@ -145,11 +145,11 @@ std::vector<std::string> difference(const Configuration& before, const Configura
   std::vector<std::string> lines;
   const auto old_rows = by_key(before), new_rows = by_key(after);
   const auto old_subjects = subjects(before), new_subjects = subjects(after);
-  std::set<std::string> told;
+  std::set<std::string> seen;
   for (const Row& row : after.rows) {
     const std::string subject = subject_of(row);
     if (!contains(old_subjects, subject)) {
-      if (!row.origin.is_default() && told.insert(subject).second)
+      if (!row.origin.is_default() && seen.insert(subject).second)
         lines.push_back(fmt::format("{}: new ({})", subject, row.origin.text()));
       continue;
     }
@@ -163,7 +163,7 @@ std::vector<std::string> difference(const Configuration& before, const Configura
   for (const Row& row : before.rows) {
     const std::string subject = subject_of(row);
     if (!contains(new_subjects, subject)) {
-      if (told.insert(subject).second) lines.push_back(fmt::format("{}: removed", subject));
+      if (seen.insert(subject).second) lines.push_back(fmt::format("{}: removed", subject));
     } else if (new_rows.find({row.section, row.item, row.key}) == new_rows.end()) {
       lines.push_back(fmt::format("{}: {} {} → none", subject, row.key, short_value(row)));
     }

@@ -1,5 +1,5 @@
-// The configuration for people: a file to begin with, what holds and where it was written, what changed, and the
-// reference. All from the table of keys.
+// The configuration as text for people: a file to start from, the values with their places, the changes of a reload,
+// and the reference. All made from the table of keys.
 #pragma once
 
 #include <string>
@@ -9,29 +9,29 @@
 
 namespace ration::config {
 
-/// A file in which everything is explained and nothing is set.
+/// Returns a file that explains every key and sets none.
 [[nodiscard]] std::string initial_configuration(const Table& table = sections());
 
-/// Every value that holds, as a file, with the place it came from behind it.
+/// Returns every value as a file, each followed by the place it came from.
 [[nodiscard]] std::string printed(const Configuration& configuration, const Table& table = sections());
 
-/// What a reload changes, a line each: `tenant nlp: limit 16GiB → 20GiB (/etc/ration/ration.toml:31)`.
+/// Returns the changes of a reload, one per line: `tenant nlp: limit 16GiB → 20GiB (/etc/ration/ration.toml:31)`.
 [[nodiscard]] std::vector<std::string> difference(const Configuration& before, const Configuration& after);
 
-/// A key as a file has it: `match.label."app.io/team"`.
+/// Returns a key as written in a file: `match.label."app.io/team"`.
 [[nodiscard]] std::string written_key(const std::string& section, const std::string& key,
                                       const Table& table = sections());
 
-/// One key for the manual: what its value looks like, and its default.
+/// One key for the manual: the form of its value, and its default.
 struct KeyText {
   std::string name, form, standard, meaning, example;
 };
 struct SectionText {
-  std::string header, meaning;  ///< `[[tenant]]`
+  std::string header, meaning;  ///< such as `[[tenant]]`
   std::vector<KeyText> keys;
 };
 [[nodiscard]] std::vector<SectionText> reference(const Table& table = sections());
-/// How several files make one configuration, and what rules can watch.
+/// Explains how several files make one configuration, and which measures rules can watch.
 [[nodiscard]] std::string layers_text();
 [[nodiscard]] std::string rules_text();
 

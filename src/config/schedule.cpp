@@ -10,10 +10,10 @@ constexpr int kDay = 24 * 60, kWeek = 7 * kDay;  // in minutes
 
 int length(const Hours& hours) { return hours.to > hours.from ? hours.to - hours.from : hours.to + kDay - hours.from; }
 
-/// Minutes from one minute of the week to another, going forward.
+/// Returns the minutes from one minute of the week forward to another.
 int forward(int from, int to) { return ((to - from) % kWeek + kWeek) % kWeek; }
 
-/// Minutes of the week at which a schedule begins.
+/// Returns the minutes of the week at which a schedule begins.
 std::vector<int> begins(const Schedule& schedule) {
   std::vector<int> all;
   for (int day = 0; day < 7; ++day) {

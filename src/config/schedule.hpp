@@ -1,5 +1,5 @@
-// Which limits the clock on the wall says. Used by the daemon. Pure: the caller breaks the time down (localtime_r), so
-// that hours which a change of the clock leaves out or repeats are simply what the clock on the wall shows.
+// The limits that schedules set at a given wall-clock time. Used by the daemon. Pure: the caller splits the time
+// (localtime_r), so that hours skipped or repeated by a change of the clock follow what the clock shows.
 #pragma once
 
 #include <map>
@@ -15,9 +15,9 @@ struct LocalTime {
   int hour = 0, minute = 0;
 };
 
-/// Limits of tenants, as of now; who is not here has the limit of its own. Days are those on which a schedule begins:
-/// what begins on Friday at 22:00 holds on Saturday at 06:00. Of several schedules that hold at once the first says
-/// what a tenant has.
+/// Returns the scheduled limits of tenants at that time; a tenant that is missing has its own limit. Days are those on
+/// which a schedule begins: one that begins on Friday at 22:00 still holds on Saturday at 06:00. If several schedules
+/// hold at once the first decides.
 [[nodiscard]] std::map<std::string, Sourced<Amount>> limits_at(const Configuration& configuration,
                                                                const LocalTime& now);
 

@@ -170,11 +170,12 @@ template <typename Value>
 using Of = const TypedShape<Value>;
 
 constinit Of<std::string> kText{{"text", Kind::kText}, text<any_text>};
-constinit Of<Texts> kTexts{{"text, or list of texts", Kind::kText}, text_or_list};  // `*`, `?`: any letters, any letter
+constinit Of<Texts> kTexts{{"text, or list of texts", Kind::kText},
+                           text_or_list};  // `*` fits any letters, `?` any letter
 constinit Of<bool> kFlag{{"true or false", Kind::kFlag}, flag};
 constinit Of<std::int64_t> kWhole{{"integer", Kind::kWhole}, whole};
 constinit Of<std::string> kName{{"name", Kind::kText}, text<name>};    // of a tenant
-constinit Of<std::string> kWord{{"one of", Kind::kText}, text<word>};  // one of `choices`, kept as it is written
+constinit Of<std::string> kWord{{"one of", Kind::kText}, text<word>};  // one of `choices`, stored as written
 constinit Of<Amount> kSize{{"size", Kind::kText}, text<size>};         // 4GiB, 50%, max-1GiB, unlimited
 constinit Of<Amount> kFinite{{"size", Kind::kText}, text<finite_size>};
 constinit Of<Texts> kSizes{{"list of sizes", Kind::kList}, list<slice, one_rest>};  // with at most one "rest"

@@ -1,6 +1,6 @@
-// What the values of a configuration may look like: one table of shapes, each with its name and one reader, which
-// checks a value and converts it; and field<>, which binds a shape to the field of the configuration that it is for.
-// Used by the table of keys. Promise: a field whose type is not its shape's does not compile.
+// The forms of configuration values: one table of shapes, each with a name and one reader, which checks a value and
+// converts it; and field<>, which binds a shape to its field of the configuration. Used by the table of keys. Promise:
+// a field whose type differs from its shape's does not compile.
 #pragma once
 
 #include <type_traits>
@@ -12,14 +12,14 @@ namespace ration::config {
 /// A shape whose values are of one type.
 template <typename Value>
 struct TypedShape : Shape {
-  /// nullopt: the value is wrong, and `problems` says why.
+  /// Returns nullopt if the value is wrong, and adds the reason to `problems`.
   std::optional<Value> (*read)(const Key& key, const TomlValue& value, Problems& problems);
 };
 
-/// The place of a text among the choices of its key.
+/// Returns the index of a text among the choices of its key.
 std::optional<std::size_t> read_choice(const Key& key, const TomlValue& value, Problems& problems);
 
-/// A choice as an enumerator: those of Enum stand in the order of the key's choices.
+/// Reads a choice as an enumerator; those of Enum are in the order of the key's choices.
 template <typename Enum>
 std::optional<Enum> read_enum(const Key& key, const TomlValue& value, Problems& problems) {
   const auto place = read_choice(key, value, problems);
@@ -44,7 +44,8 @@ inline constexpr TypedShape<Enum> kOneOf{{"one of", TomlValue::Kind::kText}, rea
 
 }  // namespace shapes
 
-/// The part of a configuration that has the fields of a section; of a section written several times its last item.
+/// Returns the part of a configuration that has the fields of a section; for a section written several times its last
+/// item.
 template <typename Part>
 Part& part(Configuration& all);
 // clang-format off
@@ -59,7 +60,7 @@ template <> inline AlertSettings& part(Configuration& all) { return all.alerts; 
 template <> inline Report& part(Configuration& all) { return all.report; }
 // clang-format on
 
-/// For Section::add.
+/// Appends an item, for Section::add.
 template <auto kList>
 void add(Configuration& all) {
   (all.*kList).emplace_back();
@@ -78,7 +79,7 @@ void store(const Key& key, const TomlValue& value, const Origin& origin, Configu
   auto& member = ((part<decltype(part_of(kFirst))>(all).*kFirst).*....*kNested);
   const auto set = [&](auto& sourced) {
     sourced.origin = origin;
-    Problems known;  // check() told them
+    Problems known;  // check() has reported them
     auto read = kShape.read(key, value, known);
     using Read = typename decltype(read)::value_type;
     using Wanted = decltype(sourced.value);
@@ -89,10 +90,10 @@ void store(const Key& key, const TomlValue& value, const Origin& origin, Configu
   if constexpr (requires { member.origin; })
     set(member);
   else
-    set(member[value.name]);  // of `set.*`: each name has its own
+    set(member[value.name]);  // for `set.*`, where each name has its own value
 }
 
-/// A field by the way to it: field<shapes::kDuration, &Policy::idle, &Idle::after>.
+/// Binds a field by the path to it: field<shapes::kDuration, &Policy::idle, &Idle::after>.
 template <const auto& kShape, auto... kWay>
 inline constexpr Field field{&kShape, check<kShape>, store<kShape, kWay...>};
 

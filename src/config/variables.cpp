@@ -27,7 +27,7 @@ const std::vector<Variable>& variables() {
   static const std::vector<Variable> all{
       {"RATION_RUNTIME_DIR",
        "folder of the books and slices; unset: /run/ration, else $XDG_RUNTIME_DIR/ration, else /tmp/ration-UID, or "
-       "/tmp/ration-UID.XXXXXX where somebody else has that name",
+       "/tmp/ration-UID.XXXXXX if another user has that name",
        Value::kPath},
       {"RATION_CONFIG", "configuration file read instead of $XDG_CONFIG_HOME/ration/ration.toml", Value::kPath},
       {"RATION_SIM", "the simulated node, as --sim takes it: T4:16GiB*2,A100-40, or the path of a TOML file",
@@ -62,7 +62,7 @@ Result<void> check_variables(char** environment) {
       rest = name.substr(std::strlen(kPrefix));
     else if (name.size() > 7 && name.find('_') != std::string::npos &&
              distance(name.substr(0, name.find('_') + 1), kPrefix) == 1) {
-      rest = name.substr(name.find('_') + 1);  // RATON_SIM
+      rest = name.substr(name.find('_') + 1);  // for example RATON_SIM
       if (std::find(known.begin(), known.end(), rest) == known.end()) continue;
     } else {
       continue;

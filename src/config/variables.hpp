@@ -15,12 +15,12 @@ struct Variable {
 };
 [[nodiscard]] const std::vector<Variable>& variables();
 
-/// E1603 for a RATION_* variable that is one of ours misspelt: it would be ignored, and something else would happen
-/// than was meant. Variables that are near to none are somebody else's.
+/// Returns E1603 for a misspelt RATION_* variable, which would be ignored and so have an unintended effect. A variable
+/// that resembles none of them is not ration's.
 [[nodiscard]] Result<void> check_variables(char** environment);
 
-/// Makes the relative paths among the variables of this process absolute: what it starts may work in another folder,
-/// and means the same. Called before there is a second thread.
+/// Makes the relative paths among the variables of this process absolute, so that they keep their meaning in a program
+/// that it starts in another folder. Call it before there is a second thread.
 void make_paths_absolute();
 
 }  // namespace ration::config

@@ -1,12 +1,12 @@
-// What an image of device code takes on a device: ELF (cubins), and fat binaries, which hold several of them.
-// Used by the shim, which charges it before the driver loads the image, and by the simulated driver, which takes it.
-// Promises: reads through its caller only, so that no form of an image makes it touch memory that is not there; no
-// allocation; libc only. A size is never told too low: it is at least the sum of the sections that are loaded.
+// Computes how much device memory an image of device code takes: ELF (cubins), and fat binaries, which contain several
+// of them. Used by the guard, which charges it before the driver loads the image, and by the simulated driver, which
+// takes it. Promises: reads through its caller only, so that no form of an image makes it touch memory that is not
+// there; no allocation; libc only. A reported size is never too low: it is at least the sum of the loaded sections.
 //
-// ELF: the sections that are loaded, one after the other at their alignments: code, constants, `__device__` variables.
-// Those of shared and local memory have no place on the device. Fat binaries are in no documentation of NVIDIA's; that
-// header, entries and wrapper lie as below is known from public readers (ZLUDA, cuda-fatbin-decompression). Text (PTX)
-// and intermediate code tell no size: the driver compiles them.
+// ELF: the loaded sections, one after the other at their alignments: code, constants, `__device__` variables. Sections
+// of shared and local memory take nothing on the device. NVIDIA does not document fat binaries; public readers (ZLUDA,
+// cuda-fatbin-decompression) show that header, entries and wrapper lie as below. Text (PTX) and intermediate code have
+// no known size: the driver compiles them.
 #pragma once
 
 #include <elf.h>
@@ -18,25 +18,25 @@
 
 namespace ration::driver {
 
-/// Images of one context lie side by side in its granules, each from a multiple of this on (as blocks of cuMemAlloc).
+/// The step in which images of one context lie side by side in its granules (as blocks of cuMemAlloc).
 inline constexpr Bytes kImageStep{512};
 
-/// What an image says of its size. kText: nothing. kBroken: nothing that can be relied on.
+/// How well an image tells its size. kText: not at all. kBroken: nothing in it is reliable.
 enum class Telling { kSize, kText, kBroken };
 
 struct CodeImage {
   Telling telling = Telling::kText;
-  Bytes size;               ///< on the device, whole steps; at most kUnlimited
-  std::uint64_t start = 0;  ///< where its ELF begins, as the reader counts
-  bool readable = false;    ///< whether that ELF is there as it is; one that is compressed is not
+  Bytes size;               ///< on the device, in whole steps; at most kUnlimited
+  std::uint64_t start = 0;  ///< start of its ELF in the reader's offsets
+  bool readable = false;    ///< false if that ELF is compressed or not there
 };
 
-/// Compute capability of a device: 10 * major + minor, as fat binaries write it.
+/// The compute capability of a device as fat binaries write it: 10 * major + minor.
 using Capability = unsigned;
 
 namespace image {
 
-/// Of an ELF that stands alone in memory no end is known.
+/// The end of an ELF that stands alone in memory is unknown.
 inline constexpr std::uint64_t kNoEnd = ~std::uint64_t{0};
 
 struct FatBinaryWrapper {
@@ -62,13 +62,14 @@ struct FatBinaryEntry {
 static_assert(sizeof(FatBinaryWrapper) == 24 && sizeof(FatBinaryHeader) == 16 && sizeof(FatBinaryEntry) == 64);
 inline constexpr std::uint32_t kWrapperMagic = 0x466243b1, kFatBinaryMagic = 0xba55ed50;
 inline constexpr std::uint16_t kElfEntry = 2;
-inline constexpr std::uint32_t kShortestEntry = 32;  // up to its capability
+inline constexpr std::uint32_t kShortestEntry = 32;  // the part up to the capability
 
 inline bool within(std::uint64_t at, std::uint64_t size, std::uint64_t end) noexcept {
   return at <= end && size <= end - at;
 }
 
-/// Shared and local memory are of the multiprocessors and of each thread: `.nv.shared.KERNEL`, `.nv.local.KERNEL`.
+/// Returns true for shared and local memory, which belongs to the multiprocessors and threads: `.nv.shared.KERNEL`,
+/// `.nv.local.KERNEL`.
 inline bool is_of_multiprocessors(const char* name) noexcept {
   return std::strncmp(name, ".nv.shared", 10) == 0 || std::strncmp(name, ".nv.local", 9) == 0;
 }
@@ -76,8 +77,8 @@ inline bool is_of_multiprocessors(const char* name) noexcept {
 }  // namespace image
 
 /// Visits each section of the ELF at `start`, which ends before `end`: `visit(section, offset)`, where `offset` is its
-/// place on the device, kNoEnd of one that is not loaded. `read(at, out, size)` is false where that is not there.
-/// kBroken: the sections cannot be read, or there are none. What they say together is in `size`.
+/// place on the device, or kNoEnd if it is not loaded. `read(at, out, size)` returns false if nothing is there.
+/// kBroken: the sections cannot be read, or there are none. `size` is the total.
 template <typename Read, typename Visit>
 Telling visit_sections(Read&& read, std::uint64_t start, std::uint64_t end, Bytes& size, Visit&& visit) noexcept {
   using namespace image;
@@ -97,7 +98,8 @@ Telling visit_sections(Read&& read, std::uint64_t start, std::uint64_t end, Byte
            !__builtin_add_overflow(offset, header.e_shoff, &offset) && read_part(offset, &out, sizeof out);
   };
   if (!section_at(0, section)) return Telling::kBroken;
-  // More sections than the header has room for: the first one says how many, and which has the names (ELF, gABI).
+  // If there are more sections than the header's field can count, the first section has their number and the index of
+  // the one with the names (ELF, gABI).
   const std::uint64_t count = header.e_shnum != 0 ? header.e_shnum : section.sh_size;
   const std::uint64_t named_by = header.e_shstrndx == SHN_XINDEX ? section.sh_link : header.e_shstrndx;
   if (count == 0 || named_by >= count) return Telling::kBroken;
@@ -112,7 +114,7 @@ Telling visit_sections(Read&& read, std::uint64_t start, std::uint64_t end, Byte
                           section.sh_name < names.sh_size &&
                           !__builtin_add_overflow(names.sh_offset, section.sh_name, &name_at);
     if (is_named && !read_part(name_at, name, sizeof name - 1)) {
-      for (std::size_t i = 0; i + 1 < sizeof name; ++i) {  // one of the last names
+      for (std::size_t i = 0; i + 1 < sizeof name; ++i) {  // too short a rest for another name
         if (!read_part(name_at + i, &name[i], 1) || name[i] == '\0') break;
       }
     }
@@ -142,9 +144,9 @@ CodeImage of_elf(Read&& read, std::uint64_t start, std::uint64_t end) noexcept {
   return result;
 }
 
-/// Which entry a driver picks is its own affair, so it counts as the largest that it may pick: code is good on devices
-/// of its own major capability from its minor one on ("binary compatibility", CUDA C++ programming guide). Where none
-/// is, text may be compiled; where there is none, either, the largest of all.
+/// A driver chooses the entry in its own way, so the image counts as the largest entry that it may choose: code runs on
+/// devices of its own major capability from its minor one on ("binary compatibility", CUDA C++ programming guide). If
+/// none matches, text may be compiled; if there is no text either, the largest of all counts.
 template <typename Read>
 CodeImage of_fat_binary(Read&& read, std::uint64_t start, std::uint64_t end, Capability device) noexcept {
   CodeImage best{Telling::kText, Bytes{0}, start, false}, other = best;
@@ -179,7 +181,7 @@ CodeImage of_fat_binary(Read&& read, std::uint64_t start, std::uint64_t end, Cap
     const bool fits = entry.capability / 10 == device / 10 && entry.capability % 10 <= device % 10;
     if (code.telling == Telling::kBroken) {
       if (fits) return broken;
-      continue;  // the driver picks it nowhere here
+      continue;  // no driver picks it for this device
     }
     CodeImage& largest = fits ? best : other;
     bool& any = fits ? has_code : has_other;
@@ -191,13 +193,13 @@ CodeImage of_fat_binary(Read&& read, std::uint64_t start, std::uint64_t end, Cap
 
 }  // namespace image
 
-/// What the image at `start` takes on a device of that capability. `end`: of what is known to be there. `pointers`:
-/// whether the reader counts in addresses, so that what an image points to can be followed.
+/// Returns the size of the image at `start` on a device of that capability. `end` bounds the readable memory.
+/// `pointers` is true if the reader's offsets are addresses, so that pointers in an image can be followed.
 template <typename Read>
 CodeImage code_image(Read&& read, std::uint64_t start, std::uint64_t end, bool pointers, Capability device) noexcept {
   using namespace image;
   std::uint32_t magic = 0;
-  if (!within(start, sizeof magic, end) || !read(start, &magic, sizeof magic)) return {};  // the driver's to refuse
+  if (!within(start, sizeof magic, end) || !read(start, &magic, sizeof magic)) return {};  // the driver rejects it
   if (magic == kWrapperMagic && pointers) {
     FatBinaryWrapper wrapper;
     if (!read(start, &wrapper, sizeof wrapper) || !read(wrapper.data, &magic, sizeof magic))

@@ -1,7 +1,7 @@
-// The binary interface of NVIDIA's driver library, as far as ration uses it: our own declarations, so that nothing of
-// the CUDA toolkit is needed to build. Used by the shim, the simulator, the workload and the tests.
-// Promises: values and layouts equal those of the driver (tests/abi compares them with a real cuda.h); types only, no
-// symbol is declared here. Names are the driver's own, so that its manual can be read beside this code.
+// The binary interface of NVIDIA's driver library, as far as ration uses it: our own declarations, so that building
+// needs nothing of the CUDA toolkit. Used by the guard, the simulator, the workload and the tests. Promises: values and
+// layouts equal those of the driver (tests/abi compares them with a real cuda.h); types only, no symbol is declared
+// here. Names are the driver's own, so that its manual can be read beside this code.
 #pragma once
 
 #include <cstddef>
@@ -106,7 +106,7 @@ struct CUmemLocation {
   int id;
 };
 
-/// Memory of the processors, of which the devices have nothing.
+/// Returns true for memory of the host, which takes nothing on a device.
 constexpr bool is_of_host(CUmemLocationType type) {
   return type == CU_MEM_LOCATION_TYPE_HOST || type == CU_MEM_LOCATION_TYPE_HOST_NUMA ||
          type == CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT;
@@ -149,7 +149,7 @@ enum CUmemPool_attribute : int {
   CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH = 6,
   CU_MEMPOOL_ATTR_USED_MEM_CURRENT = 7,
   CU_MEMPOOL_ATTR_USED_MEM_HIGH = 8,
-  CU_MEMPOOL_ATTR_LOCATION_ID = 11,  // since CUDA 13.2, as the next one
+  CU_MEMPOOL_ATTR_LOCATION_ID = 11,  // since CUDA 13.2, like the next one
   CU_MEMPOOL_ATTR_LOCATION_TYPE = 12,
 };
 

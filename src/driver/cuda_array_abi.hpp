@@ -1,5 +1,5 @@
 // Our declarations of the driver's arrays whose memory is mapped later, from NVIDIA's manual of the driver API, and the
-// arithmetic on parts of them. Used by the shim and the simulated driver.
+// arithmetic on parts of them. Used by the guard and the simulated driver.
 //
 // An array made with CUDA_ARRAY3D_SPARSE or CUDA_ARRAY3D_DEFERRED_MAPPING has no memory. cuMemMapArrayAsync() maps
 // parts of handles of cuMemCreate() into it; like any mapping it keeps the handle's memory alive.
@@ -101,7 +101,7 @@ struct ArrayRegion {
   return common;
 }
 
-/// Calls `keep` with each of the at most six boxes that are left of `whole` without `taken`, which overlaps it.
+/// Calls `keep` with each of the at most six boxes that remain of `whole` without `taken`, which overlaps it.
 template <typename Keep>
 void subtract(ArrayRegion whole, const ArrayRegion& taken, Keep&& keep) {
   for (int axis = 0; axis < 3; ++axis) {

@@ -1,4 +1,4 @@
-// The binary interface of the driver's copies, streams and attributes, as far as the simulator answers them: our own
+// The binary interface of the driver's copies, streams and attributes, as far as the simulator implements them: our own
 // declarations of NVIDIA's layouts.
 #pragma once
 

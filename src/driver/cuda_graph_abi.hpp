@@ -1,5 +1,5 @@
-// The binary interface of the driver's graphs and stream capture: what cuda_abi.hpp is for the rest. Used by the shim,
-// the simulator, the workload and the tests; same promises.
+// The binary interface of the driver's graphs and stream capture, beside cuda_abi.hpp. Used by the guard, the
+// simulator, the workload and the tests; same promises.
 #pragma once
 
 #include "driver/cuda_abi.hpp"
@@ -67,12 +67,12 @@ struct CUDA_HOST_NODE_PARAMS {
   void (*fn)(void*);
   void* userData;
 };
-/// A CUDA_MEMCPY3D, kept as it came.
+/// A CUDA_MEMCPY3D, kept unchanged.
 struct GraphCopyParams {
   alignas(8) unsigned char bytes[200];
 };
 
-/// What cuGraphAddNode() is given.
+/// The parameters of cuGraphAddNode().
 struct CUgraphNodeParams {
   CUgraphNodeType type;
   int reserved0[3];

@@ -15,7 +15,7 @@ enum CUmem_advise : int {
   CU_MEM_ADVISE_UNSET_ACCESSED_BY = 6,
 };
 
-/// In place of a device, where none is meant but the host.
+/// Stands for the host where a device is expected.
 inline constexpr CUdevice CU_DEVICE_CPU = -1;
 
 using cuMemAdvise_t = CUresult(CUdeviceptr, std::size_t, CUmem_advise, CUdevice);
@@ -23,7 +23,7 @@ using cuMemAdvise_v2_t = CUresult(CUdeviceptr, std::size_t, CUmem_advise, CUmemL
 using cuMemRangeGetAttribute_t = CUresult(void*, std::size_t, int, CUdeviceptr, std::size_t);
 using cuMemPrefetchAsync_t = CUresult(CUdeviceptr, std::size_t, CUdevice, CUstream);
 using cuMemPrefetchAsync_v2_t = CUresult(CUdeviceptr, std::size_t, CUmemLocation, unsigned int, CUstream);
-// Since CUDA 13.0. A location counts from the range that its index names up to the next one's.
+// Since CUDA 13.0. A location applies from the range at its index up to the next location's.
 using cuMemPrefetchBatchAsync_t = CUresult(CUdeviceptr*, std::size_t*, std::size_t, CUmemLocation*, std::size_t*,
                                            std::size_t, unsigned long long, CUstream);
 using cuMemDiscardAndPrefetchBatchAsync_t = cuMemPrefetchBatchAsync_t;

@@ -1,5 +1,5 @@
-// The binary interface of what the driver shares between processes, and of checkpoints: what cuda_abi.hpp is for the
-// rest. Used by the shim, the simulator, the workload and the tests; same promises.
+// The binary interface for memory shared between processes, and for checkpoints, beside cuda_abi.hpp. Used by the
+// guard, the simulator, the workload and the tests; same promises.
 #pragma once
 
 #include "driver/cuda_abi.hpp"
@@ -61,7 +61,7 @@ struct CUcheckpointLockArgs {
 struct CUcheckpointCheckpointArgs {
   cuuint64_t reserved[8];
 };
-struct CUcheckpointRestoreArgs;  // may rename the process's devices; the simulator takes it as it is
+struct CUcheckpointRestoreArgs;  // may rename the process's devices; the simulator accepts it without effect
 struct CUcheckpointUnlockArgs {
   cuuint64_t reserved[8];
 };

@@ -31,7 +31,7 @@ cuda::CUresult order(const Driver& driver, cuda::CUstream earlier, cuda::CUstrea
   if (result != cuda::CUDA_SUCCESS) return result;
   result = driver.cuEventRecord(event, earlier);
   if (result == cuda::CUDA_SUCCESS) result = driver.cuStreamWaitEvent(later, event, 0);
-  driver.cuEventDestroy_v2(event);  // it is kept until it has happened
+  driver.cuEventDestroy_v2(event);  // the driver keeps the event until it has happened
   return result;
 }
 

@@ -1,6 +1,6 @@
 // The CUDA driver, loaded at run time by its own name, so that a program runs on a machine without one, and so that
-// whatever stands in front of it (ration's own shim, a simulated GPU) is what is called. Used by src/pool and
-// src/runtime.
+// calls go to whatever stands in front of it (ration's own guard, a simulated GPU). Used by libration/pool and
+// libration/runtime.
 #pragma once
 
 #include "driver/cuda_abi.hpp"
@@ -23,20 +23,21 @@ namespace ration::driver {
   X(cuStreamWaitEvent) X(cuStreamSynchronize)
 // clang-format on
 
-/// Each function by its name; null where this driver has none of that name.
+/// The functions by name; null if this driver lacks one.
 struct Driver {
 #define RATION_DECLARE(name) cuda::name##_t* name = nullptr;
   RATION_DRIVER_FUNCTIONS(RATION_DECLARE)
 #undef RATION_DECLARE
 
-  /// The machine's, initialised. Null: there is no driver, or it does not start. Thread-safe; looked for once.
+  /// Returns the machine's driver, initialised, or null if there is none or it does not start. Thread-safe; searched
+  /// once.
   [[nodiscard]] static const Driver* get();
 };
 
-/// What `later` is given from now on happens after what `earlier` has been given so far. In a context.
+/// Orders all later work on `later` after the work on `earlier` so far. Requires a current context.
 [[nodiscard]] cuda::CUresult order(const Driver& driver, cuda::CUstream earlier, cuda::CUstream later);
 
-/// While one lives, the context is the calling thread's current one.
+/// Makes the context the calling thread's current one while it lives.
 class ContextScope {
  public:
   ContextScope(const Driver& driver, cuda::CUcontext context) : driver_(driver) {

@@ -26,7 +26,8 @@ constexpr std::int32_t kOurLibraries = 0x0303;  // FLAG_X8664_LIB64 | FLAG_ELF_L
 constexpr std::int32_t kOurLibraries = 0x0a03;  // FLAG_AARCH64_LIB64 | FLAG_ELF_LIBC6
 #endif
 
-// What the linker looks through when its cache knows nothing, and then where drivers lie that it was not told of.
+// The folders that the linker searches if its cache has no entry, and after them folders of drivers that the linker
+// does not know.
 constexpr const char* kFolders[] = {
     "/lib/" RATION_MULTIARCH,  // Debian, Ubuntu; here the NVIDIA container toolkit puts a driver into such images
     "/usr/lib/" RATION_MULTIARCH,
@@ -44,8 +45,8 @@ constexpr const char* kFolders[] = {
     "/usr/local/nvidia/lib",
 };
 
-// /etc/ld.so.cache as glibc writes it since 2.2 (sysdeps/generic/dl-cache.h), possibly behind a table of the format
-// before it. Offsets count from the start of the header.
+// /etc/ld.so.cache as glibc writes it since 2.2 (sysdeps/generic/dl-cache.h), possibly after a table of the former
+// format. Offsets count from the start of the header.
 struct CacheHeader {
   char magic[20];  // "glibc-ld.so.cache1.1"
   std::uint32_t count;
@@ -69,7 +70,7 @@ Mapping mapped(const char* path) noexcept {
   return place == MAP_FAILED ? Mapping{} : Mapping{place, size};
 }
 
-/// A path that is built piece by piece; one that became too long is none.
+/// A path that is built piece by piece; if it becomes too long it is empty.
 class Path {
  public:
   void clear() noexcept { length_ = 0, whole_ = true; }
@@ -89,8 +90,8 @@ class Path {
   bool whole_ = true;
 };
 
-/// One search. A file is offered when it is there and has something in it: where a driver is mounted into a container,
-/// its places in the image are empty files.
+/// One search. Offers a file if it exists and is not empty: where a driver is mounted into a container, its places in
+/// the image are empty files.
 class Search {
  public:
   Search(const char* file, Take* take, void* context) noexcept : file_(file), take_(take), context_(context) {}
@@ -109,8 +110,8 @@ class Search {
     return offer(path_.text());
   }
 
-  /// A list as the linker reads it: an empty entry is the current folder, and $ORIGIN, $LIB and $PLATFORM stand for
-  /// what differs from machine to machine.
+  /// Tries a list as the linker reads it: an empty entry is the current folder, and $ORIGIN, $LIB and $PLATFORM stand
+  /// for machine-dependent names.
   bool try_list(const char* list, const char* separators, const char* origin) noexcept {
     while (*list != '\0') {
       const std::size_t length = std::strcspn(list, separators);
@@ -128,7 +129,7 @@ class Search {
 
  private:
   bool try_entry(const char* entry, std::size_t length, const char* origin) noexcept {
-    // What $LIB is was decided when the linker was compiled; the others of these folders are not there.
+    // The value of $LIB was fixed when the linker was compiled; the other folders do not exist.
     for (const char* lib : {"lib/" RATION_MULTIARCH, "lib64", "lib"}) {
       const bool varies = expand(entry, length, origin, lib);
       if (offer(path_.text())) return true;
@@ -137,7 +138,7 @@ class Search {
     return false;
   }
 
-  /// True: $LIB was in it.
+  /// Expands an entry. Returns true if it contains $LIB.
   bool expand(const char* entry, std::size_t length, const char* origin, const char* lib) noexcept {
     bool varies = false;
     path_.clear();
@@ -184,7 +185,7 @@ class Search {
     const auto text = [&](std::uint32_t offset) -> const char* {
       return offset < room && std::memchr(base + offset, '\0', room - offset) != nullptr ? base + offset : nullptr;
     };
-    // Of several files of one name the first is the one whose folder comes first in ld.so.conf.
+    // If several files have one name, the first one is in the folder that comes first in ld.so.conf.
     for (std::uint32_t i = 0; i < header.count; ++i) {
       CacheEntry entry;
       std::memcpy(&entry, base + sizeof header + i * sizeof entry, sizeof entry);
@@ -210,7 +211,7 @@ void copy_folder(const char* path, char (&out)[PATH_MAX]) noexcept {
   out[length] = '\0';
 }
 
-/// The dynamic section of an object that is loaded.
+/// The dynamic section of a loaded object.
 class Dynamic {
  public:
   explicit Dynamic(const dl_phdr_info& object) noexcept : object_(object) {
@@ -220,13 +221,13 @@ class Dynamic {
     }
     for (const ElfW(Dyn)* entry = entries_; entry != nullptr && entry->d_tag != DT_NULL; ++entry) {
       if (entry->d_tag != DT_STRTAB) continue;
-      // An address, but in a read-only section (the vDSO's), which has offsets.
+      // Holds an address, except in a read-only section (the vDSO's), which has offsets.
       const ElfW(Addr) place = entry->d_un.d_ptr;
       names_ = reinterpret_cast<const char*>(place < object.dlpi_addr ? place + object.dlpi_addr : place);
     }
   }
 
-  /// Whether the object is linked with `file`.
+  /// Returns true if the object is linked with `file`.
   [[nodiscard]] bool needs(const char* file) const noexcept {
     bool found = false;
     for_each(DT_NEEDED, [&](const char* name) { found = found || (file != nullptr && std::strcmp(name, file) == 0); });
@@ -278,8 +279,8 @@ bool look_for(const char* file, const Seeker& seeker, Take* take, void* context)
   const SearchPaths& object = seeker.object;
   const SearchPaths& program = seeker.program;
   if (search.offer(seeker.asked)) return true;
-  // An object's DT_RUNPATH switches off the program's DT_RPATH, too. (Between the two would come those through which
-  // the object was loaded: nobody but the linker knows them.)
+  // An object's DT_RUNPATH disables the program's DT_RPATH as well. (Between the two come the paths of the objects that
+  // led to it, which only the linker knows.)
   if (search.try_list(object.rpath, ":", object.folder)) return true;
   if (*object.runpath == '\0' && search.try_list(program.rpath, ":", program.folder)) return true;
   if (search.try_list(seeker.library_path, ":;", program.folder)) return true;
@@ -291,9 +292,9 @@ bool look_for(const char* file, const Seeker& seeker, Take* take, void* context)
   return false;
 }
 
-// A stub lies in a folder `stubs` of the toolkit (/usr/local/cuda/lib64/stubs, $CONDA_PREFIX/lib/stubs, or what a link
-// leads to there) under a name without the driver's version; some put a link to a driver there, which is one. NVML's,
-// when it is called, warns on the program's output, so it is known by the text of that warning.
+// A stub lies in a folder `stubs` of the toolkit (/usr/local/cuda/lib64/stubs, $CONDA_PREFIX/lib/stubs, or a target of
+// a link there) under a name without the driver's version; some installations put a link to a real driver there. NVML's
+// stub warns on the program's output when it is called, so it is recognised by the text of that warning.
 bool is_stub(const char* path) noexcept {
   char real[PATH_MAX];
   if (::realpath(path, real) == nullptr) return false;
@@ -305,27 +306,27 @@ bool is_stub(const char* path) noexcept {
   if (bare && name - real >= static_cast<std::ptrdiff_t>(kLength) && std::memcmp(name - kLength, kFolder, kLength) == 0)
     return true;
   if (std::strncmp(name, "libnvidia-ml", 12) != 0) return false;
-  constexpr std::size_t kMaxStubSize = std::size_t{1} << 20;  // they have 44 KB; NVML has 2 MB
+  constexpr std::size_t kMaxStubSize = std::size_t{1} << 20;  // stubs have 44 KB; NVML has 2 MB
   constexpr char kWarning[] = "is a stub library";
   const Mapping file = mapped(real);
   return file.get() != nullptr && file.size() <= kMaxStubSize &&
          ::memmem(file.get(), file.size(), kWarning, sizeof kWarning - 1) != nullptr;
 }
 
-// The question takes no cuInit() and starts nothing. CUDA_ERROR_STUB_LIBRARY: "the CUDA driver that the application has
+// The query needs no cuInit() and starts nothing. CUDA_ERROR_STUB_LIBRARY: "the CUDA driver that the application has
 // loaded is a stub library".
 bool is_stub_driver(void* library) noexcept {
   constexpr int kErrorStubLibrary = 34;
   auto* version = reinterpret_cast<int (*)(int*)>(::dlsym(library, "cuDriverGetVersion"));
-  int told = 0;
-  return version != nullptr && version(&told) == kErrorStubLibrary;
+  int result = 0;
+  return version != nullptr && version(&result) == kErrorStubLibrary;
 }
 
 void read_program(SearchPaths& program) noexcept {
   ::dl_iterate_phdr(
       [](dl_phdr_info* object, std::size_t, void* out) {
         Dynamic{*object}.read(*static_cast<SearchPaths*>(out));
-        return 1;  // the program comes first
+        return 1;  // the program is the first object
       },
       &program);
 }

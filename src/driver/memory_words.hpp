@@ -1,16 +1,16 @@
-// Whether a function of the driver or of NVML may concern device memory, by its name alone. Used by the shim for
-// functions that no table lists, and by tests/abi (which reads the two lists below) to demand a reason for each listed
-// one that is passed on. Promise: no allocation.
+// Decides by its name alone whether a function of the driver or of NVML may concern device memory. Used by the guard
+// for functions that no table lists, and by tests/abi (which reads the two lists below) to demand a reason for each
+// listed one that is passed on. Promise: no allocation.
 //
-// By words rather than by passed_on.tsv: that file gives a reason for each known function, and the reasons name
-// families that a later release extends. Every allocator that the driver has ever had is caught by one of these words.
+// It uses words rather than passed_on.tsv: that file gives a reason for each known function, and the reasons name
+// families that a later release extends. Every allocator that the driver has ever had contains one of these words.
 #pragma once
 
 #include <cstring>
 
 namespace ration::driver {
 
-/// A function with one of these in its name may take, return, move or tell device memory.
+/// A function with one of these in its name may take, return, move or report device memory.
 inline constexpr const char* kMemoryWords[] = {"Alloc",
                                                "Free",
                                                "Mem",
@@ -35,7 +35,7 @@ inline constexpr const char* kMemoryWords[] = {"Alloc",
                                                "Module",
                                                "Library"};
 
-/// Unless the word is the beginning of one of these: copies and fills take nothing.
+/// Exceptions: if the word begins one of these, it is a copy or fill, which takes nothing.
 inline constexpr const char* kHarmlessWords[] = {"Memcpy", "Memset"};
 
 inline bool may_concern_memory(const char* name) noexcept {

@@ -1,5 +1,5 @@
 // The binary interface of NVIDIA's management library, as far as ration uses it: our own declarations.
-// Used by the shim, the simulator and the command line. Types only; names are the library's own.
+// Used by the guard, the simulator and the command line. Types only; names are the library's own.
 #pragma once
 
 namespace ration::nvml {
@@ -44,7 +44,7 @@ struct nvmlUtilization_t {
   unsigned int memory;  ///< percent in which memory was read or written
 };
 
-/// Of one process in one sample period.
+/// The use by one process in one sample period.
 struct nvmlProcessUtilizationSample_t {
   unsigned int pid;
   unsigned long long timeStamp;  ///< microseconds since 1970
@@ -76,7 +76,7 @@ struct nvmlTemperature_v1_t {
   int temperature;
 };
 
-/// Of a MIG instance.
+/// Attributes of a MIG instance.
 struct nvmlDeviceAttributes_t {
   unsigned int multiprocessorCount;
   unsigned int sharedCopyEngineCount, sharedDecoderCount, sharedEncoderCount, sharedJpegCount, sharedOfaCount;
@@ -97,7 +97,7 @@ struct nvmlFieldValue_t {
   long long timestamp;  ///< microseconds since 1970
   long long latencyUsec;
   unsigned int valueType;
-  nvmlReturn_t nvmlReturn;  ///< whether `value` is one
+  nvmlReturn_t nvmlReturn;  ///< NVML_SUCCESS if `value` is valid
   union {
     double dVal;
     unsigned int uiVal;
@@ -105,7 +105,7 @@ struct nvmlFieldValue_t {
   } value;
 };
 
-/// Of the second and third version of the process queries; the first has only the first two fields.
+/// A process in the second and third version of the queries; the first has only the first two fields.
 struct nvmlProcessInfo_t {
   unsigned int pid;
   unsigned long long usedGpuMemory;

@@ -1,5 +1,5 @@
-// Memory multiplied by time, exactly: what is charged for. Used by everything in this room.
-// Promises: whole byte-milliseconds in 128 bits, so that sums over years and devices neither round nor overflow.
+// Memory multiplied by time, exactly: the quantity that is charged. Used by everything in this room. Promises: whole
+// byte-milliseconds in 128 bits, so that sums over years and devices neither round nor overflow.
 #pragma once
 
 #include <compare>
@@ -54,18 +54,18 @@ class ByteTime {
   __int128 byte_ms_ = 0;
 };
 
-/// Byte-seconds as a decimal number without rounding: `1234`, `1234.5`, `-0.001`.
+/// Formats byte-seconds as a decimal number without rounding: `1234`, `1234.5`, `-0.001`.
 [[nodiscard]] std::string byte_seconds(ByteTime amount);
 
-/// The same read back; zero for a text that is not a number.
+/// Parses the same text; zero if it is not a number.
 [[nodiscard]] ByteTime parse_byte_seconds(const std::string& text);
 
-/// For people and for prices per GiB·h; rounded to a double.
+/// Converts to GiB·h for people and for prices; rounded to a double.
 [[nodiscard]] double gib_hours(ByteTime amount);
 
 using ration::rfc3339;
 
-/// First millisecond of a UTC month; `month` may be 13 (January of the next year).
+/// Returns the first millisecond of a UTC month; `month` may be 13 (January of the next year).
 [[nodiscard]] TimeMs month_start(int year, int month);
 
 }  // namespace ration::history

@@ -28,7 +28,7 @@ void read_names(Database& database, Charges& charges) {
   }
 }
 
-// One hour of one device: what its runs used and are charged for.
+// One hour of one device: use and charge of its runs.
 struct HourOfRuns {
   ByteTime used, charged;
 };
@@ -62,16 +62,16 @@ class Collector {
     return slice_ == Slice::kDay ? std::max(window_.from, hour * kHourMs / kDayMs * kDayMs) : window_.from;
   }
 
-  // Millions of rows in a year of a busy node: one pass, in the order they lie in.
+  // Reads millions of rows (a year of a busy node) in one pass, in the order in which they are stored.
   void read_usage() {
     Statement rows(database_,
                    "SELECT hour, run, device, ms, used, limited, guaranteed, held, peak, denials FROM usage "
                    "WHERE hour >= ? AND hour < ?");
     rows.with(window_.from / kHourMs, (window_.to + kHourMs - 1) / kHourMs);
-    std::unordered_map<std::int64_t, std::size_t> places;  // of the slice at hand
+    std::unordered_map<std::int64_t, std::size_t> places;  // of the current slice
     TimeMs slice = -1;
     std::int64_t hour = -1;
-    std::map<std::int64_t, HourOfRuns> of_hour;  // by device: few
+    std::map<std::int64_t, HourOfRuns> of_hour;  // by device, of which there are few
     const auto finish_hour = [&] {
       for (const auto& [device, sums] : of_hour) of_runs_[{hour, device}] = sums;
       of_hour.clear();
@@ -153,7 +153,7 @@ class Collector {
     for (auto& [key, line] : others) charges_.lines.push_back(line);
   }
 
-  // Watched and gap time of a device against the spans, which are written apart from the hours.
+  // Compares watched and gap time of a device with the spans, which are written separately from the hours.
   void check_coverage() {
     const TimeMs kept_from = read_mark(database_, "kept_from");
     std::map<std::int64_t, TimeMs> expected;

@@ -1,6 +1,6 @@
-// SQLite as this room needs it: one connection, statements that clean up after themselves, the first failure kept.
-// Used inside this room only. Promises: nothing throws; after a failure every further step does nothing, so that a
-// caller may run a whole transaction and ask once, at its end, whether it went well.
+// SQLite as this room needs it: one connection, statements that clean up after themselves, the first failure kept. Used
+// inside this room only. Promises: nothing throws; after a failure every further step does nothing, so that a caller
+// may run a whole transaction and check at its end whether it succeeded.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ class Statement {
  public:
   Statement(Database& database, std::string_view text);
 
-  /// Forgets the last row and binds anew: integers, texts, optionals (empty is NULL).
+  /// Resets the statement and binds new values: integers, texts, optionals (empty is NULL).
   template <typename... Values>
   Statement& with(const Values&... values) {
     restart();
@@ -38,9 +38,9 @@ class Statement {
     for (const std::string& text : texts) bind(first++, text);
   }
 
-  /// Whether there is one more row.
+  /// Steps to the next row; false: there is none.
   [[nodiscard]] bool row();
-  /// Runs it to its end.
+  /// Runs the statement to its end.
   void done() {
     while (row()) {
     }
@@ -74,17 +74,17 @@ class Database {
  public:
   enum class Access { kWrite, kRead };
 
-  /// E1912 when it cannot be opened. A file that is not a database opens, and fails at its first statement.
+  /// Opens the file. E1912 if that fails; a file that is not a database opens and fails at its first statement.
   [[nodiscard]] static Result<Database> open(const std::string& path, Access access);
 
-  /// One or more statements without parameters.
+  /// Runs one or more statements without parameters.
   void run(const char* text);
 
-  /// The first failure since the last call, or good.
+  /// Returns the first failure since the last call, or success.
   [[nodiscard]] Result<void> outcome();
 
   [[nodiscard]] bool failed() const noexcept { return failure_.has_value(); }
-  /// The file is not a database or contradicts itself; stays true.
+  /// Returns true once the file proved not to be a database, or inconsistent.
   [[nodiscard]] bool damaged() const noexcept { return damaged_; }
 
  private:

@@ -16,14 +16,15 @@ constexpr std::uint64_t kMaxBytes = kUnlimited.count() / 2;
 
 Bytes at_most(std::uint64_t count) { return Bytes{std::min(count, kMaxBytes)}; }
 
-/// None: not denied for want of memory (a device that the run was not given has no limit), or not told.
+/// Returns the request; absent: not denied for want of memory (a device that the run was not given has no limit), or
+/// not recorded.
 std::optional<DeniedRequests> denied_request_of(const std::string& why, std::int64_t requested) {
-  const auto told = nlohmann::json::parse(why, nullptr, false);
+  const auto record = nlohmann::json::parse(why, nullptr, false);
   const auto amount = [&](const char* field) {
-    const auto found = told.find(field);
-    return found != told.end() && found->is_number_unsigned() ? at_most(found->get<std::uint64_t>()) : Bytes{0};
+    const auto found = record.find(field);
+    return found != record.end() && found->is_number_unsigned() ? at_most(found->get<std::uint64_t>()) : Bytes{0};
   };
-  if (!told.is_object() || !told.contains("used_bytes") || amount("limit_bytes") == Bytes{0}) return std::nullopt;
+  if (!record.is_object() || !record.contains("used_bytes") || amount("limit_bytes") == Bytes{0}) return std::nullopt;
   return DeniedRequests{1, amount("used_bytes"), at_most(static_cast<std::uint64_t>(requested)), Bytes{0}};
 }
 
@@ -37,7 +38,7 @@ void DeniedRequests::add(const DeniedRequests& other) {
 
 std::map<std::int64_t, DeniedRequests> read_denied_requests(Database& database, const std::string& workload,
                                                             TimeMs from, Bytes capacity) {
-  // A denial names its run by the number, which begins anew with each boot: the last that had begun is meant.
+  // A denial names its run by the number, which restarts with each boot: the latest run that had begun is meant.
   Statement rows(database,
                  "SELECT (SELECT id FROM runs WHERE number = CAST(substr(denial, 3) AS INTEGER) AND "
                  "started <= events.time AND runs.workload = events.workload AND runs.tenant = events.tenant "

@@ -13,13 +13,14 @@ void store_events(Database& database, std::vector<Event>& events) {
   Statement insert(
       database,
       "INSERT INTO events(time, type, workload, tenant, user, gpu, pid, bytes, denial, actor, message, old,"
-      "new, fix, why, count, first) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id");
+      "new, fix, why, count, first, message_json) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
+      "RETURNING id");
   for (Event& event : events) {
     insert.with(event.time, event.type, event.workload, event.tenant, event.user, event.gpu, event.pid, event.bytes,
                 event.denial, event.by, event.text, event.old_value, event.new_value, event.fix, event.why, event.count,
-                event.first_time);
+                event.first_time, event.message);
     if (insert.row()) event.id = insert.integer(0);
-    insert.with();  // lets go of the row
+    insert.with();  // releases the row
   }
 }
 
@@ -42,7 +43,7 @@ void EventLog::keep(const std::vector<Event>& events) {
 }
 
 Result<void> EventLog::store_kept(const Store& store) {
-  constexpr std::size_t kAtOnce = 500;  // the disk may still be full: not all of them are tried for nothing
+  constexpr std::size_t kAtOnce = 500;  // the disk may still be full: this avoids trying all of them in vain
   while (!kept_.empty()) {
     const auto end = kept_.begin() + static_cast<std::ptrdiff_t>(std::min(kept_.size(), kAtOnce));
     std::vector<Event> events(kept_.begin(), end);
@@ -51,14 +52,13 @@ Result<void> EventLog::store_kept(const Store& store) {
     std::move(events.begin(), events.end(), std::back_inserter(late_));
   }
   if (lost_.count == 0) return {};
-  std::vector<Event> told{plain_event(
-      "daemon", fmt::format("{} events from {} to {} are lost: the history could not be written, and {} older ones "
-                            "waited for that already",
-                            lost_.count, rfc3339(lost_.from), rfc3339(lost_.to), kMaxKept))};
-  told.front().time = lost_.to;
-  if (auto stored = store(told); !stored) return stored;
+  std::vector<Event> lost{
+      plain_event("daemon", say<"events.lost">("count"_is(lost_.count), "from"_is(rfc3339(lost_.from)),
+                                               "to"_is(rfc3339(lost_.to)), "kept"_is(kMaxKept)))};
+  lost.front().time = lost_.to;
+  if (auto stored = store(lost); !stored) return stored;
   lost_ = {};
-  late_.push_back(std::move(told.front()));
+  late_.push_back(std::move(lost.front()));
   return {};
 }
 

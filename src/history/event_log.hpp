@@ -1,6 +1,6 @@
-// Events that are stored at once, and those that could not be: they wait, the oldest first. Used by History.
-// Promises: an event has a number once it is stored, and only then; what waits is bounded, and of what is lost then the
-// number is told.
+// Stores events at once and keeps those that could not be stored, oldest first. Used by History. Promises: an event has
+// a number once it is stored, and only then; the number of waiting events is bounded, and the number of dropped ones is
+// reported.
 #pragma once
 
 #include <deque>
@@ -14,20 +14,20 @@
 
 namespace ration::history {
 
-/// Inside a transaction: gives the events their numbers.
+/// Stores the events and gives them their numbers. Requires a transaction.
 void store_events(Database& database, std::vector<Event>& events);
 
 class EventLog {
  public:
-  /// How many wait at most.
+  /// The most events that wait.
   static constexpr std::size_t kMaxKept = 10'000;
-  /// Stores all of them and gives them their numbers, or stores none.
+  /// Stores all events and gives them their numbers, or stores none.
   using Store = std::function<Result<void>(std::vector<Event>&)>;
 
-  /// Those that wait, then these. After an error these wait, too.
+  /// Stores the waiting events, then these. After an error these wait, too.
   [[nodiscard]] Result<void> append(std::vector<Event>& events, const Store& store);
   [[nodiscard]] Result<void> store_kept(const Store& store);
-  /// Those that were stored late, since the last call.
+  /// Returns the events that were stored late, since the last call.
   [[nodiscard]] std::vector<Event> take_late() { return std::exchange(late_, {}); }
 
  private:
@@ -37,7 +37,7 @@ class EventLog {
   struct Lost {
     std::size_t count = 0;
     TimeMs from = 0, to = 0;
-  } lost_;  // those that came when kept_ was full
+  } lost_;  // events that came when kept_ was full
   std::vector<Event> late_;
 };
 

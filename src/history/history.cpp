@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kTenantLine = 1, kWorkloadLine = 2;
 
-/// A book may say anything; sums of what is believed do not overflow.
+/// A book may contain any number; sums of accepted ones do not overflow.
 constexpr std::uint64_t kMaxDenials = std::uint64_t{1} << 40;
 
 }  // namespace
@@ -27,7 +27,7 @@ Result<History> History::open(const std::string& path, const Options& options) {
   return history;
 }
 
-// Where the last commit left everything.
+// Loads the state of the last commit.
 Result<void> History::load() {
   Database& database = file_.database();
   names_.load(database);
@@ -38,7 +38,7 @@ Result<void> History::load() {
   return database.outcome();
 }
 
-// What is not committed yet goes into the new file: as far as it goes, watching began with that.
+// Uncommitted data goes into the new file, where watching begins with that data.
 Result<void> History::begin_anew() {
   if (auto fresh = file_.begin_anew(); !fresh) return fresh;
   integrator_.begin_anew(committed_to_);

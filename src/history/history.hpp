@@ -1,5 +1,6 @@
-// The daemon's memory of the past: what was held, charged, denied and changed, in one SQLite file. The one writer.
-// Used by the daemon's main loop; queries are Reader's (reader.hpp), which may live on another thread.
+// The daemon's record of the past: what was held, charged, denied and changed, in one SQLite file, of which this is the
+// only writer. Used by the daemon's main loop; queries go through Reader (reader.hpp), which may live on another
+// thread.
 //
 // Promises, each with a test:
 //  - Killed at any moment, nothing is counted twice and nothing is lost but what was recorded since the last commit();
@@ -30,21 +31,10 @@
 namespace ration::history {
 
 struct Options {
-  /// A longer time between two samples is a gap; three sample intervals are usual.
+  /// A longer time between two samples is a gap; usually three sample intervals.
   TimeMs longest_step = 3 * 500;
-  /// Whether points for charts are kept. Reports need none.
+  /// Keeps points for charts; reports need none.
   bool charts = true;
-};
-
-struct Adjustment {
-  std::int64_t id = 0;
-  /// The closed month, `2026-01`.
-  std::string period;
-  TimeMs made = 0;
-  std::string tenant, workload;
-  /// Added to (or, negative, taken off) what was charged.
-  ByteTime amount;
-  std::string reason, by;
 };
 
 struct ClosedPeriod {
@@ -52,51 +42,51 @@ struct ClosedPeriod {
   TimeMs closed = 0;
   /// SHA-256 of `lines`, in hexadecimal.
   std::string seal;
-  /// One JSON array a line, sorted: what the month came to, by run and device. For ever, whatever is pruned.
+  /// One JSON array a line, sorted: the month's amounts by run and device. Kept for ever, whatever is pruned.
   std::string lines;
-  /// Whether the lines still give the seal.
+  /// True if the lines still match the seal.
   bool intact = false;
 };
 
 class History {
  public:
-  /// Creates or takes up the file; only its owner may read it. E1911 (newer), E1912 (not usable), E1913 (another
-  /// daemon has it).
+  /// Creates or opens the file; only its owner may read it. E1911 (newer), E1912 (not usable), E1913 (in use by another
+  /// daemon).
   [[nodiscard]] static Result<History> open(const std::string& path, const Options& options = {});
 
-  /// Takes a sample into memory; commit() stores it. E1918 for a sample that cannot be, which changes nothing.
+  /// Takes a sample into memory; commit() stores it. E1918 for an impossible sample, which changes nothing.
   [[nodiscard]] Result<Recorded> record(const Sample& sample);
 
-  /// Stores everything since the last commit in one transaction. After an error it is kept for the next try. Then the
-  /// events that append() could not store.
+  /// Stores everything since the last commit in one transaction; after an error it is kept for the next try. Then
+  /// stores the events that append() could not store.
   [[nodiscard]] Result<void> commit();
 
-  /// Everything before this instant is counted and committed.
+  /// Returns the instant up to which everything is counted and committed.
   [[nodiscard]] TimeMs committed_to() const noexcept { return committed_to_; }
 
   /// Stores events at once and gives them their numbers. After an error they have none, and are kept for the next
-  /// append() or commit() that succeeds: before newer ones, with their times. Of very many the newest are lost; one
-  /// event says how many.
+  /// append() or commit() that succeeds: before newer ones, with their times. If there are too many the newest are
+  /// dropped; one event reports how many.
   [[nodiscard]] Result<void> append(std::vector<Event>& events);
-  /// Those that were stored late, since the last call, with their numbers.
+  /// Returns the events that were stored late since the last call, with their numbers.
   [[nodiscard]] std::vector<Event> take_late() { return events_.take_late(); }
   [[nodiscard]] Result<std::int64_t> append(Event event);
 
-  /// Stored with the next commit. A run that no sample showed is not known, and stays so.
+  /// Records the end of a run with the next commit. Ignored for a run that no sample has shown.
   void run_ended(const RunKey& run, TimeMs ended, int exit_code) { names_.run_ended(run, ended, exit_code); }
 
-  /// Seals a month (`2026-01`, UTC). E1914: no month, or not over and recorded; E1915: closed already.
+  /// Seals a month (`2026-01`, UTC). E1914: not a month, not over, or not recorded; E1915: closed already.
   [[nodiscard]] Result<ClosedPeriod> close_period(const std::string& name, TimeMs now);
 
-  /// Reads the whole file and sets it aside if it contradicts itself; false then. For a Reader that met damage.
+  /// Reads the whole file and, if it contradicts itself, sets it aside and returns false. For a Reader that met damage.
   [[nodiscard]] bool check();
-  /// Whether whoever opens the path finds the file that is written; the next commit() begins a new one where not.
+  /// Returns true if the path still leads to the open file; otherwise the next commit() begins a new one.
   [[nodiscard]] bool in_place() const { return file_.in_place(); }
 
-  /// Of Options, from the next sample on.
+  /// Sets Options::longest_step from the next sample on.
   void set_longest_step(TimeMs step) { integrator_.set_longest_step(step); }
 
-  /// What happened to the file (set aside, and where to), since the last call.
+  /// Returns notices about the file (set aside, and where to) since the last call.
   [[nodiscard]] std::vector<std::string> take_notices() { return file_.take_notices(); }
 
   [[nodiscard]] const std::string& path() const noexcept { return file_.path(); }
@@ -107,7 +97,7 @@ class History {
 
   [[nodiscard]] Result<void> load();
   [[nodiscard]] Result<void> begin_anew();
-  /// Once more in a new file when this one turns out to be damaged.
+  /// Runs the transaction, again in a new file if this one turns out to be damaged.
   [[nodiscard]] Result<void> transaction(const std::function<void()>& write);
   [[nodiscard]] Result<void> store(std::vector<Event>& events);
 

@@ -36,7 +36,7 @@ Result<FileDescriptor> take_lock(const std::string& path) {
   return lock;
 }
 
-/// The folder of the history, and a lock in it, where somebody removed it.
+/// Makes the folder of the history, and a lock in it, again after its removal.
 Result<void> make_folder_again(const std::string& path, FileDescriptor& lock) {
   const std::filesystem::path folder = std::filesystem::path(path).parent_path();
   std::error_code error;
@@ -60,7 +60,7 @@ Result<HistoryFile> HistoryFile::open(const std::string& path) {
 
 Result<void> HistoryFile::open_database(bool again) {
   for (;; again = true) {
-    // With the rights it is to have, before SQLite would create it with others.
+    // With the intended rights, before SQLite would create it with others.
     if (const FileDescriptor file{::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)}; !file) {
       return fail("E1912", fmt::format("the history at {} cannot be opened: {}.", path_, std::strerror(errno)),
                   "Give the daemon a folder of its own that it may write to.");
@@ -69,7 +69,8 @@ Result<void> HistoryFile::open_database(bool again) {
     if (!database) return tl::unexpected(database.error());
     const auto prepared = prepare(*database, path_);
     if (prepared) {
-      // Numbers of events go on above all that the lost file can have given: fewer than one for each second since 1970.
+      // Numbers of events continue above all that the lost file can have given: fewer than one for each second since
+      // 1970.
       if (again) {
         Statement(*database, "INSERT INTO sqlite_sequence VALUES('events', ?)")
             .with(std::int64_t{std::time(nullptr)})
@@ -115,7 +116,7 @@ Result<void> HistoryFile::transaction(const std::function<void()>& write) {
   database_.run("COMMIT");
   auto good = database_.outcome();
   if (good) {
-    // What goes into a file that is removed or exchanged is lost: the next commit has to see that it is.
+    // Data written to a file that is removed or exchanged is lost: the next commit must notice that.
     if (in_place()) left_ = identity();
     return good;
   }
@@ -132,8 +133,8 @@ HistoryFile::Identity HistoryFile::identity() const {
 
 bool HistoryFile::is_sound() const {
   if (identity() == Identity{} || !in_place()) return false;
-  auto fresh = Database::open(path_, Database::Access::kRead);  // with no page of before at hand
-  if (!fresh) return true;                                      // what cannot be read now is not damaged for that
+  auto fresh = Database::open(path_, Database::Access::kRead);  // without cached pages
+  if (!fresh) return true;  // a file that cannot be read now is not damaged for that reason
   bool damaged = false;
   {
     Statement asked(*fresh, "PRAGMA quick_check(1)");

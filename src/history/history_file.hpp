@@ -1,6 +1,6 @@
-// The file of the history: the one open database in it, the lock that keeps other daemons out, and what becomes of it
-// when it is damaged, removed or exchanged. Used by History.
-// Promise: a file that cannot be used is set aside, never written to and never removed.
+// The file of the history: its one open database, the lock that keeps other daemons out, and its replacement after
+// damage, removal or exchange. Used by History. Promise: a file that cannot be used is set aside, never written to and
+// never removed.
 #pragma once
 
 #include <cstdint>
@@ -18,34 +18,34 @@ namespace ration::history {
 
 class HistoryFile {
  public:
-  /// Creates or takes up the file; a damaged one is set aside. E1911 E1912 E1913.
+  /// Creates or opens the file; a damaged one is set aside. E1911 E1912 E1913.
   [[nodiscard]] static Result<HistoryFile> open(const std::string& path);
 
   [[nodiscard]] Database& database() noexcept { return database_; }
   [[nodiscard]] const std::string& path() const noexcept { return path_; }
 
-  /// Begin, write, commit; nothing is written after an error.
+  /// Begins, writes and commits; nothing is written after an error.
   [[nodiscard]] Result<void> transaction(const std::function<void()>& write);
 
   /// Sets the file aside and begins a new one.
   [[nodiscard]] Result<void> begin_anew();
-  /// No new file could be begun: until one can, every transaction() fails with `error`.
+  /// Records that no new file could be begun: until one can, every transaction() fails with `error`.
   void set_unusable(Error error) { unusable_ = std::move(error); }
 
-  /// Whether whoever opens the path finds the file that is written.
+  /// Returns true if the path still leads to the open file.
   [[nodiscard]] bool in_place() const { return left_ == Identity{} || identity().inode == left_.inode; }
-  /// Whether anybody but this wrote to it since the last transaction().
+  /// Returns true if another process wrote to it since the last transaction().
   [[nodiscard]] bool was_changed() const { return left_ != Identity{} && identity() != left_; }
-  /// What was changed is as it should be.
+  /// Accepts the changes.
   void accept_changes() { left_ = identity(); }
-  /// Reads the whole file. False: it contradicts itself, or is not in its place.
+  /// Reads the whole file. Returns false if it contradicts itself, or is not in its place.
   [[nodiscard]] bool is_sound() const;
 
-  /// What happened to the file (set aside, and where to), since the last call.
+  /// Returns notices about the file (set aside, and where to) since the last call.
   [[nodiscard]] std::vector<std::string> take_notices() { return std::exchange(notices_, {}); }
 
  private:
-  /// Of the file, as it was left.
+  /// The identity of the file after the last transaction.
   struct Identity {
     std::uint64_t inode = 0;
     std::int64_t size = 0, changed_ns = 0;

@@ -67,7 +67,8 @@ void Integrator::gap(TimeMs from, TimeMs to) {
   pending_.gaps[from] = to;
 }
 
-// Peaks and denials of the stretch that ends now: they belong to its hours, and to a run even if nothing else is known.
+// Notes peaks and denials of the stretch that ends now: they belong to its hours, and to a run even if nothing else is
+// known.
 void Integrator::note_instant(const Instant& now, TimeMs from) {
   const TimeMs to = last_.time;  // the mark, already moved
   const std::int64_t last_hour = (to > from ? to - 1 : to) / kHourMs;
@@ -76,7 +77,7 @@ void Integrator::note_instant(const Instant& now, TimeMs from) {
     row.ungoverned_peak = std::max(row.ungoverned_peak, device.ungoverned);
   }
   for (const auto& holding : now.holdings) {
-    // In which of two hours a peak was is not known: it counts in both.
+    // A peak across two hours may have been in either, so it counts in both.
     for (std::int64_t hour = from / kHourMs; hour <= last_hour; ++hour) {
       auto& row = pending_.usage[{hour, holding.run, holding.device}];
       row.peak = std::max(row.peak, holding.peak);
@@ -93,8 +94,8 @@ void Integrator::note_instant(const Instant& now, TimeMs from) {
 }
 
 void Integrator::chart(TimeMs from, TimeMs to, const Instant& now) {
-  // Over the stretch a line held the sum of what its runs held at its start; each may have reached its peak, at
-  // instants that are not known: the sum of the peaks, at most the device, is what a chart must not show less than.
+  // At its start, a line held the sum of what its runs held; each may have peaked at a different unknown instant. So a
+  // chart shows at least the sum of the peaks, bounded by the device.
   std::map<std::int64_t, LineNow> lines;
   std::map<std::int64_t, std::int64_t> capacities;
   for (const auto& device : last_.devices) {
@@ -128,7 +129,7 @@ void Integrator::chart(TimeMs from, TimeMs to, const Instant& now) {
       point.sum += __int128{line.used} * ms;
     }
   });
-  // A run that is seen for the first time has no stretch yet, and may have peaked already.
+  // A run that is seen for the first time has no stretch yet, but may have peaked already.
   std::map<std::int64_t, LineNow> fresh;
   for (const auto& holding : now.holdings) {
     for (const std::int64_t id : {holding.workload_line, holding.tenant_line}) {
@@ -153,7 +154,7 @@ Recorded Integrator::take(Instant now) {
     now.time = from;
   } else if (elapsed > longest_step_) {
     outcome = Recorded::kGap;
-    // Longer than anything is kept: the clock was wrong, or the machine was away. Watching begins anew.
+    // Longer than anything is kept: the clock was wrong, or the machine was off. Watching starts again.
     if (elapsed > kUsageKept)
       last_.devices.clear(), pending_.gaps[from] = now.time;
     else

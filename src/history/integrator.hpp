@@ -1,7 +1,7 @@
-// From samples to sums: what each run and device had in each hour, and the points of the charts. Pure arithmetic in
-// memory; History numbers the names and stores what is pending.
-// Promises: the value at a sample holds until the next one, or until the run is known to have ended; sums are whole
-// byte-milliseconds; a stretch is counted once, or, when it is longer than `longest_step`, entered as a gap.
+// Turns samples into sums: the amounts of each run and device in each hour, and the points of the charts. Pure
+// arithmetic in memory; History numbers the names and stores the pending sums. Promises: the value at a sample holds
+// until the next one, or until the run is known to have ended; sums are whole byte-milliseconds; a stretch is counted
+// once, or, if it is longer than `longest_step`, entered as a gap.
 #pragma once
 
 #include <compare>
@@ -12,11 +12,11 @@
 
 namespace ration::history {
 
-/// A sample with numbers for names; bytes as plain numbers, checked and with limits at most the device's capacity.
+/// A sample with numbers for names; bytes are plain numbers, checked, and limits are at most the device's capacity.
 struct Instant {
   struct DeviceNow {
     std::int64_t device = 0, capacity = 0, driver_used = 0, ungoverned = 0, unexplained = 0;
-    /// Since when it is watched without a break.
+    /// The start of uninterrupted watching.
     TimeMs begins = 0;
   };
   struct HoldingNow {
@@ -30,7 +30,7 @@ struct Instant {
   std::vector<HoldingNow> holdings;
 };
 
-/// What is to be added to the database. Every key is one row.
+/// The amounts to add to the database. Every key is one row.
 struct Pending {
   struct UsageKey {
     std::int64_t hour, run, device;
@@ -75,23 +75,23 @@ struct Pending {
 
   std::map<UsageKey, Usage> usage;
   std::map<DeviceKey, DeviceHour> devices;
-  std::map<SpanKey, TimeMs> spans;  ///< to where
+  std::map<SpanKey, TimeMs> spans;  ///< the end of each span
   std::map<TimeMs, TimeMs> gaps;    ///< from, to
   std::map<PointKey, Point> points;
   std::map<RunKeyNow, RunDevice> runs;
   std::map<LevelKey, std::int64_t> levels;
 };
 
-/// How finely the time that a run spent at each height is kept, for recommendations.
+/// The resolution in which a run's time at each height is kept, for recommendations.
 inline constexpr std::int64_t kLevelStep = std::int64_t{256} << 20;
 
 class Integrator {
  public:
-  /// `longest_step`: a longer stretch between two samples is a gap. `charts`: whether points are made.
+  /// `longest_step` is the longest stretch between two samples that is no gap. `charts` enables points.
   Integrator(TimeMs longest_step, bool charts) : longest_step_(longest_step), charts_(charts) {}
   void set_longest_step(TimeMs step) { longest_step_ = step; }
 
-  /// Takes up where the database stands.
+  /// Continues from the state of the database.
   void resume(Instant last) {
     last_ = std::move(last);
     started_ = true;
@@ -99,11 +99,11 @@ class Integrator {
 
   [[nodiscard]] Recorded take(Instant now);
 
-  /// Where what was stored is lost: devices are watched since `from` at the earliest.
+  /// Starts again after stored data was lost: devices are watched since `from` at the earliest.
   void begin_anew(TimeMs from);
 
   [[nodiscard]] Pending& pending() noexcept { return pending_; }
-  /// The last sample; its time is the mark up to which everything is counted.
+  /// Returns the last sample; everything is counted up to its time.
   [[nodiscard]] const Instant& last() const noexcept { return last_; }
 
  private:

@@ -1,5 +1,5 @@
-// The numbers under which the tables know runs, devices and the charts' lines. Used by History.
-// Promises: a number is given once; what is not stored yet stays known until note_stored() says that it is.
+// The numbers under which the tables know runs, devices and the charts' lines. Used by History. Promises: a number is
+// given once; unstored names stay known until note_stored() confirms them.
 #pragma once
 
 #include <cstdint>
@@ -21,21 +21,21 @@ class Names {
     bool stored = false;
   };
 
-  /// Where the last commit left them.
+  /// Loads the names of the last commit.
   void load(Database& database);
 
   [[nodiscard]] std::int64_t device(const DeviceSample& device);
-  /// With the facts that it had at first, which the database may know from before a pause.
+  /// Returns the run with its first recorded facts, which the database may know from before an interruption.
   [[nodiscard]] const Run& run(Database& database, const WorkloadSample& workload);
   [[nodiscard]] std::int64_t line(int kind, const std::string& name, std::int64_t device);
-  /// A run that no sample showed is not known, and stays so.
+  /// Records the end of a run; ignored for a run that no sample has shown.
   void run_ended(const RunKey& run, TimeMs ended, int exit_code) { ended_.push_back({run, ended, exit_code}); }
 
-  /// Inside a transaction, what is not stored yet.
+  /// Stores the unstored names. Requires a transaction.
   void store(Database& database) const;
-  /// That transaction went well: runs that hold nothing any more are forgotten.
+  /// Confirms that transaction: runs that hold nothing any more are forgotten.
   void note_stored(const Instant& last);
-  /// The file is a new one.
+  /// Notes that the file is a new one.
   void note_nothing_stored();
 
  private:

@@ -14,7 +14,8 @@
 namespace ration::history {
 namespace {
 
-// One line for each run and device and for each other kind and device, as text that the same sums always give.
+// Returns one line for each run and device and for each other kind and device, as text that is the same for the same
+// sums.
 std::string canonical_lines(const std::string& name, const Charges& charges) {
   std::vector<std::string> lines;
   const auto enter = [&](const nlohmann::json& line) {
@@ -70,19 +71,6 @@ std::optional<ClosedPeriod> read_period(Database& database, const std::string& n
   return period;
 }
 
-std::vector<Adjustment> read_adjustments(Database& database, const std::string& first, const std::string& last) {
-  std::vector<Adjustment> adjustments;
-  Statement rows(database,
-                 "SELECT id, period, made, tenant, workload, byte_seconds, reason, actor FROM adjustments "
-                 "WHERE period >= ? AND period <= ? ORDER BY id");
-  rows.with(first, last);
-  while (rows.row()) {
-    adjustments.push_back({rows.integer(0), rows.text(1), rows.integer(2), rows.text(3), rows.text(4),
-                           parse_byte_seconds(rows.text(5)), rows.text(6), rows.text(7)});
-  }
-  return adjustments;
-}
-
 Result<ClosedPeriod> History::close_period(const std::string& name, TimeMs now) {
   const auto month = month_of(name);
   if (!month) return tl::unexpected(month.error());
@@ -98,14 +86,14 @@ Result<ClosedPeriod> History::close_period(const std::string& name, TimeMs now) 
   if (const auto before = read_period(database, name)) {
     database.run("ROLLBACK");
     return fail("E1915", fmt::format("{} was closed at {}.", name, rfc3339(before->closed)),
-                "Corrections are entered as adjustments.");
+                "A closed month stays as it is: ration report --window 2026-01 shows it.");
   }
   const auto charges = collect_charges(database, {month->first, month->second}, Slice::kWhole, Basis::kUsed);
   if (!charges || !charges->consistent) {
     database.run("ROLLBACK");
     if (!charges) return tl::unexpected(charges.error());
     return fail("E1914", fmt::format("the hours of {} do not add up: it cannot be sealed.", name),
-                "This is a fault of ration, or somebody wrote to its file.");
+                "This is a fault of ration, or another program wrote to its file.");
   }
   ClosedPeriod period{name, now, {}, canonical_lines(name, *charges), true};
   period.seal = sha256(period.lines);

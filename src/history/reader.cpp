@@ -14,7 +14,7 @@ namespace {
 
 constexpr const char* kEventColumns =
     "SELECT id, time, type, workload, tenant, user, gpu, pid, bytes, denial, actor, message, old, new, fix, why, "
-    "count, first "
+    "count, first, message_json "
     "FROM events ";
 
 Event read_event(Statement& row) {
@@ -24,7 +24,7 @@ Event read_event(Statement& row) {
   event.gpu = row.maybe_integer(6), event.pid = row.maybe_integer(7), event.bytes = row.maybe_integer(8);
   event.denial = row.text(9), event.by = row.text(10), event.text = row.text(11);
   event.old_value = row.text(12), event.new_value = row.text(13), event.fix = row.text(14), event.why = row.text(15);
-  event.count = row.integer(16), event.first_time = row.integer(17);
+  event.count = row.integer(16), event.first_time = row.integer(17), event.message = row.text(18);
   return event;
 }
 
@@ -35,7 +35,7 @@ auto Reader::of_one_instant(const Answer& answer) -> decltype(answer(std::declva
   database_.run("BEGIN");
   auto result = answer(database_);
   (void)database_.outcome();
-  database_.run("ROLLBACK");  // nothing was written; ends the view of one instant, after failures too
+  database_.run("ROLLBACK");  // nothing was written; ends the view of one instant, also after failures
   (void)database_.outcome();
   return result;
 }

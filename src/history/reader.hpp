@@ -1,8 +1,7 @@
-// Questions to the history, on a read-only connection of its own: a worker thread may hold one while the daemon's main
-// loop records. Used by the HTTP interface and by the command line's report, recommend, events.
-// Promises: every answer is of one instant; what is not committed yet is not in it. E1919 when the file turns out to be
-// damaged (History::check() then sets it aside; open the Reader anew).
-// Not thread-safe: one Reader for each thread.
+// Queries to the history, on a read-only connection of its own: a worker thread may hold one while the daemon's main
+// loop records. Used by the HTTP interface and by the command line's report, recommend, events. Promises: every answer
+// shows one instant, without uncommitted data. E1919 if the file turns out to be damaged (History::check() then sets it
+// aside; open the Reader again). Not thread-safe: one Reader for each thread.
 #pragma once
 
 #include <string>
@@ -23,7 +22,7 @@ struct EventQuestion {
   std::int64_t since = 0;
   /// Only events before this number, the newest of them; 0: no bound.
   std::int64_t before = 0;
-  /// Empty: all.
+  /// Empty: all types.
   std::vector<std::string> types;
   std::string workload;
   std::int64_t limit = 200;
@@ -32,7 +31,7 @@ struct EventQuestion {
 /// A run that succeeded.
 struct PastRun {
   std::string workload, tenant, user;
-  std::uint64_t number = 0;   ///< of the run
+  std::uint64_t number = 0;   ///< the run's
   std::uint64_t command = 0;  ///< a hash of its command line
   TimeMs lasted = 0;
 };
@@ -41,32 +40,33 @@ class Reader {
  public:
   [[nodiscard]] static Result<Reader> open(const std::string& path);
 
-  /// Who had how much. E1916 for a question that cannot be answered (a window without an hour, an unknown label key
-  /// form).
+  /// Returns the amounts by tenant, user or other key. E1916 for a question that cannot be answered (a window without
+  /// an hour, an unknown label key form).
   [[nodiscard]] Result<Report> usage(const ReportQuestion& question);
-  /// The same, line by line for each run, device and day: for chargeback exports.
+  /// As usage(), but one line for each run, device and day: for chargeback exports.
   [[nodiscard]] Result<Charges> charges(const Window& window, Slice slice, Basis basis);
 
   [[nodiscard]] Result<Series> series(const SeriesQuestion& question);
 
-  /// Oldest first. With `since` the first `limit` after it, so that a client may page on; without, the newest.
+  /// Returns events, oldest first: with `since` the first `limit` after it, so that a client may page on; without it
+  /// the newest.
   [[nodiscard]] Result<std::vector<Event>> events(const EventQuestion& question);
-  /// E1917 when there is none (any more).
+  /// Returns an event. E1917: it does not exist, or not any more.
   [[nodiscard]] Result<Event> event(std::int64_t id);
-  /// Returns whether that event is recorded already: one of its type, workload, denial and very time (or first time).
+  /// Returns true if that event is recorded already: one with the same type, workload, denial and time (or first time).
   [[nodiscard]] bool has(const Event& event);
-  /// `d-17-3`, or the number of its event. Of several users' denials of that name the newest of `asker`. E1917; E1802:
-  /// there are several, and none is the asker's.
+  /// Finds a denial by `d-17-3`, or by the number of its event. If several users have a denial with that name, the
+  /// newest of `asker`. E1917: none; E1802: there are several, and none is the asker's.
   [[nodiscard]] Result<Event> denial(const std::string& id, const std::string& asker);
-  /// Numbers of the oldest and newest event that is kept; 0 without any.
+  /// Returns the numbers of the oldest and newest kept event; 0 if there is none.
   [[nodiscard]] Result<std::pair<std::int64_t, std::int64_t>> kept_events();
 
-  /// `workload` is `train` or `nlp/train`. E1917 for one that never ran.
+  /// Recommends a limit; `workload` is `train` or `nlp/train`. E1917 for one that never ran.
   [[nodiscard]] Result<Recommendation> recommend(const RecommendQuestion& question);
-  /// The newest run, of one workload or (empty) of all. E1917.
+  /// Reports the newest run of one workload, or (empty) of all. E1917.
   [[nodiscard]] Result<RunReport> last_run(const std::string& workload);
 
-  /// Those among the newest `runs` that ended with 0, in the order in which they ended.
+  /// Returns those among the newest `runs` that ended with 0, in the order of their ends.
   [[nodiscard]] Result<std::vector<PastRun>> past_runs(std::size_t runs);
 
  private:

@@ -16,14 +16,14 @@ struct RunPeak {
   std::int64_t id = 0;
   TimeMs first = 0, last = 0, ran = 0;
   std::int64_t peak = 0, limited = 0, capacity = 0, denials = 0;
-  std::int64_t largest = 0;  // of its devices; the others are those of the one where it needed most
+  std::int64_t largest = 0;  // on any of its devices; the other fields are for the device with its greatest need
   DeniedRequests denied;
 };
 
 Bytes as_bytes(std::int64_t count) { return Bytes{static_cast<std::uint64_t>(count)}; }
 
 std::vector<RunPeak> read_runs(Database& database, const RecommendQuestion& question) {
-  // Of a run on several devices the one where it needed most decides: a limit holds on each.
+  // For a run on several devices the one with the greatest need decides: a limit holds on each.
   std::map<std::int64_t, RunPeak> runs;
   Statement rows(
       database,
@@ -48,7 +48,7 @@ std::vector<RunPeak> read_runs(Database& database, const RecommendQuestion& ques
     since = std::min(since, run.first);
     capacity = std::max(capacity, as_bytes(run.largest));
   }
-  since -= kDayMs;  // it may have run, and been denied, before it was first seen
+  since -= kDayMs;  // the run may have started, and been denied, before it was first seen
   for (const auto& [id, denied] : read_denied_requests(database, question.workload, since, capacity)) {
     const auto run = runs.find(id);
     if (run == runs.end()) continue;
@@ -67,7 +67,8 @@ Bytes quantile(const std::vector<std::int64_t>& sorted, double part) {
 
 Bytes needed(const RunPeak& run) { return std::max(as_bytes(run.peak), run.denied.need()); }
 
-// Denied at that limit, and nobody kept what it asked for: what it needed is above it.
+// Returns a lower bound for a run that was denied at that limit, if its request was not kept: it needed more than the
+// limit.
 Bytes denied_at(const RunPeak& run) {
   return run.denials > 0 && run.denied.known == 0 ? as_bytes(run.limited) : Bytes{0};
 }
@@ -117,7 +118,7 @@ void choose_limit(Recommendation& found, const RecommendQuestion& question, cons
     unknown = std::max(unknown, denied_at(run));
     capacity = std::max(capacity, as_bytes(run.capacity));
   }
-  // Peaks of denied runs say what they got, not what they needed.
+  // Peaks of denied runs show what they got, not what they needed.
   Choice choice = choose_by_peaks(found.peak_max);
   if (Choice other = choose_by_needs(found.denied); other.limit > choice.limit) choice = std::move(other);
   if (Choice other = choose_above(unknown); unknown > Bytes{0} && other.limit >= choice.limit)
@@ -132,7 +133,7 @@ void choose_limit(Recommendation& found, const RecommendQuestion& question, cons
   found.limit = choice.limit, found.limit_reason = std::move(choice.reason);
 }
 
-// The height that was exceeded for 95 % of the running time, in steps that round down.
+// Chooses the height that was exceeded for 95 % of the running time, in steps that round down.
 void choose_guarantee(Recommendation& found, Database& database, const RecommendQuestion& question) {
   Statement rows(database,
                  "SELECT step, sum(ms) FROM levels WHERE (run, device) IN (SELECT run, device FROM run_devices "
@@ -161,8 +162,8 @@ void check_back(Recommendation& found, const std::vector<RunPeak>& runs) {
   for (const Bytes limit : limits) found.checks.push_back({limit, denied_at(runs, limit)});
 }
 
-// Who it was, and whether it was there when the daemon looked last. That it ended is an event first: what runs is
-// stored some seconds later. One of that name that ended meanwhile makes it doubtful, and so not running.
+// Names the newest run and notes whether it was there at the daemon's last tick. An end is recorded as an event first
+// and stored with the runs some seconds later; if a run of that name ended meanwhile, this one counts as not running.
 void name_newest(Recommendation& found, Database& database, std::int64_t run) {
   Statement row(database,
                 "SELECT workload, tenant, ended IS NULL AND id IN (SELECT run FROM last_holdings) AND NOT EXISTS ("
@@ -215,7 +216,7 @@ Result<Recommendation> make_recommendation(Database& database, const RecommendQu
   const bool steady = found.peak_max.count() <= found.peak_p50.count() + found.peak_p50.count() / 2;
   const bool any_denied = std::any_of(runs.begin(), runs.end(), [](const RunPeak& run) { return run.denials > 0; });
   found.confidence = runs.size() >= 20 && steady && !any_denied ? "good" : runs.size() >= 10 && steady ? "fair" : "low";
-  // A month like the stretch that was seen, at least a day of it.
+  // Scales the observed stretch, at least a day, to a month.
   const TimeMs seen = std::max(question.now - found.first_run, kDayMs);
   found.hours_a_month_ms = static_cast<TimeMs>(__int128{ran} * 30 * kDayMs / seen);
   if (found.limit_today && *found.limit_today > found.limit) {

@@ -1,6 +1,6 @@
-// Which limit and guarantee a workload needs, from what its runs did. Used by `ration recommend` and the HTTP
-// interface. Promises: every number comes with its reason; the back-test says what each limit would have done to the
-// recorded runs; too few runs are said to be too few.
+// Recommends a limit and a guarantee for a workload from its past runs. Used by `ration recommend` and the HTTP
+// interface. Promises: every number comes with its reason; the back-test shows what each limit would have done to the
+// recorded runs; the answer says so if there are too few runs.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +17,12 @@
 namespace ration::history {
 
 struct RecommendQuestion {
-  /// `train`, or `nlp/train` where two tenants have one.
+  /// `train`, or `nlp/train` if two tenants have one.
   std::string workload;
   TimeMs now = 0;
   /// How far back runs count.
   TimeMs window = 30 * kDayMs;
-  /// No limit below this is recommended: room for one CUDA context and a little more.
+  /// The lowest limit to recommend: room for one CUDA context and a little more.
   Bytes floor{std::uint64_t{512} << 20};
   std::size_t fewest_runs = 5;
 };
@@ -35,7 +35,7 @@ struct BackTest {
 
 struct Recommendation {
   std::string workload;
-  /// Of the newest run, which may still run as far as is recorded.
+  /// Of the newest run, which may still be running.
   std::string name, tenant;
   bool running = false;
   std::size_t runs = 0, fewest_runs = 0;
@@ -43,29 +43,29 @@ struct Recommendation {
   /// By run: the peak on the device where it was largest.
   Bytes peak_p50, peak_p95, peak_max;
   std::uint64_t denials = 0;
-  /// The most that a denied run needed, at least; zero: nothing is known of one.
+  /// A lower bound for the greatest need of a denied run; zero: none is known.
   DeniedRequests denied;
-  /// False: `not enough history`; then only peak_max and limit (a least one) mean something.
+  /// False: `not enough history`; then only peak_max and limit (a lower bound) are valid.
   bool enough = false;
   /// `good`, `fair`, `low`.
   std::string confidence;
   Bytes limit, guarantee;
-  /// How the two came about, for a person; a floor or cap that decided is named.
+  /// The reasons for both numbers, for a person; a floor or cap that decided is named.
   std::string limit_reason, guarantee_reason;
   std::vector<BackTest> checks;
-  /// The limit of the newest run, and what is held in reserve above the recommended one: byte-time a month.
+  /// The limit of the newest run, and the memory reserved above the recommended one: byte-time per month.
   std::optional<Bytes> limit_today;
   ByteTime wasted_a_month;
   TimeMs hours_a_month_ms = 0;
 };
 
-/// Inside a transaction of the caller. E1917 for a workload that never ran.
+/// Makes the recommendation. Requires a transaction of the caller. E1917 for a workload that never ran.
 [[nodiscard]] Result<Recommendation> make_recommendation(Database& database, const RecommendQuestion& question);
 
-/// What to type: `ration set` of one that runs, else `ration run` for the next time.
+/// Returns the command to type: `ration set` for a running workload, else `ration run` for the next time.
 [[nodiscard]] std::string command_of(const Recommendation& recommendation);
 
-/// As `ration recommend` prints it.
+/// Returns the text that `ration recommend` prints.
 [[nodiscard]] std::string to_text(const Recommendation& recommendation, TimeMs now);
 
 }  // namespace ration::history

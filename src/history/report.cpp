@@ -59,7 +59,7 @@ std::string other_name(Kind kind) {
   }
 }
 
-// Parts of `total` in the ratio of `weights`, whole, adding up to it: the largest remainders get the rest.
+// Divides `total` into whole parts in the ratio of `weights` that add up to it: the largest remainders get the rest.
 std::vector<__int128> apportion(__int128 total, const std::vector<__int128>& weights) {
   std::vector<__int128> parts(weights.size());
   const __int128 all = std::accumulate(weights.begin(), weights.end(), __int128{0});
@@ -72,7 +72,7 @@ std::vector<__int128> apportion(__int128 total, const std::vector<__int128>& wei
     parts[index] = total * (weights[index] / scale) / (all / scale);
     given += parts[index];
   }
-  // What rounding left, by the same ratio where it is large, then one each.
+  // Distributes the rest after rounding, by the same ratio if it is large, then one each.
   std::vector<std::size_t> order(weights.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::stable_sort(order.begin(), order.end(), [&](auto left, auto right) { return weights[left] > weights[right]; });
@@ -111,7 +111,7 @@ void share_idle_out(Report& report) {
   std::erase_if(report.rows, [](const ReportRow& row) { return row.kind == Kind::kIdle; });
 }
 
-// Every row rounded down to a cent, the cents that are missing to the whole given to the largest remainders.
+// Rounds every row down to a cent and gives the missing cents to the largest remainders.
 void round_costs(Report& report) {
   __int128 exact = 0;
   for (const ReportRow& row : report.rows) exact += row.exact_cost;
@@ -141,7 +141,7 @@ void count_priced(Report& report) {
   if (report.unpriced_rows == 0) report.cost_known = report.question.prices.any();
 }
 
-// The line's part of its row. What nobody watched costs nobody anything.
+// Adds the line to its row. Time without a running daemon costs nothing.
 void add_line(ReportRow& row, const ChargeLine& line, const Prices& prices, const RunFacts* run) {
   row.used += line.used, row.limited += line.limited, row.guaranteed += line.guaranteed;
   row.charged += line.charged;
@@ -152,7 +152,7 @@ void add_line(ReportRow& row, const ChargeLine& line, const Prices& prices, cons
   (prices.known(run) ? row.priced : row.unpriced) = true;
 }
 
-// What the rows add up to, as a person would reckon it.
+// Returns the sum of the rows as a person would calculate it.
 std::vector<SumTerm> terms_of(const Charges& charges) {
   std::map<TimeMs, std::int64_t> capacities;
   ByteTime whole;
@@ -259,8 +259,6 @@ Result<Report> make_report(Database& database, const ReportQuestion& question) {
     report.closed = read_period(database, report.period);
   else
     report.period.clear();
-  if (report.to > report.from)
-    report.adjustments = read_adjustments(database, month_name(report.from), month_name(report.to - 1));
   if (auto good = database.outcome(); !good) return tl::unexpected(good.error());
   return report;
 }

@@ -1,5 +1,5 @@
-// How long the history keeps what. Used by the writer, which removes what is older, and by queries, which choose the
-// resolution that still exists.
+// How long the history keeps each kind of record. Used by the writer, which removes older ones, and by queries, which
+// choose the resolution that still exists.
 #pragma once
 
 #include <array>
@@ -8,15 +8,15 @@
 
 namespace ration::history {
 
-/// Hours of runs and devices, gaps, and runs that ended. What a closed period was sealed with is kept for ever.
+/// Hours of runs and devices, gaps, and ended runs. The lines of a sealed period are kept for ever.
 inline constexpr TimeMs kUsageKept = 400 * kDayMs;
 
-/// Events: so long, and so many of the newest.
+/// Events are kept this long, at most this many.
 inline constexpr TimeMs kEventsKept = 90 * kDayMs;
 inline constexpr std::int64_t kMaxEvents = 1'000'000;
 
-/// The charts' resolutions. A coarser one is made of the next finer one when its slot is over, so each is kept for
-/// longer than a slot of the next lasts.
+/// The charts' resolutions. A coarser one is made from the next finer one when its slot is over, so each is kept longer
+/// than a slot of the next.
 struct Resolution {
   TimeMs width;
   TimeMs kept;

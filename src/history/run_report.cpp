@@ -125,7 +125,7 @@ Result<RunReport> make_run_report(Database& database, const std::string& workloa
   const auto denied = read_denied_requests(database, report.run.tenant + "/" + report.run.workload, report.run.started,
                                            Bytes{static_cast<std::uint64_t>(capacity)});
   if (const auto own = denied.find(id); own != denied.end()) report.denied = own->second;
-  // It may have ended before a sample told how often.
+  // The run may have ended before a sample showed its denials.
   if (report.devices.size() == 1) report.devices[0].denials = std::max(report.devices[0].denials, report.denied.known);
   Statement waited(
       database,
@@ -145,7 +145,7 @@ std::string minute(TimeMs time) {
   return text;
 }
 
-/// `2026-01-05 05:00 → 2026-01-05 07:00Z (2h 00m)  exit 3`.
+/// Formats `2026-01-05 05:00 → 2026-01-05 07:00Z (2h 00m)  exit 3`.
 std::string when(const RunReport& report) {
   TimeMs last = 0;
   for (const RunOnDevice& device : report.devices) last = std::max(last, device.last);

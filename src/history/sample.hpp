@@ -1,4 +1,4 @@
-// What the daemon saw at one instant. Filled by the daemon's sampler, taken by History.
+// The state of the node at one instant. Filled by the daemon's sampler, taken by History.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/bytes.hpp"
+#include "base/message.hpp"
 #include "history/amount.hpp"
 
 namespace ration::history {
@@ -15,15 +16,15 @@ namespace ration::history {
 struct DeviceSample {
   std::string uuid, name;
   Bytes capacity;
-  /// What the driver says is used, in all.
+  /// The total that the driver reports as used.
   Bytes driver_used;
-  /// Of processes that were not started through ration.
+  /// Used by processes that were not started through ration.
   Bytes ungoverned;
-  /// Used according to the driver, and of nobody: its own.
+  /// Used according to the driver, but by no process: its own.
   Bytes unexplained;
 };
 
-/// A run for ever: its number begins anew with each boot, so its start belongs to its name.
+/// The permanent identity of a run: its number restarts with each boot, so its start is included.
 struct RunKey {
   std::uint64_t number = 0;
   TimeMs started = 0;
@@ -38,33 +39,33 @@ struct RunKey {
 struct WorkloadSample {
   RunKey run;
   std::string workload, tenant, user;
-  /// `exp=42,team=nlp`.
+  /// Such as `exp=42,team=nlp`.
   std::string labels;
-  /// Place in Sample::devices.
+  /// Index in Sample::devices.
   std::size_t device = 0;
   /// `limit` above the device's capacity counts as the capacity.
   Bytes used, limit, guarantee;
-  /// Of the whole run so far: the largest `used`, and how many requests were denied.
+  /// For the whole run so far: the largest `used`, and the number of denied requests.
   Bytes peak;
   std::uint64_t denials = 0;
-  /// When it was over, as far as that is known; 0: it runs. What it held counts until then.
+  /// When it ended, as far as known; 0: it runs. Its holdings count until then.
   TimeMs ended = 0;
-  /// A hash of its command line; 0: not known.
+  /// A hash of its command line; 0: unknown.
   std::uint64_t command = 0;
 };
 
 struct Sample {
-  /// Wall clock. Time that is recorded already is not recorded again when the clock is set back.
+  /// Wall clock. If the clock is set back, time that is recorded already is not recorded again.
   std::int64_t time_ns = 0;
   std::vector<DeviceSample> devices;
   std::vector<WorkloadSample> workloads;
 };
 
-/// What became of a sample.
+/// The result of recording a sample.
 enum class Recorded {
-  kHeld,       ///< the stretch since the last one is charged to who held memory at its start
-  kFirst,      ///< nothing came before it
-  kGap,        ///< too long ago: the stretch is entered as a gap, nobody is charged by guess
+  kHeld,       ///< the stretch since the last one is charged to the holders at its start
+  kFirst,      ///< the first sample
+  kGap,        ///< too long after the last one: the stretch is entered as a gap and charged to no tenant
   kClockBack,  ///< the clock was set back: counting goes on when it reaches the recorded time again
 };
 
@@ -75,17 +76,21 @@ struct Event {
   std::string type, workload, tenant, user;
   std::optional<std::int64_t> gpu, pid, bytes;
   std::string denial, by, text, old_value, new_value, fix;
-  /// Of a burst that is told as one: how many, and when the first was. `time` is the last one's.
+  /// For a burst that is recorded as one event: the count, and the first time. `time` is the last one's.
   std::int64_t count = 1;
   TimeMs first_time = 0;  ///< 0: `time`
   /// JSON, for `ration why`.
   std::string why;
+  /// JSON: `message_id` and `arguments`, of which `text` is the English rendering. Empty: a text alone, as an older
+  /// ration recorded it.
+  std::string message;
 };
 
-/// Without a time: that of the tick that tells it.
-[[nodiscard]] inline Event plain_event(std::string type, std::string text) {
+/// Makes an event without a time: it gets that of the tick that reports it.
+[[nodiscard]] inline Event plain_event(std::string type, Message text) {
   Event event;
   event.type = std::move(type);
+  event.message = text.json();
   event.text = std::move(text);
   return event;
 }

@@ -8,7 +8,7 @@ namespace ration::history {
 namespace {
 
 // Times are milliseconds since 1970 UTC, amounts byte-milliseconds, `hour` is time / 3,600,000. A released step is
-// never edited: a change is a step of its own at the end.
+// never edited: a change is a new step at the end.
 constexpr std::array kSteps{
     R"sql(
 CREATE TABLE marks(name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
@@ -83,6 +83,10 @@ ALTER TABLE runs ADD COLUMN command INTEGER NOT NULL DEFAULT 0;
     R"sql(
 -- Events that are found again by the time of their book, which the clock had passed when it was set back.
 CREATE INDEX events_by_first ON events(first) WHERE first <> 0;
+)sql",
+    R"sql(
+-- The id and the arguments of which `message` is the English; empty: it is a text alone.
+ALTER TABLE events ADD COLUMN message_json TEXT NOT NULL DEFAULT '';
 )sql"};
 
 }  // namespace

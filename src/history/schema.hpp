@@ -1,4 +1,4 @@
-// The tables of the history and how an older file becomes a newer one. Used inside this room.
+// The tables of the history and the migration of an older file. Used inside this room.
 #pragma once
 
 #include "base/result.hpp"
@@ -6,14 +6,14 @@
 
 namespace ration::history {
 
-/// The newest schema that this ration knows (`PRAGMA user_version`).
+/// Returns the newest schema that this ration knows (`PRAGMA user_version`).
 [[nodiscard]] int newest_schema();
 
-/// Brings an empty or older file up to date, each step in a transaction of its own. E1911 for a newer one, which is
-/// left as it is.
+/// Brings an empty or older file up to date, each step in a transaction of its own. E1911 for a newer one, which stays
+/// unchanged.
 [[nodiscard]] Result<void> migrate(Database& database, const std::string& path);
 
-/// A number kept under a name in the table `marks`; 0: there is none.
+/// Returns a number kept under a name in the table `marks`; 0: none.
 [[nodiscard]] std::int64_t read_mark(Database& database, const std::string& name);
 
 }  // namespace ration::history

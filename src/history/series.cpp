@@ -19,7 +19,7 @@ struct Bucket {
   bool seen = false;
 };
 
-// The finest resolution that still has the beginning of the window, or a coarser one when so many points suffice.
+// Returns the finest resolution that still has the beginning of the window, or a coarser one if its points suffice.
 std::size_t choose_level(const SeriesQuestion& question, TimeMs recorded_to) {
   const TimeMs wanted = (question.to - question.from) / question.points;
   std::size_t level = 0;
@@ -56,7 +56,7 @@ Result<Series> make_series(Database& database, const SeriesQuestion& asked) {
     if (question.uuid.empty() || question.uuid == devices.text(1)) series.capacity += devices.integer(2);
     if (question.uuid == devices.text(1)) device_id = devices.integer(0);
   }
-  // Which of the stored lines go into which of the answered.
+  // Maps the stored lines to those of the answer.
   std::map<std::int64_t, std::string> names;
   const bool known = question.uuid.empty() || device_id != 0;
   if (question.by == SeriesQuestion::By::kDevice) {
@@ -74,10 +74,10 @@ Result<Series> make_series(Database& database, const SeriesQuestion& asked) {
     }
   }
 
-  // Each stored line by itself, then lines of one name added up: their maxima on several devices need not have been at
-  // one instant, and the sum is what a chart must not show less than.
+  // Computes each stored line by itself, then adds up lines of one name: their maxima on several devices may have been
+  // at different instants, and a chart must show at least their sum.
   std::map<std::int64_t, std::vector<Bucket>> stored;
-  // A slot that is not over has not been made of the finer ones yet: from where one resolution ends, the next finer.
+  // A slot that is not over does not exist yet in a coarser resolution: where one ends, the next finer continues.
   TimeMs begin = series.from;
   for (std::size_t finer = level + 1; finer-- > 0;) {
     const TimeMs until =

@@ -1,6 +1,5 @@
-// Lines over time for charts. Used by the HTTP interface (docs/http-api.md, Series).
-// Promises: a maximum that was recorded is in the bucket it belongs to, however coarse the buckets are; what was not
-// recorded is empty, never 0.
+// Lines over time for charts. Used by the HTTP interface (docs/http-api.md, Series). Promises: a recorded maximum is in
+// the bucket to which it belongs, however coarse the buckets are; unrecorded time is empty, never 0.
 #pragma once
 
 #include <optional>
@@ -20,7 +19,7 @@ struct SeriesQuestion {
   /// One line only; empty: all.
   std::string name;
   TimeMs from = 0, to = 0;
-  /// At most so many buckets.
+  /// The most buckets to return.
   std::int64_t points = 600;
 };
 
@@ -44,7 +43,7 @@ struct Series {
   std::int64_t capacity = 0;
 };
 
-/// Inside a transaction of the caller. E1916 for an empty window.
+/// Makes the series. Requires a transaction of the caller. E1916 for an empty window.
 [[nodiscard]] Result<Series> make_series(Database& database, const SeriesQuestion& question);
 
 }  // namespace ration::history

@@ -1,4 +1,4 @@
-// The tables in which sums and the last sample are kept. Used by History, inside its transaction.
+// The tables of sums and of the last sample. Used by History, inside its transaction.
 #pragma once
 
 #include "history/database.hpp"
@@ -6,12 +6,12 @@
 
 namespace ration::history {
 
-/// Adds them to what is stored.
+/// Adds the pending sums to the stored ones.
 void store_sums(Database& database, const Pending& pending);
 
-/// In place of the one before.
+/// Replaces the last sample.
 void store_last(Database& database, const Instant& last);
-/// Its time is 0 where nothing was recorded.
+/// Returns the last sample; its time is 0 if nothing was recorded.
 [[nodiscard]] Instant load_last(Database& database);
 
 }  // namespace ration::history

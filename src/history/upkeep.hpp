@@ -1,5 +1,5 @@
-// What a commit does beside storing: charts' coarser resolutions are made, and what is too old is removed.
-// Used by History, inside its transaction.
+// The upkeep in a commit: makes charts' coarser resolutions and removes old records. Used by History, inside its
+// transaction.
 #pragma once
 
 #include "history/amount.hpp"
@@ -8,22 +8,22 @@
 namespace ration::history {
 
 /// Makes every slot of every coarser resolution that is over at `recorded_to` from the next finer one. Each is written
-/// once, and how far that went is stored beside it: a kill neither doubles nor skips one.
+/// once, and the progress is stored with it: a kill neither doubles nor skips one.
 void roll_up(Database& database, TimeMs recorded_to);
 
 /// Removes what retention.hpp no longer keeps at `now`.
 void prune(Database& database, TimeMs now);
 
-/// When what is old is removed: once an hour, and not while the clock may be wrong.
+/// Decides when old records are removed: once an hour, and not while the clock may be wrong.
 class Upkeep {
  public:
   void load(Database& database);
-  /// A sample after a gap. A clock that leaps far may be wrong, and removing what is old by a wrong clock would remove
-  /// everything: nothing is removed before it has run on for a while.
+  /// Notes a sample after a gap. A clock that leaps far may be wrong, and would make everything look old: nothing is
+  /// removed before it has run on for a while.
   void note_gap(TimeMs from, TimeMs to);
-  /// Inside a transaction.
+  /// Runs the upkeep. Requires a transaction.
   void step(Database& database, TimeMs recorded_to) const;
-  /// That transaction went well.
+  /// Confirms that transaction.
   void note_done(TimeMs recorded_to);
 
  private:

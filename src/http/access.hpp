@@ -1,6 +1,6 @@
-// What a request must satisfy before any handler sees it. Used by the server.
-// Promises: a page that a browser loaded from elsewhere can neither read an answer (no CORS headers, Host must be ours)
-// nor change anything (Origin, JSON only); on the Unix socket, where no browser comes, none of it is asked.
+// Checks that a request must pass before any handler sees it. Used by the server. Promises: a page that a browser
+// loaded from elsewhere can neither read an answer (no CORS headers, Host must be ours) nor change anything (Origin,
+// JSON only); none of this is checked on the Unix socket, which browsers cannot reach.
 #pragma once
 
 #include <optional>
@@ -12,12 +12,12 @@
 namespace ration::http {
 
 struct AccessRules {
-  std::vector<std::string> host_names;  ///< lower case, without port: what `Host` may say on TCP
-  std::string token;                    ///< empty: no token is known
+  std::vector<std::string> host_names;  ///< in lower case, without port: the allowed values of `Host` on TCP
+  std::string token;                    ///< empty: no token is configured
 };
 
-/// The refusal (421, 403, 415 or 401), or nothing; then `request.peer.token_accepted` says whether the token was right.
-/// `same_origin_only`: also for GET.
+/// Returns the rejection (421, 403, 415 or 401), or nothing; then `request.peer.token_accepted` is true if the token
+/// was right. `same_origin_only` applies the check also to GET.
 [[nodiscard]] std::optional<Response> refused(Request& request, const AccessRules& rules, bool same_origin_only);
 
 }  // namespace ration::http

@@ -37,7 +37,7 @@ std::optional<std::string> inflated(std::string_view file) {
 }  // namespace
 
 Asset make_asset(std::string content_type, std::string_view body, bool gzip) {
-  // FNV-1a, 64 bits: tells two builds apart, guards against nobody.
+  // FNV-1a, 64 bits: distinguishes two builds; no protection against attackers.
   std::uint64_t sum = 14695981039346656037u;
   for (const char letter : body) sum = (sum ^ static_cast<unsigned char>(letter)) * 1099511628211u;
   return {.content_type = std::move(content_type), .body = body, .gzip = gzip, .tag = fmt::format("\"{:016x}\"", sum)};

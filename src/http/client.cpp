@@ -19,7 +19,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Waits until the socket can be read or written; false when the time is over, or `interruption` became readable.
+/// Waits until the socket can be read or written. Returns false if the deadline passes, or `interruption` becomes
+/// readable.
 bool ready(int socket, short what, Clock::time_point deadline, int interruption) {
   for (;;) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
@@ -31,7 +32,8 @@ bool ready(int socket, short what, Clock::time_point deadline, int interruption)
   }
 }
 
-/// False when the time is over. A daemon that closes early has said why: that is read next.
+/// Sends the text. Returns false if the deadline passes. A daemon that closes early has sent its reason, which is read
+/// next.
 bool send_all(int socket, std::string_view text, Clock::time_point deadline, int interruption) {
   while (!text.empty()) {
     const auto sent = ::send(socket, text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -65,7 +67,7 @@ int exit_code_of(int status) {
 
 }  // namespace
 
-/// One request and the answer as it comes in.
+/// One request and its answer while it is received.
 struct Client::Exchange {
   FileDescriptor socket;
   int interruption = -1;
@@ -99,15 +101,15 @@ struct Client::Exchange {
       return self(parser).on_body({at, size});
     };
     calls.on_message_complete = [](http_parser* parser) {
-      // "100 Continue" is none yet.
+      // "100 Continue" is not the answer yet.
       if (parser->status_code >= 200) self(parser).complete = true;
       return 0;
     };
     return calls;
   }
 
-  /// Reads until the answer is complete or was stopped; otherwise says why not. For a stream the deadline moves on with
-  /// each byte, by `silence`.
+  /// Reads until the answer is complete or reading was stopped; otherwise returns the reason. For a stream each byte
+  /// moves the deadline on by `silence`.
   std::string receive(Clock::time_point deadline, std::chrono::milliseconds timeout,
                       std::chrono::milliseconds silence) {
     const auto calls = settings();
@@ -145,6 +147,9 @@ Error error_of(const Answer& answer) {
   text("id", error.id);
   text("detail", error.what);
   text("fix", error.fix);
+  if (const auto code = body.find("exit_code"); code != body.end() && code->is_number_integer())
+    if (const auto value = code->get<std::int64_t>(); value >= 1 && value <= 255)
+      error.exit_code = static_cast<int>(value);
   return error;
 }
 
@@ -170,7 +175,7 @@ Result<FileDescriptor> Client::connected() {
     return fail("E1501", fmt::format("'{}' is not a path of a socket", path_), "", 3);
   std::memcpy(address.sun_path, path_.data(), path_.size());
   FileDescriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  // The timeout holds for connecting as well: it waits while the daemon's queue is full.
+  // The timeout also bounds connecting, which waits while the daemon's queue is full.
   const timeval limit{static_cast<time_t>(timeout_.count() / 1000),
                       static_cast<suseconds_t>(timeout_.count() % 1000 * 1000)};
   ::setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
@@ -189,7 +194,7 @@ Result<FileDescriptor> Client::connected() {
     return fail("E1502", fmt::format("you may not speak to the daemon at {}", path_),
                 "ls -l " + path_ + "    Ask a member of group ration", 5);
   const std::string why = problem == ENOENT         ? fmt::format("no {}", path_)
-                          : problem == ECONNREFUSED ? fmt::format("nobody answers on {}", path_)
+                          : problem == ECONNREFUSED ? fmt::format("no daemon answers on {}", path_)
                                                     : fmt::format("{}: {}", path_, std::strerror(problem));
   return fail("E1501", fmt::format("the daemon is not running ({})", why),
               "'ration run' works without it; tenants, queue and reports need: sudo ration service install --now", 3);
@@ -208,14 +213,14 @@ std::string request_text(std::string_view method, std::string_view path, std::st
   return text += json;
 }
 
-/// Whether no handler saw the request, and one may see it soon.
+/// Returns true if no handler saw the request, but one may soon.
 bool is_turned_away(const Answer& answer) {
   if (answer.status != 503) return false;
   const std::string id = error_of(answer).id;
   return id == "E1517" || id == "E1522";
 }
 
-/// Half to one and a half times as long: those who were turned away together come back one by one.
+/// Varies the pause from half to one and a half, so that clients turned away together return one by one.
 std::chrono::milliseconds spread(std::chrono::milliseconds pause) {
   thread_local std::minstd_rand random{std::random_device{}()};
   return pause / 2 + std::chrono::milliseconds(random() % static_cast<unsigned>(pause.count()));

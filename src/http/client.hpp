@@ -1,7 +1,6 @@
-// A blocking client for the daemon's socket. Used by the command line, one call after the other.
-// Promises: never waits longer than its timeout for the next byte, nor longer than that for a whole answer; a request
-// that the daemon turned away unread is sent again for a while; what the daemon sends is bounded; links nothing but the
-// parser.
+// A blocking client for the daemon's socket. Used by the command line, one call after the other. Promises: never waits
+// longer than its timeout for the next byte, nor longer than that for a whole answer; a request that the daemon turned
+// away unread is sent again for a while; answers are bounded; links only the parser.
 #pragma once
 
 #include <chrono>
@@ -28,42 +27,44 @@ struct Answer {
 
 using ExtraHeaders = std::vector<std::pair<std::string, std::string>>;
 
-/// What the daemon said was wrong, as the error that the command line shows: id, detail and fix of its problem+json;
-/// the exit code by status (400 -> 2, 404 -> 3, 409 and 412 -> 4, 401 and 403 -> 5, otherwise 1).
+/// Converts an answer's problem+json to the command line's error: its id, detail and fix; the exit code follows from
+/// the status (400 -> 2, 404 -> 3, 409 and 412 -> 4, 401 and 403 -> 5, otherwise 1).
 [[nodiscard]] Error error_of(const Answer& answer);
 
 class Client {
  public:
   static constexpr std::chrono::milliseconds kTimeout{10'000};
-  /// In a stream, after its first byte: the daemon sends something each 15 s.
+  /// The longest silence in a stream after its first byte: the daemon sends something every 15 s.
   static constexpr std::chrono::milliseconds kSilence{30'000};
-  /// With a daemon that has no place for one more client, or has only begun.
+  /// How long to retry while the daemon is full or still starting.
   static constexpr std::chrono::milliseconds kPatience{30'000};
-  /// Larger answers are an error: 256 MiB.
+  /// Bounds an answer: 256 MiB.
   static constexpr std::size_t kMaxAnswer = std::size_t{256} << 20;
 
   explicit Client(std::string socket_path, std::chrono::milliseconds timeout = kTimeout,
                   std::chrono::milliseconds silence = kSilence);
 
-  /// Whatever waits ends as E1508 once that descriptor is readable: for a thread that has to end now.
+  /// Makes waiting calls end with E1508 once that descriptor is readable: for a thread that has to end now.
   void interrupted_by(int descriptor) { interruption_ = descriptor; }
 
-  /// Who was asked last, as this pid namespace numbers processes. Absent: nobody yet, or it cannot be seen from here.
+  /// Returns the process that answered last, by its number in this pid namespace. Absent: none yet, or invisible from
+  /// here.
   [[nodiscard]] std::optional<std::int32_t> daemon_pid() const noexcept { return daemon_pid_; }
 
-  /// Any status is an answer; E1517 and E1522 are one only after kPatience. E1501 (exit code 3): nobody is there; E1502
-  /// (5): the socket may not be opened; E1508: the daemon did not answer in time, or nothing that can be understood.
+  /// Sends a request; any status is an answer, but E1517 and E1522 only after kPatience. E1501 (exit code 3): no daemon
+  /// is there; E1502 (5): the socket may not be opened; E1508: the daemon did not answer in time, or not intelligibly.
   [[nodiscard]] Result<Answer> get(std::string_view path, const ExtraHeaders& headers = {});
   [[nodiscard]] Result<Answer> post(std::string_view path, std::string_view json, const ExtraHeaders& headers = {});
-  /// The same; `work` is done meanwhile, once, whatever becomes of the request.
+  /// As post(); `work` is called once meanwhile, even if the request fails.
   [[nodiscard]] Result<Answer> post_during(std::string_view path, std::string_view json,
                                            const std::function<void()>& work);
   [[nodiscard]] Result<Answer> patch(std::string_view path, std::string_view json, const ExtraHeaders& headers = {});
   [[nodiscard]] Result<Answer> put(std::string_view path, std::string_view json, const ExtraHeaders& headers = {});
   [[nodiscard]] Result<Answer> remove(std::string_view path, const ExtraHeaders& headers = {});
 
-  /// Follows server-sent events until `taken` answers false or the daemon ends the stream (both no error). The daemon
-  /// sends something each 15 s: a longer silence than was said is E1508. An answer other than 200 is error_of() it.
+  /// Follows server-sent events until `taken` returns false or the daemon ends the stream (neither is an error). The
+  /// daemon sends something every 15 s: a silence longer than the timeout is E1508. Any answer other than 200 is
+  /// returned as error_of() it.
   [[nodiscard]] Result<void> stream(std::string_view path, const std::function<bool(const StreamEvent&)>& taken,
                                     const ExtraHeaders& headers = {});
 
@@ -71,7 +72,7 @@ class Client {
   struct Exchange;
   [[nodiscard]] Result<Answer> request(std::string_view method, std::string_view path, std::string_view json,
                                        const ExtraHeaders& headers);
-  /// Sends a request and takes what comes.
+  /// Sends a request and receives the answer.
   [[nodiscard]] Result<void> converse(Exchange& exchange, std::string_view request);
   [[nodiscard]] Result<Answer> request_once(std::string_view method, std::string_view path, std::string_view json,
                                             const ExtraHeaders& headers);
@@ -81,8 +82,8 @@ class Client {
   std::string path_;
   std::chrono::milliseconds timeout_, silence_;
   std::optional<std::int32_t> daemon_pid_;
-  int interruption_ = -1;                        // poll() passes over it
-  const std::function<void()>* work_ = nullptr;  // to do when the next request is sent
+  int interruption_ = -1;                        // -1: poll() ignores it
+  const std::function<void()>* work_ = nullptr;  // called when the next request is sent
 };
 
 }  // namespace ration::http

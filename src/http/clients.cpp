@@ -6,7 +6,7 @@
 namespace ration::http {
 namespace {
 
-/// Under which who has shown the token is counted.
+/// The key that counts clients with the token.
 constexpr const char* kWithToken = "token";
 
 }  // namespace

@@ -48,7 +48,8 @@ std::string head_of(const Response& response, bool keep_alive, bool endless) {
   if (!cache_said) head += "Cache-Control: no-store\r\n";
   if (!response.content_type.empty() && has_body(response.status))
     fmt::format_to(std::back_inserter(head), "Content-Type: {}\r\n", response.content_type);
-  // No type is guessed from content that a tenant may have chosen, and no other page frames the dashboard.
+  // Keeps browsers from guessing a type from content that a tenant may have chosen, and other pages from framing the
+  // dashboard.
   head += "X-Content-Type-Options: nosniff\r\nX-Frame-Options: DENY\r\n";
   if (!endless && has_body(response.status))
     fmt::format_to(std::back_inserter(head), "Content-Length: {}\r\n", response.body.size());
@@ -88,14 +89,15 @@ void Connection::write(std::string_view bytes) {
 void Connection::on_input() {
   if (state_ == State::kReading) return read_requests();
   if (state_ != State::kStreaming) return;
-  // A program may close its half after the request (`nc -N`) and wait: it is answered. Nobody does so with a stream.
+  // A program may close its half after the request (`nc -N`) and wait for the answer; for a stream a closed half means
+  // the end.
   if (channel_.input_ended()) return abandon();
   channel_.drop_input();
 }
 
 void Connection::read_requests() {
   while (state_ == State::kReading && !channel_.input().empty()) {
-    // The answer before goes out first: what is kept for a client that only asks is one answer.
+    // The previous answer goes out first, so that at most one answer is buffered for a client that only sends.
     if (!parser_.begun() && backlog() > 0) break;
     channel_.consume(parser_.feed(channel_.input()));
     if (parser_.state() == RequestParser::State::kFailed)
@@ -178,7 +180,7 @@ void Connection::on_late() {
 
 void Connection::on_drained() {
   if (state_ == State::kStreaming && stream_->drained) return stream_->drained();
-  // Not after a mere "100 Continue": the time of a request that has begun goes on.
+  // Not after a mere "100 Continue": the time of a request that has begun continues.
   if (state_ == State::kReading && !parser_.begun()) {
     wait_for_request();
     read_requests();
@@ -202,7 +204,7 @@ void Connection::on_ended() {
   exchange_->connection = nullptr;
   if (stream_) {
     stream_->connection_ = nullptr;
-    // Taken out first: whoever is told may let go of the stream.
+    // Taken out first: the callback may release the stream.
     const auto closed = std::move(stream_->closed);
     stream_->drained = nullptr;
     if (closed) closed();

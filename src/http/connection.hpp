@@ -1,6 +1,6 @@
-// One client's conversation with the server: requests in, answers out, one at a time. Internal to src/http.
-// Promises: a request has to be complete within the idle timeout, however slowly it trickles; input that waits is
-// bounded; every answer has been handed over before the connection ends, unless the client stops taking it.
+// One client's conversation with the server: requests in, answers out, one at a time. Internal to src/http. Promises: a
+// request has to be complete within the idle timeout, however slowly it trickles; waiting input is bounded; every
+// answer has been handed over before the connection ends, unless the client stops reading.
 #pragma once
 
 #include <cstdint>
@@ -19,11 +19,11 @@ namespace ration::http {
 /// The server, as its connections see it.
 class ConnectionOwner {
  public:
-  /// A complete request. The answer goes to `connection.answer()` at once or to its responder() later.
+  /// Handles a complete request. The answer goes to `connection.answer()` at once or to its responder() later.
   virtual void handle(Connection& connection, Request request) = 0;
-  /// The connection has ended and is not used any more; it may be destroyed once the callback has returned.
+  /// Notes that the connection has ended and is not used any more; it may be destroyed once the callback has returned.
   virtual void ended(Connection& connection) = 0;
-  /// Every answer, before it goes, and who asked.
+  /// Completes every answer before it is sent to that peer.
   virtual void complete(Response& response, const Peer& peer) = 0;
 
  protected:
@@ -32,7 +32,7 @@ class ConnectionOwner {
 
 struct ConnectionLimits {
   ParseLimits parse;
-  milliseconds idle{30'000};           ///< for a request to become complete, and between two
+  milliseconds idle{30'000};           ///< for a request to become complete, and between two requests
   milliseconds write{30'000};          ///< for a client to take any byte of an answer
   milliseconds stalled{600'000};       ///< the same for a stream
   int stream_send_buffer = 64 * 1024;  ///< SO_SNDBUF of a stream, so that the kernel's share is bounded too
@@ -45,20 +45,20 @@ class Connection final : private ChannelOwner {
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
-  /// Whether no whole request waits for its answer, and no stream goes to it.
+  /// Returns true if no complete request waits for its answer, and no stream is open.
   [[nodiscard]] bool idle() const noexcept { return state_ != State::kHandling && state_ != State::kStreaming; }
 
-  /// The request that is being handled carries the token.
+  /// Records that the current request carries the token.
   void accept_token() { peer_.token_accepted = true; }
-  /// For the request that is being handled; ignored where there is none.
+  /// Answers the current request; ignored if there is none.
   void answer(Response response);
   [[nodiscard]] std::shared_ptr<ClientStream> begin_stream(Response response);
   [[nodiscard]] Responder responder();
 
   [[nodiscard]] std::size_t backlog() const noexcept { return channel_.backlog(); }
-  /// Of the stream; ignored where there is none.
+  /// Writes to the stream; ignored if there is none.
   void write(std::string_view bytes);
-  /// Ends after the answer to the request that is being handled; at once where there is none.
+  /// Ends after the answer to the current request; at once if there is none.
   void finish();
   /// Ends now.
   void abandon() { channel_.end(); }
@@ -66,7 +66,7 @@ class Connection final : private ChannelOwner {
  private:
   enum class State {
     kReading,    ///< waits for a request
-    kHandling,   ///< somebody is working on the answer
+    kHandling,   ///< the answer is being made
     kStreaming,  ///< sends events
     kEnding,     ///< takes no more requests
   };

@@ -24,14 +24,14 @@ struct Watch::State : std::enable_shared_from_this<State> {
 
 namespace {
 
-/// Input that waits for its reader.
+/// Bounds the input that waits for its reader.
 constexpr std::size_t kMaxWaitingInput = 64 * 1024;
-/// How long a refused client may go on sending before it is cut off: closing at once would make its kernel throw the
-/// refusal away unread.
+/// How long a rejected client may go on sending before it is cut off: closing at once would make its kernel discard the
+/// unread answer.
 constexpr milliseconds kLinger{2'000};
 
 extern "C" void run_watch(evutil_socket_t, short, void* argument) {
-  // The work may end its own watch.
+  // The callback may end its own watch.
   const auto state = static_cast<Watch::State*>(argument)->shared_from_this();
   state->work();
 }
@@ -47,7 +47,7 @@ void Mailbox::post(std::function<void()> work) {
   if (closed_) return;
   waiting_.push_back(std::move(work));
   const std::uint64_t one = 1;
-  // Full only after 2^64 wakes: the loop is awake then anyhow.
+  // Full only after 2^64 wakes: the loop is awake then anyway.
   [[maybe_unused]] const auto written = ::write(wake_.get(), &one, sizeof one);
 }
 
@@ -77,10 +77,10 @@ EventLoop::~EventLoop() {
     mailbox_->closed_ = true;
     dropped.swap(mailbox_->waiting_);
   }
-  // Destroyed outside the lock: what the work owns may post once more.
+  // Destroyed outside the lock: the work's destructor may post again.
   dropped.clear();
   mail_.cancel();
-  // A channel's memory is given back by the loop: of those that were destroyed after it ended, by this last round.
+  // The loop frees a channel's memory: this last round frees the channels destroyed after it ended.
   event_base_loop(base_, EVLOOP_NONBLOCK);
   event_base_free(base_);
 }

@@ -1,7 +1,7 @@
-// The one thread of the daemon: timers, signals, sockets and work that other threads hand in. Used by the HTTP server
-// and by everything in `rationd` that happens at a time. Promises: callbacks run one after the other in the thread that
-// called run(); a timer or a watch ends with its handle, also inside its own callback; what waits to be read of a
-// client is bounded. A callback must not throw: it is called from C, the process would end.
+// The one thread of the daemon: timers, signals, sockets and work from other threads. Used by the HTTP server and by
+// everything in `rationd` that happens at a certain time. Promises: callbacks run one after the other in the thread
+// that called run(); a timer or a watch ends with its handle, also inside its own callback; the unread input of a
+// client is bounded. A callback must not throw: it is called from C, so the process would end.
 #pragma once
 
 #include <sys/time.h>
@@ -24,16 +24,16 @@ namespace ration::http {
 
 using std::chrono::milliseconds;
 
-/// As libevent wants it.
+/// Converts to libevent's type.
 [[nodiscard]] inline timeval as_timeval(milliseconds time) {
   return {static_cast<time_t>(time.count() / 1000), static_cast<suseconds_t>(time.count() % 1000 * 1000)};
 }
 
-/// Where other threads leave work for the loop. It may outlive the loop: what is posted then is dropped.
+/// The place where other threads leave work for the loop. It may outlive the loop: work posted then is dropped.
 class Mailbox {
  public:
   Mailbox();
-  /// Any thread. `work` runs in the loop's thread, in the order of posting.
+  /// Posts `work`, which runs in the loop's thread in the order of posting. Any thread.
   void post(std::function<void()> work);
 
  private:
@@ -44,7 +44,7 @@ class Mailbox {
   bool closed_ = false;
 };
 
-/// A timer or a signal that is watched, as long as this lives. Belongs to the loop's thread.
+/// A watched timer or signal, as long as this lives. Belongs to the loop's thread.
 class Watch {
  public:
   struct State;
@@ -68,21 +68,21 @@ class EventLoop {
   EventLoop(const EventLoop&) = delete;
   EventLoop& operator=(const EventLoop&) = delete;
 
-  /// Returns after stop().
+  /// Runs until stop().
   void run();
-  /// Any thread, also before run().
+  /// Ends run(). Any thread, also before run().
   void stop();
 
   [[nodiscard]] Watch every(milliseconds interval, std::function<void()> work);
   [[nodiscard]] Watch after(milliseconds delay, std::function<void()> work);
-  /// `work` runs in the loop, not in the signal's handler.
+  /// Calls `work` in the loop, not in the signal's handler.
   [[nodiscard]] Watch on_signal(int signal, std::function<void()> work);
 
-  /// Any thread.
+  /// Posts work. Any thread.
   void post(std::function<void()> work) { mailbox_->post(std::move(work)); }
   [[nodiscard]] const std::shared_ptr<Mailbox>& mailbox() const noexcept { return mailbox_; }
 
-  /// For libevent's own calls.
+  /// Returns libevent's base for its own calls.
   [[nodiscard]] event_base* base() const noexcept { return base_; }
 
  private:
@@ -94,12 +94,12 @@ class EventLoop {
   Watch mail_;
 };
 
-/// Whose client a channel leads to.
+/// The owner of a channel's client.
 class ChannelOwner {
  public:
-  /// Input waits, or the client sends no more.
+  /// Called when input waits, or the client sends no more.
   virtual void on_input() = 0;
-  /// The kernel has taken all that was written.
+  /// Called when the kernel has taken all output.
   virtual void on_drained() = 0;
   /// The last call, also from within end(). The channel may be destroyed once the callback has returned.
   virtual void on_ended() = 0;
@@ -111,31 +111,31 @@ class ChannelOwner {
 /// The bytes from and to one connected socket. Belongs to the loop's thread.
 class Channel {
  public:
-  /// `patience`: it ends where the client takes no byte of what was written for so long.
+  /// `patience`: the channel ends if the client takes no byte of the output for this long.
   Channel(ChannelOwner& owner, EventLoop& loop, FileDescriptor socket, milliseconds patience);
   ~Channel();
   Channel(const Channel&) = delete;
   Channel& operator=(const Channel&) = delete;
 
-  /// The first bytes of what waits; empty: nothing does.
+  /// Returns the first bytes of the waiting input; empty: none.
   [[nodiscard]] std::string_view input() const noexcept;
   void consume(std::size_t bytes) noexcept;
   void drop_input() noexcept;
-  /// The client has closed its half; what it sent before may still wait.
+  /// Returns true if the client has closed its half; earlier input may still wait.
   [[nodiscard]] bool input_ended() const noexcept { return input_ended_; }
 
-  /// Never blocks and never fails; whoever writes looks at backlog() first.
+  /// Writes; never blocks and never fails, so check backlog() first.
   void write(std::string_view bytes);
-  /// Bytes written here that the kernel has not yet taken.
+  /// Returns the bytes written here that the kernel has not taken yet.
   [[nodiscard]] std::size_t backlog() const noexcept;
-  /// `send_buffer`: how much of the output the kernel may keep.
+  /// `send_buffer` bounds the output that the kernel may keep.
   void limit_output(milliseconds patience, int send_buffer);
 
   enum class Ending {
-    kFlushed,   ///< when the output has gone
+    kFlushed,   ///< once the output has gone
     kLingering  ///< then takes what the client still sends for a while, so that it gets to read the output
   };
-  /// What comes from now on is dropped.
+  /// Ends the channel; input from now on is dropped.
   void finish(Ending ending);
   void end();
 

@@ -1,5 +1,5 @@
-// Reads server-sent events out of a stream of bytes. Used by the client of the command line.
-// Promises: any bytes may be fed, in any pieces, with the same outcome; one event is bounded.
+// Reads server-sent events from a stream of bytes. Used by the client of the command line. Promises: any bytes may be
+// fed, in any pieces, with the same outcome; one event is bounded.
 #pragma once
 
 #include <functional>
@@ -9,17 +9,18 @@
 namespace ration::http {
 
 struct StreamEvent {
-  std::string name;  ///< "message" where none was given
+  std::string name;  ///< "message" if none was given
   std::string data;
-  std::string id;  ///< the last one seen, also by earlier events; for Last-Event-ID
+  std::string id;  ///< the last one seen, also in earlier events; for Last-Event-ID
 };
 
 class EventReader {
  public:
-  /// An event that is larger ends the reading: 16 MiB.
+  /// A larger event ends the reading: 16 MiB.
   static constexpr std::size_t kMaxEvent = std::size_t{16} << 20;
 
-  /// `taken` gets each complete event and answers whether to go on. False where it did not, or an event is too large.
+  /// Passes each complete event to `taken`, which returns true to go on. Returns false if it did not, or if an event is
+  /// too large.
   bool feed(std::string_view bytes, const std::function<bool(const StreamEvent&)>& taken);
   [[nodiscard]] bool too_large() const noexcept { return too_large_; }
 

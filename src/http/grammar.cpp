@@ -19,7 +19,7 @@ bool letter_or_digit(char letter) {
   return (letter >= '0' && letter <= '9') || (letter >= 'a' && letter <= 'z') || (letter >= 'A' && letter <= 'Z');
 }
 
-/// Takes what stands before the next `separator` off the front of `rest`.
+/// Takes the text before the next `separator` off the front of `rest`.
 std::string_view take(std::string_view& rest, char separator) {
   const std::size_t end = std::min(rest.find(separator), rest.size());
   const std::string_view part = rest.substr(0, end);
@@ -29,7 +29,7 @@ std::string_view take(std::string_view& rest, char separator) {
 
 struct Authority {
   std::string host;
-  std::string_view port;  ///< empty where none is given
+  std::string_view port;  ///< empty if none is given
 };
 
 std::optional<Authority> parse_authority(std::string_view text) {
@@ -61,7 +61,7 @@ std::optional<Authority> parse_authority(std::string_view text) {
   return parsed;
 }
 
-/// Whether a list such as `gzip;q=0.5, *;q=0` allows `coding`; `otherwise` where it says nothing about it.
+/// Returns true if a list such as `gzip;q=0.5, *;q=0` allows `coding`; `otherwise` if it does not mention it.
 bool allows(std::string_view list, std::string_view coding, bool otherwise) {
   std::optional<bool> named, any;
   while (!list.empty()) {

@@ -27,11 +27,11 @@
 namespace ration::http {
 namespace {
 
-/// As many connections may wait to be accepted; the kernel cuts it to net.core.somaxconn.
+/// The connections that may wait to be accepted; the kernel reduces it to net.core.somaxconn.
 constexpr int kBacklog = 512;
-/// After the process ran out of descriptors: accepting again at once would only spin.
+/// The pause after the process ran out of descriptors: accepting again at once would only spin.
 constexpr milliseconds kAcceptPause{1'000};
-/// A peer that vanished without a word is noticed within this time while something is sent to it.
+/// The time within which a vanished peer is noticed while data is sent to it.
 constexpr int kUnacknowledgedMilliseconds = 60'000;
 
 tl::unexpected<Error> unusable(const std::string& where, const std::string& why, const std::string& fix = {}) {
@@ -45,10 +45,10 @@ std::string user_name(uid_t uid) {
   return fmt::format("uid {}", uid);
 }
 
-/// Somebody who answers on that socket, or nothing.
+/// Describes the process that answers on that socket; nothing if none does.
 std::optional<std::string> owner_of(const sockaddr_un& address) {
   const FileDescriptor probe(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  // EAGAIN: its queue is full, so somebody has it.
+  // EAGAIN: its queue is full, so a process listens.
   if (::connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 && errno != EAGAIN)
     return {};
   const auto who = credentials_of(probe.get());
@@ -72,7 +72,8 @@ std::string address_text(const sockaddr_storage& address) {
   return ::inet_ntop(address.ss_family, place, text.data(), text.size()) == nullptr ? "" : text.data();
 }
 
-/// One host has a whole /64 of IPv6, and this one all of 127.0.0.0/8: its addresses are counted together.
+/// Returns the network of an address, whose addresses are counted together: one host has a whole /64 of IPv6, and this
+/// one has all of 127.0.0.0/8.
 std::string network_of(const sockaddr_storage& address) {
   if (address.ss_family != AF_INET6) {
     const std::string text = address_text(address);
@@ -91,7 +92,7 @@ tl::unexpected<Error> token_needed(const std::string& address) {
               2);
 }
 
-/// The port that is wanted, else the next one that is free.
+/// Takes the requested port, or the next free one.
 Result<void> take_port(const PlaceOptions& options, Places& places) {
   const auto address = parse_tcp_address(options.tcp_address);
   if (!address) return tl::unexpected(address.error());
@@ -112,10 +113,11 @@ Result<void> take_port(const PlaceOptions& options, Places& places) {
   return {};
 }
 
-/// Beside the folder of the socket, which containers mount: they can lock what they can open.
+/// Returns the path of the lock beside the socket's folder: containers mount the folder and could lock a file that they
+/// can open.
 std::string containers_lock(const std::string& socket) { return socket.substr(0, socket.rfind('/')) + ".lock"; }
 
-/// Who came over TCP, and how its connection is kept. False: it has gone again.
+/// Identifies a client that came over TCP and configures its connection. Returns false if it has gone again.
 bool describe_remote(Arrival& arrival) {
   const int socket = arrival.socket.get();
   sockaddr_storage remote{}, here{};
@@ -134,19 +136,19 @@ bool describe_remote(Arrival& arrival) {
   return true;
 }
 
-/// Who came over a Unix socket. False: it has gone again.
+/// Identifies a client that came over a Unix socket. Returns false if it has gone again.
 bool describe_local(Arrival& arrival, bool from_container) {
   const auto who = credentials_of(arrival.socket.get());
   if (!who) return false;
   arrival.peer.pid = who->pid;
-  if (from_container) {  // of the user an image decides
+  if (from_container) {  // an image chooses its own user
     arrival.key = "containers";
     return true;
   }
   arrival.peer.uid = who->uid;
   arrival.peer.gid = who->gid;
   arrival.key = fmt::format("uid {}", who->uid);
-  // So that an administrator gets in when tenants have taken every other place.
+  // An administrator gets in even if tenants have taken every other place.
   arrival.favoured = who->uid == 0 || who->uid == ::geteuid();
   return true;
 }
@@ -172,7 +174,7 @@ Result<UnixListener> UnixListener::open(const std::string& path, mode_t mode, co
   listener.lock_ = FileDescriptor(::open(lock_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!listener.lock_) return unusable(path, fmt::format("{}: {}", lock_path, std::strerror(errno)));
   const bool locked = ::flock(listener.lock_.get(), LOCK_EX | LOCK_NB) == 0;
-  // Without the lock as well: a program that knows nothing of it may listen there.
+  // Also checked with the lock held: a program that does not use the lock may listen there.
   const auto who = owner_of(address);
   if (!locked || who) return taken(path, lock_path, who);
 
@@ -183,12 +185,12 @@ Result<UnixListener> UnixListener::open(const std::string& path, mode_t mode, co
     if (::unlink(path.c_str()) != 0) return unusable(path, std::strerror(errno));
   }
   listener.socket_ = FileDescriptor(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  // Before it is bound: the file is at no instant open to more people than it shall be.
+  // Set before the socket is bound: at no instant is the file open to more users than intended.
   if (!listener.socket_ || ::fchmod(listener.socket_.get(), mode) != 0 ||
       ::bind(listener.socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
     return unusable(path, std::strerror(errno));
   listener.path_ = path;
-  // The umask may have taken something away.
+  // The umask may have removed permissions.
   if (::chmod(path.c_str(), mode) != 0 || ::lstat(path.c_str(), &file) != 0 ||
       ::listen(listener.socket_.get(), kBacklog) != 0)
     return unusable(path, std::strerror(errno));
@@ -242,7 +244,7 @@ Result<TcpListener> open_tcp(const TcpAddress& address) {
   TcpListener listener;
   listener.socket = FileDescriptor(::socket(place.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   const int socket = listener.socket.get(), one = 1;
-  // A restarted daemon takes its port again while connections of the old one linger.
+  // Lets a restarted daemon take its port again while connections of the old one linger.
   ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
   // [::] means IPv6 alone: an address in the list of allowed ones is then what is written.
   if (place.ss_family == AF_INET6) ::setsockopt(socket, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof one);
@@ -286,7 +288,7 @@ Result<std::string> read_token(const std::string& path) {
 
 Result<Places> take_places(const PlaceOptions& options) {
   Places places;
-  // First: who is told that a daemon runs here already learns more than that its port is taken.
+  // First: the error that a daemon runs here already is more useful than that its port is taken.
   if (!options.socket_path.empty()) {
     auto socket = UnixListener::open(options.socket_path, options.socket_mode);
     if (!socket) return tl::unexpected(socket.error());
@@ -339,7 +341,7 @@ Result<void> Acceptor::keep(std::optional<UnixListener>& socket, const std::stri
                             Entrance entrance) {
   if (path.empty() || (socket && socket->in_place())) return {};
   listeners_.erase(entrance);
-  socket.reset();  // and its lock: the file may be there still
+  socket.reset();  // and its lock, since its file may still be there
   auto place = UnixListener::open(path, mode, entrance == Entrance::kContainers ? containers_lock(path) : "");
   if (!place) return tl::unexpected(place.error());
   socket = std::move(*place);

@@ -1,6 +1,6 @@
-// The places where the daemon listens, and who comes in there: Unix sockets and a TCP address. Used by the server.
-// Promises: a stale socket file is replaced, one that somebody answers on never is; nothing but a socket is removed; an
-// address that others can reach needs a token.
+// The addresses on which the daemon listens, and the clients that connect there: Unix sockets and a TCP address. Used
+// by the server. Promises: a stale socket file is replaced, one with a listening process never is; only sockets are
+// removed; an address that others can reach requires a token.
 #pragma once
 
 #include <sys/types.h>
@@ -22,24 +22,24 @@ struct evconnlistener;
 
 namespace ration::http {
 
-/// A bound and listening Unix socket. Its file goes when this does, if it is still ours.
+/// A bound and listening Unix socket. Its file is removed with it, if it is still ours.
 class UnixListener {
  public:
-  /// E1504: a daemon answers there already, with its pid and user; E1507: the place cannot be used.
-  /// `lock`: a file that nobody else may be able to open; empty: PATH.lock.
+  /// Opens the socket. E1504: a daemon answers there already, with its pid and user; E1507: the path cannot be used.
+  /// `lock` is a file that no other user may be able to open; empty: PATH.lock.
   [[nodiscard]] static Result<UnixListener> open(const std::string& path, mode_t mode, const std::string& lock = {});
 
   UnixListener(UnixListener&&) noexcept = default;
   UnixListener& operator=(UnixListener&&) noexcept = default;
   ~UnixListener();
   [[nodiscard]] int get() const noexcept { return socket_.get(); }
-  /// Whether who opens the path finds this socket: somebody may have removed it, or put another one there.
+  /// True while the path refers to this socket, and was neither removed nor replaced.
   [[nodiscard]] bool in_place() const noexcept;
 
  private:
   UnixListener() = default;
   std::string path_;
-  // Held as long as this lives: of two daemons that start at once only one takes the place.
+  // Held as long as this lives: if two daemons start at once, only one gets the path.
   FileDescriptor lock_;
   FileDescriptor socket_;
   ino_t inode_ = 0;
@@ -51,22 +51,22 @@ struct TcpAddress {
   bool loopback = false;
 };
 
-/// `127.0.0.1:8080`, `[::1]:8080`, `localhost:0`, `0.0.0.0:8080`. E1507.
+/// Parses `127.0.0.1:8080`, `[::1]:8080`, `localhost:0`, `0.0.0.0:8080`. E1507.
 [[nodiscard]] Result<TcpAddress> parse_tcp_address(std::string_view text);
 
 struct TcpListener {
   FileDescriptor socket;
-  std::uint16_t port = 0;  ///< the one that was picked, for port 0
+  std::uint16_t port = 0;  ///< for port 0 the chosen one
 };
 
-/// E1507.
+/// Opens the address. E1507.
 [[nodiscard]] Result<TcpListener> open_tcp(const TcpAddress& address);
 
-/// The secret in a token file: at least 16 characters without blanks. E1506 unless it is a plain file with mode 0600 or
-/// 0400 of root or of the daemon's user.
+/// Returns the secret in a token file: at least 16 characters without blanks. E1506 unless it is a plain file with mode
+/// 0600 or 0400 of root or of the daemon's user.
 [[nodiscard]] Result<std::string> read_token(const std::string& path);
 
-/// Who connected to a Unix socket.
+/// The process that connected to a Unix socket.
 struct Credentials {
   pid_t pid = 0;
   uid_t uid = 0;
@@ -74,49 +74,49 @@ struct Credentials {
 };
 [[nodiscard]] std::optional<Credentials> credentials_of(int socket) noexcept;
 
-/// Where a daemon is to listen.
+/// The addresses on which a daemon is to listen.
 struct PlaceOptions {
   std::string socket_path;    ///< "": none
-  mode_t socket_mode = 0666;  ///< everybody may ask; who asks is known
-  /// A second socket, for programs of containers: who asks there is nobody, as an image may call its user what it
-  /// likes. "": none. Its lock is FOLDER.lock, beside its folder.
+  mode_t socket_mode = 0666;  ///< any user may connect; the kernel identifies the user
+  /// A second socket, for programs in containers. Its clients have no user, since an image may choose any. "": none.
+  /// Its lock is FOLDER.lock, beside its folder.
   std::string containers_socket;
   std::string tcp_address;  ///< `127.0.0.1:8080`; "": none; port 0 picks one
-  /// So many ports after that one are tried where it is taken, and the server does without where all are. 0: that one
-  /// is needed.
+  /// The number of further ports to try if that one is taken; if all are, the server runs without one. 0: that port is
+  /// required.
   std::uint16_t further_ports = 0;
   std::string token_file;  ///< "": none
 };
 
-/// Where it listens: bound, and clients wait until an Acceptor comes.
+/// The addresses taken: bound, and clients wait for an Acceptor.
 struct Places {
   std::optional<UnixListener> socket, containers;
   std::optional<TcpListener> tcp;
   std::string tcp_host;
-  std::string tcp_problem;  ///< why it is not the port that was wanted; empty: it is
+  std::string tcp_problem;  ///< why it is not the requested port; empty: it is
 };
-/// Takes the places, and changes nothing else. E1504 another daemon is there, E1505 no token for an address that others
-/// reach, E1507 a place cannot be used.
+/// Takes the addresses, and changes nothing else. E1504: another daemon is there, E1505: no token for an address that
+/// others reach, E1507: an address cannot be used.
 [[nodiscard]] Result<Places> take_places(const PlaceOptions& options);
 
 /// A client that has just connected.
 struct Arrival {
   FileDescriptor socket;
   Peer peer;
-  std::string key;        ///< under which it is counted: its user, its network
+  std::string key;        ///< the key that counts it: its user or its network
   bool favoured = false;  ///< root or the daemon's own user, on the socket
 };
 
-/// Takes in who connects. Belongs to the loop's thread.
+/// Accepts clients. Belongs to the loop's thread.
 class Acceptor {
  public:
   Acceptor(EventLoop& loop, std::function<void(Arrival)> arrived) : loop_(loop), arrived_(std::move(arrived)) {}
 
   void listen(Places places);
   [[nodiscard]] const Places& places() const noexcept { return places_; }
-  /// Makes a socket again where it is not in its place any more. The errors of take_places().
+  /// Makes a socket again if its path no longer leads to it. The errors of take_places().
   [[nodiscard]] Result<void> keep_sockets(const PlaceOptions& options);
-  /// Nobody comes in any more; the places are given up.
+  /// Stops accepting clients and gives up the addresses.
   void stop();
 
  private:

@@ -1,6 +1,6 @@
-// One request out of a stream of bytes, with every size bounded. Used by the connections of the server.
-// Promises: any bytes may be fed, in any pieces, with the same outcome; never holds more than the limits allow (the
-// head's bytes twice, the body once); bytes after the end of a request are not touched.
+// Parses one request from a stream of bytes, with every size bounded. Used by the connections of the server. Promises:
+// any bytes may be fed, in any pieces, with the same outcome; never holds more than the limits allow (the head's bytes
+// twice, the body once); bytes after the end of a request are not touched.
 #pragma once
 
 #include <http_parser.h>
@@ -32,12 +32,12 @@ class RequestParser {
   RequestParser(const RequestParser&) = delete;
   RequestParser& operator=(const RequestParser&) = delete;
 
-  /// Takes what belongs to this request off the front of `bytes` and returns how much that was; less than all of it
-  /// only when the request is complete or has failed.
+  /// Takes this request's bytes off the front of `bytes` and returns their number, which is less than all of it only
+  /// when the request is complete or has failed.
   std::size_t feed(std::string_view bytes);
 
   [[nodiscard]] State state() const noexcept { return state_; }
-  /// Whether any byte of a request has been seen.
+  /// Returns true once any byte of a request has been seen.
   [[nodiscard]] bool begun() const noexcept { return head_seen_ > 0; }
   [[nodiscard]] const Failure& failure() const noexcept { return failure_; }
 
@@ -45,10 +45,10 @@ class RequestParser {
   [[nodiscard]] const std::string& method() const noexcept { return request_.method; }
   [[nodiscard]] const std::string& target() const noexcept { return request_.target; }
   [[nodiscard]] bool keep_alive() const noexcept { return request_.keep_alive; }
-  /// True once: the request waits for "100 Continue" before it sends its body.
+  /// Returns true once: the client waits for "100 Continue" before it sends the body.
   [[nodiscard]] bool take_expectation() noexcept { return std::exchange(request_.expects_continue, false); }
   [[nodiscard]] const Headers& headers() const noexcept { return request_.headers; }
-  /// Valid once complete; the parser gives it up.
+  /// Moves the body out; valid once complete.
   [[nodiscard]] std::string take_body() noexcept { return std::move(request_.body); }
 
   /// Begins the next request of the same connection.
@@ -78,7 +78,7 @@ class RequestParser {
   struct {
     std::string name, value;
     bool value_begun = false;
-  } header_;  // that is being read
+  } header_;  // being read
 };
 
 }  // namespace ration::http

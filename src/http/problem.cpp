@@ -27,13 +27,14 @@ const char* reason_phrase(int status) noexcept {
 
 Response problem(const Error& error, int status) {
   if (status == 0) status = status_of(error);
-  const nlohmann::ordered_json body{{"type", "https://ration.invalid/errors/" + error.id},
-                                    {"title", reason_phrase(status)},
-                                    {"status", status},
-                                    {"detail", error.what},
-                                    {"fix", error.fix},
-                                    {"id", error.id}};
-  // Names in an error may come from anywhere: what is not UTF-8 is replaced, not thrown at.
+  nlohmann::ordered_json body{{"type", "https://ration.invalid/errors/" + error.id},
+                              {"title", reason_phrase(status)},
+                              {"status", status},
+                              {"detail", error.what},
+                              {"fix", error.fix},
+                              {"id", error.id}};
+  if (error.exit_code > 1) body["exit_code"] = error.exit_code;
+  // Names in an error may come from anywhere: invalid UTF-8 is replaced instead of throwing.
   return {.status = status,
           .content_type = "application/problem+json",
           .body = body.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n"};

@@ -8,7 +8,7 @@
 namespace ration::http {
 namespace {
 
-/// Always by way of the mailbox: the exchange belongs to the loop's thread, and a handler's own frame is over by then.
+/// Always through the mailbox: the exchange belongs to the loop's thread, and the handler has returned by then.
 void answer_later(const std::shared_ptr<Mailbox>& mailbox, std::weak_ptr<Exchange> exchange, Response response) {
   mailbox->post([exchange = std::move(exchange), response = std::move(response)]() mutable {
     const auto open = exchange.lock();

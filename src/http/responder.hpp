@@ -1,5 +1,5 @@
-// The way back to a client: one answer, now or later, or a stream of events. Handed to handlers by the server.
-// Promises: a client that has gone, a server that has stopped or a loop that has ended make every call here a no-op; a
+// The way back to a client: one answer, now or later, or a stream of events. The server passes it to handlers.
+// Promises: after the client has gone, the server has stopped or the loop has ended, every call here does nothing; a
 // request whose Responder is dropped without an answer gets a 500, so that no client waits for ever.
 #pragma once
 
@@ -22,11 +22,11 @@ class ClientStream {
   explicit ClientStream(Connection* connection) noexcept : connection_(connection) {}
 
   [[nodiscard]] bool open() const noexcept { return connection_ != nullptr; }
-  /// Bytes written here that the kernel has not yet taken.
+  /// Returns the bytes written here that the kernel has not taken yet.
   [[nodiscard]] std::size_t backlog() const noexcept;
-  /// Never blocks and never fails; whoever writes looks at backlog() first.
+  /// Writes; never blocks and never fails, so check backlog() first.
   void write(std::string_view bytes);
-  /// After what was written has been taken.
+  /// Closes after the output has been taken.
   void close();
 
   std::function<void()> drained;  ///< the backlog has become 0
@@ -37,7 +37,7 @@ class ClientStream {
   Connection* connection_;
 };
 
-/// Which request of which connection an answer is for. The connection clears it when it goes.
+/// The request and connection of an answer. The connection clears it when it ends.
 struct Exchange {
   Connection* connection = nullptr;
   bool head_only = false;
@@ -47,12 +47,12 @@ class Responder {
  public:
   Responder(std::shared_ptr<Mailbox> mailbox, std::shared_ptr<Exchange> exchange);
 
-  /// Any thread; the first call counts.
+  /// Sends the answer. Any thread; the first call counts.
   void respond(Response response) const;
   void fail(const Error& error, int status = 0) const;
 
-  /// Loop's thread only. `response` gives status, type and headers; nullptr where the client has gone, a HEAD was asked
-  /// for or an answer was given already.
+  /// Begins a stream with status, type and headers of `response`. Returns nullptr if the client has gone, the request
+  /// is a HEAD, or an answer was given already. Loop's thread only.
   [[nodiscard]] std::shared_ptr<ClientStream> begin_stream(Response response) const;
 
  private:

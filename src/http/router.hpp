@@ -1,6 +1,5 @@
-// Which handler a path and a method belong to. Used by the server.
-// Promises: a literal goes before a capture, a capture before `{rest...}`; a path that is known with other methods is
-// told apart from one that is not known.
+// Finds the handler for a path and a method. Used by the server. Promises: a literal takes precedence over a capture, a
+// capture over `{rest...}`; an unknown method of a known path is distinguished from an unknown path.
 #pragma once
 
 #include <map>
@@ -14,16 +13,16 @@ namespace ration::http {
 
 using Captures = std::map<std::string, std::string>;
 
-/// `/api/v1/workloads/{name}/explain`, `/periods/{period}:close`, `/{rest...}` (everything below, also nothing).
-/// A capture is one non-empty segment, or the part of one between literal text; values are decoded.
+/// A pattern such as `/api/v1/workloads/{name}/explain`, `/periods/{period}:close`, `/{rest...}` (everything below,
+/// also nothing). A capture is one non-empty segment, or the part of one between literal text; values are decoded.
 class Pattern {
  public:
-  /// Throws std::invalid_argument for a pattern that is none: patterns are written in the program.
+  /// Throws std::invalid_argument for an invalid pattern: patterns are written in the program.
   explicit Pattern(std::string_view text);
 
   [[nodiscard]] std::optional<Captures> match(std::string_view path) const;
   [[nodiscard]] bool takes_rest() const noexcept { return !rest_.empty(); }
-  /// Sorts more special patterns first.
+  /// Returns a key that sorts more specific patterns first.
   [[nodiscard]] const std::string& rank() const noexcept { return rank_; }
 
  private:
@@ -38,16 +37,16 @@ class Pattern {
 class Router {
  public:
   struct Found {
-    std::optional<std::size_t> route;  ///< what add() returned
+    std::optional<std::size_t> route;  ///< the value returned by add()
     Captures captures;
     std::vector<std::string> allowed;  ///< the methods of this path; empty: no such path
   };
 
-  /// Returns the number of the route.
+  /// Adds a route and returns its number.
   std::size_t add(std::string method, std::string_view pattern);
-  /// Method and pattern of every route, in the order in which they were added.
+  /// Returns method and pattern of every route, in the order in which they were added.
   [[nodiscard]] std::vector<std::pair<std::string, std::string>> routes() const;
-  /// HEAD is answered by the route of GET.
+  /// Finds a route; HEAD is answered by the route of GET.
   [[nodiscard]] Found find(std::string_view method, std::string_view path) const;
 
  private:

@@ -13,7 +13,7 @@
 namespace ration::http {
 namespace {
 
-/// Says it and closes, without ever keeping the connection.
+/// Sends the error and closes, without ever keeping the connection.
 void turn_away(int socket) {
   const auto response =
       problem({"E1517", "too many clients are connected", "Try again in 5 s; who they are: ss -xp", 1}, 503);
@@ -91,11 +91,11 @@ void Server::complete(Response& response, const Peer& peer) {
 
 void Server::ended(Connection& connection) {
   clients_.note_ended(connection);
-  // It is still on the stack: buried when the loop comes round.
-  bury_ = loop_.after(milliseconds{0}, [this] { bury(); });
+  // Its callback is still on the stack, so it is freed in the next round of the loop.
+  freeing_ = loop_.after(milliseconds{0}, [this] { free_ended(); });
 }
 
-void Server::bury() {
+void Server::free_ended() {
   clients_.free_ended();
   if (!done_ || clients_.size() > 0) return;
   patience_.cancel();
@@ -108,7 +108,7 @@ void Server::stop(milliseconds patience, std::function<void()> done) {
   done_ = std::move(done);
   clients_.finish();
   patience_ = loop_.after(patience, [this] { clients_.abandon(); });
-  bury_ = loop_.after(milliseconds{0}, [this] { bury(); });
+  freeing_ = loop_.after(milliseconds{0}, [this] { free_ended(); });
 }
 
 void Server::handle(Connection& connection, Request request) {
@@ -116,7 +116,7 @@ void Server::handle(Connection& connection, Request request) {
   clients_.note_request(connection);
   auto found = router_.find(request.method, request.path);
   const bool strict = found.route && routes_[*found.route].access == Access::kSameOriginOnly;
-  // Before a path is told to be unknown: who may not ask learns nothing.
+  // Checked before the path: a client without permission must not learn which paths exist.
   if (auto refusal = refused(request, rules_, strict)) {
     ++counters_.refused;
     return connection.answer(std::move(*refusal));

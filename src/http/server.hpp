@@ -1,6 +1,6 @@
-// The daemon's HTTP/1.1 server: a Unix socket and, if configured, a TCP address. Used by `rationd`.
-// Promises: one thread, never blocked by a client; everything a client can use up is bounded (the numbers below); a
-// handler that throws is a 500 and nothing else; an address that others can reach is not opened without a token.
+// The daemon's HTTP/1.1 server: a Unix socket and, if configured, a TCP address. Used by `rationd`. Promises: one
+// thread, never blocked by a client; everything that a client can use up is bounded (the numbers below); a handler that
+// throws is a 500 and nothing else; an address that others can reach is not opened without a token.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,8 @@
 namespace ration::http {
 
 struct ServerOptions : PlaceOptions {
-  std::vector<std::string> host_names;                   ///< further names by which browsers may come
-  std::function<void(Response&, const Peer&)> complete;  ///< the last touch of every answer; may be empty
+  std::vector<std::string> host_names;                   ///< further names under which browsers may connect
+  std::function<void(Response&, const Peer&)> complete;  ///< completes every answer before it is sent; may be empty
   bool anonymous_sees_all = false;                       ///< becomes Peer::sees_all
   /// Rejects a request, given the pattern of its route, before the handler sees it; may be empty.
   std::function<std::optional<Response>(const Request&, const std::string&)> gate;
@@ -31,22 +31,22 @@ struct ServerOptions : PlaceOptions {
 };
 
 using Handler = std::function<Response(const Request&)>;
-/// May keep the Responder and answer later, from any thread; the request is to be copied for that.
+/// A handler that may keep the Responder and answer later, from any thread; it must copy the request for that.
 using DeferredHandler = std::function<void(const Request&, Responder)>;
 
-/// Asked of a route beyond its method and path.
+/// Access rules of a route beyond its method and path.
 enum class Access {
   kNormal,
-  kSameOriginOnly,  ///< no page of another origin, not even by GET: for event streams
+  kSameOriginOnly,  ///< rejects pages of another origin, even for GET: for event streams
 };
 
 class Server final : private ConnectionOwner {
  public:
   struct Counters {
     std::uint64_t accepted = 0;     ///< connections
-    std::uint64_t turned_away = 0;  ///< connections past a bound
+    std::uint64_t turned_away = 0;  ///< connections beyond a bound
     std::uint64_t requests = 0;
-    std::uint64_t refused = 0;  ///< requests that no handler saw
+    std::uint64_t refused = 0;  ///< requests rejected before any handler
     std::uint64_t handler_failures = 0;
   };
 
@@ -55,35 +55,34 @@ class Server final : private ConnectionOwner {
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
-  /// Patterns: router.hpp. HEAD is answered from GET.
+  /// Adds a route; patterns as in router.hpp. HEAD is answered from GET.
   void route(std::string method, std::string_view pattern, Handler handler, Access access = Access::kNormal);
   void route_deferred(std::string method, std::string_view pattern, DeferredHandler handler,
                       Access access = Access::kNormal);
 
-  /// E1506: an unsafe token file.
+  /// Listens on addresses taken before. E1506: an unsafe token file.
   [[nodiscard]] Result<void> listen(Places places);
-  /// Where nobody took the places before. Also the errors of take_places().
+  /// Takes the addresses and listens. Also the errors of take_places().
   [[nodiscard]] Result<void> listen();
-  /// Makes a socket again where it is not in its place any more; whoever is connected stays so. The errors of
-  /// listen().
+  /// Makes a socket again if its path no longer leads to it; connected clients stay connected. The errors of listen().
   [[nodiscard]] Result<void> keep_sockets();
-  /// The port that was picked; 0 where TCP is not used.
+  /// Returns the chosen port; 0 if TCP is not used.
   [[nodiscard]] std::uint16_t tcp_port() const noexcept {
     const auto& tcp = acceptor_.places().tcp;
     return tcp ? tcp->port : 0;
   }
-  /// Why it is not the port that was wanted; empty: it is.
+  /// Returns why it is not the requested port; empty: it is.
   [[nodiscard]] const std::string& tcp_problem() const noexcept { return acceptor_.places().tcp_problem; }
 
   [[nodiscard]] const ServerOptions& options() const noexcept { return options_; }
-  /// What makes an operator; empty: nothing does.
+  /// Returns the token that makes a client an operator; empty: none does.
   [[nodiscard]] const std::string& token() const noexcept { return rules_.token; }
 
-  /// Takes no more clients, ends streams and idle connections, waits for answers that are being made, but not longer
-  /// than `patience`; then calls `done` in the loop.
+  /// Takes no more clients, ends streams and idle connections, and waits for pending answers for at most `patience`;
+  /// then calls `done` in the loop.
   void stop(milliseconds patience, std::function<void()> done);
 
-  /// What was installed: router.hpp.
+  /// Returns the installed routes.
   [[nodiscard]] std::vector<std::pair<std::string, std::string>> routes() const { return router_.routes(); }
 
   [[nodiscard]] std::size_t connections() const noexcept { return clients_.size(); }
@@ -102,7 +101,7 @@ class Server final : private ConnectionOwner {
   void handle(Connection& connection, Request request) override;
   void ended(Connection& connection) override;
   void complete(Response& response, const Peer& peer) override;
-  void bury();
+  void free_ended();
 
   EventLoop& loop_;
   ServerOptions options_;
@@ -111,7 +110,7 @@ class Server final : private ConnectionOwner {
   std::vector<Route> routes_;
   Acceptor acceptor_;
   Clients clients_;
-  Watch bury_, patience_;
+  Watch freeing_, patience_;
   std::function<void()> done_;
   Counters counters_;
 };

@@ -18,7 +18,7 @@ namespace {
 
 constexpr milliseconds kMaxInterval{3'600'000};
 
-struct Wish {
+struct Subscription {
   std::set<std::string, std::less<>> topics;
   milliseconds every{0};
   std::optional<std::uint64_t> last_id;
@@ -28,8 +28,8 @@ tl::unexpected<Error> not_understood(const std::string& what, const std::string&
   return fail("E1510", what, fix, 2);
 }
 
-Result<Wish> read_wish(const Request& request, const StreamOptions& options) {
-  Wish wish;
+Result<Subscription> read_subscription(const Request& request, const StreamOptions& options) {
+  Subscription subscription;
   std::string known;
   for (const auto& [topic, kind] : options.topics) known += (known.empty() ? "" : ",") + topic;
   const std::string* topics = request.parameter("topics");
@@ -38,9 +38,9 @@ Result<Wish> read_wish(const Request& request, const StreamOptions& options) {
     const std::string topic(part);
     if (options.topics.count(topic) == 0)
       return not_understood(fmt::format("there is no topic '{}'", topic), "topics=" + known);
-    wish.topics.insert(topic);
+    subscription.topics.insert(topic);
   }
-  if (wish.topics.empty()) return not_understood("no topic was named", "topics=" + known);
+  if (subscription.topics.empty()) return not_understood("no topic was named", "topics=" + known);
 
   if (const std::string* every = request.parameter("every")) {
     const auto interval = parse_duration(*every);
@@ -50,17 +50,18 @@ Result<Wish> read_wish(const Request& request, const StreamOptions& options) {
         asked > static_cast<std::uint64_t>(kMaxInterval.count()))
       return not_understood(
           fmt::format("every={} is not between {} ms and 1 h", *every, options.shortest_interval.count()), "every=1s");
-    wish.every = milliseconds(static_cast<std::int64_t>(asked));
+    subscription.every = milliseconds(static_cast<std::int64_t>(asked));
   }
 
   const std::string* last = request.headers.find("last-event-id");
   // A browser that has seen no event yet sends an empty one.
   if (last == nullptr || last->empty()) last = request.parameter("last_event_id");
   if (last != nullptr && !last->empty()) {
-    wish.last_id = parse_number(*last);
-    if (!wish.last_id) return not_understood(fmt::format("'{}' is not an event's number", *last), "last_event_id=1842");
+    subscription.last_id = parse_number(*last);
+    if (!subscription.last_id)
+      return not_understood(fmt::format("'{}' is not an event's number", *last), "last_event_id=1842");
   }
-  return wish;
+  return subscription;
 }
 
 }  // namespace
@@ -126,7 +127,7 @@ void EventStream::publish(std::string_view topic, std::string event_name, View v
 
 void EventStream::remember(Entry entry) {
   newest_ = *entry.id;
-  // What was made of older events is made again for a replay: the ring keeps each event once.
+  // Renderings of older events are made again for a replay: the ring keeps only the event itself.
   if (!ring_.empty()) ring_.back().frames.clear();
   ring_.push_back(std::move(entry));
   if (ring_.size() <= options_.ring) return;
@@ -142,7 +143,7 @@ const std::string& EventStream::frame(Entry& entry, const Client& client) {
   try {
     json = entry.view(client.peer);
   } catch (const std::exception&) {
-    // One event that cannot be shown (a label that is not a text) ends neither the stream nor the daemon.
+    // One event that cannot be rendered (a label that is not a text) must end neither the stream nor the daemon.
     ++counters_.view_failures;
   }
   return entry.frames.emplace(viewer, json.empty() ? "" : event_text(entry.name, json, entry.id)).first->second;
@@ -153,7 +154,7 @@ bool EventStream::fits(const Client& client, std::size_t bytes) const {
   return waiting == 0 || waiting + bytes <= options_.backlog_bytes;
 }
 
-/// False where there is no room: the client is crowded until its backlog has gone.
+/// Sends the text. Returns false if there is no room: the client is crowded until its backlog has gone.
 bool EventStream::send(Client& client, std::string_view text) {
   client.crowded = client.crowded || !fits(client, text.size());
   if (client.crowded) return false;
@@ -204,9 +205,9 @@ bool EventStream::pump_latest(Client& client) {
 }
 
 void EventStream::subscribe(const Request& request, const Responder& responder) {
-  const auto wish = read_wish(request, options_);
-  if (!wish) return responder.fail(wish.error(), 400);
-  // One user does not keep the others out; the operator's own dashboards are not counted.
+  const auto subscription = read_subscription(request, options_);
+  if (!subscription) return responder.fail(subscription.error(), 400);
+  // One user must not keep others out; an operator's own dashboards are not counted.
   const Peer& peer = request.peer;
   const bool trusted = peer.token_accepted || (peer.uid && (*peer.uid == 0 || *peer.uid == ::geteuid()));
   const auto same = [&](const Client& each) { return each.peer.kind == peer.kind && each.peer.uid == peer.uid; };
@@ -220,7 +221,7 @@ void EventStream::subscribe(const Request& request, const Responder& responder) 
     full.headers.emplace_back("Retry-After", "5");
     return responder.respond(std::move(full));
   }
-  // No proxy may hold it back.
+  // Forbids proxies to buffer it.
   auto stream = responder.begin_stream({.content_type = "text/event-stream", .headers = {{"X-Accel-Buffering", "no"}}});
   if (!stream) return;
   ++counters_.subscribed;
@@ -228,12 +229,12 @@ void EventStream::subscribe(const Request& request, const Responder& responder) 
   Client& client = *place;
   client.peer = request.peer;
   client.stream = std::move(stream);
-  client.topics = wish->topics;
-  client.every = wish->every;
-  client.numbered = std::any_of(wish->topics.begin(), wish->topics.end(), [&](const std::string& topic) {
-    return options_.topics.at(topic) == TopicKind::kNumbered;
-  });
-  client.cursor = wish->last_id.value_or(newest_);
+  client.topics = subscription->topics;
+  client.every = subscription->every;
+  client.numbered =
+      std::any_of(subscription->topics.begin(), subscription->topics.end(),
+                  [&](const std::string& topic) { return options_.topics.at(topic) == TopicKind::kNumbered; });
+  client.cursor = subscription->last_id.value_or(newest_);
   client.stream->closed = [this, place] { left(place); };
   client.stream->drained = [this, &client] {
     client.crowded = false;
@@ -243,19 +244,19 @@ void EventStream::subscribe(const Request& request, const Responder& responder) 
   };
   client.stream->write("retry: 3000\n\n");
   if (client.numbered && client.cursor > newest_) {
-    // The numbers begin anew (the daemon's database was lost): everything it has now is news to this client, and it
-    // fetches that itself, as after every gap.
+    // The numbers restart because the daemon's database was lost: everything is new to this client, which fetches it
+    // itself, as after every gap.
     client.stream->write(event_text("gap", fmt::format(R"({{"from":1,"to":{},"restarted":true}})", newest_), {}));
     ++counters_.gaps;
     client.cursor = newest_;
   }
   pump(client);
-  if (told_) told_(clients_.size());
+  if (subscribers_changed_) subscribers_changed_(clients_.size());
 }
 
 void EventStream::left(std::list<Client>::iterator client) {
   clients_.erase(client);
-  if (told_) told_(clients_.size());
+  if (subscribers_changed_) subscribers_changed_(clients_.size());
 }
 
 std::size_t EventStream::largest_backlog() const noexcept {

@@ -1,7 +1,7 @@
-// Server-sent events: one publisher, many clients, none of whom can slow the others or the daemon. Used by `rationd`
-// for GET /api/v1/stream. Promises: publishing never blocks and never waits; what is kept for one client is bounded;
-// numbered events reach every client in order and without a hole, or a `gap` says which numbers are missing; what is
-// shown to a client is decided for that client.
+// Server-sent events: one publisher, many clients, none of which can slow the others or the daemon. Used by `rationd`
+// for GET /api/v1/stream. Promises: publishing never blocks and never waits; the buffer of one client is bounded;
+// numbered events reach every client in order and without a hole, or a `gap` names the missing numbers; each client's
+// view is decided for that client.
 #pragma once
 
 #include <chrono>
@@ -24,30 +24,30 @@
 namespace ration::http {
 
 enum class TopicKind {
-  kLatest,    ///< only the newest counts (snapshots): a slow client skips what it could not take
+  kLatest,    ///< only the newest counts (snapshots): a slow client skips older ones
   kNumbered,  ///< has ids, is kept in the ring, can be replayed
 };
 
 struct StreamOptions {
   std::map<std::string, TopicKind> topics{{"snapshot", TopicKind::kLatest}, {"events", TopicKind::kNumbered}};
-  std::size_t ring = 4096;                 ///< numbered events that are kept
-  std::size_t backlog_bytes = 256 * 1024;  ///< for one client; one event that is larger is sent to a client without any
+  std::size_t ring = 4096;                 ///< number of kept events
+  std::size_t backlog_bytes = 256 * 1024;  ///< per client; a larger event is sent to a client with an empty backlog
   std::size_t subscribers = 256;
   milliseconds keep_alive{15'000};
-  milliseconds shortest_interval{100};  ///< the least `every=` may ask for
+  milliseconds shortest_interval{100};  ///< the shortest interval that `every=` accepts
   std::uint64_t newest_id = 0;          ///< the newest event's number from before this start
 };
 
 class EventStream {
  public:
-  /// One line of JSON for that client; empty: not for it. Called while it is published and later for replays, once for
-  /// each distinct (kind, uid, gid, token_accepted): it must depend on nothing else of the peer.
+  /// Renders one line of JSON for that client; empty: not for it. Called when the event is published and for later
+  /// replays, once for each distinct (kind, uid, gid, token_accepted), so it must depend on nothing else of the peer.
   using View = std::function<std::string(const Peer&)>;
 
   struct Counters {
-    std::uint64_t subscribed = 0;  ///< clients, ever
+    std::uint64_t subscribed = 0;  ///< all clients so far
     std::uint64_t turned_away = 0;
-    std::uint64_t dropped = 0;  ///< snapshots that a slow client did not get
+    std::uint64_t dropped = 0;  ///< snapshots that a slow client missed
     std::uint64_t gaps = 0;
     std::uint64_t view_failures = 0;  ///< views that threw; nothing was sent for them
   };
@@ -57,29 +57,29 @@ class EventStream {
   EventStream(const EventStream&) = delete;
   EventStream& operator=(const EventStream&) = delete;
 
-  /// To a kNumbered topic with an id larger than every one before, to a kLatest topic without. Throws
-  /// std::invalid_argument otherwise: topics are written in the program.
+  /// Publishes an event: to a kNumbered topic with an id larger than every earlier one, to a kLatest topic without.
+  /// Throws std::invalid_argument otherwise: topics are written in the program.
   void publish(std::string_view topic, std::string event_name, View view, std::optional<std::uint64_t> id = {});
   void publish(std::string_view topic, std::string event_name, std::string json, std::optional<std::uint64_t> id = {});
 
-  /// The handler of the route (with Access::kSameOriginOnly). Query: `topics=a,b`, `every=2s`, `last_event_id=N` (the
-  /// header Last-Event-ID goes before it). 400, or 503 with Retry-After.
+  /// Handles the route (with Access::kSameOriginOnly). Query: `topics=a,b`, `every=2s`, `last_event_id=N` (the header
+  /// Last-Event-ID takes precedence). 400, or 503 with Retry-After.
   void subscribe(const Request& request, const Responder& responder);
 
   [[nodiscard]] std::size_t subscribers() const noexcept { return clients_.size(); }
-  /// The number of the newest event that was published, here or before this start; 0: none was.
+  /// Returns the number of the newest published event, here or before this start; 0: none.
   [[nodiscard]] std::uint64_t newest_id() const noexcept { return newest_; }
-  /// Bytes that wait for the slowest client.
+  /// Returns the bytes that wait for the slowest client.
   [[nodiscard]] std::size_t largest_backlog() const noexcept;
-  /// Called with the new number: somebody looks, or nobody does any more.
-  void on_subscribers(std::function<void(std::size_t)> told) { told_ = std::move(told); }
+  /// Sets the callback that gets the number of clients whenever one comes or leaves.
+  void on_subscribers(std::function<void(std::size_t)> changed) { subscribers_changed_ = std::move(changed); }
   [[nodiscard]] const Counters& counters() const noexcept { return counters_; }
 
  private:
   using Clock = std::chrono::steady_clock;
   using Viewer = std::tuple<Peer::Kind, std::optional<uid_t>, std::optional<gid_t>, bool>;
 
-  /// Something published, with what was already made of it.
+  /// A published event with its renderings so far.
   struct Entry {
     std::string topic;
     std::string name;
@@ -100,11 +100,11 @@ class EventStream {
     std::shared_ptr<ClientStream> stream;
     std::set<std::string, std::less<>> topics;
     milliseconds every{0};
-    bool numbered = false;     ///< has a topic with numbers
-    std::uint64_t cursor = 0;  ///< the last number it was given or told to miss
+    bool numbered = false;     ///< subscribed to a numbered topic
+    std::uint64_t cursor = 0;  ///< the last number that it was sent, or was reported as missing
     std::map<std::string, Seen, std::less<>> seen;
-    std::uint64_t dropped = 0;  ///< not yet told
-    bool crowded = false;       ///< something waits for room
+    std::uint64_t dropped = 0;  ///< not reported to the client yet
+    bool crowded = false;       ///< output waits for room
     Watch due;
   };
 
@@ -125,13 +125,13 @@ class EventStream {
   std::uint64_t newest_;
   std::map<std::string, Latest, std::less<>> latest_;
   std::list<Client> clients_;
-  std::function<void(std::size_t)> told_;
+  std::function<void(std::size_t)> subscribers_changed_;
   Counters counters_;
   Watch keep_alive_;
 };
 
-/// The text of one event as it goes over the wire. Line breaks in `data` are kept, in name and id they would end the
-/// line and are left out.
+/// Formats one event for the wire. Line breaks in `data` are kept; in name and id they would end the line and are
+/// removed.
 [[nodiscard]] std::string event_text(std::string_view name, std::string_view data, std::optional<std::uint64_t> id);
 
 }  // namespace ration::http

@@ -30,7 +30,7 @@ class Checkpointer {
     return {};
   }
 
-  /// False: it has not begun to use the driver, so there is nothing to move.
+  /// Returns false if the process has not begun to use the driver, so that there is nothing to move.
   [[nodiscard]] bool knows(std::int32_t pid) const {
     CUprocessState state{};
     return driver_.call("cuCheckpointProcessGetState", CUDA_ERROR_NOT_SUPPORTED, pid, &state) !=
@@ -129,7 +129,7 @@ class Checkpointer {
   [[nodiscard]] Result<void> restore(std::int32_t pid) const {
     const CUresult answer = driver_.call("cuCheckpointProcessRestore", CUDA_ERROR_NOT_SUPPORTED, pid,
                                          static_cast<CUcheckpointRestoreArgs*>(nullptr));
-    // So it goes on after one that found no room (NVIDIA/cuda-checkpoint issue 44).
+    // The driver keeps returning this after a restore that found no room (NVIDIA/cuda-checkpoint issue 44).
     if (answer == CUDA_ERROR_OPERATING_SYSTEM)
       return fail("E1545", fmt::format("the driver does not bring pid {} back any more (error 304).", pid),
                   fmt::format("Start it again: kill {}", pid), 1);
@@ -164,7 +164,7 @@ std::string tried_file(const std::string& runtime_folder) { return runtime_folde
 
 Error cannot_be_moved(std::string what, std::string fix) { return {"E1547", std::move(what), std::move(fix), 4}; }
 
-std::string named(const ledger::ProcessSnapshot& process, const ledger::BookSnapshot& book) {
+std::string named(const book::ProcessSnapshot& process, const book::BookSnapshot& book) {
   return fmt::format("pid {} of {} ({})", process.identity.pid, book.name, process.command);
 }
 
@@ -180,7 +180,7 @@ void remember_suspension(const Device& device, const std::string& driver_version
   remember(tried_file(runtime_folder), device, driver_version, {{"plain", tried.plain}, {"shared", tried.shared}});
 }
 
-Result<void> may_be_moved(const ledger::BookSnapshot& book, const Machine& machine, const std::string& runtime_folder,
+Result<void> may_be_moved(const book::BookSnapshot& book, const Machine& machine, const std::string& runtime_folder,
                           bool plain_is_moved) {
   const std::string trim = command({"trim", book.name}) + "   has it give back what it does not use";
   bool shared_is_moved = true;
@@ -207,13 +207,13 @@ Result<void> may_be_moved(const ledger::BookSnapshot& book, const Machine& machi
           fmt::format("As root: nvidia-smi -i {} -pm 1, or run nvidia-persistenced", device->index)));
   }
   for (const auto& process : book.processes) {
-    if (process.has(ledger::Unmovable::kManaged))
+    if (process.has(book::Unmovable::kManaged))
       return tl::unexpected(cannot_be_moved(
           fmt::format("{} has used managed memory, which no release of the driver moves: its suspension would destroy "
                       "the program.",
                       named(process, book)),
           trim));
-    if (process.has(ledger::Unmovable::kShared) && !shared_is_moved)
+    if (process.has(book::Unmovable::kShared) && !shared_is_moved)
       return tl::unexpected(cannot_be_moved(
           fmt::format("{} has exported memory to other processes, or imported it. Drivers before release 610 destroy "
                       "such a program at its suspension, and of driver {} it was not seen here that it moves it.",

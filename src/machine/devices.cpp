@@ -21,7 +21,7 @@ namespace {
 
 constexpr const char* kNoDriverFix = "In Docker add --gpus all. To try without one: ration demo, or --sim=T4";
 
-bool parse_uuid(const std::string& text, ledger::DeviceUuid& out) {
+bool parse_uuid(const std::string& text, book::DeviceUuid& out) {
   std::string digits;
   for (const char letter : text.substr(std::min<std::size_t>(4, text.size()))) {
     if (letter == '-') continue;
@@ -41,8 +41,12 @@ std::optional<std::vector<DeviceProcess>> processes_of(const Library& nvml, nvml
   std::vector<nvmlProcessInfo_t> list(64);
   for (;;) {
     auto count = static_cast<unsigned int>(list.size());
-    const auto result =
-        nvml.call("nvmlDeviceGetComputeRunningProcesses_v3", NVML_ERROR_NOT_SUPPORTED, handle, &count, list.data());
+    const auto ask = [&](const char* function) {
+      return nvml.call(function, NVML_ERROR_NOT_SUPPORTED, handle, &count, list.data());
+    };
+    auto result = ask("nvmlDeviceGetComputeRunningProcesses_v3");
+    // Release 470 lacks the later name; its list is the same.
+    if (result == NVML_ERROR_NOT_SUPPORTED) result = ask("nvmlDeviceGetComputeRunningProcesses_v2");
     if (result == NVML_ERROR_INSUFFICIENT_SIZE && list.size() < 65536) {
       list.resize(list.size() * 4);
       continue;
@@ -55,10 +59,10 @@ std::optional<std::vector<DeviceProcess>> processes_of(const Library& nvml, nvml
   for (const auto& process : list) {
     DeviceProcess entry;
     entry.pid = static_cast<std::int32_t>(process.pid);
-    // Whoever is listed has a context. In a container NVML before release 570 says 0 all the same (HAMi-core issue
+    // A listed process has a context. In a container NVML before release 570 reports 0 all the same (HAMi-core issue
     // 112).
     if (process.usedGpuMemory == 0)
-      entry.untold = kUntoldInContainer;
+      entry.untold = kNotAttributedInContainer;
     else if (process.usedGpuMemory != ~0ULL)
       entry.held = Bytes{process.usedGpuMemory};
     found.push_back(entry);
@@ -66,16 +70,17 @@ std::optional<std::vector<DeviceProcess>> processes_of(const Library& nvml, nvml
   return found;
 }
 
-/// How much each process computed in the last seconds: who is not named did not, but where the driver does not say what
-/// a process holds: there it names those who compute by their numbers on the host. Not every device tells.
+/// Reads how much each process computed in the last seconds. A process that is not listed did not compute, except if
+/// the driver does not report what a process holds: then it lists processes by their numbers on the host. Not every
+/// device reports this.
 void ask_utilisation(const Library& nvml, nvmlDevice_t handle, std::vector<DeviceProcess>& processes) {
-  constexpr unsigned long long kWindowMicroseconds = 5'000'000;  // between two looks of a daemon at rest
+  constexpr unsigned long long kWindowMicroseconds = 5'000'000;  // the time between two ticks of an idle daemon
   const unsigned long long since = unix_time_ns() / 1000 - kWindowMicroseconds;
   std::vector<nvmlProcessUtilizationSample_t> samples(4096);
   auto count = static_cast<unsigned int>(samples.size());
   const auto result =
       nvml.call("nvmlDeviceGetProcessUtilization", NVML_ERROR_NOT_SUPPORTED, handle, samples.data(), &count, since);
-  if (result == NVML_ERROR_NOT_FOUND) count = 0;  // nobody computed
+  if (result == NVML_ERROR_NOT_FOUND) count = 0;  // no process computed
   if (result != NVML_SUCCESS && result != NVML_ERROR_NOT_FOUND) return;
   std::map<std::int32_t, int> highest;
   for (std::size_t i = 0; i < std::min<std::size_t>(count, samples.size()); ++i) {
@@ -83,19 +88,19 @@ void ask_utilisation(const Library& nvml, nvmlDevice_t handle, std::vector<Devic
     known = std::max(known, static_cast<int>(samples[i].smUtil));
   }
   for (DeviceProcess& process : processes)
-    if (process.untold != kUntoldInContainer) process.utilisation = highest[process.pid];
+    if (process.untold != kNotAttributedInContainer) process.utilisation = highest[process.pid];
 }
 
 std::string capability_text(int major, int minor) { return fmt::format("{}.{}", major, minor); }
 
-/// Of a card: of instances NVML's pages do not say it.
+/// Reads a card's compute capability; NVML does not document it for instances.
 std::optional<std::string> ask_capability(const Library& nvml, nvmlDevice_t card) {
   int major = 0, minor = 0;
   const auto result = nvml.call("nvmlDeviceGetCudaComputeCapability", NVML_ERROR_NOT_SUPPORTED, card, &major, &minor);
   return result == NVML_SUCCESS ? std::optional(capability_text(major, minor)) : std::nullopt;
 }
 
-/// Asked of the root of the hierarchy, where nobody sets one. Anybody may read a limit; root alone sets one.
+/// Asks at the root of the hierarchy, where no limit is set. Any user may read a limit; only root sets one.
 bool takes_cgroup_limits(const Library& nvml, nvmlDevice_t handle) {
   nvmlGetMemoryLimits_v1_t found{"/sys/fs/cgroup", 0, 0, 0};
   return ::geteuid() == 0 && nvml.call("nvmlDeviceGetMemoryLimits_v1", NVML_ERROR_NOT_SUPPORTED, handle, &found) !=
@@ -124,7 +129,7 @@ std::optional<Device> ask_nvml(const Library& nvml, nvmlDevice_t handle, int ind
   if (nvml.call("nvmlDeviceGetUUID", NVML_ERROR_NOT_SUPPORTED, handle, +text, 96U) != NVML_SUCCESS) return std::nullopt;
   device.uuid = text;
   if (!parse_uuid(device.uuid, device.bytes)) return std::nullopt;
-  // "Not supported" where the memory is the host's (GB10, Jetson): query_devices() asks the driver for its size.
+  // "Not supported" if the memory is the host's (GB10, Jetson): query_devices() asks the driver for its size.
   if (nvml.call("nvmlDeviceGetMemoryInfo", NVML_ERROR_NOT_SUPPORTED, handle, &memory) == NVML_SUCCESS) {
     device.total = Bytes{memory.total};
     device.free = Bytes{memory.free};
@@ -153,7 +158,8 @@ std::optional<Device> ask_nvml(const Library& nvml, nvmlDevice_t handle, int ind
   return device;
 }
 
-/// The instances of a card in MIG mode: programs can use nothing else of it. Absent: the mode is off, or nobody says.
+/// Returns the instances of a card in MIG mode; programs can use nothing else of it. Absent: the mode is off or
+/// unknown.
 std::optional<std::vector<Device>> ask_instances(const Library& nvml, nvmlDevice_t card, int gpu) {
   unsigned int mode = 0, pending = 0, most = 0;
   if (nvml.call("nvmlDeviceGetMigMode", NVML_ERROR_NOT_SUPPORTED, card, &mode, &pending) != NVML_SUCCESS ||
@@ -167,8 +173,8 @@ std::optional<std::vector<Device>> ask_instances(const Library& nvml, nvmlDevice
     nvmlDevice_t handle{};
     if (nvml.call("nvmlDeviceGetMigDeviceHandleByIndex", NVML_ERROR_NOT_SUPPORTED, card, number, &handle) !=
         NVML_SUCCESS)
-      continue;                         // numbers need not follow each other
-    constexpr int kMaxInstances = 100;  // of one card; there are seven
+      continue;                         // numbers need not be consecutive
+    constexpr int kMaxInstances = 100;  // per card; there are at most seven
     const int own = static_cast<int>(number);
     auto device = ask_nvml(nvml, handle, kMaxInstances * (gpu + 1) + own);
     if (!device) continue;
@@ -184,7 +190,7 @@ std::optional<std::vector<Device>> ask_instances(const Library& nvml, nvmlDevice
   return instances;
 }
 
-/// The driver counts the devices that this variable leaves, and so would not find the others.
+/// Clears the variable that hides devices while it lives, because the driver counts only visible devices.
 class AllDevicesVisible {
  public:
   AllDevicesVisible() {
@@ -202,8 +208,8 @@ class AllDevicesVisible {
   std::optional<std::string> own_;
 };
 
-/// The devices as the driver itself names them, for what NVML does not say: the whole of it where there is none
-/// (containers with the compute capability alone, some embedded boards). Only a context would tell what is free.
+/// Reads from the driver itself what NVML does not report, or everything if there is no NVML (containers with the
+/// compute capability alone, some embedded boards). Free memory stays unknown: that would need a context.
 void ask_driver(const std::string& folder, Machine& machine, std::string& problem) {
   using namespace cuda;
   ::setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", 1);
@@ -228,7 +234,7 @@ void ask_driver(const std::string& folder, Machine& machine, std::string& proble
     CUuuid uuid{};
     char name[96] = {};
     std::size_t total = 0;
-    // The older form says the card's of an instance.
+    // The older form returns the card's UUID for an instance.
     if (driver.call("cuDeviceGetUuid_v2", CUDA_ERROR_NOT_SUPPORTED, &uuid, index) != CUDA_SUCCESS &&
         driver.call("cuDeviceGetUuid", CUDA_ERROR_NOT_SUPPORTED, &uuid, index) != CUDA_SUCCESS)
       continue;
@@ -248,16 +254,16 @@ void ask_driver(const std::string& folder, Machine& machine, std::string& proble
   }
 }
 
-/// A device whose size nobody says cannot be limited, and is none of the machine's.
+/// Removes devices of unknown size: they cannot be limited.
 void fill_in_sizes(const std::string& folder, Machine& machine, std::string& problem) {
   const auto without_size = [](const Device& device) { return device.total == Bytes{0}; };
   if (std::none_of(machine.devices.begin(), machine.devices.end(), without_size)) return;
-  Machine told;
-  ask_driver(folder, told, problem);
+  Machine by_driver;
+  ask_driver(folder, by_driver, problem);
   for (Device& device : machine.devices) {
-    const auto same = std::find_if(told.devices.begin(), told.devices.end(),
+    const auto same = std::find_if(by_driver.devices.begin(), by_driver.devices.end(),
                                    [&](const Device& each) { return each.bytes == device.bytes; });
-    if (without_size(device) && same != told.devices.end()) device.total = same->total;
+    if (without_size(device) && same != by_driver.devices.end()) device.total = same->total;
   }
   std::erase_if(machine.devices, without_size);
 }
@@ -266,15 +272,15 @@ std::string costs_file(const std::string& runtime_folder) { return runtime_folde
 
 }  // namespace
 
-std::string uuid_text(const ledger::DeviceUuid& uuid) {
+std::string uuid_text(const book::DeviceUuid& uuid) {
   std::string text = "GPU-";
   for (std::size_t i = 0; i < uuid.size(); ++i)
     text += fmt::format("{}{:02x}", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", uuid[i]);
   return text;
 }
 
-bool is_uuid(const std::string& text, const ledger::DeviceUuid& uuid) {
-  ledger::DeviceUuid bytes{};
+bool is_uuid(const std::string& text, const book::DeviceUuid& uuid) {
+  book::DeviceUuid bytes{};
   return parse_uuid(text, bytes) && bytes == uuid;
 }
 
@@ -408,8 +414,8 @@ std::optional<Bytes> measure_context(const std::string& driver_folder, const std
       if (device.uuid == uuid && device.processes) return device;
     return std::nullopt;
   };
-  // Where the driver does not say what this process holds, what the device has less is the context's, unless others
-  // take something meanwhile: the smallest difference of a few is least wrong.
+  // If the driver does not report what this process holds, the decrease of the device's free memory is attributed to
+  // the context, unless another process takes memory meanwhile: the smallest of a few differences is least wrong.
   constexpr int kTimes = 3;
   std::optional<Bytes> smallest;
   std::optional<Device> before;

@@ -24,7 +24,7 @@ constexpr std::string_view kListed[] = {
 #undef RATION_NVML_SYMBOL
 };
 
-/// How many dynamic symbols there are, which only the hash table tells (gABI, DT_GNU_HASH): one past the end of the
+/// Returns the number of dynamic symbols, which only the hash table shows (gABI, DT_GNU_HASH): one past the end of the
 /// last chain.
 std::uint32_t symbol_count(const std::uint32_t* table) {
   const std::uint32_t buckets = table[0], first = table[1], bloom_words = table[2];

@@ -1,4 +1,4 @@
-// What the installed driver and NVML export beyond ration's tables. Used by `ration doctor`.
+// Finds functions that the installed driver and NVML export beyond ration's tables. Used by `ration doctor`.
 #pragma once
 
 #include <string>
@@ -6,8 +6,8 @@
 
 namespace ration::machine {
 
-/// Functions of both libraries that no table lists and that may concern memory by their names, sorted; empty too where
-/// a library is not there. `folder`: as for query_devices().
+/// Returns the functions of both libraries that no table lists and whose names suggest memory, sorted; also empty if a
+/// library is missing. `folder` as in query_devices().
 [[nodiscard]] std::vector<std::string> unlisted_exports(const std::string& folder);
 
 }  // namespace ration::machine

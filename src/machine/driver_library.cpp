@@ -11,7 +11,7 @@
 namespace ration::machine {
 namespace {
 
-/// Under `ration run` the guard stands in front of the driver, and knows itself what is behind it.
+/// Under `ration run` the guard stands in front of the driver and finds it by itself.
 bool is_guarded() { return ::dlsym(RTLD_DEFAULT, "ration_shim") != nullptr; }
 
 }  // namespace

@@ -77,12 +77,12 @@ bool has_text(const std::string& path, const std::string& text) {
   constexpr std::uintmax_t kMaxSize = std::uintmax_t{64} << 20;  // a C library has 2 MB
   const auto open = open_regular(path);
   if (!open || std::filesystem::file_size(path_of(*open), error) > kMaxSize || error) return false;
-  // No more than is needed: each start of a container reads a C library, whose names stand near its beginning.
+  // Read in small blocks: each start of a container reads a C library, whose names stand near its beginning.
   constexpr std::size_t kBlock = std::size_t{16} << 10;
   std::ifstream file(path_of(*open), std::ios::binary);
   std::string bytes;
   do {
-    bytes.erase(0, bytes.size() - std::min(bytes.size(), text.size()));  // a text may lie across two blocks
+    bytes.erase(0, bytes.size() - std::min(bytes.size(), text.size()));  // the text may span two blocks
     const std::size_t kept = bytes.size();
     bytes.resize(kept + kBlock);
     file.read(bytes.data() + kept, kBlock);

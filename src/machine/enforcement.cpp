@@ -36,7 +36,7 @@ bool can_start(const std::string& path) {
   return std::filesystem::is_regular_file(path, error) && ::access(path.c_str(), X_OK) == 0;
 }
 
-/// The file that execvp(3) starts; empty: it finds none.
+/// Returns the file that execvp(3) starts; empty: none is found.
 std::string in_path(const std::string& program) {
   if (program.find('/') != std::string::npos) return program;
   const char* variable = std::getenv("PATH");
@@ -50,12 +50,12 @@ std::string in_path(const std::string& program) {
 
 std::string name_of(const std::string& path) { return std::filesystem::path(path).filename(); }
 
-/// A program that has others started by somebody else, with nothing of this process's environment.
+/// A program that has others started by another process, without this process's environment.
 struct Outside {
   const char* name;
   const char* reason;
   const char* instead;
-  const char* verb = nullptr;  ///< only with this word among its own; null: always
+  const char* verb = nullptr;  ///< it counts only with this argument; null: always
 };
 constexpr const char* kOwnEnvironment = "it starts programs with an environment of its own, without the guard";
 constexpr const char* kContainer = "what it runs in a container inherits nothing from here";
@@ -71,8 +71,8 @@ constexpr Outside kOutside[] = {
 #undef RATION_LAUNCHER
 };
 
-/// The value of option `letter`, together with it or behind it, before the first word that is none; `with_value`: the
-/// letters that take one. Absent: it is not there.
+/// Returns the value of option `letter`, attached or in the next argument, before the first non-option. `with_value`
+/// lists the letters that take a value. Absent: the option is not given.
 std::optional<std::string> option_of(const std::vector<std::string>& words, char letter, std::string_view with_value) {
   std::optional<std::string> found;
   for (std::size_t at = 1; at < words.size() && words[at].size() > 1 && words[at].front() == '-'; ++at) {
@@ -94,7 +94,8 @@ std::string variable_of(const char* name) {
   return value != nullptr ? value : "";
 }
 
-/// Whether a server answers at the socket that tmux would ask with these words. A new one inherits from here.
+/// Returns true if a server answers at the socket that tmux would use with these arguments. A new server inherits from
+/// here.
 bool asks_a_tmux_server(const std::vector<std::string>& words) {
   constexpr std::string_view kWithValue = "cfLST";
   const std::string around = variable_of("TMUX");
@@ -107,14 +108,15 @@ bool asks_a_tmux_server(const std::vector<std::string>& words) {
   }
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  if (path.size() >= sizeof address.sun_path) return true;  // it cannot be asked
+  if (path.size() >= sizeof address.sun_path) return true;  // the path cannot be used, so assume a server
   path.copy(address.sun_path, path.size());
   const FileDescriptor socket{::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
   return ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 ||
          (errno != ENOENT && errno != ECONNREFUSED && errno != ENOTDIR);
 }
 
-/// Whether screen asks one that runs: by an option, or as it stands in one. Else it starts its own, which inherits.
+/// Returns true if screen contacts a running one: by an option, or because it runs inside one. Otherwise it starts its
+/// own, which inherits.
 bool asks_a_screen(const std::vector<std::string>& words) {
   constexpr std::string_view kWithValue = "cehpsSTt";
   for (const char letter : {'r', 'R', 'x', 'X'})
@@ -135,7 +137,7 @@ const Outside* outside_of(const std::string& path, const std::vector<std::string
   return found;
 }
 
-/// The guard leaves what a launcher does to an environment.
+/// The guard does not undo what a launcher does to an environment.
 constexpr const char* kAllowUngoverned = "RATION_ALLOW_UNGOVERNED";
 
 std::vector<std::string> words_of(const std::string& line) {
@@ -145,13 +147,13 @@ std::vector<std::string> words_of(const std::string& line) {
 
 bool is_assignment(const std::string& word) { return word.find('=', 1) != std::string::npos; }
 
-/// A program that starts another one, which its words name: what of them comes before that.
+/// A program that starts another one named in its arguments, and the shape of the arguments before that name.
 struct Launcher {
   const char* name;
   const char* with_value;                     ///< letters of options that take a value
-  std::vector<std::string_view> long_values;  ///< long options that take one, too
-  std::vector<std::string_view> long_flags;   ///< others that say what happens to the environment
-  int before;                                 ///< words that are no options, before the program
+  std::vector<std::string_view> long_values;  ///< long options that take a value as well
+  std::vector<std::string_view> long_flags;   ///< other long options that change the environment
+  int before;                                 ///< non-options before the program
 };
 
 const Launcher* launcher_of(const std::string& path) {
@@ -179,7 +181,7 @@ const Launcher* launcher_of(const std::string& path) {
   return found == all.end() ? nullptr : &*found;
 }
 
-/// What a launcher will start, and whether it takes the guard out of that program's environment.
+/// The program that a launcher will start, and whether it removes the guard from that program's environment.
 struct Launched {
   std::vector<std::string> words;
   bool drops_guard = false;
@@ -187,7 +189,8 @@ struct Launched {
 
 bool is_guards(const std::string& variable) { return variable == "LD_PRELOAD" || variable == "RATION_BOOK"; }
 
-/// As getopt_long(3) reads them: letters in one word, values behind them or in the next word, long names cut short.
+/// Reads arguments as getopt_long(3) does: several letters in one argument, values attached or in the next, long names
+/// abbreviated.
 class LauncherWords {
  public:
   LauncherWords(const Launcher& launcher, std::vector<std::string> words)
@@ -249,7 +252,7 @@ class LauncherWords {
     if (option == "unset" && is_guards(value)) result_.drops_guard = true;
   }
 
-  /// The words of `env -S` stand in the place of that option.
+  /// The arguments of `env -S` replace that option.
   void split(const std::string& text) {
     const std::vector<std::string> more = words_of(text);
     const auto place = words_.begin() + static_cast<std::ptrdiff_t>(std::min(at_ + 1, words_.size()));
@@ -269,7 +272,7 @@ bool is_loader(const std::string& path) {
          name.find(".so") != std::string::npos;
 }
 
-/// The words that a dynamic loader will start: behind its own options.
+/// Returns the arguments that a dynamic loader will start, after its own options.
 std::vector<std::string> after_loader(const std::vector<std::string>& words) {
   constexpr const char* kWithValue[] = {"--library-path",     "--inhibit-rpath", "--audit",
                                         "--preload",          "--argv0",         "--glibc-hwcaps-prepend",
@@ -282,7 +285,7 @@ std::vector<std::string> after_loader(const std::vector<std::string>& words) {
   return {words.begin() + static_cast<std::ptrdiff_t>(std::min(at, words.size())), words.end()};
 }
 
-/// Why the kernel starts it in the loader's secure mode, where nothing is preloaded; empty: it does not.
+/// Returns why the kernel starts it in the loader's secure mode, which preloads nothing; empty: it does not.
 std::string why_secure(const std::string& path) {
   struct stat status {};
   struct statvfs system {};
@@ -298,15 +301,14 @@ std::string why_secure(const std::string& path) {
   return "";
 }
 
-/// glibc's loader lists what it would load, and runs nothing, where this is in its environment; others know nothing of
-/// it.
+/// With this in its environment glibc's loader lists what it would load and runs nothing; other loaders ignore it.
 constexpr const char* kOnlyList = "LD_TRACE_LOADED_OBJECTS";
 
-/// What the loader prints of `program` with these variables; absent: it could not be asked.
+/// Returns what the loader prints for `program` with these variables; absent: the loader could not be run.
 std::optional<std::string> listed_by(const std::string& loader, const std::string& program,
                                      std::map<std::string, std::string> sets) {
   sets[kOnlyList] = "1";
-  sets.erase("LD_AUDIT");  // whose code would run
+  sets.erase("LD_AUDIT");  // an audit library's code would run
   std::vector<std::string> variables;
   for (char** each = environ; *each != nullptr; ++each) {
     const std::string variable = *each;
@@ -340,7 +342,7 @@ std::optional<std::string> listed_by(const std::string& loader, const std::strin
   return text;
 }
 
-/// The line of `text` that has both in it; empty: none.
+/// Returns the line of `text` that contains both; empty: none.
 std::string line_with(const std::string& text, const std::string& one, const std::string& other) {
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
@@ -349,7 +351,7 @@ std::string line_with(const std::string& text, const std::string& one, const std
   return "";
 }
 
-/// Why the program's own loader would not preload what is in LD_PRELOAD; empty: it will.
+/// Returns why the program's own loader would not preload the files in LD_PRELOAD; empty: it will.
 std::string why_not_preloaded(const std::string& loader, const std::string& program,
                               const std::map<std::string, std::string>& sets) {
   const auto preload = sets.find("LD_PRELOAD");
@@ -371,7 +373,7 @@ std::string why_not_preloaded(const std::string& loader, const std::string& prog
   return "";
 }
 
-/// What its file says, and its loader. `loader`: that it is started with, if not with its own.
+/// Examines a program's file and its loader. `loader` is the one it is started with, if that is not its own.
 Enforcement examine_file(const std::string& path, const std::string& loader,
                          const std::map<std::string, std::string>& sets) {
   const auto nothing = [&](std::string reason, std::string instead = "") {
@@ -379,7 +381,7 @@ Enforcement examine_file(const std::string& path, const std::string& loader,
   };
   if (std::string secure = loader.empty() ? why_secure(path) : ""; !secure.empty()) return nothing(std::move(secure));
   const auto elf = read_elf(path);
-  if (!elf) return nothing("it cannot be read, so nobody can tell");
+  if (!elf) return nothing("it cannot be read");
   if (!elf->problem.empty()) return nothing(elf->problem);
   const std::string& own = loader.empty() ? elf->interpreter : loader;
   if (own.empty()) {
@@ -401,13 +403,13 @@ std::optional<Enforcement> examine_program(const std::vector<std::string>& typed
     const std::string path = loader.empty() ? in_path(words.front()) : words.front();
     if (const Outside* outside = outside_of(path, words); outside != nullptr && can_start(path))
       return Enforcement{path, Hold::kNothing, outside->reason, outside->instead};
-    // What cannot be started does not start; a loader also takes files that are not executable.
+    // A file that cannot be started is not enforced here; a loader also accepts files that are not executable.
     std::error_code error;
     if (loader.empty() ? !can_start(path) : !std::filesystem::is_regular_file(path, error)) return std::nullopt;
     if (const Launcher* launcher = launcher_of(path); launcher != nullptr && words.size() > 1) {
       Launched launched = LauncherWords(*launcher, words).read();
       if (launched.words.empty()) return examine_file(path, loader, sets);  // it starts nothing
-      // The guard in the launcher puts it back, where it is there and may.
+      // The guard in the launcher puts itself back, if it is loaded there and allowed to.
       if (launched.drops_guard &&
           (sets.contains(kAllowUngoverned) || examine_file(path, loader, sets).hold != Hold::kProgram))
         return Enforcement{path, Hold::kNothing,

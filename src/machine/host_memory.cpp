@@ -11,14 +11,14 @@
 namespace ration::machine {
 namespace {
 
-/// The number in a file of its own; absent: there is none, as where a limit is `max`.
+/// Reads the number in a file of its own; absent: there is none, as if a limit is `max`.
 std::optional<Bytes> number_in(const std::string& path) {
   std::ifstream file(path);
   std::uint64_t number = 0;
   return file >> number ? std::optional(Bytes{number}) : std::nullopt;
 }
 
-/// The number after a word in a file of words and numbers.
+/// Reads the number after a word in a file of words and numbers.
 Bytes number_after(const std::string& path, std::string_view word) {
   std::ifstream file(path);
   std::string name;
@@ -28,7 +28,7 @@ Bytes number_after(const std::string& path, std::string_view word) {
   return Bytes{0};
 }
 
-/// One version of cgroups: where the one with memory is, and what its files are called.
+/// One version of cgroups: the place of its memory hierarchy, and the names of its files.
 struct Version {
   std::string folder, limit, used, cache;
 };

@@ -1,5 +1,5 @@
-// Room in host memory for what leaves a device: of the whole machine, and of one process, whose memory cgroup is
-// charged for what the driver copies into it. Used by the node daemon before it suspends a program.
+// Determines the room in host memory for memory that leaves a device: of the whole machine, and of one process, whose
+// memory cgroup is charged for what the driver copies into it. Used by the node daemon before it suspends a program.
 #pragma once
 
 #include <optional>
@@ -9,16 +9,17 @@
 
 namespace ration::machine {
 
-/// What programs can still take without swapping (MemAvailable).
+/// Returns what programs can still take without swapping (MemAvailable).
 [[nodiscard]] Bytes host_memory_available();
 
 struct GroupRoom {
   std::string group;  ///< its folder
-  Bytes left;         ///< before its limit; what the kernel would give up for more is free
+  Bytes left;         ///< up to its limit; reclaimable memory counts as free
 };
 
-/// The nearest limit of the process's memory cgroup and of those above it, version 2 or 1. Absent: there is none, or it
-/// cannot be seen. `root`: where cgroups are; `listed`: what the kernel says in /proc/PID/cgroup.
+/// Returns the room under the nearest limit of the process's memory cgroup and of those above it, version 2 or 1.
+/// Absent: there is none, or it cannot be seen. `root` is where cgroups are mounted, `listed` the content of
+/// /proc/PID/cgroup.
 [[nodiscard]] std::optional<GroupRoom> room_in_memory_group(const std::string& listed, const std::string& root);
 [[nodiscard]] std::optional<GroupRoom> room_in_memory_group(std::int32_t pid);
 

@@ -1,5 +1,5 @@
-// What was found out once about a device with its driver, and holds until one of them is another: what a context costs,
-// whether programs could be moved. One JSON file a subject in the runtime folder; a lost one is found out again.
+// Keeps measurements of a device with its driver, which are valid until either changes: the cost of a context, whether
+// programs could be moved. One JSON file per subject in the runtime folder; a lost one is measured again.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -9,7 +9,7 @@
 
 namespace ration::machine {
 
-/// Null: nothing is known.
+/// Returns a measurement; null: not known.
 [[nodiscard]] nlohmann::json measured(const std::string& file, const Device& device, const std::string& driver_version);
 void remember(const std::string& file, const Device& device, const std::string& driver_version, nlohmann::json value);
 

@@ -13,7 +13,7 @@
 namespace ration::machine {
 namespace {
 
-/// `schedstat` where the kernel keeps it: nanoseconds run, nanoseconds waited, times run.
+/// Reads `schedstat` if the kernel keeps it: nanoseconds run, nanoseconds waited, times run.
 bool read_schedstat(const std::string& thread, ThreadActivity& activity) {
   std::ifstream file(thread + "/schedstat");
   std::uint64_t waited = 0;

@@ -18,7 +18,7 @@
 namespace ration::machine {
 namespace {
 
-/// The last part of the path that ends so, without that ending.
+/// Returns the last part of the path with that ending, without the ending.
 std::string part_ending(const std::string& cgroup, const std::string& ending) {
   std::string found, part;
   std::istringstream parts(cgroup);
@@ -33,7 +33,7 @@ bool is_identifier(const std::string& text) {
          std::all_of(text.begin(), text.end(), [](unsigned char letter) { return std::isxdigit(letter) != 0; });
 }
 
-/// Of one part of the path; empty: it names no container. `above`: the part before it.
+/// Returns the container named by one part of the path; empty: none. `above` is the part before it.
 std::string container_named(const std::string& part, const std::string& above) {
   const std::size_t mark = part.find_last_of("-:");
   const std::string id = mark == std::string::npos ? part : part.substr(mark + 1);
@@ -43,8 +43,8 @@ std::string container_named(const std::string& part, const std::string& above) {
   return fmt::format("{}:{}", engine.empty() ? "container" : engine, id.substr(0, 12));
 }
 
-// Scopes are named ENGINE-ID by Docker, containerd, CRI-O and Podman under systemd. Without it a folder is: ENGINE-ID
-// by Podman, SLICE:ENGINE:ID by containerd, else ID below a folder named after the engine.
+// Scopes are named ENGINE-ID by Docker, containerd, CRI-O and Podman under systemd. Without systemd it is a folder's
+// name: ENGINE-ID with Podman, SLICE:ENGINE:ID with containerd, else ID below a folder named after the engine.
 std::string container_in(const std::string& cgroup) {
   if (std::string named = container_named(part_ending(cgroup, ".scope"), ""); !named.empty()) return named;
   std::string part, above;
@@ -71,7 +71,7 @@ std::int32_t parent_of(std::int32_t pid) {
 }  // namespace
 
 bool descends_from(std::int32_t pid, std::int32_t ancestor) {
-  constexpr int kDeepest = 1000;  // a race of reused numbers must not go round
+  constexpr int kDeepest = 1000;  // bounds the walk if reused numbers form a cycle
   for (int depth = 0; pid > 0 && depth < kDeepest; ++depth) {
     if (pid == ancestor) return true;
     pid = parent_of(pid);
@@ -148,7 +148,7 @@ bool inner_identity(std::int32_t pid, std::int32_t& inner_pid, std::uint64_t& pi
   for (std::string line; std::getline(lines, line);) {
     if (line.rfind("NSpid:", 0) != 0) continue;
     std::istringstream numbers(line.substr(6));
-    while (numbers >> inner_pid) {  // from the outermost to its own
+    while (numbers >> inner_pid) {  // from the outermost namespace to its own
     }
     return true;
   }

@@ -6,15 +6,15 @@
 #include <chrono>
 #include <csignal>
 
+#include "admission/configured_promises.hpp"
+#include "admission/configured_slices.hpp"
 #include "base/clock.hpp"
 #include "base/time.hpp"
+#include "book/container_books.hpp"
 #include "config/printer.hpp"
 #include "config/values.hpp"
-#include "ledger/container_books.hpp"
-#include "node/state/promises.hpp"
-#include "node/state/residency.hpp"
-#include "policy/configured_promises.hpp"
-#include "policy/configured_slices.hpp"
+#include "node/limits/promises.hpp"
+#include "node/residency/residency.hpp"
 
 namespace ration::node {
 namespace {
@@ -93,11 +93,11 @@ void Daemon::run(const std::function<void()>& ready) {
   if (const std::string other = api_.port_problem(); !other.empty()) publish({daemon_event(other)});
   tick();
   for (const FileProblem& broken :  // who has promised too much is governed all the same
-       policy::broken_promises(engine_.configuration(), devices_of(engine_.snapshot())))
+       admission::broken_promises(engine_.configuration(), devices_of(engine_.snapshot())))
     publish({config_broken_event(broken)});
   ready();
   loop_.run();
-  ledger::retire_ended(options_.folders.front().first);  // nobody looks from now on
+  book::retire_ended(options_.folders.front().first);  // nobody looks from now on
   publish(engine_.finish());
   publish({daemon_ended_event()});
   commit();
@@ -166,12 +166,12 @@ void Daemon::cut_as_configured(Events& events) {
     devices.back().total -= std::min(view.device.total, others);  // slices are cut from the rest
   }
   if (devices.empty()) return;
-  const auto store = ledger::Store::open();
+  const auto store = book::Store::open();
   if (!store) return;
   const auto alone = store->try_lock();
   if (!alone) return;  // somebody starts there at this moment
   slices_due_ = false;
-  for (std::string& told : policy::apply_configured_slices(*store, engine_.configuration(), devices))
+  for (std::string& told : admission::apply_configured_slices(*store, engine_.configuration(), devices))
     events.push_back(config_event(std::move(told)));
 }
 
@@ -191,8 +191,8 @@ void Daemon::commit() {
 Result<std::vector<std::string>> Daemon::reload() {
   auto fresh = config::read_configuration();
   if (fresh) {
-    if (const auto broken = policy::broken_promises(*fresh, devices_of(engine_.snapshot())); !broken.empty())
-      fresh = tl::unexpected(policy::too_much(broken));
+    if (const auto broken = admission::broken_promises(*fresh, devices_of(engine_.snapshot())); !broken.empty())
+      fresh = tl::unexpected(admission::too_much(broken));
   }
   if (!fresh) {
     publish({config_rejected_event(fresh.error())});

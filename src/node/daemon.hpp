@@ -11,12 +11,12 @@
 #include "base/command.hpp"
 #include "http/event_loop.hpp"
 #include "node/accounting/recorder.hpp"
-#include "node/api/announcer.hpp"
-#include "node/api/api.hpp"
-#include "node/decisions/tick_pace.hpp"
-#include "node/device_publisher.hpp"
+#include "node/claims/device_publisher.hpp"
 #include "node/engine.hpp"
-#include "node/leases/leases.hpp"
+#include "node/http/announcer.hpp"
+#include "node/http/api.hpp"
+#include "node/queue/leases.hpp"
+#include "node/tick_pace.hpp"
 
 namespace ration::node {
 

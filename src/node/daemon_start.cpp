@@ -6,12 +6,12 @@
 
 #include <fstream>
 
+#include "admission/configured_slices.hpp"
 #include "base/clock.hpp"
 #include "base/command_json.hpp"
-#include "ledger/container_books.hpp"
-#include "node/api/request.hpp"
+#include "book/container_books.hpp"
 #include "node/daemon.hpp"
-#include "policy/configured_slices.hpp"
+#include "node/http/request.hpp"
 
 namespace ration::node {
 namespace {
@@ -102,8 +102,9 @@ NodeOptions node_options(const DaemonOptions& daemon, const history::History& pa
   options.state_folder = daemon.state;
   options.runtime_folder = daemon.folders.front().first;
   options.slices = [] {
-    const auto store = ledger::Store::open();
-    return store ? policy::read_slices(*store).value_or(std::vector<policy::Slice>{}) : std::vector<policy::Slice>{};
+    const auto store = book::Store::open();
+    return store ? admission::read_slices(*store).value_or(std::vector<admission::Slice>{})
+                 : std::vector<admission::Slice>{};
   };
   options.recorded_to = past.committed_to();
   options.recorded = [database = past.path()](const Event& event) {

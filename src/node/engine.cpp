@@ -6,55 +6,17 @@
 
 #include "base/own_folder.hpp"
 #include "machine/user_names.hpp"
-#include "node/commands/limits.hpp"
+#include "node/books/known_folders.hpp"
 #include "node/events/workload_events.hpp"
-#include "node/rules/alerts.hpp"
-#include "node/rules/balancing.hpp"
-#include "node/rules/denials.hpp"
-#include "node/rules/driver_limits.hpp"
-#include "node/rules/idle.hpp"
-#include "node/rules/lifecycle.hpp"
-#include "node/rules/orphaned.hpp"
-#include "node/rules/overuse.hpp"
-#include "node/rules/returning.hpp"
-#include "node/rules/schedules.hpp"
-#include "node/rules/shrinking.hpp"
-#include "node/rules/soft_limits.hpp"
-#include "node/rules/standstill.hpp"
-#include "node/rules/suspension.hpp"
-#include "node/rules/tamper.hpp"
-#include "node/rules/trims.hpp"
-#include "node/rules/ungoverned.hpp"
-#include "node/rules/ungoverned_policy.hpp"
-#include "node/rules/unrequested.hpp"
-#include "node/rules/waits.hpp"
-#include "node/state/config_subject.hpp"
-#include "node/state/known_folders.hpp"
+#include "node/snapshot/config_subject.hpp"
 
 namespace ration::node {
 
-namespace {
-
-template <typename... Rules>
-std::vector<std::unique_ptr<Rule>> in_order(std::unique_ptr<Rules>... rules) {
-  std::vector<std::unique_ptr<Rule>> order;
-  (order.push_back(std::move(rules)), ...);
-  return order;
-}
-
-}  // namespace
-
 Engine::Engine(NodeOptions options, config::Configuration configuration)
     : state_(std::move(options), std::move(configuration)),
-      folders_file_(state_.options.state_folder.empty() ? "" : state_.options.state_folder + "/folders.json") {
-  before_ = in_order(std::make_unique<LifecycleRule>(), std::make_unique<DenialRule>(), std::make_unique<WaitRule>(),
-                     std::make_unique<TamperRule>(), std::make_unique<SuspensionRule>(),
-                     std::make_unique<BalancingRule>(), std::make_unique<DriverLimitRule>(state_.options));
-  after_ =
-      in_order(std::make_unique<UngovernedRule>(), std::make_unique<ShrinkingRule>(), std::make_unique<OrphanedRule>(),
-               std::make_unique<UnrequestedRule>(), std::make_unique<OveruseRule>(), std::make_unique<SoftLimitRule>(),
-               std::make_unique<UngovernedPolicyRule>(), std::make_unique<TrimRule>(), std::make_unique<IdleRule>(),
-               std::make_unique<StandstillRule>(), std::make_unique<ReturnRule>(), std::make_unique<AlertRule>());
+      folders_file_(state_.options.state_folder.empty() ? "" : state_.options.state_folder + "/folders.json"),
+      before_(rules_before_snapshot(state_.options)),
+      after_(rules_after_snapshot()) {
   for (const auto* rules : {&before_, &after_})
     for (const auto& rule : *rules) rule->configure(state_.configuration);
   adopt_known_folders();
@@ -72,12 +34,10 @@ Events Engine::tick(std::uint64_t now_ns, std::uint64_t time_of_day_ns) {
   state_.first_tick_ns = std::min(state_.first_tick_ns, time_of_day_ns);  // set back: books of now are new
   state_.changes = state_.registry.refresh();
   Events events = std::exchange(state_.pending_events, {});
-  ScheduleRule().run(state_, events);
   query_devices();
   if (!state_.machine && !machine_lost_) events.push_back(devices_lost_event(state_.machine.error()));
   machine_lost_ = !state_.machine;
   state_.slices = state_.options.slices();
-  repeat_unwatched_changes(state_, events);
 
   run(before_, events);
   builder_.build(state_, events);
@@ -94,7 +54,7 @@ Events Engine::tick(std::uint64_t now_ns, std::uint64_t time_of_day_ns) {
   return events;
 }
 
-void Engine::run(const std::vector<std::unique_ptr<Rule>>& rules, Events& events) {
+void Engine::run(const Rules& rules, Events& events) {
   for (const auto& rule : rules) {
     rule->run(state_, events);
     for (const std::string& path : std::exchange(state_.forgotten, {}))
@@ -195,7 +155,7 @@ Result<void> Engine::check_devices(const std::vector<std::string>& uuids) const 
 }
 
 bool Engine::is_unsettled() const {
-  const auto unsettled = [](const std::vector<std::unique_ptr<Rule>>& rules) {
+  const auto unsettled = [](const Rules& rules) {
     return std::any_of(rules.begin(), rules.end(), [](const auto& rule) { return rule->is_unsettled(); });
   };
   return state_.suspension.anything_moves() || state_.suspension.anybody_may_ask() || unsettled(before_) ||

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "node/rules/rule.hpp"
-#include "node/state/snapshot_builder.hpp"
+#include "node/rules.hpp"
+#include "node/snapshot/snapshot_builder.hpp"
 
 namespace ration::node {
 
@@ -43,7 +43,7 @@ class Engine {
 
  private:
   void query_devices();
-  void run(const std::vector<std::unique_ptr<Rule>>& rules, Events& events);
+  void run(const Rules& rules, Events& events);
   void adopt_known_folders();
   [[nodiscard]] bool is_of_this_node(const Workload& workload) const;
   [[nodiscard]] std::string tenant_of(const Workload& workload);
@@ -51,7 +51,7 @@ class Engine {
   NodeState state_;
   StateFile folders_file_;
   bool machine_lost_ = false;
-  std::vector<std::unique_ptr<Rule>> before_, after_;  // the snapshot, in the order in which they run
+  Rules before_, after_;  // the snapshot
   SnapshotBuilder builder_;
 };
 

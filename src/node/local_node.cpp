@@ -5,21 +5,21 @@
 
 #include <algorithm>
 
+#include "admission/denials.hpp"
 #include "base/clock.hpp"
 #include "http/grammar.hpp"
 #include "http/problem.hpp"
 #include "machine/user_names.hpp"
-#include "node/api/event_view.hpp"
 #include "node/events/workload_events.hpp"
-#include "node/state/unwatched_changes.hpp"
-#include "policy/denials.hpp"
+#include "node/http/event_view.hpp"
+#include "node/limits/unwatched_changes.hpp"
 
 namespace ration::node {
 
 using http::Request;
 using http::Response;
 
-Result<std::unique_ptr<LocalNode>> LocalNode::open(NodeOptions options, ledger::Store store, bool only_these_devices) {
+Result<std::unique_ptr<LocalNode>> LocalNode::open(NodeOptions options, book::Store store, bool only_these_devices) {
   std::unique_ptr<LocalNode> node(new LocalNode(std::move(options), std::move(store)));
   NodeState& state = node->state_;
   if (only_these_devices)
@@ -33,7 +33,7 @@ Result<std::unique_ptr<LocalNode>> LocalNode::open(NodeOptions options, ledger::
   return node;
 }
 
-LocalNode::LocalNode(NodeOptions options, ledger::Store store)
+LocalNode::LocalNode(NodeOptions options, book::Store store)
     : store_(std::move(store)), state_(std::move(options), config::Configuration{}) {
   const AddRoute add = [this](const std::string& method, std::string_view pattern, auto handler) {
     (void)router_.add(method, pattern);
@@ -97,11 +97,11 @@ Response LocalNode::handle(const std::string& method, const std::string& target,
 }
 
 Response LocalNode::denial(const std::string& id) {
-  const auto wanted = policy::parse_denial_id(id);
-  for (const ledger::StoredBook& stored : store_.list()) {
-    const ledger::BookSnapshot& book = stored.contents;
+  const auto wanted = admission::parse_denial_id(id);
+  for (const book::StoredBook& stored : store_.list()) {
+    const book::BookSnapshot& book = stored.contents;
     if (!wanted || book.run_number != wanted->run) continue;
-    for (const ledger::Denial& denial : book.denials) {
+    for (const book::Denial& denial : book.denials) {
       if (denial.sequence != wanted->number) continue;
       const auto running = state_.registry.workloads().find(stored.path);
       Workload workload;

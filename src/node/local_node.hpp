@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "book/store.hpp"
 #include "http/router.hpp"
-#include "ledger/store.hpp"
-#include "node/api/node_routes.hpp"
-#include "node/state/snapshot_builder.hpp"
+#include "node/http/node_routes.hpp"
+#include "node/snapshot/snapshot_builder.hpp"
 
 namespace ration::node {
 
@@ -19,7 +19,7 @@ class LocalNode final : private NodeHost {
  public:
   /// Looks at once. `only_these_devices`: workloads of other devices, as other simulated nodes have, are left out.
   /// Fails where the folder of the books is not this user's: E1530.
-  [[nodiscard]] static Result<std::unique_ptr<LocalNode>> open(NodeOptions options, ledger::Store store,
+  [[nodiscard]] static Result<std::unique_ptr<LocalNode>> open(NodeOptions options, book::Store store,
                                                                bool only_these_devices);
 
   /// As the daemon would answer this user; E1501 for what only a daemon does.
@@ -29,7 +29,7 @@ class LocalNode final : private NodeHost {
   [[nodiscard]] const Snapshot& snapshot() const { return state_.snapshot; }
 
  private:
-  LocalNode(NodeOptions options, ledger::Store store);
+  LocalNode(NodeOptions options, book::Store store);
 
   // NodeHost
   NodeState& state() override { return state_; }
@@ -41,7 +41,7 @@ class LocalNode final : private NodeHost {
 
   [[nodiscard]] http::Response denial(const std::string& id);
 
-  ledger::Store store_;
+  book::Store store_;
   NodeState state_;
   Result<void> recorded_;  ///< the last change
   SnapshotBuilder builder_;

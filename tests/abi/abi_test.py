@@ -24,6 +24,8 @@ def memory_words():
 
 
 CONCERNS_MEMORY = memory_words()
+# Of NVML, the name of a function, of a structure that it takes or of a member of that structure.
+TELLS_MEMORY = re.compile(r"mem(?!oryErr|Cl|ber)|fb(?!c)|bar1", re.I)
 
 
 def find_header(header):
@@ -48,6 +50,17 @@ def table(name):
     """Of each function in a table the release since which it is there."""
     rows = [line.split("\t") for line in (DRIVER / f"{name}_api.tsv").read_text().splitlines() if line and not line.startswith("#")]
     return {row[0]: int(row[-3] if name == "driver" else row[1]) for row in rows}
+
+
+def functions_that_tell_memory(path):
+    """Functions of an nvml.h that have memory in their names, in the structures that they take or in what those have."""
+    text = re.sub(r"/\*.*?\*/|//[^\n]*", "", path.read_text(errors="replace"), flags=re.S)
+    telling = {name for body, name in re.findall(r"typedef struct(?:\s+\w+)?\s*\{(.*?)\}\s*(\w+);", text, re.S)
+               if TELLS_MEMORY.search(name) or any(TELLS_MEMORY.search(member) for member in re.findall(r"(\w+)(?:\[[^]]*\])*\s*;", body))}
+    for name, other in re.findall(r"typedef\s+(\w+)\s+(\w+);", text):
+        telling |= {other} if name in telling else set()
+    declared = re.findall(r"\bnvmlReturn_t\s+(?:DECLDIR\s+)?(nvml\w+)\s*\((.*?)\)\s*;", text, re.S)
+    return {name for name, parameters in declared if TELLS_MEMORY.search(name) or telling & set(re.findall(r"\w+", parameters))}
 
 
 def declared_functions(path, defines=()):
@@ -221,7 +234,7 @@ class Abi(unittest.TestCase):
             path.write_text('#include "ration/memory_resource.hpp"\n#include <cuda/memory_resource>\n'
                             "static_assert(cuda::mr::resource<ration::DeviceMemoryResource>);\n"
                             "static_assert(cuda::mr::resource_with<ration::DeviceMemoryResource, cuda::mr::device_accessible>);\n")
-            done = subprocess.run([os.environ["CXX"], "-std=c++20", "-fsyntax-only", f"-I{SOURCE}/include",
+            done = subprocess.run([os.environ["CXX"], "-std=c++20", "-fsyntax-only", f"-I{SOURCE}/libration/include",
                                    *(f"-isystem{folder}" for folder in folders), path], capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stderr[-4000:])
 
@@ -263,7 +276,17 @@ class Abi(unittest.TestCase):
                 continue
             if not any(re.fullmatch(pattern, name) for pattern, _ in reasons):
                 unclassified.append(name)
-        self.assertEqual(unclassified, [], "hook them in src/shim, or say in src/driver/passed_on.tsv why they are passed on")
+        self.assertEqual(unclassified, [], "hook them in src/guard, or say in src/driver/passed_on.tsv why they are passed on")
+
+    def test_every_function_of_nvml_that_tells_memory_is_hooked_or_listed(self):
+        listed = subprocess.run(["nm", pathlib.Path(os.environ["SHIM"]) / "libnvidia-ml.so.1"], capture_output=True, text=True, check=True).stdout
+        hooked = set(re.findall(r" [Tt] (nvml\w+)$", listed, re.M))
+        reasons = [line.split("\t")[0] for line in (DRIVER / "passed_on.tsv").read_text().splitlines() if line.startswith("nvml")]
+        telling = {name for name in table("nvml") if TELLS_MEMORY.search(name)}.union(*(functions_that_tell_memory(path) for path, _ in headers_by_release("nvml.h")))
+        self.assertGreater(len(telling), 35)
+        self.assertEqual(sorted(name for name in telling - hooked if not any(re.fullmatch(pattern, name) for pattern in reasons)), [],
+                         "hook them in src/guard/nvml_hooks.cpp, or say in src/driver/passed_on.tsv why they are passed on")
+        self.assertEqual([pattern for pattern in reasons if not any(re.fullmatch(pattern, name) for name in telling - hooked)], [], "reasons for nothing")
 
     def test_the_table_says_hook_exactly_where_the_shim_has_one(self):
         listed = subprocess.run(["nm", pathlib.Path(os.environ["SHIM"]) / "libcuda.so.1"], capture_output=True, text=True, check=True).stdout

@@ -72,7 +72,7 @@ class JupyterCase(unittest.TestCase):
         self.folder = own_folder(self)
         own = {key: value for key, value in environment_in(self.folder).items() if not key.startswith(("LD_", "PYTHON", "JUPYTER", "JPY_"))}
         self.environment = dict(
-            own, RATION_PROGRAM=RATION, RATION_LIBRARY=LIBRARY, PYTHONPATH=f"{self.installed()}:{SOURCE / 'python'}",
+            own, RATION_PROGRAM=RATION, RATION_LIBRARY=LIBRARY, PYTHONPATH=f"{self.installed()}:{SOURCE / 'libration/python'}",
             PYTHONDONTWRITEBYTECODE="1", PATH=f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}",
             **{f"JUPYTER_{kind}_DIR": str(self.folder / kind.lower()) for kind in ("DATA", "RUNTIME", "CONFIG")},
             IPYTHONDIR=str(self.folder / "ipython"))
@@ -81,7 +81,7 @@ class JupyterCase(unittest.TestCase):
     def installed(self):
         """A folder that says of ration's package what installing it would say."""
         import tomllib
-        points = tomllib.loads((SOURCE / "python/pyproject.toml").read_text())["project"]["entry-points"]
+        points = tomllib.loads((SOURCE / "libration/python/pyproject.toml").read_text())["project"]["entry-points"]
         told = self.folder / "site/ration-0.dist-info"
         told.mkdir(parents=True)
         (told / "METADATA").write_text("Metadata-Version: 2.1\nName: ration\nVersion: 0\n")

@@ -193,7 +193,7 @@ class NoSizes(HubCase):
     configure = "tenant='nlp'"
 
     def test_a_server_of_which_nobody_says_how_much_does_not_start(self):
-        self.assertIn("nobody says how much GPU memory nlp may have", self.failure("ada"))
+        self.assertIn("the GPU memory of nlp is not configured", self.failure("ada"))
 
 
 class UnderLoad(HubCase):

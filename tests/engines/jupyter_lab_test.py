@@ -16,10 +16,10 @@ class InLab:
 
     def install_extension(self):
         """As the wheel does, where every JupyterLab of the test finds it."""
-        shutil.copytree(SOURCE / "python/ration_jupyter/labextension", self.folder / "data/labextensions/ration-jupyter")
+        shutil.copytree(SOURCE / "libration/python/ration_jupyter/labextension", self.folder / "data/labextensions/ration-jupyter")
         config = self.folder / "config/jupyter_server_config.d"
         config.mkdir(parents=True)
-        shutil.copy(SOURCE / "python/ration_jupyter/jupyter-config/ration_jupyter.json", config)
+        shutil.copy(SOURCE / "libration/python/ration_jupyter/jupyter-config/ration_jupyter.json", config)
         settings = self.folder / "config/lab/user-settings/@jupyterlab/apputils-extension"
         settings.mkdir(parents=True)
         (settings / "notification.jupyterlab-settings").write_text('{"fetchNews": "false"}')

@@ -10,9 +10,9 @@ from engine_case import BUILD, LIBRARY, PATIENCE, SOURCE, until
 
 FOLDER = tempfile.TemporaryDirectory(prefix="ray", ignore_cleanup_errors=True)
 # Ray reads it when it is imported, and its processes inherit it.
-os.environ.update(RATION_LIBRARY=LIBRARY, PYTHONPATH=str(SOURCE / "python"), PATH=f"{BUILD / 'bin'}:{os.environ['PATH']}", RAY_DEDUP_LOGS="0",
+os.environ.update(RATION_LIBRARY=LIBRARY, PYTHONPATH=str(SOURCE / "libration/python"), PATH=f"{BUILD / 'bin'}:{os.environ['PATH']}", RAY_DEDUP_LOGS="0",
                   RAY_USAGE_STATS_ENABLED="0", RAY_TMPDIR=FOLDER.name, HOME=FOLDER.name)
-sys.path.insert(0, str(SOURCE / "python"))
+sys.path.insert(0, str(SOURCE / "libration/python"))
 
 
 class Machine:

@@ -103,7 +103,7 @@ class FrameworkCase(unittest.TestCase):
         """The environment of a program that nobody starts with `ration run`: the simulated node alone, and the package."""
         asked = subprocess.run([RATION, "sim", "env", f"--sim={node}", "-o", "json", "--", str(self.python)], check=True,
                                env=self.environment, capture_output=True, text=True)
-        return {**self.environment, **json.loads(asked.stdout)["data"]["sets"], "PYTHONPATH": str(SOURCE / "python"),
+        return {**self.environment, **json.loads(asked.stdout)["data"]["sets"], "PYTHONPATH": str(SOURCE / "libration/python"),
                 "RATION_LIBRARY": str(BUILD / "lib/libration.so.1")}
 
     def run_inside(self, program, node="T4:16GiB", code=0, **variables):

@@ -274,7 +274,7 @@ class PyTorch(FrameworkCase):
         self.assertEqual(running.wait(60), 0)
 
     def test_our_pool_under_pytorch(self):
-        self.environment["PYTHONPATH"] = str(SOURCE / "python")
+        self.environment["PYTHONPATH"] = str(SOURCE / "libration/python")
         self.environment["RATION_LIBRARY"] = str(BUILD / "lib/libration.so.1")
         self.run_program("""
             import ration, ration.torch

@@ -157,7 +157,7 @@ class Streams(FrameworkCase):
         """It hands the block out at once, on a stream that waits for the other one."""
         self.run_program("import ration.torch; ration.torch.use()\n" + textwrap.dedent(
             self.USED_ELSEWHERE % "assert taken.data_ptr() != place or not in_use, 'it was taken from whoever uses it'"),
-            PYTHONPATH=str(SOURCE / "python"), RATION_LIBRARY=str(BUILD / "lib/libration.so.1"))
+            PYTHONPATH=str(SOURCE / "libration/python"), RATION_LIBRARY=str(BUILD / "lib/libration.so.1"))
 
     def test_pinned_memory_and_events(self):
         self.run_program("""

@@ -1,4 +1,4 @@
-// A ledger file: a container's book with any bytes of it changed, read as the daemon does, opened, charged, reaped, and
+// A book file: a container's book with any bytes of it changed, read as the daemon does, opened, charged, reaped, and
 // retired.
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -9,14 +9,14 @@
 #include <cstring>
 #include <string>
 
-#include "ledger/book.hpp"
-#include "ledger/container_books.hpp"
-#include "ledger/layout.hpp"
+#include "book/book.hpp"
+#include "book/container_books.hpp"
+#include "book/layout.hpp"
 
 namespace {
 
 using namespace ration;
-using namespace ration::ledger;
+using namespace ration::book;
 
 std::string folder() {
   static const std::string path = [] {
@@ -50,7 +50,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   ::close(file);
   BookSnapshot snapshot;
-  if (Book::read(path.c_str(), snapshot) == BookStatus::kOk) (void)held_by_the_living(snapshot);
+  if (Book::read(path.c_str(), snapshot) == BookStatus::kOk) (void)held_by_living(snapshot);
   const auto granted = read_granted(path, ::getuid());
   if (!granted || granted->name != "fuzz" || granted->accounts.size() != 1) std::abort();
   Book book;

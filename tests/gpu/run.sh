@@ -92,7 +92,7 @@ check_limits() {
   kill %1 2>/dev/null; wait 2>/dev/null
 
   # The library's pool, with each back end.
-  export PYTHONPATH=$here/../../python RATION_LIBRARY=$bin/../lib/libration.so.1
+  export PYTHONPATH=$here/../../libration/python RATION_LIBRARY=$bin/../lib/libration.so.1
   for allocator in vmm async; do
     if ! has ration; then row "the library's pool, $allocator" "" "" "n/a (the Python package is not here)"; continue; fi
     out_text=$(TF_GPU_ALLOCATOR=$([ "$allocator" = async ] && echo cuda_malloc_async) limited python3 "$here/pool.py" pool 2>&1 | tail -1)

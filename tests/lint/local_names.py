@@ -15,7 +15,7 @@ FUNCTION = re.compile(r"^(?:\[\[nodiscard\]\] )?[A-Za-z][\w:<>,&* ]*?[ &*>](\w+)
 def declared(root):
     """Headers by namespace and by name of function."""
     functions = collections.defaultdict(dict)
-    for header in sorted(root.glob("src/**/*.hpp")):
+    for header in sorted([*root.glob("src/**/*.hpp"), *root.glob("libration/**/*.hpp")]):
         text = header.read_text()
         if namespace := NAMESPACE.search(text):
             functions[namespace[1]].update({name: header for name in FUNCTION.findall(text)})

@@ -1,4 +1,4 @@
-/* The book's protocol (src/ledger/charges.cpp, processes.cpp) for a model checker: three processes charge and refund
+/* The book's protocol (src/book/charges.cpp, processes.cpp) for a model checker: three processes charge and refund
  * one account, die between any two of their steps, are reaped by any number of the others at once, and their slots are
  * used again. Every step is one access to shared memory, as in the code. Checked in every order of steps:
  *   - what is used is never more than the limit, and always what the processes hold;

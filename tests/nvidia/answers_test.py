@@ -20,10 +20,16 @@ HOOKED = {row[0] for row in TABLE if row[4] == "hook"}
 VERSIONS = ["0", "1", *sorted({row[2] for row in TABLE if row[2] != "0"}, key=int), "99999"]
 NO_DEVICE = 100
 LIBRARIES = "/usr/lib/x86_64-linux-gnu"
+# Calls that end a process without the guard. Behind it the same, or an error: 555 reads through a null pointer before it looks for a card, and the guard asks it for the card first.
+CRASHES = {"cuCtxCreate_v4"}
 
 
 def functions(driver):
     return {name for name, kind in exported(driver / "libcuda.so.1").items() if kind == "T"}
+
+
+def is_error_for_a_crash(case, answer, behind):
+    return case.split()[0] in CRASHES and str(answer).startswith("ended by") and isinstance(behind, list) and behind[0] != 0
 
 
 class Answers(unittest.TestCase):
@@ -51,7 +57,8 @@ class Answers(unittest.TestCase):
     def test_each_look_up_is_answered_alike_and_gives_no_hooked_function_of_the_driver(self):
         for release in HERE:
             with self.subTest(release=release):
-                names = sorted({row[0] for row in TABLE} | {row[1] for row in TABLE} | functions(DRIVERS[release]) | {"cuNothing", ""})
+                theirs = exported(DRIVERS[release] / "libcuda.so.1")
+                names = sorted({row[0] for row in TABLE} | {row[1] for row in TABLE} | set(theirs) | {"cuNothing", ""})
                 without, behind = self.look_up(bare(DRIVERS[release]), names), self.look_up(self.environments["governed"](DRIVERS[release]), names)
                 self.assertGreater(len(without), 4000)
                 differences, unhooked, seen = [], [], set()
@@ -69,6 +76,11 @@ class Answers(unittest.TestCase):
                 self.assertEqual(differences, [])
                 self.assertEqual(unhooked, [])
                 self.assertGreater(len(seen), 60)
+                # What cuda-gdb looks up is found in the driver itself.
+                variables = {name for name, kind in theirs.items() if kind != "T"}
+                self.assertGreater(len(variables), 15)
+                found = {name: pathlib.Path(behind[f"{name} dlsym"][0].split("@")[1]) for name in variables}
+                self.assertEqual({name: place for name, place in found.items() if not place.resolve().samefile(DRIVERS[release] / "libcuda.so.1")}, {})
 
     def calls(self, environment, driver, *launcher, python=(sys.executable,)):
         return json.loads(self.run_in(environment, *launcher, *python, ROOM / "calls.py", *functions(driver)))
@@ -76,7 +88,8 @@ class Answers(unittest.TestCase):
     def assert_alike(self, without, behind, parts=("before init", "no card", "fork before the first call", "threads", "main", "fork after it")):
         for part in parts:
             if isinstance(without[part], dict):
-                differences = {case: (answer, behind[part][case]) for case, answer in without[part].items() if answer != behind[part][case]}
+                differences = {case: (answer, behind[part][case]) for case, answer in without[part].items()
+                               if answer != behind[part][case] and not is_error_for_a_crash(case, answer, behind[part][case])}
                 self.assertEqual(differences, {}, part)
             else:
                 self.assertEqual(behind[part], without[part], part)
@@ -99,7 +112,7 @@ class Answers(unittest.TestCase):
             # A limit needs to know the devices, and initialises the driver for that: then NVIDIA's refuses a forked child (304).
             for does, parts in {"pass": list(without), "ration.limit('1GiB')": ["no card", "threads", "main", "fork after it"]}.items():
                 with self.subTest(does, release=release), tempfile.TemporaryDirectory() as folder:
-                    inside = {"PYTHONPATH": str(SOURCE / "python"), "RATION_LIBRARY": str(BUILD / "lib/libration.so.1"), "RATION_RUNTIME_DIR": folder}
+                    inside = {"PYTHONPATH": str(SOURCE / "libration/python"), "RATION_LIBRARY": str(BUILD / "lib/libration.so.1"), "RATION_RUNTIME_DIR": folder}
                     self.assert_alike(without, self.calls(environment | inside, DRIVERS[release], python=(sys.executable, "-c", script.format(does))), parts)
 
     def test_each_call_is_answered_alike_where_a_container_has_the_driver_among_its_libraries(self):

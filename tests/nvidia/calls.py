@@ -49,12 +49,36 @@ def after_fork():
 
 def of_hooked_functions(state):
     scene, told = wrong_calls.Scene(state), {}
-    for function in wrong_calls.functions():
-        if function in EXPORTED:
-            for case, values in wrong_calls.cases(function):
-                scene.outs.clear()
-                told[f"{function} {case}"] = scene.call(function, values)[:2]
+    calls = [(f"{function} {case}", function, values) for function in wrong_calls.functions() if function in EXPORTED
+             for case, values in wrong_calls.cases(function)]
+    ended = what_ends_a_process(scene, calls)
+    for name, function, values in calls:
+        told[name] = ended.get(name) or scene.call(function, values)[:2]
     return told
+
+
+def what_ends_a_process(scene, calls):
+    """Tries the calls in forked processes, and returns which of them end one, and by what signal: NVIDIA's 555 reads through a null pointer
+    (`cuCtxCreate_v4`) where it finds no card."""
+    ended = {}
+    while calls:
+        reading, writing = os.pipe()
+        child = os.fork()
+        if child == 0:
+            for _, function, values in calls:
+                os.write(writing, b".")
+                scene.call(function, values)
+            os._exit(0)
+        os.close(writing)
+        with os.fdopen(reading, "rb") as pipe:
+            begun = len(pipe.read())
+        _, status = os.waitpid(child, 0)
+        if not os.WIFSIGNALED(status):
+            assert begun == len(calls), calls[begun - 1]
+            break
+        ended[calls[begun - 1][0]] = f"ended by signal {os.WTERMSIG(status)}"
+        calls = calls[begun:]
+    return ended
 
 
 if __name__ == "__main__":

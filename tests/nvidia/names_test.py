@@ -8,7 +8,7 @@ import sys
 import tempfile
 import unittest
 
-from drivers import DRIVERS, GUARD, HERE, NONE_HERE, ROOM, bare, compile_c, exported
+from drivers import BUILD, DRIVERS, GUARD, HERE, NONE_HERE, ROOM, bare, compile_c, exported
 
 LIBRARIES = ("libcuda.so.1", "libnvidia-ml.so.1")
 
@@ -40,6 +40,19 @@ class Names(unittest.TestCase):
         names = {name for release in HERE for library in LIBRARIES for name in exported(DRIVERS[release] / library)}
         for pattern in reasons():
             self.assertTrue(any(re.fullmatch(pattern, name) for name in names), pattern)
+
+    def test_the_simulated_driver_has_the_names_of_its_release(self):
+        """Of NVML, later drivers of a branch have names of later branches."""
+        for folder, library in self.each():
+            simulated = BUILD / "sim/drivers" / folder.parent.name / library
+            if simulated.exists() and (library == "libcuda.so.1" or folder.parent.name == "470"):
+                theirs, ours = exported(folder / library), exported(simulated)
+                self.assertEqual(sorted(name for name in theirs if name not in ours and not left_out(name)), [])
+                self.assertEqual(sorted(set(ours) - set(theirs) - {"cuEventCreateFromEGLSync"}), [])  # which is on Jetson alone
+
+    def test_each_simulated_nvml_has_a_text_for_each_error(self):
+        for library in [BUILD / "sim" / LIBRARIES[1], *(BUILD / "sim/drivers").glob(f"*/{LIBRARIES[1]}")]:
+            self.assertIn("nvmlErrorString", exported(library), library)
 
     def program(self, folder, library, names):
         """One that is linked with all of these functions, and says how many of them it found."""

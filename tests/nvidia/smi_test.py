@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """NVIDIA's own nvidia-smi, of each release that is here, on a simulated node whose driver is of that release: every view runs, and what it shows of
 memory and of processes is the node's, or the limit's under `ration run`."""
+import contextlib
 import json
 import pathlib
 import re
@@ -10,7 +11,7 @@ import tempfile
 import unittest
 import xml.etree.ElementTree
 
-from drivers import BUILD, DRIVERS, HERE, NONE_HERE, SOURCE, bare
+from drivers import BUILD, DRIVERS, HERE, NONE_HERE, bare
 
 RATION, WORKLOAD = BUILD / "bin/ration", BUILD / "bin/ration-workload"
 MIB = 1 << 20
@@ -21,7 +22,7 @@ VIEWS = [[], ["-L"], ["-q"], ["-q", "-x"], MEMORY, COMPUTING, ["dmon", "-c", "1"
 TABLE = "c4fe3e6cc98f6c4ea327ee696e12f7c4"
 OF_TEXTS = 23  # the entry that takes structures which begin with a text
 OF_THE_MACHINE = 535  # since this release the list of processes comes from NVML's private table, which shows the machine's
-CUDA = {"470": "11.4"}  # of releases that are older than every profile
+CUDA = {"470": "11.4"}  # of the others, a minor of 12
 
 
 def smi_of(release):
@@ -42,10 +43,6 @@ class Node(unittest.TestCase):
     def node(self, release, cards):
         """A description of these cards with a driver of exactly that release; its state is new."""
         driver = exact(release)
-        if release in CUDA:
-            profile = re.sub('^release = .*', f'release = "{driver}"', (SOURCE / "sim/drivers/535.toml").read_text(), flags=re.M)
-            driver = self.folder / f"{release}.toml"
-            driver.write_text(re.sub("^cuda = .*", f'cuda = "{CUDA[release]}"', profile, flags=re.M))
         self.environment = bare(BUILD / "sim") | {"RATION_SIM": f"{cards},driver={driver}", "RATION_RUNTIME_DIR": str(self.folder / "run"),
                                                   "RATION_SIM_DIR": str(self.folder / f"sim-{release}"), "HOME": str(self.folder)}
         pathlib.Path(self.environment["RATION_SIM_DIR"]).mkdir(exist_ok=True)
@@ -66,8 +63,9 @@ class Node(unittest.TestCase):
         self.assertIn("holding", held.stdout.readline())
         return pid
 
-    def governed(self, release, *options):
-        """What each view shows to a program beside a workload under a limit, that workload's number, and its row of `ration ps`."""
+    @contextlib.contextmanager
+    def beside_a_workload(self, release, *options):
+        """Yields the environment of a program beside a workload under a limit, that workload's number, and what `ration ps` lists."""
         script = ('"$0" hold %dMiB > "$1" & held=$!; until grep -qs holding "$1"; do :; done; env -0 > "$2"; echo $held; read go; kill $held; wait' % HELD)
         node, told = self.environment["RATION_SIM"], [str(self.folder / f"{name}-{release}") for name in ("told", "environment")]
         lender = subprocess.Popen([RATION, "run", f"--sim={node}", "--limit", f"{LIMIT}MiB", *options, "--", "sh", "-c", script, WORKLOAD, *told],
@@ -75,11 +73,15 @@ class Node(unittest.TestCase):
         try:
             pid = int(lender.stdout.readline())
             inside = dict(entry.split("=", 1) for entry in pathlib.Path(told[1]).read_text().split("\0") if entry)
-            shown = {" ".join(view): self.run_words(smi_of(release), *view, environment=inside) for view in VIEWS}
-            rows = json.loads(self.run_words(RATION, "ps", f"--sim={node}", "-o", "json"))["data"]
-            return shown, pid, next(row for row in rows if any(one["pid"] == pid for one in row["processes"]))
+            yield inside, pid, json.loads(self.run_words(RATION, "ps", f"--sim={node}", "-o", "json"))
         finally:
             lender.communicate("\n", timeout=30)
+
+    def governed(self, release, *options):
+        """What each view shows to a program beside a workload under a limit, that workload's number, and its row of `ration ps`."""
+        with self.beside_a_workload(release, *options) as (inside, pid, listed):
+            shown = {" ".join(view): self.run_words(smi_of(release), *view, environment=inside) for view in VIEWS}
+            return shown, pid, next(row for row in listed["data"] if any(one["pid"] == pid for one in row["processes"]))
 
     def memory_in(self, shown):
         """MiB of each card: total, used, free, as a query, as XML and as the table have it."""
@@ -172,6 +174,20 @@ class UnderALimit(Node):
                 if int(release) >= OF_THE_MACHINE:
                     listed.insert(0, f"{neighbour}, {512 + 104}")
                 self.assertEqual(sorted(shown[" ".join(COMPUTING)].splitlines()), sorted(listed))
+
+    def test_each_field_but_memorys_is_the_nodes(self):
+        for release in HERE:
+            with self.subTest(release=release):
+                self.node(release, "T4:16GiB")
+                smi = smi_of(release)
+                fields = [field for field in re.findall(r'^"([a-z_]\S*)"', self.run_words(smi, "--help-query-gpu"), re.M) if field != "timestamp"]
+                words = [smi, f"--query-gpu={','.join(fields)}", "--format=csv,noheader,nounits"]
+                with self.beside_a_workload(release) as (inside, _, listed):
+                    governed, plain = (dict(zip(fields, self.run_words(*words, environment=environment).strip().split(", "), strict=True))
+                                       for environment in (inside, self.environment))
+                used = listed["data"][0]["used_bytes"] // MIB
+                self.assertEqual({field: (plain[field], answer) for field, answer in governed.items() if answer != plain[field]},
+                                 {"memory.total": ("16384", f"{LIMIT}"), "memory.free": (f"{16384 - used}", f"{LIMIT - used}")})
 
     def test_nothing_is_free_on_a_card_that_was_not_granted(self):
         for release in HERE:

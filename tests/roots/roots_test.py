@@ -158,7 +158,7 @@ class OnAarch64(unittest.TestCase):
         tests = SOURCE / "build/portable/aarch64-tests/bin"
         if not tests.exists():
             self.skipTest("the unit tests for aarch64 are not compiled: packaging/package.py --unit-tests")
-        for name in ("ledger_test", "shim_state_test", "pool_test"):
+        for name in ("book_test", "guard_state_test", "pool_test"):
             with self.subTest(name):
                 done = self.in_image(f"/tmp/tests/{name}", "--gtest_brief=1", f"--gtest_filter=-{':'.join(NOT_EMULATED)}", binds=[(tests, "/tests")])
                 self.assertEqual(done.returncode, 0, done.stdout[-3000:] + done.stderr[-2000:])

@@ -3,6 +3,8 @@
 
 import type { Explained, Health, PlanAnswer, PlanWish, Series, Usage, UsageRow } from "../src/api/types";
 import { formatSize, parseDuration, parseSize } from "../src/logic/format";
+import type { Value } from "../src/text/message";
+import { say } from "./messages";
 import { gib, total, type Workload, type World } from "./world";
 
 export interface Asked {
@@ -105,7 +107,7 @@ function patchWorkload(world: World, asked: Asked, name: string): Answer {
   if (dry) return ok({ changes, consequences });
   if ("bytes" in limit) {
     one.limits.push({ since: Date.now(), bytes: limit.bytes });
-    world.add("resized", `${one.tenant}/${name}: limit ${formatSize(before)} → ${formatSize(limit.bytes)} on GPU ${one.gpu}`, { workload: name, tenant: one.tenant, gpu: one.gpu, by: "token", old: String(before), new: String(limit.bytes) });
+    world.add("resized", say("limit.changed", { workload: `${one.tenant}/${name}`, changes: [say("limit.change", { before_bytes: before, after_bytes: limit.bytes })], gpu: one.gpu, by: "token" }), { workload: name, tenant: one.tenant, gpu: one.gpu, by: "token", old: String(before), new: String(limit.bytes) });
   }
   if ("bytes" in guarantee) one.guarantee = guarantee.bytes;
   one.changes += 1;
@@ -130,7 +132,7 @@ function patchTenant(world: World, asked: Asked, name: string): Answer {
     tenant[change.what] = change.new;
     if (change.what === "limit") tenant.limitFrom = "token";
     tenant.changes += 1;
-    world.add("resized", `tenant ${name}: ${change.what} ${change.old || "none"} → ${change.new}, by token`, { tenant: name, by: "token", old: change.old, new: change.new });
+    world.add("resized", say(change.what === "limit" ? "tenant.limit_changed" : "tenant.guarantee_changed", { tenant: name, before: change.old || "none", after: change.new, by: "token" }), { tenant: name, by: "token", old: change.old, new: change.new });
   }
   return ok(changes);
 }
@@ -139,22 +141,22 @@ function patchTenant(world: World, asked: Asked, name: string): Answer {
 function move(world: World, name: string, verb: "trim" | "suspend" | "resume"): Answer {
   const one = world.find(name)[0];
   if (!one) return notFound(`workload ${name}`);
-  const told = (type: "trimmed" | "suspending" | "suspended" | "resuming" | "resumed", text: string) =>
-    world.add(type, `${one.tenant}/${name} ${text}`, { workload: name, tenant: one.tenant, user: one.user, gpu: one.gpu, by: "token" });
+  const told = (type: "trimmed" | "suspending" | "suspended" | "resuming" | "resumed", id: string, values: Record<string, Value> = {}) =>
+    world.add(type, say(id, { workload: `${one.tenant}/${name}`, ...values }), { workload: name, tenant: one.tenant, user: one.user, gpu: one.gpu, by: "token" });
   if (verb === "trim") {
-    told("trimmed", "gave back nothing of 4.00 GiB: it uses all of it, or nothing in it co-operates");
+    told("trimmed", "trim.gave_nothing", { before_bytes: 4 * gib });
     return ok({ workload: name, state: "trimming" }, 202);
   }
   if (verb === "suspend") {
     if (one.kind === "suspended") return refuse(409, "E1546", "Conflict", `${name} is suspended already.`, `ration resume ${name}`);
-    told("suspending", "is being suspended");
+    told("suspending", "suspension.begins");
     one.kind = "suspended";
-    told("suspended", "is suspended: its 4.00 GiB are in host memory until it works again");
+    told("suspended", "suspension.done", { moved_bytes: 4 * gib });
     return ok({ workload: name, state: "suspending" }, 202);
   }
-  told("resuming", "asks for its device: it was asked for");
+  told("resuming", "resumption.asked", { reason: "it was asked for" });
   one.kind = "training";
-  told("resumed", "is back on its device");
+  told("resumed", "resumption.done");
   return ok({ workload: name, state: "resuming" }, 202);
 }
 
@@ -249,7 +251,7 @@ function usage(world: World, query: URLSearchParams): Answer {
   const answer: Usage & Record<string, unknown> = {
     by, basis, from: new Date(window.from).toISOString(), to: new Date(window.to).toISOString(), currency: "EUR", rows, sum_byte_seconds: String(sumOf((row) => row.charged_byte_seconds)),
     capacity_byte_seconds: String(capacity), sum_text: `${formatSize(total * 2)} × the time`, notes: [], recorded_from: new Date(window.from).toISOString(), adds_up: true, gaps: gap.to > gap.from ? [{ from: new Date(gap.from).toISOString(), to: new Date(gap.to).toISOString() }] : [],
-    period: window.period, ...(window.period === null ? { period_na: "the window is not one month" } : {}), closed: closed?.closed ?? null, seal: closed?.seal ?? null, ...(closed ? { seal_intact: true } : {}), adjustments: [],
+    period: window.period, ...(window.period === null ? { period_na: "the window is not one month" } : {}), closed: closed?.closed ?? null, seal: closed?.seal ?? null, ...(closed ? { seal_intact: true } : {}),
     ...(price === null ? {} : { cost: rows.reduce((sum, row) => sum + (row.cost ?? 0), 0) }),
   };
   return ok(answer);
@@ -267,7 +269,7 @@ function report(world: World, query: URLSearchParams): Answer {
 
 function closePeriod(world: World, period: string): Answer {
   const before = world.periods.find((one) => one.period === period);
-  if (before) return refuse(409, "E1915", "Conflict", `${period} was closed at ${before.closed}.`, "Corrections are entered as adjustments.");
+  if (before) return refuse(409, "E1915", "Conflict", `${period} was closed at ${before.closed}.`, "A closed month stays as it is: ration report --window 2026-01 shows it.");
   if (period >= new Date().toISOString().slice(0, 7)) return refuse(409, "E1914", "Conflict", `${period} is not over.`, "Wait until it is.");
   const closed = { period, closed: new Date().toISOString(), seal: "9c1e5d04b7aa".padEnd(64, "0") };
   world.periods.push(closed);

@@ -3,6 +3,8 @@
 
 import type { Denial, Device, EventType, Lease, NodeEvent, Period, Process, Snapshot, Tenant, WorkloadRow } from "../src/api/types";
 import { formatSize, parseSize } from "../src/logic/format";
+import type { Said } from "../src/text/message";
+import { say } from "./messages";
 
 export const gib = 2 ** 30;
 const mib = 2 ** 20;
@@ -103,21 +105,21 @@ export class World {
   private past(): void {
     const sweep = this.workloads.find((one) => one.name === "sweep-1"), train = this.workloads[0];
     if (!sweep || !train) return;
-    this.add("daemon", "the daemon started (ration 0.1.0, pid 811)", {}, -7300);
-    this.add("config", "the configuration was read again: nothing changed", {}, -7300);
-    this.workloads.forEach((one, index) => this.add("started", `${one.tenant}/${one.name} started with a limit of ${formatSize(this.limitAt(one, this.started))}`, this.of(one), -7200 + index * 200));
+    this.add("daemon", say("daemon.started", { version: "0.1.0", pid: 811 }), {}, -7300);
+    this.add("config", say("configuration.unchanged"), {}, -7300);
+    this.workloads.forEach((one, index) => this.add("started", say("workload.started", { workload: `${one.tenant}/${one.name}`, limits_bytes: [this.limitAt(one, this.started)] }), this.of(one), -7200 + index * 200));
     for (let index = 0; index < 16; index += 1) this.deny("serve", -5200 + index * 310);
     train.limits.push({ since: this.started - 2400_000, bytes: 16 * gib });
     const first = train.limits[0];
     if (first) first.bytes = 14 * gib;
-    this.add("resized", "nlp/train: limit 14.0 GiB → 16.0 GiB on GPU 0, by ops", { ...this.of(train), by: "ops", old: String(14 * gib), new: String(16 * gib) }, -2400);
+    this.add("resized", say("limit.changed", { workload: "nlp/train", changes: [say("limit.change", { before_bytes: 14 * gib, after_bytes: 16 * gib })], gpu: 0, by: "ops" }), { ...this.of(train), by: "ops", old: String(14 * gib), new: String(16 * gib) }, -2400);
     train.changes = 2;
-    this.add("ungoverned", "pid 6001 (python notebook.py, carol) holds 4.00 GiB on GPU 0, not started through ration: ssh session 3", { gpu: 0, pid: 6001, user: "carol", bytes: 4 * gib, fix: "ration run --limit 4GiB -- python notebook.py" }, -1800);
-    this.add("suspended", "jup/kernel-eve is suspended: its 3.20 GiB are in host memory until it works again", { ...this.of(this.workloads[3] as Workload), bytes: whole(3.2 * gib) }, -900);
-    this.add("queued", "q-5 of nlp waits for 20.0 GiB: best is GPU 1: 14.2 GiB free of 39.4 GiB", { tenant: "nlp", user: "alice", bytes: 20 * gib }, -340);
+    this.add("ungoverned", say("ungoverned.found", { pid: 6001, command: "python notebook.py", user: "carol", used_bytes: 4 * gib, gpu: 0, why: say("process.outside"), origin: "ssh session 3" }), { gpu: 0, pid: 6001, user: "carol", bytes: 4 * gib, fix: "ration run --limit 4GiB -- python notebook.py" }, -1800);
+    this.add("suspended", say("suspension.done", { workload: "jup/kernel-eve", moved_bytes: whole(3.2 * gib) }), { ...this.of(this.workloads[3] as Workload), bytes: whole(3.2 * gib) }, -900);
+    this.add("queued", say("lease.waits", { lease: "q-5", tenant: "nlp", requested_bytes: 20 * gib, reason: "best is GPU 1: 14.2 GiB free of 39.4 GiB" }), { tenant: "nlp", user: "alice", bytes: 20 * gib }, -340);
     this.deny("sweep-2", -120);
     this.rebalance(4, -90);
-    this.add("queued", "q-6 of batch waits for 4.00 GiB: GPU 0 has 2.10 GiB free, kept for q-5 which comes first", { tenant: "batch", user: "dana", bytes: 4 * gib, gpu: 0 }, -75);
+    this.add("queued", say("lease.waits", { lease: "q-6", tenant: "batch", requested_bytes: 4 * gib, reason: "GPU 0 has 2.10 GiB free, kept for q-5 which comes first" }), { tenant: "batch", user: "dana", bytes: 4 * gib, gpu: 0 }, -75);
     this.events.sort((left, right) => Date.parse(left.time) - Date.parse(right.time));
     this.events.forEach((event, index) => { event.id = 1701 + index; });
   }
@@ -126,11 +128,11 @@ export class World {
     return { workload: one.name, tenant: one.tenant, user: one.user, gpu: one.gpu, pid: one.pid };
   }
 
-  add(type: EventType, text: string, more: Partial<NodeEvent> = {}, secondsFromStart: number | null = null): NodeEvent {
+  add(type: EventType, said: Required<Said>, more: Partial<NodeEvent> = {}, secondsFromStart: number | null = null): NodeEvent {
     this.nextEvent += 1;
     const event: NodeEvent = {
       id: this.nextEvent, time: secondsFromStart === null ? new Date().toISOString() : this.iso(secondsFromStart), type, workload: null, tenant: null, user: null, gpu: null,
-      pid: null, bytes: null, denial: null, by: null, text, count: 1, first_time: "", old: null, new: null, fix: null, ...more,
+      pid: null, bytes: null, denial: null, by: null, ...said, count: 1, first_time: "", old: null, new: null, fix: null, ...more,
     };
     event.first_time ||= event.time;
     this.events.push(event);
@@ -141,7 +143,7 @@ export class World {
   private rebalance(moves: number, secondsFromStart: number | null = null): void {
     const one = this.find("sweep-2")[0];
     if (!one) return;
-    const event = this.add("rebalanced", `batch/sweep-2 may hold 7.50 GiB instead of 8.00 GiB: kept for vision (the last of ${moves} changes within 9s)`, { ...this.of(one), pid: null, count: moves, old: String(8 * gib), new: String(7.5 * gib) }, secondsFromStart);
+    const event = this.add("rebalanced", say("limit.moved", { workload: "batch/sweep-2", after_bytes: 7.5 * gib, before_bytes: 8 * gib, reason: "kept for vision", count: moves, within_seconds: 9 }), { ...this.of(one), pid: null, count: moves, old: String(8 * gib), new: String(7.5 * gib) }, secondsFromStart);
     event.first_time = new Date(Date.parse(event.time) - 9000).toISOString();
   }
 
@@ -177,7 +179,7 @@ export class World {
     one.lastDenial = id;
     const limit = this.limitAt(one, at), asked = 512 * mib, held = one.kind === "serving" ? limit : this.usedAt(one, at);
     const fix = `ration set --sim=demo ${name} --limit ${Math.ceil((held + asked) / (256 * mib)) * 256}MiB`;
-    const event = this.add("denied", `${one.tenant}/${name} was denied 512 MiB: it held ${formatSize(held)} of its limit ${formatSize(limit)}`, { ...this.of(one), bytes: asked, denial: id, fix }, secondsFromStart);
+    const event = this.add("denied", say("request.denied", { workload: `${one.tenant}/${name}`, requested_bytes: asked, used_bytes: held, limit_bytes: limit }), { ...this.of(one), bytes: asked, denial: id, fix }, secondsFromStart);
     this.denials.set(id, {
       denial: id, time: event.time, workload: name, tenant: one.tenant, pid: one.pid, requested_bytes: asked, used_bytes: held, limit_bytes: limit, device_free_bytes: this.free(one.gpu, at),
       function: "cudaMallocAsync", because: `${name} held ${formatSize(held)} of its limit ${formatSize(limit)}, and 512 MiB more would not fit`, not_because: `the GPU was full: ${formatSize(this.free(one.gpu, at))} were free`, waited_seconds: 0, fix,
@@ -200,7 +202,7 @@ export class World {
   /** Now and then something happens by itself. */
   tick(count: number): void {
     if (count % 11 === 5) this.deny("serve");
-    if (count % 37 === 20) this.add("trimmed", "batch/sweep-2 gave back 256 MiB of 4.00 GiB", { workload: "sweep-2", tenant: "batch", gpu: 1, bytes: 256 * mib });
+    if (count % 37 === 20) this.add("trimmed", say("trim.gave_back", { workload: "batch/sweep-2", returned_bytes: 256 * mib, before_bytes: 4 * gib }), { workload: "sweep-2", tenant: "batch", gpu: 1, bytes: 256 * mib });
     if (count % 53 === 40) this.rebalance(2);
   }
 

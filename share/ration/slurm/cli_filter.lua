@@ -7,7 +7,7 @@ local function reject(text)
   return slurm.ERROR
 end
 
--- As src/engine/slurm/spank.cpp has checked it: whole, with a unit.
+-- As src/adapters/slurm/spank.cpp has checked it: whole, with a unit.
 local function mib(size)
   local number, unit = string.match(size, "^(%d+)([MGT])i?B?$")
   local factor = ({M = 1, G = 1024, T = 1048576})[unit]

@@ -1,4 +1,4 @@
-// Texts as they may stand in a cell, a table or a page. Used by the writers beside this.
+// Formats texts for a cell, a table or a page. Used by the writers beside this.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace ration::history {
 
-/// A row of RFC 4180 with its end of line. A text that a spreadsheet would take for a formula (`= + - @`, tab) is led
-/// by an apostrophe; numbers, which the writers make themselves, go through number_cell.
+/// A row of RFC 4180 with its end of line. A text that a spreadsheet would take for a formula (`= + - @`, tab) gets a
+/// leading apostrophe; numbers, which the writers make themselves, go through number_cell.
 class CsvRow {
  public:
   CsvRow& text(const std::string& value);
@@ -28,15 +28,15 @@ class CsvRow {
 [[nodiscard]] std::string markdown_cell(const std::string& text);
 [[nodiscard]] std::string html_text(const std::string& text);
 
-/// `158.73`, `-0.05`.
+/// Formats hundredths as `158.73`, `-0.05`.
 [[nodiscard]] std::string cents(std::int64_t hundredths);
-/// `5120.4`, `0.0123`, `8.0`: three figures at least, and one decimal; only nothing at all is 0.0.
+/// Formats `5120.4`, `0.0123`, `8.0`: at least three figures and one decimal; only zero is 0.0.
 [[nodiscard]] std::string figures(double value);
-/// The same with thousands apart: `5 120.4`.
+/// As figures(), with separated thousands: `5 120.4`.
 [[nodiscard]] std::string grouped(double value);
-/// Byte-time × price as a decimal number, to a billionth of the currency.
+/// Formats byte-time × price as a decimal number, to a billionth of the currency.
 [[nodiscard]] std::string exact_cost(ByteTime amount, std::int64_t price_nano);
-/// GiB·h as a decimal number, to a billionth.
+/// Formats GiB·h as a decimal number, to a billionth.
 [[nodiscard]] std::string exact_gib_hours(ByteTime amount);
 
 }  // namespace ration::history

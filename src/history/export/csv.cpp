@@ -1,4 +1,4 @@
-// A report for spreadsheets: one line a row, exact amounts, no sum line (a spreadsheet adds up itself).
+// A report for spreadsheets: one line per row, exact amounts, no sum line (a spreadsheet adds up itself).
 #include <fmt/format.h>
 
 #include "history/export/cells.hpp"
@@ -27,14 +27,6 @@ std::string to_csv(const Report& report) {
     const bool costed = report.question.prices.any() && row.cost_known();
     line.number(costed ? cents(row.cost_cents) : std::string());
     line.text(costed ? report.question.currency : std::string());
-    text += line.line();
-  }
-  for (const Adjustment& change : report.adjustments) {
-    CsvRow line;
-    line.text(change.tenant).text("adjustment").text(change.reason);
-    line.text(change.period).text(rfc3339(change.made)).empty().empty().empty();
-    line.number(byte_seconds(change.amount)).number(exact_gib_hours(change.amount));
-    line.empty().empty().empty().empty().empty();
     text += line.line();
   }
   return text;

@@ -27,7 +27,7 @@ struct Line {
 
 using Cell = std::function<void(CsvRow&, const Line&)>;
 
-// FOCUS wants seconds, and no fraction of them.
+// FOCUS requires whole seconds.
 std::string instant(TimeMs time) { return rfc3339(time).substr(0, 19) + "Z"; }
 
 std::string tags(const std::string& labels) {
@@ -41,7 +41,7 @@ Cell text(std::string value) {
 Cell empty() {
   return [](CsvRow& row, const Line&) { row.empty(); };
 }
-// What nobody watched costs nobody anything.
+// Time without a running daemon costs nothing.
 void cost(CsvRow& row, const Line& line) {
   row.number(exact_cost(line.charge.kind == Kind::kGap ? ByteTime{} : line.charge.charged, line.price_nano));
 }
@@ -60,7 +60,7 @@ const std::vector<std::pair<const char*, Cell>>& columns() {
        [](CsvRow& row, const Line& line) { row.text(instant(month_of(month_name(line.from))->second)); }},
       {"BillingPeriodStart",
        [](CsvRow& row, const Line& line) { row.text(instant(month_of(month_name(line.from))->first)); }},
-      // Negative, where hours were charged for twice: a correction of the others, no usage.
+      // Negative if hours were charged twice: a correction of the others, not usage.
       {"ChargeCategory",
        [](CsvRow& row, const Line& line) { row.text(line.charge.kind == Kind::kOverlap ? "Adjustment" : "Usage"); }},
       {"ChargeClass", empty()},

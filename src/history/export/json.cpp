@@ -34,18 +34,6 @@ nlohmann::json to_json(const Report& report) {
   }
   json gaps = json::array();
   for (const Gap& gap : report.gaps) gaps.push_back({{"from", rfc3339(gap.from)}, {"to", rfc3339(gap.to)}});
-  json adjustments = json::array();
-  for (const Adjustment& line : report.adjustments) {
-    adjustments.push_back({{"id", line.id},
-                           {"period", line.period},
-                           {"time", rfc3339(line.made)},
-                           {"tenant", line.tenant},
-                           {"workload", line.workload},
-                           {"byte_seconds", byte_seconds(line.amount)},
-                           {"gib_hours", gib_hours(line.amount)},
-                           {"reason", line.reason},
-                           {"by", line.by}});
-  }
   json document = {{"by", name_of_by(report.question)},
                    {"basis", name_of(report.question.basis)},
                    {"from", rfc3339(report.from)},
@@ -61,8 +49,7 @@ nlohmann::json to_json(const Report& report) {
                    {"gaps", std::move(gaps)},
                    {"period", report.period.empty() ? json(nullptr) : json(report.period)},
                    {"closed", nullptr},
-                   {"seal", nullptr},
-                   {"adjustments", std::move(adjustments)}};
+                   {"seal", nullptr}};
   if (report.period.empty()) document["period_na"] = "the window is not one month";
   if (report.recorded_from)
     document["recorded_from"] = rfc3339(*report.recorded_from);

@@ -15,7 +15,7 @@ std::string gib(std::int64_t bytes) { return figures(static_cast<double>(bytes) 
 
 std::string duration(TimeMs ms) { return format_duration(static_cast<std::uint64_t>(ms) * 1'000'000); }
 
-/// Whole hours as they are, others so that the product with the capacity holds.
+/// Formats whole hours as such, and others so that the product with the capacity holds.
 std::string hours(TimeMs ms) {
   if (ms % kHourMs == 0) return fmt::format("{} h", ms / kHourMs);
   std::string text = fmt::format("{:.6f}", static_cast<double>(ms) / kHourMs);
@@ -71,12 +71,12 @@ const char* meaning_of(Basis basis) {
   }
 }
 
-/// What of the window was watched by nobody is in no row.
+/// Notes the parts of the window when no daemon was running, which are in no row.
 void note_record(const Report& report, std::vector<std::string>& notes) {
   const std::string& problem = report.question.problem;
   if (!report.recorded_from) {
     notes.push_back("Nothing is recorded in this window: " +
-                    (problem.empty() ? "nobody watched, so there is nothing to add up." : problem));
+                    (problem.empty() ? "the daemon was not running, so there is nothing to add up." : problem));
     return;
   }
   if (!problem.empty()) notes.push_back("What happens now is not recorded: " + problem);
@@ -84,10 +84,10 @@ void note_record(const Report& report, std::vector<std::string>& notes) {
                                  : "THE LINES DO NOT ADD UP: the history contradicts itself (ration doctor).");
   const TimeMs before = *report.recorded_from - report.from;
   if (before <= 0) return;
-  notes.push_back(fmt::format("Recorded from {} on; {}: {} of the window are not in the sum.",
-                              rfc3339(*report.recorded_from),
-                              report.pruned ? "what was before is no longer kept" : "before that nobody watched",
-                              before < kSecondMs ? fmt::format("{} ms", before) : duration(before)));
+  notes.push_back(
+      fmt::format("Recorded from {} on; {}: {} of the window are not in the sum.", rfc3339(*report.recorded_from),
+                  report.pruned ? "what was before is no longer kept" : "before that the daemon was not running",
+                  before < kSecondMs ? fmt::format("{} ms", before) : duration(before)));
 }
 
 void note_prices(const Report& report, std::vector<std::string>& notes) {
@@ -159,17 +159,12 @@ std::vector<std::string> table_notes(const Report& report) {
   TimeMs lost = 0;
   for (const Gap& gap : report.gaps) lost += gap.to - gap.from;
   if (!report.gaps.empty()) {
-    notes.push_back(fmt::format("Gaps: {} ({}), charged to nobody.", report.gaps.size(), duration(lost)));
+    notes.push_back(fmt::format("Gaps: {} ({}), not charged.", report.gaps.size(), duration(lost)));
   }
   note_prices(report, notes);
   if (report.closed) {
     notes.push_back(fmt::format("Period {} closed {}, seal {}{}.", report.period, rfc3339(report.closed->closed),
                                 report.closed->seal, report.closed->intact ? "" : " - WHICH NO LONGER FITS ITS LINES"));
-  }
-  for (const Adjustment& change : report.adjustments) {
-    notes.push_back(fmt::format("Adjustment {} to {}: {} {} GiB·h - {} ({}, {}).", change.id, change.period,
-                                change.tenant, exact_gib_hours(change.amount), change.reason, change.by,
-                                rfc3339(change.made)));
   }
   return notes;
 }

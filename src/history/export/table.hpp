@@ -14,24 +14,23 @@ inline constexpr std::size_t kColumns = 8;
 
 struct TableRow {
   std::string name;
-  /// By Column; empty where it has no meaning.
+  /// By Column; empty if it does not apply.
   std::array<std::string, kColumns> cells;
   Kind kind = Kind::kGoverned;
 
   [[nodiscard]] const std::string& at(Column column) const { return cells[static_cast<std::size_t>(column)]; }
 };
 
-/// Those that this report needs: a guarantee where it is charged for or there is one, a cost where there is a price.
+/// Returns the columns that this report needs: a guarantee if it is charged or exists, a cost if there is a price.
 [[nodiscard]] std::vector<Column> table_columns(const Report& report);
 [[nodiscard]] std::string table_head(const Report& report, Column column);
 [[nodiscard]] std::vector<TableRow> table_rows(const Report& report);
-/// Head of the first column.
+/// Returns the head of the first column.
 [[nodiscard]] std::string table_subject(const Report& report);
-/// `39.4 GiB × 744 h`: what the rows add up to, by the time that is recorded.
+/// Returns the sum of the rows by the recorded time: `39.4 GiB × 744 h`.
 [[nodiscard]] std::string sum_arithmetic(const Report& report);
 [[nodiscard]] TableRow table_sum(const Report& report);
-/// What is to be read below the table: basis, what is not recorded, gaps, prices that lack, seal, adjustments, whether
-/// it adds up.
+/// Returns the notes below the table: basis, missing records, gaps, missing prices, seal, whether it adds up.
 [[nodiscard]] std::vector<std::string> table_notes(const Report& report);
 
 }  // namespace ration::history

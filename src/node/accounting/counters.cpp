@@ -1,6 +1,6 @@
 #include "node/accounting/counters.hpp"
 
-#include "policy/denials.hpp"
+#include "admission/denials.hpp"
 
 namespace ration::node {
 
@@ -9,7 +9,7 @@ void Counters::count(const Events& events) {
     const TenantOnGpu where{event.tenant, static_cast<int>(event.gpu.value_or(0))};
     const auto bytes = static_cast<std::uint64_t>(event.bytes.value_or(0));
     if (event.denied) {
-      ++denied[{where, policy::name_of(event.denied->reason)}];
+      ++denied[{where, admission::name_of(event.denied->reason)}];
       denied_bytes[where] += bytes;
       if (event.type == EventType::kWaited) denied_after.note(static_cast<double>(event.denied->waited_ns) / 1e9);
     } else if (event.type == EventType::kTrimmed) {

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "node/events/event.hpp"
-#include "node/leases/wait_histogram.hpp"
-#include "node/state/snapshot.hpp"
+#include "node/queue/wait_histogram.hpp"
+#include "node/snapshot/snapshot.hpp"
 
 namespace ration::node {
 

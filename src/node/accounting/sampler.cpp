@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "base/labels.hpp"
-#include "node/decisions/run_lengths.hpp"
+#include "node/queue/run_lengths.hpp"
 
 namespace ration::node {
 namespace {
@@ -48,7 +48,7 @@ std::string trusted_labels(const Workload& workload) {
 history::Sample take_sample(NodeState& state) {
   history::Sample sample;
   sample.time_ns = static_cast<std::int64_t>(state.snapshot.time_ns);
-  const auto peak_of = [](const ledger::AccountSnapshot& account) {
+  const auto peak_of = [](const book::AccountSnapshot& account) {
     return std::min(account.peak, Bytes{history::kMaxDevice});
   };
   std::map<std::string, std::size_t> places;
@@ -68,7 +68,7 @@ history::Sample take_sample(NodeState& state) {
     const Workload& workload = state.registry.workloads().at(account.path);
     const Bytes used = std::min(account.trusted_usage(), left[place->second]);
     left[place->second] -= used;
-    const ledger::AccountSnapshot& book = workload.book.accounts[account.account];
+    const book::AccountSnapshot& book = workload.book.accounts[account.account];
     sample.workloads.push_back({history::run_key(account.run, account.started_ns), account.workload, account.tenant,
                                 account.user, trusted_labels(workload), place->second, used,
                                 account.suspended ? Bytes{0} : account.limit,  // nothing is kept for it meanwhile

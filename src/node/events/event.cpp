@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "admission/denials.hpp"
 #include "node/events/event_text.hpp"
-#include "policy/denials.hpp"
 
 namespace ration::node {
 namespace {
@@ -36,7 +36,7 @@ constexpr bool in_order() {
 static_assert(in_order());  // name_of() counts on it
 
 json why_of(const DeniedRequest& denied, const std::string& fix) {
-  return {{"reason", policy::name_of(denied.reason)},
+  return {{"reason", admission::name_of(denied.reason)},
           {"because", denied.because},
           {"not_because", denied.not_because},
           {"fix", fix},
@@ -73,7 +73,8 @@ history::Event to_record(const Event& event) {
   record.workload = event.workload, record.tenant = event.tenant, record.user = event.user;
   record.gpu = event.gpu, record.pid = event.pid, record.bytes = event.bytes;
   if (event.denied) record.denial = event.denied->id;
-  record.by = event.by, record.text = event.text, record.fix = fix;
+  record.by = event.by, record.fix = fix;
+  record.text = event.text, record.message = event.text.json();
   record.old_value = event.old_value, record.new_value = event.new_value;
   record.count = event.count, record.first_time = event.first_time;
   if (!why.empty()) record.why = why.dump(-1, ' ', false, json::error_handler_t::replace);

@@ -8,8 +8,9 @@
 #include <vector>
 
 #include "base/bytes.hpp"
+#include "base/message.hpp"
+#include "book/terms.hpp"
 #include "history/sample.hpp"
-#include "ledger/terms.hpp"
 
 namespace ration::node {
 
@@ -50,7 +51,7 @@ enum class EventType {
 /// A request for memory that was denied.
 struct DeniedRequest {
   std::string id;  ///< `d-17-3`
-  ledger::DenialReason reason{};
+  book::DenialReason reason{};
   std::string because, not_because, function;
   Bytes requested{}, used{}, limit{};
   std::optional<Bytes> device_free{};  ///< absent: the driver did not say
@@ -63,7 +64,8 @@ struct Event {
   history::TimeMs time = 0;  ///< 0: that of the tick that tells it
   std::string workload, tenant, user;
   std::optional<std::int64_t> gpu, pid, bytes;
-  std::string by, text, old_value, new_value;
+  std::string by, old_value, new_value;
+  Message text;
   std::string fix;                        ///< something to type
   bool fix_is_operators = false;          ///< the workload's owner may not type that
   std::int64_t count = 1;                 ///< of a burst that is told as one; `time` is the last one's

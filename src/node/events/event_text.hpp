@@ -7,13 +7,14 @@
 #include <string>
 #include <vector>
 
+#include "base/message.hpp"
 #include "base/result.hpp"
 #include "base/toml_document.hpp"
 #include "config/alerts.hpp"
 #include "machine/process_origin.hpp"
-#include "node/decisions/idle.hpp"
-#include "node/decisions/limit_moves.hpp"
 #include "node/events/event.hpp"
+#include "node/limits/limit_moves.hpp"
+#include "node/residency/idle.hpp"
 
 namespace ration::node {
 
@@ -87,11 +88,11 @@ struct GivesWay {
 /// `failed` null: it is being suspended.
 [[nodiscard]] Event gives_way_event(const About& about, const GivesWay& way, const Error* failed);
 /// What it tells when it asks for its device again.
-[[nodiscard]] std::string gave_way_text(const std::string& to);
-[[nodiscard]] std::string asked_to_resume_text(const std::string& by);
+[[nodiscard]] Message gave_way_text(const std::string& to);
+[[nodiscard]] Message asked_to_resume_text(const std::string& by);
 [[nodiscard]] Event suspended_event(const About& about, Bytes moved);
 [[nodiscard]] Event not_suspended_event(const About& about, const Error& why);
-[[nodiscard]] Event resuming_event(const About& about, const std::string& because);
+[[nodiscard]] Event resuming_event(const About& about, const Message& because);
 [[nodiscard]] Event resumed_event(const About& about, bool by_somebody_else = false);
 [[nodiscard]] Event not_resumed_event(const About& about, const Error& why);
 
@@ -100,7 +101,7 @@ struct GivesWay {
 [[nodiscard]] Event put_back_event(const About& about, bool is_guarantee, Bytes found, Bytes owned);
 [[nodiscard]] Event tampered_event(const About& about, bool is_guarantee, Bytes found, Bytes owned);
 /// `labels`: of a container, its name and engine.
-[[nodiscard]] Event altered_event(const About& about, const std::string& labels, const std::string& what);
+[[nodiscard]] Event altered_event(const About& about, const std::string& labels, const Message& what);
 [[nodiscard]] Event grown_event(const About& about, Bytes size);
 [[nodiscard]] Event beside_book_event(const About& about, std::int32_t pid, Bytes by_driver, Bytes by_book);
 /// Its book names a tenant to whom its user does not belong; that of `about` is charged.
@@ -114,19 +115,19 @@ struct GivesWay {
                                    const std::vector<machine::Opener>& openers);
 
 // What cannot be enforced.
-[[nodiscard]] Event book_unreadable_event(const About& about, const std::string& why);
+[[nodiscard]] Event book_unreadable_event(const About& about, const Message& why);
 [[nodiscard]] Event book_unwritable_event(const About& about, const Error& why);
 [[nodiscard]] Event limit_unwritable_event(const std::string& book);
-[[nodiscard]] Event driver_limits_event(const std::string& problem);
+[[nodiscard]] Event driver_limits_event(const Message& problem);
 
 // The queue.
-[[nodiscard]] Event queued_event(const About& about, const std::string& lease, Bytes bytes, const std::string& reason);
+[[nodiscard]] Event queued_event(const About& about, const std::string& lease, Bytes bytes, const Message& reason);
 /// `passed`: whom it was let past; empty: nobody.
 [[nodiscard]] Event granted_event(const About& about, const std::string& lease, Bytes bytes,
-                                  const std::vector<int>& gpus, const std::string& passed);
+                                  const std::vector<int>& gpus, const Message& passed);
 
 // The configuration.
-[[nodiscard]] Event config_event(std::string told);  ///< in its own words
+[[nodiscard]] Event config_event(Message told);  ///< in its own words
 [[nodiscard]] Event config_broken_event(const FileProblem& problem);
 [[nodiscard]] Event config_rejected_event(const Error& why);
 [[nodiscard]] Event config_changed_event(const std::vector<std::string>& lines);
@@ -143,10 +144,10 @@ struct ScheduleTold {
 [[nodiscard]] Event alert_event(const config::AlertChange& change);
 
 // The daemon.
-[[nodiscard]] Event daemon_event(std::string told);  ///< what others say went wrong, in their own words
+[[nodiscard]] Event daemon_event(Message told);  ///< what others say went wrong, in their own words
 [[nodiscard]] Event daemon_started_event(const std::string& version, std::int32_t pid);
 [[nodiscard]] Event daemon_ended_event();
-[[nodiscard]] Event daemon_unreachable_event(const std::string& problem);
+[[nodiscard]] Event daemon_unreachable_event(const Message& problem);
 [[nodiscard]] Event devices_lost_event(const Error& why);
 [[nodiscard]] Event gap_event(std::uint64_t length_ns);
 [[nodiscard]] Event clock_back_event(std::uint64_t length_ns);

@@ -2,18 +2,18 @@
 
 #include <algorithm>
 
+#include "admission/denials.hpp"
 #include "machine/user_names.hpp"
-#include "node/state/limit_room.hpp"
-#include "policy/denials.hpp"
+#include "node/limits/limit_room.hpp"
 
 namespace ration::node {
 
 namespace {
 
 /// The limit that a workload would have beside nobody, where what others are promised held it back at the denial.
-std::optional<Bytes> held_back_from(const NodeState& state, const Workload& workload, const ledger::Denial& denial) {
+std::optional<Bytes> held_back_from(const NodeState& state, const Workload& workload, const book::Denial& denial) {
   const OwnedWorkload* owned = state.limits.find(workload.path);
-  if (denial.reason != ledger::DenialReason::kLimit || owned == nullptr || denial.account >= owned->accounts.size())
+  if (denial.reason != book::DenialReason::kLimit || owned == nullptr || denial.account >= owned->accounts.size())
     return std::nullopt;
   const OwnedLimit& mine = owned->accounts[denial.account];
   if (mine.held_back_by.empty() || denial.limit >= mine.configured) return std::nullopt;
@@ -21,17 +21,17 @@ std::optional<Bytes> held_back_from(const NodeState& state, const Workload& work
 }
 
 // A book does not know who holds the device, or for whom its own limit was lowered.
-void add_largest_holder(const NodeState& state, const Workload& workload, const ledger::Denial& denial,
-                        policy::DenialExplained& explained) {
+void add_largest_holder(const NodeState& state, const Workload& workload, const book::Denial& denial,
+                        admission::DenialExplained& explained) {
   if (denial.account >= workload.book.accounts.size()) return;
   const auto gpu = gpu_of(state, workload.book.accounts[denial.account].device);
   if (const auto configured = held_back_from(state, workload, denial); configured) {
     explained.because = held_back_text(workload.book.name, denial.used, denial.limit, *configured,
                                        state.limits.find(workload.path)->accounts[denial.account].held_back_by);
-    if (denial.used + denial.requested <= *configured && explained.fix.changes == policy::Changes::kLimit)
-      explained.fix = {policy::held_back_fix(gpu ? std::to_string(*gpu) : "")};
+    if (denial.used + denial.requested <= *configured && explained.fix.changes == admission::Changes::kLimit)
+      explained.fix = {admission::held_back_fix(gpu ? std::to_string(*gpu) : "")};
   }
-  if (denial.reason != ledger::DenialReason::kDeviceFull || !gpu) return;
+  if (denial.reason != book::DenialReason::kDeviceFull || !gpu) return;
   Bytes most;
   std::string who;
   for (const AccountView& account : state.snapshot.accounts)
@@ -43,23 +43,22 @@ void add_largest_holder(const NodeState& state, const Workload& workload, const 
   if (most > Bytes{0}) explained.because += largest_holder_text(who, most);
 }
 
-struct Explained : policy::DenialExplained {
+struct Explained : admission::DenialExplained {
   bool fix_is_operators = false;
 };
 
-Explained explained(const NodeState& state, const Workload& workload, const ledger::Denial& denial,
-                    bool running = true) {
-  const bool by_limit = running && denial.reason == ledger::DenialReason::kLimit;
+Explained explained(const NodeState& state, const Workload& workload, const book::Denial& denial, bool running = true) {
+  const bool by_limit = running && denial.reason == book::DenialReason::kLimit;
   const auto room = by_limit ? room_for(state, workload, denial.account, denial.used + denial.requested) : std::nullopt;
-  Explained found{policy::explain_denial(denial, workload.book, running, room,
-                                         [&](const auto& device) { return gpu_of(state, device); })};
+  Explained found{admission::explain_denial(denial, workload.book, running, room,
+                                            [&](const auto& device) { return gpu_of(state, device); })};
   add_largest_holder(state, workload, denial, found);
   // Owners may lower what is theirs, and nothing else.
   const auto holder = state.registry.named(room ? room->promise.name : "", workload.owner);
   const bool lowers_own =
-      found.fix.changes == policy::Changes::kGuarantee && holder && (*holder)->owner == workload.owner;
+      found.fix.changes == admission::Changes::kGuarantee && holder && (*holder)->owner == workload.owner;
   found.fix_is_operators =
-      found.fix.changes != policy::Changes::kNothing && !lowers_own && !machine::is_operator(workload.owner);
+      found.fix.changes != admission::Changes::kNothing && !lowers_own && !machine::is_operator(workload.owner);
   return found;
 }
 
@@ -80,18 +79,18 @@ void report_started(const NodeState& state, const Workload& workload, Events& ev
   report(state, workload, std::move(event), events);
 }
 
-Event denial_event(const NodeState& state, const Workload& workload, const ledger::Denial& denial, bool running) {
+Event denial_event(const NodeState& state, const Workload& workload, const book::Denial& denial, bool running) {
   Explained why = explained(state, workload, denial, running);
   DeniedRequest denied{std::move(why.id), denial.reason, std::move(why.because), std::move(why.not_because),
                        denial.function};
   denied.requested = denial.requested;
   denied.used = denial.used;
   denied.limit = denial.limit;
-  if (denial.device_free != ledger::kUnknownBytes) denied.device_free = Bytes{denial.device_free};
+  if (denial.device_free != book::kUnknownBytes) denied.device_free = Bytes{denial.device_free};
   denied.waited_ns = denial.waited_ns;
   denied.held_back_from = held_back_from(state, workload, denial);
   Event event = denied_event(about(state, workload, denial.device), std::move(denied),
-                             workload.book.on_deny == ledger::OnDeny::kWait && denial.waited_ns > 0);
+                             workload.book.on_deny == book::OnDeny::kWait && denial.waited_ns > 0);
   event.time = history::to_ms(denial.time_ns);
   event.pid = denial.pid;
   event.fix = std::move(why.fix.text);
@@ -104,7 +103,7 @@ void report_denials(NodeState& state, const Workload& workload, Events& events) 
   wanted.assign(workload.book.accounts.size(), Bytes{0});
   for (std::size_t account = 0; account < std::min(wanted.size(), workload.book.wanted.size()); ++account)
     wanted[account] = workload.book.wanted[account];
-  for (const ledger::Denial& denial : workload.book.denials) {
+  for (const book::Denial& denial : workload.book.denials) {
     const std::uint64_t time_ns = std::min(denial.time_ns, state.time_of_day_ns);
     state.recent_denials[workload.book.tenant + "/" + workload.book.name].push_back(state.now_ns -
                                                                                     (state.time_of_day_ns - time_ns));
@@ -126,11 +125,11 @@ void report_limit_move(const NodeState& state, const Workload& workload, LimitMo
 }
 
 std::string fix_now(const NodeState& state, const std::string& denial, const std::string& asker) {
-  const auto id = policy::parse_denial_id(denial);
+  const auto id = admission::parse_denial_id(denial);
   if (!id) return {};
   for (const auto& [path, workload] : state.registry.workloads()) {
     if (workload.book.run_number != id->run || workload.user != asker) continue;
-    for (const ledger::Denial& each : workload.book.denials)
+    for (const book::Denial& each : workload.book.denials)
       if (each.sequence == id->number) {
         const Explained found = explained(state, workload, each);
         return addressed_fix(found.fix.text, found.fix_is_operators);

@@ -13,7 +13,7 @@ namespace ration::node {
 void report(const NodeState& state, const Workload& workload, Event event, Events& events);
 void report_started(const NodeState& state, const Workload& workload, Events& events);
 /// `running`: the workload still runs, so that its limit can be changed.
-[[nodiscard]] Event denial_event(const NodeState& state, const Workload& workload, const ledger::Denial& denial,
+[[nodiscard]] Event denial_event(const NodeState& state, const Workload& workload, const book::Denial& denial,
                                  bool running);
 /// Those that are new in the latest refresh of its book; also notes what was wanted.
 void report_denials(NodeState& state, const Workload& workload, Events& events);

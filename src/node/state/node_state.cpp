@@ -5,7 +5,7 @@
 #include <ctime>
 
 #include "machine/user_names.hpp"
-#include "node/state/config_subject.hpp"
+#include "node/snapshot/config_subject.hpp"
 
 namespace ration::node {
 namespace {
@@ -42,7 +42,7 @@ void NodeState::forget(const Workload& workload) {
   forgotten.push_back(workload.path);
 }
 
-std::optional<int> gpu_of(const NodeState& state, const ledger::DeviceUuid& uuid) {
+std::optional<int> gpu_of(const NodeState& state, const book::DeviceUuid& uuid) {
   if (!state.machine) return std::nullopt;
   for (const machine::Device& device : state.machine->devices)
     if (device.bytes == uuid) return device.index;
@@ -55,7 +55,7 @@ About about(const NodeState& state, const Workload& workload) {
   return found;
 }
 
-About about(const NodeState& state, const Workload& workload, const ledger::DeviceUuid& device) {
+About about(const NodeState& state, const Workload& workload, const book::DeviceUuid& device) {
   return {workload.book.name, workload.book.tenant, workload.user, gpu_of(state, device)};
 }
 

@@ -14,21 +14,21 @@
 #include <utility>
 #include <vector>
 
+#include "admission/slices.hpp"
 #include "config/configuration.hpp"
 #include "config/match.hpp"
-#include "node/decisions/balance.hpp"
-#include "node/decisions/limit_moves.hpp"
+#include "node/books/folder_claims.hpp"
+#include "node/claims/container_claims.hpp"
 #include "node/events/event_text.hpp"
-#include "node/state/allowed_tenants.hpp"
-#include "node/state/container_claims.hpp"
-#include "node/state/driver_limits.hpp"
-#include "node/state/folder_claims.hpp"
-#include "node/state/limits.hpp"
-#include "node/state/schedules.hpp"
-#include "node/state/snapshot.hpp"
-#include "node/state/suspension.hpp"
-#include "node/state/tenants.hpp"
-#include "policy/slices.hpp"
+#include "node/limits/balance.hpp"
+#include "node/limits/driver_limits.hpp"
+#include "node/limits/limit_moves.hpp"
+#include "node/limits/limits.hpp"
+#include "node/residency/suspension.hpp"
+#include "node/snapshot/snapshot.hpp"
+#include "node/tenants/allowed_tenants.hpp"
+#include "node/tenants/schedules.hpp"
+#include "node/tenants/tenants.hpp"
 
 namespace ration::node {
 
@@ -45,7 +45,7 @@ struct NodeOptions {
   /// The folder of a process's cgroup; empty: as the kernel says.
   DriverLimits::CgroupOf cgroup_of;
   /// The slices of this node as they are by now.
-  std::function<std::vector<policy::Slice>()> slices = [] { return std::vector<policy::Slice>{}; };
+  std::function<std::vector<admission::Slice>()> slices = [] { return std::vector<admission::Slice>{}; };
   /// Up to when a daemon before this one stored what each workload held; 0: there was none.
   history::TimeMs recorded_to = 0;
   /// Returns whether a daemon before this one recorded that event.
@@ -115,9 +115,9 @@ struct NodeState {
 
   // What the latest tick found.
   Result<machine::Machine> machine = fail("E1403", "the devices were not queried yet.");
-  std::set<ledger::DeviceUuid> devices_seen;
+  std::set<book::DeviceUuid> devices_seen;
   Changes changes;  ///< of the books
-  std::vector<policy::Slice> slices;
+  std::vector<admission::Slice> slices;
   Snapshot snapshot;
   std::uint64_t now_ns = 0;          ///< as steady_time_ns() has it: every age and deadline is by this one
   std::uint64_t time_of_day_ns = 0;  ///< the same instant by the clock, which may jump: for what is shown and recorded
@@ -143,11 +143,11 @@ struct NodeState {
   void forget(const Workload& workload);
 };
 
-[[nodiscard]] std::optional<int> gpu_of(const NodeState& state, const ledger::DeviceUuid& uuid);
+[[nodiscard]] std::optional<int> gpu_of(const NodeState& state, const book::DeviceUuid& uuid);
 /// The workload as an event names it, on its first device.
 [[nodiscard]] About about(const NodeState& state, const Workload& workload);
 /// On the device of that account.
-[[nodiscard]] About about(const NodeState& state, const Workload& workload, const ledger::DeviceUuid& device);
+[[nodiscard]] About about(const NodeState& state, const Workload& workload, const book::DeviceUuid& device);
 /// The policy that holds for the workload; null: none.
 [[nodiscard]] const config::Policy* policy_of(NodeState& state, const Workload& workload);
 /// The claims of which a workload of that owner and with those labels has the device; none: it is in no claim. Only the

@@ -211,7 +211,7 @@ def allocators():
 
 @experiment(26, "the pool, PyTorch's and CuPy's allocators on recorded histories: ns a pair, MiB taken", "no more than theirs", 150)
 def recorded_histories():
-    os.environ.update(PYTHONPATH=f"{FOLDER}:{FOLDER.parent.parent / 'python'}:{os.environ.get('PYTHONPATH', '')}",
+    os.environ.update(PYTHONPATH=f"{FOLDER}:{FOLDER.parent.parent / 'libration/python'}:{os.environ.get('PYTHONPATH', '')}",
                       RATION_LIBRARY=str(pathlib.Path(setting("ration")).parent.parent / "lib/libration.so.1"))
     histories = sorted(glob.glob(str(pathlib.Path(setting("ration")).parent.parent / "share/ration/traces/*.csv")))
     if not histories:

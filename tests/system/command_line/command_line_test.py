@@ -870,12 +870,12 @@ note  nlp's limit of 30.0 GiB cannot be reached beside these neighbours (17.4 Gi
 
     def test_every_error_in_the_source_is_explained_and_has_a_fix(self):
         used = set()
-        for path in (SOURCE / "src").rglob("*.cpp"):
+        for path in (path for folder in ("src", "libration", "sim/workload") for path in (SOURCE / folder).rglob("*.cpp")):
             text = path.read_text()
             if path.name in ("error_texts.cpp", "trace.cpp"):  # a trace is read by ration-workload only
                 continue
             used |= set(re.findall(r'"(E\d{4})', text)) | set(re.findall(r"(E\d{4}) ration:", text))
-        explained = set(re.findall(r'\{"(E\d{4})"', (SOURCE / "src/cli/error_texts.cpp").read_text()))
+        explained = set(re.findall(r'\{"(E\d{4})"', (SOURCE / "src/cli/text/error_texts.cpp").read_text()))
         self.assertEqual(used, explained)
         for error in sorted(explained):
             self.assertRegex(self.ration("help", error).stdout, r"what to do: \S")

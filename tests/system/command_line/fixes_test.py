@@ -127,7 +127,7 @@ with eval(sys.argv[1], {"ration": ration, "NAME": "part"}):
 
         def answer(share):
             return self.ration("run", self.node, "--name", "parts", "--gpu", "0", "--limit", "8GiB", "--", sys.executable, script, share,
-                               env={"PYTHONPATH": str(SOURCE / "python"), "RATION_LIBRARY": str(BIN.parent / "lib/libration.so.1")}).stdout
+                               env={"PYTHONPATH": str(SOURCE / "libration/python"), "RATION_LIBRARY": str(BIN.parent / "lib/libration.so.1")}).stdout
         self.assertEqual(answer("ration.share(NAME, '1GiB')"), f"{OUT_OF_MEMORY}\n")
         fix = self.told("parts", "share")["fix"]
         self.assertEqual(answer(re.search("^in the program: (.*)$", fix)[1]), "0\n", fix)

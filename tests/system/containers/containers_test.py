@@ -705,7 +705,7 @@ class UnderKubernetesInterface(OfEngine, Case):
     engine_class = Cri
 
     def pod(self, name, device, *words):
-        pod, container, done = self.engine.pod(name, device, IMAGE, *words)
+        pod, container, done = self.engine.pod(name, [device], IMAGE, *words)
         self.addCleanup(self.engine.crictl, "rmp", "--force", pod)
         return container, done
 
@@ -724,7 +724,7 @@ class UnderKubernetesInterface(OfEngine, Case):
     def test_every_way_of_the_probe_is_held(self):
         container, done = self.pod("probe", "ration.sh/tenant=vision", "ration-workload", "probe", "64")
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.until(lambda: self.engine.state(container)["status"]["state"] == "CONTAINER_EXITED", "it has ended")
+        self.engine.exit_code(container)
         self.assertGreaterEqual(len(self.engine.crictl("logs", container).stdout.splitlines()), 28)
         self.assertLessEqual(self.truth()["peak_bytes"], 2 * GIB)
         self.assertGreater(self.truth()["peak_bytes"], 2 * GIB - 128 * MIB)

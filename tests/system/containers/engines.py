@@ -1,12 +1,16 @@
 """Container engines with everything of theirs in one folder, and an image made of this machine's C library and ration's programs."""
+import contextlib
 import json
 import os
 import pathlib
+import select
 import shutil
 import subprocess
 
 from node_client import BIN, SOURCE, until
 from own_machine import CHECKOUT
+
+PROGRAM_PATIENCE = 300  # seconds that a program in a container may take
 
 CONFIGURATION = """[containers]
 default_ulimits = ["nofile=20000:20000", "nproc=20000:20000"]
@@ -294,17 +298,30 @@ class Cri(Containerd):
         imported = self.call("--namespace", "k8s.io", "images", "import", file)
         assert imported.returncode == 0, imported.stderr
 
-    def pod(self, name, device, image, *words):
-        """The pod, and what happened to its container when it was made and started."""
+    def pod(self, name, devices, image, *words, mounts=(), environment=()):
+        """The pod, and what happened to its container when it was made and started. Mounts have the same name inside; the environment's entries are NAME=VALUE."""
         pod, container = self.folder / f"{name}.pod.json", self.folder / f"{name}.json"
         pod.write_text(json.dumps({"metadata": {"name": name, "namespace": "research", "uid": name}, "log_directory": str(self.folder / "logs"),
                                    "linux": {"security_context": {"namespace_options": {"network": 2}}}}))
         container.write_text(json.dumps({"metadata": {"name": "main"}, "image": {"image": image}, "command": words, "log_path": f"{name}.log",
-                                         "CDI_devices": [{"name": device}]}))
+                                         "mounts": [{"host_path": path, "container_path": path} for path in mounts],
+                                         "envs": [dict(zip(("key", "value"), entry.split("=", 1))) for entry in environment],
+                                         "CDI_devices": [{"name": device} for device in devices]}))
         made = self.crictl("runp", pod)
         assert made.returncode == 0, made.stderr
         done = self.crictl("create", made.stdout.strip(), container, pod)
         return made.stdout.strip(), done.stdout.strip(), done if done.returncode != 0 else self.crictl("start", done.stdout.strip())
+
+    def exit_code(self, container):
+        """Waits for the container's program, which may run for minutes on a busy machine, without looks that each start a process beside it."""
+        pid = self.state(container)["info"].get("pid", 0)
+        with contextlib.suppress(OSError):  # it has ended already: ESRCH of a pid that is free, EINVAL of 0
+            program = os.pidfd_open(pid)
+            ended, _, _ = select.select([program], [], [], PROGRAM_PATIENCE)
+            os.close(program)
+            assert ended, f"the program of {container} still runs after {PROGRAM_PATIENCE} s"
+        until(lambda: self.state(container)["status"]["state"] == "CONTAINER_EXITED", "the engine has seen it end")
+        return self.state(container)["status"]["exitCode"]
 
     def state(self, container):
         return json.loads(self.crictl("inspect", container).stdout)

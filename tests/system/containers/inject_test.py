@@ -167,7 +167,7 @@ class Jupyter(unittest.TestCase):
     def test_the_module_takes_these_words(self):
         shown = self.jupyter("install", "--dry-run", "--limit", "4GiB", "--name", "x", "--display-name", "y", "--prefix", "/p", "--", "--on-deny", "fail")
         self.assertEqual(shown.stdout.split()[:4], ["python3", "-m", "ration_jupyter", "install"])
-        sys.path.insert(0, str(pathlib.Path(os.environ["SOURCE"]) / "python"))
+        sys.path.insert(0, str(pathlib.Path(os.environ["SOURCE"]) / "libration/python"))
         from ration_jupyter.__main__ import parser
         taken = shown.stdout.split()[3:]
         given = parser().parse_args(taken[:taken.index("--")])

@@ -10,7 +10,7 @@ from scene import SCHEMAS
 # Null without a reason says that there is none, where that is not a lack of knowledge: an event that is about no tenant, a
 # month that is not closed, a series of all devices together.
 NONE = {
-    "events": {"workload", "tenant", "user", "gpu", "pid", "bytes", "denial", "by", "old", "new", "fix"},
+    "events": {"workload", "tenant", "user", "gpu", "pid", "bytes", "denial", "by", "old", "new", "fix", "message_id", "arguments"},
     "report": {"closed", "seal"},
     "series": {"gpu"},
     "split": {"workload"},

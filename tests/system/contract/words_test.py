@@ -23,11 +23,11 @@ def literals(path):
 
 
 def texts():
-    for path in sorted(SOURCE.glob("src/**/*.cpp")):
+    for path in sorted([*SOURCE.glob("src/**/*.cpp"), *SOURCE.glob("libration/**/*.cpp"), *SOURCE.glob("sim/workload/*.cpp")]):
         yield from ((path, text) for text in literals(path))
     for path in sorted(SOURCE.glob("web/src/text/*.ts")):
         yield from ((path, text) for text in literals(path))
-    whole = ["docs/**/*.md", "python/*.md", "python/ration*/**/*.py", "include/ration/*", "examples/**/*.md", "sim/*.md", "share/ration/**/*.*"]
+    whole = ["docs/**/*.md", "libration/python/*.md", "libration/python/ration*/**/*.py", "libration/include/ration/*", "examples/**/*.md", "sim/*.md", "share/ration/**/*.*"]
     for path in sorted(path for pattern in whole for path in SOURCE.glob(pattern) if path.is_file() and path.name not in ("glossary.md", "benchmarks.md")):
         yield from ((path, line) for line in path.read_text().splitlines())
 

@@ -13,7 +13,7 @@ from node_client import BIN, own_folder  # noqa: E402
 
 NODE = "--sim=T4:16GiB:context=64MiB"
 SIM = "T4:16GiB:context=64MiB"
-STARTER = os.environ["STARTER"]
+STARTER = os.environ.get("STARTER", str(BIN / "exec_starter"))
 LIMIT = 1 << 30
 GREEDY = [str(BIN / "ration-workload"), "steps", "512MiB:1ms", "2GiB:1ms"]  # takes 512 MiB, and then what it may not have
 LINE = " ".join(GREEDY)

@@ -73,6 +73,27 @@ for _ in range(3000):
 cuda.cuCtxSynchronize(); answer = bad"""), 0)
         self.assertEqual((self.rows("used_bytes"), self.truth("used")), ([CONTEXT], [CONTEXT]))
 
+    def test_no_pool_is_a_wrong_one_also_after_others_were_destroyed(self):
+        program = self.program()
+        self.assertEqual(program.ask("""
+start(); made = [pool()[1] for _ in range(256)]
+taken = [take_from(one, 1) for one in made]
+for _, address in taken: cuda.cuMemFreeAsync(c_uint64(address), None)
+cuda.cuCtxSynchronize()
+for one in made: cuda.cuMemPoolDestroy(one)
+answer = take_from(None, 2048)[0]"""), 1)  # CUDA_ERROR_INVALID_VALUE, no denial
+
+    def test_freeing_no_address_answers_as_without_the_guard(self):
+        ask = """
+start(); made = [pool()[1] for _ in range(8)]
+held = [take(1) for _ in range(64)] + [take_from(one, 1) for one in made * 9]
+answer = [function(c_uint64(0), *more) for function, more in ((cuda.cuMemFree_v2, ()), (cuda.cuMemFreeAsync, (None,))) for _ in range(3)]
+for _, address in held: answer.append(cuda.cuMemFree_v2(c_uint64(address)))"""
+        answers = self.program().ask(ask)
+        self.assertEqual(answers[6:], [0] * 136)
+        self.assertEqual(answers[:6], [answers[0]] * 3 + [answers[3]] * 3)
+        self.assertEqual(self.rows("used_bytes"), self.truth("used"))
+
     def test_more_pools_than_can_be_watched_are_denied_on_the_record(self):
         program = self.program()
         self.assertEqual(program.ask("start(); made = 0\nwhile pool()[0] == 0: made += 1\nanswer = [made, take_async(100)[0]]"), [1 << 16, 2])

@@ -2,13 +2,13 @@
 #include <cstdio>
 #include <utility>
 
-#include "ledger/layout.hpp"
+#include "book/layout.hpp"
 
 #define FIELD(path) \
   std::pair { #path, offsetof(BookLayout, path) }
 
 int main() {
-  using namespace ration::ledger;
+  using namespace ration::book;
   const char* separator = "{";
   for (const auto& [path, offset] : {FIELD(header.run_number),
                                      FIELD(header.creator_pid),

@@ -179,7 +179,7 @@ class Trim(Faces):
                    "print('here', flush=True)\n"
                    "input()\n")
         holder = subprocess.Popen([BIN / "ration", "run", NODE, "--name", "pool", "--limit", "4GiB", "--", "python3", "-c", program],
-                                  env=dict(self.environment, PYTHONPATH=str(SOURCE / "python")), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                  env=dict(self.environment, PYTHONPATH=str(SOURCE / "libration/python")), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                   stderr=subprocess.DEVNULL, text=True)
         self.addCleanup(lambda: (holder.kill(), holder.communicate()))
         self.assertEqual(holder.stdout.readline(), "here\n")

@@ -284,7 +284,7 @@ class RemovedHistory(Machine):
             done = self.ration("report", "--window", "1h")
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertIn("The lines add up", done.stdout)
-            self.assertIn("before that nobody watched", done.stdout)
+            self.assertIn("before that the daemon was not running", done.stdout)
 
 
 class TwoDaemons(Machine):

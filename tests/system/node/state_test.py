@@ -121,7 +121,7 @@ class Full(Case):
         self.assertEqual(self.events("started", "resized", "ended"), [], problem)
         self.assertIn("disk is full", problem)
         self.assertIn(problem, self.ration("report").stdout)
-        self.assertIn(problem, self.ration("report", "-o", "md").stdout)
+        self.assertIn(problem, self.ration("report", "-o", "md").stdout.replace("\\_", "_"))
         self.assertNotIn(problem, self.ration("report", "--window", "2025-01").stdout)
         self.assertIn(problem, self.ration("report", "--last", "train").stderr)
         full_until = time.time()

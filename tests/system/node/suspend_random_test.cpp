@@ -1,6 +1,6 @@
 // Programs with a random mixture of plain, managed and shared memory, and a daemon that is asked to suspend and resume
 // them at random, while they work: none ever dies of it, and those with plain memory alone do get moved. The daemon's
-// node and its jobs are in this process, the programs are real ones behind the shim. RATION_SIM names the driver.
+// node and its jobs are in this process, the programs are real ones behind the guard. RATION_SIM names the driver.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -17,10 +17,10 @@
 
 #include "base/clock.hpp"
 #include "base/time.hpp"
-#include "ledger/book.hpp"
-#include "node/commands/residency.hpp"
+#include "book/book.hpp"
 #include "node/engine.hpp"
-#include "node/state/residency.hpp"
+#include "node/residency/residency.hpp"
+#include "node/residency/residency_requests.hpp"
 
 namespace ration::node {
 namespace {
@@ -124,12 +124,12 @@ class SuspendRandomTest : public ::testing::Test {
     Program program;
     program.name = name;
     program.book = folder_ + "/books/" + name + ".book";
-    ledger::NewBook contents;
+    book::NewBook contents;
     contents.name = name;
     contents.tenant = "default";
     contents.run_number = ++runs_;
     contents.accounts.push_back({device_.bytes, device_.name, device_.total, limit, {}, 64_MiB});
-    ASSERT_EQ(ledger::Book::create(program.book.c_str(), contents), ledger::BookStatus::kOk);
+    ASSERT_EQ(book::Book::create(program.book.c_str(), contents), book::BookStatus::kOk);
     int to[2], from[2];
     ASSERT_EQ(::pipe2(to, O_CLOEXEC), 0);
     ASSERT_EQ(::pipe2(from, O_CLOEXEC), 0);

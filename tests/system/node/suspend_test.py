@@ -400,7 +400,7 @@ class Trimming(Case):
                    "library.ration_torch_free(free, 2048 << 20, 0, None)\n"
                    "print('free', flush=True)\n"
                    "input()\n")
-        environment = dict(self.environment, PYTHONPATH=str(SOURCE / "python"))
+        environment = dict(self.environment, PYTHONPATH=str(SOURCE / "libration/python"))
         holder = subprocess.Popen([BIN / "ration", "run", NODE, "--name", "pool", "--limit", "4GiB", "--", "python3", "-c", program],
                                   env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.addCleanup(lambda: (holder.kill(), holder.communicate()))

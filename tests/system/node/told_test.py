@@ -28,7 +28,7 @@ answer = [list(first), list(second)[1:]]
 class Scene(Case):
     def run_it(self, name, *options):
         """A program of that name, with the first device's context."""
-        program = Program(dict(self.environment, PYTHONPATH=str(SOURCE / "python"), RATION_LIBRARY=str(BIN.parent / "lib/libration.so.1")),
+        program = Program(dict(self.environment, PYTHONPATH=str(SOURCE / "libration/python"), RATION_LIBRARY=str(BIN.parent / "lib/libration.so.1")),
                           [BIN / "ration", "run", *self.node.split(), "--name", name, *options, "--"])
         self.addCleanup(lambda: program.process.poll() is not None or program.end())
         return program

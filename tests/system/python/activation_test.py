@@ -48,7 +48,7 @@ class Inside(unittest.TestCase):
         self.folder = tempfile.TemporaryDirectory()
         self.addCleanup(self.folder.cleanup)
         own = {key: value for key, value in os.environ.items() if not key.startswith(("RATION_", "LD_", "PYTHON", "CUDA_"))}
-        self.environment = dict(own, PYTHONPATH=str(SOURCE / "python"), RATION_SIM_DIR=self.folder.name,
+        self.environment = dict(own, PYTHONPATH=str(SOURCE / "libration/python"), RATION_SIM_DIR=self.folder.name,
                                 RATION_RUNTIME_DIR=self.folder.name, RATION_SIM=NODE,
                                 RATION_LIBRARY=str(BUILD / "lib/libration.so.1"), LD_LIBRARY_PATH=str(BUILD / "sim"))
 

@@ -49,7 +49,7 @@ class Package(unittest.TestCase):
         self.addCleanup(self.folder.cleanup)
 
     def python(self, program, node="T4:16GiB:context=64MiB*2", prefix=(), **variables):
-        environment = dict(os.environ, PYTHONPATH=str(SOURCE / "python"), PYTHONWARNINGS="default",
+        environment = dict(os.environ, PYTHONPATH=str(SOURCE / "libration/python"), PYTHONWARNINGS="default",
                            RATION_SIM_DIR=self.folder.name, RATION_RUNTIME_DIR=self.folder.name, **variables)
         if node is not None and not prefix:
             environment.update(RATION_SIM=node, LD_LIBRARY_PATH=str(BUILD / "sim"))

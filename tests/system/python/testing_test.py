@@ -50,7 +50,7 @@ class Testing(unittest.TestCase):
         self.folder.mkdir()
         self.state.mkdir()
         own = {key: value for key, value in os.environ.items() if not key.startswith(("RATION_", "LD_", "PYTHON", "CUDA_", "PYTEST_"))}
-        self.environment = dict(own, PYTHONPATH=str(SOURCE / "python"), RATION_LIBRARY=str(BUILD / "lib/libration.so.1"),
+        self.environment = dict(own, PYTHONPATH=str(SOURCE / "libration/python"), RATION_LIBRARY=str(BUILD / "lib/libration.so.1"),
                                 TMPDIR=str(self.state), PYTHONDONTWRITEBYTECODE="1")
         self.write(TESTS)
 

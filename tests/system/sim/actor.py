@@ -333,13 +333,17 @@ class Obedient:
         return [value if value == 2**64 - 1 else value // MIB for value in (limits.soft, limits.hard, limits.used)]
 
     def memory(self):
+        if not hasattr(self.management, "nvmlDeviceGetMemoryInfo_v2"):  # release 470: total, free, used
+            plain = (ctypes.c_uint64 * 3)()
+            return [self.management.nvmlDeviceGetMemoryInfo(self.device, plain), *(value // MIB for value in plain)]
         memory = Memory2(version=ctypes.sizeof(Memory2) | 2 << 24)
         error = self.management.nvmlDeviceGetMemoryInfo_v2(self.device, ctypes.byref(memory))
         return [error, memory.total // MIB, memory.free // MIB, memory.used // MIB]
 
     def processes(self):
         count, list_of = ctypes.c_uint(64), (Process * 64)()
-        self.management.nvmlDeviceGetComputeRunningProcesses_v3(self.device, ctypes.byref(count), list_of)
+        list_processes = getattr(self.management, "nvmlDeviceGetComputeRunningProcesses_v3", None) or self.management.nvmlDeviceGetComputeRunningProcesses_v2
+        list_processes(self.device, ctypes.byref(count), list_of)
         return {str(list_of[i].pid): list_of[i].bytes // MIB for i in range(count.value)}
 
     def computing(self):

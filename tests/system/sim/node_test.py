@@ -33,6 +33,46 @@ else:
         print(name.value.decode(), bus.value.decode())
 """
 
+# Prints the UUIDs of the instances that NVML lists of the only card found, and of the devices that the driver shows.
+GIVEN_INSTANCES = """
+import ctypes, json, uuid
+cuda, nvml = ctypes.CDLL("libcuda.so.1"), ctypes.CDLL("libnvidia-ml.so.1")
+card, instance, text, count, number = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.create_string_buffer(96), ctypes.c_int(), ctypes.create_string_buffer(16)
+assert nvml.nvmlInit_v2() == 0 and nvml.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(card)) == 0
+listed, seen = [], []
+while nvml.nvmlDeviceGetMigDeviceHandleByIndex(card, len(listed), ctypes.byref(instance)) == 0:
+    assert nvml.nvmlDeviceGetUUID(instance, text, 96) == 0
+    listed.append(text.value.decode())
+if cuda.cuInit(0) == 0:
+    assert cuda.cuDeviceGetCount(ctypes.byref(count)) == 0
+    for device in range(count.value):
+        assert cuda.cuDeviceGetUuid_v2(number, device) == 0
+        seen.append("MIG-" + str(uuid.UUID(bytes=number.raw)))
+print(json.dumps([listed, seen]))
+"""
+
+# Prints of each device, as NVML and as the driver count them: index, minor number and UUID; UUID.
+FOUND = """
+import ctypes
+cuda, nvml = ctypes.CDLL("libcuda.so.1"), ctypes.CDLL("libnvidia-ml.so.1")
+count, handle, index, minor, uuid, raw = ctypes.c_uint(), ctypes.c_void_p(), ctypes.c_uint(), ctypes.c_uint(), ctypes.create_string_buffer(80), ctypes.create_string_buffer(16)
+assert nvml.nvmlInit_v2() == 0 and nvml.nvmlDeviceGetCount_v2(ctypes.byref(count)) == 0
+found = []
+for each in range(count.value):
+    assert nvml.nvmlDeviceGetHandleByIndex_v2(each, ctypes.byref(handle)) == 0
+    assert nvml.nvmlDeviceGetIndex(handle, ctypes.byref(index)) == 0 and nvml.nvmlDeviceGetMinorNumber(handle, ctypes.byref(minor)) == 0
+    assert nvml.nvmlDeviceGetUUID(handle, uuid, 80) == 0
+    found.append([index.value, minor.value, uuid.value.decode()[4:].replace("-", "")])
+past = nvml.nvmlDeviceGetHandleByIndex_v2(count.value, ctypes.byref(handle))
+error, seen = cuda.cuInit(0), []
+if error == 0:
+    assert cuda.cuDeviceGetCount(ctypes.byref(count)) == 0
+    for ordinal in range(count.value):
+        assert cuda.cuDeviceGetUuid(raw, ordinal) == 0
+        seen.append(raw.raw.hex())
+print([found, seen, error, past])
+"""
+
 # Prints what both forms of NVML's question about memory answer, and what the driver says of the same device.
 MEMORY_INFO = """
 import ctypes
@@ -47,19 +87,6 @@ print(first, second, cuda.cuDeviceTotalMem_v2(ctypes.byref(total), 0), total.val
 """
 
 # Prints of the first device: highest clocks of its processors and its memory, in MHz, and its memory's width, as NVML and as the driver have them.
-DATA_SHEET = """
-import ctypes
-cuda, nvml = ctypes.CDLL("libcuda.so.1"), ctypes.CDLL("libnvidia-ml.so.1")
-assert nvml.nvmlInit_v2() == 0 and cuda.cuInit(0) == 0
-handle, number = ctypes.c_void_p(), ctypes.c_uint()
-assert nvml.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(handle)) == 0
-def told(error):
-    return number.value if error == 0 else None
-out = ctypes.byref(number)
-print([told(nvml.nvmlDeviceGetMaxClockInfo(handle, 1, out)), told(nvml.nvmlDeviceGetMaxClockInfo(handle, 2, out)), told(nvml.nvmlDeviceGetMemoryBusWidth(handle, out))],
-      [told(cuda.cuDeviceGetAttribute(out, 13, 0)) // 1000, told(cuda.cuDeviceGetAttribute(out, 36, 0)) // 1000, told(cuda.cuDeviceGetAttribute(out, 37, 0))])
-"""
-
 # Prints of a card in MIG mode: its UUID; the UUID, GPU instance, card, total and number of processes of each instance; what
 # a stranger is answered about the card's memory and processes; and of each device of the driver its size and both UUIDs.
 INSTANCES = """
@@ -141,8 +168,9 @@ class Node(unittest.TestCase):
         node.write_text('driver = "535"\n[[device]]\nmodel = "T4"\nmemory = "2GiB"\ncount = 2\n[[device]]\nmodel = "A100-40"\nmig = ["3g.20gb"]\n')
         self.assertEqual([device["total_bytes"] // MIB for device in self.truth()], [2048, 2048, 20166])
         for text, wrong in (("", "it has no [[device]]"),
-                            ("size = 1\n", "unknown key 'size' (known: driver, [[device]])"),
+                            ("size = 1\n", "unknown key 'size' (known: driver, device_nodes, [[device]])"),
                             ("driver = 535\n", "'driver' is a text in quotes"),
+                            ("device_nodes = true\n", "'device_nodes' is a text in quotes"),
                             ('[[device]]\nmodle = "T4"\n', "unknown key 'modle' (known: model, memory,"),
                             ('[[device]]\nmodel = "T4"\ncount = "2"\n', "'count' is a number"),
                             ('[[device]]\nmodel = "T4"\nmemory_info = 1\n', "'memory_info' is true or false"),
@@ -157,6 +185,57 @@ class Node(unittest.TestCase):
                 told = self.run_program(BIN / "ration-sim-truth")
                 self.assertNotEqual(told.returncode, 0)
                 self.assertIn(wrong, told.stderr)
+
+    def test_a_card_whose_device_node_cannot_be_opened_is_not_there(self):
+        nodes, described = self.folder / "dev", '[[device]]\nmodel = "T4"\ncount = 3\n'
+        nodes.mkdir()
+        (self.folder / "node.toml").write_text(f'device_nodes = "{nodes}"\n' + described)
+        self.environment.update(RATION_SIM="", RATION_SIM_DIR=str(self.folder))  # where a node is described that nobody names
+        for minors, error in (((), 100), ((0, 1, 2), 0), ((1,), 0), ((0, 2), 0)):
+            for file in nodes.iterdir():
+                file.unlink()
+            for minor in minors:
+                (nodes / f"nvidia{minor}").touch()
+            done = self.run_program(sys.executable, "-c", FOUND)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            with self.subTest(minors):
+                found, seen, *codes = json.loads(done.stdout.replace("'", '"'))
+                self.assertEqual([each[:2] for each in found], [list(each) for each in enumerate(minors)])
+                self.assertEqual([each[2] for each in found], seen)
+                self.assertEqual(codes, [error, 2])
+                if len(minors) == 3:
+                    all_of_them = seen
+                elif minors:
+                    self.assertEqual(seen, [all_of_them[minor] for minor in minors])
+            if len(minors) == 2:
+                by_uuid = self.run_program(sys.executable, "-c", NAMES, CUDA_VISIBLE_DEVICES=f"GPU-{all_of_them[1][:8]}")
+                self.assertEqual(by_uuid.stdout, "error 100\n")
+        self.assertEqual(len(self.truth()), 3)
+
+    def test_an_instance_whose_capabilities_cannot_be_opened_is_not_there(self):
+        nodes = self.folder / "dev"
+        (nodes / "nvidia-caps").mkdir(parents=True)
+        (self.folder / "node.toml").write_text(f'device_nodes = "{nodes}"\n[[device]]\nmodel = "T4"\n[[device]]\nmodel = "A100-40"\nmig = ["3g.20gb", "2g.10gb", "1g.5gb"]\n')
+        self.environment.update(RATION_SIM="", RATION_SIM_DIR=str(self.folder))
+        (nodes / "nvidia1").touch()
+        first = [3 + 135 + 9 * instance for instance in (1, 2, 3)]  # of the second card; each with compute instance 0 beside it
+        uuids = []
+        for given, capabilities in (((0, 1, 2), (*first, *(each + 1 for each in first))), ((), ()), ((1,), (first[1], first[1] + 1)), ((0, 2), (first[0], first[0] + 1, first[2], first[2] + 1)),
+                                    ((), (first[0],)), ((), (first[1] + 1,))):
+            with self.subTest(given=given, capabilities=capabilities):
+                for file in (nodes / "nvidia-caps").iterdir():
+                    file.unlink()
+                for minor in capabilities:
+                    (nodes / f"nvidia-caps/nvidia-cap{minor}").touch()
+                done = self.run_program(sys.executable, "-c", GIVEN_INSTANCES)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                listed, seen = json.loads(done.stdout)
+                uuids = uuids or listed
+                self.assertEqual(len(uuids), 3)
+                self.assertEqual(listed, [uuids[instance] for instance in given])
+                self.assertEqual(seen, listed[:1])  # CUDA shows one at most
+        asked = self.run_program(sys.executable, "-c", GIVEN_INSTANCES, CUDA_VISIBLE_DEVICES=uuids[0])
+        self.assertEqual(json.loads(asked.stdout)[1], [], "an instance that was not given, by its name")
 
     def test_a_measured_driver_is_a_file_and_says_what_a_context_costs_on_its_card(self):
         profile = self.folder / "measured.toml"
@@ -358,16 +437,6 @@ class InAContainer(unittest.TestCase):
         one, other = self.actors("570")
         self.assertEqual(one.ask("processes"), {str(one.pid): 164, str(other.pid): 164})
         self.assertEqual(one.ask("computing"), {str(one.pid): 40, str(other.pid): 40})
-
-
-class DataSheets(unittest.TestCase):
-    def test_nvml_and_the_driver_have_the_same_numbers(self):
-        known = {"T4": [1590, 5001, 256], "A100-40": [1410, 1215, 5120], "A100-80": [1410, 1593, 5120], "L4": [2040, 6251, 192], "L40S": [2520, 9001, 384],
-                 "H100": [1980, 2619, 5120], "B200": [1965, 3996, 8192], "RTX3090": [2100, 9751, 384], "A6000": [2100, 8001, 384]}
-        for model, numbers in known.items():
-            with self.subTest(model), tempfile.TemporaryDirectory() as folder:
-                done = subprocess.run([sys.executable, "-c", DATA_SHEET], env={"LD_LIBRARY_PATH": str(SIM), "RATION_SIM": model, "RATION_SIM_DIR": folder}, capture_output=True, text=True)
-                self.assertEqual(done.stdout, f"{numbers} {numbers}\n", done.stderr)
 
 
 if __name__ == "__main__":

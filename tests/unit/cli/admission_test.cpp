@@ -1,5 +1,5 @@
 // What `ration run` agrees with a daemon: against one that says what the test tells it to.
-#include "cli/admission.hpp"
+#include "cli/start/admission.hpp"
 
 #include <gtest/gtest.h>
 
@@ -92,11 +92,11 @@ TEST_F(AdmissionTest, ARefusalIsTheDaemonsOwn) {
 
 TEST_F(AdmissionTest, ABookIsRegisteredWithWhatIsPromisedToItAndTheTenantIsTheDaemons) {
   answer_with({}, {{.body = json{{"data", {{"tenant", "vision"}}}}.dump()}});
-  policy::PlannedAccount promised{{}, 8_GiB, 2_GiB, std::nullopt, std::nullopt};
-  policy::PlannedAccount plain{{}, 8_GiB, 0_GiB, std::nullopt, std::nullopt};
+  admission::PlannedAccount promised{{}, 8_GiB, 2_GiB, std::nullopt, std::nullopt};
+  admission::PlannedAccount plain{{}, 8_GiB, 0_GiB, std::nullopt, std::nullopt};
   promised.device.uuid = "GPU-1";
   plain.device.uuid = "GPU-2";
-  policy::Wish wish;
+  admission::PlanRequest wish;
   wish.tenant = "nlp";
   const auto tenant = register_workload(*daemon_, "/run/x", "/run/x/a.book", wish, "k=v", "q-5", {promised, plain});
   ASSERT_TRUE(tenant) << tenant.error().what;

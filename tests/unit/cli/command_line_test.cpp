@@ -4,7 +4,7 @@
 #include <sstream>
 
 #include "../temporary.hpp"
-#include "cli/reference.hpp"
+#include "cli/text/reference.hpp"
 
 namespace ration::cli {
 namespace {

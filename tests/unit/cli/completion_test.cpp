@@ -6,11 +6,11 @@
 #include <sstream>
 
 #include "../temporary.hpp"
+#include "admission/slices.hpp"
 #include "cli/command_line.hpp"
-#include "cli/reference.hpp"
-#include "cli/scenario.hpp"
-#include "cli/verbs.hpp"
-#include "policy/slices.hpp"
+#include "cli/session/scenario.hpp"
+#include "cli/text/reference.hpp"
+#include "cli/verbs/verbs.hpp"
 
 namespace ration::cli {
 namespace {
@@ -88,7 +88,7 @@ TEST_F(CompletionTest, SlicesTopicsAndScenariosAreNamed) {
   ASSERT_TRUE(store);
   machine::Device device;
   device.uuid = "GPU-1";
-  ASSERT_TRUE(policy::write_slices(*store, device, {{"half", "GPU-1", Bytes{1U << 30}, false}}));
+  ASSERT_TRUE(admission::write_slices(*store, device, {{"half", "GPU-1", Bytes{1U << 30}, false}}));
   EXPECT_EQ(offer({"run", "--slice", ""}).words, std::vector<std::string>{"half"});
   EXPECT_TRUE(offer({"help", ""}).has("units"));
   EXPECT_TRUE(offer({"help", ""}).has("run"));

@@ -1,5 +1,5 @@
 // Commands that are printed: about the node of the session, and each word of them only a word.
-#include "cli/context.hpp"
+#include "cli/session/context.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Programs started as env(1) would: their exit codes, their output, and what they leave behind.
-#include "cli/launch.hpp"
+#include "cli/start/launch.hpp"
 
 #include <gtest/gtest.h>
 #include <signal.h>

@@ -1,5 +1,5 @@
 // Paths and answers: any name is one part of a path, and what is no answer is an error.
-#include "cli/node_access.hpp"
+#include "cli/session/node_access.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,12 +1,12 @@
 // Scenarios of `ration demo`: those that come with ration are sound, and a file with anything wrong is rejected whole.
-#include "cli/scenario.hpp"
+#include "cli/session/scenario.hpp"
 
 #include <sys/stat.h>
 
 #include <random>
 
 #include "../temporary.hpp"
-#include "cli/session.hpp"
+#include "cli/session/session.hpp"
 #include "config/configuration.hpp"
 
 namespace ration::cli {

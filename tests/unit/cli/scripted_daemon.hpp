@@ -5,7 +5,7 @@
 #include <map>
 
 #include "../http/http_fixture.hpp"
-#include "cli/node_client.hpp"
+#include "cli/session/node_client.hpp"
 #include "http/problem.hpp"
 
 namespace ration::cli {

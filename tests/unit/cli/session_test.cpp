@@ -1,5 +1,5 @@
 // How everything is printed: aligned for people, exact for programs, and nothing that a terminal obeys.
-#include "cli/session.hpp"
+#include "cli/session/session.hpp"
 
 #include <gtest/gtest.h>
 
@@ -146,7 +146,7 @@ TEST(Session, AnErrorIsADocumentTooWhereOneWasAskedFor) {
 }
 
 TEST(Session, AboutABookOfASimulatedNodeItIsThatNode) {
-  ledger::BookSnapshot book;
+  book::BookSnapshot book;
   EXPECT_FALSE(Session().about(book).simulated);
   book.simulation = "L4";
   const Session about = Session().about(book);

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "../temporary.hpp"
-#include "cli/verbs.hpp"
+#include "cli/verbs/verbs.hpp"
 #include "scripted_daemon.hpp"
 
 namespace ration::cli {

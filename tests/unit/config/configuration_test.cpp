@@ -257,7 +257,7 @@ TEST(Configuration, AllProblemsOfAllFilesAreToldInOrder) {
   EXPECT_EQ(place_text(reading.problems[0]), "one:2:1");
   EXPECT_EQ(place_text(reading.problems[1]), "one:3:1");
   EXPECT_EQ(place_text(reading.problems[2]), "two:1:1");
-  const Error error = refused(reading.problems);
+  const Error error = rejected(reading.problems);
   EXPECT_EQ(error.id, "E1601");
   EXPECT_EQ(error.exit_code, 2);
   EXPECT_EQ(error.what, "one:2:1: 'limit' is a text in quotes (nothing was applied)");

@@ -1,4 +1,4 @@
-#include "node/decisions/balance.hpp"
+#include "node/limits/balance.hpp"
 
 #include <gtest/gtest.h>
 

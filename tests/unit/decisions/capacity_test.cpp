@@ -1,4 +1,4 @@
-#include "node/decisions/capacity.hpp"
+#include "node/queue/capacity.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "node/decisions/idle.hpp"
+#include "node/residency/idle.hpp"
 
 #include <gtest/gtest.h>
 

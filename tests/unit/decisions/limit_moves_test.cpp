@@ -1,4 +1,4 @@
-#include "node/decisions/limit_moves.hpp"
+#include "node/limits/limit_moves.hpp"
 
 #include <gtest/gtest.h>
 

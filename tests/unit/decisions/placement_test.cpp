@@ -1,4 +1,4 @@
-#include "node/decisions/placement.hpp"
+#include "node/queue/placement.hpp"
 
 #include <gtest/gtest.h>
 

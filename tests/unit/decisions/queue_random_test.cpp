@@ -8,7 +8,7 @@
 #include <queue>
 #include <random>
 
-#include "node/decisions/queue.hpp"
+#include "node/queue/queue.hpp"
 
 namespace ration::node {
 namespace {

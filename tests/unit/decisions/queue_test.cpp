@@ -1,4 +1,4 @@
-#include "node/decisions/queue.hpp"
+#include "node/queue/queue.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "node/decisions/run_lengths.hpp"
+#include "node/queue/run_lengths.hpp"
 
 #include <gtest/gtest.h>
 

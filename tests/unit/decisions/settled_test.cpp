@@ -1,4 +1,4 @@
-#include "node/decisions/settled.hpp"
+#include "node/residency/settled.hpp"
 
 #include <gtest/gtest.h>
 

@@ -6,9 +6,9 @@
 #include <cstdio>
 #include <random>
 
-#include "node/decisions/idle.hpp"
-#include "node/decisions/queue.hpp"
-#include "node/decisions/standstill.hpp"
+#include "node/queue/queue.hpp"
+#include "node/residency/idle.hpp"
+#include "node/residency/standstill.hpp"
 
 namespace ration::node {
 namespace {

@@ -1,4 +1,4 @@
-#include "node/decisions/standstill.hpp"
+#include "node/residency/standstill.hpp"
 
 #include <gtest/gtest.h>
 

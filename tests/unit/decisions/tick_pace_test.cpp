@@ -1,4 +1,4 @@
-#include "node/decisions/tick_pace.hpp"
+#include "node/tick_pace.hpp"
 
 #include <gtest/gtest.h>
 

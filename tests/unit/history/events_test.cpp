@@ -18,6 +18,7 @@ TEST_F(HistoryTest, AnEventComesBackAsItWasGiven) {
   event.tenant = "vision", event.user = "svc", event.gpu = 0, event.bytes = 536870912;
   event.denial = "d-4-17", event.by = "ops", event.text = "refused; '); DROP TABLE events", event.old_value = "1";
   event.new_value = "2", event.fix = "ration set serve", event.why = R"({"held":1})";
+  event.message = R"({"message_id":"request.denied","arguments":{}})";
   const std::int64_t id = *open().append(event);
   const auto back = reader().event(id);
   ASSERT_TRUE(back);
@@ -32,6 +33,7 @@ TEST_F(HistoryTest, AnEventComesBackAsItWasGiven) {
   EXPECT_EQ(back->by, "ops");
   EXPECT_EQ(back->text, event.text);
   EXPECT_EQ(back->why, event.why);
+  EXPECT_EQ(back->message, event.message);
   EXPECT_EQ(back->old_value, "1");
   EXPECT_EQ(back->new_value, "2");
   EXPECT_EQ(back->fix, "ration set serve");

@@ -261,12 +261,21 @@ TEST_F(HistoryTest, AFileOfAnOlderRationGetsWhatIsNewAndKeepsWhatItHad) {
   {
     History history = open();
     ASSERT_TRUE(history.record(sample_at(kStart, {workload(1, "train", 1_GiB)})));
+    Event event = plain_event("ended", say<"claim.returned">("claim"_is("c-1")));
+    event.time = kStart;
+    ASSERT_TRUE(history.append(event));
     ASSERT_TRUE(history.commit());
   }
-  EXPECT_EQ(sql("ALTER TABLE runs DROP COLUMN command; DROP INDEX events_by_first; PRAGMA user_version = 2"), "");
+  EXPECT_EQ(sql("ALTER TABLE runs DROP COLUMN command; DROP INDEX events_by_first; "
+                "ALTER TABLE events DROP COLUMN message_json; PRAGMA user_version = 2"),
+            "");
   EXPECT_EQ(Reader::open(path_).error().id, "E1911");
   History history = open();
   EXPECT_EQ(sql("SELECT workload || command FROM runs"), "train0");
+  const auto event = reader().event(1);
+  ASSERT_TRUE(event);
+  EXPECT_EQ(event->text, "claim c-1 was given back");
+  EXPECT_EQ(event->message, "") << "an older ration recorded its text alone";
 }
 
 TEST_F(HistoryTest, OldHoursAreRemovedAndTheRestStillAddsUp) {

@@ -94,9 +94,11 @@ TEST_F(WritersTest, WhatLiesBeforeTheFirstRecordIsSaidAndNotInTheArithmetic) {
   const std::string text = to_markdown(*report);
   EXPECT_NE(text.find("| **sum = 40.0 GiB × 0.045 h** | **1.8** |"), std::string::npos) << text;
   EXPECT_NE(text.find("| nlp | 0.045 | 0.045 | 0.45 |"), std::string::npos) << text;
-  EXPECT_NE(text.find("Recorded from 2026-01-05T00:30:00.000Z on; before that nobody watched: 24h 30m of the window "
-                      "are not in the sum."),
-            std::string::npos)
+  EXPECT_NE(
+      text.find(
+          "Recorded from 2026-01-05T00:30:00.000Z on; before that the daemon was not running: 24h 30m of the window "
+          "are not in the sum."),
+      std::string::npos)
       << text;
   const auto document = to_json(*report);
   EXPECT_EQ(document["recorded_from"], "2026-01-05T00:30:00.000Z");
@@ -134,7 +136,6 @@ TEST_F(WritersTest, WhatHasNoPriceCostsNotNothing) {
   EXPECT_NE(text.find("| 90.0 | 90.0 | 300.0 | 3.0 | 30% | 0 | n/a (no price) |"), std::string::npos) << text;
   EXPECT_NE(text.find("**240.00 EUR + 2 rows without a price**"), std::string::npos) << text;
   EXPECT_NE(text.find("2 rows have no price and are not in the cost"), std::string::npos) << text;
-  EXPECT_NE(to_html(*report).find("<td>n/a (no price)</td>"), std::string::npos);
   const auto document = to_json(*report);
   EXPECT_EQ(document["cost"], 240);
   EXPECT_EQ(document["unpriced_rows"], 2);
@@ -165,7 +166,6 @@ TEST_F(WritersTest, WhatIsChargedForIsAColumn) {
   for (const Basis basis : {Basis::kGuarantee, Basis::kMaxUsedGuarantee}) {
     const auto report = reader().usage(whole_window(basis));
     EXPECT_NE(to_markdown(*report).find("| GiB·h guarantee |"), std::string::npos);
-    EXPECT_NE(to_html(*report).find(">GiB·h guarantee</th>"), std::string::npos);
     EXPECT_NE(to_markdown(*report).find("| GiB·h charged (" + name_of(basis) + ") |"), std::string::npos);
   }
 }
@@ -183,16 +183,6 @@ TEST_F(WritersTest, OneRunIsATableToo) {
             "- Peak 8.00 GiB of 10.0 GiB: next time  ration run --limit 8.5GiB -- …\n");
   const auto evil = reader().last_run("serve");
   EXPECT_EQ(to_markdown(*evil).find("<script"), std::string::npos);
-}
-
-TEST_F(WritersTest, ThePageAsksNobodyForAnythingAndRunsNothing) {
-  const std::string page = to_html(report_of(reader()));
-  for (const char* bad : {"<script", "http://", "https://", "src=", "<link", "@import", "url("})
-    EXPECT_EQ(page.find(bad), std::string::npos) << bad;
-  EXPECT_NE(page.find("&lt;script&gt;"), std::string::npos);
-  EXPECT_NE(page.find("prefers-color-scheme:dark"), std::string::npos);
-  EXPECT_NE(page.find("default-src 'none'"), std::string::npos);
-  EXPECT_NE(page.find("sum = 40.0 GiB × 30 h"), std::string::npos);
 }
 
 TEST_F(WritersTest, JsonIsAsTheInterfaceSays) {

@@ -91,6 +91,18 @@ TEST_F(HttpTest, TheClientAsksInEveryWay) {
   EXPECT_EQ(error.exit_code, 3);
 }
 
+// Whoever asks the daemon ends as without one: a status tells neither 124 nor 125.
+TEST(Problem, AnErrorKeepsItsExitCodeOverHttp) {
+  for (const int exit_code : {1, 2, 3, 4, 5, 6, 124, 125}) {
+    const Response response = problem({"E1303", "it waited an hour", "ration ps", exit_code});
+    EXPECT_EQ(error_of({response.status, response.body}).exit_code, exit_code);
+  }
+  const Response named = problem({"E1518", "that token is wrong", "ration open"}, 401);
+  EXPECT_EQ(error_of({named.status, named.body}).exit_code, 5) << "by its status, where it has none of its own";
+  for (const char* strange : {"0", "-1", "256", "1.5", "\"5\"", "null"})
+    EXPECT_EQ(error_of({404, std::string(R"({"id":"E1","exit_code":)") + strange + "}"}).exit_code, 3) << strange;
+}
+
 TEST_F(HttpTest, WorkIsDoneOnceBetweenARequestAndItsAnswer) {
   std::promise<void> done;
   auto is_done = done.get_future();

@@ -1,10 +1,9 @@
 // Claims of container engines: what is kept for them, what their containers share, and what stays over a restart.
-#include "node/commands/claims.hpp"
-
 #include <fstream>
 #include <random>
 
 #include "invented_node.hpp"
+#include "node/claims/claims_requests.hpp"
 
 namespace ration::node {
 namespace {
@@ -77,7 +76,7 @@ TEST_F(ClaimsTest, RejectsWhatNoContainerCouldHold) {
 TEST_F(ClaimsTest, WhatItsContainerIsPromisedIsNotCountedTwice) {
   start_with_state();
   ASSERT_TRUE(grant("one", 12_GiB, 12_GiB));
-  Program& program = run("web", 12_GiB, 12_GiB, ledger::OnDeny::kFail, "claims=one");
+  Program& program = run("web", 12_GiB, 12_GiB, book::OnDeny::kFail, "claims=one");
   EXPECT_EQ(available(), 4_GiB);
   ASSERT_TRUE(program.take(12_GiB)) << "it is kept for it";
   EXPECT_EQ(limit_of(program).effective, 12_GiB);
@@ -123,8 +122,8 @@ TEST_F(ClaimsTest, ItsContainersNeverHoldMoreThanItTogether) {
   std::size_t granted = 0;
   for (const char* claims : {"claims=one", "claims=one", "claims=one", "claims=one+two"}) {
     const bool both = held.size() == 3;
-    held.emplace_back(
-        &run("c" + std::to_string(held.size()), both ? 6_GiB : 4_GiB, 2_GiB, ledger::OnDeny::kFail, claims), 0_GiB);
+    held.emplace_back(&run("c" + std::to_string(held.size()), both ? 6_GiB : 4_GiB, 2_GiB, book::OnDeny::kFail, claims),
+                      0_GiB);
     (void)tick();  // as its hook waits for it
     for (int step = 0; step < 200; ++step) {
       auto& [program, bytes] = held[draw() % held.size()];

@@ -1,6 +1,6 @@
 // Limits that the driver holds over a workload's cgroup: whose they are, and that they go with it. The simulated NVML
 // of release 615 answers; folders stand for cgroups, since an ordinary user can make none.
-#include "node/state/driver_limits.hpp"
+#include "node/limits/driver_limits.hpp"
 
 #include <gtest/gtest.h>
 #include <signal.h>

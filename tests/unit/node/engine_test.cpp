@@ -1,6 +1,6 @@
 // The engine with books, devices and a clock that this test invents: a day passes in a second.
 #include "invented_node.hpp"
-#include "node/commands/limits.hpp"
+#include "node/limits/limits_requests.hpp"
 
 namespace ration::node {
 namespace {

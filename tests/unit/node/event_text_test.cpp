@@ -11,7 +11,9 @@
 #include "history/reader.hpp"
 #include "machine/user_names.hpp"
 #include "node/events/causes.hpp"
-#include "node/state/tenants.hpp"
+#include "node/http/event_view.hpp"
+#include "node/snapshot/snapshot.hpp"
+#include "node/tenants/tenants.hpp"
 
 namespace ration::node {
 namespace {
@@ -22,8 +24,7 @@ using nlohmann::json;
 const About kTrain{"train", "nlp", "ann", 1};
 
 DeniedRequest denied_request() {
-  DeniedRequest denied{"d-17-3", ledger::DenialReason::kLimit, "it held all of it", "the GPU was full",
-                       "cuMemAlloc_v2"};
+  DeniedRequest denied{"d-17-3", book::DenialReason::kLimit, "it held all of it", "the GPU was full", "cuMemAlloc_v2"};
   denied.requested = 2_GiB, denied.used = 5_GiB, denied.limit = 6_GiB;
   return denied;
 }
@@ -112,6 +113,32 @@ TEST(EventRecord, ADenialIsRecordedWithItsReason) {
   event.fix_is_operators = false;
   EXPECT_EQ(to_record(event).fix, "ration set train --limit 8GiB");
   EXPECT_EQ(facts_of(to_record(event)).operators_fix, "");
+}
+
+TEST(EventRecord, WhatAnEventSaysIsRecordedAndSentAsIdAndArguments) {
+  const history::Event record = to_record(suspended_event(kTrain, 3_GiB));
+  const json row = event_json(record, true);
+  EXPECT_EQ(row.at("text"), "nlp/train is suspended: its 3.00 GiB are in host memory until it works again");
+  EXPECT_EQ(row.at("message_id"), "suspension.done");
+  EXPECT_EQ(row.at("arguments"), json({{"workload", "nlp/train"}, {"moved_bytes", 3221225472}}));
+}
+
+TEST(EventRecord, AnEventOfAnOlderRationIsItsTextAlone) {
+  history::Event record = to_record(suspended_event(kTrain, 3_GiB));
+  for (const char* message : {"", "[]", "{", "5"}) {
+    record.message = message;
+    const json row = event_json(record, true);
+    EXPECT_EQ(row.at("text"), record.text);
+    EXPECT_TRUE(row.at("message_id").is_null() && row.at("arguments").is_null()) << message;
+  }
+}
+
+TEST(EventRecord, ArgumentsTellNobodyWhatTheTextHidesFromThem) {
+  UngovernedView view;
+  view.process.pid = 4711, view.process.command = "secret --token=1", view.process.user = "ann";
+  const json row = event_json(to_record(ungoverned_event(view)), false);
+  EXPECT_EQ(row.at("message_id"), "ungoverned.hidden");
+  EXPECT_EQ(row.dump().find("secret"), std::string::npos) << row;
 }
 
 TEST(EventRecord, WhatNothingIsToBeSaidOfHasNoReason) {

@@ -1,8 +1,8 @@
-#include "node/state/forecast.hpp"
+#include "node/watch/forecast.hpp"
 
 #include <gtest/gtest.h>
 
-#include "node/decisions/queue.hpp"
+#include "node/queue/queue.hpp"
 
 namespace ration::node {
 namespace {

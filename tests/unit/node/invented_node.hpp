@@ -19,8 +19,8 @@
 
 #include "base/clock.hpp"
 #include "base/file.hpp"
+#include "book/book.hpp"
 #include "config/configuration.hpp"
-#include "ledger/book.hpp"
 #include "node/engine.hpp"
 
 namespace ration::node {
@@ -58,7 +58,7 @@ class InventedNode : public testing::Test {
   class Program {
    public:
     explicit Program(std::string path_of_book) : path(std::move(path_of_book)) {
-      EXPECT_EQ(ledger::Book::open(path.c_str(), book), ledger::BookStatus::kOk);
+      EXPECT_EQ(book::Book::open(path.c_str(), book), book::BookStatus::kOk);
       int orders[2], answers[2];
       EXPECT_EQ(::pipe2(orders, O_CLOEXEC), 0);
       EXPECT_EQ(::pipe2(answers, O_CLOEXEC), 0);
@@ -74,7 +74,7 @@ class InventedNode : public testing::Test {
     Program(const Program&) = delete;
     Program& operator=(const Program&) = delete;
 
-    bool take(Bytes bytes) { return told('t', bytes) == static_cast<std::int32_t>(ledger::Charged::kGranted); }
+    bool take(Bytes bytes) { return told('t', bytes) == static_cast<std::int32_t>(book::Charged::kGranted); }
     void give_back(Bytes bytes) { (void)told('g', bytes); }
     void deny(Bytes bytes) { (void)told('d', bytes); }
     void begin_waiting(Bytes bytes) { (void)told('b', bytes); }
@@ -85,7 +85,7 @@ class InventedNode : public testing::Test {
     }
 
     std::string path;
-    ledger::Book book;  ///< as somebody else has it open
+    book::Book book;  ///< as somebody else has it open
     pid_t pid = 0;
 
    private:
@@ -102,15 +102,15 @@ class InventedNode : public testing::Test {
       return answer;
     }
     [[noreturn]] static void obey(const std::string& path, int orders, int answers) {
-      ledger::Book own;
+      book::Book own;
       std::int32_t answer = 1;
-      if (ledger::Book::open(path.c_str(), own) == ledger::BookStatus::kOk && own.processes().attach()) answer = 0;
+      if (book::Book::open(path.c_str(), own) == book::BookStatus::kOk && own.processes().attach()) answer = 0;
       for (Order order; ::read(orders, &order, sizeof order) == sizeof order;) {
         const Bytes bytes{order.bytes};
         if (order.what == 't') answer = static_cast<std::int32_t>(own.account(0).charge(bytes));
         if (order.what == 'g') own.account(0).refund(bytes);
         if (order.what == 'd')
-          own.denials().record(0, bytes, ledger::DenialReason::kLimit, "cuMemAlloc_v2", ledger::kUnknownBytes, 0);
+          own.denials().record(0, bytes, book::DenialReason::kLimit, "cuMemAlloc_v2", book::kUnknownBytes, 0);
         if (order.what == 'b') own.waiting().begin(0, bytes);
         if (order.what == 'y') own.waiting().count_granted();
         if (order.what == 'y' || order.what == 'n') own.waiting().end();
@@ -151,14 +151,14 @@ class InventedNode : public testing::Test {
   }
 
   Program& run(const std::string& name, Bytes limit, Bytes guarantee = Bytes{0},
-               ledger::OnDeny on_deny = ledger::OnDeny::kFail, const std::string& labels = "") {
-    ledger::NewBook contents;
+               book::OnDeny on_deny = book::OnDeny::kFail, const std::string& labels = "") {
+    book::NewBook contents;
     contents.name = name;
     contents.tenant = "nlp";
     contents.run_number = ++runs_;
     contents.on_deny = on_deny;
     contents.labels = labels;
-    ledger::NewAccount account;
+    book::NewAccount account;
     account.device = device_.bytes;
     account.device_name = device_.name;
     account.device_total = device_.total;
@@ -167,7 +167,7 @@ class InventedNode : public testing::Test {
     contents.accounts.push_back(account);
     engine_->state().allowed.add(::getuid(), contents.tenant);
     const std::string path = folder_ + "/books/" + name + "." + std::to_string(runs_) + ".book";
-    EXPECT_EQ(ledger::Book::create(path.c_str(), contents), ledger::BookStatus::kOk);
+    EXPECT_EQ(book::Book::create(path.c_str(), contents), book::BookStatus::kOk);
     return programs_.emplace_back(path);
   }
   /// What the driver says that those hold; nobody else holds anything.

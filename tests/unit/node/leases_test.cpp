@@ -1,4 +1,4 @@
-#include "node/leases/leases.hpp"
+#include "node/queue/leases.hpp"
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "node/api/lease_json.hpp"
+#include "node/limits/lease_json.hpp"
 
 namespace ration::node {
 namespace {

@@ -1,5 +1,5 @@
 // Whose limits are remembered over a restart of the daemon.
-#include "node/state/limits.hpp"
+#include "node/limits/limits.hpp"
 
 #include <gtest/gtest.h>
 #include <stdlib.h>

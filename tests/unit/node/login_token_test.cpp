@@ -1,4 +1,4 @@
-#include "node/api/login_token.hpp"
+#include "node/http/login_token.hpp"
 
 #include <gtest/gtest.h>
 

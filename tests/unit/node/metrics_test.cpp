@@ -1,10 +1,10 @@
-#include "node/api/metrics.hpp"
+#include "node/http/metrics.hpp"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include "base/clock.hpp"
-#include "node/state/forecast.hpp"
+#include "node/watch/forecast.hpp"
 
 namespace ration::node {
 namespace {

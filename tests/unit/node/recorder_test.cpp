@@ -10,9 +10,9 @@
 #include <nlohmann/json.hpp>
 
 #include "http/event_loop.hpp"
-#include "node/api/announcer.hpp"
-#include "node/api/health.hpp"
 #include "node/events/event_text.hpp"
+#include "node/http/announcer.hpp"
+#include "node/http/health.hpp"
 
 namespace ration::node {
 namespace {

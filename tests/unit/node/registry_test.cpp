@@ -1,5 +1,5 @@
 // The registry over real books, real processes and real kills.
-#include "node/state/registry.hpp"
+#include "node/books/registry.hpp"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -15,19 +15,19 @@
 #include <filesystem>
 #include <fstream>
 
-#include "ledger/book.hpp"
-#include "ledger/container_books.hpp"
-#include "ledger/layout.hpp"
-#include "ledger/store_limits.hpp"
-#include "node/state/snapshot.hpp"
+#include "book/book.hpp"
+#include "book/container_books.hpp"
+#include "book/layout.hpp"
+#include "book/store_limits.hpp"
+#include "node/snapshot/snapshot.hpp"
 
 namespace ration::node {
 namespace {
 
 using namespace literals;
 using namespace std::chrono_literals;
-using ledger::Book;
-using ledger::BookStatus;
+using book::Book;
+using book::BookStatus;
 
 class RegistryTest : public ::testing::Test {
  protected:
@@ -46,11 +46,11 @@ class RegistryTest : public ::testing::Test {
   }
 
   std::string make(const std::string& name, std::uint64_t run, Bytes limit, const std::string& folder = "") {
-    ledger::NewBook contents;
+    book::NewBook contents;
     contents.name = name;
     contents.tenant = "nlp";
     contents.run_number = run;
-    ledger::NewAccount account;
+    book::NewAccount account;
     account.device = {1};
     account.device_name = "T4";
     account.device_total = 16_GiB;
@@ -65,24 +65,24 @@ class RegistryTest : public ::testing::Test {
   /// As a program can write: everything that slots and records of shared memory hold.
   static void fill(const std::string& path) {
     const int file = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
-    auto* layout = static_cast<ledger::BookLayout*>(
-        ::mmap(nullptr, sizeof(ledger::BookLayout), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0));
+    auto* layout = static_cast<book::BookLayout*>(
+        ::mmap(nullptr, sizeof(book::BookLayout), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0));
     ::close(file);
     const ProcessIdentity self = current_process();
-    for (std::uint32_t index = 0; index < ledger::kCommonSlot; ++index) {
-      ledger::SlotRecord& slot = layout->slots[index];
+    for (std::uint32_t index = 0; index < book::kCommonSlot; ++index) {
+      book::SlotRecord& slot = layout->slots[index];
       slot.pid = static_cast<std::int32_t>(index) + 1;
       slot.pid_namespace = self.pid_namespace + 1;  // of a container, say: their locks on the book tell that they live
-      slot.state = ledger::state_word(1, ledger::SlotLife::kUsed);
+      slot.state = book::state_word(1, book::SlotLife::kUsed);
     }
-    layout->header.slot_bound = ledger::kCommonSlot;
-    for (ledger::SharedRecord& record : layout->shared.records) {
+    layout->header.slot_bound = book::kCommonSlot;
+    for (book::SharedRecord& record : layout->shared.records) {
       record.maker = 1;
       record.number = 1 + static_cast<std::uint64_t>(&record - layout->shared.records);
       for (auto& holders : record.holders) holders = ~std::uint64_t{0};
     }
-    layout->shared.bound = ledger::kMaxShared;
-    ::munmap(layout, sizeof(ledger::BookLayout));
+    layout->shared.bound = book::kMaxShared;
+    ::munmap(layout, sizeof(book::BookLayout));
   }
 
   /// A process that holds `bytes` until it is killed.
@@ -93,7 +93,7 @@ class RegistryTest : public ::testing::Test {
     if (child == 0) {
       Book book;
       const bool good = Book::open(path.c_str(), book) == BookStatus::kOk && book.processes().attach() &&
-                        book.account(0).charge(bytes) == ledger::Charged::kGranted;
+                        book.account(0).charge(bytes) == book::Charged::kGranted;
       (void)!::write(ready[1], good ? "y" : "n", 1);
       for (;;) ::pause();
     }
@@ -197,7 +197,7 @@ TEST_F(RegistryTest, WhatItDoesUntilItsEndIsRead) {
       (void)!::read(start[0], &go, 1);
       const auto moment = std::chrono::steady_clock::now() + run % 100 * 20us;  // another one each time
       while (std::chrono::steady_clock::now() < moment) continue;
-      book.denials().record(0, 2_GiB, ledger::DenialReason::kLimit, "cuMemAlloc", ledger::kUnknownBytes, 0);
+      book.denials().record(0, 2_GiB, book::DenialReason::kLimit, "cuMemAlloc", book::kUnknownBytes, 0);
       book.mark_ended(3);
       ::_exit(0);
     }
@@ -214,7 +214,7 @@ TEST_F(RegistryTest, WhatItDoesUntilItsEndIsRead) {
         continue;
       }
       ASSERT_EQ(changes.ended.size(), 1U);
-      const ledger::BookSnapshot& book = changes.ended.front().book;
+      const book::BookSnapshot& book = changes.ended.front().book;
       denials += book.denials.size();
       ASSERT_NE(book.ended_ns, 0U) << "workload " << run << ": its end was not read";
       ASSERT_EQ(book.exit_status, 3);
@@ -234,7 +234,7 @@ TEST_F(RegistryTest, EveryDenialIsReportedOnce) {
   std::uint64_t seen = 0;
   for (int round = 0; round < 20; ++round) {
     for (int i = 0; i < round; ++i)
-      book.denials().record(0, 2_GiB, ledger::DenialReason::kLimit, "cuMemAlloc", ledger::kUnknownBytes, 0);
+      book.denials().record(0, 2_GiB, book::DenialReason::kLimit, "cuMemAlloc", book::kUnknownBytes, 0);
     registry_.refresh();
     for (const auto& denial : registry_.workloads().at(path).book.denials) EXPECT_EQ(denial.sequence, ++seen);
   }
@@ -282,20 +282,20 @@ class Granted : public RegistryTest {
     if (first_ == 0)
       for (;;) ::pause();
     children_.push_back(first_);
-    ledger::NewBook contents;
+    book::NewBook contents;
     contents.name = name;
     contents.tenant = "nlp";
     contents.run_number = 7;
     contents.labels = engine.empty() ? "container=" + name : "engine=" + engine;
     contents.creator = identity_of(first_);
     contents.creator->user = user;
-    ledger::NewAccount account;
+    book::NewAccount account;
     account.device = {1};
     account.device_total = 16_GiB;
     account.limit = limit;
     contents.accounts.push_back(account);
     const std::string path = folder_ + "/books/" + name + ".7.book";
-    EXPECT_EQ(ledger::create_granted(path, contents, std::nullopt), BookStatus::kOk);
+    EXPECT_EQ(book::create_granted(path, contents, std::nullopt), BookStatus::kOk);
     return path;
   }
   static void write(const std::string& path, std::size_t offset, const std::string& text) {
@@ -317,11 +317,11 @@ class Granted : public RegistryTest {
 TEST_F(Granted, WhatItIsStaysAsGrantedWhateverItsBookSays) {
   const std::string path = make_granted("web", 4_GiB);
   registry_.refresh();
-  write(path, offsetof(ledger::BookHeader, tenant), "vision");
-  write(path, offsetof(ledger::BookHeader, name), "other");
-  write(path, offsetof(ledger::BookHeader, labels), "container=other");
-  write(path, offsetof(ledger::BookHeader, ended_ns), "x");
-  write(path, offsetof(ledger::BookHeader, creator_pid), std::string("\1\0\0\0", 4));
+  write(path, offsetof(book::BookHeader, tenant), "vision");
+  write(path, offsetof(book::BookHeader, name), "other");
+  write(path, offsetof(book::BookHeader, labels), "container=other");
+  write(path, offsetof(book::BookHeader, ended_ns), "x");
+  write(path, offsetof(book::BookHeader, creator_pid), std::string("\1\0\0\0", 4));
   EXPECT_TRUE(registry_.refresh().ended.empty());
   for (const Workload& workload : {registry_.workloads().at(path), seen_by_another_daemon(path)}) {
     EXPECT_EQ(workload.book.tenant, "nlp");
@@ -336,7 +336,7 @@ TEST_F(Granted, WhoseJobItIsIsBelievedOfRootAlone) {
   const std::string path = make_granted("slurm-1", 4_GiB, "slurm", 4242);
   EXPECT_EQ(seen_by_another_daemon(path, ::getuid()).person, ::getuid() == 0 ? 4242U : ::getuid());
   constexpr uid_t kSomebody = 4243;
-  for (const std::string& each : {folder_, folder_ + "/books", path, ledger::granted_path(path)})
+  for (const std::string& each : {folder_, folder_ + "/books", path, book::granted_path(path)})
     if (::chown(each.c_str(), kSomebody, static_cast<gid_t>(-1)) != 0) GTEST_SKIP() << "not root";
   EXPECT_EQ(seen_by_another_daemon(path, kSomebody).person, kSomebody);
 }
@@ -359,7 +359,7 @@ TEST_F(Granted, ItStaysUntilItsFirstProcessHasEndedAndLeavesNothing) {
   const Changes changes = another.refresh();
   EXPECT_EQ(changes.left, std::vector{path});
   EXPECT_TRUE(changes.damaged.empty());
-  ledger::retire(path);
+  book::retire(path);
   EXPECT_FALSE(std::filesystem::exists(path)) << "nothing can be read of it";
   EXPECT_TRUE(std::filesystem::is_empty(folder_ + "/granted"));
 }
@@ -373,8 +373,8 @@ TEST_F(Granted, AFileThatIsLongerThanABookIsToldUntilItIsCut) {
   ASSERT_EQ(changes.grown.size(), 1U);
   EXPECT_EQ(changes.grown.front().second, Bytes{std::uint64_t{1} << 40});
   EXPECT_TRUE(changes.altered.empty()) << "it can be read";
-  EXPECT_FALSE(ledger::cut_to_size(registry_.workloads().at(path).descriptor, ::getuid() + 1));
-  EXPECT_TRUE(ledger::cut_to_size(registry_.workloads().at(path).descriptor, ::getuid()));
+  EXPECT_FALSE(book::cut_to_size(registry_.workloads().at(path).descriptor, ::getuid() + 1));
+  EXPECT_TRUE(book::cut_to_size(registry_.workloads().at(path).descriptor, ::getuid()));
   EXPECT_EQ(std::filesystem::file_size(path), whole);
   EXPECT_TRUE(registry_.refresh().grown.empty());
 }
@@ -385,8 +385,8 @@ TEST_F(Granted, ASlotWithTheNumberOfSomebodyElseLivesNoLongerThanItsLock) {
   registry_.refresh();
   EXPECT_EQ(registry_.workloads().at(path).used.front(), 1_GiB);
   const ProcessIdentity self = current_process();  // lives longer than the container
-  write(path, offsetof(ledger::BookLayout, slots[0].pid), std::string(reinterpret_cast<const char*>(&self.pid), 4));
-  write(path, offsetof(ledger::BookLayout, slots[0].start_time),
+  write(path, offsetof(book::BookLayout, slots[0].pid), std::string(reinterpret_cast<const char*>(&self.pid), 4));
+  write(path, offsetof(book::BookLayout, slots[0].start_time),
         std::string(reinterpret_cast<const char*>(&self.start_time), 8));
   kill(holder);
   kill(first_);
@@ -447,14 +447,14 @@ TEST_F(RegistryTest, BooksThatNameWhateverThereIsRoomForCostLittle) {
   for (const std::string& path : {one, other}) {
     struct flock lock {};
     lock.l_type = F_RDLCK;
-    lock.l_len = ledger::kMaxProcesses;
+    lock.l_len = book::kMaxProcesses;
     locked.emplace_back(::open(path.c_str(), O_RDWR | O_CLOEXEC));
     ASSERT_EQ(::fcntl(locked.back().get(), F_OFD_SETLK, &lock), 0);
   }
   const auto memory = [] { return ::mallinfo2().uordblks + ::mallinfo2().hblkhd; };
   const std::size_t before = memory();
   registry_.refresh();
-  ASSERT_EQ(registry_.workloads().at(one).book.processes.size(), ledger::kCommonSlot);
+  ASSERT_EQ(registry_.workloads().at(one).book.processes.size(), book::kCommonSlot);
   ASSERT_TRUE(registry_.workloads().at(other).book.processes.empty()) << "a process counts under one book";
   const std::size_t once = memory();
   EXPECT_LT(once - before, std::size_t{6} << 20U) << "less than the two files";
@@ -463,7 +463,7 @@ TEST_F(RegistryTest, BooksThatNameWhateverThereIsRoomForCostLittle) {
 }
 
 TEST_F(RegistryTest, WhatOneUserWritesIntoManyBooksIsReadToABoundAndTakesNothingFromAnotherTenant) {
-  constexpr std::size_t kOfOne = ledger::kCommonSlot + ledger::kMaxShared;
+  constexpr std::size_t kOfOne = book::kCommonSlot + book::kMaxShared;
   constexpr std::size_t kRead = (Registry::kMaxEntries + kOfOne - 1) / kOfOne, kBooks = kRead + 5;
   registry_.set_tenant_rule([](const Workload& each) { return each.book.name == "z" ? "vision" : "nlp"; });
   const std::string first = make("a0", 1, 4_GiB);

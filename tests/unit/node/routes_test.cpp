@@ -6,9 +6,9 @@
 #include <stdexcept>
 
 #include "http/asset.hpp"
-#include "node/api/api.hpp"
-#include "node/api/openapi.hpp"
-#include "node/api/web_assets.hpp"
+#include "node/http/api.hpp"
+#include "node/http/openapi.hpp"
+#include "node/http/web_assets.hpp"
 
 namespace ration::node {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "invented_node.hpp"
 #include "machine/cgroup_limits.hpp"
-#include "node/state/residency.hpp"
+#include "node/residency/residency.hpp"
 
 namespace ration::node {
 namespace {
@@ -69,7 +69,7 @@ TEST_F(RulesTest, AFixOfADenialCountsWhatTheWorkloadHoldsByThen) {
 
 TEST_F(RulesTest, WaitsThatEndWellAreToldWithHowLong) {
   start();
-  Program& train = run("train", 4_GiB, 0_GiB, ledger::OnDeny::kWait);
+  Program& train = run("train", 4_GiB, 0_GiB, book::OnDeny::kWait);
   ASSERT_TRUE(train.take(3_GiB));
   (void)tick();
   train.begin_waiting(2_GiB);
@@ -175,8 +175,8 @@ TEST_F(RulesTest, UnrequestedMemoryIsEnteredOnceSeveralTicksAgree) {
   ASSERT_TRUE(train.take(2_GiB));
   Bytes peak;
   const auto entered = [&] {
-    ledger::BookSnapshot book;
-    EXPECT_EQ(ledger::Book::read(train.path.c_str(), book), ledger::BookStatus::kOk);
+    book::BookSnapshot book;
+    EXPECT_EQ(book::Book::read(train.path.c_str(), book), book::BookStatus::kOk);
     peak = book.accounts.front().peak;
     return book.accounts.front().unrequested;
   };
@@ -339,8 +339,8 @@ TEST_F(RulesTest, WhoCannotBeSuspendedIsToldSoAndStays) {
 
 TEST_F(RulesTest, AStandstillEndsWithTheSuspensionOfOne) {
   start();
-  Program& first = run("first", 16_GiB, 0_GiB, ledger::OnDeny::kWait);
-  Program& second = run("second", 16_GiB, 0_GiB, ledger::OnDeny::kWait);
+  Program& first = run("first", 16_GiB, 0_GiB, book::OnDeny::kWait);
+  Program& second = run("second", 16_GiB, 0_GiB, book::OnDeny::kWait);
   (void)tick();
   ASSERT_TRUE(first.take(8_GiB));
   (void)tick();

@@ -1,5 +1,5 @@
 // Who is away and who asks: with jobs that end when the test says so, and a real program that stirs when it is told to.
-#include "node/state/suspension.hpp"
+#include "node/residency/suspension.hpp"
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -12,7 +12,7 @@
 #include <string>
 
 #include "invented_node.hpp"
-#include "node/decisions/queue.hpp"
+#include "node/queue/queue.hpp"
 
 namespace ration::node {
 namespace {

@@ -1,4 +1,4 @@
-#include "node/api/web_assets.hpp"
+#include "node/http/web_assets.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,8 @@
 // The daemon's JSON, as far as the pages read it. Unknown is null beside FIELD_na with the reason. A test holds each field
 // against share/ration/schema: that it is there, and that what may be missing or null there may be so here.
 
+import type { Value } from "../text/message";
+
 export interface Envelope<Data> {
   schema: string;
   time: string;
@@ -196,6 +198,9 @@ export interface NodeEvent {
   denial: string | null;
   by: string | null;
   text: string;
+  /** What `text` says; null: an older daemon recorded it. */
+  message_id: string | null;
+  arguments: Record<string, Value> | null;
   /** Of a burst that is told as one event; `time` is the last one's. */
   count: number;
   first_time: string;
@@ -301,7 +306,6 @@ export interface Usage {
   closed: string | null;
   seal: string | null;
   seal_intact?: boolean;
-  adjustments: { id: number }[];
   cost?: number;
 }
 

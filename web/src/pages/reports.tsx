@@ -15,7 +15,7 @@ import { DataTable, TableCopy, type Column } from "../ui/table";
 
 /** What the daemon calls a format, how people call it, and how its files end. */
 const formats: [string, string, string][] = [
-  ["csv", "CSV", "csv"], ["json", "JSON", "json"], ["md", "MD", "md"], ["html", "HTML", "html"], ["focus", "FOCUS", "focus.csv"], ["opencost", "OpenCost", "opencost.json"],
+  ["csv", "CSV", "csv"], ["json", "JSON", "json"], ["md", "MD", "md"], ["focus", "FOCUS", "focus.csv"], ["opencost", "OpenCost", "opencost.json"],
 ];
 const windows = ["1h", "24h", "7d", "30d", "thismonth", "lastmonth"];
 const groupings = ["tenant", "user", "workload", "label", "gpu", "day"] as const;
@@ -109,7 +109,6 @@ function UsageTable({ data, query, sort, devices }: { data: Usage; query: Query;
         {data.gaps.length > 0 && <span class="faint">{t("reports.gaps", { count: data.gaps.length })}</span>}
         {data.closed && <span class="faint">{t("reports.closed", { period: data.period ?? "", day: formatDay(data.closed), seal: (data.seal ?? "").slice(0, 12) })}</span>}
         {data.seal_intact === false && <Badge tone="bad">{t("reports.sealBroken")}</Badge>}
-        {data.adjustments.length > 0 && <span class="faint">{t("reports.adjustments", { count: data.adjustments.length })}</span>}
         <TableCopy name={t("reports.title")} columns={columns} rows={data.rows} cli={reportCommand(query)} />
       </div>
     </>

@@ -1,7 +1,8 @@
 // t("key", {values}): the text of a key in the language chosen. A key that does not exist does not compile.
 
 import { readPreferences } from "../state/preferences";
-import { inChinese } from "./daemon";
+import { inChinese, messageInChinese } from "./daemon";
+import type { Said } from "./message";
 import { table } from "./table";
 
 export type Key = keyof typeof table;
@@ -15,3 +16,6 @@ export function t(key: Key, values: Record<string, string | number> = {}): strin
 
 /** What the daemon said, in the language chosen. */
 export const daemonText = (text: string): string => (readPreferences().language === "zh-CN" ? inChinese(text) : text);
+
+/** What the daemon said by an id, in the language chosen. */
+export const saidText = (said: Said): string => (readPreferences().language === "zh-CN" ? messageInChinese(said) : said.text);

@@ -312,7 +312,6 @@ export const table = {
   "reports.gaps": ["gaps: {count}, shown as a row", "{count} 处缺口，单列一行"],
   "reports.closed": ["period {period} closed on {day}, seal {seal}", "周期 {period} 于 {day} 结账，封印 {seal}"],
   "reports.sealBroken": ["the lines no longer match the seal", "数据与封印不符"],
-  "reports.adjustments": ["adjustments: {count}", "{count} 项调整"],
   "months.title": ["Months", "月份"],
   "months.month": ["Month", "月份"],
   "months.recorded": ["Recorded", "已记录"],

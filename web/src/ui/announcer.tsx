@@ -3,14 +3,14 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { NodeEvent } from "../api/types";
 import { lastEventId, readState, useStore } from "../state/store";
-import { daemonText, t } from "../text";
+import { saidText, t } from "../text";
 
 const pauseMs = 5000;
 
 export function sentence(denials: NodeEvent[]): string {
   const last = denials[denials.length - 1];
   if (!last) return "";
-  const text = daemonText(last.text);
+  const text = saidText(last);
   return denials.length === 1 ? text : t("announce.many", { count: denials.length, text });
 }
 

@@ -5,7 +5,7 @@ import { request, RequestError } from "../api/client";
 import type { Denial, NodeEvent } from "../api/types";
 import { shellWord } from "../logic/export";
 import { setQuery, workloadPath } from "../state/route";
-import { daemonText, t } from "../text";
+import { daemonText, saidText, t } from "../text";
 import { Amount, Badge, Command, Link, Span, Time } from "./basics";
 
 const bad = ["denied", "violation", "guard_lost", "suspend_failed", "alert", "orphaned", "gap"];
@@ -27,7 +27,7 @@ export function EventLines({ events, selected, oneType }: { events: NodeEvent[];
         <li key={event.id} class={event.id === selected ? "selected" : ""} data-event={event.id}>
           <Time time={event.time} />
           {!oneType && <EventBadge type={event.type} />}
-          <Link to={`/events?event=${event.id}`} current={event.id === selected}>{daemonText(event.text)}</Link>
+          <Link to={`/events?event=${event.id}`} current={event.id === selected}>{saidText(event)}</Link>
         </li>
       ))}
     </ol>
@@ -81,7 +81,7 @@ export function Why({ event }: { event: NodeEvent }) {
   return (
     <article class="why" aria-labelledby="why-title">
       <h3 id="why-title"><EventBadge type={event.type} /> {event.denial ?? `#${event.id}`}</h3>
-      <p class="why-text">{daemonText(event.text)}</p>
+      <p class="why-text">{saidText(event)}</p>
       <dl class="facts">
         <dt>{t("event.time")}</dt><dd><Time time={event.time} day /></dd>
         {event.workload && <><dt>{t("column.workload")}</dt><dd><Link to={workloadPath(event.workload)}>{event.tenant ? `${event.tenant}/` : ""}{event.workload}</Link>{event.pid !== null && <span class="faint"> pid {event.pid}</span>}</dd></>}

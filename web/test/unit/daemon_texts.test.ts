@@ -5,7 +5,8 @@ import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
 import { test } from "node:test";
 import { World } from "../../mock/world";
-import { inChinese, sentences } from "../../src/text/daemon";
+import { englishTable, say } from "../../mock/messages";
+import { inChinese, messageInChinese, messages, sentences } from "../../src/text/daemon";
 
 /** Each text of a C++ file, pieces that follow each other as one, and the calls that it stands in, the outermost first. */
 function textsOf(source: string): { text: string; calls: string[]; line: number }[] {
@@ -40,18 +41,18 @@ function textsOf(source: string): { text: string; calls: string[]; line: number 
 const source = "../src";
 /** Files whose every sentence may be shown, apart from refusals (fail), which are the answer to a request and English. */
 const told = [
-  ...["rules", "state", "events", "commands"].flatMap((room) => readdirSync(`${source}/node/${room}`).filter((file) => file.endsWith(".cpp") && !/^(webhook|folder_claims)\.cpp$/.test(file)).map((file) => `node/${room}/${file}`)),
-  "node/engine.cpp", "node/leases/leases.cpp", "node/api/snapshot_json.cpp", "node/api/explain.cpp",
-  "node/daemon.cpp", "rows/filter.cpp", "node/decisions/balance.cpp", "node/decisions/idle.cpp", "node/decisions/queue.cpp", "policy/denials.cpp", "policy/configured_slices.cpp",
+  ...["books", "claims", "events", "limits", "queue", "residency", "snapshot", "state", "tenants", "watch"].flatMap((room) => readdirSync(`${source}/node/${room}`)
+    .filter((file) => file.endsWith(".cpp") && !/^(webhook|folder_claims|device_publisher|capacity|placement|plan_\w+|\w+_routes)\.cpp$/.test(file)).map((file) => `node/${room}/${file}`)),
+  "node/engine.cpp", "node/daemon.cpp", "rows/filter.cpp", "admission/denials.cpp", "admission/configured_slices.cpp",
 ];
 /** Of these the sentences that stand in an event or a reason; most of what they say is the answer to a request. */
 const partly: Record<string, RegExp> = {
-  "node/api/event_view.cpp": /holds memory|not yours|driver did not say/, "node/api/node_routes.cpp": /no limit is set|does not name/, "node/api/leases.cpp": /waits for|its turn|taken out of the queue/,
-  "node/events/webhook.cpp": /alerts could|keep up|answers with/, "history/store.cpp": /events from/, "history/history.cpp": /was (damaged|removed|exchanged)/, "node/api/now.cpp": /on TCP nobody/,
+  "node/http/event_view.cpp": /holds memory|not yours|driver did not say/, "node/http/node_routes.cpp": /no limit is set|does not name/, "node/queue/leases_routes.cpp": /waits for|its turn|taken out of the queue/,
+  "node/watch/webhook.cpp": /alerts could|keep up|answers with/, "history/store.cpp": /events from/, "history/history.cpp": /was (damaged|removed|exchanged)/, "node/http/now.cpp": /on TCP nobody/,
 };
 /** Refusals that an event quotes. */
 const quoted = /^(E1304|E1411|E1541|E1542|E1543|E1544|E1545|E1547)$/;
-const withQuoted = ["node/state/residency.cpp", "policy/promises.cpp", "node/state/limits.cpp", "machine/checkpoint.cpp"];
+const withQuoted = ["node/residency/residency.cpp", "admission/promises.cpp", "node/limits/limits.cpp", "machine/checkpoint.cpp"];
 
 /** Said on the terminal of whoever starts the daemon, or in a refusal; or no sentence. */
 const notShown = [
@@ -84,7 +85,7 @@ test("every sentence that the daemon may say of an event, a reason or a finding 
 });
 
 test("no sentence is there that the daemon does not say", () => {
-  const everything = ["base", "node", "rows", "history", "policy", "machine", "config", "ledger"].flatMap((room) => readdirSync(`${source}/${room}`, { recursive: true, encoding: "utf8" }).filter((file) => /\.[ch]pp$/.test(file))
+  const everything = ["base", "node", "rows", "history", "admission", "machine", "config", "book"].flatMap((room) => readdirSync(`${source}/${room}`, { recursive: true, encoding: "utf8" }).filter((file) => /\.[ch]pp$/.test(file))
     .flatMap((file) => textsOf(readFileSync(`${source}/${room}/${file}`, "utf8")).map(({ text }) => places(text)))).join("\n");
   const left: string[] = [];
   for (const [english] of sentences) for (const part of english.split("{}").map((piece) => piece.replace(/^[:;, (]+|[:;, (.)]+$/g, ""))) if (part.length > 3 && !everything.includes(part)) left.push(`${english}: '${part}'`);
@@ -111,20 +112,40 @@ test("each sentence is recognised as itself, and what is none is as it is", () =
   assert.equal(inChinese("a newer daemon says something else"), "a newer daemon says something else");
 });
 
-test("a sentence within a sentence is told, too; names and commands are not", () => {
-  assert.equal(inChinese("nlp/train may hold 6.00 GiB instead of 8.00 GiB: kept for vision/serve (the last of 4 changes within 9s)"),
-    "nlp/train 现在可持有 6.00 GiB（原为 8.00 GiB）：为 vision/serve 保留（9s 内 4 次变化中的最近一次）");
-  assert.equal(inChinese("jup/limit was denied 512 MiB: it held 1.00 GiB of its limit 1.25 GiB"), "jup/limit 申请 512 MiB 被拒绝：已持有 1.00 GiB，上限 1.25 GiB");
-  assert.equal(inChinese("nlp/train: limit 2.00 GiB → 3.00 GiB on GPU 0, by root; shrinking, over by 1.00 GiB"), "nlp/train：GPU 0 的上限 2.00 GiB → 3.00 GiB，操作者 root；正在收缩，超出 1.00 GiB");
-  assert.equal(inChinese("jup/kernel: no memory taken or given back and no computing for 25s; it is being suspended"), "jup/kernel：25s 内没有申请或归还内存，也没有计算；正在挂起");
-  assert.equal(inChinese("jup/kernel: no memory taken or given back for 25s; whether it computes is not known, so it is not suspended"), "jup/kernel：25s 内没有申请或归还内存；是否在计算未知，因此不挂起");
-  assert.equal(inChinese("jup/kernel: no memory taken or given back and no computing for 25s; it is not suspended: the host has 1.00 GiB of memory free: too little for the 5.41 GiB of kernel."),
-    "jup/kernel：25s 内没有申请或归还内存，也没有计算；未挂起：主机空闲内存 1.00 GiB：不足以容纳 kernel 的 5.41 GiB。");
-  assert.equal(inChinese("nlp/train ended with 0, its peak was 2.00 GiB"), "nlp/train 已结束（退出码 0），峰值 2.00 GiB");
+test("every message has its Chinese, with the same arguments, and each is said somewhere", () => {
+  const english = englishTable();
+  assert.ok(english.size > 50);
+  assert.deepEqual(Object.keys(messages).sort(), [...english.keys()].sort());
+  const parts = (pattern: string, optional: boolean): string[] =>
+    [...(optional ? [...pattern.matchAll(/\[[^\]]*\]/g)].join(" ") : pattern.replace(/\[[^\]]*\]/g, "")).matchAll(/\{(\w+)!?\}/g)].map((found) => found[1] ?? "").sort();
+  for (const [id, pattern] of english) {
+    const chinese = messages[id] ?? "";
+    for (const optional of [false, true]) assert.deepEqual(parts(chinese, optional), parts(pattern, optional), id);
+    assert.match(chinese.replace(/\{\w+!?\}/g, ""), /\p{Script=Han}|[：；（]/u, id);
+  }
+  const said = new Set(readdirSync(source, { recursive: true, encoding: "utf8" }).filter((file) => file.endsWith(".cpp")).flatMap((file) => [...readFileSync(`${source}/${file}`, "utf8").matchAll(/say<\s*"([\w.]+)"/g)].map((found) => found[1])));
+  assert.deepEqual([...english.keys()].filter((id) => !said.has(id)), []);
+});
+
+test("a message is told by its id: with a list, a message within it, and without what is absent", () => {
+  const changes = [say("limit.change", { before_bytes: 2 * 2 ** 30, after_bytes: 3 * 2 ** 30 }), say("guarantee.change", { before_bytes: 0, after_bytes: 2 ** 30 })];
+  const changed = say("limit.changed", { workload: "nlp/train", changes, gpu: 0, by: "root", over_bytes: 2 ** 30 });
+  assert.equal(changed.text, "nlp/train: limit 2.00 GiB → 3.00 GiB, guarantee 0 B → 1.00 GiB on GPU 0, by root; shrinking, over by 1.00 GiB");
+  assert.equal(messageInChinese(changed), "nlp/train：GPU 0 的上限 2.00 GiB → 3.00 GiB，保障 0 B → 1.00 GiB，操作者 root；正在收缩，超出 1.00 GiB");
+  const all = say("limit.changed", { workload: "nlp/train", changes: changes.slice(0, 1), by: "root" });
+  assert.equal(all.text, "nlp/train: limit 2.00 GiB → 3.00 GiB, by root");
+  assert.equal(messageInChinese(all), "nlp/train：上限 2.00 GiB → 3.00 GiB，操作者 root");
+  const waited = say("request.waited", { workload: "a/b", waited_wait_seconds: 2.5, requested_bytes: 2 ** 30, used_bytes: 2 ** 30, limit_bytes: 2 ** 30, count: 3, within_seconds: 72 });
+  assert.equal(waited.text, "a/b waited about 2.5s for 1.00 GiB and got it: it held 1.00 GiB of its limit 1.00 GiB (the last of 3 waits within 1m 12s)");
+});
+
+test("what this page has no Chinese for is told as it came: a newer daemon's message, an older one's text", () => {
+  assert.equal(messageInChinese({ text: "a newer daemon says something else", message_id: "newer.one", arguments: {} }), "a newer daemon says something else");
+  assert.equal(messageInChinese({ text: "nlp/train ended with 0, its peak was 2.00 GiB", message_id: null, arguments: null }), "nlp/train ended with 0, its peak was 2.00 GiB");
 });
 
 test("the mock says what the daemon says", () => {
   const world = new World();
   for (const count of [5, 20, 40]) world.tick(count);
-  assert.deepEqual(world.events.map((event) => event.text).filter((text) => inChinese(text) === text), []);
+  assert.deepEqual(world.events.filter((event) => messageInChinese(event) === event.text), []);
 });

@@ -1,0 +1,59 @@
+// The operations that a pool needs from a device: one address range, physical granules to put into it, and order
+// between streams. One implementation a kind of memory: the driver's virtual memory management (vmm_backing.hpp), host
+// memory for tests and programs without a device (host_backing.hpp).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/bytes.hpp"
+
+namespace ration::pool {
+
+/// A CUstream as a number; 0 is the default stream.
+using Stream = std::uint64_t;
+
+/// A piece of physical memory of kGranule bytes that can be mapped anywhere in the range.
+using Granule = std::uint64_t;
+
+enum class Outcome : std::uint8_t {
+  kOk,
+  kOutOfMemory,  ///< the device (or the workload's limit) has no more
+  kDeviceLost,   ///< the driver reports that the device is gone: nothing will succeed any more
+  kFailed,       ///< any other failure; `Backing::last_error()` has the driver's number
+};
+
+/// Not thread-safe: the pool calls it under its lock.
+class Backing {
+ public:
+  virtual ~Backing() = default;
+  Backing(const Backing&) = delete;
+  Backing& operator=(const Backing&) = delete;
+
+  /// Reserves addresses without memory, aligned to a granule. Called once.
+  virtual Outcome reserve(Bytes size, std::uint64_t& base) = 0;
+  virtual Outcome create(Granule& out) = 0;
+  virtual void destroy(Granule granule) = 0;
+  /// Maps `count` granules side by side at `address`, readable and writable. All or nothing.
+  virtual Outcome map(std::uint64_t address, const Granule* granules, std::size_t count) = 0;
+  /// Unmaps everything in [address, address + size), which consists of whole mappings.
+  virtual Outcome unmap(std::uint64_t address, Bytes size) = 0;
+  /// Orders all later work on `later` after the work on `earlier` so far.
+  virtual Outcome order(Stream earlier, Stream later) = 0;
+  /// Returns when all work on any stream so far is done: memory may then be taken out of the range.
+  virtual Outcome finish() = 0;
+  /// Returns the bytes that the device could still give, or kUnlimited if unknown.
+  [[nodiscard]] virtual Bytes available() = 0;
+
+  /// Returns the driver's number of the last failure.
+  [[nodiscard]] int last_error() const noexcept { return last_error_; }
+  /// Returns the number of calls so far.
+  [[nodiscard]] std::uint64_t calls() const noexcept { return calls_; }
+
+ protected:
+  Backing() = default;
+  std::uint64_t calls_ = 0;
+  int last_error_ = 0;
+};
+
+}  // namespace ration::pool

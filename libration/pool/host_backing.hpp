@@ -1,0 +1,35 @@
+// Host memory instead of a device's: for tests and for programs on a machine without one. It is real memory, so
+// contents survive being moved.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "pool/backing.hpp"
+
+namespace ration::pool {
+
+class HostBacking final : public Backing {
+ public:
+  /// `capacity` is what it can give.
+  explicit HostBacking(Bytes capacity);
+  ~HostBacking() override;
+
+  Outcome reserve(Bytes size, std::uint64_t& base) override;
+  Outcome create(Granule& out) override;
+  void destroy(Granule granule) override;
+  Outcome map(std::uint64_t address, const Granule* granules, std::size_t count) override;
+  Outcome unmap(std::uint64_t address, Bytes size) override;
+  Outcome order(Stream earlier, Stream later) override;
+  Outcome finish() override;
+  Bytes available() override;
+
+ private:
+  int file_;
+  std::uint32_t capacity_, made_ = 0;  // granules
+  std::vector<Granule> unused_;        // numbers of destroyed granules; a granule's number is its place in the file + 1
+  std::uint64_t base_ = 0;
+  Bytes reserved_;
+};
+
+}  // namespace ration::pool

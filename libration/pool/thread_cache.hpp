@@ -1,0 +1,107 @@
+// The small blocks of one pool that one thread keeps, in one stream's order. Only its thread touches it, but for the
+// counts that the pool reads. The way of nearly every small request is in this header.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstdint>
+
+#include "pool/allocator.hpp"
+#include "pool/small_blocks.hpp"
+#include "pool/thread_counts.hpp"
+
+namespace ration::pool {
+
+class Pool;
+
+class ThreadCache {
+ public:
+  explicit ThreadCache(Pool& pool) : pool_(pool) {}
+
+  /// Returns the calling thread's cache, made if need be.
+  static ThreadCache* of(Pool& pool, std::uint64_t pool_number, Stream stream) {
+    if (last_.pool == pool_number && last_.stream == stream) [[likely]]
+      return last_.cache;
+    return find_or_make(pool, pool_number, stream);
+  }
+
+  Failure allocate(int size_class, std::uint64_t& address) {
+    Bin& bin = bins_[static_cast<std::size_t>(size_class)];
+    if (bin.count == 0 || is_stale()) [[unlikely]] {
+      if (const Failure failure = refill(size_class); failure != Failure::kNone) return failure;
+    }
+    const CachedBlock& block = bin.block[--bin.count];
+    block.state->store(BlockState::kLive, std::memory_order_relaxed);
+    address = block.address;
+    if (counts_.took(class_size(size_class))) [[unlikely]]
+      publish_now();
+    return Failure::kNone;
+  }
+
+  /// Keeps `block`, which must be kLive.
+  Failure keep(int size_class, const CachedBlock& block) {
+    Bin& bin = bins_[static_cast<std::size_t>(size_class)];
+    if (bin.count >= kCapacity[static_cast<std::size_t>(size_class)] || is_stale()) [[unlikely]]
+      return keep_or_give_back(size_class, block);
+    block.state->store(BlockState::kCached, std::memory_order_relaxed);
+    bin.block[bin.count++] = block;
+    if (counts_.gave(class_size(size_class))) [[unlikely]]
+      publish_now();
+    return Failure::kNone;
+  }
+
+  /// Makes its thread empty it before it hands out anything again. From any thread.
+  void make_stale() noexcept { stale_.store(true, std::memory_order_relaxed); }
+
+  // Requires the pool's lock:
+  void start(StreamTag tag);
+  /// Gives everything back to the slabs. Returns false if there was nothing.
+  bool empty();
+  /// Passes the counts to the pool. By its own thread, or after that has ended.
+  void publish();
+  /// Returns true if the calling thread made it.
+  [[nodiscard]] static bool is_own(const ThreadCache& cache);
+  void set_idle(bool idle) noexcept { idle_ = idle; }
+  [[nodiscard]] bool is_idle() const noexcept { return idle_; }
+
+  [[nodiscard]] ThreadCounts& counts() noexcept { return counts_; }
+
+ private:
+  static constexpr std::uint32_t kMaxBlocks = 32;
+  static constexpr std::uint32_t kBytesOfAClass = 256 << 10;
+  static constexpr std::array<std::uint8_t, kClasses> kCapacity = [] {
+    std::array<std::uint8_t, kClasses> result{};
+    for (std::size_t index = 0; index < kClasses; ++index)
+      result[index] = static_cast<std::uint8_t>(std::clamp(kBytesOfAClass / kClassTable.size[index], 2U, kMaxBlocks));
+    return result;
+  }();
+
+  struct Bin {
+    std::uint32_t count = 0;
+    CachedBlock block[kMaxBlocks];
+  };
+  struct Last {
+    std::uint64_t pool;
+    Stream stream;
+    ThreadCache* cache;
+  };
+  // The calling thread's last cache. Without a destructor, so that looking at it costs nothing.
+  static thread_local constinit Last last_ [[gnu::tls_model("initial-exec")]];
+
+  static ThreadCache* find_or_make(Pool& pool, std::uint64_t pool_number, Stream stream);
+  Failure refill(int size_class);
+  Failure keep_or_give_back(int size_class, const CachedBlock& block);
+  void publish_now();
+  void catch_up();
+  [[nodiscard]] bool is_stale() const noexcept { return stale_.load(std::memory_order_relaxed); }
+
+  Pool& pool_;
+  std::atomic<bool> stale_{true};
+  StreamTag tag_ = 0;
+  bool idle_ = false;  // its thread has ended: another may take it
+  ThreadCounts counts_;
+  std::array<Bin, kClasses> bins_;
+};
+
+}  // namespace ration::pool

@@ -1,0 +1,151 @@
+"""Limits from inside: the guard in front of the driver, put there by the program itself.
+
+Importing ration does it, before anything has loaded the driver. Everything in the process is then governed, and so are
+the children that it starts: PyTorch, TensorFlow, JAX, libraries, ration's own pool.
+"""
+from __future__ import annotations
+
+import ctypes
+import os
+import pathlib
+import re
+import sys
+import warnings
+from typing import Callable, Dict, List, Optional
+
+from . import _native
+
+_problem: Optional[str] = None  # why this process is not governed; None: it is
+_too_late = False
+_former: Optional[Dict[str, Optional[str]]] = None  # variables as they were, where importing ration made a workload
+_made_by = 0  # the process that did; a child of fork is another one
+
+_TOO_LATE = ("{} In a script: import ration first, or call ration.reexec(). In a notebook: %load_ext ration, then "
+             "%ration restart. Or start the program with: ration run --limit SIZE -- PROGRAM")
+
+
+def _tell_python() -> None:
+    """Copies variables that were set in C to Python's own environment for children."""
+    variables = ctypes.POINTER(ctypes.c_char_p).in_dll(ctypes.CDLL(None), "environ")
+    index = 0
+    while variables[index] is not None:
+        name, _, value = os.fsdecode(variables[index]).partition("=")
+        if os.environ.get(name) != value:
+            os.environ[name] = value
+        index += 1
+
+
+def activate() -> None:
+    """Puts this process, and the children that it starts from now on, under limits of its own, as `ration run` would.
+
+    `import ration` has called it. Does nothing where the process is governed already.
+
+    Raises:
+        RuntimeError: the GPU's driver is loaded already, or why there can be no limit here, such as no GPU.
+    """
+    _try()
+    if _problem is not None:
+        raise RuntimeError(_problem)
+
+
+def _try() -> None:
+    global _problem, _too_late
+    status = _native.library.ration_activate()
+    _too_late = status == _native.RUNTIME_ERROR
+    if status == 0:
+        _problem = None
+        _tell_python()
+    else:
+        told = _native.library.ration_last_error().decode()
+        _problem = _TOO_LATE.format(told) if _too_late else told
+
+
+def _is_command() -> bool:
+    """Returns whether this process is `python -m ration`, which becomes the command and is no workload."""
+    if getattr(sys, "argv", [])[:1] != ["-m"]:  # as it is while Python looks for the module
+        return False
+    with open("/proc/self/cmdline", "rb") as own:
+        words = own.read().split(b"\0")[:-1]
+    module = words[-len(sys.argv)]  # before the arguments; `-mration` is one word
+    return module == b"ration" or re.fullmatch(rb"-[bBdEiIOPqsSuvx]*mration", module) is not None
+
+
+def at_import() -> None:
+    """Activates; warns where it is too late; is silent on a machine without a GPU, and in a command."""
+    global _former, _made_by, _problem
+    if _is_command():
+        _problem = "python -m ration is a command, which has no limit."
+        return
+    before = dict(os.environ)
+    _try()
+    if "RATION_BOOK" not in before and "RATION_BOOK" in os.environ:
+        _former = {name: before.get(name) for name, value in os.environ.items() if before.get(name) != value}
+        _made_by = os.getpid()
+    if _too_late:
+        warnings.warn(str(_problem), RuntimeWarning, stacklevel=3)
+
+
+def withdraw() -> None:
+    """Takes this process out of the workload that importing ration made of it, and with it what it starts from now on.
+
+    To be called before the program uses a GPU. Does nothing where the workload came from outside, by `ration run`.
+    """
+    global _problem, _too_late, _former
+    if _former is None:
+        return
+    book = os.environ["RATION_BOOK"]
+    for name, value in _former.items():
+        if value is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = value
+    if _made_by == os.getpid():
+        pathlib.Path(book).unlink(missing_ok=True)
+    _former, _too_late = None, True
+    _problem = "importing ration.ray has taken this program out of its workload, as Ray's workers have limits of their own."
+
+
+def require() -> None:
+    """Raises RuntimeError where a limit would bind ration's own pool alone."""
+    if _too_late:
+        raise RuntimeError(_problem)
+
+
+def is_governed() -> bool:
+    """Returns True if limits bind everything in this process."""
+    return _problem is None
+
+
+def reexec(limit: Optional[str] = None, arguments: Optional[List[str]] = None) -> None:
+    """Starts this program anew in its own place, governed from its beginning. Returns only where it is governed already.
+
+    Args:
+        limit: `'6GiB'`, of each GPU; None: as the configuration says.
+        arguments: the command line; None: the one that this process was started with.
+
+    Raises:
+        RuntimeError: why there can be no limit here, such as no GPU.
+    """
+    if is_governed():
+        if limit is not None:
+            _native.call("limit", None, -1, _native.text(limit))
+        return
+    start = prepare_restart(limit)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    start(arguments)
+
+
+def prepare_restart(limit: Optional[str] = None) -> Callable[[Optional[List[str]]], None]:
+    """Makes what the program needs to be governed from its beginning; what is returned starts it anew in its place."""
+    _native.call("prepare_restart")
+    _tell_python()
+    if limit is not None:
+        _native.call("limit", None, -1, _native.text(limit))
+    with open("/proc/self/cmdline", "rb") as own:
+        command = own.read().split(b"\0")[:-1]
+
+    def start(arguments: Optional[List[str]] = None) -> None:
+        os.execv(sys.executable, [sys.executable, *(arguments or command)[1:]])
+
+    return start

@@ -1,0 +1,285 @@
+"""Limits for the whole process, by epoch, and batch sizes that fit."""
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+import threading
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, TypeVar
+
+from . import _native, activation, torch_pools
+from ._native import MemoryLimitExceeded
+from .sizes import Size, with_unit
+from .tf import config
+
+
+class _Limit:
+    """The result of limit(): inside `with`, the former limits come back at the end."""
+
+    def __init__(self, former: Dict[int, int]) -> None:
+        self._former = former
+
+    def __enter__(self) -> "_Limit":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for gpu, size in self._former.items():
+            _native.call("limit", None, gpu, f"{size >> 10}KiB".encode() if size else b"max")
+
+
+def _info(function: str, *arguments: Any) -> Dict[str, int]:
+    raw = _native.WorkloadInfo(size=ctypes.sizeof(_native.WorkloadInfo))
+    _native.call(function, *arguments, ctypes.byref(raw))
+    return {name: getattr(raw, name) for name, _ in raw._fields_[2:]}
+
+
+def workload(device: int = 0) -> Dict[str, int]:
+    """Returns the memory of this process's workload on a GPU, over all its processes, in bytes: `used`, `peak`, `limit`, `total`.
+
+    Raises:
+        ValueError: this process is not governed, or has no such GPU.
+    """
+    return _info("get_workload_info", _native.gpu(device))
+
+
+class share:  # noqa: N801  (a function to its users, and what `with` takes)
+    """A part of this program with a limit of its own inside the workload's, such as one of the two models of a GAN.
+
+        generator = ration.share('generator', '40%')
+        with generator:
+            ...                                  # what is taken here is charged to it until it is freed
+        generator.limit('50%')                   # at any time
+        generator.info()                         # used, peak, limit, total
+
+    A share is charged for the driver's blocks: the segments that a framework takes of the device. **It does not bind
+    tensors that a framework serves from its cache**: PyTorch and JAX put a tensor of one share into a segment that another
+    share took and no longer uses. What binds them:
+
+    - PyTorch: `own_pool=True`. The share takes its tensors, those of `backward()` included, from a pool of its own. What
+      that pool caches serves this share alone, and goes back to the device with `trim()`.
+    - PyTorch: `ration.torch.use()` charges every block by itself.
+    - TensorFlow: a logical device for each share, with its own limit.
+
+    A thread that has entered no share works for the share that was entered last, as a framework's helper threads do.
+
+    Args:
+        name: 1 to 63 bytes; the same name is the same share.
+        size: `'40%'` (of the workload's limit at this moment), `'2GiB'`; None: as it is.
+        device: the number of a GPU; None for each.
+        own_pool: True: PyTorch's tensors of this share come from a pool of its own.
+
+    Raises:
+        ValueError: no such size, or this process is not governed.
+        RuntimeError: `own_pool` without PyTorch, or with a PyTorch that has no `torch.cuda.MemPool`; on entering the share.
+    """
+
+    def __init__(self, name: str, size: Optional[Size] = None, device: Optional[int] = None, own_pool: bool = False) -> None:
+        activation.require()
+        self.name = name
+        self._name = _native.text(name)
+        self._entered = threading.local()
+        self.info(max(_native.gpu(device, or_each=True), 0))
+        self._pools = torch_pools.Pools(device) if own_pool else None
+        if size is not None:
+            self.limit(size, device)
+
+    def limit(self, size: Size, device: Optional[int] = None) -> None:
+        """Lowered below what it holds, nothing more is granted until it is under; trim() asks for what is cached."""
+        number = _native.gpu(device, or_each=True)
+        _native.call("limit_share", self._name, number, _native.text(with_unit(size, "share")))
+
+    def trim(self, logical_device: Optional[str] = None, device: int = 0) -> None:
+        """Asks the frameworks of this process for what they cache, while this share holds more than its limit; a share with
+        a pool of its own has it emptied in any case.
+
+        Args:
+            logical_device: where TensorFlow keeps what this share takes, such as '/GPU:1'; TensorFlow is asked only then.
+            device: the number of the GPU.
+        """
+        def told() -> Dict[str, int]:
+            return self.info(device)
+
+        from . import frameworks
+        if self._pools is not None:
+            self._pools.renew()
+        if self._pools is not None or told()["used"] > told()["limit"]:
+            frameworks.release_caches()
+        if logical_device is not None:
+            with self:
+                frameworks.collect_regions(told, logical_device)
+
+    def info(self, device: int = 0) -> Dict[str, int]:
+        """Bytes on a GPU: `used`, `peak`, `limit`, and `total`, the workload's limit."""
+        return _info("get_share_info", self._name, _native.gpu(device))
+
+    def __enter__(self) -> "share":
+        with contextlib.ExitStack() as entered:
+            if self._pools is not None:
+                entered.enter_context(self._pools.use())
+            former = _native.FormerShare()
+            _native.call("enter_share", self._name, ctypes.byref(former))
+            entered.callback(_native.call, "leave_share", ctypes.byref(former))
+            self._entered.__dict__.setdefault("shares", []).append(entered.pop_all())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._entered.shares.pop().close()
+
+
+def limit(size: Size, device: Optional[int] = None) -> _Limit:
+    """The most that this process's workload takes, from now on; inside `with`, for the block.
+
+    Binds everything in the process: frameworks, libraries, ration's pool. May be called at any time. What is held
+    already stays; lowered below it, nothing more is taken until it is under, and the frameworks in this process are
+    asked for what they cache.
+
+    Args:
+        size: `'6GiB'`, `'50%'` or `0.5` (a share), `'max'` (as if none had been set).
+        device: the number of a GPU, as the driver counts under CUDA_VISIBLE_DEVICES; None for each.
+
+    Raises:
+        ValueError: no such device, or no such size, or more than the workload was given.
+        RuntimeError: the GPU's driver was loaded before ration, so that the limit would bind nothing.
+    """
+    activation.require()
+    number = _native.gpu(device, or_each=True)
+    text = _native.text(with_unit(size, "limit"))
+    numbers = _numbers() if device is None else [number]
+    former = {each: _limit_of(each) for each in numbers}
+    _native.call("limit", None, number, text)
+    release_caches(numbers)
+    return _Limit(former)
+
+
+def _limit_of(gpu: int) -> int:
+    limit_ = ctypes.c_uint64()
+    _native.call("get_limit", None, gpu, ctypes.byref(limit_))
+    return limit_.value
+
+
+def _numbers() -> List[int]:
+    """Returns the GPUs, as far as they are known without the driver."""
+    numbers: List[int] = []
+    try:
+        while True:
+            _limit_of(len(numbers))
+            numbers.append(len(numbers))
+    except ValueError:
+        return numbers
+
+
+def release_caches(gpus: Sequence[int]) -> None:
+    """Asks the frameworks in this process for what they cache, where the workload holds more than its limit."""
+    from . import frameworks
+    for gpu in gpus:
+        try:
+            over = _is_over(gpu)
+        except ValueError:  # not governed
+            return
+        if over:
+            frameworks.release_caches()
+            frameworks.collect_regions(functools.partial(workload, gpu))
+
+
+def _is_over(gpu: int) -> bool:
+    now = workload(gpu)
+    return now["used"] > now["limit"]
+
+
+_tag = threading.local()
+
+
+@contextlib.contextmanager
+def tag(name: str) -> Iterator[None]:
+    """Attributes memory that this thread takes from ration's pool inside `with` to `name`.
+
+    Told by `ration.memory_map()['tags']` and by the text of a denial. Tags nest.
+    """
+    former = getattr(_tag, "name", "")
+    _native.call("set_tag", _native.text(name))
+    _tag.name = name
+    try:
+        yield
+    finally:
+        _tag.name = former
+        _native.call("set_tag", former.encode())
+
+
+class Schedule:
+    """Limits that change with the epoch, as for the two halves of a GAN.
+
+        schedule = ration.Schedule({'generator': [(0, '40%'), (10, '50%')], 'discriminator': [(0, '60%'), (10, '50%')]})
+        for epoch in range(20):
+            schedule.at(epoch)
+            with ration.share('generator'): ...
+
+    Args:
+        steps: for each name, pairs (first epoch, limit) in rising order of epochs. A name is a physical device's, or that
+            of one in `devices`; any other is a share's.
+        devices: physical devices by the names that they have here.
+
+    Raises:
+        ValueError: no steps, epochs that do not rise, or none from epoch 0 on.
+    """
+
+    def __init__(self, steps: Mapping[str, Sequence[Tuple[int, Size]]],
+                 devices: Optional[Mapping[str, config.PhysicalDevice]] = None) -> None:
+        known = {name: config.PhysicalDevice(name, "GPU") for name in steps if name.startswith("/physical_device:GPU:")}
+        self._devices = {**known, **(devices or {})}
+        self._steps: Dict[str, List[Tuple[int, Size]]] = {name: list(pairs) for name, pairs in steps.items()}
+        self._applied: Dict[str, Size] = {}
+        for name, pairs in self._steps.items():
+            epochs = [epoch for epoch, _ in pairs]
+            if not pairs or epochs[0] != 0 or any(left >= right for left, right in zip(epochs, epochs[1:])):
+                raise ValueError(f"the steps of '{name}' begin at epoch 0 and rise, unlike {epochs}")
+
+    def at(self, epoch: int) -> Dict[str, Size]:
+        """Applies the limits of that epoch and returns them by name.
+
+        Raises:
+            ValueError: an epoch below 0.
+        """
+        if epoch < 0:
+            raise ValueError(f"epochs begin at 0, unlike {epoch}")
+        wanted = {name: [size for first, size in pairs if first <= epoch][-1] for name, pairs in self._steps.items()}
+        for name, size in wanted.items():
+            if self._applied.get(name) == size:
+                continue
+            if name in self._devices:
+                config.experimental.set_memory_limit(self._devices[name], size)
+            else:
+                share(name, size)
+            self._applied[name] = size
+        return wanted
+
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def _is_out_of_memory(error: BaseException) -> bool:
+    return isinstance(error, MemoryLimitExceeded) or type(error).__name__ in (
+        "OutOfMemoryError", "ResourceExhaustedError") or "RESOURCE_EXHAUSTED" in str(error) or \
+        "CUDA out of memory" in str(error)
+
+
+def find_executable_batch_size(function: Optional[Function] = None, *, start: int = 128) -> Any:
+    """A decorator: calls the function with `batch_size`, half as large each time it runs out of device memory.
+
+    Raises:
+        MemoryError: not even a batch of 1 fits; the last denial is its cause.
+    """
+    def decorate(wrapped: Function) -> Callable[..., Any]:
+        @functools.wraps(wrapped)
+        def attempt(*arguments: Any, **named: Any) -> Any:
+            batch_size = start
+            while True:
+                try:
+                    return wrapped(batch_size, *arguments, **named)
+                except Exception as error:  # noqa: BLE001  (whatever a framework raises)
+                    if not _is_out_of_memory(error):
+                        raise
+                    if batch_size <= 1:
+                        raise MemoryError(f"{wrapped.__name__}() does not fit with a batch of 1") from error
+                    batch_size //= 2
+        return attempt
+    return decorate if function is None else decorate(function)

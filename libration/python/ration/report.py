@@ -1,0 +1,61 @@
+"""Reports the memory on the GPUs of this process."""
+from __future__ import annotations
+
+import sys
+from typing import Any, Dict, List, Optional, TextIO
+
+from . import _native, frameworks, sizes
+from .tf import config
+
+
+def get_memory_details() -> List[Dict[str, Any]]:
+    """Returns for each GPU of this process its memory, and what each started framework holds there. Starts none.
+
+    Returns:
+        For each GPU a dict: `device_name`; `memory_total` (the limit in force, where there is one) and `memory_used`, bytes; `frameworks`: by name and
+        device, such as `'PyTorch cuda:0'`, a dict of `allocated` (by tensors), `peak`, `reserved` (taken of the device) and
+        `limit`, bytes, None for what that framework does not tell.
+    """
+    held = frameworks.memory()
+    result = []
+    for number, gpu in enumerate(config.list_physical_devices("GPU")):
+        details = config.experimental.get_device_details(gpu)
+        del details["compute_capability"]
+        details["frameworks"] = {name: {key: value for key, value in told._asdict().items() if key != "gpu"}
+                                 for name, told in held.items() if told.gpu == number}
+        result.append(details)
+    return result
+
+
+def log_memory_usage(file: Optional[TextIO] = None) -> str:
+    """Writes a line for each GPU, its total (under a limit, the limit) and its use, and one for each framework that holds memory there.
+
+    Args:
+        file: standard error if not given.
+
+    Returns:
+        The same text.
+    """
+    lines = []
+    for number, gpu in enumerate(get_memory_details()):
+        lines.append(f"GPU {number}  {gpu['device_name']}  {sizes.text(gpu['memory_used'])} used of "
+                     f"{sizes.text(gpu['memory_total'])}")
+        for name, told in gpu["frameworks"].items():
+            parts = [f"{sizes.text(told['allocated'])} in use", f"peak {sizes.text(told['peak'])}"]
+            parts += [f"{sizes.text(told['reserved'])} taken"] if told["reserved"] is not None else []
+            parts += [f"limit {sizes.text(told['limit'])}"] if told["limit"] is not None else []
+            lines.append(f"  {name}  {', '.join(parts)}")
+    text = "\n".join(lines) if lines else "no GPU"
+    print(text, file=file or sys.stderr)
+    return text
+
+
+def memory_map(device: int = 0, format: str = "json") -> Any:
+    """Returns the layout of logical GPU `device`'s memory: a dict, or with `format='svg'` a picture as text."""
+    if format not in ("json", "svg"):
+        raise ValueError(f"format is 'json' or 'svg', not {format!r}")
+    text = _native.memory_map(_native.gpu(device), format == "svg")
+    if format == "svg":
+        return text
+    import json
+    return json.loads(text)

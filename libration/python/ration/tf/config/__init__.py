@@ -1,0 +1,166 @@
+"""`tf.config` for ration's own pool, with TensorFlow's names, rules, error classes and texts.
+
+A script that configures TensorFlow runs after changing one import. Sizes are MiB where TensorFlow has MiB
+(`LogicalDeviceConfiguration.memory_limit`) and bytes where it has bytes (`get_memory_info`). What is set here is set in
+TensorFlow as well, whether it is imported already or later. Once TensorFlow is initialised, a setting acts on ration's
+side alone, and a warning says so. All functions are thread-safe.
+"""
+from __future__ import annotations
+
+import collections
+import ctypes
+import types
+import warnings
+from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Union
+
+from ... import _native
+from ..on_import import when_imported
+
+
+class PhysicalDevice(NamedTuple):
+    """A device of this machine, such as `PhysicalDevice(name='/physical_device:GPU:0', device_type='GPU')`."""
+    name: str
+    device_type: str
+
+
+class LogicalDevice(NamedTuple):
+    """A device that the runtime made, such as `LogicalDevice(name='/device:GPU:0', device_type='GPU')`."""
+    name: str
+    device_type: str
+
+
+class LogicalDeviceConfiguration(
+        collections.namedtuple("LogicalDeviceConfiguration",
+                               ["memory_limit", "experimental_priority", "experimental_device_ordinal"])):
+    """One logical device to be made.
+
+    Args:
+        memory_limit: MiB (a float is allowed); required for GPUs.
+        experimental_priority: of its streams; a smaller number goes first.
+        experimental_device_ordinal: its place among all logical devices.
+    """
+    __slots__ = ()
+
+    def __new__(cls, memory_limit: Optional[float] = None, experimental_priority: Optional[int] = None,
+                experimental_device_ordinal: Optional[int] = None) -> "LogicalDeviceConfiguration":
+        return super().__new__(cls, memory_limit, experimental_priority, experimental_device_ordinal)
+
+
+def _known(device: Any) -> _native.Device:
+    """Raises ValueError for what list_physical_devices() did not return."""
+    if not (isinstance(device, tuple) and len(device) == 2 and all(isinstance(part, str) for part in device)):
+        raise ValueError(f"Unrecognized device: {device!r}")
+    return _native.device(*device)
+
+
+def _forward(function: Callable[[Any], None], what: str) -> None:
+    """Does the same in TensorFlow, at once or when it is imported; `function` gets its `tf.config`."""
+    def apply(tensorflow: types.ModuleType) -> None:
+        config = getattr(tensorflow, "config", None)
+        if config is None or not hasattr(config, "set_visible_devices"):
+            return
+        try:
+            function(config)
+        except RuntimeError as problem:
+            warnings.warn(f"{what} acts on ration's side alone: TensorFlow says '{problem}'", stacklevel=5)
+
+    when_imported(apply)
+
+
+def _theirs(config: Any, devices: Sequence[PhysicalDevice]) -> List[Any]:
+    named = {device.name: device for device in config.list_physical_devices()}
+    return [named[device[0]] for device in devices if device[0] in named]
+
+
+def list_physical_devices(device_type: Optional[str] = None) -> List[PhysicalDevice]:
+    """All devices of this machine, or those of a type ('CPU', 'GPU'). Does not initialise the runtime."""
+    return [PhysicalDevice(each.name.decode(), each.type.decode())
+            for each in _native.devices("list_physical_devices", device_type)]
+
+
+def list_logical_devices(device_type: Optional[str] = None) -> List[LogicalDevice]:
+    """The devices that the runtime made. Initialises it: from then on the configuration is fixed."""
+    return [LogicalDevice(each.name.decode(), each.type.decode())
+            for each in _native.devices("list_logical_devices", device_type)]
+
+
+def get_visible_devices(device_type: Optional[str] = None) -> List[PhysicalDevice]:
+    """The physical devices that the runtime will use, in their order."""
+    return [PhysicalDevice(each.name.decode(), each.type.decode())
+            for each in _native.devices("get_visible_devices", device_type)]
+
+
+def set_visible_devices(devices: Union[PhysicalDevice, Sequence[PhysicalDevice]],
+                        device_type: Optional[str] = None) -> None:
+    """Sets which devices the runtime uses; their order is that of logical devices.
+
+    Args:
+        devices: one, a list, or [] for none.
+        device_type: replaces only that type's devices.
+
+    Raises:
+        ValueError: a device that is not of this machine, or not of that type.
+        RuntimeError: the runtime is initialised, and this would change something.
+    """
+    wanted = list(devices) if isinstance(devices, list) else [devices]
+    given = [_known(device) for device in wanted]
+    kind = None if device_type is None else device_type.encode()
+    _native.call("set_visible_devices", None, _native.array(_native.Device, given), ctypes.c_size_t(len(given)), kind)
+    _forward(lambda config: config.set_visible_devices(_theirs(config, wanted), device_type), "set_visible_devices()")
+
+
+def set_logical_device_configuration(device: PhysicalDevice,
+                                     logical_devices: Sequence[LogicalDeviceConfiguration]) -> None:
+    """Divides a device into logical ones.
+
+    Raises:
+        ValueError: an unknown device; a GPU entry without a limit; a CPU entry with one.
+        RuntimeError: the runtime is initialised, and this would change something.
+    """
+    known = _known(device)
+    entries = []
+    for entry in logical_devices:
+        raw = _native.LogicalConfiguration(size=ctypes.sizeof(_native.LogicalConfiguration))
+        if entry.memory_limit is not None:
+            raw.has, raw.memory_limit_mib = raw.has | 1, entry.memory_limit
+        if entry.experimental_priority is not None:
+            raw.has, raw.priority = raw.has | 2, entry.experimental_priority
+        if entry.experimental_device_ordinal is not None:
+            raw.has, raw.device_ordinal = raw.has | 4, entry.experimental_device_ordinal
+        entries.append(raw)
+    _native.call("set_logical_devices", None, ctypes.byref(known), _native.array(_native.LogicalConfiguration, entries),
+                 ctypes.c_size_t(len(entries)))
+    _tell_logical_devices(device, logical_devices, "set_logical_device_configuration()")
+
+
+def _tell_logical_devices(device: PhysicalDevice, logical_devices: Sequence[LogicalDeviceConfiguration], what: str) -> None:
+    """Divides the device in TensorFlow, too."""
+    _forward(lambda config: [config.set_logical_device_configuration(
+        each, [config.LogicalDeviceConfiguration(*entry) for entry in logical_devices])
+        for each in _theirs(config, [device])] and None, what)
+
+
+def get_logical_device_configuration(device: PhysicalDevice) -> Optional[List[LogicalDeviceConfiguration]]:
+    """Returns the configuration of a device; None if there is none."""
+    known = _known(device)
+    count, is_set = ctypes.c_size_t(), ctypes.c_int()
+    _native.call("get_logical_devices", None, ctypes.byref(known), None, ctypes.c_size_t(0), ctypes.byref(count),
+                 ctypes.byref(is_set))
+    if not is_set.value:
+        return None
+    raw = _native.array(_native.LogicalConfiguration, [_native.LogicalConfiguration() for _ in range(count.value)])
+    _native.call("get_logical_devices", None, ctypes.byref(known), raw, count, ctypes.byref(count),
+                 ctypes.byref(is_set))
+    return [LogicalDeviceConfiguration(entry.memory_limit_mib if entry.has & 1 else None,
+                                       entry.priority if entry.has & 2 else None,
+                                       entry.device_ordinal if entry.has & 4 else None)
+            for entry in list(raw)[:count.value]]
+
+
+from . import experimental  # noqa: E402  (uses the names above)
+
+__all__ = [
+    "LogicalDevice", "LogicalDeviceConfiguration", "PhysicalDevice", "experimental", "get_logical_device_configuration",
+    "get_visible_devices", "list_logical_devices", "list_physical_devices", "set_logical_device_configuration",
+    "set_visible_devices",
+]

@@ -1,0 +1,131 @@
+"""`tf.config.experimental`: growth, statistics, details, and limits that may change at any time."""
+from __future__ import annotations
+
+import ctypes
+import warnings
+from typing import Any, Dict, Optional
+
+from ... import _native, activation
+from ...sizes import Size, with_unit
+from . import (LogicalDeviceConfiguration, PhysicalDevice, _forward, _known, _theirs,
+               get_logical_device_configuration, get_visible_devices, list_logical_devices, list_physical_devices,
+               set_logical_device_configuration, set_visible_devices)
+
+VirtualDeviceConfiguration = LogicalDeviceConfiguration
+set_virtual_device_configuration = set_logical_device_configuration
+get_virtual_device_configuration = get_logical_device_configuration
+
+
+def set_memory_growth(device: PhysicalDevice, enable: bool) -> None:
+    """Sets whether a GPU's pool begins small and grows; otherwise it takes everything at the start.
+
+    Raises:
+        ValueError: an unknown device, not a GPU, or one with logical devices configured.
+        RuntimeError: the runtime is initialised, and this would change something.
+    """
+    _native.call("set_memory_growth", None, ctypes.byref(_known(device)), int(bool(enable)))
+    _forward(lambda config: [config.experimental.set_memory_growth(each, enable)
+                             for each in _theirs(config, [device])] and None, "set_memory_growth()")
+
+
+def get_memory_growth(device: PhysicalDevice) -> bool:
+    """Returns True if growth is set; False until then."""
+    enabled = ctypes.c_int()
+    _native.call("get_memory_growth", None, ctypes.byref(_known(device)), ctypes.byref(enabled))
+    return bool(enabled.value)
+
+
+def get_memory_info(device: str) -> Dict[str, Any]:
+    """Memory of a logical device, in bytes. Initialises the runtime.
+
+    Args:
+        device: `GPU:0`, `/gpu:0`, `/device:GPU:0` or the full job name.
+
+    Returns:
+        TensorFlow's `current` and `peak` (handed out), and ration's `held` and `peak_held` (taken from the device),
+        `limit`, `num_allocs` (a count), `largest_alloc_size`, `largest_free_block`, `fragmentation` (0 to 1).
+
+    Raises:
+        ValueError: no such device, or the CPU.
+    """
+    raw = _native.MemoryInfo(size=ctypes.sizeof(_native.MemoryInfo))
+    _native.call("get_memory_info", None, str(device).encode(), ctypes.byref(raw))
+    return {name: getattr(raw, name) for name, _ in raw._fields_[2:]}
+
+
+def get_memory_usage(device: str) -> int:
+    """Deprecated: `get_memory_info(device)['current']`."""
+    warnings.warn("get_memory_usage() is deprecated: use get_memory_info(device)['current']", DeprecationWarning,
+                  stacklevel=2)
+    return get_memory_info(device)["current"]
+
+
+def reset_memory_stats(device: str) -> None:
+    """The peak becomes what is current."""
+    _native.call("reset_memory_stats", None, str(device).encode())
+
+
+def get_device_details(device: PhysicalDevice) -> Dict[str, Any]:
+    """Returns details of a physical GPU; {} for the CPU.
+
+    Returns:
+        `device_name`, `compute_capability` (two ints), and ration's `memory_total` and `memory_used` in bytes. Under a limit
+        the total is the limit in force; the use is what the driver reports to this process.
+    """
+    if not isinstance(device, tuple) or len(device) != 2 or not hasattr(device, "device_type"):
+        raise ValueError(f"device must be a tf.config.PhysicalDevice, but got: {device}")
+    raw = _native.DeviceDetails(size=ctypes.sizeof(_native.DeviceDetails))
+    _native.call("get_device_details", None, ctypes.byref(_known(device)), ctypes.byref(raw))
+    if device.device_type != "GPU":
+        return {}
+    return {"device_name": raw.device_name.decode(),
+            "compute_capability": (raw.capability_major, raw.capability_minor),
+            "memory_total": raw.memory_total, "memory_used": raw.memory_used}
+
+
+def set_memory_limit(device: PhysicalDevice, limit: Optional[Size]) -> None:
+    """The most that this process's workload takes on a device; legal at any time, also with growth, also while training.
+    Binds TensorFlow and everything else in the process.
+
+    Lowered below what is held, nothing more is taken until it is under, and what is free goes back at once.
+
+    Args:
+        device: from list_physical_devices('GPU').
+        limit: `0.5` (up to 1.0) a share of the device; `'6GiB'`, `'50%'`; any other number MiB, as in TensorFlow; None: as
+            if none had been set.
+
+    Raises:
+        ValueError: 0, negative, more than the workload has there, or a text without a unit.
+        RuntimeError: the GPU's driver was loaded before ration, so that the limit would bind nothing.
+    """
+    activation.require()
+    known = ctypes.byref(_known(device))
+    if limit is None:
+        _native.call("clear_memory_limit", None, known)
+        return
+    _native.call("set_memory_limit_text", None, known, _native.text(with_unit(limit, "set_memory_limit", warn=False)))
+    from ... import limits  # which imports this
+    limits.release_caches([int(device[0].rsplit(":", 1)[1])])
+
+
+def get_memory_limit(device: PhysicalDevice) -> Optional[int]:
+    """The limit of set_memory_limit() in bytes; None if none was set."""
+    limit = ctypes.c_uint64()
+    _native.call("get_memory_limit", None, ctypes.byref(_known(device)), ctypes.byref(limit))
+    return limit.value or None
+
+
+def trim(device: str) -> int:
+    """Gives unused memory back to the device. Returns the number of bytes."""
+    get_memory_info(device)  # names what is wrong with the name
+    went = ctypes.c_uint64()
+    _native.call("trim", None, int(device.rsplit(":", 1)[1]), ctypes.byref(went))
+    return went.value
+
+
+__all__ = [
+    "VirtualDeviceConfiguration", "get_device_details", "get_memory_growth", "get_memory_info", "get_memory_limit",
+    "get_memory_usage", "get_virtual_device_configuration", "get_visible_devices", "list_logical_devices",
+    "list_physical_devices", "reset_memory_stats", "set_memory_growth", "set_memory_limit",
+    "set_virtual_device_configuration", "set_visible_devices", "trim",
+]

@@ -1,0 +1,54 @@
+"""The command `ration`: where it is, what it answers, and names that it takes."""
+from __future__ import annotations
+
+import hashlib
+import os
+import pathlib
+import re
+import shutil
+import sys
+from typing import List
+
+import ration_command
+
+LONGEST_NAME = 59
+
+
+def find() -> str:
+    """The path of `ration`: RATION_PROGRAM, in this Python's package, beside this Python, on PATH.
+
+    Raises:
+        FileNotFoundError: it is in none of these.
+    """
+    places = [os.environ.get("RATION_PROGRAM"), ration_command.find(), str(pathlib.Path(sys.executable).with_name("ration"))]
+    for place in [*places, shutil.which("ration")]:
+        if place and os.access(place, os.X_OK):
+            return os.path.abspath(place)
+    raise FileNotFoundError("the command ration was not found: install the package, or set RATION_PROGRAM to its path")
+
+
+def text_of(size: str) -> str:
+    """`4GiB` as people write it: `4 GiB`."""
+    return re.sub(r"^([0-9.]+)(\D.*)$", r"\1 \2", size)
+
+
+def name_of(text: str, ending: str = "") -> str:
+    """A name of a workload or tenant from any text: what no name may have becomes a hyphen. `ending` tells it from others;
+    without one a name that had to be changed ends in letters of its own, so that two users never become one."""
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("-.") or "notebook"
+    if not ending and (name != text or len(name) > LONGEST_NAME):
+        ending = hashlib.sha256(text.encode()).hexdigest()[:6]
+    ending = "-" + ending if ending else ""
+    return name[:LONGEST_NAME - len(ending)] + ending
+
+
+def with_options(command: List[str], *options: str) -> List[str]:
+    """`ration run ...` with options in front of its own."""
+    place = command.index("run") + 1
+    return [*command[:place], *options, *command[place:]]
+
+
+def has(command: List[str], option: str) -> bool:
+    """Returns True if this `ration run` has this option."""
+    options = command[:command.index("--")] if "--" in command else command
+    return any(word == option or word.startswith(option + "=") for word in options)

@@ -1,0 +1,119 @@
+"""The pytest plugin of an installed ration: options and a marker. It stands outside the package `ration`, whose import puts
+this process under a limit: that happens only in a run that asks for something of it. The rest is `ration.testing`."""
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+from typing import Any
+
+import pytest
+import ration_command
+
+_NODE, _FOLDER = "RATION_TESTING_NODE", "RATION_TESTING_FOLDER"  # of a run that was started anew on a simulated node
+
+
+def pytest_addoption(parser: Any) -> None:
+    group = parser.getgroup("gpu memory", "GPU memory (ration)")
+    group.addoption("--gpu-sim", metavar="NODE", help="run on simulated GPUs, such as T4:16GiB or T4:16GiB*2")
+    group.addoption("--gpu-memory", action="store_true", help="measure the GPU memory of each test; told at the end and in --junit-xml")
+    group.addoption("--gpu-memory-baseline", metavar="FILE", help="a test fails that takes more than it does in FILE")
+    group.addoption("--gpu-memory-update", action="store_true", help="write what is measured into the baseline instead")
+    group.addoption("--gpu-memory-tolerance", metavar="SHARE", default="10%", help="how much above the baseline is not a failure (10%%)")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config: Any) -> None:
+    node = early_config.known_args_namespace.gpu_sim
+    if node is not None and os.environ.get(_NODE) != node:
+        _start_on_simulated_node(node, early_config)
+
+
+def _command() -> str:
+    """The program `ration`: beside the library that is named, or of the package."""
+    library = os.environ.get("RATION_LIBRARY")
+    beside = pathlib.Path(library).parent.parent / "bin/ration" if library else None
+    return str(beside) if beside is not None and beside.exists() else ration_command.find() or "ration"
+
+
+def _start_on_simulated_node(node: str, config: Any) -> None:
+    """Starts pytest anew in its own place, with the environment of a simulated node. Its state lies in a folder of this run."""
+    folder = tempfile.mkdtemp(prefix="ration-testing-")
+    environment = {**os.environ, "RATION_SIM_DIR": folder, "RATION_RUNTIME_DIR": folder, _NODE: node, _FOLDER: folder}
+    asked = subprocess.run([_command(), "sim", "env", f"--sim={node}", "-o", "json", "--", sys.executable],
+                           env=environment, capture_output=True, text=True)
+    if asked.returncode != 0:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise pytest.UsageError(f"--gpu-sim {node}: {asked.stderr.strip() or asked.stdout.strip()}")
+    environment.update(json.loads(asked.stdout)["data"]["sets"])
+    capture = config.pluginmanager.getplugin("capturemanager")
+    if capture is not None:
+        capture.stop_global_capturing()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.execve(sys.executable, [sys.executable, "-m", "pytest", *config.invocation_params.args], environment)
+
+
+def pytest_configure(config: Any) -> None:
+    config.addinivalue_line("markers", "gpu_limit_memory(size): the most GPU memory that the test may take")
+    options = config.option
+    if options.gpu_memory_update and options.gpu_memory_baseline is None:
+        raise pytest.UsageError("--gpu-memory-update needs --gpu-memory-baseline FILE")
+    if options.gpu_memory or options.gpu_sim or options.gpu_memory_baseline:
+        from ration import testing
+        config.pluginmanager.register(testing.Peaks(config), "ration.testing")
+
+
+def pytest_unconfigure(config: Any) -> None:
+    folder = None if hasattr(config, "workerinput") else os.environ.get(_FOLDER)
+    if folder is not None:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_call(item: Any) -> Any:
+    marker = item.get_closest_marker("gpu_limit_memory")
+    if marker is not None and (len(marker.args) != 1 or marker.kwargs):
+        raise pytest.UsageError('gpu_limit_memory takes one size: @pytest.mark.gpu_limit_memory("2 GiB")')
+    if marker is None:
+        yield
+        return
+    from ration import MemoryGuard
+    guard = MemoryGuard(marker.args[0], name=item.name)
+    guard.__enter__()
+    outcome = yield
+    try:
+        guard.__exit__(None if outcome.excinfo is None else outcome.excinfo[0], None, None)
+    except MemoryError as error:
+        fail(outcome, error)
+
+
+def fail(outcome: Any, error: BaseException) -> None:
+    """Makes a wrapped call end with an error; releases of pluggy before 1.1 have no call for it."""
+    if not hasattr(outcome, "force_exception"):
+        raise error
+    outcome.force_exception(error)
+
+
+@pytest.fixture
+def gpu_limit() -> Any:
+    """`gpu_limit('2GiB')`: the most that everything in this process takes of each GPU, until the end of the test."""
+    import contextlib
+
+    from ration import limit
+    with contextlib.ExitStack() as former:
+        yield lambda size, device=None: former.enter_context(limit(size, device))
+
+
+@pytest.fixture
+def gpu_memory() -> Any:
+    """`gpu_memory()`: bytes that the test has taken at its peak so far, by what the frameworks count."""
+    from ration.guard import Measurement
+    measurement = Measurement()
+    measurement.start()
+    yield lambda: measurement.look().growth
+    measurement.stop()

@@ -1,0 +1,55 @@
+// Plans the logical devices from the configuration: on which GPU, how large, in which order. Pure: no driver and no
+// environment of its own. Used by runtime.cpp.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ration/runtime.hpp"
+#include "runtime/physical.hpp"
+
+namespace ration::runtime {
+
+/// The settings from the environment.
+struct Environment {
+  std::optional<bool> force_growth;              ///< TF_FORCE_GPU_ALLOW_GROWTH, XLA_PYTHON_CLIENT_PREALLOCATE
+  std::optional<std::uint64_t> reserve_mib;      ///< TF_DEVICE_MIN_SYS_MEMORY_IN_MB
+  std::optional<double> fraction;                ///< XLA_PYTHON_CLIENT_MEM_FRACTION, XLA_CLIENT_MEM_FRACTION, PyTorch's
+  bool async = false;                            ///< TF_GPU_ALLOCATOR=cuda_malloc_async, XLA_PYTHON_CLIENT_ALLOCATOR
+  std::optional<std::uint64_t> preallocate_mib;  ///< TF_CUDA_MALLOC_ASYNC_SUPPORTED_PREALLOC, with `async` only
+  std::optional<Bytes> min_block;                ///< RATION_MIN_BLOCK=1MiB: smaller requests are rounded up to it
+  bool direct = false;                           ///< XLA_PYTHON_CLIENT_ALLOCATOR=platform
+  bool moves = true;                             ///< TF_ENABLE_GPU_GARBAGE_COLLECTION
+  double reclaim_above = 1;                      ///< PyTorch's garbage_collection_threshold
+  [[nodiscard]] static Environment read();
+
+ private:
+  void read_pytorch();
+};
+
+/// One logical GPU to be made.
+struct PlannedDevice {
+  std::size_t gpu = 0;         ///< index among the physical GPUs
+  std::optional<Bytes> limit;  ///< absent: all available memory less the reserve, or a share
+  int priority = 0;
+  int ordinal = 0;
+};
+
+/// Returns the entries of `options.virtual_devices` (one per visible GPU; an empty one means one device with
+/// everything) in the order of logical ids: by GPU and index, or, if ordinals are given, by ordinal first. `visible`
+/// are indices among the physical GPUs, in visible order. Throws as VerifyVirtualDeviceSettings of TensorFlow does.
+[[nodiscard]] std::vector<PlannedDevice> plan_devices(
+    const GpuOptions& options, const std::vector<std::size_t>& visible,
+    const std::function<PrimaryContext::Priorities(std::size_t gpu)>& priorities);
+
+/// Returns indices among `count` physical GPUs; InvalidArgumentError names an entry that is invalid, unknown or
+/// repeated.
+[[nodiscard]] std::vector<std::size_t> parse_visible_list(const std::string& list, std::size_t count);
+
+/// Returns the memory that TensorFlow leaves to the system without a limit.
+[[nodiscard]] Bytes system_reserve(Bytes available, int capability_major);
+
+}  // namespace ration::runtime

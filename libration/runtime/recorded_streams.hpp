@@ -1,0 +1,29 @@
+// Blocks used by streams other than their own: PyTorch's record_stream. Used by the runtime, which makes a block's
+// stream wait for them when the block is given back.
+#pragma once
+
+#include <atomic>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+namespace ration::runtime {
+
+/// Thread-safe. Promise: while no stream is recorded, take() costs one load.
+class RecordedStreams {
+ public:
+  void add(const void* address, void* stream);
+  /// Returns the streams that were added for the block, and forgets it.
+  [[nodiscard]] std::vector<void*> take(const void* address) {
+    return any_.load(std::memory_order_relaxed) ? look_up(address) : std::vector<void*>{};
+  }
+
+ private:
+  [[nodiscard]] std::vector<void*> look_up(const void* address);
+
+  std::atomic<bool> any_{false};
+  std::mutex mutex_;
+  std::unordered_map<const void*, std::vector<void*>> streams_;
+};
+
+}  // namespace ration::runtime

@@ -1,0 +1,86 @@
+// The ways in which programs take device memory from the driver: one call per block, or an allocator of their own that
+// keeps its memory. Small models of the frameworks' allocators, for demos, tests and benchmarks.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+
+#include "driver/cuda_abi.hpp"
+
+namespace ration::workload {
+
+/// Takes and returns blocks on the current context's device. Not thread-safe.
+class Allocator {
+ public:
+  virtual ~Allocator() = default;
+  /// Null: refused; `last_refusal()` says by which error.
+  [[nodiscard]] virtual std::optional<cuda::CUdeviceptr> allocate(std::size_t size) = 0;
+  virtual void free(cuda::CUdeviceptr address) = 0;
+  /// Bytes held of the driver now, and at most so far.
+  [[nodiscard]] std::size_t held() const { return held_; }
+  [[nodiscard]] std::size_t peak_held() const { return peak_held_; }
+  [[nodiscard]] cuda::CUresult last_refusal() const { return last_refusal_; }
+
+ protected:
+  void took(std::size_t size) {
+    held_ += size;
+    peak_held_ = held_ > peak_held_ ? held_ : peak_held_;
+  }
+  void gave(std::size_t size) { held_ -= size; }
+  std::size_t held_ = 0, peak_held_ = 0;
+  cuda::CUresult last_refusal_ = cuda::CUDA_SUCCESS;
+};
+
+/// One block, one driver call: cuMemAlloc (`malloc`), cuMemAllocAsync (`async`) or create + map (`vmm`). Null: no such
+/// way.
+[[nodiscard]] std::unique_ptr<Allocator> make_direct(const std::string& via);
+
+/// Best fit in regions taken from the driver, with splitting and coalescing; how regions are taken tells the kinds
+/// apart.
+class RegionAllocator : public Allocator {
+ public:
+  enum class Kind {
+    kGrab,   ///< one region at the start: all that is free less a reserve, as TensorFlow by default; never returned
+    kGrow,   ///< regions that double, backing off by tenths when refused, as TensorFlow with growth; never returned
+    kCache,  ///< segments of 2 MiB, 20 MiB or the request's size, as PyTorch; free ones are returned when refused
+  };
+  /// `reserve`: what kGrab leaves free.
+  RegionAllocator(Kind kind, std::size_t reserve);
+  ~RegionAllocator() override;
+  [[nodiscard]] std::optional<cuda::CUdeviceptr> allocate(std::size_t size) override;
+  void free(cuda::CUdeviceptr address) override;
+
+ private:
+  struct Part {
+    std::size_t size = 0;
+    bool used = false;
+    cuda::CUdeviceptr region = 0;
+  };
+  bool grow(std::size_t size);
+  bool take_region(std::size_t size);
+  bool return_free_regions();
+  std::optional<cuda::CUdeviceptr> best_fit(std::size_t size);
+  auto& free_parts_of(cuda::CUdeviceptr region) {
+    return free_parts_[kind_ == Kind::kCache && regions_[region] == kSmallSegment ? 1 : 0];
+  }
+  static constexpr std::size_t kSmallSegment = std::size_t{2} << 20;
+
+  Kind kind_;
+  std::size_t next_region_ = std::size_t{2} << 20;
+  std::map<cuda::CUdeviceptr, Part> parts_;  // by address, all of them
+  // By size; those of the cache's 2 MiB segments apart, so that a small block never pins a large segment.
+  std::set<std::pair<std::size_t, cuda::CUdeviceptr>> free_parts_[2];
+  std::map<cuda::CUdeviceptr, std::size_t> regions_;
+};
+
+/// Returns the memory that TensorFlow leaves to the system, by the bytes free and the device's compute capability (its
+/// gpu_device.cc).
+[[nodiscard]] std::size_t tensorflow_reserve(std::size_t free, int capability_major);
+
+}  // namespace ration::workload

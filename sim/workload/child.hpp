@@ -1,0 +1,40 @@
+// A child of the probe that follows orders (`ration-workload obey`), started by a function of the exec family with an
+// environment of its own. Used by the probe.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+#include "driver/cuda_abi.hpp"
+
+namespace ration::workload {
+
+/// Changes to the child's environment relative to this process.
+struct Altered {
+  std::vector<const char*> dropped;
+  std::vector<std::string> added;  ///< "NAME=value"
+};
+
+/// Starts the program, which ends as it does or replaces this process.
+using Start = void(const char* program, char* const* words, char* const* environment);
+void execute(const char* program, char* const* words, char* const* environment);
+
+class Child {
+ public:
+  /// False: it does not answer.
+  bool start(Start* way, const Altered& altered);
+  [[nodiscard]] bool is_running() const { return child_ > 0; }
+  /// Returns the driver's answer to the child, or an error if the child is gone.
+  cuda::CUresult ask(const std::string& order);
+  /// Over which it sends what it exports.
+  [[nodiscard]] int parcels() const { return parcels_; }
+  void stop();
+
+ private:
+  pid_t child_ = -1;
+  int orders_ = -1, parcels_ = -1;
+};
+
+}  // namespace ration::workload

@@ -1,0 +1,69 @@
+#include "admission/configured_slices.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "admission/slices.hpp"
+#include "base/units.hpp"
+#include "config/match.hpp"
+
+namespace ration::admission {
+namespace {
+
+Result<std::vector<Slice>> wanted_slices(const config::Configuration& configuration, const machine::Device& device) {
+  std::vector<Slice> slices;
+  const config::DeviceRule* rule = config::device_for(configuration, device.index, device.uuid, device.name);
+  if (rule == nullptr || rule->slices.value.empty()) return slices;
+  const auto shares = parse_shares(device, fmt::format("{}", fmt::join(rule->slices.value, ",")));
+  if (!shares) return tl::unexpected(shares.error());
+  for (const Bytes share : *shares)
+    slices.push_back({fmt::format("{}.{}", device.index, slices.size()), device.uuid, share, true});
+  return slices;
+}
+
+bool same(const std::vector<Slice>& left, const std::vector<Slice>& right) {
+  return std::equal(left.begin(), left.end(), right.begin(), right.end(), [](const Slice& one, const Slice& other) {
+    return one.name == other.name && one.size == other.size;
+  });
+}
+
+/// Cuts one device. Returns an empty text if nothing had to be done.
+Result<std::string> apply_to(const machine::Device& device, const book::Store& store,
+                             const std::vector<Slice>& wanted) {
+  auto present = read_slices(store);
+  if (!present) return tl::unexpected(present.error());
+  std::erase_if(*present, [&](const Slice& slice) { return slice.uuid != device.uuid; });
+  const bool by_hand =
+      std::any_of(present->begin(), present->end(), [](const Slice& each) { return !each.configured; });
+  if (by_hand || same(*present, wanted)) return std::string();
+  const auto books = store.list();
+  for (const Slice& slice : *present)
+    if (const auto* inside = occupant(books, slice.name); inside != nullptr)
+      return fmt::format("GPU {} keeps its slices while {} is in {}: reload again when it has ended", device.index,
+                         inside->contents.name, slice.name);
+  if (auto written = write_slices(store, device, wanted); !written) return tl::unexpected(written.error());
+  if (wanted.empty()) return fmt::format("GPU {} is whole again", device.index);
+  std::vector<std::string> sizes;
+  for (const Slice& slice : wanted) sizes.push_back(format_size(slice.size));
+  return fmt::format("GPU {} is cut into {}", device.index, fmt::join(sizes, ", "));
+}
+
+}  // namespace
+
+std::vector<std::string> apply_configured_slices(const book::Store& store, const config::Configuration& configuration,
+                                                 const std::vector<machine::Device>& devices) {
+  std::vector<std::string> sentences;
+  for (const machine::Device& device : devices) {
+    const auto wanted = wanted_slices(configuration, device);
+    const auto done = wanted ? apply_to(device, store, *wanted) : tl::unexpected(wanted.error());
+    if (!done)
+      sentences.push_back(
+          fmt::format("GPU {} is not cut as the configuration says: {}", device.index, done.error().what));
+    else if (!done->empty())
+      sentences.push_back(*done);
+  }
+  return sentences;
+}
+
+}  // namespace ration::admission

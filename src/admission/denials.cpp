@@ -1,0 +1,164 @@
+#include "admission/denials.hpp"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <vector>
+
+#include "base/command.hpp"
+#include "book/layout.hpp"
+#include "machine/devices.hpp"
+#include "machine/user_names.hpp"
+
+namespace ration::admission {
+namespace {
+
+using book::Denial;
+using book::DenialReason;
+
+/// Returns the device as --gpu takes it: `1`, or `GPU-5fd4c2a1` if the machine does not show it.
+std::string device_text(const book::DeviceUuid& device, const DeviceIndex& index_of) {
+  if (const auto index = index_of(device)) return fmt::format("{}", *index);
+  return machine::uuid_text(device).substr(0, std::string_view("GPU-5fd4c2a1").size());
+}
+
+std::string because(const Denial& denial, const book::BookSnapshot& book, const DeviceIndex& index_of, Units units) {
+  switch (denial.reason) {
+    case DenialReason::kLimit:
+      return fmt::format("{} held {} of its limit {}, and {} more would not fit", book.name,
+                         format_size(denial.used, units), format_size(denial.limit, units),
+                         format_size(denial.requested, units));
+    case DenialReason::kDeviceFull:
+      return denial.device_free == book::kUnknownBytes
+                 ? "the GPU itself was full; the limit would have allowed it"
+                 : fmt::format("the GPU itself was full: {} were free; the limit would have allowed {}",
+                               format_size(Bytes{denial.device_free}, units), format_size(denial.requested, units));
+    case DenialReason::kNoAccount:
+      return denial.device == book::DeviceUuid{}
+                 ? fmt::format("it was asked for on a GPU that was not granted to {}", book.name)
+                 : fmt::format("GPU {} was not granted to {}", device_text(denial.device, index_of), book.name);
+    case DenialReason::kShare:
+      return fmt::format("{}: that part of {} held {} of its share {}, and {} more would not fit", denial.function,
+                         book.name, format_size(denial.used, units), format_size(denial.limit, units),
+                         format_size(denial.requested, units));
+    case DenialReason::kTableFull:
+      return fmt::format("all {} entries of the guard's table behind {} were in use: see limits-of-enforcement.md",
+                         denial.limit.count(), denial.function);
+    default:
+      return "the book could not be used";
+  }
+}
+
+/// Returns the program's command line for a shell; if the book has only its beginning, a placeholder.
+std::string program_of(const book::BookSnapshot& book) {
+  return book.command.size() + 1 >= sizeof(book::BookHeader::command) ? "PROGRAM" : quoted_words(book.command);
+}
+
+/// Returns the granted devices as --gpu takes them: `0,1`.
+std::string granted_gpus(const book::BookSnapshot& book, const DeviceIndex& index_of) {
+  std::vector<std::string> names;
+  for (const auto& account : book.accounts) names.push_back(device_text(account.device, index_of));
+  return fmt::to_string(fmt::join(names, ","));
+}
+
+/// Returns the command for the same run on `gpus` with `limit`, for the same tenant; `managed` is another policy for
+/// managed memory, or empty.
+std::string run_again(const book::BookSnapshot& book, const std::string& gpus, Bytes limit,
+                      std::string_view managed = "") {
+  const bool own =
+      book.tenant.empty() || book.tenant == "default" || book.tenant == machine::user_name(book.creator.user);
+  return command({"run", "--gpu", gpus, own ? "" : "--tenant", own ? "" : book.tenant, "--limit", exact_size(limit),
+                  managed.empty() ? "" : "--managed", managed, "--"}) +
+         " " + program_of(book);
+}
+
+std::string grant_fix(const Denial& denial, const book::BookSnapshot& book, const DeviceIndex& index_of) {
+  const bool known = denial.device != book::DeviceUuid{};
+  const Bytes limit = book.accounts.empty() ? Bytes{0} : book.accounts.front().granted;
+  return run_again(book, known ? granted_gpus(book, index_of) + "," + device_text(denial.device, index_of) : "all",
+                   limit);
+}
+
+Fix fix(const Denial& denial, const book::BookSnapshot& book, bool running, const std::optional<LimitRoom>& room,
+        const DeviceIndex& index_of) {
+  if (denial.reason == DenialReason::kDeviceFull)
+    return {denial.waited_ns > 0 ? "ration ps   (who holds it), then ask for less, wait longer, or take another --gpu"
+                                 : "ration ps   (who holds it), then wait for one to end: --on-deny wait"};
+  if (denial.reason == DenialReason::kTableFull)
+    return {fmt::format("in the program: free some of what {} gave before it asks for more", denial.function)};
+  if (denial.reason == DenialReason::kShare)
+    return {fmt::format("in the program: ration.share(NAME, '{}')", exact_size(denial.used + denial.requested))};
+  if (denial.reason == DenialReason::kNoAccount) return {grant_fix(denial, book, index_of)};
+  if (denial.function == "cuMemAllocManaged" && book.managed == book::ManagedPolicy::kCharge)
+    return {run_again(book, granted_gpus(book, index_of), denial.limit, "resident") +
+            "   (what does not fit stays on the host)"};
+  const Bytes needed = denial.used + denial.requested;
+  if (running && room) return limit_fix(book.name, needed, *room);
+  const Bytes whole = denial.account < book.accounts.size() ? book.accounts[denial.account].device_total : kUnlimited;
+  const auto limit = advised_limit(needed, whole);
+  if (!limit) return {fmt::format("ration ps   (no device of that size: {} are needed)", format_size(needed))};
+  if (running) {
+    const std::string gpu = book.accounts.size() > 1 ? device_text(denial.device, index_of) : "";
+    return {command({"set", book.name, gpu.empty() ? "" : "--gpu", gpu, "--limit", exact_size(*limit)}),
+            Changes::kLimit};
+  }
+  if (denial.account < book.accounts.size() && needed <= book.accounts[denial.account].granted)
+    return {held_back_fix(device_text(denial.device, index_of))};
+  return {run_again(book, granted_gpus(book, index_of), *limit)};
+}
+
+}  // namespace
+
+std::string held_back_fix(const std::string& gpu) {
+  return command({"explain", gpu.empty() ? "" : "--gpu", gpu}) +
+         "   (who holds what, and for whom the rest is kept); --on-deny wait";
+}
+
+const char* name_of(DenialReason reason) {
+  switch (reason) {
+    case DenialReason::kLimit:
+      return "limit";
+    case DenialReason::kDeviceFull:
+      return "device_full";
+    case DenialReason::kNoAccount:
+      return "not_granted";
+    case DenialReason::kShare:
+      return "share";
+    case DenialReason::kTableFull:
+      return "table_full";
+    default:
+      return "book";
+  }
+}
+
+DenialExplained explain_denial(const Denial& denial, const book::BookSnapshot& book, bool running,
+                               const std::optional<LimitRoom>& room, const DeviceIndex& index_of, Units units) {
+  DenialExplained explained{fmt::format("d-{}-{}", book.run_number, denial.sequence),
+                            because(denial, book, index_of, units),
+                            {},
+                            fix(denial, book, running, room, index_of)};
+  if (denial.reason == DenialReason::kLimit && denial.device_free != book::kUnknownBytes)
+    explained.not_because =
+        fmt::format("the GPU was full: {} were free", format_size(Bytes{denial.device_free}, units));
+  return explained;
+}
+
+std::optional<DenialId> parse_denial_id(const std::string& text) {
+  if (text.rfind("d-", 0) != 0) return std::nullopt;
+  DenialId id;
+  const char* end = text.data() + text.size();
+  const auto run = std::from_chars(text.data() + 2, end, id.run);
+  if (run.ec != std::errc{} || run.ptr == end || *run.ptr != '-') return std::nullopt;
+  const auto number = std::from_chars(run.ptr + 1, end, id.number);
+  if (number.ec != std::errc{} || number.ptr != end) return std::nullopt;
+  return id;
+}
+
+bool is_number_of_something(const std::string& text) {
+  const bool marked = text.rfind("e-", 0) == 0 || text.rfind("q-", 0) == 0;
+  const std::string number = text.substr(marked ? 2 : 0);
+  const bool digits = !number.empty() && number.find_first_not_of("0123456789") == std::string::npos;
+  return digits || parse_denial_id(text);
+}
+
+}  // namespace ration::admission

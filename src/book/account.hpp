@@ -1,0 +1,100 @@
+// One device of a workload: what its processes hold of it, and how much they may. Used by the guard (charges), the
+// library, and commands that set limits. A view of a book, by value: changes go to the book.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "base/bytes.hpp"
+#include "book/open_book.hpp"
+#include "book/terms.hpp"
+
+namespace ration::book {
+
+enum class Charged : std::uint32_t {
+  kGranted,
+  kOverLimit,
+  kNoAccount,  ///< the workload was not given this device
+  kBehind,     ///< earlier threads wait for memory of the account, and it is their turn
+  kBroken,     ///< this process has no slot, or one of its own threads is stuck in a change
+};
+
+class Account {
+ public:
+  /// For an index that the book does not have, every change is ignored and every query returns zero.
+  Account(const OpenBook& book, std::uint32_t index) noexcept : book_(&book), index_(index) {}
+
+  /// Enters `size` bytes for this process if they fit under the limit and no thread that came earlier waits for them
+  /// (Line). Never waits for memory. If they make a new peak, `raised_from` is set to the former peak; otherwise it
+  /// stays unchanged.
+  [[nodiscard]] Charged charge(Bytes size, Kind kind = Kind::kHeap, Bytes* raised_from = nullptr) const noexcept {
+    return charge_in(*book_, index_, size, kind, raised_from);
+  }
+  /// Takes bytes off again, but never more than this process holds.
+  void refund(Bytes size, Kind kind = Kind::kHeap) const noexcept { refund_in(*book_, index_, size, kind); }
+  /// Takes off a charge that the device did not honour: memory that was never held makes no peak. `raised_from` is
+  /// charge()'s value, or kUnlimited if it set none. With several at once the peak may stay too high, never too low.
+  void undo(Bytes size, Kind kind, Bytes raised_from) const noexcept;
+  /// Enters bytes that the device has already given and that cannot be taken back (a context's growth), even past the
+  /// limit.
+  void charge_unconditionally(Bytes size, Kind kind) const noexcept;
+
+  /// Returns what living processes are charged. First refunds the charges of ended processes, and shared memory without
+  /// a holder.
+  [[nodiscard]] Bytes used() const noexcept;
+  [[nodiscard]] Bytes peak() const noexcept;  ///< the most bytes ever in use
+  /// Returns what the driver holds for the workload beyond its charges, as the daemon determined: loaded code, the
+  /// local memory of kernels, contexts that no hook saw. The limit binds both together. 0 without a daemon.
+  [[nodiscard]] Bytes unrequested() const noexcept;
+  [[nodiscard]] Bytes held_by_this_process() const noexcept;
+  /// Returns the bytes that the account may still take at this instant. Another thread may take them first: decide with
+  /// charge().
+  [[nodiscard]] Bytes headroom() const noexcept;
+
+  /// Returns the limit that was granted from outside. The limit in force may be lower because others need the room.
+  [[nodiscard]] Bytes granted() const noexcept;
+  /// Returns the size of a device of `device_total` as programs of the workload see it: the limit that was granted, or
+  /// a lower one that the workload set for itself, whatever limit is in force.
+  [[nodiscard]] Bytes visible_size(Bytes device_total) const noexcept;
+  /// The device as programs of the workload see it. `free` can be taken now, under the limit in force or one to which
+  /// the daemon raises it at once. `used` + `free` is at most `total`; others hold the rest, or it is promised to them.
+  struct Visible {
+    Bytes total, free, used;
+  };
+  /// Returns the figures that programs see; `device_total` and `device_free` are the driver's for the device itself.
+  [[nodiscard]] Visible visible(Bytes device_total, Bytes device_free) const noexcept;
+
+  struct Limits {
+    Bytes given;  ///< set from outside
+    Bytes own;    ///< set by the workload for itself; kUnlimited: not set
+    /// Returns the binding limit, which is the lower of the two.
+    [[nodiscard]] Bytes binding() const noexcept { return std::min(given, own); }
+  };
+  [[nodiscard]] Limits limits() const noexcept;
+  /// Returns the limit up to which the daemon may raise this one when a request waits; never below the limit.
+  [[nodiscard]] Bytes ceiling() const noexcept;
+  void set_limit(Bytes limit) const noexcept;
+  /// Sets the limit that a program of the workload asks for the workload itself. It holds beside the limit from
+  /// outside, and the lower of the two binds. kUnlimited removes it.
+  void set_own_limit(Bytes limit) const noexcept;
+
+  /// The data of the device when the book was made.
+  struct Device {
+    DeviceUuid uuid{};
+    Bytes total;
+    Bytes context_estimate;  ///< the known cost of one CUDA context on it; 0: not measured yet
+  };
+  [[nodiscard]] Device device() const noexcept;
+
+ private:
+  // The hot path, with everything in registers.
+  static Charged charge_in(const OpenBook& book, std::uint32_t index, Bytes size, Kind kind,
+                           Bytes* raised_from) noexcept;
+  static void refund_in(const OpenBook& book, std::uint32_t index, Bytes size, Kind kind) noexcept;
+  [[nodiscard]] bool exists() const noexcept { return index_ < book_->account_count; }
+
+  const OpenBook* book_;
+  std::uint32_t index_;
+};
+
+}  // namespace ration::book

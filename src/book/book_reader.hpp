@@ -1,0 +1,51 @@
+// Reads a book that another process may be writing, or may have filled with anything at all. Used by the node daemon
+// and by commands that watch workloads.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+
+#include "base/bytes.hpp"
+#include "base/file.hpp"
+#include "book/book_status.hpp"
+#include "book/snapshot.hpp"
+
+namespace ration::book {
+
+/// Returns the bytes charged to that account at this moment, read from an open book. Absent: it cannot be read.
+[[nodiscard]] std::optional<Bytes> used_now(int descriptor, std::uint32_t account);
+
+/// Reads a book repeatedly without mapping it, so that a truncation meanwhile cannot harm the reader. It reads only the
+/// slots ever used, and the denials only when there are new ones; if shared memory changed hands during the reading, it
+/// reads everything again, a few times at most. Not thread-safe.
+class BookReader {
+ public:
+  /// Opens any plain file with one name; read() decides whether it is a book.
+  static BookStatus open(const char* path, BookReader& out) noexcept;
+  /// Reads the book. `denials_known` is the count of denials of the last reading; older ones are left out of
+  /// `out.denials`.
+  BookStatus read(BookSnapshot& out, std::uint64_t denials_known = 0);
+  /// Returns the user that owns the file, whatever the book itself says.
+  [[nodiscard]] std::uint32_t owner() const noexcept { return owner_; }
+  /// Returns true for a container's book, as of its opening.
+  [[nodiscard]] bool everybody_may_write() const noexcept { return everybody_may_write_; }
+  [[nodiscard]] int descriptor() const noexcept { return file_.get(); }
+  /// Returns a number of the file, from its inode and, if the file system records it, its time of birth. Nothing
+  /// written into the file changes it, and no other file has it until the next boot.
+  [[nodiscard]] std::uint64_t file_number() const noexcept { return number_; }
+  /// Returns true if the file's name had been removed at the last reading.
+  [[nodiscard]] bool deleted() const noexcept { return deleted_; }
+  /// Returns the file's length at the last reading if it is longer than a book, else 0.
+  [[nodiscard]] Bytes grown_to() const noexcept { return grown_to_; }
+
+ private:
+  FileDescriptor file_;
+  std::set<std::uint64_t> unfinished_;  // numbers of denials without an entry at the last reading
+  std::uint64_t number_ = 0;
+  std::uint32_t owner_ = 0;
+  bool deleted_ = false, everybody_may_write_ = false;
+  Bytes grown_to_;
+};
+
+}  // namespace ration::book

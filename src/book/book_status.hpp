@@ -1,0 +1,25 @@
+// The reasons why a book was not opened or created. Used by every function that opens one.
+#pragma once
+
+#include <cstdint>
+
+namespace ration::book {
+
+/// The reason why a book was not opened or created.
+enum class BookStatus : std::uint32_t {
+  kOk,
+  kMissing,
+  kNotPermitted,
+  kTruncated,
+  kForeign,  ///< not a book
+  kOtherVersion,
+  kDamaged,  ///< a book whose fields contradict each other
+  kNoSpace,  ///< the disk is full
+  kTooManyDevices,
+  kSystem,  ///< errno has the reason
+};
+
+/// Returns one sentence for a person: what is wrong with the book.
+[[nodiscard]] const char* describe(BookStatus status) noexcept;
+
+}  // namespace ration::book

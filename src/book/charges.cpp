@@ -1,0 +1,309 @@
+// Charges and refunds: the path that every allocation of a governed program takes. There is no lock between processes,
+// so a process that is stopped, debugged or killed at any instruction delays no other.
+//
+// A change of an account is one compare-and-exchange on its usage word. Before it, the process announces in its slot
+// which change it is about to make and what it will hold then; after it, the process enters that and withdraws the
+// announcement. A process that replaces a usage word first confirms in the slot of its last writer that the change in
+// it was made. So the holdings of a dead process are always known exactly: what it had entered, or, if its announced
+// change stands in the usage word or is confirmed, what it had announced. tests/model/book.pml is this protocol for a
+// model checker.
+#include "book/charges.hpp"
+
+#include <sched.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "book/account.hpp"
+#include "book/line.hpp"
+#include "book/waiting.hpp"
+
+namespace ration::book {
+namespace {
+
+void pause_briefly() noexcept {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+/// Raises `word` to `value` unless it is higher, and returns its former value.
+std::uint64_t raise(Word& word, std::uint64_t value) noexcept {
+  std::uint64_t seen = word.load(kRelaxed);
+  while (seen < value && !word.compare_exchange_weak(seen, value, std::memory_order_release, kRelaxed)) {
+  }
+  return seen;
+}
+
+/// Takes `bytes` off `word`, but leaves it no lower than `least`.
+void take_off(Word& word, std::uint64_t bytes, std::uint64_t least) noexcept {
+  std::uint64_t seen = word.load(kRelaxed);
+  while (!word.compare_exchange_weak(seen, std::max(least, seen - std::min(seen, bytes)), kRelaxed)) {
+  }
+}
+
+// Threads of one process take turns at their slot. A turn lasts a few nanoseconds unless its thread loses the
+// processor.
+constexpr int kSpins = 200, kYields = 1000, kNaps = 10'000;
+constexpr timespec kTurnNap{0, 100'000};
+
+/// Returns false if the thread that has the turn does not proceed: this thread interrupted it in a signal handler, or a
+/// debugger stopped it.
+[[gnu::noinline]] bool wait_for_turn(Word& change) noexcept {
+  for (int tries = 0; tries < kSpins + kYields + kNaps; ++tries) {
+    if (tries < kSpins)
+      pause_briefly();
+    else if (tries < kSpins + kYields)
+      ::sched_yield();
+    else
+      ::syscall(SYS_nanosleep, &kTurnNap, nullptr);  // nanosleep() would be a cancellation point
+    std::uint64_t none = kNoChange;
+    if (change.load(kRelaxed) == kNoChange &&
+        change.compare_exchange_weak(none, kPreparing, std::memory_order_acquire, kRelaxed))
+      return true;
+  }
+  return false;
+}
+
+[[gnu::always_inline]] inline bool take_turn(Word& change) noexcept {
+  std::uint64_t none = kNoChange;
+  return change.compare_exchange_strong(none, kPreparing, std::memory_order_acquire, kRelaxed);
+}
+
+/// Ensures that the change in `usage` is known to be made even after that word is replaced.
+[[gnu::noinline]] void confirm(const OpenBook& book, std::uint32_t account, std::uint64_t usage) noexcept {
+  const std::uint32_t index = last_slot(usage);
+  SlotRecord& slot = book.layout->slots[index];
+  const std::uint64_t change = slot.change.load(std::memory_order_acquire);
+  std::uint64_t number = change_number(change);
+  if (!is_announced(change, account) || !made_by(usage, index, number)) {
+    // Entered already, or the refund of a dead process's holdings.
+    if (life_of(slot.state.load(std::memory_order_acquire)) != SlotLife::kDead) return;
+    number = last_number(slot, account);
+    if (!made_by(usage, index, number)) return;
+  }
+  // The announcement was read after the word: they belong together only if the word is unchanged.
+  if (book.layout->accounts[account].usage.load(std::memory_order_acquire) == usage)
+    raise(slot.parts[account].confirmed, number);
+}
+
+enum class Step { kCharge, kForce, kRefund };
+/// kNoTurn, kHasTurn: the first attempt failed and must wait for its turn, or already has it.
+enum class Outcome { kMade, kNoTurn, kHasTurn, kOverLimit, kStuck };
+struct Changed {
+  Outcome outcome;
+  std::uint64_t used;
+};
+
+/// The new amounts of an account and of this process's part of it, or no change.
+struct Amounts {
+  std::uint64_t used, held;
+  bool allowed;
+};
+
+[[gnu::always_inline]] inline Amounts amounts_after(Step step, std::uint64_t size, std::uint64_t used,
+                                                    std::uint64_t held, std::uint64_t limit) noexcept {
+  if (step == Step::kRefund) {
+    const std::uint64_t returned = std::min(size, std::min(held, used));
+    return {used - returned, held - returned, true};
+  }
+  if (step == Step::kForce) size = std::min(size, kMaxUsed - used);
+  const std::uint64_t most = step == Step::kForce ? kMaxUsed : std::min(limit, kMaxUsed);
+  return {used + size, held + size, used <= most && size <= most - used};
+}
+
+/// The target of a change: an account, and the part of it that a slot holds.
+struct Target {
+  AccountRecord& account;
+  SlotRecord& slot;
+  Part& part;
+  std::uint32_t account_index, slot_index;
+};
+
+[[gnu::always_inline]] inline Target own_target(const OpenBook& book, std::uint32_t account) noexcept {
+  return {book.layout->accounts[account], *book.own, book.own->parts[account], account, book.slot};
+}
+
+/// Returns the target for changes under the lock of the shared part.
+Target common_target(const OpenBook& book, std::uint32_t account) noexcept {
+  SlotRecord& slot = book.layout->slots[kCommonSlot];
+  return {book.layout->accounts[account], slot, slot.parts[account], account, kCommonSlot};
+}
+
+/// Returns what may be charged in all: the lower limit, less what the driver holds beyond all charges.
+[[gnu::always_inline]] inline std::uint64_t room(const OpenBook& book, const Target& target) noexcept {
+  const BookHeader& header = book.layout->header;
+  const std::uint64_t limit = std::min(target.account.limit.load(std::memory_order_acquire),
+                                       header.own_limit[target.account_index].load(kRelaxed));
+  const std::uint64_t beside = unrequested_bytes(header.unrequested[target.account_index].load(kRelaxed));
+  return limit - std::min(limit, beside);
+}
+
+/// Attempts a change once, by the thread that has the turn. `seen` is the usage word that it replaces; if another word
+/// stands there, `seen` is set to that one.
+[[gnu::always_inline]] inline bool attempt(const Target& target, std::uint64_t& seen, Amounts after) noexcept {
+  const std::uint64_t number = target.part.changes.load(kRelaxed) + 1;
+  target.slot.change_held.store(after.held, kRelaxed);
+  target.slot.change.store(announced(number, target.account_index), std::memory_order_release);
+  if (!target.account.usage.compare_exchange_strong(seen, usage_word(after.used, target.slot_index, number)))
+    return false;
+  target.part.held.store(after.held, kRelaxed);
+  target.part.changes.store(number, kRelaxed);
+  target.slot.change.store(kNoChange, std::memory_order_release);
+  return true;
+}
+
+/// Makes the first attempt at a change, nearly always the only one. It calls no function and reads as much as it can
+/// before its turn: a register that is saved on the way to a locked instruction, or a load behind one, costs as much as
+/// the instruction itself. A usage word that was read too early has changed by then, and is not replaced.
+[[gnu::always_inline]] inline Changed first_attempt(const OpenBook& book, const Target& target, Step step,
+                                                    std::uint64_t size) noexcept {
+  std::uint64_t seen = target.account.usage.load(std::memory_order_seq_cst);
+  const std::uint64_t used = used_bytes(seen), limit = room(book, target);
+  if (!take_turn(target.slot.change)) [[unlikely]]
+    return {Outcome::kNoTurn, 0};
+  const Amounts after = amounts_after(step, size, used, target.part.held.load(kRelaxed), limit);
+  const bool made = after.allowed && last_slot(seen) == target.slot_index && attempt(target, seen, after);
+  return {made ? Outcome::kMade : Outcome::kHasTurn, after.used};
+}
+
+/// Makes a change after the first attempt failed, with or without the turn.
+[[gnu::noinline]] Changed change_after(const OpenBook& book, Outcome first, const Target& target, Step step,
+                                       std::uint64_t size) noexcept {
+  if (first == Outcome::kNoTurn && !wait_for_turn(target.slot.change)) return {Outcome::kStuck, 0};
+  std::uint64_t seen = target.account.usage.load(std::memory_order_seq_cst);
+  for (;;) {
+    const Amounts after =
+        amounts_after(step, size, used_bytes(seen), target.part.held.load(kRelaxed), room(book, target));
+    if (!after.allowed) {
+      target.slot.change.store(kNoChange, std::memory_order_release);
+      return {Outcome::kOverLimit, used_bytes(seen)};
+    }
+    if (last_slot(seen) != target.slot_index) confirm(book, target.account_index, seen);
+    if (attempt(target, seen, after)) return {Outcome::kMade, after.used};
+  }
+}
+
+Changed change(const OpenBook& book, const Target& target, Step step, std::uint64_t size) noexcept {
+  const Changed first = first_attempt(book, target, step, size);
+  return first.outcome == Outcome::kMade ? first : change_after(book, first.outcome, target, step, size);
+}
+
+Word& part_of(const OpenBook& book, std::uint32_t account, Kind kind) noexcept {
+  Part& part = book.own->parts[account];
+  return kind == Kind::kContext ? part.context : kind == Kind::kPool ? part.pooled : part.managed;
+}
+
+[[gnu::noinline]] Charged note_charge(const OpenBook& book, std::uint32_t account, Bytes size, Kind kind,
+                                      Bytes* raised_from, std::uint64_t used) noexcept {
+  Word& peak = book.layout->accounts[account].peak;
+  // The holdings of ended processes are no part of a peak.
+  if (used > peak.load(kRelaxed)) used -= std::min(used, refund_ended(book, account).count());
+  const std::uint64_t before = raise(peak, used);
+  if (before < used && raised_from != nullptr) *raised_from = Bytes{before};
+  if (kind != Kind::kHeap) part_of(book, account, kind).fetch_add(size.count(), kRelaxed);
+  return Charged::kGranted;
+}
+
+[[gnu::noinline]] Charged charge_after(const OpenBook& book, Outcome first, std::uint32_t account, Bytes size,
+                                       Kind kind, Bytes* raised_from) noexcept {
+  const Changed changed = change_after(book, first, own_target(book, account), Step::kCharge, size.count());
+  if (changed.outcome == Outcome::kMade) return note_charge(book, account, size, kind, raised_from, changed.used);
+  return changed.outcome == Outcome::kOverLimit ? Charged::kOverLimit : Charged::kBroken;
+}
+
+/// Charges an account for whose memory threads wait.
+[[gnu::noinline]] Charged charge_in_turn(const OpenBook& book, std::uint32_t account, Bytes size, Kind kind,
+                                         Bytes* raised_from) noexcept {
+  if (Line(book, account).others_come_first()) return Charged::kBehind;
+  return charge_after(book, Outcome::kNoTurn, account, size, kind, raised_from);
+}
+
+[[gnu::noinline]] void refund_after(const OpenBook& book, Outcome first, std::uint32_t account, Bytes size,
+                                    Kind kind) noexcept {
+  if (first != Outcome::kMade)
+    first = change_after(book, first, own_target(book, account), Step::kRefund, size.count()).outcome;
+  if (first != Outcome::kMade) return;
+  if (kind != Kind::kHeap) take_off(part_of(book, account, kind), size.count(), 0);
+  Waiting(book).wake();
+}
+
+}  // namespace
+
+Charged Account::charge_in(const OpenBook& book, std::uint32_t index, Bytes size, Kind kind,
+                           Bytes* raised_from) noexcept {
+  if (index >= book.account_count) return Charged::kNoAccount;
+  if (book.own == nullptr) return Charged::kBroken;
+  if (book.layout->line.newest[index].load(kRelaxed) != 0) [[unlikely]]
+    return charge_in_turn(book, index, size, kind, raised_from);
+  const Changed first = first_attempt(book, own_target(book, index), Step::kCharge, size.count());
+  if (first.outcome != Outcome::kMade) [[unlikely]]
+    return charge_after(book, first.outcome, index, size, kind, raised_from);
+  if (kind != Kind::kHeap || first.used > book.layout->accounts[index].peak.load(kRelaxed)) [[unlikely]]
+    return note_charge(book, index, size, kind, raised_from, first.used);
+  return Charged::kGranted;
+}
+
+void Account::charge_unconditionally(Bytes size, Kind kind) const noexcept {
+  if (!exists() || book_->own == nullptr) return;
+  const Changed changed = change(*book_, own_target(*book_, index_), Step::kForce, size.count());
+  if (changed.outcome == Outcome::kMade) (void)note_charge(*book_, index_, size, kind, nullptr, changed.used);
+}
+
+void Account::refund_in(const OpenBook& book, std::uint32_t index, Bytes size, Kind kind) noexcept {
+  if (index >= book.account_count || book.own == nullptr) return;
+  const Changed first = first_attempt(book, own_target(book, index), Step::kRefund, size.count());
+  // A thread that began to wait before the change finds the bytes; one that began later has counted itself by now.
+  const bool done = first.outcome == Outcome::kMade && kind == Kind::kHeap &&
+                    book.layout->header.waiters.load(std::memory_order_seq_cst) == 0;
+  if (!done) [[unlikely]]
+    refund_after(book, first.outcome, index, size, kind);
+}
+
+// A thread that raised the peak since then did so on top of these bytes.
+void Account::undo(Bytes size, Kind kind, Bytes raised_from) const noexcept {
+  if (!exists() || book_->own == nullptr) return;
+  if (raised_from < kUnlimited) take_off(book_->layout->accounts[index_].peak, size.count(), raised_from.count());
+  refund(size, kind);
+}
+
+void charge_common(const OpenBook& book, std::uint32_t account, std::uint64_t granules) noexcept {
+  if (account < book.account_count && granules > 0)
+    change(book, common_target(book, account), Step::kForce, granules * kGranule.count());
+}
+
+void refund_common(const OpenBook& book, std::uint32_t account, std::uint64_t granules) noexcept {
+  if (account >= book.account_count || granules == 0) return;
+  change(book, common_target(book, account), Step::kRefund, granules * kGranule.count());
+  Waiting(book).wake();
+}
+
+// ------------------------------------------------------------------------------------------- refunds for the dead
+
+std::uint64_t last_number(const SlotRecord& slot, std::uint32_t account) noexcept {
+  const std::uint64_t change = slot.change.load(std::memory_order_acquire);
+  const std::uint64_t made = slot.parts[account].changes.load(kRelaxed);
+  return std::max(made, is_announced(change, account) ? change_number(change) : 0) + 1;
+}
+
+Bytes refund_dead(const OpenBook& book, std::uint32_t index, std::uint32_t account, std::uint64_t state) noexcept {
+  SlotRecord& slot = book.layout->slots[index];
+  Word& usage = book.layout->accounts[account].usage;
+  std::uint64_t seen = usage.load(std::memory_order_acquire);
+  for (;;) {
+    const std::uint64_t last = last_number(slot, account);
+    if (made_by(seen, index, last) || slot.parts[account].confirmed.load(std::memory_order_acquire) >= last) return {};
+    const std::uint64_t held = held_in(slot, index, account, seen);
+    if (slot.state.load(std::memory_order_acquire) != state || held == 0) return {};
+    confirm(book, account, seen);
+    const std::uint64_t returned = std::min(held, used_bytes(seen));
+    if (usage.compare_exchange_strong(seen, usage_word(used_bytes(seen) - returned, index, last)))
+      return Bytes{returned};
+  }
+}
+
+}  // namespace ration::book

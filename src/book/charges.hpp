@@ -1,0 +1,32 @@
+// Changes of accounts that are not this process's own: of memory charged to no single process, and of a dead process's
+// holdings. Used by the book alone.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "base/bytes.hpp"
+#include "book/layout.hpp"
+#include "book/open_book.hpp"
+
+namespace ration::book {
+
+/// Charges or refunds the common slot. Requires the lock of the shared part.
+void charge_common(const OpenBook& book, std::uint32_t account, std::uint64_t granules) noexcept;
+void refund_common(const OpenBook& book, std::uint32_t account, std::uint64_t granules) noexcept;
+
+/// Returns the number of the change that refunds a dead process's holdings: one more than any that it announced.
+[[nodiscard]] std::uint64_t last_number(const SlotRecord& slot, std::uint32_t account) noexcept;
+/// Refunds the holdings of a dead process. Any process may do this for the same slot at the same time, and stop
+/// anywhere: the refund is a change in the dead process's name, so it stands in the usage word or is confirmed, and is
+/// never made twice. `state` is the slot's while it belongs to that process. Returns the bytes refunded.
+Bytes refund_dead(const OpenBook& book, std::uint32_t slot, std::uint32_t account, std::uint64_t state) noexcept;
+
+/// Amounts of one kind on each account.
+using ByAccount = std::array<Bytes, kMaxAccounts>;
+
+/// Refunds what ended processes are charged. Makes system calls only if processes other than this one are charged on
+/// `account`. Returns the bytes refunded there.
+Bytes refund_ended(const OpenBook& book, std::uint32_t account) noexcept;
+
+}  // namespace ration::book

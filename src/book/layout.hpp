@@ -1,0 +1,325 @@
+// The book as it lies in memory and on disk: one fixed-layout, versioned file per workload. Used by the book alone;
+// everything else goes through book.hpp. Each field names its writer. Promise: the layout changes only together with
+// kBookVersion.
+#pragma once
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "base/bytes.hpp"
+#include "book/book_status.hpp"
+
+namespace ration::book {
+
+inline constexpr std::uint64_t kBookMagic = 0x6b6f6f426e6f6974;  // "tionBook"
+inline constexpr std::uint32_t kBookVersion = 10;
+
+inline constexpr std::size_t kMaxAccounts = 16;     // devices in one machine: twice an 8-GPU server
+inline constexpr std::size_t kMaxProcesses = 1024;  // slots: processes of one workload that use a GPU at the same time
+inline constexpr std::size_t kCommonSlot =
+    kMaxProcesses - 1;                           // a slot without a process: memory charged to no single process
+inline constexpr std::size_t kDenialRing = 256;  // the newest denials; older ones are overwritten
+inline constexpr std::size_t kMaxShared = 2048;  // pieces of memory that several processes may hold
+inline constexpr std::size_t kMaxPlaces = 48;    // for waiting threads in the lines of all accounts together
+inline constexpr std::size_t kMaxNames = 4096;   // names by which such memory is found
+inline constexpr std::size_t kMaxControlPath = 512;
+inline constexpr std::size_t kUnlistedRing = 8;  // the newest names of functions that no table lists
+
+using Word = std::atomic<std::uint64_t>;
+inline constexpr auto kRelaxed = std::memory_order_relaxed;
+static_assert(Word::is_always_lock_free);
+
+/// The use of an account in one word that changes by compare-and-exchange alone: the bytes, and the change that made
+/// them: the slot of its process and the low bits of its number. The number distinguishes a word from an earlier one
+/// with the same bytes, and shows whether a process that died in the middle of a change had made it.
+inline constexpr int kByteBits = 43;  // 8 TiB, more than any device has
+inline constexpr int kNumberBits = 11;
+inline constexpr std::uint64_t kMaxUsed = (std::uint64_t{1} << kByteBits) - 1;
+inline constexpr std::uint64_t kNumberMask = (std::uint64_t{1} << kNumberBits) - 1;
+static_assert(kMaxProcesses == std::size_t{1} << (64 - kByteBits - kNumberBits));
+
+constexpr std::uint64_t usage_word(std::uint64_t bytes, std::uint64_t slot, std::uint64_t number) noexcept {
+  return bytes | (number & kNumberMask) << kByteBits | slot << (kByteBits + kNumberBits);
+}
+constexpr std::uint64_t used_bytes(std::uint64_t usage) noexcept { return usage & kMaxUsed; }
+constexpr std::uint32_t last_slot(std::uint64_t usage) noexcept {
+  return static_cast<std::uint32_t>(usage >> (kByteBits + kNumberBits));
+}
+/// Returns true if `usage` was made by the change of that number. Numbers of one slot and account that can stand in a
+/// word at the same time differ by less than kNumberMask.
+constexpr bool made_by(std::uint64_t usage, std::uint32_t slot, std::uint64_t number) noexcept {
+  return last_slot(usage) == slot && ((usage >> kByteBits) & kNumberMask) == (number & kNumberMask);
+}
+
+/// One device of the workload. Its writers: `limit`, `guarantee`: a process that may change limits, at any time;
+/// `usage`: the processes of the workload, by compare-and-exchange; `peak`, `denials`: the same processes, afterwards.
+struct AccountRecord {
+  std::array<std::uint8_t, 16> device_uuid;  // creator
+  char device_name[56];                      // creator
+  Word context_estimate;                     // creator: the known cost of one CUDA context here; 0: not measured
+  Word device_total;                         // creator
+  Word limit;
+  Word guarantee;
+  Word usage;    // see usage_word(); its bytes are the sum over all slots
+  Word peak;     // the most bytes ever in use
+  Word denials;  // denied charges
+};
+static_assert(sizeof(AccountRecord) == 128);
+
+/// The life of a slot: free, then used by a process that holds the slot's lock in the file, then dead until its
+/// holdings have been refunded. The generation in the high bits counts its lives.
+enum class SlotLife : std::uint64_t { kFree = 0, kUsed = 1, kDead = 2 };
+constexpr SlotLife life_of(std::uint64_t state) noexcept { return static_cast<SlotLife>(state & 3); }
+constexpr std::uint64_t state_word(std::uint64_t generation, SlotLife life) noexcept {
+  return generation << 2 | static_cast<std::uint64_t>(life);
+}
+constexpr std::uint64_t generation_of(std::uint64_t state) noexcept { return state >> 2; }
+
+/// Packs what the driver holds beyond all charges, in whole granules, with a count in the low bits of how often the
+/// workload was left without a process: a finding of the daemon about processes that have ended since is not stored.
+inline constexpr std::uint64_t kTimesEmptied = kGranule.count() - 1;
+constexpr std::uint64_t unrequested_word(std::uint64_t bytes, std::uint64_t times_emptied) noexcept {
+  return (bytes & ~kTimesEmptied) | (times_emptied & kTimesEmptied);
+}
+constexpr std::uint64_t unrequested_bytes(std::uint64_t word) noexcept { return word & ~kTimesEmptied; }
+constexpr std::uint64_t times_emptied(std::uint64_t word) noexcept { return word & kTimesEmptied; }
+
+/// The change that a process is making: none; being prepared by one of its threads; or announced, with its number and
+/// account.
+inline constexpr std::uint64_t kNoChange = 0;
+inline constexpr std::uint64_t kPreparing = 1;
+constexpr std::uint64_t announced(std::uint64_t number, std::uint32_t account) noexcept {
+  return number << 8 | std::uint64_t{account} << 1 | 1;
+}
+constexpr std::uint64_t change_number(std::uint64_t change) noexcept { return change >> 8; }
+constexpr bool is_announced(std::uint64_t change, std::uint32_t account) noexcept {
+  return change_number(change) != 0 && ((change >> 1) & 0x7f) == account;
+}
+
+/// The holdings of one process on one account, and the progress of its changes there.
+struct Part {
+  Word held;       // bytes charged, all kinds included
+  Word changes;    // number of its newest change that was made; never restarts, even in a next life
+  Word confirmed;  // newest of its changes that another process confirmed before replacing it
+  Word context;    // part of `held`: CUDA contexts
+  Word pooled;     // part of `held`: reserved by the driver's memory pools
+  Word managed;    // part of `held`: managed memory
+};
+
+/// One process of the workload. Written by that process; `confirmed` of its parts by any process, `state` by one that
+/// finds it dead.
+struct alignas(64) SlotRecord {  // no two processes on one cache line
+  Word state;                    // state_word()
+  std::int32_t pid;
+  std::uint32_t user;
+  std::uint64_t start_time;
+  std::uint64_t pid_namespace;
+  Word attached_ns;                      // CLOCK_REALTIME when it first used the driver
+  std::atomic<std::uint32_t> waiting;    // number of its threads that sleep until bytes come back
+  std::atomic<std::uint32_t> unmovable;  // flags of Unmovable that it has or had
+  Word change;                           // kNoChange, kPreparing or announced()
+  Word change_held;                      // its holdings of that account once the announced change is made
+  Part parts[kMaxAccounts];
+  char command[88];  // the first words of its command line
+};
+static_assert(sizeof(SlotRecord) % 64 == 0);
+
+/// Returns true if the change that a slot announces for that account stands in the account's usage word, or is
+/// confirmed.
+inline bool is_made(const SlotRecord& slot, std::uint32_t index, std::uint32_t account, std::uint64_t usage) noexcept {
+  const std::uint64_t change = slot.change.load(std::memory_order_acquire), number = change_number(change);
+  return is_announced(change, account) &&
+         (made_by(usage, index, number) || slot.parts[account].confirmed.load(std::memory_order_acquire) >= number);
+}
+
+/// Returns what a slot holds of an account whose usage word is `usage`, even if its change is not entered in the slot
+/// yet.
+inline std::uint64_t held_in(const SlotRecord& slot, std::uint32_t index, std::uint32_t account,
+                             std::uint64_t usage) noexcept {
+  const Word& held = is_made(slot, index, account, usage) ? slot.change_held : slot.parts[account].held;
+  return held.load(std::memory_order_acquire);
+}
+
+/// A denied charge. `sequence` is written last, so that a reader recognises an unfinished entry.
+struct DenialRecord {
+  Word sequence;  // 1, 2, 3 …; 0: not written; kBeingWritten + its number while it is written
+  std::uint64_t time_ns;
+  std::uint64_t requested;
+  std::uint64_t used;
+  std::uint64_t limit;
+  std::uint64_t device_free;  // kUnknownBytes if the driver did not say
+  std::int32_t pid;
+  std::uint16_t account;
+  std::uint16_t reason;  // DenialReason
+  char function[40];     // the driver's name of the call
+  std::uint64_t waited_ns;
+  std::array<std::uint8_t, 16> device_uuid;  // the device of the request; all zeros if unknown
+};
+inline constexpr std::uint64_t kBeingWritten = std::uint64_t{1} << 63;
+static_assert(sizeof(DenialRecord) == 120);
+
+/// Memory that several processes of the workload may hold, charged once. Its maker creates the record without the lock
+/// of the shared part; everything else is written under that lock, except `holders` (each process may clear its own
+/// bit) and `waived`. Bytes are counted in granules.
+struct alignas(64) SharedRecord {
+  std::atomic<std::uint32_t>
+      maker;  // slot + 1 of the process that is charged for `lent`; kNoProcess: it has ended; 0: unused
+  std::uint32_t account;
+  std::uint32_t kind;  // Kind of the lent bytes
+  std::uint32_t unused;
+  Word number;   // written last; 0: still being made
+  Word part_of;  // the number of the memory that lives while this piece is held; 0: not a piece
+  Word bytes;    // low half: lent, in the maker's `held`; high half: kept, in the common slot's
+  Word waived;   // the part of the lent bytes that the maker has given up and that is not settled yet
+  Word control_device, control_inode;  // the file of its exported descriptors; 0: none; kUnknownFile
+  Word holders[kMaxProcesses / 64];    // the other holders, one bit per slot
+};
+static_assert(sizeof(SharedRecord) == 192);
+inline constexpr std::uint32_t kNoProcess = ~std::uint32_t{0};
+inline constexpr std::uint64_t kUnknownFile = ~std::uint64_t{0};
+constexpr std::uint64_t lent_granules(std::uint64_t word) noexcept { return word & 0xffffffffU; }
+constexpr std::uint64_t kept_granules(std::uint64_t word) noexcept { return word >> 32; }
+
+/// Another name of shared memory: an IPC handle's, an exported pointer's, a descriptor's of another workload.
+struct NameRecord {
+  Word key;     // 0 = unused; written last
+  Word number;  // that of the SharedRecord
+};
+
+/// All data about memory that several processes may hold (shared_memory.cpp).
+struct SharedPart {
+  pthread_mutex_t lock;                          // robust, process-shared, error-checking; waited for at most 5 ms
+  std::atomic<std::uint32_t> bound, name_bound;  // one past the highest entry ever used
+  std::atomic<std::uint32_t> control_state;      // 0: no path yet, 1: being written, 2: written
+  char control_path[kMaxControlPath];            // path of the file whose descriptors are exported
+  alignas(4096) NameRecord names[kMaxNames];
+  alignas(4096) SharedRecord records[kMaxShared];
+};
+
+/// A function of the driver that a process of the workload called and that no table of ration lists.
+struct UnlistedRecord {
+  Word sequence;  // as in a DenialRecord
+  char name[56];
+};
+static_assert(sizeof(UnlistedRecord) == 64);
+
+/// The beginning of a book in every version, so that each version can identify another's book and its creator.
+struct BookStart {
+  std::uint64_t magic;
+  std::uint32_t version;
+  std::uint32_t header_size;
+  std::uint64_t file_size;
+  std::uint64_t run_number;
+  std::uint64_t created_ns;
+  std::int32_t creator_pid;
+  std::uint32_t creator_user;
+  std::uint64_t creator_start_time;
+  std::uint64_t creator_pid_namespace;
+};
+static_assert(sizeof(BookStart) == 64 && offsetof(BookStart, version) == 8 && offsetof(BookStart, creator_pid) == 40);
+
+struct BookHeader {
+  std::uint64_t magic;
+  std::uint32_t version;
+  std::uint32_t header_size;
+  std::uint64_t file_size;
+  std::uint64_t run_number;  // creator; unique within the runtime directory
+  std::uint64_t created_ns;  // creator, CLOCK_REALTIME
+  std::int32_t creator_pid;
+  std::uint32_t creator_user;
+  std::uint64_t creator_start_time;
+  std::uint64_t creator_pid_namespace;
+  Word ended_ns;  // `ration run`, after the program has ended; 0 while it runs
+  std::atomic<std::int32_t> exit_status;
+  std::uint32_t account_count;            // creator
+  std::uint32_t on_deny;                  // creator: OnDeny
+  std::uint32_t account_mode;             // creator: AccountMode
+  std::uint32_t managed;                  // creator: ManagedPolicy
+  std::uint64_t wait_ns;                  // creator: longest wait of OnDeny::kWait; UINT64_MAX: no end
+  char name[64];                          // creator
+  char tenant[64];                        // creator
+  char slice[64];                         // creator
+  char labels[256];                       // creator: k=v separated by commas
+  char command[256];                      // creator
+  char simulation[256];                   // creator: the simulated node; empty: the machine's own devices
+  Word limit_changes;                     // processes that change limits
+  Word denial_count;                      // charging processes
+  std::atomic<std::uint32_t> generation;  // futex: bumped when bytes come back or a limit is raised
+  std::atomic<std::uint32_t> waiters;     // sum of `waiting` over all slots, or more after a death
+  std::atomic<std::uint32_t> slot_bound;  // one past the highest slot ever used
+  Word trim_requests;          // the daemon: a count of its requests that cooperating programs give back unused memory
+  Word ceiling[kMaxAccounts];  // the daemon: up to which it may raise the limit on request; 0: not above it
+  Word unrequested[kMaxAccounts];          // the daemon: see unrequested_word()
+  Word own_limit[kMaxAccounts];            // a program of the workload: an upper bound, whatever `limit` says
+  Word wanted[kMaxAccounts];               // the largest charge that sleeps; 0: none
+  Word granted_waits;                      // charging processes: requests that slept and then got their memory
+  Word unlisted_count;                     // the workload's processes: names in `unlisted` so far, each counted once
+  UnlistedRecord unlisted[kUnlistedRing];  // the workload's processes; older ones are overwritten
+};
+
+/// A place in the line of an account: a thread that sleeps until bytes come back. Written by that thread; another
+/// thread takes it once it is no longer renewed. `ticket` is written first: for an instant the rest may be a former
+/// holder's.
+struct PlaceRecord {
+  Word ticket;  // 0: free
+  Word account;
+  Word since_ns;    // CLOCK_MONOTONIC, when the thread began to wait
+  Word renewed_ns;  // the same clock, when it was last awake
+};
+
+/// The lines of waiting threads (line.cpp). The record lies in former padding of this version, so it is empty in books
+/// of programs that do not know it.
+struct LinePart {
+  Word newest[kMaxAccounts];  // ticket of the newest place in the account's line; 0: nothing waits
+  Word tickets;               // number of tickets given out so far
+  PlaceRecord places[kMaxPlaces];
+};
+
+/// Limits beside the one in force, from which programs learn the size of their devices. The record lies where older
+/// books of this version have zeros, which stand for the limit in force alone.
+struct GrantRecord {
+  Word granted[kMaxAccounts];  // creator, then the daemon: the limit that was granted; 0: the one in force
+  Word reach[kMaxAccounts];    // the daemon: up to which it raises the limit at once; 0, or no daemon: not at all
+};
+
+/// The byte of the book's file that a daemon keeps locked while it divides the limits: the first after those of slots.
+inline constexpr std::uint32_t kDaemonByte = kMaxProcesses;
+
+struct BookLayout {
+  BookHeader header;
+  alignas(64) LinePart line;
+  alignas(4096) AccountRecord accounts[kMaxAccounts];
+  GrantRecord grants;
+  alignas(4096) DenialRecord denials[kDenialRing];
+  alignas(4096) SlotRecord slots[kMaxProcesses];
+  alignas(4096) SharedPart shared;
+};
+
+/// Copies text into a field of the book, cut if it is longer.
+template <std::size_t N>
+void copy_text(char (&target)[N], const char* source) noexcept {
+  const std::size_t length = ::strnlen(source, N - 1);
+  std::memcpy(target, source, length);
+  target[length] = '\0';
+}
+
+/// Returns how many slots, from the first, a process may have, bounded because the book may contain anything.
+inline std::uint32_t slots_in_use(const BookLayout& book) noexcept {
+  return std::min<std::uint32_t>(book.header.slot_bound.load(kRelaxed), kCommonSlot);
+}
+
+/// Checks that a header is of this version and within its bounds; no field is used before that.
+[[nodiscard]] BookStatus check(const BookHeader& header) noexcept;
+
+static_assert(offsetof(BookHeader, version) == offsetof(BookStart, version) &&
+              offsetof(BookHeader, creator_pid) == offsetof(BookStart, creator_pid) &&
+              offsetof(BookHeader, creator_pid_namespace) == offsetof(BookStart, creator_pid_namespace));
+static_assert(sizeof(BookLayout) % 4096 == 0 && offsetof(BookLayout, accounts) == 4096);
+
+}  // namespace ration::book

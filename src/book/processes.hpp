@@ -1,0 +1,39 @@
+// The processes of a workload: this one's slot in the book, and the refund for ended ones. Used by the guard and the
+// command line. A view of a book, by value.
+#pragma once
+
+#include "base/bytes.hpp"
+#include "book/open_book.hpp"
+#include "book/terms.hpp"
+
+namespace ration::book {
+
+class Processes {
+ public:
+  explicit Processes(OpenBook& book) noexcept : book_(&book) {}
+
+  /// Registers the calling process. Reaps dead ones first if no slot is free. Returns false if living processes have
+  /// every slot, the book is no longer at its path, or its file system keeps no locks.
+  bool attach() const noexcept;
+  /// Gives back everything that this process holds, and its slot.
+  void detach() const noexcept;
+  /// Forgets the parent's slot in a child after fork without touching it, so that attach() takes one for the child.
+  void forget_slot() const noexcept;
+  [[nodiscard]] bool attached() const noexcept { return book_->slot != kNoSlot; }
+  /// Records that this process has such memory. The record stays when the memory is freed, since the driver may keep
+  /// some of it.
+  void note(Unmovable what) const noexcept;
+
+  /// Clears the slots of ended processes; memory of theirs that others hold stays charged to the workload. Returns the
+  /// bytes refunded over all accounts.
+  Bytes reap() const noexcept;
+
+ private:
+  OpenBook* book_;
+};
+
+/// Returns true if the daemon that wrote into the book still divides its limits; false also if the book is no longer at
+/// its path.
+[[nodiscard]] bool has_daemon(const OpenBook& book) noexcept;
+
+}  // namespace ration::book

@@ -1,0 +1,105 @@
+// The contents of a book at one moment, copied out of it. Used by programs that watch workloads.
+#pragma once
+
+#include <bitset>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/bytes.hpp"
+#include "base/process.hpp"
+#include "book/terms.hpp"
+
+namespace ration::book {
+
+/// One denied charge, copied out of the book.
+struct Denial {
+  std::uint64_t sequence = 0;
+  std::uint64_t time_ns = 0;
+  Bytes requested;
+  Bytes used;
+  Bytes limit;
+  std::uint64_t device_free = kUnknownBytes;
+  std::int32_t pid = 0;
+  std::uint32_t account = 0;
+  DenialReason reason = DenialReason::kLimit;
+  std::string function;
+  std::uint64_t waited_ns = 0;
+  DeviceUuid device{};  ///< the device of the request; all zeros if unknown
+};
+
+struct AccountSnapshot {
+  DeviceUuid device{};
+  std::string device_name;
+  Bytes device_total;
+  Bytes limit;
+  Bytes guarantee;
+  Bytes used;
+  Bytes peak;
+  std::uint64_t denials = 0;
+  Bytes kept;         ///< part of `used`: given up by its process or left by an ended one, and held by others
+  Bytes shared;       ///< part of `used`: several processes may hold it, also some of other workloads
+  Bytes unrequested;  ///< beyond `used`: see Account::unrequested()
+  std::uint64_t times_emptied = 0;  ///< how often the workload was left without a process
+  Bytes reach;                      ///< up to which the daemon raises `limit` at once; 0: not above it
+  Bytes own_limit = kUnlimited;     ///< set by a program of the workload; `limit` is set from outside
+  Bytes granted;                    ///< the limit that was granted; `limit` is lower while others need the room
+};
+
+struct ProcessSnapshot {
+  std::uint32_t slot = 0;
+  ProcessIdentity identity;
+  std::string command;
+  std::uint64_t attached_ns = 0;
+  std::uint32_t waiting = 0;                          ///< number of its threads that sleep until bytes come back
+  std::vector<Bytes> held, context, pooled, managed;  // by account
+  std::vector<Bytes> shared;    // by account: held memory that others may hold too, whichever process is charged
+  std::uint32_t unmovable = 0;  // flags of Unmovable that it has or had
+  [[nodiscard]] bool has(Unmovable what) const { return (unmovable & static_cast<std::uint32_t>(what)) != 0; }
+};
+
+/// Memory that several processes may hold, as the book has it. Processes are identified by their slots.
+struct SharedSnapshot {
+  using Holders = std::bitset<1024>;  ///< one bit per slot; as many as a book has
+
+  std::uint64_t number = 0;
+  std::uint64_t part_of = 0;  ///< the number of the memory that lives while this piece is held; 0: not a piece
+  std::uint32_t account = 0;
+  std::optional<std::uint32_t> maker;  ///< the process that is charged for the lent bytes; absent: it has ended
+  Bytes lent;
+  Bytes given_up;  ///< part of the lent bytes
+  Bytes kept;      ///< charged to the common slot
+  Holders holders;
+  std::uint64_t control_device = 0, control_inode = 0;  ///< those of the file of its descriptors; see layout.hpp
+};
+
+/// Everything in a book at one moment, copied with bounds checks: safe for a file that another process writes.
+struct BookSnapshot {
+  std::string name, tenant, slice, labels, command, simulation;
+  std::uint64_t run_number = 0, created_ns = 0, ended_ns = 0, limit_changes = 0, denial_count = 0;
+  std::uint32_t waiting = 0;           ///< number of threads that sleep until bytes come back
+  std::uint64_t granted_waits = 0;     ///< requests that slept and then got their memory
+  std::uint64_t unlisted_count = 0;    ///< unlisted functions called so far that may concern memory
+  std::vector<std::string> unlisted;   ///< the newest of them by name, oldest first
+  std::vector<std::string> launchers;  ///< programs started by its processes that have others started elsewhere
+  std::int32_t exit_status = 0;
+  ProcessIdentity creator;
+  OnDeny on_deny = OnDeny::kFail;
+  AccountMode account_mode = AccountMode::kDevice;
+  ManagedPolicy managed = ManagedPolicy::kResident;
+  std::vector<AccountSnapshot> accounts;
+  std::vector<Bytes> wanted;  ///< by account: the largest charge that sleeps until bytes come back
+  std::vector<ProcessSnapshot> processes;
+  std::vector<Denial> denials;  // oldest first
+  std::vector<SharedSnapshot> shared_memory;
+  std::string control_path;  ///< path of the file whose descriptors are exported
+};
+
+/// Returns what the workload holds on each device, by account: the charges of living processes, and memory that those
+/// gave up or that ended processes left, if others hold it; never more than the book's own count. The processes of
+/// `book` are the living ones. The result is what Processes::reap() and SharedMemory::settle() would arrive at; the
+/// book stays unchanged, so its file may be another user's.
+[[nodiscard]] std::vector<Bytes> held_by_living(const BookSnapshot& book);
+
+}  // namespace ration::book

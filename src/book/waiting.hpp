@@ -1,0 +1,42 @@
+// Threads that sleep until bytes come back. Used by the guard, and by the library that gives memory back for them. A
+// view of a book, by value.
+#pragma once
+
+#include <cstdint>
+
+#include "base/bytes.hpp"
+#include "book/line.hpp"
+#include "book/open_book.hpp"
+
+namespace ration::book {
+
+class Waiting {
+ public:
+  explicit Waiting(const OpenBook& book) noexcept : book_(&book) {}
+
+  /// Begins a wait of this process: between begin() and end(), refunds and raised limits wake it.
+  void begin(std::uint32_t account, Bytes wanted) const noexcept;
+  void end() const noexcept;
+  /// Returns the calling thread's place in the account's line, for waiting on memory that refunds can bring.
+  [[nodiscard]] PlaceInLine place_in_line(std::uint32_t account) const noexcept { return {*book_, account}; }
+  [[nodiscard]] bool others_come_first(std::uint32_t account) const noexcept;
+  /// Counts a request that waited and got its memory. Call it before end() if the waiting ends with it.
+  void count_granted() const noexcept;
+  /// Sleeps until bytes may have come back or `timeout_ns` has passed. `seen` is the value of generation() before the
+  /// charge that failed; call it between begin() and end().
+  void wait_for_change(std::uint32_t seen, std::uint64_t timeout_ns) const noexcept;
+  [[nodiscard]] std::uint32_t generation() const noexcept;
+  /// Returns true if some process of the workload sleeps until bytes come back.
+  [[nodiscard]] bool has_waiters() const noexcept;
+
+  /// Wakes waiting threads after bytes came back or a limit was changed.
+  void wake() const noexcept;
+  /// Counts the waiting threads of living processes again. A process that dies while it waits stays counted until then,
+  /// at the cost of one system call per refund.
+  void forget_dead() const noexcept;
+
+ private:
+  const OpenBook* book_;
+};
+
+}  // namespace ration::book

@@ -1,0 +1,111 @@
+// The checks of `ration doctor` of the folders that ration has: with these gone, nothing of it is left.
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+
+#include "base/own_folder.hpp"
+#include "cli/doctor/doctor_findings.hpp"
+#include "config/configuration.hpp"
+
+namespace ration::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// What files take on their disk: books are as large as what was written in them.
+struct Amount {
+  Bytes size{};
+  std::uint64_t files = 0;
+
+  void add(const fs::path& path) {
+    struct stat status {};
+    if (::lstat(path.c_str(), &status) != 0) return;
+    constexpr std::uint64_t kBlock = 512;
+    size += Bytes{static_cast<std::uint64_t>(status.st_blocks) * kBlock};
+    if (!S_ISDIR(status.st_mode)) {
+      ++files;
+      return;
+    }
+    std::error_code error;
+    for (fs::directory_iterator each(path, error), end; !error && each != end; each.increment(error)) add(each->path());
+  }
+};
+
+nlohmann::json details(const std::string& path, const Amount& amount) {
+  return {{"path", path}, {"size_bytes", amount.size.count()}, {"files", amount.files}};
+}
+
+Finding told(const Session& session, const std::string& path, const Amount& amount, const std::string& more = "") {
+  Finding finding =
+      ok(fmt::format("{}: {} in {}{}", path, session.size(amount.size), counted(amount.files, "file"), more));
+  finding.details = details(path, amount);
+  return finding;
+}
+
+Finding not_there(const std::string& path, const std::string& why) {
+  Finding finding = ok(fmt::format("{}: n/a ({})", path, why));
+  finding.details = {{"path", path}, {"size_bytes", nullptr}, {"size_bytes_na", why}, {"files", 0}};
+  return finding;
+}
+
+bool is_of_the_package(const std::string& name) {
+  return name.rfind("ration", 0) == 0 || name.rfind("libration", 0) == 0 || name == "_ration";
+}
+
+}  // namespace
+
+// By names, since it may have been unpacked into a folder of everybody's, such as /usr.
+Finding check_package(const Session& session) {
+  const fs::path root = fs::path(companion("ration")).parent_path().parent_path();
+  Amount amount;
+  std::error_code error;
+  for (const char* folder :
+       {"bin", "lib", "include", "share", "share/doc", "share/man/man1", "share/man/man7",
+        "share/bash-completion/completions", "share/zsh/site-functions", "share/fish/vendor_completions.d"}) {
+    for (fs::directory_iterator each(root / folder, error), end; !error && each != end; each.increment(error))
+      if (is_of_the_package(each->path().filename())) amount.add(each->path());
+  }
+  if (!fs::exists(root / "lib/ration", error))  // where it was built
+    for (const char* folder : {"shim", "sim"}) amount.add(root / folder);
+  return told(session, root, amount);
+}
+
+Finding check_runtime(const Session& session) {
+  const auto store = session.store();
+  if (!store) return bad(store.error());
+  Amount amount;
+  amount.add(store->folder());
+  const auto books = store->list();
+  const auto running = std::count_if(books.begin(), books.end(), [](const auto& book) { return book.live; });
+  Finding finding =
+      told(session, store->folder(), amount, fmt::format(", {} ({} running)", counted(books.size(), "book"), running));
+  finding.details["books"] = books.size();
+  return finding;
+}
+
+Finding check_state(const Session& session) {
+  const auto configuration = config::read_configuration();
+  if (!configuration) return bad(configuration.error());
+  const auto& chosen = configuration->daemon.state;
+  const std::string path = chosen.origin.is_default() ? config::default_state_folder() : chosen.value;
+  std::error_code error;
+  if (!fs::exists(path, error)) return not_there(path, "no daemon has kept anything there");
+  Amount amount;
+  amount.add(path);
+  return told(session, path, amount);
+}
+
+Finding check_simulated_nodes(const Session& session) {
+  const std::string path = simulated_nodes_folder();
+  std::error_code error;
+  if (!fs::exists(path, error)) return not_there(path, "no GPU was simulated");
+  Amount amount;
+  amount.add(path);
+  return told(session, path, amount);
+}
+
+}  // namespace ration::cli

@@ -1,0 +1,138 @@
+// The checks of `ration doctor` of what runs at this moment: the daemon, the workloads, and who is outside of them.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "base/time.hpp"
+#include "cli/doctor/doctor_findings.hpp"
+#include "cli/session/node_client.hpp"
+#include "machine/driver_exports.hpp"
+#include "node/snapshot/explain.hpp"
+
+namespace ration::cli {
+namespace {
+
+/// Seconds since a time such as 2026-01-14T12:03:58.214Z; absent: it is none.
+std::optional<double> seconds_since(const std::string& text) {
+  const auto then = parse_time(text);
+  if (!then) return std::nullopt;
+  return static_cast<double>(unix_time_ns()) / 1e9 - static_cast<double>(*then) / 1e3;
+}
+
+}  // namespace
+
+Finding check_daemon(const Session& session) {
+  auto daemon = NodeClient::find(session);
+  if (!daemon) return bad(daemon.error());
+  if (!*daemon) return ok("n/a (no daemon runs here; limits hold without one: ration serve)");
+  const auto health = (*daemon)->get("/api/v1/health");
+  if (!health) return bad(health.error());
+  const auto text = [&](const char* field) { return health->value(field, "n/a (not told)"); };
+  const auto age = seconds_since(text("last_look"));
+  const std::string what =
+      fmt::format("{}: version {}{}, last tick {}", (*daemon)->socket(), text("version"),
+                  health->contains("pid") ? fmt::format(", pid {}", health->at("pid").get<int>()) : "",
+                  age ? fmt::format("{:.1f} s ago", *age) : "n/a (none yet)");
+  if (text("version") != RATION_VERSION) return warn(what + "; this is " RATION_VERSION, "ration service restart");
+  constexpr double kTooLong = 60;
+  if (age.value_or(0) > kTooLong) return warn(what + ": it does not tick any more", "ration service restart");
+  if (health->at("problem").is_string()) return warn(what + ": " + text("problem"), "ration events --type daemon");
+  return ok(what);
+}
+
+Finding check_enforcer(const Session& session) {
+  const auto now = node_snapshot(session, 1);
+  if (!now) return warn("not looked at: " + now.error().what, now.error().fix);
+  std::map<std::string, int> counts;
+  for (const auto& row : now->at("workloads"))
+    if (row.value("governed", false)) ++counts[row.value("enforced_by", "shim")];
+  std::vector<std::string> parts;
+  for (const auto& [who, count] : counts) parts.push_back(fmt::format("{} by {}", count, who));
+  if (parts.empty()) return ok("n/a (nothing runs under a limit)");
+  return ok(fmt::format("running accounts whose limit is held: {}", fmt::join(parts, ", ")));
+}
+
+Finding check_functions(const Session& session) {
+  const auto folder = session.driver_folder();
+  if (!folder || !session.machine()) return warn("not looked at: no GPU", "ration doctor --only gpu.driver");
+  const auto exported = machine::unlisted_exports(*folder);
+  const auto now = node_snapshot(session, 1);
+  if (!now) return warn("not looked at: " + now.error().what, now.error().fix);
+  std::vector<std::string> called;
+  for (const auto& row : now->at("workloads")) {
+    if (!row.contains("unlisted_functions")) continue;
+    called.push_back(fmt::format("{} called {}", row.at("workload").get<std::string>(),
+                                 fmt::join(row["unlisted_functions"].get<std::vector<std::string>>(), ", ")));
+  }
+  if (exported.empty() && called.empty()) return ok("every function of the driver that may concern memory is known");
+  std::vector<std::string> parts;
+  if (!exported.empty()) {
+    constexpr std::size_t kNamed = 4;
+    const auto shown = std::min(exported.size(), kNamed);
+    parts.push_back(
+        fmt::format("the driver has {} that ration does not know: {}{}", counted(exported.size(), "function"),
+                    fmt::join(exported.begin(), exported.begin() + static_cast<std::ptrdiff_t>(shown), ", "),
+                    exported.size() > shown ? ", …" : ""));
+  }
+  parts.insert(parts.end(), called.begin(), called.end());
+  return warn(fmt::format("{}; what is taken by such functions is not held", fmt::join(parts, "; ")),
+              "A newer ration may know them; until then: ration help enforcement");
+}
+
+Finding check_ungoverned(const Session& session) {
+  const auto now = node_snapshot(session, 1);
+  if (!now) return warn("not looked at: " + now.error().what, "ration doctor --only gpu.driver,books.folder");
+  const auto& devices = now->at("devices");
+  if (devices.empty()) return warn("not looked at: no GPU", "ration doctor --only gpu.driver");
+  std::vector<std::string> who;
+  std::string first;
+  for (const auto& row : now->at("workloads")) {
+    if (row.value("governed", false)) continue;
+    const auto& process = row.at("processes").at(0);
+    const auto word = [](const auto& from, const char* field) {
+      return from.at(field).is_string() ? from.at(field).template get<std::string>() : std::string();
+    };
+    const std::string bytes = row.at("used_bytes").is_number()
+                                  ? session.size(Bytes{row["used_bytes"].template get<std::uint64_t>()})
+                                  : fmt::format("n/a ({})", word(row, "used_bytes_na"));
+    const std::string pid = std::to_string(process.at("pid").template get<int>());
+    who.push_back(
+        fmt::format("GPU {}: pid {} {} ({}) {}", row.at("gpu").template get<int>(), pid, word(process, "command"),
+                    node::whereabouts(word(row, "user"), word(row, "container"), word(row, "origin")), bytes));
+    if (first.empty()) first = pid;
+  }
+  const bool named = std::none_of(devices.begin(), devices.end(),
+                                  [](const auto& device) { return device.at("ungoverned_bytes").is_null(); });
+  if (who.empty())
+    return ok(named ? "every process on the GPUs is under a limit" : "n/a (without NVML nobody names the processes)");
+  return warn(
+      fmt::format("not under any limit: {}", fmt::join(who, ", ")),
+      fmt::format("ration explain {}   until it is started through 'ration run' it can take what others need", first));
+}
+
+Finding check_orphaned(const Session& session) {
+  const auto now = node_snapshot(session, 1);
+  if (!now) return warn("not looked at: " + now.error().what, now.error().fix);
+  const auto& devices = now->at("devices");
+  if (devices.empty()) return warn("not looked at: no GPU", "ration doctor --only gpu.driver");
+  constexpr Bytes kWorthTelling{std::uint64_t{256} << 20};
+  std::string where;
+  bool told = true;
+  for (const auto& device : devices) {
+    const auto& bytes = device.at("orphaned_bytes");
+    told = told && bytes.is_number();
+    if (!bytes.is_number() || Bytes{bytes.get<std::uint64_t>()} < kWorthTelling) continue;
+    where += fmt::format("{}GPU {}: {}", where.empty() ? "" : ", ", device.at("gpu").get<int>(),
+                         session.size(Bytes{bytes.get<std::uint64_t>()}));
+  }
+  if (!where.empty())
+    return warn("in use, and of no process: " + where,
+                "fuser -v /dev/nvidia*   names who has the device open; a process in state D goes with a reboot");
+  return ok(told ? "all memory in use is of processes that the driver lists" : "n/a (the driver does not say)");
+}
+
+}  // namespace ration::cli

@@ -1,0 +1,142 @@
+#include "cli/session/node_client.hpp"
+
+#include <fmt/format.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include "adapters/containers/container_files.hpp"
+#include "config/configuration.hpp"
+#include "node/snapshot/snapshot_json.hpp"
+
+namespace ration::cli {
+namespace {
+
+using nlohmann::json;
+
+/// Whether somebody listens there. E1502: this user may not even look.
+Result<bool> somebody_listens(const std::string& path) {
+  sockaddr_un address{};
+  if (path.size() >= sizeof address.sun_path) return false;
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path, path.c_str(), path.size());
+  const FileDescriptor probe{::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+  if (!probe) return false;
+  if (::connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) return true;
+  if (errno != EACCES && errno != EPERM) return false;
+  const std::string folder = path.substr(0, path.rfind('/'));
+  return fail("E1502", fmt::format("whether a daemon runs cannot be seen: {} may not be opened by this user.", path),
+              fmt::format("sudo chmod 755 {}   or ask who runs the daemon: ls -ld {}", folder, folder), 5);
+}
+
+Result<json> answer_of(Result<http::Answer> answer, std::span<const std::string_view> passed_over = {}) {
+  if (!answer) return tl::unexpected(answer.error());
+  if (!answer->ok()) return tl::unexpected(http::error_of(*answer));
+  return data_of(std::move(answer->body), passed_over);
+}
+
+}  // namespace
+
+Result<std::optional<NodeClient>> NodeClient::find(const Session& session) {
+  if (!session.socket.empty()) return NodeClient(session.socket, true);
+  std::vector<std::string> candidates;
+  if (const auto configuration = config::read_configuration();  // one that is wrong is the daemon's to reject
+      configuration && !configuration->daemon.socket.origin.is_default())
+    candidates.push_back(configuration->daemon.socket.value);
+  if (const auto store = session.store()) candidates.push_back(store->folder() + "/ration.sock");
+  // Wherever the books lie: they register there.
+  candidates.emplace_back("/run/ration/ration.sock");
+  candidates.emplace_back(adapters::kContainerSocket);
+  for (const std::string& candidate : candidates) {
+    const auto listens = somebody_listens(candidate);
+    if (!listens) return tl::unexpected(listens.error());
+    if (*listens) return NodeClient(candidate);
+  }
+  return std::nullopt;
+}
+
+Result<NodeClient> NodeClient::require(const Session& session) {
+  auto found = find(session);
+  if (!found) return tl::unexpected(found.error());
+  if (*found) return std::move(**found);
+  const auto store = session.store();
+  return fail("E1501",
+              fmt::format("the daemon is not running (no {}/ration.sock).", store ? store->folder() : "/run/ration"),
+              "ration serve   in another terminal, or: ration service install --now", 3);
+}
+
+Result<json> NodeClient::get(const std::string& path, std::span<const std::string_view> passed_over) {
+  return answer_of(client_.get(path), passed_over);
+}
+Result<json> NodeClient::post(const std::string& path, const json& body) {
+  return answer_of(client_.post(path, body.dump(-1, ' ', false, json::error_handler_t::replace)));
+}
+Result<json> NodeClient::post_during(const std::string& path, const json& body, const std::function<void()>& work) {
+  return answer_of(client_.post_during(path, body.dump(-1, ' ', false, json::error_handler_t::replace), work));
+}
+Result<json> NodeClient::patch(const std::string& path, const json& body, const http::ExtraHeaders& headers) {
+  return answer_of(client_.patch(path, body.dump(-1, ' ', false, json::error_handler_t::replace), headers));
+}
+Result<json> NodeClient::put(const std::string& path, const json& body) {
+  return answer_of(client_.put(path, body.dump(-1, ' ', false, json::error_handler_t::replace)));
+}
+
+Result<json> NodeClient::remove(const std::string& path) {
+  auto answer = client_.remove(path);
+  if (answer && answer->status == 204) return json(nullptr);
+  return answer_of(std::move(answer));
+}
+
+Result<std::string> NodeClient::text(const std::string& path) {
+  auto answer = client_.get(path);
+  if (!answer) return tl::unexpected(answer.error());
+  if (!answer->ok()) return tl::unexpected(http::error_of(*answer));
+  return std::move(answer->body);
+}
+
+Result<void> NodeClient::stream(const std::string& path, const std::function<bool(const http::StreamEvent&)>& taken) {
+  return client_.stream(path, taken);
+}
+
+namespace {
+
+/// Whether a daemon's snapshot is of another node than the one that was asked for.
+bool is_of_another(const json& snapshot, const machine::Machine& machine) {
+  const json& devices = snapshot.at("devices");
+  return std::none_of(devices.begin(), devices.end(), [&](const json& device) {
+    return std::any_of(machine.devices.begin(), machine.devices.end(),
+                       [&](const machine::Device& own) { return own.uuid == device.at("uuid").get<std::string>(); });
+  });
+}
+
+}  // namespace
+
+std::string snapshot_path(std::size_t most_processes, const std::string& filter) {
+  std::string query;
+  if (most_processes != node::kAllProcesses) query += fmt::format("&processes={}", most_processes);
+  if (!filter.empty()) query += "&filter=" + percent_encoded(filter);
+  return query.empty() ? "/api/v1/snapshot" : "/api/v1/snapshot?" + query.substr(1);
+}
+
+Result<json> node_snapshot(const Session& session, std::size_t most_processes,
+                           std::span<const std::string_view> passed_over, const std::string& filter) {
+  auto daemon = NodeClient::find(session);
+  if (!daemon) return tl::unexpected(daemon.error());
+  if (*daemon) {
+    auto told = (*daemon)->get(snapshot_path(most_processes, filter), passed_over);
+    if (!told || !session.simulated || (*daemon)->was_named()) return told;
+    if (const auto asked_for = session.machine(); !asked_for || !is_of_another(*told, *asked_for)) return told;
+  }
+  if (session.simulated)  // it was asked for
+    if (const auto machine = session.machine(); !machine) return tl::unexpected(machine.error());
+  auto local = LocalAccess::open(session);
+  if (!local) return tl::unexpected(local.error());
+  return (*local)->get(snapshot_path(most_processes, filter), passed_over);
+}
+
+}  // namespace ration::cli

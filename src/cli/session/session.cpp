@@ -1,0 +1,227 @@
+#include "cli/session/session.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+
+#include "base/clock.hpp"
+#include "base/command_json.hpp"
+#include "base/gpu_models.hpp"
+#include "base/own_folder.hpp"
+#include "base/printable.hpp"
+#include "base/time.hpp"
+#include "base/utf8.hpp"
+#include "cli/session/simulated.hpp"
+#include "machine/user_names.hpp"
+
+namespace ration::cli {
+namespace {
+
+std::string csv_cell(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (const char letter : text) quoted += letter == '"' ? std::string("\"\"") : std::string(1, letter);
+  return quoted + "\"";
+}
+
+bool is_set(const char* variable) {
+  const char* value = std::getenv(variable);
+  return value != nullptr && *value != '\0';
+}
+
+}  // namespace
+
+std::string one_line(const nlohmann::json& document) {
+  return document.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+Format Session::format() const {
+  return output == "json" || output == "jsonl" ? Format::kJson : output == "csv" ? Format::kCsv : Format::kText;
+}
+
+Units Session::display_units() const {
+  if (format() == Format::kCsv || units == "bytes") return Units::kBytes;
+  return units == "si" ? Units::kSi : Units::kIec;
+}
+
+std::string Session::size(Bytes bytes) const { return format_size(bytes, display_units()); }
+
+std::string Session::size(const std::optional<Bytes>& bytes, const char* reason) const {
+  return bytes ? size(*bytes) : fmt::format("n/a ({})", reason);
+}
+
+std::string Session::shown(std::string_view text) const {
+  std::string out;
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    out += (at == 0 ? "" : "\n") + printable(std::string(text.substr(at, end - at)));
+    at = end + 1;
+  }
+  return hint(out);
+}
+
+Session Session::about(const book::BookSnapshot& book) const {
+  Session session = *this;
+  if (simulated || book.simulation.empty()) return session;
+  session.simulated = true;
+  session.simulated_node = session.context.simulated = book.simulation;
+  return session;
+}
+
+Result<std::string> Session::driver_folder() const {
+  if (!simulated) {
+    const char* behind_the_guard = std::getenv("RATION_DRIVER_PATH");
+    return std::string(behind_the_guard != nullptr ? behind_the_guard : "");
+  }
+  if (!simulated_node.empty()) ::setenv("RATION_SIM", simulated_node.c_str(), 1);
+  return library_folder("sim").map(simulated_driver_folder);
+}
+
+Result<machine::Machine> Session::machine() const {
+  const auto folder = driver_folder();
+  if (!folder) return tl::unexpected(folder.error());
+  auto machine = machine::query_devices(*folder);
+  if (!machine && simulated) {
+    const char* spec = std::getenv("RATION_SIM");
+    const std::string described = spec != nullptr && *spec != '\0' ? spec : "T4";
+    if (const auto node = simulated_node_folder(described); !node.problem.empty())
+      return fail("E1417", fmt::format("the simulated node cannot be kept: {}: {}.", node.path, node.problem),
+                  "RATION_SIM_DIR=/a/folder/of/yours", 1);
+    return fail("E1417", fmt::format("'{}' does not describe a simulated node.", described),
+                fmt::format("--sim=T4, --sim='T4:16GiB*2,A100-40'; models: {}; any other with its size: NAME:24GiB",
+                            gpu_model_names()),
+                2);
+  }
+  return machine;
+}
+
+std::string Session::painted(const std::string& text, int sgr) const {
+  const char* terminal = std::getenv("TERM");
+  const bool dumb = terminal != nullptr && std::strcmp(terminal, "dumb") == 0;
+  bool wanted = colour == "always";
+  if (colour == "auto" && !is_set("NO_COLOR"))
+    wanted = is_set("CLICOLOR_FORCE") || (::isatty(STDOUT_FILENO) != 0 && !dumb);
+  return wanted ? fmt::format("\033[{}m{}\033[0m", sgr, text) : text;
+}
+
+void Session::print_json(const std::string& verb, nlohmann::json data, const nlohmann::json& more) const {
+  nlohmann::json document{{"schema", "ration." + verb + "/1"}, {"time", utc(unix_time_ns())},
+                          {"host", machine::host_name()},      {"source", simulated ? "sim" : "direct"},
+                          {"data", std::move(data)},           {"warnings", nlohmann::json::array()}};
+  document.update(more);
+  add_command_options(document, command_options(context));
+  fmt::print("{}\n", one_line(document));
+}
+
+void Session::print_finding(const std::string& id, const std::string& what, const std::string& fix) const {
+  fmt::print(stderr, "{} ration: {}\n", id, shown(what));
+  if (!fix.empty()) fmt::print(stderr, "      {}\n", shown(fix));
+}
+
+void Session::print_error(const std::string& verb, const Error& error) const {
+  print_finding(error.id, error.what, error.fix);
+  if (format() != Format::kJson) return;
+  fmt::print(
+      "{}\n",
+      one_line(
+          {{"schema", "ration." + verb + "/1"},
+           {"error",
+            {{"id", error.id}, {"message", error.what}, {"fix", hint(error.fix)}, {"exit_code", error.exit_code}}}}));
+}
+
+void Table::print(Format format) const {
+  if (format == Format::kCsv) {
+    std::vector<std::string> keys;
+    for (const Column& column : columns_) keys.push_back(column.key);
+    fmt::print("{}\n", fmt::join(keys, ","));
+    for (const auto& row : rows_) {
+      std::vector<std::string> cells;
+      for (const std::string& cell : row) cells.push_back(csv_cell(cell));
+      fmt::print("{}\n", fmt::join(cells, ","));
+    }
+    return;
+  }
+  std::vector<std::size_t> widths;
+  for (std::size_t i = 0; i < columns_.size(); ++i) {
+    std::size_t most = count_characters(columns_[i].title);
+    for (const auto& row : rows_) most = std::max(most, count_characters(row[i]));
+    widths.push_back(most);
+  }
+  const auto line = [&](const auto& cell_of) {
+    std::string text;
+    for (std::size_t i = 0; i < columns_.size(); ++i) {
+      const std::string cell = cell_of(i);
+      const std::string pad(widths[i] - count_characters(cell), ' ');
+      text += (i == 0 ? "" : "  ") + (columns_[i].right ? pad + cell : cell + pad);
+    }
+    text.erase(text.find_last_not_of(' ') + 1);
+    fmt::print("{}\n", text);
+  };
+  line([&](std::size_t i) { return columns_[i].title; });
+  for (const auto& row : rows_) line([&](std::size_t i) { return row[i]; });
+}
+
+namespace {
+
+/// Of this program. Asked once: its package may be replaced while a daemon runs. Empty: /proc is not there.
+const std::filesystem::path& own_path() {
+  static const std::filesystem::path path = [] {
+    std::error_code error;
+    return std::filesystem::canonical("/proc/self/exe", error);
+  }();
+  return path;
+}
+
+}  // namespace
+
+Result<std::string> library_folder(const std::string& kind) {
+  std::error_code error;
+  if (own_path().empty())
+    return fail("E1406", "this program cannot be found: /proc/self/exe cannot be read.", "mount -t proc proc /proc",
+                125);
+  const auto here = own_path().parent_path().parent_path();
+  // Installed under lib/ration; in a build tree beside bin.
+  for (const auto& folder : {here / "lib" / "ration" / kind, here / kind}) {
+    if (std::filesystem::exists(folder / "libcuda.so.1", error)) return folder.string();
+  }
+  return fail("E1406", fmt::format("the {} libraries are not beside this program.", kind),
+              "Install the whole package again.", 125);
+}
+
+std::string share_folder() { return own_path().parent_path().parent_path() / "share"; }
+
+std::string companion(const std::string& name) { return own_path().parent_path() / name; }
+
+bool confirmed(const Session& session, const std::string& question) {
+  if (session.yes) return true;
+  // A person has to see the question and be who answers it: a program that runs this one, or collects what it prints,
+  // has given one of these streams another end.
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (::isatty(stream) == 0) return false;
+  fmt::print(stderr, "{} [y/N] ", question);
+  const int answer = std::getchar();
+  return answer == 'y' || answer == 'Y';
+}
+
+Result<void> agree_to_shrink(const Session& session, const std::string& who, Bytes used, Bytes limit,
+                             const std::string& again) {
+  fmt::print(stderr, "{} uses {}, {} more than the new limit. New allocations will be denied until it is under {}.\n",
+             who, session.size(used), session.size(used - limit), session.size(limit));
+  if (confirmed(session, "Proceed?")) return {};
+  return fail("E1205", "shrinking below what is used was not confirmed; nothing was changed.", again, 4);
+}
+
+std::vector<std::string> with_sim(const Session& session, std::vector<std::string> arguments) {
+  if (session.simulated)
+    arguments.insert(arguments.begin() + 1,
+                     session.simulated_node.empty() ? "--sim" : "--sim=" + session.simulated_node);
+  return arguments;
+}
+
+}  // namespace ration::cli

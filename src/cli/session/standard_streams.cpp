@@ -1,0 +1,40 @@
+#include "cli/session/standard_streams.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <system_error>
+
+namespace ration::cli {
+
+void reserve_standard_streams() {
+  for (int number = 0; number <= 2; ++number) {
+    if (::fcntl(number, F_GETFD) >= 0) continue;
+    (void)!::open("/dev/null", O_RDWR | O_CLOEXEC);  // takes the lowest number that is free
+  }
+}
+
+void tell(const std::function<void()>& print) {
+  struct sigaction before {};
+  struct sigaction ignore {};
+  ignore.sa_handler = SIG_IGN;
+  ::sigaction(SIGPIPE, &ignore, &before);
+  try {
+    print();
+  } catch (const std::system_error&) {  // as fmt says that the stream takes nothing
+  }
+  ::sigaction(SIGPIPE, &before, nullptr);
+}
+
+Result<void> finish_output() {
+  const bool failed_before = std::ferror(stdout) != 0;
+  if (std::fflush(stdout) == 0 && !failed_before) return {};
+  return fail("E1002", fmt::format("standard output cannot be written: {}.", std::strerror(errno)),
+              "Look at what it is redirected to: df -h .", 1);
+}
+
+}  // namespace ration::cli

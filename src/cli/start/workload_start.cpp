@@ -1,0 +1,380 @@
+#include "cli/start/workload_start.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <thread>
+#include <tuple>
+
+#include "base/command.hpp"
+#include "base/printable.hpp"
+#include "base/stable_hash.hpp"
+#include "base/utf8.hpp"
+#include "book/book.hpp"
+#include "book/container_books.hpp"
+#include "cli/session/node_client.hpp"
+#include "cli/session/simulated.hpp"
+#include "cli/start/admission.hpp"
+#include "cli/start/gpu_choice.hpp"
+#include "cli/start/guarded.hpp"
+#include "cli/start/launch.hpp"
+#include "cli/text/fields.hpp"
+#include "config/settings.hpp"
+
+namespace ration::cli {
+namespace {
+
+using admission::Plan;
+using book::Book;
+using book::BookStatus;
+
+// What was not typed comes from the configuration.
+Result<void> apply_settings(RunOptions& options) {
+  const auto settings = config::read_settings();
+  if (!settings) return tl::unexpected(settings.error());
+  const auto value = [&](const char* key, std::string& option) {
+    if (const auto found = settings->find(key); option.empty() && found != settings->end())
+      option = found->second.value;
+  };
+  admission::PlanRequest& wish = options.wish;
+  const bool own_place = !wish.slice.empty();
+  if (!own_place) {
+    value("limit", wish.limit);
+    value("guarantee", wish.guarantee);
+    value("gpu", wish.gpu);
+  }
+  value("on_deny", wish.on_deny);
+  value("account", wish.account);
+  value("managed", wish.managed);
+  value("tenant", wish.tenant);
+  value("summary", options.summary);
+  const auto flag = [&](const char* key, bool& option) {
+    if (const auto found = settings->find(key); found != settings->end()) option = found->second.value == "true";
+  };
+  if (!wish.growth) flag("growth", wish.growth);
+  if (wish.framework_hints) flag("framework_hints", wish.framework_hints);
+  if (!options.require_enforced) flag("require_enforced", options.require_enforced);
+  if (options.summary.empty()) options.summary = "auto";
+  if (options.summary != "auto" && options.summary != "always" && options.summary != "never" &&
+      options.summary.rfind("json:", 0) != 0) {
+    return fail("E1418", fmt::format("summary '{}' is unknown.", options.summary),
+                "--summary auto, always, never or json:FILE", 2);
+  }
+  return {};
+}
+
+/// In front of what stands there already, in `sets` or in this environment.
+void prepend(std::map<std::string, std::string>& sets, const char* variable, const std::string& value) {
+  const char* present = std::getenv(variable);
+  const auto known = sets.find(variable);
+  const std::string rest = known != sets.end() ? known->second : present != nullptr ? present : "";
+  if ((rest + ":").starts_with(value + ":")) return;
+  sets[variable] = rest.empty() ? value : value + ":" + rest;
+}
+
+}  // namespace
+
+Result<std::string> preloadable_folder(const book::Store& store, const std::string& kind) {
+  const auto folder = library_folder(kind);
+  const auto carried = [](const std::string& path) { return path.find_first_of(" :\t\n") == std::string::npos; };
+  if (!folder || carried(*folder)) return folder;
+  // One link for each place: a second version on this machine has its own.
+  const std::string link = fmt::format("{}/{}-{:08x}", store.folder(), kind == "shim" ? "guard" : "simulator",
+                                       stable_hash(*folder) & 0xffffffff);
+  std::error_code error;
+  if (std::filesystem::read_symlink(link, error) != *folder) {
+    const std::string fresh = fmt::format("{}.{}", link, ::getpid());
+    std::filesystem::create_symlink(*folder, fresh, error);
+    std::filesystem::rename(fresh, link, error);
+  }
+  if (carried(link) && std::filesystem::exists(link + "/libcuda.so.1", error)) return link;
+  return fail("E1424",
+              fmt::format("the guard lies in '{}', and neither that nor the runtime folder can be preloaded: there is "
+                          "a space or a colon in it.",
+                          *folder),
+              "Move ration to a path without spaces, or export RATION_RUNTIME_DIR=<such a folder>", 125);
+}
+
+Result<void> add_simulation(const Session& session, const book::Store& store, const std::string& program,
+                            const std::string& versions, Plan& plan) {
+  if (const auto known = session.driver_folder(); !known) return tl::unexpected(known.error());
+  const auto driver = preloadable_folder(store, "sim");
+  if (!driver) return tl::unexpected(driver.error());
+  const auto libraries = simulated_libraries(*driver, program, versions);
+  if (!libraries) return tl::unexpected(libraries.error());
+  plan.simulation = libraries->found;
+  if (const char* node = std::getenv("RATION_SIM"); node != nullptr) plan.sets["RATION_SIM"] = node;
+  std::string folders = simulated_driver_folder(*driver);
+  for (const std::string& folder : libraries->folders) folders += ":" + folder;
+  prepend(plan.sets, "LD_LIBRARY_PATH", folders);
+  if (!libraries->preload.empty())
+    prepend(plan.sets, "LD_PRELOAD", fmt::format("{}", fmt::join(libraries->preload, ":")));
+  return {};
+}
+
+namespace {
+
+Result<void> add_guard(const Session& session, const book::Store& store, const RunOptions& options, Plan& plan) {
+  const auto shim = preloadable_folder(store, "shim");
+  if (!shim) return tl::unexpected(shim.error());
+  if (auto good = check_guard_files(*shim, options.require_enforced); !good) return good;
+  if (session.simulated) {
+    const std::string program = options.program.empty() ? "" : options.program.front();
+    if (auto good = add_simulation(session, store, program, options.simulated_cuda, plan); !good) return good;
+    plan.sets["RATION_DRIVER_PATH"] = *session.driver_folder();
+  }
+  prepend(plan.sets, "LD_PRELOAD", *shim + "/libcuda.so.1:" + *shim + "/libnvidia-ml.so.1");
+  // Not for everybody: the linker then has little room for the thread-local memory of libraries that a program is
+  // linked with (3 KiB in glibc 2.36), and one that needs more does not start.
+  if (options.require_enforced) prepend(plan.sets, "LD_AUDIT", *shim + "/libration-audit.so");
+  return {};
+}
+
+/// Names the GPUs in the options. Of any one the emptiest, as `ration fits` finds it.
+Result<void> grant_gpus(const Session& session, const machine::Machine& machine, RunOptions& options) {
+  admission::PlanRequest& wish = options.wish;
+  if (!wish.slice.empty()) return {};
+  const auto choice = choose_gpus(session, machine, wish.gpu);
+  if (!choice) return tl::unexpected(choice.error());
+  options.asked_gpus = choice->text();
+  std::vector<std::string> granted;
+  for (const machine::Device& device : choice->devices) granted.push_back(device.uuid);
+  if (choice->any_one && granted.size() > 1) {
+    const auto snapshot = node_snapshot(session);
+    if (!snapshot) return tl::unexpected(snapshot.error());
+    const std::vector<Room> rooms = rooms_on(choice->devices, *snapshot);
+    // A daemon of other GPUs knows nothing of these.
+    granted = {rooms.empty() ? granted.front() : deciding(rooms, true).device.uuid};
+  }
+  wish.gpu = fmt::format("{}", fmt::join(granted, ","));
+  return {};
+}
+
+}  // namespace
+
+Result<Plan> resolve(const Session& session, RunOptions& options, const book::Store& store, Measuring measuring) {
+  if (auto good = apply_settings(options); !good) return tl::unexpected(good.error());
+  const auto machine = session.machine();
+  if (!machine) return tl::unexpected(machine.error());
+  if (auto good = grant_gpus(session, *machine, options); !good) return tl::unexpected(good.error());
+  auto plan = admission::make_plan(options.wish, *machine, store, [&](const auto& device) -> std::optional<Bytes> {
+    if (measuring == Measuring::kNo) return std::nullopt;
+    const auto cost = measured_context(session, device);
+    if (cost && !session.dry_run)
+      machine::remember_context_cost(device, machine->driver_version, store.folder(), *cost);
+    return cost;
+  });
+  if (!plan) return plan;
+  if (!options.engine.empty()) return plan;  // a container gets the guard from its engine
+  if (auto good = add_guard(session, store, options, *plan); !good) return tl::unexpected(good.error());
+  return plan;
+}
+
+std::string workload_name(const RunOptions& options) {
+  const std::string base = std::filesystem::path(options.program.front()).filename();
+  std::string name(!options.wish.name.empty() ? options.wish.name : base.empty() ? "run" : shortened(base, 40));
+  name = printable(std::move(name), '_');
+  std::replace_if(
+      name.begin(), name.end(), [](char letter) { return static_cast<unsigned char>(letter) <= 0x20 || letter == ','; },
+      '_');
+  return name;
+}
+
+namespace {
+
+/// What of the tenant's own guarantee none of its workloads has or is promised.
+Bytes left_for(const std::string& tenant, int gpu, const nlohmann::json& snapshot) {
+  const auto unspent = [](const nlohmann::json& row) {
+    const Bytes guarantee = bytes_in(row, "guarantee_bytes");
+    return guarantee - std::min(guarantee, bytes_in(row, "used_bytes"));
+  };
+  Bytes left, promised;
+  for (const nlohmann::json& each : snapshot.at("tenants"))
+    for (const nlohmann::json& row : each.at("accounts"))
+      if (each.at("tenant") == tenant && row.at("gpu") == gpu) left += unspent(row);
+  for (const nlohmann::json& row : snapshot.at("workloads"))
+    if (row.value("governed", false) && row.at("tenant") == tenant && row.at("gpu") == gpu) promised += unspent(row);
+  return left - std::min(left, promised);
+}
+
+/// The same run with another limit.
+std::string again(const RunOptions& options, bool wait, Bytes limit) {
+  const std::string &gpus = options.asked_gpus, &tenant = options.wish.tenant;
+  return command({"run", wait ? "--wait" : "", gpus.empty() ? "" : "--gpu", gpus, tenant.empty() ? "" : "--tenant",
+                  tenant, "--limit", exact_size(limit), "--"}) +
+         " …";
+}
+
+/// E1303: others hold what the run is to be guaranteed, as one snapshot has it.
+Result<void> could_be_kept_now(const Session& session, const Plan& plan, const RunOptions& options,
+                               const std::string& tenant) {
+  const auto snapshot = node_snapshot(session);
+  if (!snapshot) return tl::unexpected(snapshot.error());
+  for (const auto& account : plan.accounts) {
+    const std::vector<Room> rooms = rooms_on({account.device}, *snapshot);
+    if (rooms.empty()) continue;  // of another daemon's node
+    const int gpu = account.device.index;
+    const Bytes room = rooms.front().available + left_for(tenant, gpu, *snapshot);
+    if (account.guarantee <= room) continue;
+    const std::string who = holders_on(session, *snapshot, gpu);
+    const Bytes most = round_down(room, kGranule);
+    return fail("E1303",
+                fmt::format("{} cannot be kept for it now: GPU {} has {} available of {}.{}",
+                            session.size(account.guarantee), gpu, session.size(room),
+                            session.size(account.device.total), who.empty() ? "" : " Held by " + who + "."),
+                (most == Bytes{0} ? "" : fmt::format("--guarantee {}, at most; or: ", exact_size(most))) +
+                    (snapshot->contains("queue") ? again(options, true, account.limit) + "   starts when there is room"
+                                                 : "ration ps   shows who has to end first"),
+                4);
+  }
+  return {};
+}
+
+/// E1303: others hold what the run is to be guaranteed. Memory that a program takes while the daemon looks may be
+/// counted twice in one snapshot, so several in a row have to agree.
+Result<void> can_be_kept(const Session& session, const Plan& plan, const RunOptions& options,
+                         const std::string& tenant) {
+  const auto wanted = [](const auto& account) { return account.guarantee > Bytes{0}; };
+  if (!plan.slice.empty() || std::none_of(plan.accounts.begin(), plan.accounts.end(), wanted)) return {};
+  constexpr int kSnapshots = 3;
+  Result<void> result = could_be_kept_now(session, plan, options, tenant);
+  for (int again = 1; !result && again < kSnapshots; ++again) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(600));  // the daemon's next look
+    result = could_be_kept_now(session, plan, options, tenant);
+  }
+  return result;
+}
+
+book::NewBook book_of(const Session& session, const Plan& plan, const RunOptions& options, std::uint64_t number) {
+  book::NewBook book;
+  book.simulation = session.context.simulated;
+  book.name = workload_name(options);
+  if (plan.name.empty()) book.name += fmt::format("-{}", number);
+  book.tenant = plan.tenant;
+  book.slice = plan.slice;
+  book.labels = plan.labels;
+  book.command = shown_command(options.program);
+  book.run_number = number;
+  book.on_deny = plan.on_deny;
+  book.wait_ns = plan.wait_ns;
+  book.account_mode = plan.account_mode;
+  book.managed = plan.managed;
+  for (const auto& planned : plan.accounts) {
+    book.accounts.push_back({planned.device.bytes, planned.device.name, planned.device.total, planned.limit,
+                             planned.guarantee, planned.context.value_or(Bytes{0})});
+  }
+  return book;
+}
+
+/// `engine`: of a container, whose grant is kept beside its book. A hook mounts the book itself, so it may be a mount,
+/// which `daemon` has to see.
+Result<std::string> make_book(const book::Store& store, const book::NewBook& contents, const std::string& engine,
+                              std::optional<std::int32_t> daemon) {
+  book::remove_unfinished(store.folder());
+  for (const auto& present : store.list()) {
+    if (!present.live || present.contents.name != contents.name) continue;
+    return fail("E1410",
+                fmt::format("a workload named '{}' is running (pid {}).", contents.name, present.contents.creator.pid),
+                "Choose another --name, or leave it out.", 125);
+  }
+  const std::string path = store.path_of(contents.name, contents.run_number);
+  const BookStatus status =
+      engine.empty() ? Book::create(path.c_str(), contents) : book::create_granted(path, contents, daemon);
+  if (status == BookStatus::kOk) return path;
+  return fail("E1405", fmt::format("no book could be made at {}: {}.", path, book::describe(status)),
+              status == BookStatus::kNoSpace ? "Free some space there, or export RATION_RUNTIME_DIR=<another folder>."
+                                             : "export RATION_RUNTIME_DIR=<a folder of yours>",
+              125);
+}
+
+/// Says on which GPUs less than the granted limit can be taken now, how much less, and for whom the rest is kept; E1447
+/// instead with --require-limit. Not `aloud`: standard error is a program's.
+Result<void> tell_limit_in_force(const Session& session, const RunOptions& options, const Plan& plan,
+                                 const std::string& path, NodeClient& daemon, bool aloud) {
+  book::BookSnapshot book;
+  if (Book::read(path.c_str(), book) != BookStatus::kOk) return {};
+  nlohmann::json rows;
+  for (std::size_t i = 0; i < std::min(plan.accounts.size(), book.accounts.size()); ++i) {
+    const auto& [device, limit] = std::tie(plan.accounts[i].device, plan.accounts[i].limit);
+    const Bytes granted = std::min(limit, device.total);
+    const Bytes now = std::max(book.accounts[i].limit, book.accounts[i].reach);
+    if (now >= granted) continue;
+    if (rows.is_null()) rows = daemon.get("/api/v1/workloads").value_or(nlohmann::json::array());
+    std::string why;
+    for (const nlohmann::json& row : rows)
+      if (row.value("run", std::uint64_t{0}) == book.run_number && row.value("workload", "") == book.name &&
+          row.value("uuid", "") == device.uuid)
+        why = row.value("held_back_by", "");
+    const std::string what =
+        fmt::format("{} of {} can be taken now on GPU {}, {} less{}{}", session.size(now), session.size(granted),
+                    device.index, session.size(granted - now), why.empty() ? "" : ": ", why);
+    if (options.require_limit)
+      return fail(
+          "E1447", what + ".",
+          (now == Bytes{0} ? "" : again(options, false, now) + "   fits; ") + "ration ps   shows who holds the rest",
+          6);
+    if (aloud) fmt::print(stderr, "ration: {} (not started with --require-limit)\n", what);
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<Started> start_workload(const Session& session, RunOptions& options, const book::Store& store,
+                               const std::string& lease, std::optional<NodeClient>& daemon,
+                               const std::optional<ProcessIdentity>& creator,
+                               const std::function<Result<void>(const std::string&)>& bring) {
+  // Promises are checked and entered, and names taken, by one start at a time.
+  auto alone = std::optional(store.lock());
+  auto plan = resolve(session, options, store);
+  if (!plan) return tl::unexpected(plan.error());
+  // A program that asks from inside has put the guard in front itself; what starts a container needs none.
+  if (!creator && options.engine.empty()) {
+    if (auto good = refuse_ungoverned(options, examine(options, *plan)); !good) return tl::unexpected(good.error());
+  }
+  const auto number = store.next_run();
+  if (!number) return tl::unexpected(number.error());
+  book::NewBook contents = book_of(session, *plan, options, *number);
+  contents.creator = creator;
+  if (daemon) {
+    auto tenant = register_workload(*daemon, store.folder(), store.path_of(contents.name, *number), options.wish,
+                                    contents.labels, lease, plan->accounts,
+                                    options.engine == kSlurmEngine ? std::optional(creator->user) : std::nullopt);
+    if (!tenant && !lease.empty()) (void)daemon->remove("/api/v1/leases/" + lease);
+    const bool other_node = !tenant && tenant.error().id == "E1532" && lease.empty() && !daemon->was_named();
+    if (!tenant && !other_node) return tl::unexpected(tenant.error());
+    if (other_node)
+      daemon.reset();  // the machine's, and these are simulated devices: nobody governs them
+    else
+      contents.tenant = std::move(*tenant);
+  }
+  if (!creator && lease.empty())
+    if (auto good = can_be_kept(session, *plan, options, contents.tenant); !good) return tl::unexpected(good.error());
+  // The daemon's pid comes from its socket: the kernel takes ten milliseconds to read /proc/locks.
+  const bool by_hook = creator && daemon;
+  const auto book = make_book(store, contents, options.engine, by_hook ? daemon->daemon_pid() : std::nullopt);
+  if (!book) return tl::unexpected(book.error());
+  alone.reset();
+  Result<void> shown, brought;
+  const auto work = [&] {
+    if (bring) brought = bring(*book);
+  };
+  if (daemon)
+    shown = show_book(*daemon, store.folder(), options.wish.tenant, plan->labels, work);
+  else
+    work();
+  if (bring && brought) brought = shown;  // its tenant's limit is in force once the daemon has seen it
+  if (brought && daemon) brought = tell_limit_in_force(session, options, *plan, *book, *daemon, !creator);
+  if (!brought) {
+    book::remove_book(*book);
+    if (daemon) (void)show_book(*daemon, store.folder(), options.wish.tenant, plan->labels, [] {});
+    return tl::unexpected(brought.error());
+  }
+  return Started{*book, std::move(*plan)};
+}
+
+}  // namespace ration::cli

@@ -1,0 +1,90 @@
+#include "cli/text/arguments.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/strings.hpp"
+
+namespace ration::cli {
+namespace {
+
+bool takes_program(const std::string& verb) {
+  return verb == "run" || verb == "sim" || verb == "inject" || verb == "snippet" || verb == "jupyter" ||
+         verb == "candidates";
+}
+
+/// The options in a line that is being completed which say what node it is about. Its last word is not typed yet.
+std::vector<std::string> node_options(const std::vector<std::string>& line) {
+  std::vector<std::string> options;
+  for (std::size_t i = 0; i + 1 < line.size() && line[i] != "--"; ++i) {
+    const bool named = line[i] == "--socket" && i + 2 < line.size();
+    if (line[i].rfind("--sim=", 0) == 0 || line[i].rfind("--socket=", 0) == 0 || line[i] == "--sim")
+      options.push_back(line[i]);
+    else if (named)
+      options.push_back("--socket=" + line[++i]);
+  }
+  return options;
+}
+
+}  // namespace
+
+Arguments split_arguments(int argc, char** argv) {
+  Arguments words;
+  words.all.assign(argv + 1, argv + argc);
+  if (const std::string name = argv[0]; name.substr(name.rfind('/') + 1) == "rationd")
+    words.all.insert(words.all.begin(), "serve");
+  if (words.all.empty()) return words;
+  words.verb = words.all.front();
+  const auto mark = std::find(words.all.begin(), words.all.end(), "--");
+  if (!takes_program(words.verb) || mark == words.all.end()) return words;
+  words.marked = true;
+  words.program.assign(mark + 1, words.all.end());
+  words.all.erase(mark, words.all.end());
+  if (words.verb == "candidates")
+    for (std::string& option : node_options(words.program)) words.all.push_back(std::move(option));
+  return words;
+}
+
+std::size_t surely_ours(const Arguments& words) { return words.verb == "run" && !words.marked ? 0 : words.all.size(); }
+
+Result<void> check_values(const Arguments& words, std::size_t count) {
+  const bool of_service = words.verb == "serve";
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::string& word = words.all[i];
+    std::string what;
+    if (word.size() > 3 && word.compare(0, 2, "--") == 0 && word.find('=') == word.size() - 1)
+      what = fmt::format("{} has no value.", word);
+    else if (word.empty() && i == 0)
+      what = "the first word is empty.";
+    else if (word.empty() && !(of_service && words.all[i - 1] == "--listen"))
+      what = fmt::format("the word after '{}' is empty.", words.all[i - 1]);
+    if (!what.empty())
+      return fail("E1001", what,
+                  fmt::format("ration {}   (in a script: \"${{LIMIT:?}}\" stops where LIMIT is not set)",
+                              words.verb.empty() ? "help" : words.verb + " --help"),
+                  2);
+  }
+  return {};
+}
+
+Result<void> check_before_program(const Arguments& words, const std::vector<std::string>& before,
+                                  const std::vector<std::string>& options) {
+  if (before.empty()) return {};
+  const std::string& first = before.front();
+  if (first.size() > 1 && first.front() == '-') {
+    const std::string meant = suggestion(first.substr(0, first.find('=')), options);
+    if (words.marked)
+      return fail("E1402", fmt::format("run has no option '{}'.{}", first, meant), "ration run --help", 2);
+    return fail("E1402",
+                fmt::format("no '--' before the program: '{}' was read as an option of ration.{}", first, meant),
+                "Write: ration run --limit 4GiB -- prog --batch 64", 2);
+  }
+  if (words.marked)
+    return fail("E1402",
+                fmt::format("'{}' before '--' is neither an option nor the value of one; nothing was started.", first),
+                "Write: ration run --limit 4GiB --label 'note=two words' -- prog --batch 64", 2);
+  return {};
+}
+
+}  // namespace ration::cli

@@ -1,0 +1,184 @@
+// `ration config init|print|validate|path`.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "admission/configured_promises.hpp"
+#include "base/file.hpp"
+#include "cli/session/node_client.hpp"
+#include "cli/verbs/verbs.hpp"
+#include "config/configuration.hpp"
+#include "config/printer.hpp"
+
+namespace ration::cli {
+namespace {
+
+using config::ConfigurationFile;
+using config::Layer;
+
+/// Where `init` writes when nobody says: the machine's file for root, else one's own.
+std::string own_path() {
+  const auto files = config::configuration_files();
+  return files.back().required || ::geteuid() != 0 ? files.back().path : files.front().path;
+}
+
+Error cannot_write(const std::string& path) {
+  return {"E1611", fmt::format("{} cannot be written: {}.", path, std::strerror(errno)), "ration config init FILE", 5};
+}
+
+Error is_there_already(const std::string& path) {
+  return {"E1610", fmt::format("{} is there already.", path), "ration config init --force   replaces it", 2};
+}
+
+/// Written beside its place and then put there, so that nobody ever reads half of it.
+Result<void> write_configuration(const std::string& path, const std::string& text, bool replace) {
+  const std::string beside = fmt::format("{}.{}", path, ::getpid());
+  {
+    const FileDescriptor file(::open(beside.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0644));
+    if (!file || ::write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
+      const Error error = cannot_write(path);
+      if (file) ::unlink(beside.c_str());
+      return tl::unexpected(error);
+    }
+  }
+  // link() refuses what is there already; rename() does not.
+  const bool done = replace ? ::rename(beside.c_str(), path.c_str()) == 0 : ::link(beside.c_str(), path.c_str()) == 0;
+  const int why = errno;
+  ::unlink(beside.c_str());
+  errno = why;
+  if (done) return {};
+  if (why == EEXIST) return tl::unexpected(is_there_already(path));
+  return tl::unexpected(cannot_write(path));
+}
+
+Result<int> init(const Session& session, const ConfigOptions& options) {
+  const std::filesystem::path path = options.file.empty() ? own_path() : options.file;
+  std::error_code error;
+  if (session.dry_run && !options.force && std::filesystem::exists(path, error))
+    return tl::unexpected(is_there_already(path));
+  if (!session.dry_run && path.has_parent_path()) std::filesystem::create_directories(path.parent_path(), error);
+  if (auto good =
+          session.dry_run ? Result<void>() : write_configuration(path, config::initial_configuration(), options.force);
+      !good)
+    return tl::unexpected(good.error());
+  if (session.format() == Format::kJson)
+    session.print_json("config", {{"action", "init"}, {"path", path.string()}});
+  else
+    fmt::print("{}: {}; nothing is set in it yet\n", path.string(), session.dry_run ? "would be written" : "written");
+  return 0;
+}
+
+Result<int> print(const Session& session) {
+  const auto configuration = config::read_configuration();
+  if (!configuration) return tl::unexpected(configuration.error());
+  if (session.format() != Format::kJson) {
+    fmt::print("{}", session.shown(config::printed(*configuration)));
+    return 0;
+  }
+  auto settings = nlohmann::json::array();
+  for (const config::Row& row : configuration->rows) {
+    const bool written = !row.origin.is_default();
+    nlohmann::json entry{
+        {"section", row.section}, {"key", row.key}, {"value", row.value}, {"origin", row.origin.text()}};
+    entry["item"] = row.item.empty() ? nlohmann::json() : nlohmann::json(row.item);
+    if (row.item.empty()) entry["item_na"] = "written once";
+    entry["line"] = written ? nlohmann::json(row.origin.place.line) : nlohmann::json();
+    entry["column"] = written ? nlohmann::json(row.origin.place.column) : nlohmann::json();
+    if (!written) entry["line_na"] = entry["column_na"] = "not written in a file";
+    settings.push_back(std::move(entry));
+  }
+  session.print_json("config", {{"action", "print"}, {"settings", settings}});
+  return 0;
+}
+
+Result<int> validate(const Session& session, const ConfigOptions& options) {
+  std::vector<ConfigurationFile> files = config::configuration_files();
+  if (!options.file.empty()) files = {{options.file, true}};
+  const auto layers = config::read_layers(files);
+  if (!layers && !options.file.empty())
+    return fail("E1601", fmt::format("{} cannot be read.", options.file),
+                "ration config path   (of what another program writes: … | ration config validate /dev/stdin)", 2);
+  if (!layers) return tl::unexpected(layers.error());
+  config::Reading parsed = config::parse_configuration(*layers);
+  std::vector<FileProblem>& problems = parsed.problems;
+  if (const auto machine = session.machine(); machine && problems.empty())
+    problems = admission::broken_promises(parsed.configuration, machine->devices);
+  auto listed = nlohmann::json::array(), read = nlohmann::json::array();
+  for (const FileProblem& problem : problems) {
+    listed.push_back({{"file", problem.file},
+                      {"line", problem.place.line},
+                      {"column", problem.place.column},
+                      {"message", problem.what},
+                      {"fix", problem.fix}});
+    session.print_finding("E1601", place_text(problem) + ": " + problem.what, problem.fix);
+  }
+  for (const Layer& layer : *layers) {
+    read.push_back(layer.name);
+    if (problems.empty() && session.format() != Format::kJson) fmt::print("{}: good\n", session.shown(layer.name));
+  }
+  if (layers->empty() && session.format() != Format::kJson) fmt::print("no configuration file: all defaults\n");
+  if (session.format() == Format::kJson)
+    session.print_json("config", {{"action", "validate"}, {"files", read}, {"problems", listed}});
+  return problems.empty() ? 0 : 2;
+}
+
+Result<int> path(const Session& session) {
+  Table table({{"FILE", "file"}, {"STATE", "state"}});
+  auto rows = nlohmann::json::array();
+  for (const ConfigurationFile& file : config::configuration_files()) {
+    std::error_code error;
+    const bool there = std::filesystem::exists(file.path, error);
+    const char* state = ::access(file.path.c_str(), R_OK) == 0 ? "read" : there ? "not readable" : "not there";
+    table.add({file.path, state});
+    rows.push_back({{"path", file.path}, {"state", state}});
+  }
+  if (session.format() == Format::kJson)
+    session.print_json("config", {{"action", "path"}, {"files", rows}});
+  else
+    table.print(session.format());
+  return 0;
+}
+
+/// The daemon reads it anew, or keeps what it has and says what is wrong.
+Result<int> have_it_read_anew(const Session& session) {
+  auto daemon = NodeClient::require(session);
+  if (!daemon) return tl::unexpected(daemon.error());
+  if (session.dry_run) {
+    if (const auto good = config::read_configuration(); !good) return tl::unexpected(good.error());
+    if (session.format() == Format::kJson)
+      session.print_json("config", {{"action", "reload"}, {"changes", nlohmann::json::array()}});
+    else
+      fmt::print("would have the daemon at {} read the configuration again: ration config print shows it\n",
+                 daemon->socket());
+    return 0;
+  }
+  const auto answer = daemon->post("/api/v1/reload", nlohmann::json::object());
+  if (!answer) return tl::unexpected(answer.error());
+  const nlohmann::json& changes = answer->at("changes");
+  if (session.format() == Format::kJson) {
+    session.print_json("config", {{"action", "reload"}, {"changes", changes}}, {{"source", "daemon"}});
+    return 0;
+  }
+  if (changes.empty()) fmt::print("read again: nothing changed\n");
+  for (const auto& line : changes) fmt::print("{}\n", line.get<std::string>());
+  return 0;
+}
+
+}  // namespace
+
+Result<int> config(const Session& session, const ConfigOptions& options) {
+  const bool takes_file = options.action == "init" || options.action == "validate";
+  if (!options.file.empty() && !takes_file)
+    return fail("E1001", fmt::format("config {} takes no file.", options.action), "ration config --help", 2);
+  if (options.action == "init") return init(session, options);
+  if (options.action == "validate") return validate(session, options);
+  if (options.action == "reload") return have_it_read_anew(session);
+  return options.action == "print" ? print(session) : path(session);
+}
+
+}  // namespace ration::cli

@@ -1,0 +1,202 @@
+// `ration container-hook start DEVICE`: what container runtimes run, as the CDI specifications of ration say, before a
+// container's program starts. `stop`: after it has ended, as those of earlier versions say. Not for people.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+
+#include "adapters/containers/container_files.hpp"
+#include "adapters/containers/image.hpp"
+#include "adapters/containers/oci.hpp"
+#include "base/labels.hpp"
+#include "base/printable.hpp"
+#include "base/strings.hpp"
+#include "base/utf8.hpp"
+#include "base/whole_file.hpp"
+#include "book/container_books.hpp"
+#include "book/workload_book.hpp"
+#include "cli/start/container_edits.hpp"
+#include "cli/start/workload_start.hpp"
+#include "cli/verbs/verbs.hpp"
+#include "node/claims/container_claims.hpp"
+
+namespace ration::cli {
+namespace {
+
+constexpr std::size_t kShortId = 12;
+
+std::string id_label(const adapters::Container& container) {
+  return label_of("container_id", container.id.substr(0, kShortId));
+}
+
+bool has_label(const std::string& labels, const std::string& wanted) {
+  return ("," + labels + ",").find("," + wanted + ",") != std::string::npos;
+}
+
+/// Its own name as a workload may have it; where it is long, or a running workload has it, with the beginning of its
+/// id.
+std::string free_name(const std::vector<book::StoredBook>& books, const adapters::Container& container) {
+  constexpr std::size_t kMaxName = 48;
+  std::string name = printable(container.name, '_');
+  for (char& letter : name)
+    if (static_cast<unsigned char>(letter) <= 0x20 || letter == '/' || letter == ',') letter = '.';
+  const bool taken = std::any_of(books.begin(), books.end(),
+                                 [&](const book::StoredBook& book) { return book.live && book.contents.name == name; });
+  if (!taken && name.size() <= kMaxName) return name;
+  return std::string(shortened(name, kMaxName)) + "-" + container.id.substr(0, 6);
+}
+
+/// The ids of a container's claims: of all its devices, where all are claims. Of two claims the hook of the first makes
+/// the book.
+std::vector<std::string> claims_of(const adapters::Container& container) {
+  std::vector<std::string> ids;
+  for (const std::string& device : container.devices) {
+    const auto parts = split_once(device, '=');
+    if (!parts || parts->first != kClaimDevice) return {};
+    ids.emplace_back(parts->second);
+  }
+  return ids;
+}
+
+/// What the claims were granted, together. E1714, and others of the daemon.
+Result<admission::PlanRequest> wish_of_claims(NodeClient& daemon, const std::vector<std::string>& ids) {
+  std::map<std::string, std::pair<std::uint64_t, std::uint64_t>> granted;  // limit and guarantee by UUID
+  admission::PlanRequest wish;
+  for (const std::string& id : ids) {
+    const auto claim = daemon.get("/api/v1/claims/" + id);
+    if (!claim) return tl::unexpected(claim.error());
+    for (const auto& device : claim->at("devices")) {
+      auto& [limit, guarantee] = granted[device.at("uuid")];
+      limit += device.at("limit_bytes").get<std::uint64_t>();
+      guarantee += device.at("guarantee_bytes").get<std::uint64_t>();
+    }
+    wish.tenant = claim->at("tenant");
+    if (claim->at("on_deny") != "fail") wish.on_deny = claim->at("on_deny");
+  }
+  for (const auto& [uuid, sizes] : granted) {
+    wish.gpu += (wish.gpu.empty() ? "" : ",") + uuid;
+    wish.of_device[uuid] = {fmt::format("{}B", sizes.first), fmt::format("{}B", sizes.second)};
+  }
+  return wish;
+}
+
+/// As `tenant=nlp`, `gpu=0.2`, `limit=4GiB-gpu0` say it. E1706: none of these.
+Result<admission::PlanRequest> wish_of(const std::string& device, const machine::Machine& machine) {
+  admission::PlanRequest wish;
+  const std::size_t equals = std::min(device.find('='), device.size());
+  const std::string kind = device.substr(0, equals), name = device.substr(std::min(equals + 1, device.size()));
+  std::string every;  // the container's visible devices choose among them
+  for (const machine::Device& each : machine.devices)
+    every += fmt::format("{}{}", every.empty() ? "" : ",", each.index);
+  if (kind == kSliceDevice) {
+    wish.slice = name;
+  } else if (kind == kTenantDevice) {
+    wish.tenant = name;
+    wish.gpu = every;
+  } else if (kind == kLimitDevice) {
+    const std::size_t gpu = name.rfind(kOnGpu);
+    wish.limit = name.substr(0, gpu);
+    wish.gpu = gpu == std::string::npos ? every : name.substr(gpu + std::string_view(kOnGpu).size());
+  }
+  if (name.empty() || (wish.slice.empty() && wish.tenant.empty() && wish.limit.empty()))
+    return fail("E1706", fmt::format("there is no device ration.sh/{}.", device), "ration help containers", 2);
+  return wish;
+}
+
+/// First what the daemon and the hooks ask for: there may not be room for all.
+std::vector<std::string> labels_of(const adapters::Container& container, const std::vector<std::string>& claims) {
+  std::vector<std::string> wanted;
+  if (!claims.empty()) {
+    const std::string between(1, node::ContainerClaims::kSeparator);
+    wanted.push_back(label_of(node::ContainerClaims::kLabel, fmt::format("{}", fmt::join(claims, between))));
+  }
+  wanted.push_back(id_label(container));
+  wanted.push_back(label_of("engine", container.engine));
+  wanted.push_back(label_of("container", container.name));
+  if (!container.image.empty()) wanted.push_back(label_of("image", container.image));
+  return fitting_labels(std::move(wanted));
+}
+
+/// Whether root here is root of the machine. In a rootless engine's user namespace it is the user who started it.
+bool is_machine_root() {
+  std::ifstream map("/proc/self/uid_map");
+  std::uint64_t inside = 1, outside = 1;
+  return map >> inside >> outside && inside == 0 && outside == 0;
+}
+
+Result<int> start(const Session& session, const std::string& device, const adapters::Container& container) {
+  if (!is_machine_root())
+    return fail("E1703",
+                fmt::format("container {} is a rootless one, and the machine's daemon gives devices to containers of "
+                            "root alone.",
+                            container.name),
+                "ration inject podman --without-cdi --limit 4GiB -- run IMAGE", 1);
+  if (const std::string why = adapters::why_not_held(container); !why.empty())
+    return fail("E1702", fmt::format("container {} would not be held to its limit: {}.", container.name, why),
+                "Use an image with glibc 2.17 or newer: most that are not alpine or busybox.", 6);
+  const auto machine = session.machine();
+  if (!machine) return tl::unexpected(machine.error());
+  const auto store = session.store();
+  if (!store) return tl::unexpected(store.error());
+  auto daemon = NodeClient::require(session);
+  if (!daemon) return tl::unexpected(daemon.error());
+  const std::vector<std::string> claims = claims_of(container);
+  auto wish = claims.empty() ? wish_of(device, *machine) : wish_of_claims(*daemon, claims);
+  if (!wish) return tl::unexpected(wish.error());
+  const auto first = identity_of(container.pid);
+  if (!first)
+    return fail("E1701", fmt::format("container {} has ended already.", container.name), "Start it again.", 1);
+  RunOptions options;
+  options.wish = std::move(*wish);
+  const auto books = store->list();
+  const bool has_one = std::any_of(books.begin(), books.end(), [&](const book::StoredBook& book) {
+    return book.live && book.contents.creator.same_as(*first);
+  });
+  if (has_one && !claims.empty()) return 0;  // made by the hook of the first claim, for all of them
+  if (has_one)                               // the engine mounts one book over the other
+    return fail("E1706", fmt::format("container {} has two devices of ration.", container.name),
+                "Give it one: a tenant, a slice or a limit.", 2);
+  options.wish.name = free_name(books, container);
+  options.wish.labels = labels_of(container, claims);
+  options.engine = container.engine;
+  options.program = container.program;
+  const auto guards = container_guards(*store);
+  if (!guards) return tl::unexpected(guards.error());
+  std::optional<NodeClient> governor(std::move(*daemon));
+  const auto bring = [&](const std::string& book) {
+    return adapters::mount_in(container.pid, container.root, container.read_only_root, book, book::kContainerBook,
+                              *guards);
+  };
+  const auto started = start_workload(session, options, *store, "", governor, first, bring);
+  if (!started) return tl::unexpected(started.error());
+  if (const auto used = split_once(device, '='); used && used->first == kLimitDevice)
+    if (const auto folder = specification_folder())
+      adapters::cdi::note_use(*folder, specification_file({kLimitDevice, std::string(used->second)}));
+  return 0;
+}
+
+Result<int> stop(const Session& session, const adapters::Container& container) {
+  const auto store = session.store();
+  if (!store) return tl::unexpected(store.error());
+  for (const book::StoredBook& stored : store->list()) {
+    if (has_label(stored.contents.labels, id_label(container)) &&
+        liveness(stored.contents.creator) != Liveness::kAlive)  // else it has not ended, whoever says so
+      book::retire(stored.path);
+  }
+  return 0;
+}
+
+}  // namespace
+
+Result<int> container_hook(const Session& session, const ContainerHookOptions& options) {
+  const auto state = read_whole(STDIN_FILENO);
+  if (!state)
+    return fail("E1701", fmt::format("standard input is not the state of a container: {}.", state.error()),
+                "This verb is for container runtimes; people start containers: ration help containers", 1);
+  const auto container = adapters::read_container(*state);
+  if (!container) return tl::unexpected(container.error());
+  return options.action == "start" ? start(session, options.device, *container) : stop(session, *container);
+}
+
+}  // namespace ration::cli

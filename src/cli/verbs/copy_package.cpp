@@ -1,0 +1,62 @@
+// `ration copy-package FOLDER`: this package in another folder, where a node's own programs and containers find it.
+// Used by the init container of share/ration/kubernetes/daemon. Promises: each file there is the old one or the new
+// one, whole; a file that is in use is replaced and never written into; one that is as it should be stays.
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <vector>
+
+#include "base/whole_file.hpp"
+#include "cli/start/guarded.hpp"
+#include "cli/verbs/verbs.hpp"
+
+namespace ration::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// What a node needs of a package. In an image, other files lie beside them.
+constexpr const char* kParts[] = {"bin/ration", "bin/ration-workload", "bin/ration-sim-truth",
+                                  "lib/ration", "share/ration",        "share/doc/ration/site"};
+
+constexpr std::size_t kMostOfAFile = std::size_t{256} << 20;  // bytes: a program has 15 MiB
+
+Result<void> replace_file(const fs::path& from, const fs::path& to) {
+  std::error_code error;
+  struct stat status {};
+  const auto content = read_whole(from, kMostOfAFile);
+  if (!content)
+    return fail("E1716", fmt::format("{} cannot be read: {}.", from.string(), content.error()),
+                "Install the whole package again.", 1);
+  if (read_whole(to, kMostOfAFile) == content) return {};
+  fs::create_directories(to.parent_path(), error);
+  errno = error.value();
+  if (!error && ::stat(from.c_str(), &status) == 0 && write_whole(to, *content, status.st_mode & 0777)) return {};
+  return fail("E1716", fmt::format("{} cannot be written: {}.", to.string(), std::strerror(errno)),
+              "df -h " + to.parent_path().parent_path().string(), 1);
+}
+
+}  // namespace
+
+Result<int> copy_package(const std::string& folder) {
+  if (auto own = library_folder("shim"); !own) return tl::unexpected(own.error());
+  const fs::path package = fs::path(companion("ration")).parent_path().parent_path();
+  for (const char* part : kParts) {
+    std::error_code none, unknown;
+    std::vector<fs::path> files;
+    if (fs::is_regular_file(package / part, unknown)) files.push_back(package / part);
+    for (fs::recursive_directory_iterator each(package / part, none), end; !none && each != end; each.increment(none))
+      if (each->is_regular_file(unknown)) files.push_back(each->path());
+    for (const fs::path& file : files)
+      if (auto replaced = replace_file(file, folder / file.lexically_relative(package)); !replaced)
+        return tl::unexpected(replaced.error());
+  }
+  if (auto good = check_guard_files(folder + "/lib/ration/shim", false); !good) return tl::unexpected(good.error());
+  fmt::print("{} has ration {}\n", folder, RATION_VERSION);
+  return 0;
+}
+
+}  // namespace ration::cli

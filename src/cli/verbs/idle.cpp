@@ -1,0 +1,312 @@
+// `ration trim`, `ration suspend`, `ration resume`: what to do about those who hold memory and do nothing.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+#include <iterator>
+#include <thread>
+
+#include "base/units.hpp"
+#include "cli/session/node_client.hpp"
+#include "cli/text/fields.hpp"
+#include "cli/verbs/verbs.hpp"
+#include "machine/checkpoint.hpp"
+#include "machine/user_names.hpp"
+
+namespace ration::cli {
+namespace {
+
+using nlohmann::json;
+
+/// A running workload, over all of its devices.
+struct Idler {
+  std::string user, workload, tenant;
+  std::uint64_t run = 0, idle_seconds = 0;
+  Bytes used, context, pooled;
+  std::vector<std::int32_t> pids;
+  std::string asked_as;  ///< what the daemon finds it by
+  [[nodiscard]] std::string name() const { return user + "/" + workload; }
+};
+
+/// Every running workload once, the longest idle first.
+Result<std::vector<Idler>> workloads_of(NodeClient& daemon) {
+  const auto rows = daemon.get("/api/v1/workloads");
+  if (!rows) return tl::unexpected(rows.error());
+  std::vector<Idler> found;
+  for (const json& row : *rows) {
+    if (!row.at("governed").get<bool>()) continue;
+    Idler idler{row.at("user"),
+                row.at("workload"),
+                row.at("tenant"),
+                row.at("run"),
+                row.at("idle_seconds"),
+                {},
+                {},
+                {},
+                {},
+                {}};
+    idler.asked_as = idler.name();
+    auto known = std::find_if(found.begin(), found.end(),
+                              [&](const Idler& each) { return each.name() == idler.name() && each.run == idler.run; });
+    if (known == found.end()) known = found.insert(found.end(), std::move(idler));
+    known->used += bytes_in(row, "used_bytes");
+    known->context += bytes_in(row, "context_bytes"), known->pooled += bytes_in(row, "pooled_bytes");
+    if (row.at("processes").is_array())
+      for (const json& process : row["processes"]) known->pids.push_back(process.at("pid"));
+  }
+  std::sort(found.begin(), found.end(),
+            [](const Idler& left, const Idler& right) { return left.idle_seconds > right.idle_seconds; });
+  return found;
+}
+
+/// The one that is meant by its own name, USER/NAME, TENANT/NAME or the number of its run; of several this user's. The
+/// daemon says what is wrong with a name.
+Result<std::vector<Idler>> one_named(NodeClient& daemon, const std::vector<Idler>& all, const std::string& name) {
+  if (const auto known = daemon.get("/api/v1/workloads/" + percent_encoded(name) + "/explain"); !known)
+    return tl::unexpected(known.error());
+  std::vector<Idler> meant;
+  std::copy_if(all.begin(), all.end(), std::back_inserter(meant), [&](const Idler& each) {
+    return name == each.workload || name == each.name() || name == each.tenant + "/" + each.workload ||
+           name == std::to_string(each.run);
+  });
+  const std::string self = machine::user_name(::getuid());
+  if (meant.size() > 1) std::erase_if(meant, [&](const Idler& each) { return each.user != self; });
+  for (Idler& each : meant) each.asked_as = name;
+  return meant;
+}
+
+/// Whether ration's library, which answers to a trim, is in a process; absent: that cannot be seen from here.
+std::optional<bool> cooperates(const std::vector<std::int32_t>& pids) {
+  bool seen = false;
+  for (const std::int32_t pid : pids) {
+    std::ifstream maps(fmt::format("/proc/{}/maps", pid));
+    for (std::string line; std::getline(maps, line);) {
+      seen = true;
+      if (line.find("/libration.so") != std::string::npos) return true;
+    }
+  }
+  return seen ? std::optional(false) : std::nullopt;
+}
+
+/// What of it can come back, and what cannot.
+std::string prospect(const Session& session, const Idler& idler) {
+  std::string text =
+      "could return  n/a (its processes cannot be seen from here): a program with ration's library gives back what "
+      "is free in it, others keep what they have\n";
+  if (const auto answers = cooperates(idler.pids); answers)
+    text = *answers ? "could return  what is free in ration's library, which it has loaded; how much only that knows\n"
+                    : "cannot return anything before it frees it or ends: ration's library is not loaded in it\n";
+  const Bytes special = idler.context + idler.pooled;
+  return text +
+         fmt::format(
+             "      holds         {} allocated by the program, {} reserved by the driver's pools, {} of contexts\n",
+             session.size(idler.used - std::min(idler.used, special)), session.size(idler.pooled),
+             session.size(idler.context));
+}
+
+std::string route_of(const std::string& name, const char* action) {
+  return fmt::format("/api/v1/workloads/{}/{}", percent_encoded(name), action);
+}
+
+/// The number of the newest event.
+Result<std::int64_t> newest_event(NodeClient& daemon) {
+  const auto events = daemon.get("/api/v1/events?limit=1");
+  if (!events) return tl::unexpected(events.error());
+  return events->empty() ? 0 : events->back().at("id").get<std::int64_t>();
+}
+
+/// The first event of one of the types about the workload, after the one of number `after`.
+Result<json> wait_for_event(NodeClient& daemon, const std::string& workload, std::int64_t after,
+                            const std::vector<std::string>& types) {
+  json found;
+  const auto followed = daemon.stream(
+      fmt::format("/api/v1/stream?topics=events&last_event_id={}", after), [&](const http::StreamEvent& received) {
+        json event = json::parse(received.data, nullptr, false);
+        if (received.name != "event" || !event.is_object() || event.value("workload", json()) != workload) return true;
+        if (std::find(types.begin(), types.end(), event.at("type").get<std::string>()) == types.end()) return true;
+        found = std::move(event);
+        return false;
+      });
+  if (followed) return found;
+  if (followed.error().id != "E1517") return tl::unexpected(followed.error());
+  for (;;) {  // too many follow the stream: it is asked now and then
+    auto events = daemon.get(fmt::format("/api/v1/events?since={}&type={}&workload={}", after, fmt::join(types, ","),
+                                         percent_encoded(workload)));
+    if (!events) return tl::unexpected(events.error());
+    if (!events->empty()) return events->front();
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  }
+}
+
+Result<int> print_moves(const Session& session, const char* schema, const json& rows) {
+  if (session.format() == Format::kJson) session.print_json(schema, rows, {{"source", "daemon"}});
+  return 0;
+}
+
+/// Asks, and waits for what comes of it.
+Result<json> ask_and_wait(NodeClient& daemon, const std::string& name, const char* action,
+                          const std::vector<std::string>& answers) {
+  const auto newest = newest_event(daemon);
+  if (!newest) return tl::unexpected(newest.error());
+  const auto asked = daemon.post(route_of(name, action), json::object());
+  if (!asked) return tl::unexpected(asked.error());
+  if (std::string_view(action) == "resume")  // it may have to wait for room, as long as that takes
+    fmt::print(stderr,
+               "ration: {} comes back as soon as there is room (ration ps shows who waits); ^C stops only this\n",
+               name);
+  return wait_for_event(daemon, asked->at("workload"), *newest, answers);
+}
+
+Result<int> move(const Session& session, NodeClient& daemon, const std::string& name, const char* action,
+                 const std::vector<std::string>& answers) {
+  const auto event = ask_and_wait(daemon, name, action, answers);
+  if (!event) return tl::unexpected(event.error());
+  if (event->at("type") == "ended") return fail("E1801", fmt::format("{} ended meanwhile.", name), "ration ps", 3);
+  if (event->at("type") == "suspend_failed")
+    return fail("E1547", event->at("text").get<std::string>() + ".",
+                event->at("fix").is_string() ? event->at("fix").get<std::string>() : "ration events", 1);
+  if (session.format() == Format::kText) fmt::print("{}\n", event->at("text").get<std::string>());
+  return print_moves(session, action, json::array({*event}));
+}
+
+/// Who would be suspended or resumed.
+Result<int> would_move(const Session& session, NodeClient& daemon, const std::string& name, const char* action) {
+  const auto all = workloads_of(daemon);
+  if (!all) return tl::unexpected(all.error());
+  const auto meant = one_named(daemon, *all, name);
+  if (!meant) return tl::unexpected(meant.error());
+  json rows = json::array();
+  for (const Idler& each : *meant) {
+    rows.push_back({{"workload", each.name()}, {"idle_seconds", each.idle_seconds}, {"used_bytes", each.used.count()}});
+    if (session.format() == Format::kText)
+      fmt::print("would {} {} (idle {}), which holds {}\n", action, each.name(),
+                 format_duration(each.idle_seconds * 1'000'000'000U), session.size(each.used));
+  }
+  return print_moves(session, action, rows);
+}
+
+/// Without a daemon nobody else brings back what it left suspended.
+Result<int> resume_alone(const Session& session, const std::string& name) {
+  const auto store = book::Store::open();
+  if (!store) return tl::unexpected(store.error());
+  for (const book::StoredBook& stored : store->list()) {
+    if (!stored.live || stored.contents.name != name) continue;
+    std::vector<ProcessIdentity> processes;
+    for (const auto& process : stored.contents.processes) processes.push_back(process.identity);
+    const auto folder = session.driver_folder();
+    if (!folder) return tl::unexpected(folder.error());
+    if (const auto machine = session.machine(); machine && machine::is_on_device(*machine, processes))
+      return fail("E1546", fmt::format("{} is not suspended.", name), "ration ps", 4);
+    if (session.dry_run) {
+      if (session.format() == Format::kText) fmt::print("would resume {}\n", name);
+      return print_moves(session, "resume", json::array({{{"workload", name}, {"state", "suspended"}}}));
+    }
+    const auto done = machine::checkpoint(*folder, machine::CheckpointAction::kResume, processes);
+    if (!done) return tl::unexpected(done.error());
+    if (session.format() == Format::kText) fmt::print("{} is back on its device.\n", name);
+    return print_moves(session, "resume", json::array({{{"workload", name}, {"state", "running"}}}));
+  }
+  return fail("E1801", fmt::format("no running workload is named '{}'.", name), "ration ps", 3);
+}
+
+}  // namespace
+
+Result<int> suspend(const Session& session, const std::string& name) {
+  auto daemon = NodeClient::require(session);
+  if (!daemon) return tl::unexpected(daemon.error());
+  if (session.dry_run) return would_move(session, *daemon, name, "suspend");
+  return move(session, *daemon, name, "suspend", {"suspended", "suspend_failed", "ended"});
+}
+
+Result<int> resume(const Session& session, const std::string& name) {
+  auto daemon = NodeClient::find(session);
+  if (!daemon) return tl::unexpected(daemon.error());
+  if (!*daemon) return resume_alone(session, name);
+  if (session.dry_run) return would_move(session, **daemon, name, "resume");
+  return move(session, **daemon, name, "resume", {"resumed", "suspend_failed", "ended"});
+}
+
+namespace {
+
+/// Who is asked: one workload, or all, of those that were idle for long enough.
+Result<std::vector<Idler>> chosen_for_trim(const Session& session, NodeClient& daemon, const TrimOptions& options) {
+  const bool all = options.name.empty();
+  if (!all && options.idle.empty() && !session.dry_run) {  // the daemon knows who it is
+    std::vector<Idler> named(1);
+    named.front().asked_as = options.name;
+    return named;
+  }
+  std::uint64_t seconds = 0;
+  if (all || !options.idle.empty()) {
+    const auto given = parse_duration(options.idle.empty() ? "30m" : options.idle);
+    if (!given) return tl::unexpected(given.error());
+    seconds = *given / 1'000'000'000U;
+  }
+  auto found = workloads_of(daemon);
+  if (found && !all) found = one_named(daemon, *found, options.name);
+  if (found) std::erase_if(*found, [&](const Idler& each) { return each.idle_seconds < seconds; });
+  return found;
+}
+
+/// Non-operators trim only their own: takes the others out, and returns their names.
+Result<std::vector<std::string>> leave_out_others(NodeClient& daemon, std::vector<Idler>& chosen) {
+  std::vector<std::string> others;
+  const auto who = daemon.get("/api/v1/session");
+  if (!who) return tl::unexpected(who.error());
+  if (who->at("role") == "operator") return others;
+  std::erase_if(chosen, [&](const Idler& each) {
+    if (each.user == who->at("user").get<std::string>()) return false;
+    others.push_back(each.name());
+    return true;
+  });
+  return others;
+}
+
+void show_who_would_be_asked(const Session& session, const Idler& idler) {
+  fmt::print("would ask {} (idle {}), which holds {}\n      {}", idler.name(),
+             format_duration(idler.idle_seconds * 1'000'000'000U), session.size(idler.used), prospect(session, idler));
+}
+
+}  // namespace
+
+Result<int> trim(const Session& session, const TrimOptions& options) {
+  auto daemon = NodeClient::require(session);
+  if (!daemon) return tl::unexpected(daemon.error());
+  auto chosen = chosen_for_trim(session, *daemon, options);
+  if (!chosen) return tl::unexpected(chosen.error());
+  std::vector<std::string> others;
+  if (options.name.empty()) {
+    auto left_out = leave_out_others(*daemon, *chosen);
+    if (!left_out) return tl::unexpected(left_out.error());
+    others = std::move(*left_out);
+  }
+  json rows = json::array();
+  for (const Idler& each : *chosen) {
+    if (session.dry_run) {
+      rows.push_back(
+          {{"workload", each.name()}, {"idle_seconds", each.idle_seconds}, {"used_bytes", each.used.count()}});
+      if (session.format() == Format::kText) show_who_would_be_asked(session, each);
+      continue;
+    }
+    const auto event = ask_and_wait(*daemon, each.asked_as, "trim", {"trimmed", "ended"});
+    if (!event) return tl::unexpected(event.error());
+    rows.push_back(*event);
+    if (session.format() == Format::kText) fmt::print("{}\n", event->at("text").get<std::string>());
+  }
+  const std::string not_yours =
+      others.empty() ? "" : fmt::format("not yours, and not asked: {}", fmt::join(others, ", "));
+  if (session.format() == Format::kText && !others.empty()) fmt::print("{}\n", not_yours);
+  if (chosen->empty() && others.empty() && session.format() == Format::kText)
+    fmt::print("{} was {}idle for {}: nobody is asked.\n", options.name.empty() ? "nobody" : options.name,
+               options.name.empty() ? "" : "not ", options.idle.empty() ? "30m" : options.idle);
+  if (session.format() != Format::kJson) return 0;
+  json more{{"source", "daemon"}};
+  if (!others.empty())
+    more["warnings"] = json::array({{{"id", "E1502"}, {"message", not_yours}, {"fix", "ration ps   shows whose"}}});
+  session.print_json("trim", rows, more);
+  return 0;
+}
+
+}  // namespace ration::cli

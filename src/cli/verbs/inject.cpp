@@ -1,0 +1,181 @@
+// `ration inject`: somebody else's command that starts a container, with what a limit takes typed into it; or the
+// configuration of a container, with that written into it.
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include "adapters/containers/compose.hpp"
+#include "adapters/containers/oci_configuration.hpp"
+#include "adapters/containers/wrapper.hpp"
+#include "base/command.hpp"
+#include "base/stable_hash.hpp"
+#include "base/strings.hpp"
+#include "base/whole_file.hpp"
+#include "cli/start/container_edits.hpp"
+#include "cli/start/launch.hpp"
+#include "cli/start/workload_start.hpp"
+#include "cli/verbs/verbs.hpp"
+
+namespace ration::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using adapters::cdi::Device;
+using Words = std::vector<std::string>;
+
+/// A configuration has some 10 KiB.
+constexpr std::size_t kMaxConfiguration = 4'000'000;
+
+/// What the container gets, on a node whose daemon runs.
+struct Governed {
+  Session session;
+  book::Store store;
+  Device device;
+};
+
+/// The daemon is needed by the hook; that it does not run is said here, where there is room to say it.
+Result<Governed> govern(const Session& session, const RunOptions& options) {
+  const auto store = session.store();
+  if (!store) return tl::unexpected(store.error());
+  const auto daemon = NodeClient::require(session);
+  if (!daemon) return tl::unexpected(daemon.error());
+  Session governed = session;
+  governed.socket = daemon->socket();
+  const auto device = container_device(governed, options, *store);
+  if (!device) return tl::unexpected(device.error());
+  return Governed{std::move(governed), *store, *device};
+}
+
+/// Nobody can tell whether a container that is stopped will be started again, and its engine then wants the
+/// specification of its device; so as many are kept as nobody has different limits. Each is a few KiB of text and
+/// promises nothing.
+constexpr std::size_t kLimitsKept = 64;
+
+/// Where the engine looks for it. The daemon writes those of tenants and slices.
+Result<void> publish(const Governed& container) {
+  const auto& [session, store, device] = container;
+  const auto folder = specification_folder();
+  if (!folder) return tl::unexpected(folder.error());
+  const std::string file = specification_file(device);
+  if (auto good = adapters::cdi::check_unique({*folder, "/etc/cdi"}, file, device); !good) return good;
+  if (device.kind != kLimitDevice || session.dry_run) return {};
+  const auto edits = container_edits(session, store);
+  if (!edits) return tl::unexpected(edits.error());
+  if (auto written =
+          adapters::cdi::write(*folder, file, adapters::cdi::specification(device.kind, {device.name}, *edits));
+      !written)
+    return written;
+  adapters::cdi::remove_oldest(*folder, specification_file({kLimitDevice, ""}), kLimitsKept);
+  return {};
+}
+
+/// Becomes the command, or prints it.
+Result<int> become_or_print(const Session& session, const Words& words) {
+  if (!session.dry_run) return become(words);
+  fmt::print("{}\n", shown_command(words));
+  return 0;
+}
+
+Result<int> inject_device(const Session& session, const InjectOptions& typed) {
+  const auto container = govern(session, typed.run);
+  if (!container) return tl::unexpected(container.error());
+  auto words = adapters::with_options(typed.engine, typed.run.program, {"--device", container->device.qualified()});
+  if (!words) return tl::unexpected(words.error());
+  if (auto good = publish(*container); !good) return tl::unexpected(good.error());
+  return become_or_print(session, *words);
+}
+
+/// The services of the user's files, as `docker compose` reads them.
+Result<Words> services_of(const Words& compose) {
+  Words words = compose;
+  words.insert(words.end(), {"config", "--services"});
+  const Output told = output_of(words, Errors::kLeftAlone);
+  if (told.exit_code != 0)
+    return fail("E1711", "docker compose does not tell the services of the file.",
+                fmt::format("Name them: --service NAME; or look: {}", shown_command(words)), 1);
+  Words services;
+  for (const std::string_view line : ration::split(told.text, '\n'))
+    if (!trimmed(line).empty()) services.emplace_back(trimmed(line));
+  return services;
+}
+
+Result<int> inject_compose(const Session& session, const InjectOptions& typed) {
+  auto read = adapters::read_compose_words(typed.run.program);
+  if (!read) return tl::unexpected(read.error());
+  const auto container = govern(session, typed.run);
+  if (!container) return tl::unexpected(container.error());
+  Words words{"docker", "compose"};
+  words.insert(words.end(), read->options.begin(), read->options.end());
+  const auto services = typed.services.empty() ? services_of(words) : typed.services;
+  if (!services) return tl::unexpected(services.error());
+  const auto text = adapters::compose_override(*services, container->device.qualified());
+  if (!text) return tl::unexpected(text.error());
+  if (auto good = publish(*container); !good) return tl::unexpected(good.error());
+  // By its content: commands at once do not change each other's, and as many files stay as there are different ones.
+  const std::string path = fmt::format("{}/compose-{:016x}.yaml", container->store.folder(), stable_hash(*text));
+  if (!session.dry_run && !write_whole(path, *text, 0600))
+    return fail("E1405", fmt::format("{} cannot be written: {}.", path, std::strerror(errno)),
+                "Free some space there, or export RATION_RUNTIME_DIR=<another folder>", 125);
+  words.insert(words.end(), {"-f", path});
+  words.insert(words.end(), read->command.begin(), read->command.end());
+  auto done = become_or_print(session, words);
+  if (done) fmt::print("# {}\n{}", path, *text);
+  return done;
+}
+
+Result<int> inject_configuration(const Session& session, const InjectOptions& typed) {
+  if (typed.bundle.empty() || !typed.run.program.empty())
+    return fail("E1710", "oci takes the folder of a bundle, or its config.json, and nothing behind --.",
+                "ration inject oci /bundles/train --limit 4GiB", 2);
+  std::error_code error;
+  fs::path path = fs::canonical(typed.bundle, error);  // a link stays one
+  if (!error && fs::is_directory(path, error)) path = fs::canonical(path / "config.json", error);
+  if (error)
+    return fail("E1710", fmt::format("{}: {}.", typed.bundle, error.message()),
+                "ration inject oci /bundles/train --limit 4GiB   (there is /bundles/train/config.json)", 2);
+  const auto configuration = read_whole(path, kMaxConfiguration);
+  if (!configuration)
+    return fail("E1710", fmt::format("{} cannot be read: {}.", path.string(), configuration.error()),
+                "ration inject oci /bundles/train --limit 4GiB   (there is /bundles/train/config.json)", 2);
+  const auto container = govern(session, typed.run);
+  if (!container) return tl::unexpected(container.error());
+  const auto edits = container_edits(container->session, container->store);
+  if (!edits) return tl::unexpected(edits.error());
+  auto text = adapters::with_edits(*configuration, container->device, *edits);
+  if (!text) {
+    text.error().what = fmt::format("{}: {}", path.string(), text.error().what);
+    return tl::unexpected(text.error());
+  }
+  if (session.dry_run) {
+    fmt::print("{}", *text);
+    return 0;
+  }
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0 || !write_whole(path, *text, status.st_mode & 07777))
+    return fail("E1710", fmt::format("{} cannot be written: {}.", path.string(), std::strerror(errno)),
+                "ls -ld " + shell_word(path.parent_path().string()), 1);
+  return 0;
+}
+
+}  // namespace
+
+Result<int> inject(const Session& session, const InjectOptions& typed) {
+  if (typed.engine == "oci") return inject_configuration(session, typed);
+  if (!typed.bundle.empty())
+    return fail("E1707", fmt::format("'{}' stands before --, where only oci has a word of its own.", typed.bundle),
+                "ration inject docker --limit 4GiB -- run --rm IMAGE", 2);
+  if (typed.run.program.empty())
+    return fail("E1402", fmt::format("no command for {}.", typed.engine),
+                "ration inject docker --limit 4GiB -- run --rm IMAGE", 2);
+  if (typed.engine == "compose") return inject_compose(session, typed);
+  if (!typed.without_cdi && adapters::takes_devices(typed.engine)) return inject_device(session, typed);
+  RunOptions options = typed.run;
+  if (auto good = adapters::check_foreground(typed.engine, options.program); !good) return tl::unexpected(good.error());
+  options.engine = typed.engine;
+  return run(session, std::move(options));
+}
+
+}  // namespace ration::cli

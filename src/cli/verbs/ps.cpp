@@ -1,0 +1,348 @@
+// `ration ps`: who uses what, once. One line a device, then the workloads, then who waits.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <map>
+#include <set>
+#include <span>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/command.hpp"
+#include "base/printable.hpp"
+#include "cli/session/node_client.hpp"
+#include "cli/session/other_versions.hpp"
+#include "cli/text/fields.hpp"
+#include "cli/verbs/verbs.hpp"
+#include "node/snapshot/explain.hpp"
+#include "rows/order.hpp"
+
+namespace ration::cli {
+namespace {
+
+using nlohmann::json;
+
+Bytes bytes_of(const json& row, const char* field) { return known_bytes(row, field).value_or(Bytes{0}); }
+
+bool is_full(const json& row) {
+  const Bytes limit = bytes_of(row, "limit_bytes"), used = bytes_of(row, "used_bytes");
+  return limit - std::min(limit, used) < kGranule;
+}
+
+bool governed(const json& row) { return row.value("governed", false); }
+
+/// `0.1`, as --gpu takes an instance; empty: it is a whole card.
+std::string mig_label(const json& device) {
+  const auto mig = device.find("mig");
+  if (mig == device.end()) return {};
+  return machine::MigInstance{mig->at("gpu"), "", mig->at("instance"), ""}.label();
+}
+
+constexpr std::size_t kMaxHolders = 8;  // as many as a line of a terminal has room for
+
+std::string device_line(const Session& session, const json& device, std::vector<const json*> holders) {
+  std::string line = fmt::format("[{}] {}", device.at("gpu").get<int>(), device.at("name").get<std::string>());
+  if (const std::string instance = mig_label(device); !instance.empty()) line += fmt::format(" ({})", instance);
+  if (device.at("temperature_celsius").is_number())
+    line += fmt::format("  {}°C", device["temperature_celsius"].get<int>());
+  if (device.at("utilisation_percent").is_number())
+    line += fmt::format("  {}%", device["utilisation_percent"].get<int>());
+  line += fmt::format("  {} of {} used", session.size(known_bytes(device, "used_bytes"), "the driver does not say"),
+                      session.size(bytes_of(device, "total_bytes")));
+  if (holders.size() > kMaxHolders) {  // the table names everybody
+    std::stable_sort(holders.begin(), holders.end(), [](const json* left, const json* right) {
+      return bytes_of(*left, "used_bytes") > bytes_of(*right, "used_bytes");
+    });
+  }
+  for (std::size_t i = 0; i < std::min(holders.size(), kMaxHolders); ++i) {
+    const json& row = *holders[i];
+    line += fmt::format("  {} {}{}", row.at("workload").get<std::string>(), session.size(bytes_of(row, "used_bytes")),
+                        is_full(row) ? "!" : "");
+  }
+  if (holders.size() > kMaxHolders) line += fmt::format("  and {} more", holders.size() - kMaxHolders);
+  if (const Bytes rest = bytes_of(device, "ungoverned_bytes"); rest > Bytes{0})
+    line += fmt::format("  ungoverned {}", session.size(rest));
+  return line;
+}
+
+std::string remark(const Session& session, const json& row) {
+  const std::string state = row.value("state", "running");
+  if (row.contains("book_altered")) return row["book_altered"].get<std::string>();
+  if (state == "shrinking" || state == "waiting" || state == "suspended") return session.painted(state, 33);
+  if (state == "ended") return "ended; descriptors elsewhere keep its memory";
+  if (row.contains("held_back_by"))
+    return fmt::format("of {}: {}", session.size(bytes_of(row, "configured_limit_bytes")),
+                       row["held_back_by"].get<std::string>());
+  if (is_full(row)) return session.painted("FULL", 31);
+  const auto denials = row.value("denials", std::uint64_t{0});
+  if (denials > 0)
+    return fmt::format("{} denied - {}", denials, session.hint(command({"why", row.value("last_denial", "")})));
+  const auto unlisted = row.value("unlisted_function_count", std::uint64_t{0});
+  if (unlisted == 0 && row.contains("launchers"))
+    return fmt::format("started {}: what that starts elsewhere is not governed - {}",
+                       fmt::join(row["launchers"].get<std::vector<std::string>>(), ", "),
+                       session.hint("ration help enforcement"));
+  if (unlisted == 0) return "";
+  const json& names = row.at("unlisted_functions");
+  return fmt::format("called {}{}, which ration does not know - {}",
+                     names.empty() ? "functions" : names.back().get<std::string>(),
+                     unlisted > 1 ? fmt::format(" and {} more", unlisted - 1) : "",
+                     session.hint("ration doctor --only enforce.functions"));
+}
+
+std::string pids(const json& row) {
+  const json& processes = row.at("processes");
+  if (!processes.is_array() || processes.empty()) return "-";
+  const auto first = processes.front().at("pid").get<int>();
+  const auto count = row.value("process_count", processes.size());
+  return count == 1 ? std::to_string(first) : fmt::format("{} +{}", first, count - 1);
+}
+
+void add_governed(const Session& session, Table& table, const json& row) {
+  table.add({row.at("tenant").get<std::string>() + "/" + row.at("workload").get<std::string>(), pids(row),
+             row.at("gpu").is_number() ? std::to_string(row["gpu"].get<int>()) : "n/a",
+             session.size(bytes_of(row, "used_bytes")), session.size(bytes_of(row, "limit_bytes")),
+             session.size(bytes_of(row, "peak_bytes")), std::to_string(row.value("denials", std::uint64_t{0})),
+             row.contains("book_altered") ? session.painted("BOOK ALTERED", 31)
+                                          : fmt::format("yes ({})", row.value("enforced_by", "shim")),
+             remark(session, row)});
+}
+
+void add_ungoverned(const Session& session, Table& table, const json& row) {
+  const json& process = row.at("processes").at(0);
+  const std::string command = process.at("command").is_string() ? process["command"].get<std::string>() : "n/a";
+  const auto known = [&](const char* field) {
+    return row.contains(field) && row[field].is_string() ? row[field].get<std::string>() : std::string();
+  };
+  const std::string origin = node::whereabouts(known("user"), known("container"), known("origin"));
+  const std::string where =
+      fmt::format("{}{}{} - {}", known("workload_na"), origin.empty() ? "" : ": ", origin,
+                  session.hint(ration::command({"explain", std::to_string(process.at("pid").get<int>())})));
+  const std::string program = command.substr(0, command.find(' '));
+  table.add({"?/" + program.substr(program.rfind('/') + 1), std::to_string(process.at("pid").get<int>()),
+             std::to_string(row.at("gpu").get<int>()),
+             session.size(known_bytes(row, "used_bytes"), row.value("used_bytes_na", "not told").c_str()), "-", "-",
+             "-", "UNGOVERNED", where});
+}
+
+void print_queue(const Session& session, const json& queue) {
+  if (queue.empty()) return;
+  Table table({{"WAITS", "lease"},
+               {"TENANT", "tenant"},
+               {"FOR", "bytes", true},
+               {"GPU", "gpu"},
+               {"PLACE", "position"},
+               {"", "reason"}});
+  for (const json& lease : queue) {
+    table.add({lease.at("lease").get<std::string>(), lease.at("tenant").get<std::string>(),
+               session.size(bytes_of(lease, "bytes")), lease.at("gpu").get<std::string>(),
+               fmt::format("{} of {}", lease.value("position", 0), lease.value("of", 0)), lease.value("reason", "")});
+  }
+  fmt::print("\n");
+  table.print(session.format());
+}
+
+// What runs on simulated nodes that are not shown, each with the command that shows it.
+void print_other_nodes(const Session& session, const json& devices, const json& rows) {
+  const auto store = session.store();
+  if (!store) return;
+  std::set<std::string> shown_nodes;
+  for (const json& row : rows) shown_nodes.insert(row.value("simulation", ""));
+  const std::set<std::string> nodes = store->simulations();
+  if (std::includes(shown_nodes.begin(), shown_nodes.end(), nodes.begin(), nodes.end())) return;
+  std::map<std::string, int> workloads;  // by simulated node
+  for (const auto& stored : store->list()) {
+    const book::BookSnapshot& book = stored.contents;
+    const bool of_shown_device = std::any_of(book.accounts.begin(), book.accounts.end(), [&](const auto& account) {
+      return std::any_of(devices.begin(), devices.end(),
+                         [&](const json& device) { return machine::is_uuid(device.at("uuid"), account.device); });
+    });
+    const bool shown = of_shown_device || shown_nodes.contains(book.simulation);
+    if (stored.live && !shown && !book.simulation.empty()) ++workloads[book.simulation];
+  }
+  for (const auto& [simulation, count] : workloads)
+    fmt::print("{} more on simulated GPUs:  {}\n", count, command({"ps", "--sim=" + simulation}));
+}
+
+// Of rows, devices and the rest of the snapshot, what the table does not show.
+constexpr std::string_view kNotShown[] = {"run",
+                                          "slice",
+                                          "started",
+                                          "guarantee_bytes",
+                                          "context_bytes",
+                                          "pooled_bytes",
+                                          "limit_changes",
+                                          "idle_seconds",
+                                          "suspended_bytes",
+                                          "device",
+                                          "labels",
+                                          "shrinking",
+                                          "tenants",
+                                          "schedules",
+                                          "promised_bytes",
+                                          "driver_used_bytes",
+                                          "policy",
+                                          "available_bytes"};
+
+/// By its own name, TENANT/NAME or USER/NAME.
+bool is_named(const json& row, const std::string& name) {
+  if (!governed(row)) return false;  // it has no name
+  const std::string own = row.value("workload", "");
+  return !own.empty() &&
+         (name == own || name == row.value("tenant", "") + "/" + own ||
+          (row.contains("user") && row["user"].is_string() && name == row["user"].get<std::string>() + "/" + own));
+}
+
+/// E1431. `-used,name`: the largest first, then by name.
+Result<void> sort_rows(json& list, const std::string& text) {
+  if (text.empty()) return {};
+  const auto order = rows::Order::parse(text);
+  if (!order) return tl::unexpected(order.error());
+  const std::vector<rows::Row> all = rows::read_snapshot({{"workloads", list}}).rows;
+  std::vector<const rows::Row*> sorted;
+  for (const rows::Row& row : all) sorted.push_back(&row);
+  order->sort(sorted);
+  json result = json::array();
+  for (const rows::Row* row : sorted) result.push_back(std::move(list[static_cast<std::size_t>(row - all.data())]));
+  list = std::move(result);
+  return {};
+}
+
+/// Where there is no row: why, and what to type. `all`: rows before they were chosen from.
+std::string nothing_runs(const Session& session, const PsOptions& options, const json& snapshot, std::size_t all) {
+  if (!options.filter.empty())
+    return fmt::format("nothing here is as the filter wants it: {}  {}", printable(options.filter),
+                       session.hint("ration ps"));
+  if (!options.tenant.empty() || !options.user.empty())
+    return fmt::format("nothing of{}{} is here, {} of others {}.  {}",
+                       options.tenant.empty() ? "" : fmt::format(" tenant '{}'", printable(options.tenant)),
+                       options.user.empty() ? "" : fmt::format(" user '{}'", printable(options.user)), all,
+                       all == 1 ? "is" : "are", session.hint("ration ps"));
+  if (snapshot.at("devices").empty() && snapshot.contains("warnings")) {
+    const json& warning = snapshot["warnings"].at(0);
+    return fmt::format("nothing runs under a limit, and no GPU is known: {}\n  {}",
+                       warning.at("message").get<std::string>(), session.hint(warning.at("fix").get<std::string>()));
+  }
+  return "nothing runs under a limit.  " + session.hint("ration run --limit 4GiB -- python train.py");
+}
+
+/// Simulated runs stand apart from those of the machine, unless all are of the one node that was asked for.
+void print_rows(const Session& session, const json& rows, bool of_one_node, const std::string& without) {
+  std::map<std::string, std::vector<const json*>> nodes{{"", {}}};
+  const bool together = of_one_node || session.format() == Format::kCsv;
+  for (const json& row : rows) nodes[together ? "" : row.value("simulation", "")].push_back(&row);
+  for (const auto& [simulation, shown] : nodes) {
+    Table table({{"WORKLOAD", "workload"},
+                 {"PID", "pid"},
+                 {"GPU", "gpu"},
+                 {"USED", "used_bytes", true},
+                 {"LIMIT", "limit_bytes", true},
+                 {"PEAK", "peak_bytes", true},
+                 {"DENIED", "denials", true},
+                 {"GOVERNED", "governed"},
+                 {"", "remark"}});
+    for (const json* row : shown) {
+      if (governed(*row))
+        add_governed(session, table, *row);
+      else
+        add_ungoverned(session, table, *row);
+    }
+    if (!simulation.empty()) fmt::print("\nsimulated: {}\n", command({"ps", "--sim=" + simulation}));
+    if (!table.empty() || session.format() == Format::kCsv)
+      table.print(session.format());
+    else
+      fmt::print("{}\n", without);
+  }
+}
+
+Result<int> ps_once(const Session& session, const PsOptions& options) {
+  const std::string& gpu = options.gpu;
+  const bool as_json = session.format() == Format::kJson;
+  std::span<const std::string_view> not_shown = kNotShown;
+  if (as_json || !options.sort.empty()) not_shown = {};  // rows can be sorted by what is not shown, too
+  auto snapshot = node_snapshot(session, as_json ? node::kAllProcesses : 1, not_shown, options.filter);
+  if (!snapshot) return tl::unexpected(snapshot.error());
+  json devices = snapshot->at("devices"), rows = std::move(snapshot->at("workloads"));
+  if (!gpu.empty()) {
+    const auto matches = [&](const json& device) {
+      return gpu == std::to_string(device.at("gpu").get<int>()) || gpu == mig_label(device) ||
+             (gpu.size() > 4 && device.at("uuid").get<std::string>().rfind(gpu, 0) == 0);
+    };
+    const auto found = std::find_if(devices.begin(), devices.end(), matches);
+    if (found == devices.end()) {
+      if (const auto machine = session.machine(); !machine) return tl::unexpected(machine.error());
+      return fail("E1407", fmt::format("there is no GPU '{}' on this machine.", gpu), "ration ps   shows them", 3);
+    }
+    const json chosen = *found;
+    devices = json::array({chosen});
+    rows.erase(
+        std::remove_if(rows.begin(), rows.end(), [&](const json& row) { return row.at("gpu") != chosen.at("gpu"); }),
+        rows.end());
+  }
+  const std::size_t all = rows.size();
+  std::erase_if(rows.get_ref<json::array_t&>(), [&](const json& row) {
+    const auto other = [&](const char* field, const std::string& wanted) {
+      return !wanted.empty() && (!row.contains(field) || row[field] != wanted);
+    };
+    return other("tenant", options.tenant) || other("user", options.user) ||
+           (!options.name.empty() && !is_named(row, options.name));
+  });
+  const auto store = session.store();
+  if (store && !options.name.empty() && rows.empty())
+    if (auto readable = is_of_this_version(*store, options.name); !readable) return tl::unexpected(readable.error());
+  if (!options.name.empty() && rows.empty())
+    return fail("E1801", fmt::format("no running workload is named '{}'.", options.name), "ration ps", 3);
+  if (auto sorted = sort_rows(rows, options.sort); !sorted) return tl::unexpected(sorted.error());
+  if (session.output == "jsonl") {
+    for (const json& row : rows) fmt::print("{}\n", one_line(row));
+    return 0;
+  }
+  if (as_json) {
+    json more{{"devices", devices}, {"warnings", snapshot->value("warnings", json::array())}};
+    if (store)
+      for (const auto& book : running_of_other_versions(*store))
+        more["warnings"].push_back({{"id", book.id}, {"message", book.what}, {"fix", book.fix}});
+    if (snapshot->contains("queue")) more.update({{"queue", snapshot->at("queue")}, {"source", "daemon"}});
+    session.print_json("ps", rows, more);
+    return 0;
+  }
+  if (session.format() == Format::kText) {
+    std::map<json, std::vector<const json*>> holders;  // by GPU
+    for (const json& row : rows)
+      if (governed(row)) holders[row.at("gpu")].push_back(&row);
+    for (const json& device : devices)
+      fmt::print("{}\n", device_line(session, device, std::move(holders[device.at("gpu")])));
+  }
+  print_rows(session, rows, session.simulated || snapshot->contains("queue"),
+             nothing_runs(session, options, *snapshot, all));
+  if (session.format() != Format::kText) return 0;
+  if (snapshot->contains("queue")) print_queue(session, snapshot->at("queue"));
+  print_other_nodes(session, snapshot->at("devices"), rows);
+  if (store)
+    for (const auto& book : running_of_other_versions(*store)) session.print_finding(book.id, book.what, book.fix);
+  return 0;
+}
+
+}  // namespace
+
+Result<int> ps(const Session& session, const PsOptions& options) {
+  if (options.every.empty()) return ps_once(session, options);
+  const auto every = parse_duration(options.every);
+  if (!every) return tl::unexpected(every.error());
+  const bool screen = ::isatty(STDOUT_FILENO) != 0 && session.format() == Format::kText;
+  for (;;) {
+    if (screen) fmt::print("\033[H\033[J");
+    const auto shown = ps_once(session, options);
+    if (!shown) return shown;
+    if (!screen && session.format() == Format::kText) fmt::print("\n");
+    if (std::fflush(stdout) != 0) return 0;  // nobody reads on
+    std::this_thread::sleep_for(std::chrono::nanoseconds(*every));
+  }
+}
+
+}  // namespace ration::cli

@@ -1,0 +1,21 @@
+// `ration recommend`: which limit a workload needs, from what its runs did.
+#include <fmt/format.h>
+
+#include "cli/session/node_client.hpp"
+#include "cli/verbs/verbs.hpp"
+
+namespace ration::cli {
+
+Result<int> recommend(const Session& session, const std::string& workload) {
+  auto daemon = NodeClient::require(session);
+  if (!daemon) return tl::unexpected(daemon.error());
+  const auto found = daemon->get("/api/v1/recommendations/" + percent_encoded(workload));
+  if (!found) return tl::unexpected(found.error());
+  if (session.format() == Format::kJson)
+    session.print_json("recommend", *found, {{"source", "daemon"}});
+  else
+    fmt::print("{}", session.hint(found->at("text").get<std::string>()));
+  return 0;
+}
+
+}  // namespace ration::cli

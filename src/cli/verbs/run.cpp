@@ -1,0 +1,373 @@
+// `ration run`: one program, and all that it starts, under one limit.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "adapters/containers/wrapper.hpp"
+#include "base/command.hpp"
+#include "base/printable.hpp"
+#include "base/time.hpp"
+#include "book/book.hpp"
+#include "book/container_books.hpp"
+#include "book/workload_book.hpp"
+#include "cli/session/standard_streams.hpp"
+#include "cli/start/admission.hpp"
+#include "cli/start/container_edits.hpp"
+#include "cli/start/guarded.hpp"
+#include "cli/start/launch.hpp"
+#include "cli/start/stray_watch.hpp"
+#include "cli/start/workload_start.hpp"
+#include "cli/verbs/verbs.hpp"
+#include "machine/process_origin.hpp"
+
+namespace ration::cli {
+namespace {
+
+using admission::Plan;
+using book::Book;
+using book::BookSnapshot;
+using book::BookStatus;
+
+std::string joined(const std::vector<std::string>& words) { return fmt::format("{}", fmt::join(words, " ")); }
+
+/// The workload that this process runs in, by its container or its environment, or, where that was dropped, by its
+/// ancestors.
+std::optional<std::string> workload_around(const book::Store& store) {
+  const char* book = book::workload_book();
+  BookSnapshot outer;
+  if (book != nullptr && Book::read(book, outer) == BookStatus::kOk && outer.ended_ns == 0) return outer.name;
+  const std::uint64_t own_namespace = current_process().pid_namespace;
+  for (const book::StoredBook& stored : store.list()) {
+    const ProcessIdentity& creator = stored.contents.creator;
+    if (stored.live && creator.pid > 1 && creator.pid_namespace == own_namespace &&
+        machine::descends_from(::getpid(), creator.pid))
+      return stored.contents.name;
+  }
+  return std::nullopt;
+}
+
+// A limit inside a limit would be a way out of the outer one.
+Result<void> refuse_nesting(const book::Store& store) {
+  const auto outer = workload_around(store);
+  if (!outer) return {};
+  return fail(
+      "E1414", fmt::format("this shell runs under the limit of workload {} already.", *outer),
+      command({"set", *outer, "--limit", "SIZE"}) + "   changes that limit; start other workloads from outside.", 125);
+}
+
+constexpr const char* kCovered = "preload: covers every memory call of the driver API, however it is found";
+
+void show_plan(const Session& session, const RunOptions& options, const Plan& plan,
+               const machine::Enforcement& examined) {
+  if (session.format() == Format::kJson) {
+    auto accounts = nlohmann::json::array();
+    for (const auto& account : plan.accounts) {
+      accounts.push_back({{"gpu", account.device.index},
+                          {"uuid", account.device.uuid},
+                          {"name", account.device.name},
+                          {"limit_bytes", account.limit.count()},
+                          {"guarantee_bytes", account.guarantee.count()}});
+    }
+    session.print_json("run", {{"program", options.program},
+                               {"accounts", accounts},
+                               {"slice", plan.slice},
+                               {"tenant", plan.tenant},
+                               {"on_deny", plan.on_deny == book::OnDeny::kWait ? "wait" : "fail"},
+                               {"simulation", plan.simulation},
+                               {"enforced_by", examined.hold == machine::Hold::kNothing ? "nothing" : "shim"},
+                               {"escape", examined.reason},
+                               {"sets", plan.sets},
+                               {"keeps", plan.keeps}});
+    return;
+  }
+  fmt::print("would run   {}\n", joined(options.program));
+  for (const auto& account : plan.accounts) {
+    fmt::print("on          GPU {}  {}  {}  (PCI order)\n", account.device.index, account.device.name,
+               account.device.uuid);
+    fmt::print("limit       {} ({} granules of 2 MiB{})   guarantee {}   on deny: {}\n", session.size(account.limit),
+               account.limit.count() >> 21,
+               account.typed ? fmt::format("; rounded down from {} bytes", account.typed->count()) : "",
+               account.guarantee > Bytes{0} ? session.size(account.guarantee) : "none",
+               plan.on_deny == book::OnDeny::kFail ? "fail" : "wait");
+  }
+  if (!plan.slice.empty()) fmt::print("slice       {}\n", plan.slice);
+  if (!plan.simulation.empty()) fmt::print("simulated   {}\n", plan.simulation);
+  fmt::print("guard       {}\n", examined.hold == machine::Hold::kNothing    ? "NONE: " + examined.reason
+                                 : examined.hold == machine::Hold::kChildren ? examined.reason
+                                                                             : kCovered);
+  fmt::print(
+      "            does not cover: direct ioctl use, static or set-uid programs, a cleared LD_PRELOAD (ration help "
+      "enforcement)\n");
+  for (const auto& [name, value] : plan.sets) fmt::print("sets        {}={}\n", name, value);
+  for (const auto& [name, value] : plan.keeps) fmt::print("keeps       {}={} (yours)\n", name, value);
+}
+
+using Strays = std::map<std::int32_t, Stray>;
+
+nlohmann::json summary_of(const BookSnapshot& book, int exit_code, const Strays& strays) {
+  auto accounts = nlohmann::json::array();
+  for (const auto& account : book.accounts) {
+    accounts.push_back({{"device", account.device_name},
+                        {"limit_bytes", account.limit.count()},
+                        {"guarantee_bytes", account.guarantee.count()},
+                        {"peak_bytes", account.peak.count()},
+                        {"denials", account.denials}});
+  }
+  auto ungoverned = nlohmann::json::array();
+  for (const auto& [pid, stray] : strays)
+    ungoverned.push_back({{"pid", pid}, {"command", stray.command}, {"peak_bytes", stray.most.count()}});
+  return {{"schema", "ration.summary/1"},
+          {"workload", book.name},
+          {"tenant", book.tenant},
+          {"run", book.run_number},
+          {"command", book.command},
+          {"exit_code", exit_code},
+          {"started", utc(book.created_ns)},
+          {"ended", utc(book.ended_ns)},
+          {"seconds", static_cast<double>(book.ended_ns - book.created_ns) / 1e9},
+          {"accounts", accounts},
+          {"ungoverned", ungoverned}};
+}
+
+constexpr std::string_view kJsonSummary = "json:";
+
+/// Before anything starts. E1405: the file could not be written afterwards.
+Result<void> check_summary(const std::string& summary) {
+  if (!summary.starts_with(kJsonSummary)) return {};
+  const std::filesystem::path file = summary.substr(kJsonSummary.size());
+  std::error_code error;
+  const bool is_there = std::filesystem::exists(file, error);
+  const std::filesystem::path place = is_there ? file : file.has_parent_path() ? file.parent_path() : ".";
+  const bool good =
+      is_there ? !std::filesystem::is_directory(file, error) : std::filesystem::is_directory(place, error);
+  if (good && !file.empty() && ::access(place.c_str(), is_there ? W_OK : W_OK | X_OK) == 0) return {};
+  return fail("E1405", fmt::format("{} cannot be written, where the summary is to go.", file.string()),
+              "--summary json:/a/folder/of/yours/run.json", 125);
+}
+
+void summarise(const Session& session, const BookSnapshot& book, const RunOptions& options, const Plan& plan,
+               int exit_code, const Strays& strays) {
+  // In whatever form, also where no summary is wanted: nobody shall take for held what was not.
+  for (const auto& [pid, stray] : strays) {
+    fmt::print(stderr,
+               "ration: UNGOVERNED pid {} ({}) of this workload held {} without the guard: no limit held it · {}\n",
+               pid, printable(stray.command.substr(0, stray.command.find(' '))),
+               stray.most > Bytes{0} ? format_size(stray.most) : "n/a (the driver does not say)",
+               session.hint("ration help enforcement"));
+  }
+  if (options.summary.starts_with(kJsonSummary)) {
+    const std::string path = options.summary.substr(kJsonSummary.size());
+    if (std::ofstream file(path);
+        !(file << summary_of(book, exit_code, strays).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)
+               << "\n"
+               << std::flush)) {
+      fmt::print(stderr, "E1405 ration: {} cannot be written.\n      --summary json:/a/folder/of/yours/run.json\n",
+                 path);
+    }
+    return;
+  }
+  const bool terminal = ::isatty(STDERR_FILENO) != 0;
+  if (options.summary == "never" || (options.summary == "auto" && !terminal)) return;
+  for (std::size_t i = 0; i < book.accounts.size(); ++i) {
+    const auto& account = book.accounts[i];
+    const auto percent = account.limit > Bytes{0} ? account.peak.count() * 100 / account.limit.count() : 0;
+    fmt::print(
+        stderr, "ration: {} · {} · peak {} of {} ({}%) · {} denied · GPU {} {}{}\n", book.command,
+        format_duration(book.ended_ns - book.created_ns), format_size(account.peak), format_size(account.limit),
+        percent, account.denials, plan.accounts[i].device.index, account.device_name,
+        account.denials == 0
+            ? ""
+            : " · " + session.hint(command({"why", fmt::format("d-{}-{}", book.run_number, book.denial_count)})));
+  }
+}
+
+/// Waits until the daemon says where there is room; from then on the whole limit is promised to it.
+Result<std::string> queue_up(const Session& session, RunOptions& options, const book::Store& store) {
+  auto daemon = NodeClient::require(session);
+  if (!daemon) return tl::unexpected(daemon.error());
+  RunOptions wanted = options;
+  wanted.wish.guarantee.clear();  // promised when there is room, not now
+  // Contexts are measured on the GPUs that it is given.
+  const auto plan = resolve(session, wanted, store, Measuring::kNo);
+  if (!plan) return tl::unexpected(plan.error());
+  wanted.wish.gpu = wanted.asked_gpus;
+  Bytes bytes;
+  for (const auto& account : plan->accounts) bytes = std::max(bytes, account.limit);
+  if (wanted.wish.limit.empty() || bytes >= kUnlimited)
+    return fail("E1310", "--wait needs to know for how much.", "ration run --wait --limit 20GiB -- …", 2);
+  const auto lease = wait_for_lease(session, *daemon, wanted, bytes);
+  if (!lease) return tl::unexpected(lease.error());
+  options.wish.gpu = lease->gpus;
+  options.wish.guarantee = exact_size(bytes);
+  return lease->id;
+}
+
+/// What `engine` is started with, its container's book being at `book`.
+Result<std::vector<std::string>> program_of(const Session& session, const RunOptions& options, const book::Store& store,
+                                            const std::string& book) {
+  if (options.engine.empty()) return options.program;
+  const auto edits = container_edits(session, store);
+  if (!edits) return tl::unexpected(edits.error());
+  return adapters::with_options(options.engine, options.program, adapters::options_of(options.engine, *edits, book));
+}
+
+/// What came of one start of the program.
+struct Outcome {
+  int exit_code = 0;
+  BookSnapshot book;  ///< without accounts: nothing ran
+  Plan plan;
+};
+
+/// `+25%` or `+2GiB` of a limit, in whole MiB. E1311.
+Result<Bytes> raised(Bytes limit, const std::string& step) {
+  const auto wrong = [&] {
+    return fail("E1311", fmt::format("'{}' is not a step of a limit.", step), "--retry-limit +25%, or +2GiB", 2);
+  };
+  if (step.size() < 2 || step.front() != '+') return wrong();
+  const auto more = parse_size(step.substr(1), limit, limit);
+  if (!more || *more == Bytes{0}) return wrong();
+  return Bytes{(limit + *more).count() >> 20 << 20};
+}
+
+void explain_start_failure(const Session& session, const std::string& program, int error) {
+  const std::string word = shell_word(program);
+  const auto print = [&](const char* id, const std::string& what, const std::string& fix) {
+    session.print_finding(id, fmt::format("'{}' {}.", program, what), fix);
+  };
+  if (error == ENOENT && program == "nvidia-smi")
+    return print("E1419", "was not found",
+                 "It is NVIDIA's: apt install nvidia-smi (Debian, component non-free) or nvidia-utils-RELEASE "
+                 "(Ubuntu). A simulated card needs no driver beside it");
+  if (error == ENOENT) return print("E1419", "was not found", "Give its path, or look at PATH: command -v " + word);
+  if (error == EACCES && program.ends_with(".py"))
+    return print("E1401", "is not executable",
+                 "Did you mean: " + command({"run", "--limit", "4GiB", "--", "python", program}) + " ?");
+  std::error_code problem;
+  const auto kind = std::filesystem::status(program, problem).type();
+  if (kind != std::filesystem::file_type::regular)
+    return print("E1401", kind == std::filesystem::file_type::directory ? "is a folder" : "is not a program",
+                 "Give the program: " + command({"run", "--limit", "4GiB", "--"}) + " PROGRAM");
+  print("E1401", fmt::format("cannot be started: {}", std::strerror(error)),
+        fmt::format("chmod +x {}   (or give the interpreter: {})", word, command({"run", "--", "python", program})));
+}
+
+std::string name_in(const std::string& path) {
+  BookSnapshot book;
+  return Book::read(path.c_str(), book) == BookStatus::kOk ? book.name : "";
+}
+
+Result<Outcome> run_once(const Session& session, RunOptions options, const book::Store& store,
+                         std::optional<NodeClient>& daemon) {
+  std::string lease;
+  if (session.dry_run) {
+    const auto plan = resolve(session, options, store);
+    if (!plan) return tl::unexpected(plan.error());
+    auto program = program_of(session, options, store, "BOOK");
+    if (!program) return tl::unexpected(program.error());
+    options.program = *program;
+    machine::Enforcement held;  // the container, by what it gets, whatever becomes of the program that starts it
+    if (options.engine.empty()) held = examine(options, *plan);
+    show_plan(session, options, *plan, held);
+    return Outcome{};
+  }
+  if (options.queue) {
+    auto granted = queue_up(session, options, store);
+    if (!granted) return tl::unexpected(granted.error());
+    lease = std::move(*granted);
+  }
+  auto started = start_workload(session, options, store, lease, daemon);
+  if (!started) return tl::unexpected(started.error());
+  auto& [path, plan] = *started;
+  const auto program = program_of(session, options, store, path);
+  if (!program) {
+    ::unlink(path.c_str());
+    return tl::unexpected(program.error());
+  }
+  if (options.engine.empty()) {
+    for (const auto& [name, value] : plan.sets) ::setenv(name.c_str(), value.c_str(), 1);
+    ::setenv("RATION_BOOK", path.c_str(), 1);
+    if (options.allow_ungoverned)
+      ::setenv("RATION_ALLOW_UNGOVERNED", "1", 1);  // the guard puts nothing back into what the program starts
+    else
+      ::unsetenv("RATION_ALLOW_UNGOVERNED");
+  }
+
+  std::optional<StrayWatch> watch;
+  const Ended ended = launch(*program, [&] { watch.emplace(session, name_in(path)); });
+  const auto strays = watch ? watch->finish(ended.left_running) : std::map<std::int32_t, Stray>{};
+  if (ended.start_error != 0) {
+    book::remove_book(path);  // nothing ran, so nothing is left behind
+    tell([&] { explain_start_failure(session, program->front(), ended.start_error); });
+    return Outcome{ended.exit_code, {}, {}};
+  }
+  Outcome outcome{ended.exit_code, {}, std::move(plan)};
+  Book book;
+  if (!options.engine.empty()) {
+    book::retire(path, ended.exit_code);  // what the container did to it harms nobody
+  } else if (Book::open(path.c_str(), book) == BookStatus::kOk) {
+    book.processes().reap();
+    book.mark_ended(ended.exit_code);
+  }
+  if (Book::read(path.c_str(), outcome.book) == BookStatus::kOk)
+    tell([&] { summarise(session, outcome.book, options, outcome.plan, ended.exit_code, strays); });
+  return outcome;
+}
+
+/// The last denial, if it stood shortly before the end: then it is taken for the reason.
+const book::Denial* denied_to_death(const Outcome& outcome) {
+  constexpr std::uint64_t kShortlyNs = 5'000'000'000;
+  if (outcome.exit_code == 0 || outcome.book.denials.empty()) return nullptr;
+  const book::Denial& last = outcome.book.denials.back();
+  return last.time_ns + kShortlyNs >= outcome.book.ended_ns ? &last : nullptr;
+}
+
+}  // namespace
+
+Result<int> run(const Session& session, RunOptions options) {
+  if (options.print_env) return env(session, std::move(options));
+  if (options.program.empty())
+    return fail("E1402", "no program to run.", "ration run --limit 4GiB -- python train.py", 2);
+  if (const auto good = raised(Bytes{std::uint64_t{1} << 30}, options.retry_limit); !good)
+    return tl::unexpected(good.error());
+  if (auto good = check_summary(options.summary); !good) return tl::unexpected(good.error());
+  const auto store = session.store();
+  if (!store) return tl::unexpected(store.error());
+  if (auto good = refuse_nesting(*store); !good) return tl::unexpected(good.error());
+  auto daemon = NodeClient::find(session);
+  if (!daemon) return tl::unexpected(daemon.error());
+  int failed_with = 0;  // the program's own word, once it ran
+  for (int attempt = 0;; ++attempt) {
+    const auto outcome = run_once(session, options, *store, *daemon);
+    if (!outcome && attempt > 0) {
+      tell([&] { session.print_error("run", outcome.error()); });
+      return failed_with;
+    }
+    if (!outcome) return tl::unexpected(outcome.error());
+    failed_with = options.denied_exit != 0 ? options.denied_exit : outcome->exit_code;
+    const book::Denial* denial = denied_to_death(*outcome);
+    if (denial == nullptr) return outcome->exit_code;
+    if (denial->account >= std::min(outcome->book.accounts.size(), outcome->plan.accounts.size()))
+      return outcome->exit_code;  // a device that it was not given
+    const auto& account = outcome->book.accounts[denial->account];
+    // As it was asked for: what the book says may be less at that moment, for others' sake.
+    const Bytes limit = std::max(account.limit, outcome->plan.accounts[denial->account].limit);
+    const Bytes more = std::min(*raised(limit, options.retry_limit), account.device_total);
+    if (attempt == options.retries || more <= limit) return failed_with;
+    tell([&] {
+      fmt::print(stderr, "ration: denied at {} (d-{}-{}) and the program ended with {} · retry {} of {} with {}\n",
+                 format_size(limit), outcome->book.run_number, denial->sequence, outcome->exit_code, attempt + 1,
+                 options.retries, format_size(more));
+    });
+    options.wish.limit = exact_size(more);
+  }
+}
+
+}  // namespace ration::cli

@@ -1,0 +1,152 @@
+// `ration serve`, which is also `rationd`: the node daemon in the foreground.
+#include <fmt/format.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+
+#include "adapters/containers/container_files.hpp"
+#include "cli/session/context.hpp"
+#include "cli/start/container_edits.hpp"
+#include "cli/start/demo_node.hpp"
+#include "cli/verbs/verbs.hpp"
+#include "config/configuration.hpp"
+#include "node/daemon.hpp"
+
+namespace ration::cli {
+namespace {
+
+/// Folders of books that other users of this machine have, where root looks for them.
+std::vector<std::pair<std::string, std::uint32_t>> folders_of_others() {
+  std::vector<std::pair<std::string, std::uint32_t>> folders;
+  std::error_code error;
+  const auto add = [&](const std::string& folder) {
+    struct stat status {};
+    if (::lstat(folder.c_str(), &status) == 0 && S_ISDIR(status.st_mode)) folders.emplace_back(folder, status.st_uid);
+  };
+  for (std::filesystem::directory_iterator each("/run/user", error), end; !error && each != end; each.increment(error))
+    add(each->path().string() + "/ration");
+  error.clear();
+  for (std::filesystem::directory_iterator each("/tmp", error), end; !error && each != end; each.increment(error))
+    if (each->path().filename().string().rfind("ration-", 0) == 0) add(each->path());
+  return folders;
+}
+
+/// Each workload and each client takes a descriptor: what a shell allows by itself is too little for a large node.
+void allow_many_descriptors() {
+  constexpr rlim_t kEnough = 65'536;
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= std::min(limit.rlim_max, kEnough)) return;
+  limit.rlim_cur = std::min(limit.rlim_max, kEnough);
+  (void)::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+/// What others may read for ever is not a place for a secret (systemd.exec(5): the journal is a socket).
+bool is_journal(int stream) {
+  struct stat status {};
+  return ::fstat(stream, &status) == 0 && S_ISSOCK(status.st_mode);
+}
+
+/// The configuration is checked: what is wrong with it would stop the daemon.
+Result<int> would_serve(const Session& session, const ServeOptions& options, const book::Store& store) {
+  const auto configuration = config::read_configuration();
+  if (!configuration) return tl::unexpected(configuration.error());
+  const auto machine = session.machine();
+  const std::string configured = configuration->daemon.listen.value;
+  const std::string listen = options.listen_given ? options.listen : configured;
+  fmt::print("would watch {} and the books in {}{}\n", counted(machine ? machine->devices.size() : 0, "GPU"),
+             store.folder(), listen.empty() ? "" : ", and listen on " + listen);
+  return 0;
+}
+
+/// How a terminal elsewhere finds the daemon that is started here.
+Result<Context> context_elsewhere(const Session& session, const book::Store& store) {
+  if (auto demo = enclosing_demo()) return Context{std::move(*demo), ""};
+  namespace fs = std::filesystem;
+  std::error_code error;
+  Context context = session.context;
+  if (!context.socket.empty()) {
+    context.socket = fs::absolute(context.socket, error);
+  } else if (std::getenv("RATION_CONFIG") != nullptr || std::getenv("RATION_RUNTIME_DIR") != nullptr) {
+    const auto configuration = config::read_configuration();
+    if (!configuration) return tl::unexpected(configuration.error());
+    const auto& socket = configuration->daemon.socket;
+    if (!socket.origin.is_default())
+      context.socket = socket.value;
+    else if (std::getenv("RATION_RUNTIME_DIR") != nullptr)
+      context.socket = store.folder() + "/ration.sock";
+  }
+  return context;
+}
+
+/// Where container engines look for what this node has; empty: nowhere.
+std::string devices_folder(const std::string& configured, const book::Store& store) {
+  if (configured == "none") return {};
+  if (configured != "auto") return configured;
+  return ::getuid() == 0 && store.folder() == "/run/ration" ? adapters::cdi::kFolder : "";
+}
+
+node::PublishDevices publisher(Session session, const book::Store& store, const std::string& folder,
+                               const std::string& socket) {
+  session.socket = socket;
+  return [session, store, folder](const node::ContainerDevices& devices) -> Result<void> {
+    for (const auto& [kind, names] : devices)
+      if (names.empty()) adapters::cdi::remove(folder, kind);
+    const auto edits = container_edits(session, store);
+    if (!edits) return tl::unexpected(edits.error());
+    for (const auto& [kind, names] : devices) {
+      if (names.empty()) continue;
+      if (auto good = adapters::cdi::write(folder, kind, adapters::cdi::specification(kind, names, *edits)); !good)
+        return good;
+    }
+    return {};
+  };
+}
+
+}  // namespace
+
+Result<int> serve(const Session& session, const ServeOptions& options) {
+  const auto store = session.store();
+  if (!store) return tl::unexpected(store.error());
+  const auto driver = session.driver_folder();
+  if (!driver) return tl::unexpected(driver.error());
+  node::DaemonOptions daemon;
+  daemon.driver_folder = *driver;
+  daemon.simulated = session.simulated;
+  daemon.socket = session.socket;
+  daemon.state = options.state;
+  if (options.listen_given) daemon.listen = options.listen;
+  daemon.folders.emplace_back(store->folder(), ::getuid());
+  if (session.dry_run) return would_serve(session, options, *store);
+  if (::getuid() == 0 && std::getenv("RATION_RUNTIME_DIR") == nullptr) {
+    for (auto& folder : folders_of_others())
+      if (folder.first != store->folder()) daemon.folders.push_back(std::move(folder));
+  }
+  const auto configuration = config::read_configuration();
+  if (!configuration) return tl::unexpected(configuration.error());
+  if (const std::string folder = devices_folder(configuration->containers.cdi.value, *store); !folder.empty()) {
+    const auto shared = containers_folder(*store);
+    if (!shared) return tl::unexpected(shared.error());
+    daemon.containers_socket = *shared + "/" + std::filesystem::path(adapters::kContainerSocket).filename().string();
+    daemon.publish_devices = [&, folder](const std::string& socket) {
+      return publisher(session, *store, folder, socket);
+    };
+  }
+  const auto context = context_elsewhere(session, *store);
+  if (!context) return tl::unexpected(context.error());
+  daemon.command_options = command_options(*context);
+  daemon.documentation = share_folder() + "/doc/ration/site";
+  allow_many_descriptors();
+  auto started = node::Daemon::start(std::move(daemon));
+  if (!started) return tl::unexpected(started.error());
+  (*started)->run([&] {
+    fmt::print("{}", (*started)->greeting(!is_journal(STDOUT_FILENO)));
+    std::fflush(stdout);
+  });
+  return 0;
+}
+
+}  // namespace ration::cli

@@ -1,0 +1,129 @@
+// `ration set`: change the limit or the guarantee of something running.
+#include <fmt/format.h>
+
+#include "admission/plan.hpp"
+#include "base/command.hpp"
+#include "cli/session/node_access.hpp"
+#include "cli/session/other_versions.hpp"
+#include "cli/text/fields.hpp"
+#include "cli/verbs/verbs.hpp"
+
+namespace ration::cli {
+namespace {
+
+std::string reach(const Session& session, const nlohmann::json& row) {
+  const Bytes used = bytes_in(row, "used_bytes"), limit = bytes_in(row, "limit_bytes");
+  if (limit <= bytes_in(row, "old_limit_bytes") || !row.at("device_free_bytes").is_number()) return "";
+  const Bytes more = limit > used ? limit - used : Bytes{0}, free = bytes_in(row, "device_free_bytes");
+  return fmt::format(" {} of the GPU is free, so {} is {} today.", session.size(free), session.size(limit),
+                     more <= free ? "reachable" : "not reachable");
+}
+
+void print_shrinking(const Session& session, const std::string& name, Bytes used, Bytes limit) {
+  fmt::print("{}: shrinking, over by {}. Nothing is taken away; more is denied until it is under.\n", name,
+             session.size(used - limit));
+}
+
+Result<void> agree_to(const Session& session, const SetOptions& options, Bytes used, Bytes limit) {
+  return agree_to_shrink(session, options.name, used, limit,
+                         command({"set", options.name, "--limit", options.limit, options.gpu.empty() ? "" : "--gpu",
+                                  options.gpu, "--yes"}));
+}
+
+/// Asks wherever more is held than the new limit. E1205.
+Result<void> agree(const Session& session, const SetOptions& options, const nlohmann::json& document) {
+  if (session.dry_run || options.limit.empty()) return {};
+  for (const auto& row : document.at("changes")) {
+    const Bytes limit = bytes_in(row, "limit_bytes");
+    if (!row.at("shrinking").get<bool>() || limit >= bytes_in(row, "old_limit_bytes")) continue;
+    if (auto agreed = agree_to(session, options, bytes_in(row, "used_bytes"), limit); !agreed) return agreed;
+  }
+  return {};
+}
+
+void show(const Session& session, const SetOptions& options, const nlohmann::json& document, nlohmann::json more) {
+  if (session.format() == Format::kJson) return session.print_json("change", document, more);
+  const char* when = session.dry_run ? "would be" : "now";
+  for (const auto& row : document.at("changes")) {
+    const auto changed = [&](const char* what, const char* old_field, const char* field) {
+      const std::string gpu = row.at("gpu").is_number() ? fmt::format(" on GPU {}", row["gpu"].get<int>()) : "";
+      return fmt::format("{}: {} {} → {}{} ({}).", row.at("workload").get<std::string>(), what,
+                         session.size(bytes_in(row, old_field)), session.size(bytes_in(row, field)), gpu, when);
+    };
+    if (!options.limit.empty()) {
+      fmt::print("{}", changed("limit", "old_limit_bytes", "limit_bytes"));
+      if (row.contains("held_back_by"))
+        fmt::print(" It may hold {} at this moment: {}.\n", session.size(bytes_in(row, "effective_limit_bytes")),
+                   row["held_back_by"].get<std::string>());
+      else
+        fmt::print("{}\n", reach(session, row));
+    }
+    if (!options.guarantee.empty()) fmt::print("{}\n", changed("guarantee", "old_guarantee_bytes", "guarantee_bytes"));
+    if (!options.limit.empty() && row.at("shrinking").get<bool>())
+      print_shrinking(session, options.name, bytes_in(row, "used_bytes"), bytes_in(row, "limit_bytes"));
+  }
+}
+
+/// A tenant of the configuration: its workloads together.
+Result<int> set_tenant(NodeAccess& node, const Session& session, const SetOptions& options,
+                       const nlohmann::json& wish) {
+  const std::string path = "/api/v1/tenants/" + percent_encoded(options.name);
+  auto rows = node.patch(path + "?dry_run=1", wish);
+  if (!rows) return tl::unexpected(rows.error());
+  for (const auto& row : *rows) {
+    for (const auto& over : row.at("over")) {
+      if (session.dry_run) continue;
+      const Bytes used = bytes_in(over, "used_bytes"), limit = bytes_in(over, "limit_bytes");
+      if (auto agreed = agree_to(session, options, used, limit); !agreed) return tl::unexpected(agreed.error());
+    }
+  }
+  if (!session.dry_run) rows = node.patch(path, wish);
+  if (!rows) return tl::unexpected(rows.error());
+  if (session.format() == Format::kJson) {
+    session.print_json("change_tenant", *rows, node.source());
+    return 0;
+  }
+  const auto shown = [](const nlohmann::json& text) {
+    return text == "" || text == "0MiB" ? "none" : text.get<std::string>();
+  };
+  for (const auto& row : *rows) {
+    fmt::print("tenant {}: {} {} → {} ({}).\n", row.at("tenant").get<std::string>(), row.at("what").get<std::string>(),
+               shown(row.at("old")), shown(row.at("new")), session.dry_run ? "would be" : "now");
+    for (const auto& over : row.at("over"))
+      print_shrinking(session, fmt::format("tenant {} on GPU {}", options.name, over.at("gpu").get<int>()),
+                      bytes_in(over, "used_bytes"), bytes_in(over, "limit_bytes"));
+  }
+  return 0;
+}
+
+}  // namespace
+
+Result<int> set(const Session& session, const SetOptions& options) {
+  if (options.limit.empty() && options.guarantee.empty()) {
+    return fail("E1420", "nothing to change.",
+                command({"set", options.name.empty() ? "NAME" : options.name, "--limit", "6GiB"}), 2);
+  }
+  if (const auto store = session.store())
+    if (auto readable = is_of_this_version(*store, options.name); !readable) return tl::unexpected(readable.error());
+  const auto node = NodeAccess::open(session);
+  if (!node) return tl::unexpected(node.error());
+  const std::string path = "/api/v1/workloads/" + percent_encoded(options.name);
+  nlohmann::json wish = nlohmann::json::object();
+  for (const auto& [field, text] :
+       {std::pair{"limit", options.limit}, {"guarantee", options.guarantee}, {"gpu", options.gpu}})
+    if (!text.empty()) wish[field] = text;
+  if (admission::takes_guarantee_away(options.guarantee)) wish["guarantee"] = "0MiB";  // a tenant's has to be a size
+  auto answer = (*node)->patch(path + "?dry_run=1", wish);
+  if (!answer && answer.error().id == "E1801") {  // no workload of that name
+    auto tenant = set_tenant(**node, session, options, wish);
+    if (tenant || (tenant.error().id != "E1801" && tenant.error().id != "E1502")) return tenant;
+  }
+  if (!answer) return tl::unexpected(answer.error());
+  if (auto agreed = agree(session, options, *answer); !agreed) return tl::unexpected(agreed.error());
+  if (!session.dry_run) answer = (*node)->patch(path, wish);
+  if (!answer) return tl::unexpected(answer.error());
+  show(session, options, *answer, (*node)->source());
+  return 0;
+}
+
+}  // namespace ration::cli

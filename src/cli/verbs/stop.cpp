@@ -1,0 +1,118 @@
+// `ration stop`: ends a workload, its `ration run` first, so that it can say how it ended.
+#include <fmt/format.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <fstream>
+#include <optional>
+#include <thread>
+
+#include "base/command.hpp"
+#include "base/file.hpp"
+#include "base/strings.hpp"
+#include "cli/session/other_versions.hpp"
+#include "cli/verbs/verbs.hpp"
+
+namespace ration::cli {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// A process of the workload, by a handle: whoever has its number later is not meant.
+struct Target {
+  std::int32_t pid = 0;
+  FileDescriptor handle;
+};
+
+/// Everything that a process started, and they in turn.
+void add_descendants(std::int32_t pid, std::vector<ProcessIdentity>& found) {
+  std::ifstream children(fmt::format("/proc/{0}/task/{0}/children", pid));
+  for (std::int32_t child = 0; children >> child;) {
+    const auto identity = identity_of(child);
+    if (!identity) continue;
+    found.push_back(*identity);
+    add_descendants(child, found);
+  }
+}
+
+/// What `ration run` started, and what the book knows, as far as each is what it was when it was entered.
+std::vector<Target> processes_of(const book::BookSnapshot& book) {
+  std::vector<ProcessIdentity> all{book.creator};
+  if (liveness(book.creator) == Liveness::kAlive) add_descendants(book.creator.pid, all);
+  for (const auto& process : book.processes)
+    if (std::none_of(all.begin(), all.end(), [&](const auto& each) { return each.same_as(process.identity); }))
+      all.push_back(process.identity);
+  std::vector<Target> targets;
+  for (const ProcessIdentity& identity : all) {
+    FileDescriptor handle{static_cast<int>(::syscall(SYS_pidfd_open, identity.pid, 0))};
+    // The identity is compared after the handle is there.
+    if (handle && identity.pid != ::getpid() && liveness(identity) == Liveness::kAlive)
+      targets.push_back({identity.pid, std::move(handle)});
+  }
+  return targets;
+}
+
+/// E1502 where this user may not.
+Result<void> send(const std::vector<Target>& targets, int signal) {
+  for (const Target& target : targets) {
+    if (::syscall(SYS_pidfd_send_signal, target.handle.get(), signal, nullptr, 0) == 0 || errno == ESRCH) continue;
+    return fail("E1502", fmt::format("you may not end pid {}.", target.pid), "Ask its owner, or root: ration ps", 5);
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<int> stop(const Session& session, const StopOptions& options) {
+  const auto grace = parse_duration(options.grace);
+  if (!grace) return tl::unexpected(grace.error());
+  const auto store = session.store();
+  if (!store) return tl::unexpected(store.error());
+  if (auto readable = is_of_this_version(*store, options.name); !readable) return tl::unexpected(readable.error());
+  std::vector<std::string> names;
+  std::optional<book::BookSnapshot> book;
+  for (const auto& stored : store->list()) {
+    if (!stored.live) continue;
+    names.push_back(stored.contents.name);
+    if (stored.contents.name == options.name) book = stored.contents;
+  }
+  if (!book)
+    return fail(
+        "E1801",
+        fmt::format("no running workload of yours is named '{}'.{}", options.name, suggestion(options.name, names)),
+        "ration ps", 3);
+  std::vector<Target> targets = processes_of(*book);
+  std::vector<std::int32_t> pids;
+  for (const Target& target : targets) pids.push_back(target.pid);
+  const std::string who = fmt::format("{} (pid {}: {})", book->name, fmt::join(pids, ", "), book->command);
+  const auto tell = [&](const char* state) {
+    if (session.format() == Format::kJson)
+      session.print_json("stop", {{"workload", book->name}, {"pids", pids}, {"state", state}});
+    else
+      fmt::print("{}: {}\n", session.shown(who), state);
+    return 0;
+  };
+  if (session.dry_run) return tell("would be ended");
+  if (!confirmed(session, fmt::format("End {}?", session.shown(who))))
+    return fail("E1205", fmt::format("ending {} was not confirmed; nothing was done.", book->name),
+                command({"stop", options.name, "--yes"}), 4);
+  if (auto sent = send(targets, SIGTERM); !sent) return tl::unexpected(sent.error());
+  const auto end = std::chrono::steady_clock::now() + std::chrono::nanoseconds(*grace);
+  bool killed = false;
+  for (;; std::this_thread::sleep_for(20ms)) {
+    targets = processes_of(*book);
+    if (targets.empty()) return tell(killed ? "killed" : "ended");
+    if (killed || std::chrono::steady_clock::now() < end) continue;
+    // Whoever it started meanwhile is in its book by now.
+    for (const auto& stored : store->list())
+      if (stored.contents.run_number == book->run_number) book = stored.contents;
+    if (auto sent = send(processes_of(*book), SIGKILL); !sent) return tl::unexpected(sent.error());
+    killed = true;
+  }
+}
+
+}  // namespace ration::cli

@@ -1,0 +1,216 @@
+#include "cli/verbs/top_feed.hpp"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "base/command_json.hpp"
+#include "cli/session/node_client.hpp"
+
+namespace ration::cli {
+namespace {
+
+using nlohmann::json;
+
+constexpr int kLookEvery = 1000;  // milliseconds
+
+void signal_on(const FileDescriptor& event) {
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const auto written = ::write(event.get(), &one, sizeof one);
+}
+
+Result<json> set_limit(NodeAccess& node, const top::Request& request) {
+  const std::string path = "/api/v1/workloads/" + percent_encoded(request.workload);
+  json wish{{"limit", request.value}};
+  if (request.gpu) wish["gpu"] = std::to_string(*request.gpu);
+  http::ExtraHeaders headers;
+  if (request.changes) headers.emplace_back("If-Match", fmt::format("\"{}\"", *request.changes));
+  if (!request.agreed) {
+    auto would_be = node.patch(path + "?dry_run=1", wish, headers);
+    if (!would_be) return would_be;
+    for (const json& row : would_be->value("changes", json::array())) {
+      const auto limit = top::number_in(row, "limit_bytes"), old = top::number_in(row, "old_limit_bytes");
+      if (!row.value("shrinking", false) || !limit || !old || *limit >= *old) continue;
+      (*would_be)["agree"] = true;
+      return would_be;
+    }
+  }
+  return node.patch(path, wish, headers);
+}
+
+Result<json> answer_to(const Session& session, const top::Request& request, int stop) {
+  using Kind = top::Request::Kind;
+  const std::string path = "/api/v1/workloads/" + percent_encoded(request.workload);
+  if (request.kind == Kind::kTrim) {  // the daemon's alone
+    auto daemon = NodeClient::require(session);
+    if (!daemon) return tl::unexpected(daemon.error());
+    daemon->interrupted_by(stop);
+    return daemon->post(path + "/trim", json::object());
+  }
+  const auto node = NodeAccess::open(session);
+  if (!node) return tl::unexpected(node.error());
+  (*node)->interrupted_by(stop);
+  if (request.kind == Kind::kSet) return set_limit(**node, request);
+  return (*node)->get(request.kind == Kind::kWhy ? "/api/v1/denials/" + percent_encoded(request.value)
+                                                 : path + "/explain");
+}
+
+bool is_operator(NodeClient& daemon) {
+  const auto known = daemon.get("/api/v1/session");
+  return known && top::text_in(*known, "role") == "operator";
+}
+
+Past past_of(NodeClient& daemon, const top::Model& model) {
+  Past past;
+  if (const auto events = daemon.get(fmt::format("/api/v1/events?limit={}", top::View::kEventsKept));
+      events && events->is_array())
+    for (const json& event : *events) past.events.push_back(top::read_event(event));
+  // One question for all, and one more for each device with a workload that is on others, too.
+  std::map<std::string, std::set<int>> places;
+  for (const top::Row& row : model.rows)
+    if (row.governed && row.gpu) places[row.tenant + "/" + row.name].insert(*row.gpu);
+  std::set<int> apart;
+  for (const auto& [name, gpus] : places)
+    if (gpus.size() > 1) apart.insert(gpus.begin(), gpus.end());
+  const std::string question = fmt::format("/api/v1/series?by=workload&from=-10m&points={}", top::History::kSteps);
+  std::vector<std::string> questions{question};
+  for (const int gpu : apart) questions.push_back(fmt::format("{}&gpu={}", question, gpu));
+  for (const std::string& each : questions)
+    if (auto series = daemon.get(each)) past.series.push_back(std::move(*series));
+  return past;
+}
+
+}  // namespace
+
+Result<TopStart> begin_top(const Session& session) {
+  auto daemon = NodeClient::find(session);
+  if (!daemon) return tl::unexpected(daemon.error());
+  TopStart start;
+  const bool shown = session.format() == Format::kText;  // where the first process of each is enough
+  const std::size_t processes = shown ? 1 : node::kAllProcesses;
+  auto snapshot = *daemon ? (*daemon)->get(snapshot_path(processes)) : node_snapshot(session, processes);
+  if (!snapshot) return tl::unexpected(snapshot.error());
+  start.snapshot = std::move(*snapshot);
+  start.daemon = daemon->has_value();
+  start.is_operator = start.daemon && is_operator(**daemon);
+  return start;
+}
+
+Past look_back(const Session& session, const top::Model& model) {
+  auto daemon = NodeClient::find(session);
+  return daemon && *daemon ? past_of(**daemon, model) : Past{};
+}
+
+Feed::Feed(const Session& session, const TopStart& first)
+    : session_(session), news_ready_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), stop_(::eventfd(0, EFD_CLOEXEC)) {
+  watcher_ = std::thread([this, daemon = first.daemon] { watch(daemon); });
+  answerer_ = std::thread([this] { answer_questions(); });
+}
+
+Feed::~Feed() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  signal_on(stop_);
+  asked_.notify_all();
+  watcher_.join();
+  answerer_.join();
+}
+
+std::vector<Feed::News> Feed::take() {
+  std::uint64_t count = 0;
+  [[maybe_unused]] const auto size = ::read(news_ready_.get(), &count, sizeof count);
+  const std::lock_guard lock(mutex_);
+  return std::exchange(news_, {});
+}
+
+void Feed::ask(top::Request request) {
+  const std::lock_guard lock(mutex_);
+  questions_.push_back(std::move(request));
+  asked_.notify_one();
+}
+
+void Feed::tell(News news) {
+  {
+    const std::lock_guard lock(mutex_);
+    news_.push_back(std::move(news));
+  }
+  signal_on(news_ready_);
+}
+
+bool Feed::stopped_within(int milliseconds) const {
+  pollfd one{stop_.get(), POLLIN, 0};
+  return ::poll(&one, 1, milliseconds) > 0;
+}
+
+void Feed::watch(bool daemon) {
+  do {
+    // Once there was a daemon its numbers are not mixed with others: it is waited for.
+    if (!daemon) {
+      const auto found = NodeClient::find(session_);
+      daemon = found && found->has_value();
+    }
+    if (daemon) {
+      const std::string why = follow();
+      if (stopped_within(0)) return;
+      tell(Lost{why});
+      continue;
+    }
+    const auto snapshot = node_snapshot(session_);
+    if (snapshot)
+      tell(top::read_snapshot(*snapshot));
+    else
+      tell(Lost{snapshot.error().what});
+  } while (!stopped_within(kLookEvery));
+}
+
+std::string Feed::follow() {
+  auto daemon = NodeClient::require(session_);
+  if (!daemon) return daemon.error().what;
+  daemon->interrupted_by(stop_.get());
+  const auto snapshot = daemon->get(snapshot_path(1));  // the stream brings the rest
+  if (!snapshot) return snapshot.error().what;
+  const top::Model model = top::read_snapshot(*snapshot);
+  tell(Found{is_operator(*daemon)});
+  tell(model);
+  Past past = past_of(*daemon, model);
+  if (!past.events.empty()) last_event_ = std::max(last_event_, past.events.back().id);
+  tell(std::move(past));
+  const std::string path = fmt::format("/api/v1/stream?topics=snapshot,events&every=1s{}",
+                                       last_event_ > 0 ? fmt::format("&last_event_id={}", last_event_) : "");
+  const auto followed = daemon->stream(path, [this](const http::StreamEvent& received) {
+    const json data = json::parse(received.data, nullptr, false);
+    if (received.name == "snapshot" && data.is_object()) tell(top::read_snapshot(data));
+    if (received.name == "event" && data.is_object()) {
+      top::Event event = top::read_event(data);
+      last_event_ = std::max(last_event_, event.id);
+      tell(std::move(event));
+    }
+    return !stopped_within(0);
+  });
+  return followed ? "the daemon ended" : followed.error().what;
+}
+
+void Feed::answer_questions() {
+  for (;;) {
+    top::Request request;
+    {
+      std::unique_lock lock(mutex_);
+      asked_.wait(lock, [this] { return stopping_ || !questions_.empty(); });
+      if (stopping_) return;
+      request = std::move(questions_.front());
+      questions_.pop_front();
+    }
+    auto answer = answer_to(session_, request, stop_.get());
+    if (answer) add_command_options(*answer, command_options(session_.context));
+    tell(Answer{std::move(request), std::move(answer)});
+  }
+}
+
+}  // namespace ration::cli

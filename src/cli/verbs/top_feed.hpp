@@ -1,0 +1,79 @@
+// Where the live view's numbers come from, and who its questions are put to: the daemon's stream and paths, or, where
+// no daemon runs, the books and the driver looked at once a second. Used by `ration top`. Promises: nothing here makes
+// whoever draws wait; what came is taken in the order in which it came; after a loss it tries again each second;
+// destroying it takes no longer than one look.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "base/file.hpp"
+#include "cli/session/session.hpp"
+#include "top/controls.hpp"
+
+namespace ration::cli {
+
+/// What is known at the start, before anything is followed.
+struct TopStart {
+  nlohmann::json snapshot;  ///< `data`, as the daemon or the books have it
+  bool daemon = false, is_operator = false;
+};
+[[nodiscard]] Result<TopStart> begin_top(const Session& session);
+
+/// The past as the daemon has it: events, and an answer of GET /series for each GPU that needs one of its own.
+struct Past {
+  std::vector<top::Event> events;
+  std::vector<nlohmann::json> series;
+};
+[[nodiscard]] Past look_back(const Session& session, const top::Model& model);
+
+class Feed {
+ public:
+  struct Lost {
+    std::string why;
+  };
+  struct Found {
+    bool is_operator = false;
+  };
+  struct Answer {
+    top::Request request;
+    Result<nlohmann::json> answer;
+  };
+  using News = std::variant<top::Model, top::Event, Past, Lost, Found, Answer>;
+
+  /// Goes on from the start.
+  Feed(const Session& session, const TopStart& first);
+  ~Feed();
+  Feed(const Feed&) = delete;
+  Feed& operator=(const Feed&) = delete;
+
+  /// Readable while there is news.
+  [[nodiscard]] int descriptor() const { return news_ready_.get(); }
+  [[nodiscard]] std::vector<News> take();
+  void ask(top::Request request);
+
+ private:
+  void tell(News news);
+  void watch(bool daemon);
+  /// Until the stream ends; the reason why.
+  [[nodiscard]] std::string follow();
+  void answer_questions();
+  [[nodiscard]] bool stopped_within(int milliseconds) const;
+
+  Session session_;
+  FileDescriptor news_ready_, stop_;
+  std::mutex mutex_;
+  std::condition_variable asked_;
+  std::vector<News> news_;
+  std::deque<top::Request> questions_;
+  bool stopping_ = false;
+  std::int64_t last_event_ = 0;
+  std::thread watcher_, answerer_;
+};
+
+}  // namespace ration::cli

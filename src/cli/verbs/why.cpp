@@ -1,0 +1,226 @@
+// `ration why`: one denial, event or wait in the queue, explained.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+
+#include "admission/denials.hpp"
+#include "base/time.hpp"
+#include "cli/session/node_client.hpp"
+#include "cli/session/other_versions.hpp"
+#include "cli/start/admission.hpp"
+#include "cli/text/fields.hpp"
+#include "cli/verbs/verbs.hpp"
+
+namespace ration::cli {
+namespace {
+
+using nlohmann::json;
+
+void print_fix(const Session& session, const nlohmann::json& event) {
+  if (event.at("fix").is_string()) fmt::print("fix      {}\n", session.hint(event["fix"].get<std::string>()));
+}
+
+/// `source`: who told it, for print_json().
+int show_denial(const Session& session, const nlohmann::json& denial, const nlohmann::json& source) {
+  if (session.format() == Format::kJson) {
+    session.print_json("why", denial, source);
+    return 0;
+  }
+  const nlohmann::json& pid = denial.at("pid");
+  fmt::print("DENIED   {}  {}/{}{}  {}  {}\n", denial.at("time").get<std::string>(), denial.value("tenant", ""),
+             denial.value("workload", ""), pid.is_number() ? fmt::format(" (pid {})", pid.get<int>()) : "",
+             session.size(Bytes{denial.value("bytes", std::uint64_t{0})}), denial.value("function", ""));
+  fmt::print("because  {}\n", denial.value("because", denial.at("text").get<std::string>()));
+  if (const std::string other = denial.value("not_because", ""); !other.empty())
+    fmt::print("not because  {}\n", other);
+  else if (denial.value("reason", "") == "limit" && denial.at("device_free_bytes").is_null())
+    fmt::print("free     n/a ({})\n", denial.value("device_free_bytes_na", ""));
+  if (const double waited = denial.value("waited_seconds", 0.0); waited > 0)
+    fmt::print("after    waiting {}\n", format_duration(static_cast<std::uint64_t>(waited * 1e9)));
+  print_fix(session, denial);
+  return 0;
+}
+
+Result<nlohmann::json> denial_at(NodeAccess& node, const std::string& id) {
+  return node.get("/api/v1/denials/" + percent_encoded(id));
+}
+
+/// Absent: this user's books do not have that run.
+std::optional<book::StoredBook> book_of(const Session& session, std::uint64_t run) {
+  if (const auto store = session.store())
+    for (auto& stored : store->list())
+      if (stored.contents.run_number == run) return std::move(stored);
+  return std::nullopt;
+}
+
+/// What to type where the tenant of a run that is over may not hold that much, whatever limit the run has; empty: it
+/// may.
+std::string tenant_fix(NodeAccess& node, const nlohmann::json& denial) {
+  const auto tenants = node.get("/api/v1/tenants");
+  if (!tenants || denial.value("reason", "") != "limit" || !denial.value("gpu", json()).is_number()) return "";
+  const Bytes needed = bytes_in(denial, "used_bytes") + bytes_in(denial, "requested_bytes");
+  for (const json& each : *tenants)
+    for (const json& row : each.at("accounts")) {
+      if (each.at("tenant") != denial.at("tenant") || row.at("gpu") != denial["gpu"]) continue;
+      const Bytes limit = row.at("limit_bytes").is_number() ? bytes_in(row, "limit_bytes") : kUnlimited;
+      if (needed <= limit) continue;
+      const int gpu = denial["gpu"];
+      return admission::limit_fix("", needed, {limit, {}, gpu, false, {each.at("tenant"), limit}}).text;
+    }
+  return "";
+}
+
+/// By its own name, which says what would be granted now, too.
+Result<int> why_denial(const Session& session, const admission::DenialId& number, const std::string& id) {
+  auto node = NodeAccess::open(session);
+  if (!node) return tl::unexpected(node.error());
+  const auto book = book_of(session, number.run);
+  const Session about = book ? session.about(book->contents) : session;
+  const auto books = LocalAccess::open(about);
+  if (!books) return tl::unexpected(books.error());
+  const auto own = denial_at(**books, id);
+  if (!(*node)->is_daemon() && !own) return tl::unexpected(own.error());
+  auto told = (*node)->is_daemon() ? denial_at(**node, id) : own;
+  // The daemon knows for whom a limit was lowered, and keeps what the books no longer have; but every user numbers
+  // their own runs, anew at each boot.
+  const bool same = told && own && told->at("time") == own->at("time") && told->at("workload") == own->at("workload");
+  if (own && !same) return show_denial(about, *own, json::object());
+  if (!told) return tl::unexpected(told.error());
+  if (own && !book->live) {
+    const std::string of_tenant = (*node)->is_daemon() ? tenant_fix(**node, *told) : "";
+    // The book has the command line of a run that ended.
+    told->at("fix") = of_tenant.empty() ? own->at("fix") : json(of_tenant);
+  }
+  return show_denial(about, *told, (*node)->source());
+}
+
+/// Anything else that happened: the event, and what led to it.
+Result<int> why_event(const Session& session, const std::string& number) {
+  auto daemon = NodeClient::require(session);
+  if (!daemon) return tl::unexpected(daemon.error());
+  const auto event = daemon->get("/api/v1/events/" + number + "/why");
+  if (!event) return tl::unexpected(event.error());
+  if (event->at("denial").is_string()) {
+    const std::string id = event->at("denial");
+    const auto told = denial_at(*daemon, number), of_that_name = denial_at(*daemon, id);
+    if (!told) return tl::unexpected(told.error());
+    const auto own = admission::parse_denial_id(id);
+    if (own && of_that_name && of_that_name->at("id") == told->at("id")) return why_denial(session, *own, id);
+    return show_denial(session, *told, daemon->source());
+  }
+  if (session.format() == Format::kJson) {
+    session.print_json("event_why", *event, {{"source", "daemon"}});
+    return 0;
+  }
+  std::string type = event->at("type");
+  std::transform(type.begin(), type.end(), type.begin(), [](unsigned char letter) { return std::toupper(letter); });
+  fmt::print("{:<8} {}  event {}\n", type, event->at("time").get<std::string>(), event->at("id").get<std::int64_t>());
+  fmt::print("because  {}\n", event->at("text").get<std::string>());
+  for (const nlohmann::json& each : event->at("before"))
+    fmt::print("before   {}  {} {}: {}\n", each.at("time").get<std::string>(), each.at("id").get<std::int64_t>(),
+               each.at("type").get<std::string>(), each.at("text").get<std::string>());
+  print_fix(session, *event);
+  return 0;
+}
+
+/// Somebody in the queue, or with a place that was granted.
+Result<int> why_lease(const Session& session, const std::string& id) {
+  auto daemon = NodeClient::require(session);
+  if (!daemon) return tl::unexpected(daemon.error());
+  const auto lease = daemon->get("/api/v1/leases/" + percent_encoded(id));
+  if (!lease) return tl::unexpected(lease.error());
+  if (session.format() == Format::kJson) {
+    session.print_json("lease", *lease, {{"source", "daemon"}});
+    return 0;
+  }
+  const std::string state = lease->at("state");
+  fmt::print("{}  {}  {}  {}\n", state == "waiting" ? "WAITING " : "GRANTED ", id, lease->value("tenant", ""),
+             session.size(Bytes{lease->value("bytes", std::uint64_t{0})}));
+  if (state != "waiting") return 0;
+  fmt::print("because  {}\n", lease->value("reason", "its turn comes with the next tick"));
+  fmt::print("{}", takers_line(session, *lease, "taken by "));
+  fmt::print("position {} of {}\n", lease->value("position", 0), lease->value("of", 0));
+  if (lease->at("estimate_seconds").is_number())
+    fmt::print("estimate about {} (the median of {} waits)\n",
+               format_duration(lease->at("estimate_seconds").get<std::uint64_t>() * 1'000'000'000),
+               lease->value("estimate_of", 0));
+  else
+    fmt::print("estimate n/a ({})\n", lease->value("estimate_seconds_na", "not known"));
+  fmt::print("fix      {}   shows who holds what; a smaller --limit, or another --gpu, may start sooner\n",
+             session.hint("ration ps"));
+  return 0;
+}
+
+bool is_number(std::string_view text) {
+  return !text.empty() && text.size() < 19 && text.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+struct Newest {
+  std::string id, time;
+};
+
+Result<Newest> newest_in_books(const Session& session, const std::string& own) {
+  const auto store = session.store();
+  if (!store) return tl::unexpected(store.error());
+  std::uint64_t newest = 0;
+  Newest found;
+  for (const auto& stored : store->list()) {
+    if (!own.empty() && stored.contents.name != own) continue;
+    for (const auto& denial : stored.contents.denials)
+      if (denial.time_ns >= newest)
+        newest = denial.time_ns,
+        found = {fmt::format("d-{}-{}", stored.contents.run_number, denial.sequence), utc(denial.time_ns)};
+  }
+  return found;
+}
+
+/// Of all, or of one workload (its own name, TENANT/NAME or USER/NAME): an event's number from the daemon, or a
+/// denial's from the books where that is newer: the daemon spares itself a look where many ask. E1413.
+Result<std::string> newest_denial(const Session& session, const std::string& workload) {
+  auto daemon = NodeClient::find(session);
+  if (!daemon) return tl::unexpected(daemon.error());
+  const std::string own = workload.substr(workload.rfind('/') + 1);
+  Newest newest;
+  if (*daemon) {
+    const auto events = (*daemon)->get("/api/v1/events?limit=1000&type=denied,waited" +
+                                       (own.empty() ? "" : "&workload=" + percent_encoded(own)));
+    if (!events) return tl::unexpected(events.error());
+    // A wait that was granted in the end is no denial.
+    for (const auto& event : *events)
+      if (event.at("denial").is_string())
+        newest = {std::to_string(event.at("id").get<std::int64_t>()), event.at("time")};
+  }
+  const auto in_books = newest_in_books(session, own);
+  if (!in_books) return tl::unexpected(in_books.error());
+  if (in_books->time > newest.time) newest = *in_books;
+  if (!newest.id.empty()) return newest.id;
+  if (const auto store = session.store(); store && !own.empty())
+    if (auto readable = is_of_this_version(*store, own); !readable) return tl::unexpected(readable.error());
+  return fail("E1413",
+              workload.empty() ? "nothing was denied."
+                               : fmt::format("nothing of a workload '{}' was denied, as far as is known.", workload),
+              "ration ps", 3);
+}
+
+}  // namespace
+
+Result<int> why(const Session& session, const std::string& what) {
+  std::string id = what;
+  if (what.empty() || (!admission::is_number_of_something(what) && what.rfind("d-", 0) != 0)) {
+    auto newest = newest_denial(session, what);
+    if (!newest) return tl::unexpected(newest.error());
+    id = std::move(*newest);
+  }
+  if (is_number(id)) return why_event(session, id);
+  if (id.rfind("e-", 0) == 0 && is_number(id.substr(2))) return why_event(session, id.substr(2));
+  if (id.rfind("q-", 0) == 0 && is_number(id.substr(2))) return why_lease(session, id);
+  const auto wanted = admission::parse_denial_id(id);
+  if (!wanted) {
+    return fail("E1412", fmt::format("'{}' is not the number of a denial, an event or a place in the queue.", id),
+                "They look like d-17-3 (ration ps, or the closing line of the run), 42 (ration events) or q-5.", 2);
+  }
+  return why_denial(session, *wanted, id);
+}
+
+}  // namespace ration::cli

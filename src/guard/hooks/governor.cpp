@@ -1,0 +1,351 @@
+#include "guard/hooks/governor.hpp"
+
+#include <pthread.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <new>
+#include <utility>
+
+#include "base/clock.hpp"
+#include "guard/environment.hpp"
+#include "guard/hooks/after_fork.hpp"
+#include "guard/hooks/graphs.hpp"
+#include "guard/hooks/hooks.hpp"
+#include "guard/hooks/shares.hpp"
+#include "guard/hooks/table.hpp"
+#include "guard/unlisted.hpp"
+
+namespace ration::guard {
+namespace {
+
+enum class Mode : int { kNotAsked, kUngoverned, kGoverned, kBookUnusable };
+
+constexpr std::uint32_t kNotAsked = kNoAccount - 1;
+
+/// The decision of this very process. It stands in a page of its own that the kernel fills with zeros in every child,
+/// also in one made by the clone system call, which runs no fork handler of the C library.
+struct Decision {
+  std::atomic<Mode> mode{Mode::kNotAsked};
+  SpinLock starting;
+};
+static_assert(static_cast<int>(Mode::kNotAsked) == 0);
+
+// The state that all hooks share. Never destroyed: the CUDA runtime calls the driver from its own atexit handlers.
+struct State {
+  Decision* decision = nullptr;
+  Decision fallback;  // for kernels before 4.14, where only children of fork() are noticed
+  book::Book book;
+  bool started = false;  // by this process or by the one that it was forked from
+  std::atomic<std::uint32_t> account_of_device[kMaxDevices];
+  std::atomic<std::uint32_t> places_epoch{1};
+};
+
+alignas(State) unsigned char state_storage[sizeof(State)];
+State& state() noexcept { return *std::launder(reinterpret_cast<State*>(state_storage)); }
+
+// Forgets the parent's holdings: a child holds nothing and must not act for its parent.
+void forget_parent() noexcept {
+  state().book.processes().forget_slot();
+  forget_places();
+  AfterFork::run();
+}
+
+void decide_again() noexcept {
+  Decision& decision = *state().decision;
+  decision.starting.unlock();
+  decision.mode.store(Mode::kNotAsked, std::memory_order_release);
+}
+
+// Fills the state before any hook can run. Zero-initialised storage would do for all but the device map.
+[[gnu::constructor(101)]] void make_state() noexcept {
+  auto* made = new (state_storage) State;
+  for (auto& account : made->account_of_device) account.store(kNotAsked, std::memory_order_relaxed);
+  const auto page_size = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  void* page = ::mmap(nullptr, page_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (page != MAP_FAILED && ::madvise(page, page_size, MADV_WIPEONFORK) == 0) {
+    made->decision = new (page) Decision;
+  } else {
+    made->decision = &made->fallback;
+    ::pthread_atfork(nullptr, nullptr, decide_again);
+  }
+}
+
+Mode start() noexcept {
+  State& shared = state();
+  Decision& decision = *shared.decision;
+  const SpinGuard guard(decision.starting);
+  if (const Mode mode = decision.mode.load(std::memory_order_acquire); mode != Mode::kNotAsked) return mode;
+  if (std::exchange(shared.started, true)) forget_parent();
+  Mode mode = Mode::kUngoverned;
+  if (environment().governed) {
+    const bool opened =
+        shared.book.is_open() || book::Book::open(environment().book, shared.book) == book::BookStatus::kOk;
+    mode = opened && shared.book.processes().attach() ? Mode::kGoverned : Mode::kBookUnusable;
+  }
+  decision.mode.store(mode, std::memory_order_release);
+  return mode;
+}
+
+Mode mode_now() noexcept {
+  const Mode mode = state().decision->mode.load(std::memory_order_acquire);
+  return mode == Mode::kNotAsked ? start() : mode;
+}
+
+// A killed process sends no notice, so a waiter looks for dead ones this often.
+constexpr std::uint64_t kLookForDeadNs = 100'000'000;
+
+std::uint64_t free_on_device() noexcept {
+  std::size_t available = 0;
+  std::size_t total = 0;
+  const auto result = real<cuda::cuMemGetInfo_v2_t>(Symbol::cuMemGetInfo_v2)(&available, &total);
+  return result == cuda::CUDA_SUCCESS ? available : book::kUnknownBytes;
+}
+
+void sleep_for_change(std::uint32_t seen, std::uint64_t timeout_ns) noexcept {
+  LeftWhileAsleep::leave_all();
+  state().book.waiting().wait_for_change(seen, timeout_ns);
+  LeftWhileAsleep::return_to_all();
+}
+
+bool charge_after_refresh(std::uint32_t account, Bytes size, Kind kind) noexcept {
+  if (state().book.waiting().others_come_first(account)) return false;  // only the turn is missing
+  refresh_pools();
+  refresh_graph_pools();
+  state().book.shared_memory().settle();
+  if (admit_quietly(account, size, kind)) return true;
+  state().book.processes().reap();
+  if (admit_quietly(account, size, kind)) return true;
+  trim_pools();
+  trim_graph_pools();
+  if (admit_quietly(account, size, kind)) return true;
+  evict_managed(account, size);
+  return admit_quietly(account, size, kind);
+}
+
+// If the daemon divides the rest of a tenant or a device, it raises a waiting workload's limit within its next ticks.
+constexpr std::uint64_t kDaemonsTurnNs = 2'000'000'000;
+
+// Returns how long a charge over the limit may sleep. A charge larger than all limits never fits, so it does not wait.
+std::uint64_t patience_for(std::uint32_t account, Bytes size) noexcept {
+  const book::Account wanted = state().book.account(account);
+  const Bytes ceiling = wanted.ceiling();
+  if (size > ceiling) return 0;
+  if (const auto settings = state().book.settings(); settings.on_deny == book::OnDeny::kWait) return settings.wait_ns;
+  const bool could_be_raised = ceiling > wanted.limits().binding() && wanted.used() + size <= ceiling;
+  return could_be_raised ? kDaemonsTurnNs : 0;
+}
+
+// Returns true if `size` bytes fit once enough comes back. Only then does a waiting request keep others behind it.
+bool refunds_can_do(std::uint32_t account, Bytes size) noexcept {
+  const book::Account wanted = state().book.account(account);
+  return state().book.settings().on_deny == book::OnDeny::kWait &&
+         size + wanted.unrequested() <= wanted.limits().binding();
+}
+
+// Sleeps until the charge succeeds or the patience ends, which happens early once the daemon has ticked and has no more
+// to give. Stores the time waited in `waited_ns`.
+bool charge_after_waiting(std::uint32_t account, Bytes size, Kind kind, std::uint64_t& waited_ns) noexcept {
+  const book::Waiting waiting = state().book.waiting();
+  const std::uint64_t started = monotonic_time_ns();
+  bool granted = false;
+  waiting.begin(account, size);
+  {
+    book::PlaceInLine place = waiting.place_in_line(account);
+    std::uint64_t patience_ns = patience_for(account, size);
+    while (!granted && waited_ns < patience_ns) {
+      if (refunds_can_do(account, size)) place.renew();
+      const std::uint32_t seen = waiting.generation();
+      granted = admit_quietly(account, size, kind);
+      if (!granted) {
+        sleep_for_change(seen, std::min(kLookForDeadNs, patience_ns - waited_ns));
+        granted = charge_after_refresh(account, size, kind);
+      }
+      waited_ns = monotonic_time_ns() - started;
+      patience_ns = patience_for(account, size);
+    }
+  }
+  if (granted) waiting.count_granted();
+  waiting.wake();  // wakes the next in line
+  waiting.end();
+  return granted;
+}
+
+[[gnu::noinline]] bool admit_slowly(std::uint32_t account, Bytes size, Kind kind, const char* function) noexcept {
+  book::Book& own_book = state().book;
+  if (mode_now() == Mode::kBookUnusable) return false;
+  if (account == kNoAccount) {
+    own_book.denials().record(own_book.account_count(), size, book::DenialReason::kNoAccount, function,
+                              free_on_device(), 0);
+    return false;
+  }
+  if (charge_after_refresh(account, size, kind)) return true;
+  std::uint64_t waited_ns = 0;
+  if (patience_for(account, size) > 0 && charge_after_waiting(account, size, kind, waited_ns)) return true;
+  {  // a request that fits is not denied for another's turn, nor for that of one that has just left the line
+    const book::PastTheLine past;
+    if (charge_after_refresh(account, size, kind)) return true;
+  }
+  own_book.denials().record(account, size, book::DenialReason::kLimit, function, free_on_device(), waited_ns);
+  return false;
+}
+
+/// Records the denial. Returns the driver's error for a device that does not exist.
+cuda::CUresult record_not_granted(cuda::CUdevice device, Bytes size, const char* function) noexcept {
+  book::Book& own_book = state().book;
+  book::DeviceUuid uuid;
+  if (const cuda::CUresult result = uuid_of(device, uuid); result != cuda::CUDA_SUCCESS) return result;
+  own_book.denials().record(own_book.account_count(), size, book::DenialReason::kNoAccount, function,
+                            book::kUnknownBytes, 0, uuid);
+  return cuda::CUDA_SUCCESS;
+}
+
+struct PlaceCache {
+  cuda::CUcontext handle = nullptr;
+  Place place;
+};
+thread_local PlaceCache place_cache;
+thread_local Bytes raised_from;  // the peak before this thread's last charge; kUnlimited: that charge raised no peak
+
+}  // namespace
+
+thread_local LeftWhileAsleep* LeftWhileAsleep::newest = nullptr;
+
+LeftWhileAsleep::LeftWhileAsleep(Step leave, Step come_back) noexcept
+    : leave_(leave), come_back_(come_back), outer_(std::exchange(newest, this)) {}
+LeftWhileAsleep::~LeftWhileAsleep() { newest = outer_; }
+
+void LeftWhileAsleep::leave_all() noexcept {
+  for (const LeftWhileAsleep* lock = newest; lock != nullptr; lock = lock->outer_) lock->leave_();
+}
+void LeftWhileAsleep::return_to_all() noexcept {
+  for (const LeftWhileAsleep* lock = newest; lock != nullptr; lock = lock->outer_) lock->come_back_();
+}
+
+bool governed() noexcept { return mode_now() != Mode::kUngoverned; }
+bool book_usable() noexcept { return mode_now() == Mode::kGoverned; }
+book::Book& book() noexcept { return state().book; }
+
+void note(Unmovable what) noexcept {
+  if (governed()) book().processes().note(what);
+}
+
+cuda::CUresult uuid_of(cuda::CUdevice device, book::DeviceUuid& out) noexcept {
+  cuda::CUuuid uuid{};
+  const Symbol newest = has_real(Symbol::cuDeviceGetUuid_v2) ? Symbol::cuDeviceGetUuid_v2 : Symbol::cuDeviceGetUuid;
+  const cuda::CUresult result = real<cuda::cuDeviceGetUuid_t>(newest)(&uuid, device);
+  std::copy_n(reinterpret_cast<const std::uint8_t*>(uuid.bytes), out.size(), out.begin());
+  return result;
+}
+
+bool is_device(cuda::CUdevice device) noexcept {
+  book::DeviceUuid uuid;
+  return uuid_of(device, uuid) == cuda::CUDA_SUCCESS;
+}
+
+std::uint32_t account_of(cuda::CUdevice device) noexcept {
+  if (device < 0 || device >= kMaxDevices || !book_usable()) return kNoAccount;
+  auto& known = state().account_of_device[device];
+  std::uint32_t account = known.load(std::memory_order_relaxed);
+  if (account != kNotAsked) return account;
+  book::DeviceUuid uuid;
+  if (uuid_of(device, uuid) != cuda::CUDA_SUCCESS) return kNoAccount;
+  account = state().book.find_account(uuid);
+  if (account == state().book.account_count()) account = kNoAccount;
+  known.store(account, std::memory_order_relaxed);
+  return account;
+}
+
+Place current_place() noexcept {
+  cuda::CUcontext handle = nullptr;
+  if (real<cuda::cuCtxGetCurrent_t>(Symbol::cuCtxGetCurrent)(&handle) != cuda::CUDA_SUCCESS || handle == nullptr)
+    return Place{};
+  const std::uint32_t epoch = state().places_epoch.load(std::memory_order_acquire);
+  if (handle == place_cache.handle && place_cache.place.epoch == epoch) [[likely]]
+    return place_cache.place;
+  Place place;
+  place.epoch = epoch;
+  cuda::CUdevice device = -1;
+  const bool known = real<cuda::cuCtxGetDevice_t>(Symbol::cuCtxGetDevice)(&device) == cuda::CUDA_SUCCESS;
+  if (known) {
+    place.account = account_of(device);
+    enter_unseen_context(handle, device, place.account);
+  }
+  place.context = context_number(handle);
+  if (known) place_cache = {handle, place};
+  return place;
+}
+
+cuda::CUresult deny_context(cuda::CUdevice device, const char* function) noexcept {
+  const cuda::CUresult result = record_not_granted(device, kGranule, function);
+  return result == cuda::CUDA_SUCCESS ? cuda::CUDA_ERROR_DEVICE_UNAVAILABLE : result;
+}
+
+void forget_places() noexcept { state().places_epoch.fetch_add(1); }
+
+bool contexts_changed_since(const Place& place) noexcept { return state().places_epoch.load() != place.epoch; }
+
+bool admit_quietly(std::uint32_t account, Bytes size, Kind kind) noexcept {
+  raised_from = kUnlimited;
+  return account != kNoAccount &&
+         state().book.account(account).charge(size, kind, &raised_from) == book::Charged::kGranted;
+}
+
+bool admit_given(std::uint32_t account, Bytes size, Kind kind) noexcept {
+  const book::PastTheLine past;
+  return admit_quietly(account, size, kind);
+}
+
+bool admit(std::uint32_t account, Bytes size, Kind kind, const char* function) noexcept {
+  return admit_quietly(account, size, kind) || admit_slowly(account, size, kind, function);
+}
+
+bool admit_on(cuda::CUdevice device, Bytes size, Kind kind, const char* function) noexcept {
+  const std::uint32_t account = account_of(device);
+  if (account == kNoAccount && book_usable() && record_not_granted(device, size, function) == cuda::CUDA_SUCCESS)
+    return false;
+  return admit(account, size, kind, function);
+}
+
+void give_back(std::uint32_t account, Bytes size, Kind kind) noexcept {
+  if (account != kNoAccount && size > Bytes{0}) state().book.account(account).refund(size, kind);
+}
+
+void take_back(std::uint32_t account, Bytes size, Kind kind) noexcept { take_back(account, size, kind, raised_from); }
+
+void take_back(std::uint32_t account, Bytes size, Kind kind, Bytes peak_before) noexcept {
+  if (account != kNoAccount && size > Bytes{0}) state().book.account(account).undo(size, kind, peak_before);
+}
+
+Bytes peak_before_admission() noexcept { return raised_from; }
+
+void deny_for_table(std::uint32_t account, Bytes size, const char* function, std::uint64_t entries) noexcept {
+  state().book.denials().record(account, size, book::DenialReason::kTableFull, function, book::kUnknownBytes, 0, {},
+                                book::Denials::Amount{Bytes{entries}, Bytes{entries}});
+}
+
+bool device_was_full(std::uint32_t account, Bytes size, const char* function, std::uint64_t& started_ns) noexcept {
+  book::Book& own_book = state().book;
+  if (!book_usable()) return false;
+  const std::uint64_t now = monotonic_time_ns();
+  if (started_ns == 0) started_ns = now;
+  const std::uint64_t waited = now - started_ns;
+  const book::Book::Settings settings = own_book.settings();
+  if (settings.on_deny == book::OnDeny::kWait && waited < settings.wait_ns) {
+    const book::Waiting waiting = own_book.waiting();
+    waiting.begin(account, size);
+    sleep_for_change(waiting.generation(), std::min(kLookForDeadNs, settings.wait_ns - waited));
+    waiting.end();
+    return true;
+  }
+  own_book.denials().record(account, size, book::DenialReason::kDeviceFull, function, free_on_device(), waited);
+  return false;
+}
+
+void note_unlisted(const char* name) noexcept {
+  if (book_usable()) book().denials().note_unlisted(name);
+}
+
+}  // namespace ration::guard

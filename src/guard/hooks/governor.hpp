@@ -1,0 +1,144 @@
+// The decisions inside a governed process: the workload's book, the devices that it grants, and the one way to be
+// admitted. Used by every hook. Promises: nothing happens before the first driver call; no thread, no signal handler,
+// no output; a process whose book cannot be used is denied all memory rather than left without a limit.
+#pragma once
+
+#include <cstdint>
+
+#include "base/bytes.hpp"
+#include "book/book.hpp"
+#include "driver/cuda_abi.hpp"
+#include "guard/real.hpp"
+
+namespace ration::guard {
+
+using book::Kind;
+using book::ManagedPolicy;
+using book::Unmovable;
+
+/// Stands for a device that the workload was not granted: nothing may be taken there.
+inline constexpr std::uint32_t kNoAccount = ~std::uint32_t{0};
+
+/// Bounds the ordinals of devices.
+inline constexpr cuda::CUdevice kMaxDevices = 64;
+
+/// Returns true if this process runs under a limit. Opens the book and takes a slot at the first call.
+[[nodiscard]] bool governed() noexcept;
+
+/// Returns true if the book could be opened and a slot taken. Only meaningful when governed().
+[[nodiscard]] bool book_usable() noexcept;
+
+[[nodiscard]] book::Book& book() noexcept;
+
+/// Records that this process is about to have memory of that kind: from now on the daemon does not suspend it where the
+/// driver could lose such memory.
+void note(Unmovable what) noexcept;
+
+/// The place of an allocation that names no device: the calling thread's current context.
+struct Place {
+  std::uint64_t context = 0;  // never reused, unlike the driver's handles; 0: no context
+  std::uint32_t account = kNoAccount;
+  std::uint32_t epoch = 0;
+  Kind kind = Kind::kHeap;  // the kind of charge for a block there; managed memory shares no granule with plain memory
+};
+[[nodiscard]] Place current_place() noexcept;
+
+/// Returns true if a context of this process was made or ended since `place` was read.
+[[nodiscard]] bool contexts_changed_since(const Place& place) noexcept;
+
+/// Reads the UUID of a device; for a MIG instance its own, if the driver reports it.
+[[nodiscard]] cuda::CUresult uuid_of(cuda::CUdevice device, book::DeviceUuid& out) noexcept;
+
+/// Returns the account of the device with that ordinal in this process, or kNoAccount.
+[[nodiscard]] std::uint32_t account_of(cuda::CUdevice device) noexcept;
+
+/// Returns true if the driver is initialised and has that device. Otherwise a call reports an error and takes nothing.
+[[nodiscard]] bool is_device(cuda::CUdevice device) noexcept;
+
+/// Records that a context was denied on a device without an account. Returns the driver's error for a device on which
+/// this process may have none, or for a bad ordinal.
+[[nodiscard]] cuda::CUresult deny_context(cuda::CUdevice device, const char* function) noexcept;
+
+/// Forgets cached places after a context was made or ended: its address may return for another device.
+void forget_places() noexcept;
+
+/// Enters `size` bytes, or records a denial. Before denying, it clears stale entries (reads and trims pools, reaps dead
+/// processes), and waits if the workload asked for that.
+[[nodiscard]] bool admit(std::uint32_t account, Bytes size, Kind kind, const char* function) noexcept;
+
+/// As admit(), on a device that may not be the current context's. A denial names the device if it was not granted.
+[[nodiscard]] bool admit_on(cuda::CUdevice device, Bytes size, Kind kind, const char* function) noexcept;
+
+/// Enters `size` bytes if they fit now; records nothing.
+[[nodiscard]] bool admit_quietly(std::uint32_t account, Bytes size, Kind kind) noexcept;
+
+/// As admit_quietly(), for memory that the driver has given already: it needs no turn.
+[[nodiscard]] bool admit_given(std::uint32_t account, Bytes size, Kind kind) noexcept;
+
+void give_back(std::uint32_t account, Bytes size, Kind kind = Kind::kHeap) noexcept;
+
+/// A lock that its thread releases while its request sleeps for memory, so that others may free some. The protected
+/// state may have changed afterwards.
+class LeftWhileAsleep {
+ public:
+  LeftWhileAsleep(const LeftWhileAsleep&) = delete;
+  LeftWhileAsleep& operator=(const LeftWhileAsleep&) = delete;
+
+  static void leave_all() noexcept;
+  static void return_to_all() noexcept;
+
+ protected:
+  using Step = void (*)() noexcept;
+  LeftWhileAsleep(Step leave, Step come_back) noexcept;
+  ~LeftWhileAsleep();
+
+ private:
+  static thread_local LeftWhileAsleep* newest;
+  Step leave_, come_back_;
+  LeftWhileAsleep* outer_;
+};
+
+/// Takes back this thread's last admission, because the driver did not give the memory: it counts as never held.
+void take_back(std::uint32_t account, Bytes size, Kind kind = Kind::kHeap) noexcept;
+/// As above, if this thread was admitted something else since. `peak_before` is what peak_before_admission() returned
+/// then.
+void take_back(std::uint32_t account, Bytes size, Kind kind, Bytes peak_before) noexcept;
+/// Returns the account's peak before this thread's last admission; kUnlimited: that admission raised no peak.
+[[nodiscard]] Bytes peak_before_admission() noexcept;
+
+/// Records that `size` bytes were denied because all `entries` entries of a table of the guard are in use.
+void deny_for_table(std::uint32_t account, Bytes size, const char* function, std::uint64_t entries) noexcept;
+
+/// Records that the driver refused bytes which the book had granted. Returns true if the workload asked to wait and
+/// memory may have come back, so that the call is worth repeating. `started_ns` is 0 at the first such failure of a
+/// call.
+[[nodiscard]] bool device_was_full(std::uint32_t account, Bytes size, const char* function,
+                                   std::uint64_t& started_ns) noexcept;
+
+/// Repeats `attempt` while the device has no memory for what the book granted and the workload asked to wait for that.
+/// An attempt sets its argument to the bytes that the device refused.
+template <typename Attempt>
+cuda::CUresult while_device_is_full(std::uint32_t account, const char* function, Attempt&& attempt) noexcept {
+  std::uint64_t waiting_since = 0;
+  for (;;) {
+    Bytes refused;
+    const cuda::CUresult result = attempt(refused);
+    if (refused > Bytes{0} && device_was_full(account, refused, function, waiting_since)) continue;
+    if (result == cuda::CUDA_SUCCESS && waiting_since != 0) book().waiting().count_granted();
+    return result;
+  }
+}
+
+/// Admits one driver call that takes `size` bytes: charges, calls, and refunds if the driver fails.
+template <typename Call>
+cuda::CUresult charged(std::uint32_t account, Bytes size, Kind kind, const char* function, Call&& call) noexcept {
+  return while_device_is_full(account, function, [&](Bytes& refused) {
+    if (!admit(account, size, kind, function)) return cuda::CUDA_ERROR_OUT_OF_MEMORY;
+    const cuda::CUresult result = call();
+    if (result != cuda::CUDA_SUCCESS) take_back(account, size, kind);
+    if (result == cuda::CUDA_ERROR_OUT_OF_MEMORY) refused = size;
+    return result;
+  });
+}
+
+}  // namespace ration::guard

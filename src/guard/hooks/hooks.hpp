@@ -1,0 +1,114 @@
+// The interface of each kind of memory to the other hooks. Used inside guard/hooks only.
+#pragma once
+
+#include "driver/cuda_abi.hpp"
+#include "guard/hooks/governor.hpp"
+
+/// Marks a definition that has the driver's own name.
+#define RATION_HOOK extern "C" [[gnu::visibility("default")]]
+
+// Declares a hook that other libraries replace in a running program: it stands behind an entry of its own
+// (patched_entries.S).
+#define RATION_PATCHED(name) extern "C" ration::cuda::name##_t name __asm__("ration_hook_" #name);
+#include "guard/patched_names.inc"
+#undef RATION_PATCHED
+
+namespace ration::guard {
+
+/// Reads what the driver's pools reserve and corrects the book. Called before a denial and after synchronisation.
+void refresh_pools() noexcept;
+/// Makes the pools of this process give back unused memory.
+void trim_pools() noexcept;
+/// Corrects the book after a synchronisation if stream-ordered memory was freed since the last one. Cheap otherwise.
+void pools_after_synchronisation() noexcept;
+/// Frees a pool's pointer that is passed to an ordinary free function; `result` is the driver's. Returns false if the
+/// pointer is not a pool's.
+[[nodiscard]] bool free_pool_pointer(cuda::CUdeviceptr address, cuda::CUresult& result) noexcept;
+
+/// Frees plain memory by `call_real(address, given)`, which frees it when `stream` reaches that point; it stays charged
+/// until then. Returns false if no plain memory has this address.
+[[nodiscard]] bool free_block_on_stream(cuda::CUdeviceptr address, cuda::CUstream stream,
+                                        cuda::cuMemFreeAsync_t* call_real, cuda::CUstream given,
+                                        cuda::CUresult& result) noexcept;
+/// Refunds plain memory that streams have freed since. Returns true if some is still to be freed.
+[[nodiscard]] bool refund_what_streams_freed() noexcept;
+
+/// Takes managed memory by the workload's policy (managed.cpp).
+[[nodiscard]] cuda::CUresult take_managed(ManagedPolicy policy, cuda::CUdeviceptr& address, std::size_t size,
+                                          unsigned int flags, const Place& place) noexcept;
+/// As free_pool_pointer(), for managed memory.
+[[nodiscard]] bool free_managed_block(cuda::CUdeviceptr address, cuda::CUresult& result) noexcept;
+/// Moves managed memory to the host, if the policy allows it, until `needed` bytes fit into the account.
+void evict_managed(std::uint32_t account, Bytes needed) noexcept;
+
+/// Enters a context that no hook saw made: by a private function of the driver (ZLUDA's dark_api lists one), or a green
+/// context. It exists already, so it is charged its known cost even past the limit.
+void enter_unseen_context(cuda::CUcontext context, cuda::CUdevice device, std::uint32_t account) noexcept;
+/// Returns the number of a context in this process, which is never reused, unlike the driver's handles.
+[[nodiscard]] std::uint64_t context_number(cuda::CUcontext context) noexcept;
+/// Returns true if a living context has that number.
+[[nodiscard]] bool context_lives(std::uint64_t number) noexcept;
+/// Moves blocks that a thread took in a context before it had its number to that number.
+void renumber_blocks(std::uint64_t handle, std::uint64_t number) noexcept;
+void adopt_modules(std::uint64_t handle, std::uint64_t number) noexcept;
+
+/// A context of this process as contexts.cpp knows it.
+struct LivingContext {
+  std::uint64_t number = 0;
+  cuda::CUcontext handle = nullptr;
+  cuda::CUdevice device = -1;
+  std::uint32_t account = kNoAccount;
+};
+inline constexpr std::uint64_t kAllContexts = ~std::uint64_t{0};
+/// Finds the context with the lowest number above `number`. Returns false if there is none.
+[[nodiscard]] bool next_context(std::uint64_t number, LivingContext& out) noexcept;
+/// Returns the highest number given to a context so far.
+[[nodiscard]] std::uint64_t last_context() noexcept;
+
+/// While one lives, and its thread does not sleep for memory, no other thread loads or unloads a library, so that a
+/// context made meanwhile is charged for all of them (libraries.cpp).
+class CodeOfNewContext : LeftWhileAsleep {
+ public:
+  CodeOfNewContext() noexcept;
+  ~CodeOfNewContext();
+  /// Returns what the libraries take in a context of the device.
+  [[nodiscard]] Bytes size(cuda::CUdevice device) const noexcept;
+
+ private:
+  explicit CodeOfNewContext(bool nested) noexcept;
+  bool nested_;
+};
+
+/// Forgets everything that lived in the context with that number. `now` is the new number of a current context that was
+/// reset and lives on, else 0. Memory that another thread took in it after the reset stays.
+void blocks_of_context_are_gone(std::uint64_t context, std::uint64_t now) noexcept;
+void arrays_of_context_are_gone(std::uint64_t context) noexcept;
+void modules_of_context_are_gone(std::uint64_t context) noexcept;
+void managed_of_context_is_gone(std::uint64_t context, std::uint64_t now) noexcept;
+
+/// While one lives, no other thread changes which physical memory a handle or an address stands for. Held from a driver
+/// call that changes this, or that keeps such memory alive, until its entry: whatever another thread releases or unmaps
+/// meanwhile, the entry is for the memory that the driver meant. No thread waits for memory while holding it.
+class VirtualMemoryChange {
+ public:
+  VirtualMemoryChange() noexcept;
+  ~VirtualMemoryChange();
+  VirtualMemoryChange(const VirtualMemoryChange&) = delete;
+  VirtualMemoryChange& operator=(const VirtualMemoryChange&) = delete;
+};
+
+/// Keeps the memory behind a handle alive in the book. Returns its number, or 0 if no hook saw it made.
+[[nodiscard]] std::uint64_t hold_physical_of(cuda::CUmemGenericAllocationHandle handle) noexcept;
+/// As above, for the memory mapped at an address.
+[[nodiscard]] std::uint64_t hold_physical_at(cuda::CUdeviceptr address) noexcept;
+void hold_physical(std::uint64_t number) noexcept;
+void let_go_physical(std::uint64_t number) noexcept;
+/// Returns the account that is charged for it, or kNoAccount.
+[[nodiscard]] std::uint32_t account_of_physical(std::uint64_t number) noexcept;
+
+/// Returns the number of the last mapping into an array: when an array ends, the mappings up to the number read
+/// beforehand end with it.
+[[nodiscard]] std::uint64_t last_array_mapping() noexcept;
+void array_mappings_are_gone(std::uint64_t array, std::uint64_t last) noexcept;
+
+}  // namespace ration::guard

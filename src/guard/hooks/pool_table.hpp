@@ -1,0 +1,84 @@
+// The stream-ordered pools from which this process took memory. Used by the pool hooks.
+#pragma once
+
+#include <pthread.h>
+
+#include <atomic>
+
+#include "base/bytes.hpp"
+#include "driver/cuda_abi.hpp"
+#include "guard/hooks/governor.hpp"
+#include "guard/hooks/pool_map.hpp"
+
+namespace ration::guard {
+
+class Mutex {
+ public:
+  void lock() noexcept { ::pthread_mutex_lock(&mutex_); }
+  void unlock() noexcept { ::pthread_mutex_unlock(&mutex_); }
+  void renew() noexcept { ::pthread_mutex_init(&mutex_, nullptr); }
+
+ private:
+  pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
+};
+
+class Guard {
+ public:
+  explicit Guard(Mutex& mutex) noexcept : mutex_(mutex) { mutex_.lock(); }
+  ~Guard() { mutex_.unlock(); }
+  Guard(const Guard&) = delete;
+  Guard& operator=(const Guard&) = delete;
+
+ private:
+  Mutex& mutex_;
+};
+
+/// The step by which pools grow (seen with the default pools of CUDA 11.2 to 13: reserved memory moves in 32 MiB).
+/// Assumed until a pool has been seen to grow by another amount.
+inline constexpr Bytes kAssumedGrowth{std::uint64_t{32} << 20};
+
+/// A pool. `charged` equals what it reserved when last read; protected by `mutex`.
+struct Pool {
+  Mutex mutex;
+  std::atomic<cuda::CUmemoryPool> handle{nullptr};  // null: the table does not know it by a handle
+  std::uint32_t index = 0;                          // in the table
+  cuda::CUdevice device = -1;
+  std::uint32_t account = kNoAccount;
+  Bytes charged;
+  Bytes reserved;  // as last read
+  PoolMap map;
+  Bytes growth = kAssumedGrowth;
+  std::uint64_t outstanding = 0;  // after destruction only: bytes handed out that are still alive
+  bool destroyed = false;
+  std::uint64_t number = 0;  // in the book, once exported
+  Bytes lent;                // the part of its charge that is entered under `number`
+};
+
+/// Thread-safe. A pool keeps its address and its index until it is released. The table grows with the number of pools.
+namespace pool_table {
+
+/// The most pools that one process may have at a time.
+inline constexpr std::uint32_t kMost = 1 << 16;
+
+/// Returns null if there is no such pool or it was destroyed.
+[[nodiscard]] Pool* find(cuda::CUmemoryPool handle) noexcept;
+[[nodiscard]] Pool& at(std::uint32_t index) noexcept;
+/// Returns the pool of that handle, new unless another thread has added it. Returns null if there is no room.
+[[nodiscard]] Pool* add(cuda::CUmemoryPool handle, cuda::CUdevice device) noexcept;
+
+/// Forgets the handle, which the driver may reuse; the pool stays. Requires the pool's mutex.
+void forget_handle(Pool& pool) noexcept;
+/// Enters the pool under that handle, or again after the driver failed to destroy it. Returns false if memory is out.
+bool remember_handle(Pool& pool, cuda::CUmemoryPool handle) noexcept;
+/// Frees the pool's index for another pool.
+void release(Pool& pool) noexcept;
+
+/// Returns the number of indices in use: by pools, destroyed pools, and free ones.
+[[nodiscard]] std::uint32_t size() noexcept;
+
+/// Forgets all pools, in the child of a fork.
+void abandon() noexcept;
+
+}  // namespace pool_table
+
+}  // namespace ration::guard

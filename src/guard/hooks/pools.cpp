@@ -1,0 +1,495 @@
+// Stream-ordered memory. A pool is charged for what it reserves from the device, not for what it hands out: memory that
+// it keeps after a free is still held. The driver grows and shrinks a pool as it likes, so the charge follows the
+// driver's own figure, read again after every call that may have changed it. The possible growth for a request is
+// entered beforehand, unless the map of the pool's free memory shows that it need not grow.
+#include <algorithm>
+#include <atomic>
+
+#include "book/descriptor_label.hpp"
+#include "driver/cuda_graph_abi.hpp"
+#include "driver/cuda_share_abi.hpp"
+#include "guard/hooks/after_fork.hpp"
+#include "guard/hooks/gate.hpp"
+#include "guard/hooks/governor.hpp"
+#include "guard/hooks/graphs.hpp"
+#include "guard/hooks/hooks.hpp"
+#include "guard/hooks/imports.hpp"
+#include "guard/hooks/pool_origin.hpp"
+#include "guard/hooks/pool_source.hpp"
+#include "guard/hooks/pool_table.hpp"
+#include "guard/hooks/table.hpp"
+#include "guard/hooks/written.hpp"
+
+namespace ration::guard {
+namespace {
+
+using namespace cuda;
+
+/// A pointer handed out by a pool.
+struct Loan {
+  std::uint64_t size = 0;
+  Pool* pool = nullptr;
+};
+
+Table<Loan> loans;
+Table<std::uint64_t> pieces;  // exported pointers, all in pools that have a number -> their numbers in the book
+std::atomic<bool> freed_since_synchronisation{false};
+
+// Passed from determining the source of an allocation to the driver's call. A call that changes what a handle, a device
+// or a stream refers to is alone there and counted: an earlier look-up is then stale.
+Gate meaning;
+std::atomic<std::uint64_t> meanings{0};
+
+template <typename Call>
+CUresult change_meaning(Call&& call) noexcept {
+  const Gate::Alone alone(meaning);
+  const CUresult result = call();
+  meanings.fetch_add(1);
+  return result;
+}
+
+/// Refunds memory that the pool gave up. If an exported pointer was freed here but another process still holds it, the
+/// memory may be the part that contains it and so stays charged: the driver does not say which part of a pool it gives
+/// up.
+void refund(Pool& pool, Bytes size) noexcept {
+  const Bytes own = std::min(size, pool.charged - std::min(pool.charged, pool.lent));
+  give_back(pool.account, own, Kind::kPool);
+  if (own == size) return;
+  book().shared_memory().give_up(pool.number, pool.account, size - own, Kind::kPool);
+  pool.lent = pool.lent - std::min(pool.lent, size - own);
+}
+
+/// Enters the pool's charge as memory that other processes may come to hold.
+void lend(Pool& pool) noexcept {
+  if (pool.number == 0 || pool.lent == pool.charged) return;
+  book().shared_memory().set_lent(pool.number, pool.account, pool.charged, Kind::kPool);
+  pool.lent = pool.charged;
+}
+
+/// How to treat memory of a pool that the limit does not admit.
+enum class Beyond {
+  kLeave,   // the caller hands it back
+  kCharge,  // charged, since the pool has it: until it goes, everything else is denied
+};
+
+/// Sets the charge to what the pool reserves now. Requires the pool's mutex. Returns false if it grew past the limit.
+bool follow(Pool& pool, Beyond beyond = Beyond::kCharge) noexcept {
+  Bytes reserved;
+  if (pool.destroyed || !read_attribute(pool.handle.load(), CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, reserved))
+    return true;
+  if (reserved < pool.charged) {
+    refund(pool, pool.charged - reserved);
+  } else if (reserved > pool.charged && !admit_given(pool.account, reserved - pool.charged, Kind::kPool)) {
+    if (beyond == Beyond::kLeave || pool.account == kNoAccount) return false;
+    book().account(pool.account).charge_unconditionally(reserved - pool.charged, Kind::kPool);
+  }
+  if (reserved < pool.reserved) pool.map.shrunk();
+  pool.reserved = reserved;
+  pool.charged = reserved;
+  lend(pool);
+  return true;
+}
+
+bool capturing(CUstream stream) noexcept {
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  return real<cuStreamIsCapturing_t>(Symbol::cuStreamIsCapturing)(stream, &status) == CUDA_SUCCESS &&
+         status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+/// Returns the most that the pool may grow for a request of `size`.
+Bytes possible_growth(Pool& pool, std::uint64_t size) noexcept {
+  return pool.map.fits(size) ? Bytes{0} : round_up(Bytes{size}, pool.growth);
+}
+
+/// Learns from the call just made how the driver runs this pool. Requires the pool's mutex.
+void learn(Pool& pool, CUdeviceptr address, std::uint64_t size, Bytes before, Bytes expected) noexcept {
+  const Bytes growth = pool.reserved > before ? pool.reserved - before : Bytes{0};
+  if (growth > Bytes{0} && expected == Bytes{0}) pool.map.distrust();
+  if (growth > Bytes{0} && round_up(growth, pool.growth) != growth) {
+    std::size_t available = 0;
+    std::size_t total = 0;
+    const bool device_had_room = real<cuMemGetInfo_v2_t>(Symbol::cuMemGetInfo_v2)(&available, &total) == CUDA_SUCCESS &&
+                                 available >= kAssumedGrowth.count();
+    if (device_had_room) pool.growth = kGranule;  // otherwise it took the rest of the device, for once
+  }
+  pool.map.taken(address, size, growth.count());
+}
+
+/// Enters the possible growth of the pool. Requires the pool's mutex, which is released while others give memory back.
+bool enter_growth(Pool& pool, std::uint64_t size, Bytes& entered, const char* function) noexcept {
+  entered = possible_growth(pool, size);
+  if (entered > Bytes{0} && !admit_quietly(pool.account, entered, Kind::kPool)) {
+    pool.mutex.unlock();  // a refresh before a denial visits every pool, including this one
+    const bool admitted = admit_on(pool.device, entered, Kind::kPool, function);
+    pool.mutex.lock();
+    if (!admitted) entered = Bytes{0};
+    if (!admitted && possible_growth(pool, size) > Bytes{0}) return false;
+  }
+  pool.charged += entered;
+  return true;
+}
+
+/// One allocation; `call(bytes)` makes the driver's.
+template <typename Call>
+struct Taking {
+  CUstream stream;
+  std::size_t size;
+  const char* function;
+  CUdeviceptr* out;
+  Call& call;
+  std::uint64_t seen = 0;  // the value of `meanings` when the source was determined
+  bool stale = false;      // the source is out of date: nothing was taken
+};
+
+/// `refused` is the memory that the driver lacked although the book had granted it.
+template <typename Call>
+CUresult take_once(Pool& pool, Taking<Call>& taking, Bytes& refused) noexcept {
+  const auto& [stream, size, function, out, call, seen, stale] = taking;
+  const Guard guard(pool.mutex);
+  Bytes entered;
+  if (!enter_growth(pool, size, entered, function)) return CUDA_ERROR_OUT_OF_MEMORY;
+  const Bytes before = pool.reserved;
+  CUresult result = CUDA_SUCCESS;
+  {
+    const Gate::Pass pass(meaning);
+    taking.stale = pool.destroyed || meanings.load() != seen;
+    if (!stale) result = call(size);
+  }
+  if (stale) {
+    refund(pool, entered);
+    pool.charged -= entered;
+    return result;
+  }
+  const bool fits = follow(pool, Beyond::kLeave);
+  if (result != CUDA_SUCCESS) {
+    if (!fits) follow(pool);
+    if (result == CUDA_ERROR_OUT_OF_MEMORY) refused = Bytes{size};
+    return result;
+  }
+  if (fits) {
+    learn(pool, *out, size, before, entered);
+    loans.insert(*out, Loan{size, &pool});
+    return result;
+  }
+  // It grew by more than was foreseen: give everything back and deny.
+  pool.map.distrust();
+  real<cuMemFreeAsync_t>(Symbol::cuMemFreeAsync)(*out, stream);
+  real<cuStreamSynchronize_t>(Symbol::cuStreamSynchronize)(stream);
+  freed_since_synchronisation.store(
+      true, std::memory_order_release);  // memory that other pools gave up as well is noticed later
+  real<cuMemPoolTrimTo_t>(Symbol::cuMemPoolTrimTo)(pool.handle.load(), 0);
+  follow(pool);
+  book().denials().record(pool.account, Bytes{size}, book::DenialReason::kLimit, function, book::kUnknownBytes, 0);
+  return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+/// Makes an allocation that takes nothing from a pool of the table: host memory, or a node of a graph, which is charged
+/// when the graph is launched.
+template <typename Call>
+CUresult take_uncharged(Taking<Call>& taking) noexcept {
+  const Gate::Pass pass(meaning);
+  taking.stale = meanings.load() != taking.seen;
+  return taking.stale ? CUDA_SUCCESS : taking.call(taking.size);
+}
+
+template <typename Call>
+CUresult take_from(const Source& source, Taking<Call>& taking) noexcept {
+  if (source.kind == Source::Kind::kNoDevice || capturing(taking.stream)) return take_uncharged(taking);
+  if (source.kind == Source::Kind::kFull) {
+    deny_for_table(account_of(source.device), Bytes{taking.size}, taking.function, pool_table::kMost);
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  if (source.kind == Source::Kind::kUndetermined) {
+    (void)admit(kNoAccount, Bytes{taking.size}, Kind::kPool, taking.function);  // records the denial
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  return while_device_is_full(source.pool->account, taking.function,
+                              [&](Bytes& refused) { return take_once(*source.pool, taking, refused); });
+}
+
+/// Allocates from the source that `find()` determines.
+template <typename Find, typename Call>
+CUresult take(Find&& find, CUstream stream, std::size_t size, const char* function, CUdeviceptr* out,
+              Call&& call) noexcept {
+  if (size == 0) return call(size);
+  for (;;) {
+    Taking<Call> taking{stream, size, function, out, call, meanings.load()};
+    Source source = find();
+    if (source.kind == Source::Kind::kNone) {
+      // A request for no bytes can only return an error. Another thread may make the request valid at any moment.
+      const CUresult wrong = call(0);
+      if (wrong != CUDA_ERROR_INVALID_VALUE) return wrong;
+      source = find();
+      if (source.kind == Source::Kind::kNone) return wrong;
+    }
+    const CUresult result = take_from(source, taking);
+    if (!taking.stale) return result;
+  }
+}
+
+/// Ends the charge of a destroyed pool, of which nothing is left.
+void end(Pool& pool) noexcept {
+  refund(pool, pool.charged);
+  pool.charged = Bytes{0};
+  pool_table::release(pool);
+}
+
+/// Frees by `call` what a pool handed out. Requires the pool's mutex: once the driver has the bytes back, another
+/// thread may receive them.
+template <typename Call>
+CUresult return_loan(CUdeviceptr address, const Loan& loan, Call&& call) noexcept {
+  Pool& pool = *loan.pool;
+  const Guard guard(pool.mutex);
+  const CUresult result = call();
+  if (result != CUDA_SUCCESS) {
+    loans.insert(address, loan);
+    return result;
+  }
+  pool.map.returned(address, loan.size);
+  if (std::uint64_t piece = 0; pool.number != 0 && pieces.take(address, piece)) book().shared_memory().leave(piece);
+  freed_since_synchronisation.store(true, std::memory_order_release);
+  if (!pool.destroyed) return result;
+  pool.outstanding -= std::min<std::uint64_t>(pool.outstanding, loan.size);
+  if (pool.outstanding == 0) end(pool);
+  return result;
+}
+
+/// Frees when the stream reaches that point. `given` is the stream as passed to the driver; `stream` is the same stream
+/// for functions without a per-thread default.
+CUresult free_on_stream(Symbol symbol, CUdeviceptr address, CUstream given, CUstream stream) noexcept {
+  auto* call_real = real<cuMemFreeAsync_t>(symbol);
+  if (!governed()) return call_real(address, given);
+  Loan loan;
+  if (loans.take(address, loan)) return return_loan(address, loan, [&] { return call_real(address, given); });
+  CUresult result = CUDA_SUCCESS;
+  if (free_block_on_stream(address, stream, call_real, given, result)) {
+    freed_since_synchronisation.store(true, std::memory_order_release);
+    return result;
+  }
+  ClosingImport closing(address);
+  result = call_real(address, given);
+  if (result != CUDA_SUCCESS) return result;
+  closing.closed();
+  graph_allocation_was_freed(address);
+  return result;
+}
+
+CUresult allocate(Symbol symbol, CUdeviceptr* out, std::size_t size, CUstream stream) noexcept {
+  auto* call_real = real<cuMemAllocAsync_t>(symbol);
+  if (!governed() || out == nullptr) return call_real(out, size, stream);
+  Written<CUdeviceptr> given;
+  const CUresult result = take([&] { return source_of(stream); }, stream, size, "cuMemAllocAsync", given.place(),
+                               [&](std::size_t bytes) { return call_real(given.place(), bytes, stream); });
+  given.hand_on(out);
+  return result;
+}
+
+CUresult allocate_from(Symbol symbol, CUdeviceptr* out, std::size_t size, CUmemoryPool handle,
+                       CUstream stream) noexcept {
+  auto* call_real = real<cuMemAllocFromPoolAsync_t>(symbol);
+  if (!governed() || out == nullptr) return call_real(out, size, handle, stream);
+  Written<CUdeviceptr> given;
+  const CUresult result =
+      take([&] { return source_of(handle, stream); }, stream, size, "cuMemAllocFromPoolAsync", given.place(),
+           [&](std::size_t bytes) { return call_real(given.place(), bytes, handle, stream); });
+  given.hand_on(out);
+  return result;
+}
+
+/// Visits the pools that have reserved memory.
+template <typename Visit>
+void each_pool(Visit&& visit) noexcept {
+  const std::uint32_t count = pool_table::size();
+  for (std::uint32_t i = 0; i < count; ++i) {
+    Pool& pool = pool_table::at(i);
+    const Guard guard(pool.mutex);
+    if (!pool.destroyed && (pool.reserved > Bytes{0} || pool.charged > Bytes{0})) visit(pool);
+  }
+}
+
+}  // namespace
+
+void refresh_pools() noexcept {
+  each_pool([](Pool& pool) { follow(pool); });
+  if (refund_what_streams_freed()) freed_since_synchronisation.store(true, std::memory_order_release);
+}
+
+void trim_pools() noexcept {
+  each_pool([](Pool& pool) {
+    real<cuMemPoolTrimTo_t>(Symbol::cuMemPoolTrimTo)(pool.handle.load(), 0);
+    follow(pool);
+  });
+}
+
+void pools_after_synchronisation() noexcept {
+  if (!freed_since_synchronisation.load(std::memory_order_acquire)) return;
+  freed_since_synchronisation.store(false, std::memory_order_release);
+  refresh_pools();
+}
+
+bool free_pool_pointer(CUdeviceptr address, CUresult& result) noexcept {
+  Loan loan;
+  if (!loans.take(address, loan)) return false;
+  result = return_loan(address, loan, [&] { return real<cuMemFree_v2_t>(Symbol::cuMemFree_v2)(address); });
+  return true;
+}
+
+[[gnu::init_priority(101)]] const AfterFork forget([]() noexcept {
+  loans.abandon();
+  pieces.abandon();
+  meaning.abandon();
+  pool_table::abandon();
+});
+
+}  // namespace ration::guard
+
+using namespace ration::guard;
+using namespace ration::cuda;
+using ration::Bytes;
+
+RATION_HOOK CUresult cuMemAllocAsync(CUdeviceptr* out, std::size_t size, CUstream stream) {
+  return allocate(Symbol::cuMemAllocAsync, out, size, stream);
+}
+RATION_HOOK CUresult cuMemAllocAsync_ptsz(CUdeviceptr* out, std::size_t size, CUstream stream) {
+  return allocate(Symbol::cuMemAllocAsync_ptsz, out, size, stream);
+}
+RATION_HOOK CUresult cuMemAllocFromPoolAsync(CUdeviceptr* out, std::size_t size, CUmemoryPool pool, CUstream stream) {
+  return allocate_from(Symbol::cuMemAllocFromPoolAsync, out, size, pool, stream);
+}
+RATION_HOOK CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr* out, std::size_t size, CUmemoryPool pool,
+                                                  CUstream stream) {
+  return allocate_from(Symbol::cuMemAllocFromPoolAsync_ptsz, out, size, pool, stream);
+}
+
+RATION_HOOK CUresult cuMemFreeAsync(CUdeviceptr address, CUstream stream) {
+  return free_on_stream(Symbol::cuMemFreeAsync, address, stream, stream);
+}
+RATION_HOOK CUresult cuMemFreeAsync_ptsz(CUdeviceptr address, CUstream stream) {
+  const auto per_thread = reinterpret_cast<CUstream>(std::uintptr_t{2});
+  return free_on_stream(Symbol::cuMemFreeAsync_ptsz, address, stream, stream == nullptr ? per_thread : stream);
+}
+
+RATION_HOOK CUresult cuMemPoolCreate(CUmemoryPool* out, const CUmemPoolProps* properties) {
+  if (properties != nullptr && properties->allocType == CU_MEM_ALLOCATION_TYPE_MANAGED) note(Unmovable::kManaged);
+  if (!governed() || out == nullptr || properties == nullptr)
+    return real<cuMemPoolCreate_t>(Symbol::cuMemPoolCreate)(out, properties);
+  const CUmemPoolProps asked = *properties;
+  Written<CUmemoryPool> written;
+  const CUresult result = real<cuMemPoolCreate_t>(Symbol::cuMemPoolCreate)(written.place(), &asked);
+  written.hand_on(out);
+  if (result != CUDA_SUCCESS) return result;
+  const CUmemoryPool made = written.value();
+  const PoolOrigin origin = origin_of(asked);
+  if (origin.kind == PoolOrigin::Kind::kHost) remember_elsewhere(made, Elsewhere::kHost);
+  if (origin.kind == PoolOrigin::Kind::kAnywhere) remember_elsewhere(made, Elsewhere::kAnywhere);
+  if (origin.kind != PoolOrigin::Kind::kDevice || add_pool(made, origin.device) != nullptr) return result;
+  real<cuMemPoolDestroy_t>(Symbol::cuMemPoolDestroy)(made);
+  deny_for_table(account_of(origin.device), Bytes{0}, "cuMemPoolCreate", pool_table::kMost);
+  return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+RATION_HOOK CUresult cuMemPoolDestroy(CUmemoryPool handle) {
+  auto* call_real = real<cuMemPoolDestroy_t>(Symbol::cuMemPoolDestroy);
+  if (!governed()) return call_real(handle);
+  Elsewhere place{};
+  const bool is_elsewhere = forget_elsewhere(handle, place);
+  Pool* pool = pool_table::find(handle);
+  if (pool == nullptr) {
+    const CUresult result = change_meaning([&] { return call_real(handle); });
+    if (result != CUDA_SUCCESS && is_elsewhere) remember_elsewhere(handle, place);
+    return result;
+  }
+  const Guard guard(pool->mutex);
+  Bytes handed_out;
+  const bool known = read_attribute(handle, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, handed_out);
+  pool_table::forget_handle(*pool);  // before the call: afterwards another pool may have the handle
+  const CUresult result = change_meaning([&] { return call_real(handle); });
+  if (result != CUDA_SUCCESS) {
+    (void)pool_table::remember_handle(*pool, handle);
+    return result;
+  }
+  pool->destroyed = true;  // memory handed out lives on, and so does its charge
+  pool->outstanding = 0;
+  loans.each([&](std::uint64_t, const Loan& loan) {
+    if (loan.pool == pool) pool->outstanding += loan.size;
+  });
+  if (pool->outstanding == 0 && (!known || handed_out == Bytes{0})) end(*pool);
+  return result;
+}
+
+RATION_HOOK CUresult cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool) {
+  return change_meaning([&] { return real<cuDeviceSetMemPool_t>(Symbol::cuDeviceSetMemPool)(device, pool); });
+}
+RATION_HOOK CUresult cuMemSetMemPool(CUmemLocation* location, CUmemAllocationType type, CUmemoryPool pool) {
+  return change_meaning([&] { return real<cuMemSetMemPool_t>(Symbol::cuMemSetMemPool)(location, type, pool); });
+}
+RATION_HOOK CUresult cuStreamEndCapture(CUstream stream, CUgraph* out) {
+  return change_meaning([&] { return real<cuStreamEndCapture_t>(Symbol::cuStreamEndCapture)(stream, out); });
+}
+RATION_HOOK CUresult cuStreamEndCapture_ptsz(CUstream stream, CUgraph* out) {
+  return change_meaning([&] { return real<cuStreamEndCapture_t>(Symbol::cuStreamEndCapture_ptsz)(stream, out); });
+}
+
+RATION_HOOK CUresult cuMemPoolTrimTo(CUmemoryPool handle, std::size_t keep) {
+  const CUresult result = real<cuMemPoolTrimTo_t>(Symbol::cuMemPoolTrimTo)(handle, keep);
+  if (governed()) refresh_pools();
+  return result;
+}
+
+RATION_HOOK CUresult cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attribute attribute, void* value) {
+  const CUresult result = real<cuMemPoolSetAttribute_t>(Symbol::cuMemPoolSetAttribute)(handle, attribute, value);
+  if (result != CUDA_SUCCESS || !governed()) return result;
+  // If reuse across streams is restricted, free memory may not serve a request on another stream.
+  const bool reuse = attribute == CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES ||
+                     attribute == CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC ||
+                     attribute == CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES;
+  if (Pool* pool = reuse ? pool_table::find(handle) : nullptr; pool != nullptr) {
+    const Guard guard(pool->mutex);
+    pool->map.distrust();
+  }
+  refresh_pools();  // a lower release threshold may give memory back
+  return result;
+}
+
+// An exported pool hands out nothing by itself. Other processes can open an exported pointer of it, which keeps the
+// memory around that pointer alive.
+RATION_HOOK CUresult cuMemPoolExportPointer(CUmemPoolPtrExportData* out, CUdeviceptr address) {
+  note(Unmovable::kShared);
+  const CUresult result = real<cuMemPoolExportPointer_t>(Symbol::cuMemPoolExportPointer)(out, address);
+  Loan loan;
+  if (result != CUDA_SUCCESS || !governed() || !loans.find(address, loan)) return result;
+  Pool& pool = *loan.pool;
+  const Guard guard(pool.mutex);
+  if (pool.number == 0) pool.number = ration::book::draw_number();
+  lend(pool);
+  std::uint64_t piece = 0;
+  if (!pieces.find(address, piece)) {
+    piece = book().shared_memory().share(pool.account, Bytes{0}, Kind::kPool, pool.number);
+    if (piece != 0) pieces.insert(address, piece);
+  }
+  (void)book().shared_memory().add_name(piece, name_of(out, sizeof *out));
+  return result;
+}
+RATION_HOOK CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool* out, void* shared, CUmemAllocationHandleType type,
+                                                        unsigned long long flags) {
+  note(Unmovable::kShared);
+  const CUresult result =
+      real<cuMemPoolImportFromShareableHandle_t>(Symbol::cuMemPoolImportFromShareableHandle)(out, shared, type, flags);
+  if (result == CUDA_SUCCESS && governed()) remember_elsewhere(*out, Elsewhere::kImported);
+  return result;
+}
+
+// Freed stream-ordered memory leaves a pool at the next synchronisation; other processes of the workload may then take
+// it.
+#define RATION_SYNCHRONISE(name, type, parameters, arguments)                \
+  RATION_HOOK CUresult name parameters {                                     \
+    const CUresult result = real<type>(Symbol::name) arguments;              \
+    if (governed() && result == CUDA_SUCCESS) pools_after_synchronisation(); \
+    return result;                                                           \
+  }
+RATION_SYNCHRONISE(cuStreamSynchronize, cuStreamSynchronize_t, (CUstream stream), (stream))
+RATION_SYNCHRONISE(cuStreamSynchronize_ptsz, cuStreamSynchronize_t, (CUstream stream), (stream))
+RATION_SYNCHRONISE(cuEventSynchronize, cuEventSynchronize_t, (CUevent event), (event))
+RATION_SYNCHRONISE(cuCtxSynchronize, cuCtxSynchronize_t, (), ())
+RATION_SYNCHRONISE(cuCtxSynchronize_v2, cuCtxSynchronize_v2_t, (CUcontext context), (context))
+#undef RATION_SYNCHRONISE

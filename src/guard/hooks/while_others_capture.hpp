@@ -1,0 +1,25 @@
+// Lets the guard query the driver while another thread may capture a graph. Used by the hooks.
+#pragma once
+
+#include "driver/cuda_graph_abi.hpp"
+#include "guard/real.hpp"
+
+namespace ration::guard {
+
+/// While one lives, the driver calls of its thread neither disturb a stream that another thread captures nor become
+/// part of its graph.
+class WhileOthersCapture {
+ public:
+  WhileOthersCapture() noexcept { exchange(); }
+  ~WhileOthersCapture() { exchange(); }
+  WhileOthersCapture(const WhileOthersCapture&) = delete;
+  WhileOthersCapture& operator=(const WhileOthersCapture&) = delete;
+
+ private:
+  void exchange() noexcept {
+    (void)real<cuda::cuThreadExchangeStreamCaptureMode_t>(Symbol::cuThreadExchangeStreamCaptureMode)(&mode_);
+  }
+  cuda::CUstreamCaptureMode mode_ = cuda::CU_STREAM_CAPTURE_MODE_RELAXED;
+};
+
+}  // namespace ration::guard

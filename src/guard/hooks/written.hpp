@@ -1,0 +1,28 @@
+// Intercepts what a driver call writes for the program.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+namespace ration::guard {
+
+/// Stands in for a pointer of the program to which the driver writes, so that the guard reads the value before the
+/// program's other threads can change it. Copied to the program only if the driver wrote: in a wrong call the program's
+/// pointer may be no address at all.
+template <typename Value>
+class Written {
+ public:
+  Written() noexcept { std::memset(&value_, kUnlikely, sizeof value_); }
+  [[nodiscard]] Value* place() noexcept { return &value_; }
+  [[nodiscard]] Value value() const noexcept { return value_; }
+  void hand_on(Value* out) const noexcept {
+    const Written untouched;
+    if (std::memcmp(&value_, &untouched.value_, sizeof value_) != 0) *out = value_;
+  }
+
+ private:
+  static constexpr int kUnlikely = 0xa7;
+  Value value_;
+};
+
+}  // namespace ration::guard

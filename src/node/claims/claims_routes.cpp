@@ -1,0 +1,162 @@
+// Claims of engines that place work on several machines. What a claim's containers are called is in no claim: they are
+// workloads as all others.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "base/labels.hpp"
+#include "http/problem.hpp"
+#include "node/claims/claims_requests.hpp"
+#include "node/http/api.hpp"
+#include "node/snapshot/config_subject.hpp"
+
+namespace ration::node {
+namespace {
+
+using http::Request;
+using nlohmann::json;
+
+json claim_json(const NodeState& state, const ContainerClaim& claim) {
+  json devices = json::array();
+  for (const ClaimedDevice& device : claim.devices) {
+    json row{{"uuid", device.uuid},
+             {"gpu", nullptr},
+             {"limit_bytes", device.limit.count()},
+             {"guarantee_bytes", device.guarantee.count()}};
+    for (const DeviceView& view : state.snapshot.devices)
+      if (view.device.uuid == device.uuid) row["gpu"] = view.device.index;
+    if (row["gpu"].is_null()) row["gpu_na"] = "the device is not on this node any more";
+    devices.push_back(std::move(row));
+  }
+  return {{"id", claim.id},
+          {"name", claim.name},
+          {"tenant", claim.tenant},
+          {"on_deny", claim.on_deny.empty() ? "fail" : claim.on_deny},
+          {"devices", std::move(devices)},
+          {"cdi", "ration.sh/claim=" + claim.id}};
+}
+
+/// E1521.
+Result<std::vector<ClaimedDevice>> devices_of(const json& body) {
+  const char* fix = R"("devices": [{"uuid": "GPU-…", "limit_bytes": 4294967296}])";
+  std::vector<ClaimedDevice> devices;
+  const auto rows = body.find("devices");
+  if (rows == body.end() || !rows->is_array()) return fail("E1521", "'devices' is not a list.", fix, 2);
+  for (const json& row : *rows) {
+    if (!row.is_object()) return fail("E1521", "one of 'devices' is not an object.", fix, 2);
+    const auto uuid = text_field(row, "uuid");
+    if (!uuid) return tl::unexpected(uuid.error());
+    ClaimedDevice device{*uuid, {}, {}};
+    for (const auto& [key, size] : {std::pair{"limit_bytes", &device.limit}, {"guarantee_bytes", &device.guarantee}}) {
+      const auto found = row.find(key);
+      if (found == row.end() && size == &device.guarantee) {
+        *size = device.limit;
+        continue;
+      }
+      if (found == row.end() || !found->is_number_unsigned())
+        return fail("E1521", fmt::format("'{}' of a device is not a number of bytes.", key), fix, 2);
+      *size = Bytes{found->get<std::uint64_t>()};
+    }
+    devices.push_back(std::move(device));
+  }
+  return devices;
+}
+
+/// Labels as rules of the configuration match them; what is none is left out. E1521.
+Result<std::string> labels_of(const json& body) {
+  const json labels = body.value("labels", json::object());
+  if (!labels.is_object()) return fail("E1521", "'labels' is not an object.", R"("labels": {"namespace": "ml"})", 2);
+  std::string joined;
+  for (const auto& [key, value] : labels.items()) {
+    if (!value.is_string()) return fail("E1521", fmt::format("label '{}' is not a text.", key), "a text", 2);
+    const std::string label = key + "=" + value.get<std::string>();
+    if (is_label(label)) joined += (joined.empty() ? "" : ",") + label;
+  }
+  return joined;
+}
+
+Result<ContainerClaim> wish_of(const Request& request, const config::Configuration& configuration) {
+  const auto body = body_of(request);
+  if (!body) return tl::unexpected(body.error());
+  ContainerClaim wish;
+  wish.id = request.captures.at("id");
+  for (auto [key, field] : {std::pair{"name", &wish.name}, {"tenant", &wish.tenant}, {"on_deny", &wish.on_deny}}) {
+    const auto text = text_field(*body, key);
+    if (!text) return tl::unexpected(text.error());
+    *field = *text;
+  }
+  const auto growth = flag_field(*body, "growth");
+  if (!growth) return tl::unexpected(growth.error());
+  if (*growth)
+    return fail("E1521", "a claim cannot let frameworks grow: their variables are the pod's own.",
+                "TF_FORCE_GPU_ALLOW_GROWTH=true and XLA_PYTHON_CLIENT_PREALLOCATE=false in the pod's env", 2);
+  auto devices = devices_of(*body);
+  if (!devices) return tl::unexpected(devices.error());
+  wish.devices = std::move(*devices);
+  const auto labels = labels_of(*body);
+  if (!labels) return tl::unexpected(labels.error());
+  http::Peer own = request.peer;  // the hooks that start its containers are the daemon's
+  own.uid = ::getuid();
+  const auto assigned = config::tenant_for(configuration, subject_of(own, wish.tenant, *labels));
+  if (!assigned) return tl::unexpected(assigned.error());
+  wish.tenant = assigned->tenant;
+  return wish;
+}
+
+/// E1502.
+Result<void> may_ask(const http::Peer& peer) {
+  if (viewer_of(peer).is_operator) return {};
+  return fail("E1502", "claims are for operators.", "Ask root or a member of group ration.", 5);
+}
+
+}  // namespace
+
+void Api::install_claims() {
+  constexpr int kTryAgain = 503;  // kept, and told to engines once what is wrong there was mended
+
+  server_.route("GET", "/api/v1/claims", [this](const Request& request) {
+    if (auto good = may_ask(request.peer); !good) return http::problem(good.error());
+    json rows = json::array();
+    for (const auto& [id, claim] : host_.engine().state().container_claims.all())
+      rows.push_back(claim_json(host_.engine().state(), claim));
+    return answer("claims", rows);
+  });
+
+  server_.route("GET", "/api/v1/claims/{id}", [this](const Request& request) {
+    if (auto good = may_ask(request.peer); !good) return http::problem(good.error());
+    const ContainerClaim* claim = host_.engine().state().container_claims.find(request.captures.at("id"));
+    if (claim == nullptr)
+      return http::problem({"E1714", fmt::format("there is no claim {} on this node.", request.captures.at("id")),
+                            "Its engine asks for it before its containers start: restart the kubelet", 3});
+    return answer("claim", claim_json(host_.engine().state(), *claim));
+  });
+
+  server_.route("PUT", "/api/v1/claims/{id}", [this](const Request& request) {
+    if (auto good = may_ask(request.peer); !good) return http::problem(good.error());
+    tick_before_change(host_, request);  // what was kept for somebody who has ended is free
+    const auto wish = wish_of(request, host_.engine().configuration());
+    if (!wish) return http::problem(wish.error());
+    Events events;
+    const auto granted = grant_claim(host_.engine().state(), *wish, events);
+    if (!granted) return http::problem(granted.error());
+    host_.record(std::move(events));
+    host_.engine().state().allowed.add(::getuid(), granted->tenant);
+    if (const auto told = host_.publish_container_devices(); !told) return http::problem(told.error(), kTryAgain);
+    return answer("claim", claim_json(host_.engine().state(), *granted));
+  });
+
+  server_.route("DELETE", "/api/v1/claims/{id}", [this](const Request& request) {
+    if (auto good = may_ask(request.peer); !good) return http::problem(good.error());
+    const bool known = host_.engine().state().container_claims.find(request.captures.at("id")) != nullptr;
+    Events events;
+    const auto returned = return_claim(host_.engine().state(), request.captures.at("id"), events);
+    if (!returned) return http::problem(returned.error());
+    host_.record(std::move(events));
+    if (known)
+      if (const auto told = host_.publish_container_devices(); !told) return http::problem(told.error(), kTryAgain);
+    http::Response done;
+    done.status = 204;
+    return done;
+  });
+}
+
+}  // namespace ration::node

@@ -1,0 +1,87 @@
+#include "node/http/api.hpp"
+
+#include "book/store.hpp"
+#include "node/http/audience.hpp"
+#include "node/limits/lease_json.hpp"
+
+namespace ration::node {
+
+using nlohmann::json;
+
+namespace {
+
+http::ServerOptions gated(http::ServerOptions options) {
+  options.gate = withheld;
+  return options;
+}
+
+}  // namespace
+
+void Api::answer_later(const http::Responder& responder, std::function<Result<http::Response>(history::Reader&)> make) {
+  const auto job = [this, responder, path = host_.recorder().history().path(),
+                    problem = host_.recorder().status().problem, make = std::move(make)] {
+    auto reader = history::Reader::open(path);
+    auto response = reader ? make(*reader) : tl::unexpected(reader.error());
+    // Not known, perhaps because it could not be recorded.
+    if (!response && response.error().id == "E1917" && !problem.empty()) response.error().what += " " + problem;
+    if (!response && response.error().id == "E1919") host_.recorder().report_damage();
+    if (!response) return responder.fail(response.error());
+    responder.respond(std::move(*response));
+  };
+  if (!worker_.post(job))
+    responder.fail({"E1517", "too many questions about the past wait already.", "Try again in a few seconds.", 1}, 503);
+}
+
+void Api::ask_history(const http::Responder& responder, const std::string& schema,
+                      std::function<Result<json>(history::Reader&)> question) {
+  answer_later(responder, [this, schema, question = std::move(question)](history::Reader& reader) {
+    return question(reader).map([&](const json& data) { return answer(schema, data); });
+  });
+}
+
+http::Response Api::answer(const std::string& schema, const json& data, int status) const {
+  return node::answer(host_.source(), schema, data, status);
+}
+
+Api::Api(ApiHost& host, http::EventLoop& loop, http::EventStream& stream, http::ServerOptions places)
+    : host_(host),
+      stream_(stream),
+      server_(loop, gated(std::move(places))),
+      routes_(host, [this](const Viewer& viewer) {
+        return json{{"queue", waiting_json(host_.leases(), viewer)}, {"last_event", stream_.newest_id()}};
+      }) {
+  routes_.install([this](std::string method, std::string_view pattern, http::Handler handler) {
+    server_.route(std::move(method), pattern, std::move(handler));
+  });
+  install_now();
+  install_session();
+  install_changes();
+  install_schedules();
+  install_leases();
+  install_claims();
+  install_past();
+  install_reports();
+  install_plan();
+  install_pages();
+  install_documentation(host_.documentation());
+}
+
+void Api::publish_snapshot() {
+  stream_.publish("snapshot", "snapshot", [this](const http::Peer& peer) { return routes_.snapshot(viewer_of(peer)); });
+}
+
+std::optional<std::string> Api::keep_places() {
+  NodeState& state = host_.state();
+  const std::string& own = state.options.runtime_folder;
+  Result<void> good;
+  if (!state.claims.holds_own()) {
+    good = book::Store::make(own);
+    if (good) good = state.claims.own(own);
+  }
+  if (good) good = server_.keep_sockets();
+  const std::string problem = good ? "" : good.error().what;
+  const bool is_news = std::exchange(unreachable_, problem) != problem;
+  return is_news && !problem.empty() ? std::optional(problem) : std::nullopt;
+}
+
+}  // namespace ration::node

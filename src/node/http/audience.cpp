@@ -1,0 +1,77 @@
+#include "node/http/audience.hpp"
+
+#include <algorithm>
+#include <string_view>
+
+#include "http/problem.hpp"
+#include "node/http/request.hpp"
+#include "node/http/web_assets.hpp"
+
+namespace ration::node {
+namespace {
+
+struct PublicPath {
+  std::string_view method, pattern;
+};
+
+/// What anybody may ask for. Paths with numbers in them answer with totals (Viewer::totals_only).
+constexpr PublicPath kPublic[] = {
+    // Whether it runs, and what its interface is.
+    {"GET", "/healthz"},
+    {"GET", "/readyz"},
+    {"GET", "/openapi.json"},
+    {"GET", "/api/v1/openapi.json"},
+    // Totals.
+    {"GET", "/metrics"},
+    {"GET", "/api/v1/snapshot"},
+    {"GET", "/api/v1/stream"},
+    {"GET", "/api/v1/devices"},
+    {"GET", "/api/v1/devices/{gpu}"},
+    {"GET", "/api/v1/health"},
+    // Who asks, and how to become an operator.
+    {"GET", "/api/v1/session"},
+    {"POST", "/api/v1/session"},
+    {"POST", "/api/v1/session/link"},
+    // These know their askers otherwise: a container by its pid namespace, a user by the socket.
+    {"GET", "/api/v1/workloads/{name}/explain"},
+    {"POST", "/api/v1/workloads"},
+    {"POST", "/api/v1/leases"},
+    // The dashboard and the documentation: pages without a number, but for the totals of the first frame.
+    {"GET", "/"},
+    {"GET", "/timeline"},
+    {"GET", "/workloads/{name}"},
+    {"GET", "/map"},
+    {"GET", "/events"},
+    {"GET", "/tenants"},
+    {"GET", "/plan"},
+    {"GET", "/reports"},
+    {"GET", "/queue"},
+    {"GET", "/health"},
+    {"GET", "/docs"},
+    {"GET", "/docs/{path...}"},
+};
+
+bool is_public(std::string_view method, std::string_view pattern) {
+  if (method == "HEAD") method = "GET";
+  const auto same = [&](const PublicPath& path) { return path.method == method && path.pattern == pattern; };
+  if (std::any_of(std::begin(kPublic), std::end(kPublic), same)) return true;
+  const auto files = assets();
+  return method == "GET" &&
+         std::any_of(files.begin(), files.end(), [&](const Asset& file) { return file.path == pattern; });
+}
+
+}  // namespace
+
+http::Response totals_only() {
+  return http::problem({"E1502", "without a token this daemon shows totals only.",
+                        "ration dashboard   opens it as an operator; elsewhere: Authorization: Bearer TOKEN. "
+                        "anonymous = \"all\" under [http] in ration.toml shows everything to everybody",
+                        5});
+}
+
+std::optional<http::Response> withheld(const http::Request& request, const std::string& pattern) {
+  if (!viewer_of(request.peer).totals_only || is_public(request.method, pattern)) return std::nullopt;
+  return totals_only();
+}
+
+}  // namespace ration::node

@@ -1,0 +1,82 @@
+#include "node/http/event_view.hpp"
+
+#include "machine/user_names.hpp"
+#include "node/events/event.hpp"
+
+namespace ration::node {
+
+using nlohmann::json;
+
+namespace {
+
+/// Replaces what the event says: its text, and its id and arguments.
+void show(json& row, const Message& message) {
+  row["text"] = message;
+  row.update(json::parse(message.json()));
+}
+
+}  // namespace
+
+bool may_see_details(const history::Event& event, const Viewer& viewer) {
+  return viewer.is_operator || (viewer.user && event.user == machine::user_name(*viewer.user));
+}
+
+json event_json(const history::Event& event, bool with_details) {
+  const auto text = [](const std::string& value) { return value.empty() ? json(nullptr) : json(value); };
+  const auto number = [](const auto& value) { return value ? json(*value) : json(nullptr); };
+  json row{{"id", event.id},
+           {"time", history::rfc3339(event.time)},
+           {"type", event.type},
+           {"workload", text(event.workload)},
+           {"tenant", text(event.tenant)},
+           {"user", text(event.user)},
+           {"gpu", number(event.gpu)},
+           {"bytes", number(event.bytes)},
+           {"denial", text(event.denial)},
+           {"by", text(event.by)},
+           {"text", event.text},
+           {"message_id", nullptr},
+           {"arguments", nullptr},
+           {"count", event.count},
+           {"first_time", history::rfc3339(event.first_time == 0 ? event.time : event.first_time)},
+           {"old", text(event.old_value)},
+           {"new", text(event.new_value)},
+           {"fix", text(event.fix)}};
+  if (const json message = json::parse(event.message, nullptr, false); message.is_object()) row.update(message);
+  row["pid"] = with_details ? number(event.pid) : json(nullptr);
+  if (!with_details) {
+    row["pid_na"] = "not yours";
+    // Sentences about ungoverned processes carry their command lines.
+    if (event_type(event.type) == EventType::kUngoverned) show(row, say<"ungoverned.hidden">());
+    return row;
+  }
+  if (event.denial.empty() || event.why.empty()) return row;
+  json why = json::parse(event.why, nullptr, false);
+  if (why.is_object() && why.value("device_free_bytes", json(0)).is_null())
+    why["device_free_bytes_na"] = "the driver did not say";
+  if (why.is_object()) why.erase("operators_fix");
+  row["why"] = std::move(why);
+  return row;
+}
+
+void address_fix(json& row, const history::Event& event, const Viewer& viewer) {
+  if (!viewer.is_operator) return;
+  if (std::string own = facts_of(event).operators_fix; !own.empty()) row["fix"] = std::move(own);
+}
+
+json denial_json(const history::Event& event, const Viewer& viewer, const std::string& fix_now) {
+  json row = event_json(event, true);
+  if (row.contains("why") && row["why"].is_object()) row.update(row["why"]);
+  if (event.id == 0) row.update({{"id", nullptr}, {"id_na", "no daemon recorded it"}});
+  row["requested_bytes"] = row["bytes"];
+  if (const auto free = row.find("device_free_bytes"); free == row.end() || free->is_null()) {
+    row["device_free_bytes"] = nullptr;
+    row["device_free_bytes_na"] = "the driver did not say";
+  }
+  address_fix(row, event, viewer);
+  if (!fix_now.empty()) row["fix"] = fix_now;
+  row.erase("why");
+  return row;
+}
+
+}  // namespace ration::node

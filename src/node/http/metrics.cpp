@@ -1,0 +1,292 @@
+#include "node/http/metrics.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <map>
+
+#include "base/clock.hpp"
+#include "base/labels.hpp"
+#include "base/strings.hpp"
+
+namespace ration::node {
+namespace {
+
+std::string escaped(const std::string& value) {
+  std::string text;
+  for (const char letter : value) {
+    if (letter == '\\' || letter == '"') text += '\\';
+    text += letter == '\n' ? std::string("\\n") : std::string(1, letter);
+  }
+  return text;
+}
+
+/// Families in the order in which they are begun; every sample of a family stands together.
+class Exposition {
+ public:
+  void family(const char* name, const char* type, const char* help) {
+    name_ = name;
+    text_ += fmt::format("# HELP {} {}\n# TYPE {} {}\n", name, help, name, type);
+  }
+  template <typename Number>
+  void sample(const std::string& labels, Number value, const char* suffix = "") {
+    text_ += labels.empty() ? fmt::format("{}{} {}\n", name_, suffix, value)
+                            : fmt::format("{}{}{{{}}} {}\n", name_, suffix, labels, value);
+  }
+  [[nodiscard]] std::string take() { return std::move(text_); }
+
+ private:
+  std::string text_;
+  const char* name_ = "";
+};
+
+std::string label(const char* name, const std::string& value) { return fmt::format("{}=\"{}\"", name, escaped(value)); }
+std::string gpu_label(int gpu) { return fmt::format("gpu=\"{}\"", gpu); }
+std::string where(const Counters::TenantOnGpu& key) { return label("tenant", key.tenant) + "," + gpu_label(key.gpu); }
+
+struct TenantSums {
+  Bytes live, context, pooled, limit, guarantee, peak, used;
+};
+
+std::map<Counters::TenantOnGpu, TenantSums> tenant_sums(const Snapshot& snapshot) {
+  std::map<Counters::TenantOnGpu, TenantSums> sums;
+  for (const AccountView& account : snapshot.accounts) {
+    if (!account.gpu) continue;
+    TenantSums& sum = sums[{account.tenant, *account.gpu}];
+    const Bytes special = account.context + account.pooled;
+    sum.live += account.used - std::min(account.used, special);
+    sum.context += account.context;
+    sum.pooled += account.pooled;
+    sum.used += account.used;
+    sum.limit += account.limit;
+    sum.guarantee += account.guarantee;
+    sum.peak += account.peak;
+  }
+  return sums;
+}
+
+void devices(Exposition& out, const Snapshot& snapshot) {
+  const auto each = [&](const char* name, const char* help, const auto& samples) {
+    out.family(name, "gauge", help);
+    for (const DeviceView& device : snapshot.devices) samples(device, gpu_label(device.device.index));
+  };
+  each("ration_device_memory_total_bytes", "Memory of the device.",
+       [&](const DeviceView& view, const std::string& gpu) {
+         out.sample(gpu + "," + label("uuid", view.device.uuid) + "," + label("name", view.device.name),
+                    view.device.total.count());
+       });
+  each("ration_device_memory_used_bytes", "Memory in use, as the driver says and as the books say.",
+       [&](const DeviceView& view, const std::string& gpu) {
+         const std::string labels = gpu + "," + label("uuid", view.device.uuid);
+         if (const auto used = view.used()) out.sample(labels + ",source=\"driver\"", used->count());
+         out.sample(labels + ",source=\"books\"", view.governed.count());
+       });
+  each("ration_device_utilisation_ratio", "Share of the time in which the device computed, as the driver says.",
+       [&](const DeviceView& view, const std::string& gpu) {
+         if (view.device.utilisation) out.sample(gpu, *view.device.utilisation / 100.0);
+       });
+  each("ration_device_temperature_celsius", "Temperature of the device, as the driver says.",
+       [&](const DeviceView& view, const std::string& gpu) {
+         if (view.device.temperature) out.sample(gpu, *view.device.temperature);
+       });
+  each("ration_device_time_to_full_seconds", "When the device is full if its use goes on growing as it does.",
+       [&](const DeviceView& view, const std::string& gpu) {
+         if (view.seconds_to_full) out.sample(gpu, *view.seconds_to_full);
+       });
+  each("ration_device_promised_bytes", "Guarantees of tenants and of running workloads.",
+       [&](const DeviceView& view, const std::string& gpu) { out.sample(gpu, view.promised.count()); });
+  each("ration_device_available_bytes", "What somebody without a guarantee may take at this moment.",
+       [&](const DeviceView& view, const std::string& gpu) { out.sample(gpu, view.available.count()); });
+  each("ration_ungoverned_memory_bytes", "Memory of processes that were not started through ration.",
+       [&](const DeviceView& view, const std::string& gpu) {
+         if (view.device.processes && view.untold == nullptr) out.sample(gpu, view.ungoverned.count());
+       });
+  each("ration_device_orphaned_bytes", "Memory in use that is of no process that the driver lists.",
+       [&](const DeviceView& view, const std::string& gpu) {
+         if (view.orphaned) out.sample(gpu, view.orphaned->count());
+       });
+  each("ration_device_unexplained_bytes", "Memory in use that neither a book nor a process explains.",
+       [&](const DeviceView& view, const std::string& gpu) {
+         if (view.device.processes && view.untold == nullptr && view.unexplained)
+           out.sample(gpu, view.unexplained->count());
+       });
+}
+
+void tenants(Exposition& out, const Snapshot& snapshot) {
+  const auto sums = tenant_sums(snapshot);
+  out.family("ration_tenant_memory_bytes", "gauge",
+             "Memory charged to the tenant; kind live includes what its frameworks cache.");
+  for (const auto& [key, sum] : sums) {
+    out.sample(where(key) + ",kind=\"live\"", sum.live.count());
+    out.sample(where(key) + ",kind=\"pooled\"", sum.pooled.count());
+    out.sample(where(key) + ",kind=\"context\"", sum.context.count());
+  }
+  const auto each = [&](const char* name, const char* help, const auto& value) {
+    out.family(name, "gauge", help);
+    for (const auto& [key, sum] : sums) out.sample(where(key), value(sum).count());
+  };
+  each("ration_tenant_limit_bytes", "Limits of the tenant's running workloads, together.",
+       [](const TenantSums& sum) { return sum.limit; });
+  each("ration_tenant_guarantee_bytes", "Guarantees of the tenant's running workloads, together.",
+       [](const TenantSums& sum) { return sum.guarantee; });
+  each("ration_tenant_peak_bytes", "Peaks of the tenant's running workloads, together.",
+       [](const TenantSums& sum) { return sum.peak; });
+  each("ration_tenant_headroom_bytes", "What the tenant's workloads may still take before their limits.",
+       [](const TenantSums& sum) { return sum.limit - std::min(sum.limit, sum.used); });
+  out.family("ration_time_to_limit_seconds", "gauge",
+             "When the tenant is at its workloads' limits if its use goes on growing as it does.");
+  for (const auto& [place, seconds] : snapshot.seconds_to_limit)
+    out.sample(where({place.first, place.second}), seconds);
+  out.family("ration_guard_up", "gauge", "Running workloads of the tenant whose book can be read.");
+  std::map<std::string, std::map<std::string, std::uint64_t>> guarded;  // unlisted functions by tenant and book
+  for (const AccountView& account : snapshot.accounts) guarded[account.tenant][account.path] = account.unlisted_count;
+  for (const auto& [tenant, books] : guarded) out.sample(label("tenant", tenant), books.size());
+  out.family("ration_unlisted_functions", "gauge",
+             "Functions of the driver that running workloads called and that ration does not know.");
+  for (const auto& [tenant, books] : guarded) {
+    std::uint64_t count = 0;
+    for (const auto& [path, unlisted] : books) count += unlisted;
+    out.sample(label("tenant", tenant), count);
+  }
+}
+
+void counters(Exposition& out, const Counters& counted) {
+  out.family("ration_denied_total", "counter", "Requests for memory that were denied.");
+  for (const auto& [kind, count] : counted.denied)
+    out.sample(where(kind.where) + "," + label("reason", kind.reason), count);
+  out.family("ration_denied_bytes_total", "counter", "Bytes of requests that were denied.");
+  for (const auto& [key, bytes] : counted.denied_bytes) out.sample(where(key), bytes);
+  out.family("ration_trimmed_bytes_total", "counter", "Bytes that workloads gave back when they were asked to.");
+  for (const auto& [key, bytes] : counted.trimmed_bytes) out.sample(where(key), bytes);
+  out.family("ration_byte_seconds_total", "counter", "Memory multiplied by time, by what it is charged for.");
+  for (const auto& [key, sums] : counted.byte_seconds) {
+    out.sample(where(key) + ",basis=\"used\"", sums.used);
+    out.sample(where(key) + ",basis=\"limit\"", sums.limit);
+    out.sample(where(key) + ",basis=\"guarantee\"", sums.guarantee);
+  }
+  out.family("ration_limit_changes_total", "counter", "Limits changed by people.");
+  for (const auto& [key, count] : counted.limit_changes)
+    out.sample(label("tenant", key.first) + "," + label("by", key.second), count);
+  out.family("ration_violations_total", "counter", "Books altered by their owners, and processes over their books.");
+  for (const auto& [tenant, count] : counted.violations) out.sample(label("tenant", tenant), count);
+}
+
+void ticks(Exposition& out, const Counters& counted) {
+  out.family("ration_looks_total", "counter", "Times that the daemon compared the books with the driver.");
+  out.sample("", counted.ticks);
+  out.family("ration_look_seconds_total", "counter", "Time that this took.");
+  out.sample("", counted.tick_seconds);
+}
+
+void waits(Exposition& out, const WaitHistogram& queue, const WaitHistogram& denied) {
+  out.family("ration_wait_seconds", "histogram",
+             "Waits: kind queue from asking for a lease to its grant, kind denied until a request for memory that "
+             "waited was denied.");
+  for (const auto& [kind, waited] : {std::pair{"kind=\"queue\"", &queue}, {"kind=\"denied\"", &denied}}) {
+    for (std::size_t i = 0; i < std::size(WaitHistogram::kBounds); ++i)
+      out.sample(fmt::format("{},le=\"{}\"", kind, WaitHistogram::kBounds[i]), waited->within[i], "_bucket");
+    out.sample(fmt::format("{},le=\"+Inf\"", kind), waited->count, "_bucket");
+    out.sample(kind, waited->seconds, "_sum");
+    out.sample(kind, waited->count, "_count");
+  }
+}
+
+/// Labels of a container of a pod, as the hook entered them (`container=NAMESPACE/POD/CONTAINER`); empty: it is none,
+/// or a user says so, who could name anybody's.
+std::string pod_labels(const AccountView& account) {
+  if (account.owner != 0 && account.owner != ::getuid()) return "";
+  const auto labels = parse_labels(account.labels);
+  const auto engine = labels.find("engine"), name = labels.find("container");
+  if (engine == labels.end() || engine->second != "kubernetes" || name == labels.end()) return "";
+  const auto parts = split(name->second, '/');
+  if (parts.size() != 3) return "";
+  return fmt::format(",{},{},{}", label("namespace", std::string(parts[0])), label("pod", std::string(parts[1])),
+                     label("container", std::string(parts[2])));
+}
+
+struct WorkloadSums {
+  Bytes used, limit, guarantee;
+  std::uint64_t idle_ns = UINT64_MAX;
+  bool waiting = false;
+};
+
+void workloads(Exposition& out, const Snapshot& snapshot, std::size_t most) {
+  std::map<std::string, std::string> pods;  // by tenant and workload: users may name theirs alike
+  std::map<std::pair<std::string, std::string>, WorkloadSums> on_gpus;  // and GPU
+  std::size_t left_out = 0;
+  for (const AccountView& account : snapshot.accounts) {
+    const std::string who = label("tenant", account.tenant) + "," + label("workload", account.workload);
+    if (pods.size() >= most && pods.count(who) == 0) {
+      ++left_out;
+      continue;
+    }
+    pods.emplace(who, pod_labels(account));
+    if (!account.gpu) continue;
+    WorkloadSums& sum = on_gpus[{who, gpu_label(*account.gpu)}];
+    sum.used += account.used;
+    sum.limit += account.limit;
+    sum.guarantee += account.guarantee;
+    sum.idle_ns = std::min(sum.idle_ns, account.idle_ns.value_or(0));
+    sum.waiting = sum.waiting || account.waiting;
+  }
+  out.family("ration_workload_info", "gauge", "Running workloads and the containers of pods that they are, always 1.");
+  for (const auto& [who, pod] : pods) out.sample(who + pod, 1);
+  const auto each = [&](const char* name, const char* help, const auto& value) {
+    out.family(name, "gauge", help);
+    for (const auto& [key, sum] : on_gpus) out.sample(key.first + "," + key.second, value(sum));
+  };
+  each("ration_workload_memory_bytes", "Memory charged to the workload.",
+       [](const WorkloadSums& sum) { return sum.used.count(); });
+  each("ration_workload_limit_bytes", "Limit in force.", [](const WorkloadSums& sum) { return sum.limit.count(); });
+  each("ration_workload_guarantee_bytes", "Guarantee.", [](const WorkloadSums& sum) { return sum.guarantee.count(); });
+  each("ration_workload_idle_seconds", "Since it last took or gave back memory.",
+       [](const WorkloadSums& sum) { return static_cast<double>(sum.idle_ns) / kSecond; });
+  each("ration_workload_waiting", "1: a request for memory of one of its processes waits.",
+       [](const WorkloadSums& sum) { return sum.waiting ? 1 : 0; });
+  out.family("ration_workloads_truncated", "gauge", "Accounts that have no sample because there are too many.");
+  out.sample("", left_out);
+}
+
+void processes(Exposition& out, const Snapshot& snapshot, std::size_t most) {
+  std::size_t shown = 0, all = 0;
+  out.family("ration_process_memory_bytes", "gauge", "Memory of a governed process, by its book.");
+  for (const AccountView& account : snapshot.accounts) {
+    for (const ProcessView& process : account.processes) {
+      ++all;
+      if (shown >= most || !account.gpu) continue;
+      ++shown;
+      out.sample(where({account.tenant, *account.gpu}) + "," + label("workload", account.workload) +
+                     fmt::format(",pid=\"{}\"", process.pid),
+                 process.used.count());
+    }
+  }
+  out.family("ration_processes_truncated", "gauge", "Processes that have no sample because there are too many.");
+  out.sample("", all - shown);
+}
+
+}  // namespace
+
+std::string metrics_text(const Snapshot& snapshot, const Counters& counted, const MetricsOptions& options) {
+  Exposition out;
+  out.family("ration_build_info", "gauge", "The version that runs, always 1.");
+  out.sample(label("version", RATION_VERSION) + "," + label("driver", snapshot.driver_version), 1);
+  devices(out, snapshot);
+  if (!options.totals_only) {
+    tenants(out, snapshot);
+    workloads(out, snapshot, options.most_workloads);
+    counters(out, counted);
+    if (options.processes) processes(out, snapshot, options.most_processes);
+    out.family("ration_queue_bytes", "gauge", "Memory that the workloads wait for, by tenant.");
+    for (const auto& [tenant, bytes] : options.queue_bytes) out.sample(label("tenant", tenant), bytes.count());
+  }
+  ticks(out, counted);
+  waits(out, options.queue_waits, counted.denied_after);
+  out.family("ration_queue_length", "gauge", "Workloads that wait for a lease.");
+  out.sample("", options.queue_length);
+  out.family("ration_stream_clients", "gauge", "Clients of the event stream.");
+  out.sample("", options.stream_clients);
+  return out.take();
+}
+
+}  // namespace ration::node

@@ -1,0 +1,372 @@
+#include "node/http/node_routes.hpp"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <map>
+
+#include "base/process.hpp"
+#include "base/strings.hpp"
+#include "http/problem.hpp"
+#include "machine/process_origin.hpp"
+#include "node/http/audience.hpp"
+#include "node/http/row_filter.hpp"
+#include "node/limits/limits_requests.hpp"
+#include "node/snapshot/explain.hpp"
+
+namespace ration::node {
+namespace {
+
+using http::Request;
+using http::Response;
+using nlohmann::json;
+
+http::Response no_such(const std::string& what, const std::string& name) {
+  return http::problem({"E1801", fmt::format("no {} is named '{}'.", what, name), "ration ps", 3});
+}
+
+/// By number or UUID; null: there is none.
+const DeviceView* device_named(const Snapshot& now, const std::string& name) {
+  for (const DeviceView& device : now.devices)
+    if (device.device.is_named(name)) return &device;
+  return nullptr;
+}
+
+/// `processes=N`: at most so many of each workload are named. E1527.
+Result<std::size_t> most_processes(const Request& request) {
+  const std::string* text = request.parameter("processes");
+  if (text == nullptr) return kAllProcesses;
+  std::size_t number = 0;
+  const auto read = std::from_chars(text->data(), text->data() + text->size(), number);
+  if (text->empty() || read.ec != std::errc{} || read.ptr != text->data() + text->size())
+    return fail("E1527", fmt::format("processes={} is not a number.", *text), "processes=1", 2);
+  return number;
+}
+
+/// What a PATCH asks for. E1521.
+Result<LimitRequest> limit_request(const Request& request) {
+  const auto body = body_of(request);
+  if (!body) return tl::unexpected(body.error());
+  LimitRequest wish;
+  wish.workload = request.captures.at("name");
+  for (auto [name, field] : {std::pair{"limit", &wish.limit}, {"guarantee", &wish.guarantee}, {"gpu", &wish.gpu}}) {
+    const auto text = text_field(*body, name);
+    if (!text) return tl::unexpected(text.error());
+    if (text->empty() && body->contains(name) && !body->at(name).is_null())
+      return fail("E1521", fmt::format("'{}' is empty.", name), R"(-d '{"limit":"4GiB"}', and leave out what stays)",
+                  2);
+    *field = *text;
+  }
+  for (const auto& [key, value] : body->items())
+    if (key != "limit" && key != "guarantee" && key != "gpu")
+      return fail("E1521",
+                  fmt::format("'{}' cannot be changed.{}", key, suggestion(key, {"limit", "guarantee", "gpu"})),
+                  R"(-d '{"limit":"4GiB"}')", 2);
+  wish.dry_run = is_dry_run(request);
+  if (const std::string* match = request.headers.find("if-match"); match != nullptr) {
+    std::string number = *match;
+    std::erase(number, '"');
+    try {
+      wish.expected_changes = std::stoull(number);
+    } catch (const std::exception&) {
+      return fail("E1521", fmt::format("If-Match: {} is not a number of changes.", *match),
+                  "Give the row's limit_changes.", 2);
+    }
+  }
+  return wish;
+}
+
+json changed_json(const LimitChanged& change, bool applied) {
+  json row{{"workload", change.workload},
+           {"old_limit_bytes", change.old_limit.count()},
+           {"limit_bytes", change.limit.count()},
+           {"effective_limit_bytes", change.effective.count()},
+           {"old_guarantee_bytes", change.old_guarantee.count()},
+           {"guarantee_bytes", change.guarantee.count()},
+           {"used_bytes", change.used.count()},
+           {"shrinking", change.used > change.limit},
+           {"applied", applied}};
+  row["gpu"] = change.gpu ? json(*change.gpu) : json(nullptr);
+  if (!change.gpu) row["gpu_na"] = "the device is not on this machine";
+  row["device_free_bytes"] = change.device_free ? json(change.device_free->count()) : json(nullptr);
+  if (!change.device_free) row["device_free_bytes_na"] = "the driver cannot be asked";
+  if (!change.held_back_by.empty()) row["held_back_by"] = change.held_back_by;
+  return row;
+}
+
+/// What a change means, in one sentence.
+json consequence(const LimitChanged& change) {
+  if (change.used > change.limit)
+    return {
+        {"level", "warn"},
+        {"text", fmt::format("{} uses {}, {} more than that: nothing is taken away, more is denied until it is under.",
+                             change.workload, format_size(change.used), format_size(change.used - change.limit))}};
+  if (!change.held_back_by.empty())
+    return {{"level", "info"},
+            {"text",
+             fmt::format("It may hold {} at this moment: {}.", format_size(change.effective), change.held_back_by)}};
+  const Bytes more = change.limit - change.used;
+  const std::string gpu = change.gpu ? fmt::format("GPU {}", *change.gpu) : "a GPU that is not here";
+  if (change.device_free && more > *change.device_free)
+    return {{"level", "info"},
+            {"text", fmt::format("{} has {} free: {} cannot be reached at this moment.", gpu,
+                                 format_size(*change.device_free), format_size(change.limit))}};
+  return {{"level", "info"},
+          {"text", fmt::format("The next allocation on {} sees {}.", gpu, format_size(change.limit))}};
+}
+
+/// `{"changes":[…],"consequences":[{"level","text"}]}`. `applied`: it was done, not only thought through.
+json changes_json(const std::vector<LimitChanged>& changes, bool applied) {
+  json rows = json::array(), consequences = json::array();
+  for (const LimitChanged& change : changes) {
+    rows.push_back(changed_json(change, applied));
+    consequences.push_back(consequence(change));
+  }
+  return {{"changes", std::move(rows)}, {"consequences", std::move(consequences)}};
+}
+
+/// 0: it cannot be seen.
+std::uint64_t pid_namespace_of(std::int32_t pid) {
+  std::int32_t inner = 0;
+  std::uint64_t space = 0;
+  return machine::inner_identity(pid, inner, space) ? space : 0;
+}
+
+/// Who asks from inside a container is nobody, and may see the workload that its container is. The kernel tells the
+/// process; no image chooses its pid namespace.
+Viewer viewer_of_workload(const http::Peer& peer, const Registry& registry, const std::string& name) {
+  Viewer viewer = viewer_of(peer);
+  if (peer.uid || !peer.pid) return viewer;
+  const std::uint64_t asking = pid_namespace_of(*peer.pid);
+  const auto named = registry.named(name, viewer.user);
+  if (asking != 0 && asking != own_pid_namespace() && named && asking == pid_namespace_of((*named)->book.creator.pid))
+    viewer = {.user = (*named)->owner};
+  return viewer;
+}
+
+/// Returns who asks; from inside a container, with the books of the workloads that this container is.
+Viewer viewer_with_own_books(const http::Peer& peer, const Registry& registry) {
+  Viewer viewer = viewer_of(peer);
+  if (!viewer.totals_only || !peer.pid) return viewer;
+  const std::uint64_t asking = pid_namespace_of(*peer.pid);
+  if (asking == 0 || asking == own_pid_namespace()) return viewer;
+  for (const auto& [path, workload] : registry.workloads())
+    if (pid_namespace_of(workload.book.creator.pid) == asking) viewer.own_books.insert(path);
+  return viewer;
+}
+
+}  // namespace
+
+void tick_before_change(NodeHost& host, const Request& request) {
+  if (viewer_of(request.peer).is_operator)
+    host.tick_now();
+  else
+    host.tick_if_stale();
+}
+
+json NodeRoutes::tenants() {
+  const Snapshot& now = host_.state().snapshot;
+  struct Sums {
+    Bytes used, limit, guarantee, peak;
+    std::uint64_t denials = 0;
+  };
+  std::map<std::string, std::map<int, Sums>> sums;
+  for (const AccountView& account : now.accounts) {
+    Sums& sum = sums[account.tenant][account.gpu.value_or(-1)];
+    sum.used += account.used;
+    sum.guarantee += account.guarantee;
+    sum.peak += account.peak;
+    sum.denials += account.denials;
+  }
+  std::map<std::string, const TenantNow*> configured;
+  for (const TenantNow& tenant : host_.state().tenants.all()) {
+    configured[tenant.name] = &tenant;
+    sums[tenant.name];
+  }
+  json rows = json::array();
+  for (const auto& [name, by_gpu] : sums) {
+    const auto entry = configured.find(name);
+    json accounts = json::array();
+    for (const DeviceView& device : now.devices) {
+      const auto found = by_gpu.find(device.device.index);
+      const Sums sum = found == by_gpu.end() ? Sums{} : found->second;
+      if (found == by_gpu.end() && entry == configured.end()) continue;
+      json account{{"gpu", device.device.index},
+                   {"used_bytes", sum.used.count()},
+                   {"guarantee_bytes", sum.guarantee.count()},
+                   {"peak_bytes", sum.peak.count()},
+                   {"denials", sum.denials},
+                   {"limit_bytes", nullptr},
+                   {"limit_bytes_na", "no limit is set for this tenant"}};
+      if (entry != configured.end()) {
+        const auto& device_now = device.device;
+        if (entry->second->limit.is_set()) {
+          const auto limit = entry->second->limit.on(device_now.total, device_now.room());
+          if (limit && *limit < kUnlimited) {
+            account["limit_bytes"] = limit->count();
+            account.erase("limit_bytes_na");
+          }
+        }
+        if (entry->second->guarantee.is_set()) {
+          if (const auto guarantee = entry->second->guarantee.on(device_now.total, device_now.room()))
+            account["guarantee_bytes"] = guarantee->count();
+        }
+      }
+      accounts.push_back(std::move(account));
+    }
+    json row{{"tenant", name}, {"accounts", accounts}};
+    row["changes"] = entry == configured.end() ? 0 : entry->second->changes;
+    row["limit_from"] = entry == configured.end() ? json(nullptr) : json(entry->second->limit_from);
+    if (entry == configured.end()) row["limit_from_na"] = "the configuration does not name this tenant";
+    row["priority"] = entry == configured.end() ? 0 : entry->second->priority;
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+std::string NodeRoutes::snapshot(const Viewer& viewer, std::size_t most_processes) {
+  return snapshot_text(host_.state().snapshot, viewer, most_processes);
+}
+
+std::string NodeRoutes::snapshot_text(const Snapshot& snapshot, const Viewer& viewer, std::size_t most_processes) {
+  const NodeState& state = host_.state();
+  json devices = json::array();
+  for (const DeviceView& device : state.snapshot.devices) devices.push_back(device_json(device));
+  json data = more_of_snapshot_ ? more_of_snapshot_(viewer) : json::object();
+  data.update({{"devices", devices}, {"tenants", viewer.totals_only ? json::array() : tenants()}});
+  if (viewer.totals_only)
+    for (const char* list : {"workloads_na", "tenants_na", "queue_na"}) data[list] = kTotalsOnly;
+  if (!state.snapshot.machine_problem.empty()) data["devices_na"] = state.snapshot.machine_problem;
+  if (!state.machine)
+    data["warnings"] = {{{"id", state.machine.error().id},
+                         {"message", state.machine.error().what},
+                         {"fix", state.machine.error().fix}}};
+  std::string text = data.dump(-1, ' ', false, json::error_handler_t::replace);
+  text.pop_back();
+  return text + R"(,"workloads":)" + rows_text(snapshot, viewer, most_processes) + "}";
+}
+
+Response NodeRoutes::reply(const char* schema, const json& data) const { return answer(host_.source(), schema, data); }
+
+Response NodeRoutes::reply_text(const char* schema, const std::string& data) const {
+  return answer_text(host_.source(), schema, data);
+}
+
+void NodeRoutes::install(const AddRoute& add) {
+  add("GET", "/api/v1/snapshot", [this](const Request& request) {
+    host_.tick_if_stale();
+    const auto most = most_processes(request);
+    if (!most) return http::problem(most.error());
+    const Viewer viewer = viewer_with_own_books(request.peer, host_.state().registry);
+    const auto some = filtered(host_.state().snapshot, request, viewer);
+    if (!some) return http::problem(some.error());
+    return reply_text("snapshot", snapshot_text(*some ? **some : host_.state().snapshot, viewer, *most));
+  });
+  add("GET", "/api/v1/workloads", [this](const Request& request) {
+    host_.tick_if_stale();
+    const auto most = most_processes(request);
+    if (!most) return http::problem(most.error());
+    const Viewer viewer = viewer_of(request.peer);
+    const auto some = filtered(host_.state().snapshot, request, viewer);
+    if (!some) return http::problem(some.error());
+    return reply_text("workloads", rows_text(*some ? **some : host_.state().snapshot, viewer, *most));
+  });
+  add("GET", "/api/v1/devices", [this](const Request&) {
+    host_.tick_if_stale();
+    json rows = json::array();
+    for (const DeviceView& device : host_.state().snapshot.devices) rows.push_back(device_json(device));
+    return reply("devices", rows);
+  });
+  add("GET", "/api/v1/devices/{gpu}", [this](const Request& request) {
+    host_.tick_if_stale();
+    const std::string& wanted = request.captures.at("gpu");
+    const DeviceView* device = device_named(host_.state().snapshot, wanted);
+    return device == nullptr ? no_such("device", wanted) : reply("devices", json::array({device_json(*device)}));
+  });
+  add("GET", "/api/v1/devices/{gpu}/explain", [this](const Request& request) {
+    host_.tick_if_stale();
+    const Snapshot& now = host_.state().snapshot;
+    const std::string& wanted = request.captures.at("gpu");
+    const DeviceView* device = device_named(now, wanted);
+    if (device == nullptr) return no_such("device", wanted);
+    return reply("explain_device", explain_device(now, *device, viewer_of(request.peer)));
+  });
+  add("GET", "/api/v1/workloads/{name}", [this](const Request& request) {
+    host_.tick_if_stale();
+    const auto named = host_.state().registry.named(request.captures.at("name"), request.peer.uid);
+    if (!named) return http::problem(named.error());
+    return reply_text("workloads", rows_text_of((*named)->path, host_.state().snapshot, viewer_of(request.peer)));
+  });
+  add("GET", "/api/v1/workloads/{name}/explain", [this](const Request& request) {
+    host_.tick_if_stale();
+    const NodeState& state = host_.state();
+    const std::string& name = request.captures.at("name");
+    const Viewer viewer = viewer_of_workload(request.peer, state.registry, name);
+    if (viewer.totals_only) return totals_only();
+    const auto explained = explain_workload(state.registry, state.snapshot, name, viewer);
+    return explained ? reply("explain_workload", *explained) : http::problem(explained.error());
+  });
+  add("GET", "/api/v1/processes/{pid}/explain", [this](const Request& request) {
+    host_.tick_if_stale();
+    const auto explained = explain_process(host_.state().snapshot, request.captures.at("pid"), viewer_of(request.peer));
+    return explained ? reply("explain_process", *explained) : http::problem(explained.error());
+  });
+  add("GET", "/api/v1/tenants", [this](const Request&) { return reply("tenants", tenants()); });
+  add("GET", "/api/v1/tenants/{name}", [this](const Request& request) {
+    json rows = tenants();
+    const std::string& name = request.captures.at("name");
+    std::erase_if(rows.get_ref<json::array_t&>(), [&](const json& row) { return row.at("tenant") != name; });
+    return rows.empty() ? no_such("tenant", name) : reply("tenants", rows);
+  });
+  add("GET", "/api/v1/tenants/{name}/explain", [this](const Request& request) {
+    host_.tick_if_stale();
+    const std::string& name = request.captures.at("name");
+    const json explained = explain_tenant(host_.state().snapshot, name);
+    if (explained.at("devices").empty() && host_.state().tenants.find(name) == nullptr) return no_such("tenant", name);
+    return reply("explain_tenant", explained);
+  });
+  install_changes(add);
+}
+
+void NodeRoutes::install_changes(const AddRoute& add) {
+  add("PATCH", "/api/v1/workloads/{name}", [this](const Request& request) {
+    const auto read = limit_request(request);
+    if (!read) return http::problem(read.error());
+    const LimitRequest& wish = *read;
+    tick_before_change(host_, request);
+    Events events;
+    auto changes = change_workload(host_.state(), wish, caller_of(request), events);
+    if (!changes) return http::problem(changes.error(), changes.error().id == "E1503" ? 412 : 0);
+    host_.record(std::move(events));
+    if (!wish.dry_run) {
+      host_.tick_now();  // it says what holds beside everybody else
+      refresh(host_.state().snapshot, *changes);
+    }
+    return reply("change", changes_json(*changes, !wish.dry_run));
+  });
+
+  add("PATCH", "/api/v1/tenants/{name}", [this](const Request& request) {
+    const auto wish = limit_request(request);
+    if (!wish) return http::problem(wish.error());
+    Events events;
+    const auto changes = change_tenant(host_.state(), *wish, caller_of(request), events);
+    if (!changes) return http::problem(changes.error(), changes.error().id == "E1503" ? 412 : 0);
+    host_.record(std::move(events));
+    if (!wish->dry_run) host_.tick_now();
+    json rows = json::array();
+    for (const TenantChange& change : *changes) {
+      json over = json::array();
+      for (const TenantChange::Over& each : change.over)
+        over.push_back({{"gpu", each.gpu}, {"used_bytes", each.used.count()}, {"limit_bytes", each.limit.count()}});
+      rows.push_back({{"tenant", change.tenant},
+                      {"what", change.what},
+                      {"old", change.old_text},
+                      {"new", change.new_text},
+                      {"over", std::move(over)},
+                      {"applied", !wish->dry_run}});
+    }
+    return reply("change_tenant", rows);
+  });
+}
+
+}  // namespace ration::node

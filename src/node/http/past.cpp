@@ -1,0 +1,248 @@
+// What was: events, series, recommendations. Asked of the database on the worker's thread.
+#include <fmt/format.h>
+
+#include <charconv>
+#include <ctime>
+
+#include "base/strings.hpp"
+#include "base/time.hpp"
+#include "base/units.hpp"
+#include "http/problem.hpp"
+#include "machine/user_names.hpp"
+#include "node/events/causes.hpp"
+#include "node/events/workload_events.hpp"
+#include "node/http/api.hpp"
+
+namespace ration::node {
+namespace {
+
+using history::Reader;
+using history::TimeMs;
+using http::Request;
+using http::Responder;
+using http::Response;
+using nlohmann::json;
+
+tl::unexpected<Error> bad_parameter(const std::string& name, const std::string& value, const std::string& fix) {
+  return fail("E1527", fmt::format("{}={} cannot be understood.", name, value), fix, 2);
+}
+
+Result<std::int64_t> number(const Request& request, const std::string& name, std::int64_t standard, std::int64_t most) {
+  const std::string* text = request.parameter(name);
+  if (text == nullptr || text->empty()) return standard;
+  std::int64_t value = 0;
+  const auto read = std::from_chars(text->data(), text->data() + text->size(), value);
+  if (read.ec != std::errc{} || read.ptr != text->data() + text->size() || value < 0 || value > most)
+    return bad_parameter(name, *text, fmt::format("{}=0 to {}", name, most));
+  return value;
+}
+
+/// `2026-01-14T12:03:58Z`, `2026-01-14`, `-6h` (before now), `now`.
+Result<TimeMs> moment(const Request& request, const std::string& name, TimeMs standard) {
+  const std::string* text = request.parameter(name);
+  if (text == nullptr || text->empty()) return standard;
+  if (*text == "now") return history::now_ms();
+  if (text->front() == '-') {
+    const auto span = config::parse_span(text->substr(1));
+    if (!span) return bad_parameter(name, *text, name + "=-6h, or 2026-01-14T12:00:00Z");
+    return history::now_ms() - std::chrono::duration_cast<std::chrono::milliseconds>(*span).count();
+  }
+  const auto time = parse_time(*text);
+  if (!time) return bad_parameter(name, *text, name + "=-6h, or 2026-01-14T12:00:00Z");
+  return *time;
+}
+
+std::vector<std::string> words(const std::string* text) {
+  std::vector<std::string> list;
+  if (text == nullptr) return list;
+  for (const std::string_view part : split(*text, ','))
+    if (!part.empty()) list.emplace_back(part);
+  return list;
+}
+
+json values(const std::vector<std::optional<std::int64_t>>& numbers) {
+  json list = json::array();
+  for (const auto& number : numbers) list.push_back(number ? json(*number) : json(nullptr));
+  return list;
+}
+
+json gaps_json(const std::vector<history::Gap>& gaps) {
+  json list = json::array();
+  for (const auto& gap : gaps) list.push_back({{"from", history::rfc3339(gap.from)}, {"to", history::rfc3339(gap.to)}});
+  return list;
+}
+
+/// `bare`: one workload was asked for, its lines go by its own name.
+json series_json(const history::Series& series, const json& gpu, const std::string& by, bool bare) {
+  const auto name_of = [bare](const std::string& name) { return bare ? name.substr(name.rfind('/') + 1) : name; };
+  json lines = json::array(), limits = json::array(), denials = json::array();
+  for (const auto& line : series.lines) {
+    lines.push_back(
+        {{"name", name_of(line.name)}, {"maximum", values(line.maximum)}, {"average", values(line.average)}});
+    limits.push_back({{"name", name_of(line.name)}, {"values", values(line.limit)}});
+  }
+  for (const auto& mark : series.denials)
+    denials.push_back({{"time", history::rfc3339(mark.time)}, {"event", mark.event}, {"name", name_of(mark.name)}});
+  return {{"metric", "used_bytes"},
+          {"by", by},
+          {"gpu", gpu},
+          {"from", history::rfc3339(series.from)},
+          {"to", history::rfc3339(series.to)},
+          {"step_seconds", static_cast<double>(series.step) / history::kSecondMs},
+          {"lines", lines},
+          {"limits", limits},
+          {"denials", denials},
+          {"gaps", gaps_json(series.gaps)},
+          {"capacity_bytes", series.capacity}};
+}
+
+Result<std::int64_t> event_number(const std::string& text) {
+  std::int64_t id = 0;
+  const auto read = std::from_chars(text.data(), text.data() + text.size(), id);
+  if (read.ec == std::errc{} && read.ptr == text.data() + text.size()) return id;
+  return fail("E1527", fmt::format("'{}' is not a number of an event.", text), "ration events", 2);
+}
+
+}  // namespace
+
+void Api::install_past() {
+  server_.route_deferred("GET", "/api/v1/events", [this](const Request& request, const Responder& responder) {
+    host_.tick_if_stale();  // what happened just before the question belongs to the answer
+    history::EventQuestion question;
+    const auto since = number(request, "since", 0, std::numeric_limits<std::int64_t>::max());
+    const auto limit = number(request, "limit", 200, 10'000);
+    if (!since || !limit) return responder.fail(since ? limit.error() : since.error());
+    question.since = *since;
+    question.limit = *limit;
+    question.types = words(request.parameter("type"));
+    if (const std::string* workload = request.parameter("workload"); workload != nullptr) question.workload = *workload;
+    ask_history(responder, "events", [question, viewer = viewer_of(request.peer)](Reader& reader) -> Result<json> {
+      const auto events = reader.events(question);
+      if (!events) return tl::unexpected(events.error());
+      json rows = json::array();
+      for (const auto& event : *events) rows.push_back(event_json(event, may_see_details(event, viewer)));
+      return rows;
+    });
+  });
+
+  server_.route_deferred("GET", "/api/v1/events/{id}", [this](const Request& request, const Responder& responder) {
+    const auto id = event_number(request.captures.at("id"));
+    if (!id) return responder.fail(id.error());
+    ask_history(responder, "event", [id = *id, viewer = viewer_of(request.peer)](Reader& reader) -> Result<json> {
+      const auto event = reader.event(id);
+      if (!event) return tl::unexpected(event.error());
+      return event_json(*event, may_see_details(*event, viewer));
+    });
+  });
+
+  server_.route_deferred("GET", "/api/v1/events/{id}/why", [this](const Request& request, const Responder& responder) {
+    const auto id = event_number(request.captures.at("id"));
+    if (!id) return responder.fail(id.error());
+    ask_history(responder, "event_why", [id = *id, viewer = viewer_of(request.peer)](Reader& reader) -> Result<json> {
+      const auto event = reader.event(id);
+      if (!event) return tl::unexpected(event.error());
+      const auto causes = causes_of(reader, *event);
+      if (!causes) return tl::unexpected(causes.error());
+      json row = event_json(*event, may_see_details(*event, viewer));
+      json before = json::array();
+      for (const auto& each : *causes) before.push_back(event_json(each, may_see_details(each, viewer)));
+      row["before"] = std::move(before);
+      address_fix(row, *event, viewer);
+      return row;
+    });
+  });
+
+  server_.route_deferred("GET", "/api/v1/denials/{id}", [this](const Request& request, const Responder& responder) {
+    host_.tick_if_stale();
+    const std::string asker = request.peer.uid ? machine::user_name(*request.peer.uid) : "";
+    ask_history(responder, "why",
+                [id = request.captures.at("id"), viewer = viewer_of(request.peer),
+                 fix = fix_now(host_.engine().state(), request.captures.at("id"), asker),
+                 asker](Reader& reader) -> Result<json> {
+                  const auto event = reader.denial(id, asker);
+                  if (!event) return tl::unexpected(event.error());
+                  if (!may_see_details(*event, viewer))
+                    return fail("E1502", fmt::format("{} is a denial of {}.", id, event->user),
+                                "Ask root or a member of group ration.", 5);
+                  // While it runs: what would be granted now, not then.
+                  return denial_json(*event, viewer, event->user == asker ? fix : "");
+                });
+  });
+
+  server_.route_deferred("GET", "/api/v1/series", [this](const Request& request, const Responder& responder) {
+    history::SeriesQuestion question;
+    const auto from = moment(request, "from", history::now_ms() - history::kHourMs);
+    const auto to = moment(request, "to", history::now_ms());
+    const auto points = number(request, "points", 600, 5'000);
+    if (points && *points == 0) return responder.fail(bad_parameter("points", "0", "points=1 to 5000").value());
+    for (const auto* given : {&from, &to, &points})
+      if (!*given) return responder.fail(given->error());
+    question.from = *from;
+    question.to = *to;
+    question.points = *points;
+    if (const std::string* metric = request.parameter("metric"); metric != nullptr && *metric != "used_bytes")
+      return responder.fail(bad_parameter("metric", *metric, "metric=used_bytes").value());
+    const std::string* by = request.parameter("by");
+    const std::string by_name = by == nullptr ? "tenant" : *by;
+    if (by_name == "workload")
+      question.by = history::SeriesQuestion::By::kWorkload;
+    else if (by_name == "device")
+      question.by = history::SeriesQuestion::By::kDevice;
+    else if (by_name != "tenant")
+      return responder.fail(bad_parameter("by", by_name, "by=tenant, by=workload or by=device").value());
+    if (const std::string* name = request.parameter("name"); name != nullptr) question.name = *name;
+    if (const std::string* name = request.parameter("workload"); name != nullptr) {
+      question.by = history::SeriesQuestion::By::kWorkload;
+      const auto running = host_.engine().registry().named(*name);
+      question.name = running ? (*running)->book.tenant + "/" + (*running)->book.name : *name;
+    }
+    json gpu = nullptr;
+    if (const std::string* wanted = request.parameter("gpu"); wanted != nullptr && !wanted->empty()) {
+      for (const DeviceView& device : host_.engine().snapshot().devices) {
+        if (!device.device.is_named(*wanted)) continue;
+        question.uuid = device.device.uuid;
+        gpu = device.device.index;
+      }
+      if (question.uuid.empty())
+        return responder.fail({"E1407", fmt::format("there is no GPU '{}'.", *wanted), "ration ps", 3});
+    }
+    ask_history(
+        responder, "series",
+        [question, gpu, by_name, bare = request.parameter("workload") != nullptr](Reader& reader) -> Result<json> {
+          const auto series = reader.series(question);
+          if (!series) return tl::unexpected(series.error());
+          return series_json(*series, gpu, by_name, bare);
+        });
+  });
+
+  server_.route_deferred("GET", "/api/v1/recommendations/{workload}",
+                         [this](const Request& request, const Responder& responder) {
+                           history::RecommendQuestion question;
+                           question.workload = request.captures.at("workload");
+                           question.now = history::now_ms();
+                           ask_history(responder, "recommend", [question](Reader& reader) -> Result<json> {
+                             const auto found = reader.recommend(question);
+                             if (!found) return tl::unexpected(found.error());
+                             json row{{"workload", found->workload},
+                                      {"runs", found->runs},
+                                      {"enough", found->enough},
+                                      {"confidence", found->confidence},
+                                      {"limit_bytes", found->limit.count()},
+                                      {"guarantee_bytes", found->guarantee.count()},
+                                      {"limit_reason", found->limit_reason},
+                                      {"guarantee_reason", found->guarantee_reason},
+                                      {"peak_max_bytes", found->peak_max.count()},
+                                      {"text", history::to_text(*found, question.now)}};
+                             if (found->enough) return row;
+                             const std::string reason =
+                                 fmt::format("{} runs are recorded, {} are needed", found->runs, found->fewest_runs);
+                             for (const char* field : {"guarantee_bytes", "guarantee_reason"}) {
+                               row[field] = nullptr;
+                               row[std::string(field) + "_na"] = reason;
+                             }
+                             return row;
+                           });
+                         });
+}
+
+}  // namespace ration::node

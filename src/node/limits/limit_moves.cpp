@@ -1,0 +1,45 @@
+#include "node/limits/limit_moves.hpp"
+
+#include "base/units.hpp"
+
+namespace ration::node {
+
+void LimitMoves::note(const Place& place, Bytes from, Bytes to, std::string because, std::uint64_t now_ns) {
+  Moves& moves = moves_.try_emplace(place, Moves{from, from, {}, 0, 0, 0}).first->second;
+  if (moves.count++ == 0) moves.first_ns = now_ns;
+  moves.now = to;
+  moves.because = std::move(because);
+  moves.last_ns = now_ns;
+}
+
+std::optional<LimitMoves::Burst> LimitMoves::take(const Place& place, Moves& moves) {
+  if (moves.count == 0) return std::nullopt;
+  Burst burst{place, moves.told, moves.now, moves.because, moves.count, moves.first_ns, moves.last_ns};
+  moves.count = 0;
+  // Not told, it stays what was told last: many small steps add up to one that can be read.
+  if (format_size(burst.from) == format_size(burst.to)) return std::nullopt;
+  moves.told = moves.now;
+  return burst;
+}
+
+std::vector<LimitMoves::Burst> LimitMoves::take_over(std::uint64_t now_ns) {
+  std::vector<Burst> taken;
+  for (auto& [place, moves] : moves_) {
+    if (now_ns < moves.last_ns + kQuiet && now_ns < moves.first_ns + kMaxDelay) continue;
+    if (auto burst = take(place, moves)) taken.push_back(std::move(*burst));
+  }
+  return taken;
+}
+
+std::vector<LimitMoves::Burst> LimitMoves::take_of(const std::string& path) {
+  std::vector<Burst> taken;
+  for (auto each = moves_.lower_bound({path, 0}); each != moves_.end() && each->first.first == path; ++each)
+    if (auto burst = take(each->first, each->second)) taken.push_back(std::move(*burst));
+  return taken;
+}
+
+void LimitMoves::forget(const std::string& path) {
+  std::erase_if(moves_, [&](const auto& each) { return each.first.first == path; });
+}
+
+}  // namespace ration::node

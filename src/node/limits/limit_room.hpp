@@ -1,0 +1,13 @@
+// What a workload that was denied memory could be granted now, by the latest balance of its device.
+#pragma once
+
+#include "admission/advised_limit.hpp"
+#include "node/state/node_state.hpp"
+
+namespace ration::node {
+
+/// If it was configured to have more than `needed`; absent: its device was not balanced yet.
+[[nodiscard]] std::optional<admission::LimitRoom> room_for(const NodeState& state, const Workload& workload,
+                                                           std::uint32_t account, Bytes needed);
+
+}  // namespace ration::node

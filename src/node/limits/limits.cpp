@@ -1,0 +1,210 @@
+#include "node/limits/limits.hpp"
+
+#include <fmt/format.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "book/store_limits.hpp"
+#include "node/state/whole_number.hpp"
+
+namespace ration::node {
+namespace {
+
+using nlohmann::json;
+
+std::string boot() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string id;
+  std::getline(file, id);
+  return id;
+}
+
+json limit_json(const OwnedWorkload& owned) {
+  json accounts = json::array();
+  for (const OwnedLimit& limit : owned.accounts) {
+    accounts.push_back({{"configured", limit.configured.count()},
+                        {"effective", limit.effective.count()},
+                        {"guarantee", limit.guarantee.count()},
+                        {"moved", limit.moved.count()}});
+  }
+  return {{"owner", owned.owner},
+          {"run", owned.run},
+          {"file_number", owned.file_number},
+          {"tenant", owned.tenant},
+          {"changes", owned.changes},
+          {"changed_by", owned.changed_by},
+          {"changed_ns", owned.changed_ns},
+          {"suspended", owned.suspended},
+          {"held", owned.held},
+          {"altered", owned.altered},
+          {"accounts", accounts}};
+}
+
+OwnedWorkload from_json(const json& entry) {
+  OwnedWorkload owned;
+  owned.owner = whole_number<std::uint32_t>(entry.at("owner"));
+  owned.run = whole_number<std::uint64_t>(entry.at("run"));
+  owned.file_number = whole_number<std::uint64_t>(entry.at("file_number"));
+  owned.changes = whole_number<std::uint64_t>(entry.at("changes"));
+  entry.at("changed_by").get_to(owned.changed_by);
+  owned.changed_ns = whole_number<std::uint64_t>(entry.at("changed_ns"));
+  owned.tenant = entry.value("tenant", "");
+  owned.suspended = entry.value("suspended", false);
+  owned.held = entry.value("held", false);
+  owned.altered = entry.value("altered", "");
+  for (const json& account : entry.at("accounts")) {
+    const auto bytes = [&](const char* name) { return Bytes{whole_number<std::uint64_t>(account.at(name))}; };
+    const Bytes moved = account.contains("moved") ? bytes("moved") : Bytes{0};
+    owned.accounts.push_back({bytes("configured"), bytes("effective"), bytes("guarantee"), {}, {}, {}, moved});
+  }
+  return owned;
+}
+
+}  // namespace
+
+// What is promised to somebody who is away could be promised to nobody else.
+Limits::Written Limits::to_write(const OwnedWorkload& owned, const OwnedLimit& limit) {
+  return {limit.effective, owned.away ? Bytes{0} : limit.guarantee, limit.ceiling,
+          limit.granted > Bytes{0} ? limit.granted : limit.configured,
+          limit.reach > limit.effective ? limit.reach : Bytes{0}};
+}
+
+Limits::Limits(std::string file) : file_(std::move(file)) {
+  const char* lost = "limits that were changed while workloads ran are as their books say now; see ration ps.";
+  file_.read(lost, [this](const json& document) {
+    const json& workloads = document.at("workloads");
+    if (!workloads.is_object()) throw std::invalid_argument("'workloads' is not an object");
+    if (document.at("boot").get<std::string>() != boot()) return;  // a different boot: the entries are stale
+    std::unordered_map<std::string, OwnedWorkload> read;
+    for (const auto& [path, entry] : workloads.items()) read[path] = from_json(entry);
+    owned_ = std::move(read);
+  });
+}
+
+bool Limits::take_up(const Workload& workload) {
+  std::vector<Written> written;
+  const auto& accounts = workload.granted.empty() ? workload.book.accounts : workload.granted;
+  const auto known = owned_.find(workload.path);
+  if (known != owned_.end() && known->second.file_number == workload.file_number &&
+      known->second.owner == workload.owner && known->second.accounts.size() == accounts.size()) {
+    for (const OwnedLimit& limit : known->second.accounts) {
+      written.push_back(to_write(known->second, limit));
+      written.back().reach = kUnlimited;  // not known: an earlier daemon may have left one
+    }
+    written_[workload.path] = std::move(written);
+    return false;
+  }
+  OwnedWorkload owned;
+  owned.owner = workload.owner;
+  owned.run = workload.book.run_number;
+  owned.file_number = workload.file_number;
+  owned.tenant = workload.book.tenant;
+  for (const auto& account : accounts) {
+    const Bytes guarantee = std::min(account.guarantee, account.limit);
+    owned.accounts.push_back({account.limit, account.limit, guarantee, {}, {}, {}, {}});
+    written.push_back({account.limit, account.guarantee, {}, account.limit, kUnlimited});
+  }
+  owned_[workload.path] = std::move(owned);
+  written_[workload.path] = std::move(written);
+  dirty_ = true;
+  return true;
+}
+
+void Limits::forget(const std::string& path) {
+  dirty_ = owned_.erase(path) > 0 || dirty_;
+  written_.erase(path);
+}
+
+bool Limits::note_altered(const std::string& path, const std::string& what) {
+  OwnedWorkload* owned = find(path);
+  if (owned == nullptr || !owned->altered.empty()) return false;
+  owned->altered = what;
+  dirty_ = true;
+  return true;
+}
+
+const OwnedWorkload* Limits::find(const std::string& path) const {
+  const auto found = owned_.find(path);
+  return found == owned_.end() ? nullptr : &found->second;
+}
+
+OwnedWorkload* Limits::find(const std::string& path) {
+  const auto found = owned_.find(path);
+  return found == owned_.end() ? nullptr : &found->second;
+}
+
+std::vector<Bytes> Limits::in_book(const std::string& path) const {
+  std::vector<Bytes> limits;
+  if (const auto found = written_.find(path); found != written_.end())
+    for (const Written& written : found->second) limits.push_back(written.limit);
+  return limits;
+}
+
+Result<void> Limits::write(const Workload& workload) {
+  const OwnedWorkload* owned = find(workload.path);
+  if (owned == nullptr)
+    return fail("E1411", fmt::format("{} is not known to the daemon.", workload.book.name), "ration ps");
+  std::vector<book::LimitChange> changes;
+  std::vector<Written>& written = written_[workload.path];
+  written.resize(owned->accounts.size());
+  for (std::uint32_t account = 0; account < owned->accounts.size(); ++account) {
+    const Written mine = to_write(*owned, owned->accounts[account]);
+    changes.push_back({account, mine.limit, mine.guarantee, mine.ceiling, mine.granted, mine.reach});
+  }
+  if (const auto status = book::store_limits(workload.descriptor, workload.owner, changes);
+      status != book::BookStatus::kOk) {
+    return fail("E1411",
+                fmt::format("the book of {} cannot be changed: {}.", workload.book.name, book::describe(status)),
+                "ration doctor");
+  }
+  for (std::uint32_t account = 0; account < owned->accounts.size(); ++account)
+    written[account] = to_write(*owned, owned->accounts[account]);
+  return {};
+}
+
+bool Limits::is_written(const std::string& path) const {
+  const OwnedWorkload* owned = find(path);
+  const auto known = written_.find(path);
+  return owned != nullptr && known != written_.end() &&
+         std::equal(
+             known->second.begin(), known->second.end(), owned->accounts.begin(), owned->accounts.end(),
+             [&](const Written& written, const OwnedLimit& limit) { return written == to_write(*owned, limit); });
+}
+
+std::vector<Alteration> Limits::enforce(const Registry& registry, std::vector<std::string>& failed) {
+  std::vector<Alteration> alterations;
+  for (const auto& [path, workload] : registry.workloads()) {
+    OwnedWorkload* owned = find(path);
+    if (owned == nullptr || !workload.unreadable.empty()) continue;
+    std::vector<Written>& written = written_[path];
+    bool differs = false;
+    const bool asked = asked_.erase(path) > 0;
+    const std::size_t count = std::min({workload.book.accounts.size(), owned->accounts.size(), written.size()});
+    for (std::uint32_t account = 0; account < count; ++account) {
+      const auto& book = workload.book.accounts[account];
+      const Written mine = to_write(*owned, owned->accounts[account]);
+      if (book.limit != written[account].limit && book.limit != mine.limit)
+        alterations.push_back({path, account, book.limit, mine.limit, false, asked});
+      if (book.guarantee != written[account].guarantee && book.guarantee != mine.guarantee)
+        alterations.push_back({path, account, book.guarantee, mine.guarantee, true, asked});
+      differs = differs || book.limit != mine.limit || book.guarantee != mine.guarantee ||
+                written[account].ceiling != mine.ceiling;
+    }
+    if (!differs) continue;
+    if (const auto done = write(workload); !done) failed.push_back(done.error().what);
+  }
+  return alterations;
+}
+
+Result<void> Limits::save() {
+  if (!dirty_) return {};
+  json workloads = json::object();
+  for (const auto& [path, owned] : owned_) workloads[path] = limit_json(owned);
+  const json document{{"boot", boot()}, {"workloads", workloads}};
+  if (auto written = file_.write(document); !written) return written;
+  dirty_ = false;
+  return {};
+}
+
+}  // namespace ration::node

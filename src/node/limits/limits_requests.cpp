@@ -1,0 +1,310 @@
+#include "node/limits/limits_requests.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "admission/plan.hpp"
+#include "base/command.hpp"
+#include "base/strings.hpp"
+#include "machine/user_names.hpp"
+#include "node/events/workload_events.hpp"
+#include "node/limits/promises.hpp"
+#include "node/limits/unwatched_changes.hpp"
+#include "node/rules.hpp"
+
+namespace ration::node {
+
+using machine::Device;
+
+namespace {
+
+Result<void> may_change(const Workload& workload, const Caller& caller, bool raises) {
+  if (caller.is_operator) return {};
+  const bool own = caller.user && *caller.user == workload.owner;
+  if (own && !raises) return {};
+  return fail("E1502",
+              fmt::format("you may not {} {} (owner {}).", own ? "raise the limit of" : "change workload",
+                          workload.book.name, workload.user),
+              own ? "Ask root or a member of group ration; lowering it is yours."
+                  : "Ask root or a member of group ration, or change your own: ration ps",
+              5);
+}
+
+/// Null: it is not on this machine any more, or the driver cannot be asked.
+const Device* device_of(const NodeState& state, const book::DeviceUuid& uuid) {
+  if (!state.machine) return nullptr;
+  for (const Device& device : state.machine->devices)
+    if (device.bytes == uuid) return &device;
+  return nullptr;
+}
+
+/// As the book has it.
+Device as_remembered(const book::AccountSnapshot& entry) {
+  Device device;
+  device.bytes = entry.device;
+  device.name = entry.device_name;
+  device.total = entry.device_total;
+  return device;
+}
+
+std::vector<TenantChange::Over> over_limit(const NodeState& state, const std::string& tenant,
+                                           const config::Amount& limit) {
+  std::vector<TenantChange::Over> over;
+  for (const DeviceView& device : state.snapshot.devices) {
+    const auto most = limit.on(device.device.total, device.device.room());
+    Bytes used;
+    for (const AccountView& account : state.snapshot.accounts)
+      if (account.tenant == tenant && account.gpu == device.device.index) used += account.used;
+    if (most && used > *most) over.push_back({device.device.index, used, *most});
+  }
+  return over;
+}
+
+/// E1305: the guarantee would be more than the limit.
+Result<void> check_amounts(const LimitChanged& change) {
+  if (change.guarantee <= change.limit) return {};
+  return fail("E1305",
+              fmt::format("the guarantee {} is more than the limit {}.", format_size(change.guarantee),
+                          format_size(change.limit)),
+              command({"set", change.workload, "--limit", exact_size(change.guarantee)}), 2);
+}
+
+Result<std::vector<LimitChanged>> change_limits(NodeState& state, const Workload& workload, const LimitRequest& request,
+                                                const Caller& caller, Events& events) {
+  OwnedWorkload* owned = state.limits.find(workload.path);
+  if (owned == nullptr)
+    return fail("E1801", fmt::format("{} is beginning at this moment.", request.workload), "Again in a second.", 3);
+  if (request.expected_changes && *request.expected_changes != owned->changes) {
+    return fail("E1503",
+                fmt::format("{} was changed by {} meanwhile (limit now {}).", workload.book.name, owned->changed_by,
+                            format_size(owned->accounts.front().configured)),
+                "ration ps, then say it again.", 4);
+  }
+  if (auto good = may_change(workload, caller, false); !good) return tl::unexpected(good.error());
+  if (!state.machine && !request.gpu.empty()) return tl::unexpected(state.machine.error());  // whose it is, it knows
+
+  std::vector<LimitChanged> changes;
+  std::vector<OwnedLimit> fresh = owned->accounts;
+  for (std::uint32_t account = 0; account < fresh.size(); ++account) {
+    const book::AccountSnapshot& entry = workload.book.accounts[account];
+    const Device* present = device_of(state, entry.device);
+    if (!request.gpu.empty() && (present == nullptr || !present->is_named(request.gpu))) continue;
+    const Device remembered = as_remembered(entry);
+    const Device* device = present != nullptr ? present : &remembered;
+    OwnedLimit& mine = fresh[account];
+    LimitChanged change{.path = workload.path,
+                        .workload = workload.book.name,
+                        .gpu = present != nullptr ? std::optional(present->index) : std::nullopt,
+                        .old_limit = mine.configured,
+                        .limit = mine.configured,
+                        .effective = mine.effective,
+                        .old_guarantee = mine.guarantee,
+                        .guarantee = mine.guarantee,
+                        .used = workload.used[account],
+                        .device_free = present != nullptr ? present->free : std::nullopt,
+                        .held_back_by = {}};
+    if (!request.limit.empty()) {
+      const auto limit = admission::changed_limit(*device, request.limit, mine.configured);
+      if (!limit) return tl::unexpected(limit.error());
+      change.limit = *limit;
+      for (const admission::Slice& slice : state.slices)
+        if (slice.name == workload.book.slice && slice.uuid == device->uuid && *limit > slice.size)
+          return fail("E1104",
+                      fmt::format("{} is more than its slice {} has ({}).", format_size(*limit), slice.name,
+                                  format_size(slice.size)),
+                      command({"set", workload.book.name, "--limit", exact_size(slice.size)}), 2);
+    }
+    if (!request.guarantee.empty()) {
+      const auto guarantee = admission::guarantee_on(*device, request.guarantee);
+      if (!guarantee) return tl::unexpected(guarantee.error());
+      change.guarantee = *guarantee;
+      for (const DeviceView& view : state.snapshot.devices) {
+        if (view.device.bytes != entry.device || *guarantee <= mine.guarantee) continue;
+        if (auto good = can_promise(state, view, workload.book.tenant, *guarantee, workload.path); !good)
+          return tl::unexpected(good.error());
+      }
+    }
+    if (auto good = check_amounts(change); !good) return tl::unexpected(good.error());
+    const bool raises = change.limit > change.old_limit || change.guarantee > mine.guarantee;
+    if (auto good = may_change(workload, caller, raises); !good) return tl::unexpected(good.error());
+    mine.configured = change.limit;
+    mine.granted = mine.reach = Bytes{0};  // the next tick finds them
+    // A raised limit waits for the next tick where somebody else's guarantee may need the room; any other holds now.
+    mine.effective = mine.held_back_by.empty() ? change.limit : std::min(mine.effective, change.limit);
+    mine.guarantee = change.guarantee;
+    change.effective = mine.effective;
+    change.held_back_by = mine.held_back_by;
+    changes.push_back(std::move(change));
+  }
+  if (changes.empty()) {
+    return fail("E1801", fmt::format("{} has nothing on GPU {}.", workload.book.name, request.gpu), "ration ps", 3);
+  }
+  const bool nothing_new = std::all_of(changes.begin(), changes.end(), [](const LimitChanged& change) {
+    return change.limit == change.old_limit && change.guarantee == change.old_guarantee;
+  });
+  if (request.dry_run || nothing_new) return changes;
+
+  const std::vector<OwnedLimit> before = std::exchange(owned->accounts, std::move(fresh));
+  if (auto written = state.limits.write(workload); !written) {
+    owned->accounts = before;
+    return tl::unexpected(written.error());
+  }
+  ++owned->changes;
+  owned->changed_by = caller.name;
+  owned->changed_ns = state.now_ns;
+  state.limits.changed();
+  report_limit_moves(state, workload, events);
+  state.limit_moves.forget(workload.path);
+  for (const LimitChanged& change : changes) {
+    LimitChangeTold told;
+    if (!request.limit.empty()) told.limit = {change.old_limit, change.limit};
+    if (!request.guarantee.empty()) told.guarantee = {change.old_guarantee, change.guarantee};
+    told.gpu = change.gpu;
+    told.over = change.used - std::min(change.used, change.limit);
+    told.by = caller.name;
+    Event event = resized_event(about(state, workload), told);
+    event.old_value = std::to_string(change.old_limit.count());
+    event.new_value = std::to_string(change.limit.count());
+    events.push_back(std::move(event));
+  }
+  // It holds all the same, until the daemon is started again.
+  if (const auto saved = state.limits.save(); !saved && !std::exchange(state.save_problem_told, true))
+    events.push_back(daemon_event(saved.error().what));
+  return changes;
+}
+
+/// Asks again for what `ration set` changed while no daemon ran, in the name of the folder's owner: of workloads that
+/// an earlier daemon knew, and that began for this one. What their owner may not change is put back by TamperRule.
+class UnwatchedChangesRule final : public Rule {
+ public:
+  void run(NodeState& state, Events& events) override;
+};
+
+void UnwatchedChangesRule::run(NodeState& state, Events& events) {
+  std::map<std::string, UnwatchedChanges> of_folder;
+  for (const std::string& path : state.changes.started) {
+    const auto found = state.registry.workloads().find(path);
+    const OwnedWorkload* owned = state.limits.find(path);
+    if (owned == nullptr || found == state.registry.workloads().end()) continue;
+    const Workload& workload = found->second;
+    const std::string folder = folder_of(path);
+    if (!of_folder.contains(folder)) of_folder[folder] = read_unwatched_changes(folder, workload.owner);
+    const auto noted = of_folder[folder].find(path);
+    if (noted == of_folder[folder].end() || noted->second.file_number != workload.file_number ||
+        owned->file_number != workload.file_number || noted->second.time_ns <= owned->changed_ns)
+      continue;
+    const Caller caller{machine::user_name(workload.owner), workload.owner, machine::is_operator(workload.owner)};
+    for (const auto& [number, account] : noted->second.accounts) {
+      if (number >= workload.book.accounts.size()) continue;
+      const book::AccountSnapshot& entry = workload.book.accounts[number];
+      const Device* device = device_of(state, entry.device);
+      if (device == nullptr) continue;
+      LimitRequest request;
+      request.workload = workload.book.name;
+      request.gpu = device->uuid;
+      // What the book does not say any more has been changed since.
+      if (account.limit && entry.limit == *account.limit) request.limit = fmt::format("{}B", entry.limit.count());
+      if (account.guarantee && entry.guarantee == *account.guarantee)
+        request.guarantee = fmt::format("{}B", entry.guarantee.count());
+      if (request.limit.empty() && request.guarantee.empty()) continue;
+      if (!change_limits(state, workload, request, caller, events)) state.limits.put_back_asked(path);
+      // No snapshot has been built yet, so nobody knows whether there is room for what is promised.
+      state.running[path].unchecked = state.running[path].unchecked || !request.guarantee.empty();
+    }
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<Rule> unwatched_changes_rule() { return std::make_unique<UnwatchedChangesRule>(); }
+
+Result<std::vector<LimitChanged>> change_workload(NodeState& state, const LimitRequest& request, const Caller& caller,
+                                                  Events& events) {
+  if (request.limit.empty() && request.guarantee.empty()) {
+    return fail("E1420", "nothing to change.", command({"set", request.workload, "--limit", "6GiB"}), 2);
+  }
+  const auto named = state.registry.named(request.workload, caller.user);
+  if (!named) return tl::unexpected(named.error());
+  return change_limits(state, **named, request, caller, events);
+}
+
+void refresh(const Snapshot& snapshot, std::vector<LimitChanged>& changes) {
+  for (LimitChanged& change : changes) {
+    for (const AccountView& account : snapshot.accounts) {
+      if (account.path != change.path || account.gpu != change.gpu) continue;
+      change.effective = account.limit;
+      change.held_back_by = account.held_back_by;
+    }
+  }
+}
+
+Result<std::vector<TenantChange>> change_tenant(NodeState& state, const LimitRequest& request, const Caller& caller,
+                                                Events& events) {
+  if (!caller.is_operator)
+    return fail("E1502", fmt::format("you may not change tenant {}.", request.workload),
+                "Ask root or a member of group ration, or change your own workloads: ration ps", 5);
+  const TenantNow* tenant = state.tenants.find(request.workload);
+  if (tenant == nullptr) {
+    std::vector<std::string> names;
+    for (const TenantNow& each : state.tenants.all()) names.push_back(each.name);
+    return fail("E1801",
+                fmt::format("no tenant is named '{}' in the configuration.{}", request.workload,
+                            suggestion(request.workload, names)),
+                "ration config print", 3);
+  }
+  if (request.limit.empty() && request.guarantee.empty())
+    return fail("E1420", "nothing to change.", command({"set", tenant->name, "--limit", "6GiB"}), 2);
+  if (!request.gpu.empty())
+    return fail("E1420", "what a tenant may have holds on every GPU.", "Leave --gpu out, or set its workloads.", 2);
+  if (request.expected_changes && *request.expected_changes != tenant->changes)
+    return fail("E1503",
+                fmt::format("tenant {} was changed by {} meanwhile (limit now {}).", tenant->name, tenant->limit_from,
+                            tenant->limit.is_set() ? tenant->limit.text : "none"),
+                "ration ps, then say it again.", 4);
+  if (!state.machine) return tl::unexpected(state.machine.error());
+  Bytes largest;
+  for (const machine::Device& device : state.machine->devices) largest = std::max(largest, device.total);
+  for (const std::string& text : {request.limit, request.guarantee}) {
+    const auto size = parse_size(text, largest, largest);
+    if (!text.empty() && size && *size > largest && *size < kUnlimited)
+      return fail("E1104", fmt::format("{} is more than the largest GPU has ({}).", text, format_size(largest)),
+                  command({"set", tenant->name, "--limit", "max"}), 2);
+  }
+  for (const machine::Device& device : state.machine->devices) {
+    const config::Amount limit{request.limit.empty() ? tenant->limit.text : request.limit},
+        guarantee{request.guarantee.empty() ? tenant->guarantee.text : request.guarantee};
+    const auto most = limit.on(device.total, device.room());
+    if (!most) return tl::unexpected(most.error());
+    if (!guarantee.is_set()) continue;
+    const auto kept = guarantee.on(device.total, device.room());
+    if (!kept) return tl::unexpected(kept.error());
+    if (*kept > *most)
+      return fail("E1305",
+                  fmt::format("the guarantee {} is more than the limit {}.", format_size(*kept), format_size(*most)),
+                  command({"set", tenant->name, "--limit", guarantee.text}), 2);
+    const auto before =
+        tenant->guarantee.is_set() ? tenant->guarantee.on(device.total, device.room()) : Result<Bytes>(Bytes{0});
+    if (request.guarantee.empty() || (before && *kept <= *before)) continue;  // nothing more is promised
+    for (const DeviceView& view : state.snapshot.devices)
+      if (view.device.index == device.index)
+        if (auto good = can_guarantee(state, view, tenant->name, *kept); !good) return tl::unexpected(good.error());
+  }
+  const std::string name = tenant->name;
+  std::vector<TenantChange> would;
+  if (!request.limit.empty()) would.push_back({name, "limit", tenant->limit.text, request.limit, caller.name, {}});
+  if (!request.guarantee.empty())
+    would.push_back({name, "guarantee", tenant->guarantee.text, request.guarantee, caller.name, {}});
+  auto changes = request.dry_run ? Result<std::vector<TenantChange>>(std::move(would))
+                                 : state.tenants.change(name, request.limit, request.guarantee, caller.name);
+  if (!changes) return changes;
+  for (TenantChange& change : *changes) {
+    if (change.what == "limit") change.over = over_limit(state, name, config::Amount{change.new_text});
+    if (!request.dry_run) events.push_back(tenant_resized_event(change));
+  }
+  return changes;
+}
+
+}  // namespace ration::node

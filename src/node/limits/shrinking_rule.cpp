@@ -1,0 +1,52 @@
+// Reports workloads that hold more than their limit, since that was lowered.
+#include <map>
+#include <memory>
+
+#include "node/events/workload_events.hpp"
+#include "node/rules.hpp"
+
+namespace ration::node {
+
+namespace {
+
+class ShrinkingRule final : public Rule {
+ public:
+  void run(NodeState& state, Events& events) override;
+  void forget(const std::string& path) override;
+
+ private:
+  struct Shrinking {
+    Bytes limit;  // under which it was told that it holds more
+    bool over = false;
+  };
+  std::map<std::pair<std::string, std::uint32_t>, Shrinking> shrinking_;  // by path and account
+};
+
+// Nothing is taken from whoever holds more than its limit: what stands in the way is told, once for each limit.
+void ShrinkingRule::run(NodeState& state, Events& events) {
+  for (const AccountView& account : state.snapshot.accounts) {
+    const auto known = shrinking_.find({account.path, account.account});
+    const bool over = account.shrinking(), was_over = known != shrinking_.end() && known->second.over;
+    const bool told = over && known != shrinking_.end() && known->second.limit <= account.limit;
+    if (account.suspended || told || (!over && !was_over)) continue;
+    const auto running = state.registry.workloads().find(account.path);
+    if (running == state.registry.workloads().end()) continue;
+    report_limit_moves(state, running->second, events);
+    const About who = about(state, running->second);
+    events.push_back(
+        over ? shrinking_event(who, {account.used, account.limit, account.movable, account.pooled, account.context})
+             : under_limit_event(who));
+    events.back().gpu = account.gpu;
+    shrinking_[{account.path, account.account}] = {over ? account.limit : known->second.limit, over};
+  }
+}
+
+void ShrinkingRule::forget(const std::string& path) {
+  std::erase_if(shrinking_, [&](const auto& entry) { return entry.first.first == path; });
+}
+
+}  // namespace
+
+std::unique_ptr<Rule> shrinking_rule() { return std::make_unique<ShrinkingRule>(); }
+
+}  // namespace ration::node

@@ -1,0 +1,49 @@
+// Puts books right in which their owners wrote other limits. Runs before the snapshot.
+#include <memory>
+
+#include "book/store_limits.hpp"
+#include "node/rules.hpp"
+
+namespace ration::node {
+
+namespace {
+
+void note_altered(NodeState& state, const Workload& workload, const std::string& what, Events& events) {
+  if (state.limits.note_altered(workload.path, what))
+    events.push_back(altered_event(about(state, workload), workload.book.labels, what));
+}
+
+class TamperRule final : public Rule {
+ public:
+  void run(NodeState& state, Events& events) override;
+};
+
+void TamperRule::run(NodeState& state, Events& events) {
+  const auto& workloads = state.registry.workloads();
+  for (const std::string& path : state.changes.altered)
+    if (const auto found = workloads.find(path); found != workloads.end())
+      note_altered(state, found->second, found->second.unreadable, events);
+  for (const auto& [path, size] : state.changes.grown) {
+    const auto found = workloads.find(path);
+    if (found == workloads.end() || !book::cut_to_size(found->second.descriptor, found->second.owner)) continue;
+    events.push_back(grown_event(about(state, found->second), size));
+    if (!found->second.granted.empty()) note_altered(state, found->second, "it was made longer", events);
+  }
+  std::vector<std::string> failed;
+  for (const Alteration& altered : state.limits.enforce(state.registry, failed)) {
+    const Workload& workload = workloads.at(altered.path);
+    const auto event = altered.asked ? put_back_event : tampered_event;
+    events.push_back(event(about(state, workload, workload.book.accounts[altered.account].device), altered.is_guarantee,
+                           altered.found, altered.owned));
+    if (!workload.granted.empty() && !altered.asked)
+      note_altered(state, workload, altered.is_guarantee ? "its guarantee was changed" : "its limit was changed",
+                   events);
+  }
+  for (const std::string& book : failed) events.push_back(limit_unwritable_event(book));
+}
+
+}  // namespace
+
+std::unique_ptr<Rule> tamper_rule() { return std::make_unique<TamperRule>(); }
+
+}  // namespace ration::node

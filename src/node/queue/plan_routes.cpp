@@ -1,0 +1,81 @@
+// Will these tenants fit? On hardware that is named, or on this machine's.
+#include <fmt/format.h>
+
+#include "http/problem.hpp"
+#include "node/http/api.hpp"
+#include "node/queue/plan_json.hpp"
+
+namespace ration::node {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t kMaxTenants = 200, kMaxPlaces = 4'000;
+
+tl::unexpected<Error> bad(const std::string& what) {
+  return fail("E1521", what,
+              R"({"gpus":["A100-40:2"],"tenants":[{"tenant":"nlp","guarantee":"16GiB","limit":"30GiB","count":1}]})",
+              2);
+}
+
+Result<std::vector<PlanDevice>> devices_of(const json& body, const Snapshot& now) {
+  const auto gpus = body.find("gpus");
+  if (gpus == body.end() || gpus->is_null() || (gpus->is_array() && gpus->empty())) {
+    std::vector<PlanDevice> devices;
+    for (const DeviceView& view : now.devices)
+      devices.push_back({view.device.index, view.device.name,
+                         view.device.total - std::min(view.device.total, view.unexplained.value_or(Bytes{0}) +
+                                                                             view.orphaned.value_or(Bytes{0}))});
+    return devices;
+  }
+  if (!gpus->is_array()) return bad("'gpus' is not a list of models.");
+  std::string text;
+  for (const json& gpu : *gpus) {
+    if (!gpu.is_string()) return bad("a GPU is named by a text: A100-40:2.");
+    text += (text.empty() ? "" : ",") + gpu.get<std::string>();
+  }
+  return parse_plan_devices(text);
+}
+
+Result<PlanTenant> tenant_of(const json& entry, const std::vector<PlanDevice>& devices) {
+  if (!entry.is_object()) return bad("a tenant is an object.");
+  const auto name = text_field(entry, "tenant"), guarantee = text_field(entry, "guarantee"),
+             limit = text_field(entry, "limit");
+  for (const auto* field : {&name, &guarantee, &limit})
+    if (!*field) return tl::unexpected(field->error());
+  const auto count = number_field(entry, "count", 1, kMaxPerTenant);
+  if (!count) return tl::unexpected(count.error());
+  return parse_plan_tenant(
+      fmt::format("{}={}{}*{}", *name, *guarantee, limit->empty() ? "" : ":" + *limit, count->value_or(1)), devices);
+}
+
+}  // namespace
+
+void Api::install_plan() {
+  server_.route("POST", "/api/v1/plan", [this](const http::Request& request) {
+    const auto body = body_of(request);
+    if (!body) return http::problem(body.error());
+    const auto spread = flag_field(*body, "spread");
+    if (!spread) return http::problem(spread.error());
+    const auto devices = devices_of(*body, host_.engine().snapshot());
+    if (!devices) return http::problem(devices.error());
+    const auto list = body->find("tenants");
+    if (list == body->end() || !list->is_array() || list->empty() || list->size() > kMaxTenants)
+      return http::problem(bad(fmt::format("'tenants' is not a list of 1 to {} tenants.", kMaxTenants)).value());
+    std::vector<PlanTenant> tenants;
+    for (const json& entry : *list) {
+      auto tenant = tenant_of(entry, *devices);
+      if (!tenant) return http::problem(tenant.error());
+      tenants.push_back(std::move(*tenant));
+    }
+    // What would do instead is found by trying: each try costs this much.
+    std::size_t many = 0;
+    for (const PlanTenant& tenant : tenants) many += static_cast<std::size_t>(tenant.count);
+    if (many * devices->size() > kMaxPlaces)
+      return http::problem(
+          bad(fmt::format("{} programs on {} GPUs are too many to plan at once.", many, devices->size())).value());
+    return answer("plan", to_json(place(*devices, tenants, *spread)));
+  });
+}
+
+}  // namespace ration::node

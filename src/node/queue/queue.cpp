@@ -1,0 +1,413 @@
+#include "node/queue/queue.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <set>
+
+#include "base/units.hpp"
+
+namespace ration::node {
+namespace {
+
+constexpr std::uint64_t kNever = std::numeric_limits<std::uint64_t>::max();
+
+Bytes need_of(const LeaseRequest& request) { return round_up(std::max(request.bytes, request.guarantee), kGranule); }
+
+/// From when on it may be over. Of unknown length, or running longer than ever before: at any moment.
+std::uint64_t earliest_end(const Lease& lease, std::uint64_t now) {
+  if (!lease.request.expected) return now;
+  const std::uint64_t runs = now - std::min(now, lease.granted_ns);
+  const auto length = lease.request.expected->shortest_above(runs);
+  return length ? lease.granted_ns + *length : now;
+}
+
+/// By when it is gone, unless it runs longer than ever before.
+std::uint64_t latest_end(const Lease& lease) {
+  return lease.request.expected ? lease.granted_ns + lease.request.expected->at_most_ns : kNever;
+}
+
+bool uses(const std::vector<int>& gpus, int gpu) { return std::find(gpus.begin(), gpus.end(), gpu) != gpus.end(); }
+
+Bytes for_its_tenant(const LeaseRequest& request) { return request.held ? *request.held : need_of(request); }
+
+}  // namespace
+
+std::string to_text(const WaitReason& reason) {
+  switch (reason.kind) {
+    case WaitReason::Kind::kNoRoom:
+      if (reason.together)
+        return fmt::format("all are needed, and the fullest is GPU {}: {} of {} is neither held nor promised",
+                           reason.gpu, format_size(reason.free), format_size(reason.capacity));
+      return fmt::format("best is GPU {}: {} of {} is neither held nor promised", reason.gpu, format_size(reason.free),
+                         format_size(reason.capacity));
+    case WaitReason::Kind::kBehind:
+      if (reason.behind.empty()) return fmt::format("about to start on GPU {}", reason.gpu);
+      return fmt::format("GPU {} has {} left, kept for {} which comes first", reason.gpu, format_size(reason.free),
+                         reason.behind) +
+             (reason.head_in_ns == 0 ? std::string(" and may start at any moment")
+                                     : fmt::format(" and may start in {}", format_duration(reason.head_in_ns))) +
+             (reason.may_run_ns ? fmt::format("; this one may take {}", format_duration(*reason.may_run_ns))
+                                : std::string("; how long this one takes is not known"));
+    case WaitReason::Kind::kPromised:
+      return fmt::format("GPU {} has {} left, {} of it kept for {} (guarantees)", reason.gpu, format_size(reason.free),
+                         format_size(reason.kept), reason.behind);
+    case WaitReason::Kind::kTooLarge:
+      return fmt::format("more than GPU {} can give: {}", reason.gpu, format_size(reason.capacity));
+    case WaitReason::Kind::kTenant:
+      return fmt::format("its tenant has {} left of its limit {} on GPU {}", format_size(reason.free),
+                         format_size(reason.capacity), reason.gpu);
+    case WaitReason::Kind::kNoDevice:
+      break;
+  }
+  return "the GPU it asked for is gone";
+}
+
+std::string to_text(const Lease::Passed& passed) {
+  return passed.gone_in_time ? fmt::format("ahead of {}, which cannot start before this one ends", passed.head)
+                             : fmt::format("ahead of {}, which has room beside it", passed.head);
+}
+
+void LeaseQueue::update(Capacity capacity) {
+  capacity_ = std::move(capacity);
+  for (const auto& [id, lease] : leases_) take(lease);
+}
+
+void LeaseQueue::take(const Lease& lease) {
+  capacity_.take(lease.gpus, lease.request.tenant, need_of(lease.request), for_its_tenant(lease.request));
+}
+
+Result<void> LeaseQueue::submit(LeaseRequest request) {
+  if (leases_.count(request.id) != 0 || position(request.id) != 0) {
+    return fail("E1410", fmt::format("a lease {} is there already.", request.id), "Leave the id out.", 2);
+  }
+  for (const int gpu : request.gpus) {
+    if (!capacity_.whole(gpu)) return fail("E1407", fmt::format("there is no GPU {}.", gpu), "ration ps", 3);
+  }
+  std::sort(request.gpus.begin(), request.gpus.end());
+  request.gpus.erase(std::unique(request.gpus.begin(), request.gpus.end()), request.gpus.end());
+  request.priority = std::clamp(request.priority, -kHighestPriority, kHighestPriority);
+  Waiting waiting;
+  waiting.need = need_of(request);
+  waiting.due = static_cast<std::int64_t>(request.submitted_ns + (request.sure ? 0 : kUnsureStep));
+  waiting.request = std::move(request);
+  if (waiting.need == Bytes{0}) return fail("E1105", "a lease of nothing.", "ration run --wait --limit 4GiB -- …", 2);
+  std::vector<Bytes> sizes;
+  for (const auto& gpus : places(waiting.request)) {
+    for (const int gpu : gpus) sizes.push_back(capacity_.whole(gpu).value_or(Bytes{0}));
+  }
+  std::sort(sizes.begin(), sizes.end());
+  // Of several that are wanted together, the smallest has to be large enough; of any, the largest.
+  const Bytes largest = sizes.empty() ? Bytes{0} : sizes.back();
+  if (sizes.empty() || (waiting.request.gpus.empty() ? largest : sizes.front()) < waiting.need) {
+    return fail("E1104",
+                fmt::format("{} will never be free here: the GPUs asked for have up to {}.", format_size(waiting.need),
+                            format_size(largest)),
+                "Ask for less, or for another --gpu.", 2);
+  }
+  for (const Waiting& other : waiting_) {
+    if (other.request.sure && other.request.tenant == waiting.request.tenant &&
+        other.request.priority == waiting.request.priority)
+      waiting.due = std::max(waiting.due, other.due + static_cast<std::int64_t>(kTenantStep));
+  }
+  insert(std::move(waiting));
+  return {};
+}
+
+void LeaseQueue::insert(Waiting waiting) {
+  waiting.rank = waiting.due - waiting.request.priority * static_cast<std::int64_t>(kPriorityStep);
+  const auto behind = std::upper_bound(waiting_.begin(), waiting_.end(), waiting.rank,
+                                       [](std::int64_t rank, const Waiting& other) { return rank < other.rank; });
+  waiting_.insert(behind, std::move(waiting));
+}
+
+bool LeaseQueue::cancel(const std::string& id) {
+  const auto found =
+      std::find_if(waiting_.begin(), waiting_.end(), [&](const Waiting& entry) { return entry.request.id == id; });
+  if (found == waiting_.end()) return false;
+  const Waiting gone = *found;
+  waiting_.erase(found);
+  std::vector<Waiting> later;
+  std::int64_t place = gone.due;
+  for (auto entry = waiting_.begin(); entry != waiting_.end();) {
+    const bool follows = gone.request.sure && entry->request.sure && entry->request.tenant == gone.request.tenant &&
+                         entry->request.priority == gone.request.priority && entry->due > gone.due;
+    if (follows) later.push_back(*entry);
+    entry = follows ? waiting_.erase(entry) : entry + 1;
+  }
+  for (Waiting& entry : later) {
+    const std::int64_t next = entry.due;
+    entry.due = std::max(static_cast<std::int64_t>(entry.request.submitted_ns), place);
+    place = next;
+    insert(std::move(entry));
+  }
+  return true;
+}
+
+bool LeaseQueue::take_up(const std::string& id) {
+  const auto found = leases_.find(id);
+  if (found == leases_.end()) return false;
+  found->second.taken_up = true;
+  return true;
+}
+
+void LeaseQueue::give_back(const Lease& lease) {
+  capacity_.give_back(lease.gpus, lease.request.tenant, need_of(lease.request), for_its_tenant(lease.request));
+}
+
+bool LeaseQueue::release(const std::string& id) {
+  const auto found = leases_.find(id);
+  if (found == leases_.end()) return false;
+  give_back(found->second);
+  leases_.erase(found);
+  return true;
+}
+
+void LeaseQueue::expect(const std::string& id, const std::optional<RunLengths>& expected) {
+  if (const auto lease = leases_.find(id); lease != leases_.end()) lease->second.request.expected = expected;
+  for (Waiting& waiting : waiting_)
+    if (waiting.request.id == id) waiting.request.expected = expected;
+}
+
+void LeaseQueue::adopt(Lease lease) {
+  release(lease.request.id);
+  take(lease);
+  leases_[lease.request.id] = std::move(lease);
+}
+
+void LeaseQueue::grant(const Lease& lease, bool waited) {
+  if (waited) waits_.push_back(lease.granted_ns - std::min(lease.granted_ns, lease.request.submitted_ns));
+  if (waits_.size() > kWaitsKept) waits_.pop_front();
+  adopt(lease);
+}
+
+std::vector<std::vector<int>> LeaseQueue::places(const LeaseRequest& request) const {
+  if (!request.gpus.empty()) return {request.gpus};
+  std::vector<std::vector<int>> each;
+  for (const int gpu : capacity_.gpus()) each.push_back({gpu});
+  return each;
+}
+
+bool LeaseQueue::tenant_allows(const Waiting& waiting) const {
+  const auto all = places(waiting.request);
+  return std::any_of(all.begin(), all.end(), [&](const std::vector<int>& gpus) {
+    return capacity_.tenant_room(waiting.request.tenant, gpus) >= for_its_tenant(waiting.request);
+  });
+}
+
+bool LeaseQueue::could_use(const Waiting& waiting, int gpu, bool beside_promises) const {
+  return (waiting.request.gpus.empty() || uses(waiting.request.gpus, gpu)) &&
+         capacity_.could_hold(gpu, waiting.need, waiting.request.tenant, beside_promises);
+}
+
+bool LeaseQueue::could_hold(const Waiting& waiting, bool beside_promises) const {
+  const auto all = places(waiting.request);
+  return std::any_of(all.begin(), all.end(), [&](const std::vector<int>& gpus) {
+    return std::all_of(gpus.begin(), gpus.end(), [&](int gpu) { return could_use(waiting, gpu, beside_promises); });
+  });
+}
+
+/// The soonest that it may have room on the device: if every lease there ended as early as it may.
+std::uint64_t LeaseQueue::room_from(int gpu, const Waiting& waiting) const {
+  if (!could_use(waiting, gpu, true)) return kNever;
+  std::int64_t missing = capacity_.missing_on(gpu, waiting.need, waiting.request.tenant);
+  std::vector<std::pair<std::uint64_t, Bytes>> ends;
+  for (const auto& [id, lease] : leases_)
+    if (uses(lease.gpus, gpu)) ends.emplace_back(earliest_end(lease, now_), need_of(lease.request));
+  std::sort(ends.begin(), ends.end());
+  std::uint64_t from = now_;
+  for (auto end = ends.begin(); missing > 0 && end != ends.end(); ++end) {
+    from = end->first;
+    missing -= static_cast<std::int64_t>(end->second.count());
+  }
+  return missing > 0 ? kNever : from;
+}
+
+std::uint64_t LeaseQueue::soonest_start(const Waiting& waiting) const {
+  std::uint64_t best = kNever;
+  for (const auto& gpus : places(waiting.request)) {
+    std::uint64_t together = now_;
+    for (const int gpu : gpus) together = std::max(together, room_from(gpu, waiting));
+    best = std::min(best, together);
+  }
+  return best;
+}
+
+/// Whether the head has room on the device beside the candidate whenever it would have had room without it: nothing
+/// that may end while the candidate is there leaves enough for the head alone and too little for both.
+bool LeaseQueue::leaves_room(int gpu, const Waiting& head, const Lease& candidate) const {
+  constexpr std::size_t kMaxSums = 256;  // sizes are round, so few differ; beyond, the answer is no
+  const std::int64_t missing = capacity_.missing_on(gpu, head.need, head.request.tenant);
+  const std::int64_t with = missing + static_cast<std::int64_t>(need_of(candidate.request).count());
+  const auto for_the_head_alone = [&](std::int64_t given_back) { return given_back >= missing && given_back < with; };
+  std::set<std::int64_t> sums{0};
+  if (for_the_head_alone(0)) return false;
+  for (const auto& [id, lease] : leases_) {
+    if (!uses(lease.gpus, gpu) || earliest_end(lease, now_) >= latest_end(candidate)) continue;
+    const auto bytes = static_cast<std::int64_t>(need_of(lease.request).count());
+    std::vector<std::int64_t> more;
+    for (const std::int64_t sum : sums)
+      if (sum + bytes < with) more.push_back(sum + bytes);
+    if (std::any_of(more.begin(), more.end(), for_the_head_alone)) return false;
+    sums.insert(more.begin(), more.end());
+    if (sums.size() > kMaxSums) return false;
+  }
+  return true;
+}
+
+/// Absent: it might delay the head.
+std::optional<Lease::Passed> LeaseQueue::may_pass(const Waiting& head, const Lease& candidate) const {
+  if (latest_end(candidate) <= soonest_start(head)) return Lease::Passed{head.request.id, true};
+  const bool beside = std::all_of(candidate.gpus.begin(), candidate.gpus.end(), [&](int gpu) {
+    return !could_use(head, gpu, true) || leaves_room(gpu, head, candidate);
+  });
+  if (!beside) return std::nullopt;
+  return Lease::Passed{head.request.id, false};
+}
+
+/// Where it can start now without delaying the head (null: there is none). Somebody who waits alone gets the emptiest
+/// device, for the sake of compute; where others wait, the tightest fit, so that large rooms stay.
+std::optional<Lease> LeaseQueue::place(const Waiting& waiting, const Waiting* head) const {
+  std::optional<Lease> best;
+  Bytes best_free;
+  for (const auto& gpus : places(waiting.request)) {
+    if (!capacity_.has_room(gpus, waiting.need, waiting.request.tenant) ||
+        capacity_.tenant_room(waiting.request.tenant, gpus) < for_its_tenant(waiting.request))
+      continue;
+    Lease lease{waiting.request, gpus, now_, false};
+    if (head != nullptr && !(lease.passed = may_pass(*head, lease))) continue;
+    const Bytes free = capacity_.free_on(gpus.front());
+    const bool alone = waiting_.size() == 1;
+    if (!best || (alone ? free > best_free : free < best_free)) best = std::move(lease), best_free = free;
+  }
+  return best;
+}
+
+StepResult LeaseQueue::step(std::uint64_t now_ns) {
+  StepResult result;
+  now_ = now_ns;
+  for (auto entry = leases_.begin(); entry != leases_.end();) {
+    const Lease& lease = entry->second;
+    if (lease.taken_up || now_ns < lease.granted_ns + kTakeUpGrace) {
+      ++entry;
+      continue;
+    }
+    give_back(lease);
+    result.lapsed.push_back(lease);
+    entry = leases_.erase(entry);
+  }
+  for (const Waiting& waiting : waiting_) {
+    if (waiting.request.deadline_ns && *waiting.request.deadline_ns <= now_ns)
+      result.expired.push_back(waiting.request);
+  }
+  for (const LeaseRequest& request : result.expired) cancel(request.id);
+  // Grants only take room away, so whoever was passed over once stays so for this step.
+  const Waiting* head = nullptr;
+  std::vector<std::string> started;
+  for (Waiting& waiting : waiting_) {
+    if (const auto lease = place(waiting, head)) {
+      grant(*lease, waiting.tried);
+      result.granted.push_back(*lease);
+      started.push_back(waiting.request.id);
+      continue;
+    }
+    waiting.tried = true;
+    if (head == nullptr && could_hold(waiting, true) && tenant_allows(waiting)) head = &waiting;
+  }
+  std::erase_if(waiting_, [&](const Waiting& waiting) {
+    return std::find(started.begin(), started.end(), waiting.request.id) != started.end();
+  });
+  return result;
+}
+
+std::size_t LeaseQueue::position(const std::string& id) const {
+  for (std::size_t i = 0; i < waiting_.size(); ++i) {
+    if (waiting_[i].request.id == id) return i + 1;
+  }
+  return 0;
+}
+
+std::optional<WaitReason> LeaseQueue::reason(const std::string& id) const {
+  const std::size_t at = position(id);
+  if (at == 0) return std::nullopt;
+  const Waiting& waiting = waiting_[at - 1];
+  WaitReason reason;
+  reason.needed = waiting.need;
+  const bool any = waiting.request.gpus.empty();
+  reason.together = waiting.request.gpus.size() > 1;
+  const auto gone = [&](int gpu) { return !capacity_.whole(gpu); };
+  if (std::any_of(waiting.request.gpus.begin(), waiting.request.gpus.end(), gone)) return reason;
+  if (!tenant_allows(waiting)) {
+    reason.kind = WaitReason::Kind::kTenant;
+    for (const auto& gpus : places(waiting.request)) {
+      const auto limit = capacity_.tenant_limit(waiting.request.tenant, gpus.front());
+      if (!limit || *limit < reason.capacity) continue;
+      reason.gpu = gpus.front();
+      reason.capacity = *limit;
+      reason.free = capacity_.tenant_room(waiting.request.tenant, gpus);
+    }
+    return reason;
+  }
+  const bool possible = could_hold(waiting, false);
+  // Of several that are wanted together, the fullest holds it up; of any, the emptiest is its best chance.
+  for (const int gpu : any ? capacity_.gpus() : waiting.request.gpus) {
+    const Bytes whole = *capacity_.whole(gpu), free = capacity_.free_on(gpu);
+    const bool better = possible ? free > reason.free : whole > reason.capacity;
+    if (reason.kind != WaitReason::Kind::kNoDevice && better != any) continue;
+    reason.gpu = gpu;
+    reason.free = free;
+    reason.capacity = whole;
+    reason.kind = !possible                     ? WaitReason::Kind::kTooLarge
+                  : reason.free >= waiting.need ? WaitReason::Kind::kBehind
+                                                : WaitReason::Kind::kNoRoom;
+  }
+  if (reason.kind == WaitReason::Kind::kBehind &&
+      !capacity_.has_room({reason.gpu}, waiting.need, waiting.request.tenant)) {
+    reason.kind = WaitReason::Kind::kPromised;
+    reason.kept = capacity_.kept_for_others(reason.gpu, waiting.request.tenant);
+    reason.behind = fmt::format("{}", fmt::join(capacity_.others_kept_for(reason.gpu, waiting.request.tenant), ", "));
+  } else if (reason.kind == WaitReason::Kind::kBehind) {
+    const auto head = std::find_if(waiting_.begin(), waiting_.end(), [&](const Waiting& entry) {
+      return could_hold(entry, true) && tenant_allows(entry);
+    });
+    if (head != waiting_.end() && head->request.id != id) {
+      reason.behind = head->request.id;
+      if (const std::uint64_t start = soonest_start(*head); start != kNever) reason.head_in_ns = start - now_;
+      if (waiting.request.expected) reason.may_run_ns = waiting.request.expected->at_most_ns;
+    }
+  }
+  return reason;
+}
+
+WaitEstimate LeaseQueue::estimate() const {
+  WaitEstimate estimate;
+  estimate.count = waits_.size();
+  if (waits_.size() < kFewestWaits) {
+    estimate.unknown_because = fmt::format("{} waits are known, {} are needed", waits_.size(), kFewestWaits);
+    return estimate;
+  }
+  std::vector<std::uint64_t> sorted(waits_.begin(), waits_.end());
+  const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);
+  std::nth_element(sorted.begin(), middle, sorted.end());
+  estimate.median_ns = *middle;
+  return estimate;
+}
+
+std::map<std::string, Bytes> LeaseQueue::waiting_bytes() const {
+  std::map<std::string, Bytes> by_tenant;
+  for (const Waiting& waiting : waiting_) {
+    const LeaseRequest& request = waiting.request;
+    const Bytes each = std::max(request.bytes, request.guarantee);
+    by_tenant[request.tenant] += Bytes{each.count() * std::max<std::size_t>(request.gpus.size(), 1)};
+  }
+  return by_tenant;
+}
+
+std::vector<LeaseRequest> LeaseQueue::requests() const {
+  std::vector<LeaseRequest> all;
+  for (const Waiting& waiting : waiting_) all.push_back(waiting.request);
+  return all;
+}
+
+}  // namespace ration::node

@@ -1,0 +1,106 @@
+// Reports charges that sleep until there is room, and that get it. Runs before the snapshot.
+#include <algorithm>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "base/process.hpp"
+#include "node/events/workload_events.hpp"
+#include "node/rules.hpp"
+
+namespace ration::node {
+
+namespace {
+
+constexpr std::uint64_t kMinReportedWait = 50 * kMillisecond;  // shorter ones read as none
+
+/// Waits that nobody at the screen notices are many where programs share a card.
+std::uint64_t told_again_after(std::uint64_t wait_ns) { return wait_ns < kSecond ? 60 * kSecond : 10 * kSecond; }
+
+/// Adds the processes of `book` that wait. False: one that waited has ended, and got nothing.
+bool follow(std::vector<ProcessIdentity>& waiting, const book::BookSnapshot& book) {
+  const auto same = [](const ProcessIdentity& one) { return [&](const auto& other) { return other.same_as(one); }; };
+  const auto lives = [&](const ProcessIdentity& one) {
+    return std::any_of(book.processes.begin(), book.processes.end(),
+                       [&](const book::ProcessSnapshot& process) { return process.identity.same_as(one); });
+  };
+  if (!std::all_of(waiting.begin(), waiting.end(), lives)) return false;
+  for (const book::ProcessSnapshot& process : book.processes)
+    if (process.waiting > 0 && std::none_of(waiting.begin(), waiting.end(), same(process.identity)))
+      waiting.push_back(process.identity);
+  return true;
+}
+
+class WaitRule final : public Rule {
+ public:
+  void run(NodeState& state, Events& events) override;
+  void forget(const std::string& path) override;
+
+ private:
+  struct Wait {
+    std::uint64_t since_ns = 0, denials = 0, granted = 0;  // both as they were when it began
+    std::uint32_t account = 0, waiting = 0;                // at most so many at once
+    Bytes wanted, used, limit;
+    std::vector<ProcessIdentity> processes;  // that were seen to wait
+  };
+  struct WaitsTold {
+    std::uint64_t last_ns = 0;  // 0: never
+    std::int64_t count = 0;     // of those since then
+    std::uint64_t first_ns = 0;
+  };
+  std::unordered_map<std::string, WaitsTold> told_;  // by path
+  std::unordered_map<std::string, Wait> waits_;      // by path: whose charges sleep
+};
+
+// Those that end in a denial are in the book; those that end well are seen only if they last from one tick to another.
+void WaitRule::run(NodeState& state, Events& events) {
+  for (const auto& [path, workload] : state.registry.workloads()) {
+    auto known = waits_.find(path);
+    if (known != waits_.end() && !follow(known->second.processes, workload.book)) {
+      waits_.erase(known);
+      known = waits_.end();
+    }
+    if (workload.book.waiting > 0) {
+      if (known != waits_.end()) {
+        known->second.waiting = std::max(known->second.waiting, workload.book.waiting);
+        continue;
+      }
+      const auto& wanted = workload.book.wanted;
+      const auto most = static_cast<std::uint32_t>(std::max_element(wanted.begin(), wanted.end()) - wanted.begin());
+      if (most >= workload.book.accounts.size()) continue;
+      waits_[path] = {
+          state.now_ns, workload.book.denial_count, workload.book.granted_waits,        most, workload.book.waiting,
+          wanted[most], workload.used[most],        workload.book.accounts[most].limit, {}};
+      (void)follow(waits_[path].processes, workload.book);
+    } else if (known != waits_.end()) {
+      const Wait wait = known->second;
+      waits_.erase(known);
+      // Denied, or whoever waited has ended; or it is nothing that anybody would notice.
+      const std::uint64_t length = state.now_ns - std::min(state.now_ns, wait.since_ns);
+      if (workload.book.denial_count != wait.denials || workload.book.granted_waits < wait.granted + wait.waiting ||
+          length < kMinReportedWait)
+        continue;
+      WaitsTold& told = told_[path];  // a book can say so as often as it likes
+      if (told.count++ == 0) told.first_ns = wait.since_ns;
+      if (told.last_ns != 0 && state.now_ns < told.last_ns + told_again_after(length)) continue;
+      report_limit_moves(state, workload, events);
+      events.push_back(waited_event(about(state, workload, workload.book.accounts[wait.account].device),
+                                    {length, wait.wanted, wait.used, wait.limit, told.count,
+                                     state.now_ns - std::min(state.now_ns, told.first_ns)}));
+      events.back().first_time = history::to_ms(state.time_of_day_at(told.first_ns));
+      told = {state.now_ns, 0, 0};
+    }
+  }
+}
+
+void WaitRule::forget(const std::string& path) {
+  waits_.erase(path);
+  told_.erase(path);
+}
+
+}  // namespace
+
+std::unique_ptr<Rule> wait_rule() { return std::make_unique<WaitRule>(); }
+
+}  // namespace ration::node

@@ -1,0 +1,127 @@
+#include "node/residency/checkpoint_jobs.hpp"
+
+#include <fmt/format.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <charconv>
+#include <nlohmann/json.hpp>
+
+#include "book/book.hpp"
+
+namespace ration::node {
+namespace {
+
+using machine::CheckpointAction;
+using machine::CheckpointOutcome;
+using nlohmann::json;
+
+Error lost(const std::string& how) {
+  return {"E1545", fmt::format("the process that moves memory {}.", how), "ration doctor", 1};
+}
+
+}  // namespace
+
+CheckpointProcesses::CheckpointProcesses(std::string program, std::string driver_folder, std::string lock_file)
+    : program_(std::move(program)), driver_folder_(std::move(driver_folder)), lock_file_(std::move(lock_file)) {}
+
+void CheckpointProcesses::start(const std::string& id, CheckpointAction action,
+                                const std::vector<ProcessIdentity>& processes) {
+  const auto first_that_leaves = std::find_if(waiting_.begin(), waiting_.end(),
+                                              [](const Job& job) { return job.action == CheckpointAction::kSuspend; });
+  waiting_.insert(action == CheckpointAction::kResume ? first_that_leaves : waiting_.end(), {id, action, processes});
+  begin_next();
+}
+
+void CheckpointProcesses::begin_next() {
+  if (running_ || waiting_.empty()) return;
+  Job job = std::move(waiting_.front());
+  waiting_.pop_front();
+  std::vector<std::string> words{program_, "checkpoint-processes",
+                                 job.action == CheckpointAction::kSuspend ? "suspend" : "resume"};
+  if (!driver_folder_.empty()) words.push_back("--driver=" + driver_folder_);
+  if (!lock_file_.empty()) words.push_back("--lock=" + lock_file_);
+  words.push_back("--book=" + job.id);
+  for (const ProcessIdentity& process : job.processes) words.push_back(to_word(process));
+  auto child = Child::start(std::move(words), "");
+  if (child)
+    running_.emplace(Running{std::move(job), std::move(*child)});
+  else
+    failed_.push_back({job.id, job.action, tl::unexpected(child.error())});
+}
+
+std::vector<CheckpointJobs::Finished> CheckpointProcesses::take_finished() {
+  std::vector<Finished> finished = std::exchange(failed_, {});
+  if (const auto ended = running_ ? running_->child.poll() : std::nullopt) {
+    finished.push_back({running_->job.id, running_->job.action,
+                        WIFEXITED(ended->status)
+                            ? outcome_of_line(ended->output)
+                            : tl::unexpected(lost(fmt::format("was ended by signal {}", WTERMSIG(ended->status))))});
+    running_.reset();
+  }
+  begin_next();
+  return finished;
+}
+
+Result<CheckpointOutcome> move_memory(const std::string& driver_folder, CheckpointAction action,
+                                      const std::vector<ProcessIdentity>& processes, const std::string& book,
+                                      const std::string& runtime_folder) {
+  return machine::checkpoint(driver_folder, action, processes, [&]() -> Result<void> {
+    book::BookSnapshot now;
+    if (book.empty()) return {};
+    if (const auto status = book::Book::read(book.c_str(), now); status != book::BookStatus::kOk)
+      return fail("E1547", fmt::format("the book {} cannot be read: {}.", book, book::describe(status)),
+                  "ration doctor", 1);
+    if (std::none_of(now.processes.begin(), now.processes.end(),
+                     [](const auto& process) { return process.unmovable != 0; }))
+      return {};
+    const auto machine = machine::query_devices(driver_folder);
+    if (!machine) return tl::unexpected(machine.error());
+    return machine::may_be_moved(now, *machine, runtime_folder, true);  // that is tried is the daemon's to know
+  });
+}
+
+std::string to_word(const ProcessIdentity& process) {
+  return fmt::format("{}:{}:{}", process.pid, process.start_time, process.pid_namespace);
+}
+
+std::optional<ProcessIdentity> process_of_word(const std::string& word) {
+  ProcessIdentity process;
+  const char* at = word.data();
+  const char* const end = word.data() + word.size();
+  const auto number = [&](auto& value) {
+    const auto read = std::from_chars(at, end, value);
+    at = read.ptr;
+    return read.ec == std::errc{};
+  };
+  const auto colon = [&] { return at != end && *at++ == ':'; };
+  if (!number(process.pid) || !colon() || !number(process.start_time) || !colon() || !number(process.pid_namespace) ||
+      at != end)
+    return std::nullopt;
+  return process;
+}
+
+std::string to_line(const Result<CheckpointOutcome>& outcome) {
+  const json line = outcome ? json{{"driver_threads", outcome->driver_threads}}
+                            : json{{"error",
+                                    {{"id", outcome.error().id},
+                                     {"what", outcome.error().what},
+                                     {"fix", outcome.error().fix},
+                                     {"exit", outcome.error().exit_code}}}};
+  return line.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
+Result<CheckpointOutcome> outcome_of_line(const std::string& line) {
+  const json said = json::parse(line, nullptr, false);
+  try {
+    if (const auto error = said.find("error"); error != said.end())
+      return tl::unexpected(Error{error->at("id"), error->at("what"), error->at("fix"), error->at("exit")});
+    CheckpointOutcome outcome;
+    said.at("driver_threads").get_to(outcome.driver_threads);
+    return outcome;
+  } catch (const json::exception&) {
+    return tl::unexpected(lost("ended without an answer"));
+  }
+}
+
+}  // namespace ration::node

@@ -1,0 +1,111 @@
+#include "node/residency/residency.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "machine/checkpoint.hpp"
+#include "machine/host_memory.hpp"
+
+namespace ration::node {
+namespace {
+
+/// What the host keeps free when device memory comes into it.
+constexpr Bytes kHostReserve{std::uint64_t{1} << 30};
+
+// By the driver's word and by the book's, whichever is more: code and rounding are in no book, managed memory is in no
+// number of the driver.
+std::vector<Bytes> to_be_moved(const NodeState& state, const Workload& workload) {
+  std::vector<Bytes> bytes = workload.used;
+  for (const AccountView& account : state.snapshot.accounts) {
+    if (account.path != workload.path) continue;
+    Bytes by_driver;
+    for (const ProcessView& process : account.processes) by_driver += process.driver_used.value_or(Bytes{0});
+    bytes[account.account] = std::max(bytes[account.account], by_driver);
+  }
+  return bytes;
+}
+
+Result<void> host_has_room(const NodeState& state, const Workload& workload,
+                           const std::vector<ProcessIdentity>& processes, Bytes needed) {
+  const std::string fix = "Free host memory, or trim: ration trim " + workload.book.name;
+  const Bytes available = machine::host_memory_available();
+  if (needed + kHostReserve > available)
+    return fail("E1547",
+                fmt::format("the host has {} of memory free: too little for the {} of {}.", format_size(available),
+                            format_size(needed), workload.book.name),
+                fix, 4);
+  if (state.options.simulated) return {};  // whose memory lies outside of all processes, on a device or not
+  for (const ProcessIdentity& process : processes) {
+    const auto room = machine::room_in_memory_group(process.pid);
+    if (!room || needed <= room->left) continue;
+    return fail("E1547",
+                fmt::format("the memory cgroup {} has {} left: the {} of {}, copied into it, would have it killed.",
+                            room->group, format_size(room->left), format_size(needed), workload.book.name),
+                fix, 4);
+  }
+  return {};
+}
+
+}  // namespace
+
+// A book is its owner's to write: whom it names has to be its owner's, too.
+Result<std::vector<ProcessIdentity>> processes_of(const NodeState& state, const Workload& workload) {
+  std::vector<ProcessIdentity> processes;
+  for (const AccountView& account : state.snapshot.accounts) {
+    if (account.path != workload.path || account.account != 0) continue;
+    for (const ProcessView& view : account.processes) {
+      const auto process = identity_of(view.pid);
+      if (!process || process->user != workload.person)
+        return fail("E1547",
+                    fmt::format("pid {} of {} cannot be seen from here as one of {}'s.", view.pid, workload.book.name,
+                                workload.user),
+                    "Its container needs the host's pid namespace.", 1);
+      processes.push_back(*process);
+    }
+  }
+  if (processes.empty())
+    return fail("E1547", fmt::format("{} uses no device yet.", workload.book.name), "ration ps", 1);
+  return processes;
+}
+
+Result<void> begin_suspension(NodeState& state, const Workload& workload, bool held) {
+  OwnedWorkload* owned = state.limits.find(workload.path);
+  if (owned == nullptr || state.suspension.state_of(workload.path) != Suspension::State::kHere)
+    return fail("E1546", fmt::format("{} is suspended, or on its way, already.", workload.book.name), "ration ps", 4);
+  const auto processes = processes_of(state, workload);
+  if (!processes) return tl::unexpected(processes.error());
+  if (!state.machine) return tl::unexpected(state.machine.error());
+  if (auto good =
+          machine::may_be_moved(workload.book, *state.machine, state.options.runtime_folder, state.options.simulated);
+      !good)
+    return good;
+  const std::vector<Bytes> moved = to_be_moved(state, workload);
+  if (auto room = host_has_room(state, workload, *processes, sum(moved)); !room) return room;
+  for (std::size_t i = 0; i < std::min(moved.size(), owned->accounts.size()); ++i) owned->accounts[i].moved = moved[i];
+  owned->suspended = true;
+  owned->held = held;
+  state.limits.changed();
+  if (const auto saved = state.limits.save(); !saved) {  // before anything moves
+    owned->suspended = owned->held = false;
+    return tl::unexpected(saved.error());
+  }
+  state.suspension.suspend(workload.path, *processes, held, state.now_ns);
+  return {};
+}
+
+void begin_trim(NodeState& state, const Workload& workload, const std::string& by) {
+  state.running[workload.path].trim = {sum(workload.used), state.now_ns, by};
+}
+
+void approve_resume(NodeState& state, const std::string& path) {
+  if (state.registry.workloads().count(path) != 0) state.running[path].may_return = true;
+}
+
+void set_away(NodeState& state, const Workload& workload, OwnedWorkload& owned, bool away, Events& events) {
+  owned.away = away;
+  if (const auto written = state.limits.write(workload); !written)
+    events.push_back(book_unwritable_event(about(state, workload), written.error()));
+}
+
+}  // namespace ration::node

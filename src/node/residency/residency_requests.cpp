@@ -1,0 +1,51 @@
+#include "node/residency/residency_requests.hpp"
+
+#include <fmt/format.h>
+
+#include "book/store_limits.hpp"
+#include "node/residency/residency.hpp"
+
+namespace ration::node {
+
+namespace {
+
+Result<const Workload*> workload_for(const NodeState& state, const std::string& name, const Caller& caller) {
+  const auto named = state.registry.named(name, caller.user);
+  if (!named) return named;
+  const Workload* workload = *named;
+  if (!caller.is_operator && !(caller.user && *caller.user == workload->owner))
+    return fail("E1502", fmt::format("you may not change workload {} (owner {}).", workload->book.name, workload->user),
+                "Ask root or a member of group ration, or change your own: ration ps", 5);
+  return workload;
+}
+
+}  // namespace
+
+Result<void> suspend(NodeState& state, const std::string& name, const Caller& caller, Events& events) {
+  const auto workload = workload_for(state, name, caller);
+  if (!workload) return tl::unexpected(workload.error());
+  if (auto begun = begin_suspension(state, **workload, true); !begun) return begun;
+  events.push_back(suspending_event(about(state, **workload), caller.name));
+  return {};
+}
+
+Result<void> resume(NodeState& state, const std::string& name, const Caller& caller) {
+  const auto workload = workload_for(state, name, caller);
+  if (!workload) return tl::unexpected(workload.error());
+  if (state.suspension.ask((*workload)->path, asked_to_resume_text(caller.name))) return {};
+  return fail("E1546", fmt::format("{} is not suspended.", (*workload)->book.name), "ration ps", 4);
+}
+
+Result<void> trim(NodeState& state, const std::string& name, const Caller& caller) {
+  const auto workload = workload_for(state, name, caller);
+  if (!workload) return tl::unexpected(workload.error());
+  if (const auto status = book::request_trim((*workload)->descriptor, (*workload)->owner);
+      status != book::BookStatus::kOk)
+    return fail("E1411",
+                fmt::format("the book of {} cannot be changed: {}.", (*workload)->book.name, book::describe(status)),
+                "ration doctor");
+  begin_trim(state, **workload, caller.name);
+  return {};
+}
+
+}  // namespace ration::node

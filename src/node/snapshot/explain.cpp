@@ -1,0 +1,309 @@
+#include "node/snapshot/explain.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/command.hpp"
+#include "base/units.hpp"
+
+namespace ration::node {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kUndetermined = "the driver does not say";
+
+json row(const std::string& id, const std::string& label, const std::optional<Bytes>& bytes,
+         const std::string& source) {
+  json entry{{"id", id}, {"label", label}};
+  if (bytes) {
+    entry["bytes"] = bytes->count();
+    entry["source"] = source;
+  } else {
+    entry["bytes"] = nullptr;
+    entry["bytes_na"] = source;
+  }
+  return entry;
+}
+
+void put_driver(const Holding& holding, json& answer) {
+  answer["driver_bytes"] = holding.driver ? json(holding.driver->count()) : json(nullptr);
+  if (!holding.driver) answer["driver_bytes_na"] = holding.untold;
+}
+
+// What the processes of these accounts, all of one device, hold: into the fields of `answer`.
+void add_rows(const std::vector<const AccountView*>& accounts, json& answer) {
+  Holding holding;
+  holding.driver = Bytes{0};
+  Bytes used, away;
+  for (const AccountView* account : accounts) {
+    used += account->used, away += account->away;
+    holding.context += account->context, holding.pooled += account->pooled, holding.managed += account->managed;
+    holding.unrequested += account->unrequested;
+    holding.contexts_counted = holding.contexts_counted && account->contexts_counted;
+    if (account->suspended) continue;  // the driver does not list its processes, nor does it hold anything for them
+    for (const ProcessView& process : account->processes) {
+      holding.held += process.used;
+      if (process.untold == machine::kNotAttributedInContainer) holding.untold = process.untold;
+      holding.driver =
+          holding.driver && process.driver_used ? std::optional(*holding.driver + *process.driver_used) : std::nullopt;
+    }
+  }
+  answer["used_bytes"] = used.count();
+  answer["suspended_bytes"] = away.count();
+  put_driver(holding, answer);
+  answer["rows"] = rows_of(holding);
+}
+
+// One process of an account; of one that is away the driver knows nothing.
+json part_of(const AccountView& account, const ProcessView& process) {
+  Holding holding{process.used,
+                  process.context,
+                  process.pooled,
+                  process.managed,
+                  Bytes{0},
+                  account.suspended ? std::optional(Bytes{0}) : process.driver_used,
+                  account.contexts_counted};
+  if (process.untold == machine::kNotAttributedInContainer) holding.untold = process.untold;
+  json answer{{"pid", process.pid},
+              {"command", process.command},
+              {"used_bytes", process.used.count()},
+              {"shared_bytes", process.shared.count()}};
+  put_driver(holding, answer);
+  answer["rows"] = rows_of(holding);
+  return answer;
+}
+
+Error not_yours(const std::string& what, const std::string& user) {
+  return {"E1502", fmt::format("{} belongs to {}.", what, user), "Ask root or a member of group ration.", 5};
+}
+
+// A process in no book: who, where from, how much, and what is done about it.
+json ungoverned_json(const Snapshot& snapshot, const std::vector<const UngovernedView*>& views, const Viewer& viewer) {
+  const UngovernedView& first = *views.front();
+  json answer{{"pid", first.process.pid}, {"governed", false}};
+  if (first.policy != nullptr)
+    answer["policy"] = first.policy;
+  else
+    answer.update({{"policy", nullptr}, {"policy_na", kNoDaemon}});
+  const auto enter = [&](const std::string& field, const std::string& value, const char* reason) {
+    answer[field] = value.empty() ? json(nullptr) : json(value);
+    if (value.empty()) answer[field + "_na"] = reason;
+  };
+  enter("user", first.process.user, "its entry in /proc cannot be read");
+  if (viewer.is_operator)
+    enter("command", first.process.command, "its entry in /proc cannot be read");
+  else
+    enter("command", "", kNotYours);
+  enter("container", first.container, "in no container");
+  enter("origin", first.origin, "its cgroup does not tell");
+  answer["devices"] = json::array();
+  for (const UngovernedView* view : views) {
+    json device{{"gpu", view->gpu}, {"used_bytes", nullptr}};
+    for (const DeviceView& each : snapshot.devices)
+      if (each.device.index == view->gpu) device["device"] = each.device.name;
+    if (view->process.driver_used)
+      device["used_bytes"] = view->process.driver_used->count();
+    else
+      device["used_bytes_na"] = view->process.untold;
+    answer["devices"].push_back(std::move(device));
+  }
+  return answer;
+}
+
+}  // namespace
+
+json rows_of(const Holding& holding) {
+  const Bytes held = holding.held, special = holding.context + holding.pooled + holding.managed;
+  const Bytes in_driver = held - std::min(held, holding.managed) + holding.unrequested;
+  const auto& driver = holding.driver;
+  return {
+      row("allocated", "allocated by the program", held - std::min(held, special),
+          "book: tensors, and what its framework caches"),
+      row("pooled", "reserved by the driver's pools", holding.pooled, "book: in use, and free in them"),
+      row("managed", "managed memory that may be on the device", holding.managed,
+          "book: the driver's figures for processes leave it out"),
+      row("framework_free", "of both, cached and free", std::nullopt,
+          "no book has it: torch.cuda.memory_reserved - memory_allocated, of ration's pool get_memory_info"),
+      row("context", "CUDA context", holding.contexts_counted ? std::optional(holding.context) : std::nullopt,
+          holding.contexts_counted ? "book, measured when it was made" : "account = heap: contexts are not entered"),
+      row("unrequested", "not requested (code, local memory of kernels)", holding.unrequested,
+          "driver minus book at several ticks; the limit binds it"),
+      row("unexplained", "not explained (newer than these ticks)",
+          driver ? std::optional(*driver - std::min(*driver, in_driver)) : std::nullopt,
+          driver ? "driver minus the rows above, but for managed" : holding.untold)};
+}
+
+std::optional<Overrun> overrun_of(const AccountView& account) {
+  if (account.used <= account.limit) return std::nullopt;
+  return Overrun{account.used - account.limit,
+                 account.limit,
+                 account.pooled,
+                 account.context,
+                 account.used - std::min(account.used, account.pooled + account.context),
+                 account.movable};
+}
+
+std::vector<std::string> sentences(const Overrun& overrun, const std::function<std::string(Bytes)>& size_text) {
+  if (overrun.movable >= overrun.over)
+    return {fmt::format("over its limit of {} by {}: its next request moves as much of its managed memory to the host",
+                        size_text(overrun.limit), size_text(overrun.over))};
+  std::vector<std::string> lines{
+      fmt::format("over its limit of {} by {}: whatever it asks for is denied until it is below",
+                  size_text(overrun.limit), size_text(overrun.over))};
+  if (overrun.pooled > Bytes{0})
+    lines.push_back(fmt::format("could come back: what is free of the {} reserved by the driver's pools",
+                                size_text(overrun.pooled)));
+  lines.push_back(fmt::format(
+      "in the way: {} that it allocated and {} of contexts, until it frees them or ends; a program with ration's "
+      "library gives back what is free in it",
+      size_text(overrun.live), size_text(overrun.context)));
+  return lines;
+}
+
+std::string suggested_fix(const Overrun& overrun, const OverLimitAccount& who) {
+  const std::string trim = command({"trim", who.workload}) + "   or start it again";
+  if (!who.held_back_by.empty()) return trim;
+  const std::string enough = exact_size(round_up(overrun.over + overrun.limit, kGranule));
+  return fmt::format("{}, or: {}", trim,
+                     who.gpu ? command({"set", who.workload, "--limit", enough, "--gpu", std::to_string(*who.gpu)})
+                             : command({"set", who.workload, "--limit", enough}));
+}
+
+json overrun_json(const Overrun& overrun, const OverLimitAccount& who) {
+  const auto lines = sentences(overrun, [](Bytes bytes) { return format_size(bytes); });
+  std::string text = fmt::format("{}", fmt::join(lines, "; "));
+  if (!who.held_back_by.empty()) text += fmt::format("; its limit is held back: {}", who.held_back_by);
+  json answer{{"over_bytes", overrun.over.count()},       {"pooled_bytes", overrun.pooled.count()},
+              {"context_bytes", overrun.context.count()}, {"live_bytes", overrun.live.count()},
+              {"movable_bytes", overrun.movable.count()}, {"text", text},
+              {"fix", suggested_fix(overrun, who)}};
+  if (!who.held_back_by.empty()) answer["held_back_by"] = who.held_back_by;
+  return answer;
+}
+
+std::string whereabouts(const std::string& user, const std::string& container, const std::string& origin) {
+  std::string text = user;
+  for (const std::string& more : {container, origin})
+    if (!more.empty()) text += (text.empty() ? "" : ", ") + more;
+  return text;
+}
+
+json explain_account(const AccountView& account) {
+  json answer{{"workload", account.workload},
+              {"tenant", account.tenant},
+              {"user", account.user},
+              {"device", account.device},
+              {"account", account.contexts_counted ? "device" : "heap"},
+              {"limit_bytes", account.limit.count()},
+              {"shared_bytes", account.shared.count()}};
+  answer["gpu"] = account.gpu ? json(*account.gpu) : json(nullptr);
+  if (!account.gpu) answer["gpu_na"] = "the device is not on this machine";
+  add_rows({&account}, answer);
+  if (const auto overrun = overrun_of(account))
+    answer["shrinking"] = overrun_json(*overrun, {account.workload, account.gpu, account.held_back_by});
+  answer["processes"] = json::array();
+  for (const ProcessView& process : account.processes) answer["processes"].push_back(part_of(account, process));
+  return answer;
+}
+
+Result<json> explain_workload(const Registry& registry, const Snapshot& snapshot, const std::string& name,
+                              const Viewer& viewer) {
+  const auto named = registry.named(name, viewer.user);
+  if (!named) return tl::unexpected(named.error());
+  const Workload& workload = **named;
+  if (!viewer.may_see(workload.person)) return tl::unexpected(not_yours(workload.book.name, workload.user));
+  json accounts = json::array();
+  for (const AccountView& account : snapshot.accounts)
+    if (account.path == workload.path) accounts.push_back(explain_account(account));
+  return accounts;
+}
+
+Result<json> explain_process(const Snapshot& snapshot, const std::string& pid, const Viewer& viewer) {
+  const auto is_meant = [&](const auto& process) { return std::to_string(process.pid) == pid; };
+  json accounts = json::array();
+  for (const AccountView& account : snapshot.accounts) {
+    if (std::none_of(account.processes.begin(), account.processes.end(), is_meant)) continue;
+    if (!viewer.may_see(account.owner)) return tl::unexpected(not_yours("pid " + pid, account.user));
+    json explained = explain_account(account);
+    auto& processes = explained["processes"].get_ref<json::array_t&>();
+    std::erase_if(processes, [&](const json& process) { return process.at("pid").dump() != pid; });
+    accounts.push_back(std::move(explained));
+  }
+  if (!accounts.empty()) {
+    const json& first = accounts.front();
+    const json& process = first.at("processes").front();
+    return json{{"pid", process.at("pid")},
+                {"governed", true},
+                {"user", first.at("user")},
+                {"command", process.at("command")},
+                {"accounts", std::move(accounts)}};
+  }
+  std::vector<const UngovernedView*> ungoverned;
+  for (const UngovernedView& view : snapshot.ungoverned)
+    if (is_meant(view.process)) ungoverned.push_back(&view);
+  if (ungoverned.empty())
+    return fail("E1801", fmt::format("no process {} holds memory of a GPU here.", pid), "ration ps", 3);
+  return ungoverned_json(snapshot, ungoverned, viewer);
+}
+
+json explain_tenant(const Snapshot& snapshot, const std::string& tenant) {
+  json devices = json::array();
+  for (const DeviceView& device : snapshot.devices) {
+    std::vector<const AccountView*> accounts;
+    json workloads = json::array();
+    for (const AccountView& account : snapshot.accounts) {
+      if (account.tenant != tenant || account.gpu != device.device.index) continue;
+      accounts.push_back(&account);
+      workloads.push_back({{"workload", account.workload},
+                           {"user", account.user},
+                           {"used_bytes", account.used.count()},
+                           {"suspended_bytes", account.away.count()},
+                           {"limit_bytes", account.limit.count()}});
+    }
+    if (accounts.empty()) continue;
+    json answer{{"gpu", device.device.index}, {"device", device.device.name}, {"workloads", std::move(workloads)}};
+    add_rows(accounts, answer);
+    devices.push_back(std::move(answer));
+  }
+  return {{"tenant", tenant}, {"devices", std::move(devices)}};
+}
+
+json explain_device(const Snapshot& snapshot, const DeviceView& device, const Viewer& viewer) {
+  json rows = json::array();
+  for (const AccountView& account : snapshot.accounts) {
+    if (account.gpu != device.device.index) continue;
+    const Bytes trusted = account.trusted_usage();
+    std::string source = "book, limit " + format_size(account.limit);
+    if (trusted < account.used)
+      source += fmt::format("; it says {}, and none of it is there", format_size(account.used));
+    rows.push_back(row(account.workload, account.tenant + "/" + account.workload, trusted, source));
+  }
+  for (const UngovernedView& view : snapshot.ungoverned) {
+    if (view.gpu != device.device.index) continue;
+    const std::string told = view.process.driver_used ? "driver" : view.process.untold;
+    const std::string origin = whereabouts(viewer.is_operator ? view.process.user : "", view.container, view.origin);
+    rows.push_back(row(fmt::format("pid-{}", view.process.pid),
+                       fmt::format("not governed: pid {} {}", view.process.pid,
+                                   viewer.is_operator ? view.process.command : view.process.user),
+                       view.process.driver_used, origin.empty() ? told : told + ": " + origin));
+  }
+  rows.push_back(row("orphaned", "in use, and of no process", device.orphaned,
+                     device.orphaned ? "driver minus its processes" : kUndetermined));
+  rows.push_back(row("unexplained", "driver's own, and not explained", device.unexplained,
+                     device.unexplained ? "driver minus the rows above" : kUndetermined));
+  rows.push_back(row("free", "free", device.device.free, device.device.free ? "driver" : kUndetermined));
+  json document{{"gpu", device.device.index},
+                {"name", device.device.name},
+                {"total_bytes", device.device.total.count()},
+                {"used_bytes", nullptr},
+                {"rows", rows}};
+  if (const auto used = device.used())
+    document["used_bytes"] = used->count();
+  else
+    document["used_bytes_na"] = kUndetermined;
+  return document;
+}
+
+}  // namespace ration::node

@@ -1,0 +1,260 @@
+#include "node/snapshot/snapshot_json.hpp"
+
+#include <fmt/format.h>
+#include <rapidjson/stringbuffer.h>
+#include <rapidjson/writer.h>
+
+#include <algorithm>
+
+#include "base/time.hpp"
+
+namespace ration::node {
+namespace {
+
+using nlohmann::json;
+using Writer = rapidjson::Writer<rapidjson::StringBuffer>;
+
+const char* enforcer(bool driver_too) { return driver_too ? "driver and shim" : "shim"; }
+
+template <typename Value>
+void put(json& row, const std::string& field, const std::optional<Value>& value, const char* reason) {
+  if (value) {
+    row[field] = *value;
+  } else {
+    row[field] = nullptr;
+    row[field + "_na"] = reason;
+  }
+}
+
+void put(json& row, const std::string& field, const std::optional<Bytes>& bytes, const char* reason) {
+  put(row, field, bytes ? std::optional(bytes->count()) : std::nullopt, reason);
+}
+
+const char* word_for(ProcessState state) {
+  switch (state) {
+    case ProcessState::kManaged:
+      return "managed";
+    case ProcessState::kViolator:
+      return "violator";
+    case ProcessState::kUnmanaged:
+      return "unmanaged";
+  }
+  return "unmanaged";
+}
+
+const char* state_of(const AccountView& account) {
+  if (account.ended) return "ended";
+  if (account.suspended) return account.comes_back ? "resuming" : "suspended";
+  if (account.shrinking()) return "shrinking";
+  if (account.waiting) return "waiting";
+  return "running";
+}
+
+/// One object of a row. The rows of a thousand workloads are written at every tick and for every client: as a tree they
+/// would cost ten times as much.
+class Row {
+ public:
+  explicit Row(Writer& out) : out_(out) { out_.StartObject(); }
+  ~Row() { out_.EndObject(); }
+  Row(const Row&) = delete;
+  Row& operator=(const Row&) = delete;
+
+  Row& text(const char* name, const std::string& value) {
+    out_.Key(name);
+    write(value);
+    return *this;
+  }
+  Row& number(const char* name, std::uint64_t value) {
+    out_.Key(name);
+    out_.Uint64(value);
+    return *this;
+  }
+  Row& bytes(const char* name, Bytes value) { return number(name, value.count()); }
+  Row& flag(const char* name, bool value) {
+    out_.Key(name);
+    out_.Bool(value);
+    return *this;
+  }
+  Row& unknown(const char* name, const char* reason) {
+    out_.Key(name);
+    out_.Null();
+    return text((std::string(name) + "_na").c_str(), reason);
+  }
+  Row& bytes(const char* name, const std::optional<Bytes>& value, const char* reason) {
+    return value ? bytes(name, *value) : unknown(name, reason);
+  }
+  Row& text(const char* name, const std::string& value, const char* reason) {
+    return value.empty() ? unknown(name, reason) : text(name, value);
+  }
+  Row& texts(const char* name, const std::vector<std::string>& values) {
+    array(name);
+    for (const std::string& value : values) write(value);
+    out_.EndArray();
+    return *this;
+  }
+  Writer& array(const char* name) {
+    out_.Key(name);
+    out_.StartArray();
+    return out_;
+  }
+
+ private:
+  // What a tenant wrote may be no UTF-8.
+  void write(const std::string& value) {
+    const bool plain =
+        std::all_of(value.begin(), value.end(), [](char letter) { return letter >= 0x20 && letter < 0x7f; });
+    if (plain) {
+      out_.String(value.data(), static_cast<rapidjson::SizeType>(value.size()));
+      return;
+    }
+    const std::string safe = json(value).dump(-1, ' ', false, json::error_handler_t::replace);
+    out_.RawValue(safe.data(), safe.size(), rapidjson::kStringType);
+  }
+
+  Writer& out_;
+};
+
+void write_process(Writer& out, const ProcessView& process) {
+  Row(out)
+      .number("pid", static_cast<std::uint64_t>(process.pid))
+      .text("user", process.user)
+      .text("command", process.command)
+      .text("state", word_for(process.state))
+      .bytes("used_bytes", process.used)
+      .bytes("driver_used_bytes", process.driver_used, process.untold);
+}
+
+void write_account(Writer& out, const AccountView& account, const Viewer& viewer, std::size_t most_processes) {
+  Row row(out);
+  row.text("workload", account.workload)
+      .text("tenant", account.tenant)
+      .text("user", account.user)
+      .number("run", account.run)
+      .text("device", account.device)
+      .text("state", state_of(account))
+      .flag("governed", true)
+      .text("enforced_by", enforcer(account.by_driver))
+      .text("slice", account.slice)
+      .text("started", utc(account.started_ns))
+      .bytes("used_bytes", account.used)
+      .bytes("limit_bytes", account.limit)
+      .bytes("configured_limit_bytes", account.configured_limit)
+      .bytes("guarantee_bytes", account.guarantee)
+      .bytes("peak_bytes", account.peak)
+      .bytes("context_bytes", account.context)
+      .bytes("pooled_bytes", account.pooled)
+      .bytes("suspended_bytes", account.away)
+      .number("denials", account.denials)
+      .number("limit_changes", account.limit_changes)
+      .flag("shrinking", account.shrinking());
+  if (account.idle_ns)
+    row.number("idle_seconds", *account.idle_ns / 1'000'000'000U);
+  else
+    row.unknown("idle_seconds", "no daemon has watched it yet");
+  if (account.gpu)
+    row.number("gpu", static_cast<std::uint64_t>(*account.gpu)).text("uuid", account.uuid);
+  else
+    row.unknown("gpu", "the device is not on this machine");
+  if (!account.simulation.empty()) row.text("simulation", account.simulation);
+  if (account.denials > 0) row.text("last_denial", fmt::format("d-{}-{}", account.run, account.last_denial));
+  if (!account.altered.empty()) row.text("book_altered", account.altered);
+  if (!account.held_back_by.empty()) row.text("held_back_by", account.held_back_by);
+  if (account.unlisted_count > 0)
+    row.number("unlisted_function_count", account.unlisted_count).texts("unlisted_functions", account.unlisted);
+  if (!account.launchers.empty()) row.texts("launchers", account.launchers);
+  if (!viewer.may_see(account.owner)) {
+    for (const char* field : {"labels", "command", "process_count", "processes"}) row.unknown(field, kNotYours);
+    return;
+  }
+  row.text("labels", account.labels).text("command", account.command).number("process_count", account.processes.size());
+  row.array("processes");
+  for (std::size_t i = 0; i < std::min(account.processes.size(), most_processes); ++i)
+    write_process(out, account.processes[i]);
+  out.EndArray();
+}
+
+void write_ungoverned(Writer& out, const UngovernedView& view, const Viewer& viewer) {
+  Row row(out);
+  row.unknown("workload", view.why().c_str())
+      .number("gpu", static_cast<std::uint64_t>(view.gpu))
+      .flag("governed", false)
+      .text("user", view.process.user)
+      .bytes("used_bytes", view.process.driver_used, view.process.untold)
+      .text("container", view.container, "in no container")
+      .text("origin", view.origin, "its cgroup does not tell")
+      .number("process_count", 1);
+  if (view.policy != nullptr)
+    row.text("policy", view.policy);
+  else
+    row.unknown("policy", kNoDaemon);
+  row.array("processes");
+  {
+    Row process(out);
+    process.number("pid", static_cast<std::uint64_t>(view.process.pid)).text("state", word_for(view.process.state));
+    if (viewer.is_operator)
+      process.text("command", view.process.command);
+    else
+      process.unknown("command", kNotYours);
+  }
+  out.EndArray();
+}
+
+template <typename WriteRows>
+std::string array_text(const WriteRows& write_rows) {
+  rapidjson::StringBuffer text;
+  Writer out(text);
+  out.StartArray();
+  write_rows(out);
+  out.EndArray();
+  return {text.GetString(), text.GetSize()};
+}
+
+}  // namespace
+
+json device_json(const DeviceView& view) {
+  json row{{"gpu", view.device.index},
+           {"uuid", view.device.uuid},
+           {"name", view.device.name},
+           {"enforced_by", enforcer(view.device.cgroup_limits)},
+           {"numa_nodes", view.device.numa_nodes},
+           {"total_bytes", view.device.total.count()},
+           {"promised_bytes", view.promised.count()},
+           {"keep_free_bytes", view.keep_free.count()},
+           {"available_bytes", view.available.count()},
+           {"governed_bytes", view.governed.count()}};
+  if (const auto& mig = view.device.mig)
+    row["mig"] = {{"gpu", mig->gpu}, {"uuid", mig->gpu_uuid}, {"instance", mig->number}, {"profile", mig->profile}};
+  put(row, "compute_capability", view.device.compute_capability, "the driver does not say");
+  put(row, "used_bytes", view.used(), "the driver does not say");
+  put(row, "free_bytes", view.device.free, "the driver does not say");
+  put(row, "utilisation_percent", view.device.utilisation, "the driver does not say");
+  put(row, "temperature_celsius", view.device.temperature, "the driver does not say");
+  row["time_to_full_seconds"] = view.seconds_to_full ? json(*view.seconds_to_full) : json(nullptr);
+  if (!view.seconds_to_full) row["time_to_full_seconds_na"] = "its use has not grown steadily for a minute";
+  const char* const unknown =
+      view.device.processes ? view.untold : static_cast<const char*>("without NVML nobody names the processes");
+  put(row, "ungoverned_bytes", unknown == nullptr ? std::optional(view.ungoverned) : std::nullopt, unknown);
+  put(row, "orphaned_bytes", view.orphaned, "the driver does not say what it needs itself, or what each process holds");
+  put(row, "unexplained_bytes", unknown == nullptr ? view.unexplained : std::nullopt,
+      unknown != nullptr ? unknown : "the driver does not say");
+  return row;
+}
+
+std::string rows_text(const Snapshot& snapshot, const Viewer& viewer, std::size_t most_processes) {
+  return array_text([&](Writer& out) {
+    for (const AccountView& account : snapshot.accounts)
+      if (!viewer.totals_only || viewer.own_books.contains(account.path))
+        write_account(out, account, viewer, most_processes);
+    if (viewer.totals_only) return;
+    for (const UngovernedView& process : snapshot.ungoverned) write_ungoverned(out, process, viewer);
+  });
+}
+
+std::string rows_text_of(const std::string& path, const Snapshot& snapshot, const Viewer& viewer) {
+  return array_text([&](Writer& out) {
+    for (const AccountView& account : snapshot.accounts)
+      if (account.path == path) write_account(out, account, viewer, kAllProcesses);
+  });
+}
+
+}  // namespace ration::node

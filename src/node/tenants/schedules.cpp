@@ -1,0 +1,99 @@
+#include "node/tenants/schedules.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/strings.hpp"
+
+namespace ration::node {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t kMaxSchedules = 64;
+
+Result<void> check_limit(const config::Tenant& tenant, const std::string& text) {
+  // A share is one of any device: the guarantee is compared on a small and on a large one.
+  for (const Bytes device : {Bytes{std::uint64_t{1} << 30}, Bytes{std::uint64_t{1} << 50}}) {
+    const auto limit = config::Amount{text}.on(device, device);
+    if (!limit) return tl::unexpected(limit.error());
+    if (!tenant.guarantee.value.is_set()) return {};
+    const auto guarantee = tenant.guarantee.value.on(device, device);
+    if (!guarantee || *guarantee <= *limit) return {};
+  }
+  return fail(
+      "E1305",
+      fmt::format("tenant {}: {} is less than its guarantee {}.", tenant.name.value, text, tenant.guarantee.value.text),
+      "Raise the limit or lower the guarantee.", 2);
+}
+
+}  // namespace
+
+Result<config::Schedule> to_schedule(const ScheduleWish& wish, const config::Configuration& configuration) {
+  const config::Origin origin{fmt::format("ration set --schedule {}, by {}", wish.name, wish.by), {0, 0}};
+  if (!config::is_name(wish.name))
+    return fail("E1601", fmt::format("'{}' is not a name of a schedule.", wish.name), "night=22:00-07:00:nlp=90%", 2);
+  const auto when = config::parse_hours(wish.when);
+  if (!when) return tl::unexpected(when.error());
+  const auto days = config::parse_days(wish.days.empty() ? "mon-sun" : wish.days);
+  if (!days) return tl::unexpected(days.error());
+  if (wish.set.empty())
+    return fail("E1601", fmt::format("schedule {} sets nothing.", wish.name), "night=22:00-07:00:nlp=90%", 2);
+  config::Schedule schedule{{*when, origin}, {*days, origin}, {}};
+  std::vector<std::string> names;
+  for (const config::Tenant& tenant : configuration.tenants) names.push_back(tenant.name.value);
+  for (const auto& [name, limit] : wish.set) {
+    const auto place = std::find(names.begin(), names.end(), name);
+    if (place == names.end())
+      return fail("E1801",
+                  fmt::format("no tenant is named '{}' in the configuration.{}", name, suggestion(name, names)),
+                  "ration config print", 3);
+    const auto& tenant = configuration.tenants[static_cast<std::size_t>(place - names.begin())];
+    if (auto good = check_limit(tenant, limit); !good) return tl::unexpected(good.error());
+    schedule.set[name] = {config::Amount{limit}, origin};
+  }
+  return schedule;
+}
+
+Schedules::Schedules(std::string file) : file_(std::move(file)) {
+  const char* lost = "only the configuration's schedules hold; set others anew: ration set --schedule.";
+  file_.read(lost, [this](const json& document) {
+    if (!document.is_array()) throw std::invalid_argument("it is not a list");
+    std::vector<ScheduleWish> read;
+    for (const json& row : document)
+      read.push_back({row.at("name"), row.at("when"), row.at("days"), row.at("set"), row.at("by")});
+    all_ = std::move(read);
+  });
+}
+
+Result<void> Schedules::keep(std::vector<ScheduleWish> fresh) {
+  json rows = json::array();
+  for (const ScheduleWish& wish : fresh)
+    rows.push_back({{"name", wish.name}, {"when", wish.when}, {"days", wish.days}, {"set", wish.set}, {"by", wish.by}});
+  if (auto written = file_.write(rows); !written) return written;
+  all_ = std::move(fresh);
+  return {};
+}
+
+Result<std::vector<ScheduleWish>> Schedules::with(ScheduleWish wish, const config::Configuration& configuration) const {
+  if (const auto good = to_schedule(wish, configuration); !good) return tl::unexpected(good.error());
+  std::vector<ScheduleWish> fresh = all_;
+  std::erase_if(fresh, [&](const ScheduleWish& each) { return each.name == wish.name; });
+  if (fresh.size() >= kMaxSchedules)
+    return fail("E1529", fmt::format("there are {} schedules already.", fresh.size()), "ration set --schedule NAME=off",
+                4);
+  fresh.insert(fresh.begin(), std::move(wish));
+  return fresh;
+}
+
+Result<std::vector<ScheduleWish>> Schedules::without(const std::string& name) const {
+  std::vector<ScheduleWish> fresh = all_;
+  if (std::erase_if(fresh, [&](const ScheduleWish& each) { return each.name == name; }) == 0)
+    return fail("E1801", fmt::format("nobody set a schedule named '{}'.", name), "ration set --schedule   shows them",
+                3);
+  return fresh;
+}
+
+}  // namespace ration::node

@@ -1,0 +1,85 @@
+#include "node/tenants/schedules_requests.hpp"
+
+#include <fmt/format.h>
+
+namespace ration::node {
+namespace {
+
+std::string text_of(const config::Hours& hours) {
+  return fmt::format("{:02}:{:02}-{:02}:{:02}", hours.from / 60, hours.from % 60, hours.to / 60, hours.to % 60);
+}
+
+std::string text_of(const config::Days& days) {
+  constexpr const char* kNames[] = {"mon", "tue", "wed", "thu", "fri", "sat", "sun"};
+  if (days.all()) return "mon-sun";
+  std::string text;
+  for (std::size_t day = 0; day < 7; ++day)
+    if (days.test((day + 1) % 7)) text += fmt::format("{}{}", text.empty() ? "" : ",", kNames[day]);
+  return text;
+}
+
+ScheduleRow row_of(const config::Schedule& schedule, const config::LocalTime& now) {
+  ScheduleRow row;
+  row.when = text_of(schedule.when.value);
+  row.days = text_of(schedule.days.value);
+  row.from = schedule.when.origin.text();
+  row.holds = config::holds_at(schedule, now);
+  for (const auto& [tenant, limit] : schedule.set) row.set[tenant] = limit.value.text;
+  return row;
+}
+
+Result<void> may_schedule(const Caller& caller) {
+  if (caller.is_operator) return {};
+  return fail("E1502", "you may not change schedules.", "Ask root or a member of group ration.", 5);
+}
+
+std::vector<ScheduleRow> scheduled(const NodeState& state, const std::vector<ScheduleWish>& wishes) {
+  const config::LocalTime now = local_time(state.time_of_day_ns);
+  std::vector<ScheduleRow> rows;
+  for (const ScheduleWish& wish : wishes) {
+    const auto schedule = to_schedule(wish, state.configuration);
+    ScheduleRow row =
+        schedule ? row_of(*schedule, now) : ScheduleRow{{}, wish.when, wish.days, wish.set, {}, {}, false};
+    row.name = wish.name;
+    row.from = wish.by;
+    if (!schedule) row.rests = schedule.error().what;
+    rows.push_back(std::move(row));
+  }
+  for (const config::Schedule& schedule : state.configured_schedules) rows.push_back(row_of(schedule, now));
+  return rows;
+}
+
+}  // namespace
+
+std::vector<ScheduleRow> schedule_rows(const NodeState& state) { return scheduled(state, state.schedules.all()); }
+
+Result<std::vector<ScheduleRow>> set_schedule(NodeState& state, ScheduleWish wish, const Caller& caller, bool dry_run,
+                                              Events& events) {
+  if (auto allowed = may_schedule(caller); !allowed) return tl::unexpected(allowed.error());
+  wish.by = caller.name;
+  const std::string name = wish.name;
+  auto fresh = state.schedules.with(std::move(wish), state.configuration);
+  if (!fresh) return tl::unexpected(fresh.error());
+  const std::vector<ScheduleRow> rows = scheduled(state, *fresh);
+  if (dry_run) return rows;
+  if (auto kept = state.schedules.keep(std::move(*fresh)); !kept) return tl::unexpected(kept.error());
+  apply_schedules(state);
+  const ScheduleRow& row = rows.front();
+  events.push_back(schedule_set_event({name, row.days, row.when, row.set}, caller.name));
+  return rows;
+}
+
+Result<std::vector<ScheduleRow>> remove_schedule(NodeState& state, const std::string& name, const Caller& caller,
+                                                 bool dry_run, Events& events) {
+  if (auto allowed = may_schedule(caller); !allowed) return tl::unexpected(allowed.error());
+  auto fresh = state.schedules.without(name);
+  if (!fresh) return tl::unexpected(fresh.error());
+  const std::vector<ScheduleRow> rows = scheduled(state, *fresh);
+  if (dry_run) return rows;
+  if (auto kept = state.schedules.keep(std::move(*fresh)); !kept) return tl::unexpected(kept.error());
+  apply_schedules(state);
+  events.push_back(schedule_removed_event(name, caller.name));
+  return rows;
+}
+
+}  // namespace ration::node

@@ -1,0 +1,82 @@
+// Schedules: shown to everybody, changed by operators.
+#include "http/problem.hpp"
+#include "node/http/api.hpp"
+#include "node/tenants/schedules_requests.hpp"
+
+namespace ration::node {
+
+using http::Request;
+using nlohmann::json;
+
+namespace {
+
+json schedule_json(const ScheduleRow& row) {
+  json entry{{"schedule", row.name.empty() ? json(nullptr) : json(row.name)},
+             {"when", row.when},
+             {"days", row.days},
+             {"set", row.set},
+             {"from", row.from},
+             {"holds", row.holds}};
+  if (row.name.empty()) entry["schedule_na"] = "those of the configuration have no name";
+  if (!row.rests.empty()) entry["rests"] = row.rests;
+  return entry;
+}
+
+/// E1521.
+Result<ScheduleWish> wish_of(const Request& request) {
+  const auto body = body_of(request);
+  if (!body) return tl::unexpected(body.error());
+  ScheduleWish wish;
+  wish.name = request.captures.at("name");
+  for (auto [key, field] : {std::pair{"when", &wish.when}, {"days", &wish.days}}) {
+    const auto text = text_field(*body, key);
+    if (!text) return tl::unexpected(text.error());
+    *field = *text;
+  }
+  const json set = body->value("set", json::object());
+  if (!set.is_object()) return fail("E1521", "'set' names tenants and their limits.", R"("set": {"nlp": "90%"})", 2);
+  for (const auto& [tenant, limit] : set.items()) {
+    if (!limit.is_string()) return fail("E1521", "a limit in 'set' is not a text.", R"("set": {"nlp": "90%"})", 2);
+    wish.set[tenant] = limit.get<std::string>();
+  }
+  return wish;
+}
+
+json schedule_json(const std::vector<ScheduleRow>& rows) {
+  json list = json::array();
+  for (const ScheduleRow& row : rows) list.push_back(schedule_json(row));
+  return list;
+}
+
+}  // namespace
+
+json Api::schedules() { return schedule_json(schedule_rows(host_.engine().state())); }
+
+void Api::install_schedules() {
+  server_.route("GET", "/api/v1/schedules", [this](const Request&) { return answer("schedules", schedules()); });
+  server_.route("PUT", "/api/v1/schedules/{name}", [this](const Request& request) {
+    auto wish = wish_of(request);
+    if (!wish) return http::problem(wish.error());
+    Events events;
+    const bool dry_run = is_dry_run(request);
+    const auto rows = set_schedule(host_.engine().state(), std::move(*wish), caller_of(request), dry_run, events);
+    if (!rows) return http::problem(rows.error());
+    if (dry_run) return answer("schedules", schedule_json(*rows));
+    host_.record(std::move(events));
+    host_.tick_now();
+    return answer("schedules", schedules());
+  });
+  server_.route("DELETE", "/api/v1/schedules/{name}", [this](const Request& request) {
+    Events events;
+    const bool dry_run = is_dry_run(request);
+    const auto rows =
+        remove_schedule(host_.engine().state(), request.captures.at("name"), caller_of(request), dry_run, events);
+    if (!rows) return http::problem(rows.error());
+    if (dry_run) return answer("schedules", schedule_json(*rows));
+    host_.record(std::move(events));
+    host_.tick_now();
+    return answer("schedules", schedules());
+  });
+}
+
+}  // namespace ration::node

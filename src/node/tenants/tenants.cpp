@@ -1,0 +1,114 @@
+#include "node/tenants/tenants.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "node/state/whole_number.hpp"
+
+namespace ration::node {
+
+using nlohmann::json;
+
+Tenants::Tenants(std::string file) : file_(std::move(file)) {
+  const char* lost =
+      "what people set of tenants is as the configuration says again; set it anew: ration set TENANT --limit SIZE.";
+  const auto read = [](const json& entry) { return Set{entry.at("text"), entry.at("by"), entry.at("over")}; };
+  file_.read(lost, [&](const json& document) {
+    if (!document.is_object()) throw std::invalid_argument("it is not an object");
+    std::map<std::string, Sets> found;
+    for (const auto& [name, entry] : document.items()) {
+      found[name] = {read(entry.at("limit")), read(entry.at("guarantee")),
+                     whole_number<std::uint64_t>(entry.at("changes"))};
+    }
+    set_ = std::move(found);
+  });
+}
+
+Result<void> Tenants::save() {
+  const auto write = [](const Set& set) { return json{{"text", set.text}, {"by", set.by}, {"over", set.over}}; };
+  json document = json::object();
+  for (const auto& [name, sets] : set_)
+    document[name] = {{"limit", write(sets.limit)}, {"guarantee", write(sets.guarantee)}, {"changes", sets.changes}};
+  return file_.write(document);
+}
+
+const TenantNow* Tenants::find(const std::string& name) const {
+  const auto found = std::find_if(now_.begin(), now_.end(), [&](const TenantNow& each) { return each.name == name; });
+  return found == now_.end() ? nullptr : &*found;
+}
+
+void Tenants::apply(TenantNow& tenant) const {
+  const auto found = set_.find(tenant.name);
+  if (found == set_.end()) return;
+  const Sets& sets = found->second;
+  tenant.changes = sets.changes;
+  if (!sets.limit.text.empty() && sets.limit.over == tenant.limit.text) {
+    tenant.limit.text = sets.limit.text;
+    tenant.limit_from = sets.limit.by;
+    tenant.limit_by_schedule = false;
+  }
+  if (!sets.guarantee.text.empty() && sets.guarantee.over == tenant.guarantee.text) {
+    tenant.guarantee.text = sets.guarantee.text;
+    tenant.guarantee_from = sets.guarantee.by;
+  }
+}
+
+std::vector<TenantChange> Tenants::update(const config::Configuration& configuration, const config::LocalTime& now) {
+  const auto scheduled = config::limits_at(configuration, now);
+  const std::vector<TenantNow> before = std::exchange(now_, {});
+  base_.clear();
+  for (const config::Tenant& tenant : configuration.tenants) {
+    TenantNow entry;
+    entry.name = tenant.name.value;
+    entry.limit = tenant.limit.value;
+    entry.limit_from = tenant.limit.origin.text();
+    entry.guarantee = tenant.guarantee.value;
+    entry.guarantee_from = tenant.guarantee.origin.text();
+    entry.priority = tenant.priority.value;
+    entry.soft = tenant.soft.value;
+    if (const auto hour = scheduled.find(entry.name); hour != scheduled.end()) {
+      entry.limit = hour->second.value;
+      entry.limit_from = "schedule of " + hour->second.origin.text();
+      entry.limit_by_schedule = true;
+    }
+    base_.push_back(entry);
+    apply(entry);
+    now_.push_back(std::move(entry));
+  }
+  std::vector<TenantChange> changes;
+  for (const TenantNow& old : before) {
+    const TenantNow* fresh = find(old.name);
+    if (fresh != nullptr && fresh->limit.text != old.limit.text)
+      changes.push_back(
+          {old.name, "limit", old.limit.text, fresh->limit.text, fresh->limit_from, {}, fresh->limit_by_schedule});
+  }
+  return changes;
+}
+
+Result<std::vector<TenantChange>> Tenants::change(const std::string& name, const std::string& limit,
+                                                  const std::string& guarantee, const std::string& by) {
+  std::vector<TenantChange> changes;
+  const std::map<std::string, Sets> before = set_;
+  for (std::size_t i = 0; i < base_.size(); ++i) {
+    if (base_[i].name != name) continue;
+    Sets& sets = set_[name];
+    if (!limit.empty()) {
+      changes.push_back({name, "limit", now_[i].limit.text, limit, by});
+      sets.limit = {limit, by, base_[i].limit.text};
+    }
+    if (!guarantee.empty()) {
+      changes.push_back({name, "guarantee", now_[i].guarantee.text, guarantee, by});
+      sets.guarantee = {guarantee, by, base_[i].guarantee.text};
+    }
+    ++sets.changes;
+    if (auto saved = save(); !saved) {
+      set_ = before;
+      return tl::unexpected(saved.error());
+    }
+    now_[i] = base_[i];
+    apply(now_[i]);
+  }
+  return changes;
+}
+
+}  // namespace ration::node

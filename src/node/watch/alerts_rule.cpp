@@ -1,0 +1,64 @@
+// Evaluates the rules of [alerts] against the latest snapshot.
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "config/alerts.hpp"
+#include "node/rules.hpp"
+
+namespace ration::node {
+
+namespace {
+
+class AlertRule final : public Rule {
+ public:
+  void run(NodeState& state, Events& events) override;
+  void configure(const config::Configuration& configuration) override {
+    alerts_.configure(configuration.alerts.rules.value);
+  }
+
+ private:
+  config::Alerts alerts_;
+};
+
+void AlertRule::run(NodeState& state, Events& events) {
+  std::vector<config::Fact> facts;
+  const auto bytes = [](Bytes size) { return static_cast<double>(size.count()); };
+  for (const DeviceView& device : state.snapshot.devices) {
+    if (const auto used = device.used())
+      facts.push_back(
+          {"device.used", fmt::format("GPU {}", device.device.index), bytes(*used), bytes(device.device.total)});
+    if (device.seconds_to_full)
+      facts.push_back({"device.time_to_full", fmt::format("GPU {}", device.device.index),
+                       static_cast<double>(*device.seconds_to_full) * 1e9, std::nullopt});
+  }
+  std::map<std::pair<std::string, int>, std::pair<Bytes, Bytes>> tenants;
+  for (const AccountView& account : state.snapshot.accounts) {
+    auto& [used, limit] = tenants[{account.tenant, account.gpu.value_or(-1)}];
+    used += account.used;
+    limit += account.limit;
+    if (account.used == Bytes{0} || !account.idle_ns) continue;
+    facts.push_back({"idle", fmt::format("{}/{}", account.tenant, account.workload),
+                     static_cast<double>(*account.idle_ns), std::nullopt});
+  }
+  for (const auto& [key, sums] : tenants)
+    facts.push_back(
+        {"tenant.used", fmt::format("{} on GPU {}", key.first, key.second), bytes(sums.first), bytes(sums.second)});
+  constexpr std::uint64_t kMinuteNs = 60'000'000'000;
+  for (auto& [name, times] : state.recent_denials) {
+    std::erase_if(times, [&](std::uint64_t time) { return time + kMinuteNs < state.now_ns; });
+    if (!times.empty()) facts.push_back({"denials", name, static_cast<double>(times.size()), std::nullopt});
+  }
+  std::erase_if(state.recent_denials, [](const auto& entry) { return entry.second.empty(); });
+  facts.push_back({"queue.length", "the queue", static_cast<double>(state.queue_length), std::nullopt});
+  for (const Event& event : events)
+    if (event.type == EventType::kGuardLost) facts.push_back({"guard.lost", event.text, 1, std::nullopt});
+  for (const config::AlertChange& change : alerts_.evaluate(facts, std::chrono::nanoseconds(state.now_ns)))
+    events.push_back(alert_event(change));
+}
+
+}  // namespace
+
+std::unique_ptr<Rule> alert_rule() { return std::make_unique<AlertRule>(); }
+
+}  // namespace ration::node

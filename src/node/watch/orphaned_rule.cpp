@@ -1,0 +1,47 @@
+// Reports memory in use on a device of which the driver lists no process.
+#include <fmt/format.h>
+
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "machine/process_origin.hpp"
+#include "node/residency/settled.hpp"
+#include "node/rules.hpp"
+
+namespace ration::node {
+
+namespace {
+
+class OrphanedRule final : public Rule {
+ public:
+  void run(NodeState& state, Events& events) override;
+
+ private:
+  struct Orphaned {
+    Settled amount;
+    bool told = false;
+  };
+  std::map<std::string, Orphaned> orphaned_;  // by device
+};
+
+void OrphanedRule::run(NodeState& state, Events& events) {
+  constexpr Bytes kWorthTelling{std::uint64_t{256}
+                                << 20};  // less than one more context is what measurements are off by
+  for (const DeviceView& device : state.snapshot.devices) {
+    if (!device.orphaned) continue;
+    Orphaned& known = orphaned_[device.device.uuid];
+    const Bytes now = known.amount.note(*device.orphaned);
+    const bool told = std::exchange(known.told, now >= kWorthTelling);
+    if (told || !known.told) continue;
+    const auto& mig = device.device.mig;
+    const std::string path = fmt::format("/dev/nvidia{}", mig ? mig->gpu : device.device.index);
+    events.push_back(orphaned_event(device.device.index, now, path, machine::openers_of(path)));
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<Rule> orphaned_rule() { return std::make_unique<OrphanedRule>(); }
+
+}  // namespace ration::node

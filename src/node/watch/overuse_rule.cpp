@@ -1,0 +1,55 @@
+// Reports processes that use more than their book was charged. The one rule that amends the snapshot: what a process
+// uses beyond its book belongs to its workload.
+#include <algorithm>
+#include <map>
+#include <memory>
+
+#include "node/rules.hpp"
+
+namespace ration::node {
+
+namespace {
+
+class OveruseRule final : public Rule {
+ public:
+  void run(NodeState& state, Events& events) override;
+  [[nodiscard]] bool is_unsettled() const override { return !violators_.empty(); }
+
+ private:
+  std::map<std::pair<int, std::int32_t>, int> violators_;  // by GPU and pid: in how many ticks in a row
+};
+
+// A book is read a moment before the driver is: what a program takes in between looks like bytes beside its book. Who
+// evades it is still there at the third tick.
+void OveruseRule::run(NodeState& state, Events& events) {
+  constexpr int kTicksInARow = 3;
+  std::map<std::pair<int, std::int32_t>, int> present;
+  for (AccountView& account : state.snapshot.accounts) {
+    for (ProcessView& process : account.processes) {
+      if (process.state != ProcessState::kViolator) continue;
+      const std::pair<int, std::int32_t> key{account.gpu.value_or(-1), process.pid};
+      const int ticks = present[key] = std::min(violators_[key] + 1, kTicksInARow + 1);
+      if (ticks < kTicksInARow) process.state = ProcessState::kManaged;
+      if (ticks >= kTicksInARow) {  // that is what it has
+        const Bytes found = *process.driver_used - process.used_by_driver();
+        const Bytes beside = found - std::min(found, account.unrequested);  // of which the account has that already
+        account.used += beside;
+        for (DeviceView& device : state.snapshot.devices) {
+          if (device.device.index != account.gpu) continue;
+          device.governed += beside;
+          if (device.unexplained) *device.unexplained -= std::min(*device.unexplained, beside);
+        }
+      }
+      if (ticks != kTicksInARow) continue;
+      events.push_back(beside_book_event({account.workload, account.tenant, account.user, account.gpu}, process.pid,
+                                         *process.driver_used, process.used));
+    }
+  }
+  violators_ = std::move(present);
+}
+
+}  // namespace
+
+std::unique_ptr<Rule> overuse_rule() { return std::make_unique<OveruseRule>(); }
+
+}  // namespace ration::node

@@ -1,0 +1,70 @@
+// Warns about or ends ungoverned processes, after a grace period, as the configuration says.
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <map>
+#include <memory>
+
+#include "base/file.hpp"
+#include "node/rules.hpp"
+
+namespace ration::node {
+
+namespace {
+
+/// Between the request to end and the end.
+constexpr std::uint64_t kTimeToEnd = 5'000'000'000;
+
+class UngovernedPolicyRule final : public Rule {
+ public:
+  void run(NodeState& state, Events& events) override;
+
+ private:
+  struct Process {
+    FileDescriptor handle;  // of the process; none: it cannot be had
+    std::uint64_t seen_ns = 0, told_ns = 0;
+    bool killed = false;
+  };
+  std::map<std::int32_t, Process> processes_;  // by pid: ungoverned, and what was done about it
+};
+
+// A pidfd is taken when the process is first seen: whoever has the number later is not meant.
+void UngovernedPolicyRule::run(NodeState& state, Events& events) {
+  const config::Ungoverned rule = state.configuration.defaults.ungoverned.value;
+  if (rule == config::Ungoverned::kReport) {
+    processes_.clear();
+    return;
+  }
+  const auto grace = static_cast<std::uint64_t>(state.configuration.defaults.grace.value.count());
+  std::map<std::int32_t, Process> present;
+  for (const UngovernedView& view : state.snapshot.ungoverned) {
+    const std::int32_t pid = view.process.pid;
+    if (present.count(pid) != 0) continue;
+    auto known = processes_.find(pid);
+    const bool fresh = known == processes_.end();
+    Process process = fresh ? Process{} : std::move(known->second);
+    if (fresh) {
+      process.seen_ns = state.now_ns;
+      process.handle = FileDescriptor{static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))};
+      events.push_back(no_limit_event(view, rule == config::Ungoverned::kWarn ? std::nullopt : std::optional(grace)));
+    } else if (rule == config::Ungoverned::kTerminate && process.handle && state.now_ns >= process.seen_ns + grace) {
+      const bool again = process.told_ns != 0;
+      if (!again || (state.now_ns >= process.told_ns + kTimeToEnd && !process.killed)) {
+        const int signal = again ? SIGKILL : SIGTERM;
+        const bool sent = ::syscall(SYS_pidfd_send_signal, process.handle.get(), signal, nullptr, 0) == 0;
+        events.push_back(no_limit_ended_event(view, !sent ? nullptr : again ? "SIGKILL" : "SIGTERM"));
+        process.told_ns = state.now_ns;
+        process.killed = again || !sent;
+      }
+    }
+    present.emplace(pid, std::move(process));
+  }
+  processes_ = std::move(present);
+}
+
+}  // namespace
+
+std::unique_ptr<Rule> ungoverned_policy_rule() { return std::make_unique<UngovernedPolicyRule>(); }
+
+}  // namespace ration::node

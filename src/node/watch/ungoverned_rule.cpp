@@ -1,0 +1,42 @@
+// Reports processes with memory on a device that are in no book.
+#include <algorithm>
+#include <map>
+#include <memory>
+
+#include "node/rules.hpp"
+
+namespace ration::node {
+
+namespace {
+
+class UngovernedRule final : public Rule {
+ public:
+  void run(NodeState& state, Events& events) override;
+  [[nodiscard]] bool is_unsettled() const override;
+
+ private:
+  std::map<std::pair<int, std::int32_t>, bool> known_;  // by GPU and pid: whether it was told
+};
+
+void UngovernedRule::run(NodeState& state, Events& events) {
+  // Its book may have been made between the reading of the books and that of the driver: the second tick tells.
+  std::map<std::pair<int, std::int32_t>, bool> present;
+  for (const UngovernedView& view : state.snapshot.ungoverned) {
+    const auto known = known_.find({view.gpu, view.process.pid});
+    const bool seen_before = known != known_.end();
+    present[{view.gpu, view.process.pid}] = seen_before;
+    if (!seen_before || known->second) continue;
+    events.push_back(ungoverned_event(view));
+  }
+  known_ = std::move(present);
+}
+
+bool UngovernedRule::is_unsettled() const {
+  return std::any_of(known_.begin(), known_.end(), [](const auto& each) { return !each.second; });
+}
+
+}  // namespace
+
+std::unique_ptr<Rule> ungoverned_rule() { return std::make_unique<UngovernedRule>(); }
+
+}  // namespace ration::node

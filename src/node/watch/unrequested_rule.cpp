@@ -1,0 +1,73 @@
+// Charges what the driver holds for a workload beyond its book: loaded code, local memory of kernels, contexts that no
+// hook saw. No request of the program shows it, so it is found by comparison; its limit binds it from then on.
+#include <algorithm>
+#include <map>
+#include <memory>
+
+#include "book/book_reader.hpp"
+#include "book/store_limits.hpp"
+#include "node/residency/settled.hpp"
+#include "node/rules.hpp"
+
+namespace ration::node {
+
+namespace {
+
+/// What all processes have together: what the driver says, and managed memory, which it leaves out. Absent: it does not
+/// say it of one of them, or the account does not enter contexts, so that the two cannot be compared.
+std::optional<Bytes> seen_by_driver(const AccountView& account) {
+  if (account.suspended || account.ended || !account.contexts_counted || account.processes.empty()) return std::nullopt;
+  Bytes seen;
+  for (const ProcessView& process : account.processes) {
+    if (!process.driver_used) return std::nullopt;
+    seen += *process.driver_used + process.managed;
+  }
+  return seen;
+}
+
+class UnrequestedRule final : public Rule {
+ public:
+  void run(NodeState& state, Events& events) override;
+
+ private:
+  struct Unrequested {
+    Settled settled;
+    std::uint64_t times_emptied = 0;  // of the book, when it was found
+  };
+  std::map<std::pair<std::string, std::uint32_t>, Unrequested> unrequested_;  // by path and account
+};
+
+// A book was read before the driver was asked, and is read once more now: what was taken or returned in between is in
+// one of the two. Memory that came and went in between is not, so several ticks have to agree.
+void UnrequestedRule::run(NodeState& state, Events& /*events*/) {
+  decltype(unrequested_) present;
+  for (const AccountView& view : state.snapshot.accounts) {
+    const auto workload = state.registry.workloads().find(view.path);
+    if (workload == state.registry.workloads().end() || state.limits.find(view.path) == nullptr) continue;
+    const book::AccountSnapshot& book = workload->second.book.accounts[view.account];
+    const std::pair key{view.path, view.account};
+    const auto known = unrequested_.find(key);
+    Unrequested& found = present[key];
+    if (known != unrequested_.end() && known->second.times_emptied == book.times_emptied) {
+      found = known->second;
+    } else {  // new here, or the processes of which it was found have ended
+      found.times_emptied = book.times_emptied;
+      found.settled.note(book.unrequested);
+    }
+    const auto seen = seen_by_driver(view);
+    if (!seen) continue;
+    const Bytes charged = std::max(view.used - std::min(view.used, view.unrequested),
+                                   book::used_now(workload->second.descriptor, view.account).value_or(*seen));
+    const Bytes now = found.settled.note(round_down(*seen - std::min(*seen, charged), kGranule));
+    if (now == book.unrequested && (now == Bytes{0} || book.used + now <= book.peak)) continue;
+    // A book that cannot be written is told of where its limits cannot be.
+    (void)book::store_unrequested(workload->second.descriptor, workload->second.owner, view.account, book, now);
+  }
+  unrequested_ = std::move(present);
+}
+
+}  // namespace
+
+std::unique_ptr<Rule> unrequested_rule() { return std::make_unique<UnrequestedRule>(); }
+
+}  // namespace ration::node

@@ -1,0 +1,80 @@
+#include "node/watch/webhook.hpp"
+
+#include <fmt/format.h>
+#include <sys/wait.h>
+
+namespace ration::node {
+namespace {
+
+constexpr std::size_t kMaxWaiting = 100;
+constexpr int kAttempts = 3;
+constexpr std::uint64_t kPauseNs = 10'000'000'000;  // after the first attempt; twice that after the second
+
+std::string quoted(const std::string& text) {
+  std::string out = "\"";
+  for (const char letter : text) {
+    if (letter == '"' || letter == '\\') out += '\\';
+    if (letter != '\n' && letter != '\r') out += letter;
+  }
+  return out + '"';
+}
+
+}  // namespace
+
+std::string request_of(const std::string& url, const std::string& body) {
+  return fmt::format(
+      "url = {}\nproto = \"=http,https\"\ngloboff\nheader = \"Content-Type: application/json\"\ndata-raw = {}\n"
+      "silent\nshow-error\nstderr = \"-\"\noutput = \"/dev/null\"\nconnect-timeout = 5\nmax-time = 20\nwrite-out = "
+      "\"%{{http_code}}\"\n",
+      quoted(url), quoted(body));
+}
+
+void Webhook::send(const std::string& url, std::string body) {
+  if (waiting_.size() >= kMaxWaiting) {  // the first may be on its way
+    waiting_.erase(waiting_.begin() + 1);
+    ++dropped_;
+    problem_ = "the place does not keep up";
+  }
+  waiting_.push_back({url, std::move(body)});
+}
+
+void Webhook::drop(const std::string& why) {
+  ++dropped_;
+  problem_ = why;
+  waiting_.pop_front();
+}
+
+void Webhook::failed(const std::string& why, std::uint64_t now_ns) {
+  Message& message = waiting_.front();
+  if (++message.attempts == kAttempts) return drop(why);
+  message.not_before_ns = now_ns + kPauseNs * static_cast<std::uint64_t>(message.attempts);
+}
+
+std::optional<std::string> Webhook::step(std::uint64_t now_ns) {
+  if (const auto ended = child_ ? child_->poll() : std::nullopt) {
+    child_.reset();
+    const std::string said = ended->output.substr(0, ended->output.find('\n'));
+    if (!WIFEXITED(ended->status) || WEXITSTATUS(ended->status) != 0)
+      failed(said, now_ns);
+    else if (said[0] == '2')
+      waiting_.pop_front();
+    else if (said[0] == '5' || said == "429")
+      failed("it answers with " + said, now_ns);
+    else
+      drop("it answers with " + said);
+  }
+  if (!child_ && !waiting_.empty() && now_ns >= waiting_.front().not_before_ns) {
+    // -q: the configuration of the user who runs the daemon says nothing here.
+    auto child =
+        Child::start({program_, "-q", "--config", "-"}, request_of(waiting_.front().url, waiting_.front().body));
+    if (child)
+      child_.emplace(std::move(*child));
+    else
+      failed(child.error().what, now_ns);
+  }
+  if (dropped_ == 0) return std::nullopt;
+  return fmt::format("{} alerts could not be sent to alerts.webhook: {}", std::exchange(dropped_, 0),
+                     std::exchange(problem_, ""));
+}
+
+}  // namespace ration::node
