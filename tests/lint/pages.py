@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 
-PAGES = ["ARCHITECTURE.md", "CONTRIBUTING.md"]
+PAGES = ["ARCHITECTURE.md", "CONTRIBUTING.md", "DECISIONS.md"]
 MADE = ("build/", "http", "/")  # by a build, elsewhere
 FILE = re.compile(r"[\w*-]+\.(?:[ch]pp|[hS]|py|md|tsv|tsx?|toml|json|txt|inc|pml)")
 TEST = re.compile(r"[A-Z]\w+\.[A-Z]\w+")
