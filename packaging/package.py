@@ -86,6 +86,17 @@ def readme():
     return text.replace("[examples]", "[share/doc/ration/examples]")
 
 
+def pages(root):
+    """Everything that people read, with the examples."""
+    copy(SOURCE / "CHANGELOG.md", root / "CHANGELOG.md")
+    (root / "README.md").write_text(readme())
+    documents = root / "share/doc/ration"
+    for name in ("docs", "examples"):
+        shutil.copytree(SOURCE / name, documents / name, ignore=shutil.ignore_patterns("CMakeLists.txt", "*.mjs", "site.py", "mkdocs.yml"))
+    for name in ("libration/python", "sim"):
+        copy(SOURCE / name / "README.md", documents / name / "README.md")
+
+
 def cxx_sources():
     """The C++ classes, to be compiled with the program that uses them: C++ has no binary interface that all compilers share.
     ration.cpp has all of it in one."""
@@ -150,14 +161,9 @@ def stage(architecture, build, program):
         shutil.copytree(SOURCE / "share/ration" / name, root / "share/ration" / name)
     copy(SOURCE / "src/adapters/slurm/spank.cpp", root / "share/ration/slurm/ration_spank.cpp")
     copy(build / "src/node/openapi.json", root / "share/ration/openapi.json")
-    for name in ("LICENSE", "CHANGELOG.md"):
-        copy(SOURCE / name, root / name)
-    (root / "README.md").write_text(readme())
+    copy(SOURCE / "LICENSE", root / "LICENSE")
+    pages(root)
     documents = root / "share/doc/ration"
-    for name in ("docs", "examples"):
-        shutil.copytree(SOURCE / name, documents / name, ignore=shutil.ignore_patterns("CMakeLists.txt", "*.mjs", "site.py", "mkdocs.yml"))
-    for name in ("libration/python", "sim"):
-        copy(SOURCE / name / "README.md", documents / name / "README.md")
     if not (BUILD / "docs/site/index.html").exists():
         sys.stderr.write("the documentation's pages are missing: ./dev docs\n")
         sys.exit(CANNOT_BE_HAD)
