@@ -20,8 +20,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 COMPILED = "CMakeLists.txt CMakePresets.json VERSION cmake libration/include libration/pool libration/runtime sim src tests/CMakeLists.txt"
 # What Python programs under ration, installed files and pages are made of.
 SERVED = "libration/python share web"
-HELPERS = "tests/system/node_client.py tests/system/book_layout.py tests/system/own_machine.py"
-PAGES = "docs README.md ARCHITECTURE.md CHANGELOG.md CONTRIBUTING.md DECISIONS.md examples/README.md libration/python/README.md sim/README.md tests/gpu/README.md"
+HELPERS = "tests/system/node_client.py tests/system/book_layout.py tests/system/own_machine.py tests/unit/temporary.hpp"
+PAGES = "docs README.md ARCHITECTURE.md CHANGELOG.md CONTRIBUTING.md DECISIONS.md examples/README.md libration/python/README.md sim/README.md tests/gpu/README.md " \
+    "share/ration/scenarios/README.md share/ration/traces/README.md"
 
 # A folder of tests reads what is compiled, what tests share, and itself; these read more.
 TESTS = {
@@ -55,15 +56,15 @@ OTHERS = {
     "site": f"{PAGES}",
     "kubernetes-adapter": "kubernetes",
     "frameworks": f"{COMPILED} libration/python tests/frameworks examples/articles",
-    "engines": f"{COMPILED} {SERVED} tests/engines {HELPERS}",
+    "engines": f"{COMPILED} {SERVED} tests/engines {HELPERS} docs/scenarios/notebooks.md docs/scenarios/ray.md docs/scenarios/serving.md",
     "kubernetes": f"{COMPILED} share kubernetes tests/engines {HELPERS} build/kubernetes build/kubernetes/cluster",
     "slurm": f"{COMPILED} share tests/engines {HELPERS} build/slurm",
-    "asan": f"{COMPILED} tests/unit tests/fuzz tests/system/sim tests/system/sim_graphs",
+    "asan": f"{COMPILED} tests/unit tests/fuzz share/ration/schema",
     "tsan": f"{COMPILED} tests/unit tests/fuzz tests/system/sim tests/system/sim_graphs",
     "fuzz": f"{COMPILED} tests/unit tests/fuzz",
 }
 # Tracked, and read by no part: `./dev bench` runs the first (each build compiles it), `./dev release` the second.
-UNREAD = "bench tests/roots .ci .gitignore".split()
+UNREAD = tuple("bench tests/roots .ci .gitignore kubernetes/README.md web/README.md tests/data/README.md".split())
 
 
 def test_folders():
@@ -75,12 +76,18 @@ def test_folders():
 def reads(part):
     """The paths that `part` reads: files, folders with all that is in them, and of what a build has downloaded (build/…) the names alone."""
     if part in OTHERS:
-        return OTHERS[part].split()
-    return [*COMPILED.split(), *HELPERS.split(), part, *TESTS.get(part, "").split()]
+        return tuple(OTHERS[part].split())
+    return (*COMPILED.split(), *HELPERS.split(), part, *TESTS.get(part, "").split())
+
+
+@functools.cache
+def folders(places):
+    return tuple(place + "/" for place in places)
 
 
 def within(path, places):
-    return (path + "/").startswith(tuple(place + "/" for place in places))
+    """Whether one of the places is the path or a folder around it. Nobody compiles a README.md: it has to be named."""
+    return (path.startswith(folders(places)) and not path.endswith("/README.md")) or path in places
 
 
 @functools.cache

@@ -14,7 +14,7 @@ def problems():
             yield f"{path}: no part of ./dev test reads it: name it in tests/parts.py"
     for part in [*parts.OTHERS, *parts.test_folders()]:
         for place in parts.reads(part):
-            if not place.startswith("build/") and not any(parts.within(path, [place]) for path in parts.listed()):
+            if not place.startswith("build/") and not any(parts.within(path, (place,)) for path in parts.listed()):
                 yield f"tests/parts.py: {part} reads {place}, which is not there"
     for part in sorted(set(parts.TESTS) - set(parts.test_folders())):
         yield f"tests/parts.py: {part} is no folder of tests"
