@@ -15,9 +15,8 @@ Result<std::vector<Slice>> wanted_slices(const config::Configuration& configurat
   std::vector<Slice> slices;
   const config::DeviceRule* rule = config::device_for(configuration, device.index, device.uuid, device.name);
   if (rule == nullptr || rule->slices.value.empty()) return slices;
-  const auto shares = parse_shares(device, fmt::format("{}", fmt::join(rule->slices.value, ",")));
-  if (!shares) return tl::unexpected(shares.error());
-  for (const Bytes share : *shares)
+  RATION_TRY(const auto shares, parse_shares(device, fmt::format("{}", fmt::join(rule->slices.value, ","))));
+  for (const Bytes share : shares)
     slices.push_back({fmt::format("{}.{}", device.index, slices.size()), device.uuid, share, true});
   return slices;
 }
@@ -31,18 +30,16 @@ bool same(const std::vector<Slice>& left, const std::vector<Slice>& right) {
 /// Cuts one device. Returns an empty text if nothing had to be done.
 Result<std::string> apply_to(const machine::Device& device, const book::Store& store,
                              const std::vector<Slice>& wanted) {
-  auto present = read_slices(store);
-  if (!present) return tl::unexpected(present.error());
-  std::erase_if(*present, [&](const Slice& slice) { return slice.uuid != device.uuid; });
-  const bool by_hand =
-      std::any_of(present->begin(), present->end(), [](const Slice& each) { return !each.configured; });
-  if (by_hand || same(*present, wanted)) return std::string();
+  RATION_TRY(auto present, read_slices(store));
+  std::erase_if(present, [&](const Slice& slice) { return slice.uuid != device.uuid; });
+  const bool by_hand = std::any_of(present.begin(), present.end(), [](const Slice& each) { return !each.configured; });
+  if (by_hand || same(present, wanted)) return std::string();
   const auto books = store.list();
-  for (const Slice& slice : *present)
+  for (const Slice& slice : present)
     if (const auto* inside = occupant(books, slice.name); inside != nullptr)
       return fmt::format("GPU {} keeps its slices while {} is in {}: reload again when it has ended", device.index,
                          inside->contents.name, slice.name);
-  if (auto written = write_slices(store, device, wanted); !written) return tl::unexpected(written.error());
+  RATION_TRY(write_slices(store, device, wanted));
   if (wanted.empty()) return fmt::format("GPU {} is whole again", device.index);
   std::vector<std::string> sizes;
   for (const Slice& slice : wanted) sizes.push_back(format_size(slice.size));

@@ -75,13 +75,12 @@ Result<void> enter_slice(const PlanRequest& request, const machine::Machine& mac
     return fail("E1605", "a slice brings its own GPU, limit and guarantee.",
                 command({"run", "--slice", request.slice, "--"}) + " …", 2);
   }
-  const auto slices = read_slices(store);
-  if (!slices) return tl::unexpected(slices.error());
+  RATION_TRY(const auto slices, read_slices(store));
   std::vector<std::string> names;
-  for (const Slice& slice : *slices) names.push_back(slice.name);
+  for (const Slice& slice : slices) names.push_back(slice.name);
   const auto slice =
-      std::find_if(slices->begin(), slices->end(), [&](const Slice& other) { return other.name == request.slice; });
-  if (slice == slices->end()) {
+      std::find_if(slices.begin(), slices.end(), [&](const Slice& other) { return other.name == request.slice; });
+  if (slice == slices.end()) {
     return fail("E1608",
                 fmt::format("there is no slice '{}'.{}", request.slice,
                             names.empty() ? " None has been made."
@@ -124,38 +123,34 @@ Result<Bytes> granules_on(const machine::Device& device, Bytes asked, const std:
 
 Result<void> enter_devices(const PlanRequest& request, const machine::Machine& machine, const book::Store& store,
                            Plan& plan) {
-  const auto devices = machine::choose_devices(machine.devices, devices_asked_for(request, machine));
-  if (!devices) return tl::unexpected(devices.error());
-  if (const auto instance = std::find_if(devices->begin(), devices->end(),
+  RATION_TRY(const auto devices, machine::choose_devices(machine.devices, devices_asked_for(request, machine)));
+  if (const auto instance = std::find_if(devices.begin(), devices.end(),
                                          [](const machine::Device& each) { return each.mig.has_value(); });
-      instance != devices->end() && devices->size() > 1)
+      instance != devices.end() && devices.size() > 1)
     return fail("E1407",
                 fmt::format("CUDA shows a program one MIG instance and nothing beside it, and {} devices are chosen.",
-                            devices->size()),
+                            devices.size()),
                 command({"run", "--gpu", instance->mig->label(), "--"}) + " …", 2);
-  for (const machine::Device& device : *devices) {
+  for (const machine::Device& device : devices) {
     PlannedAccount account{device, {}, {}, std::nullopt, std::nullopt};
     const auto own = request.of_device.find(device.uuid);
     const std::string& wished = own == request.of_device.end() ? request.limit : own->second.limit;
     const std::string& wished_guarantee = own == request.of_device.end() ? request.guarantee : own->second.guarantee;
     const std::string limit_text = wished.empty() ? "max" : wished;
-    const auto typed = parse_size(limit_text, device.total, device.room());
-    if (!typed) return tl::unexpected(typed.error());
-    const auto limit = granules_on(device, *typed, limit_text, "limit");
-    if (!limit) return tl::unexpected(limit.error());
-    account.limit = *limit;
-    if (*typed < kUnlimited && *typed != *limit && !wished.empty()) account.typed = *typed;
+    RATION_TRY(const auto typed, parse_size(limit_text, device.total, device.room()));
+    RATION_TRY(const auto limit, granules_on(device, typed, limit_text, "limit"));
+    account.limit = limit;
+    if (typed < kUnlimited && typed != limit && !wished.empty()) account.typed = typed;
     if (!wished_guarantee.empty()) {
-      const auto guarantee = guarantee_on(device, wished_guarantee);
-      if (!guarantee) return tl::unexpected(guarantee.error());
-      if (*guarantee > *limit) {
+      RATION_TRY(const auto guarantee, guarantee_on(device, wished_guarantee));
+      if (guarantee > limit) {
         return fail(
             "E1305",
-            fmt::format("the guarantee {} is more than the limit {}.", format_size(*guarantee), format_size(*limit)),
-            fmt::format("--limit {}, or a smaller --guarantee", exact_size(*guarantee)), 2);
+            fmt::format("the guarantee {} is more than the limit {}.", format_size(guarantee), format_size(limit)),
+            fmt::format("--limit {}, or a smaller --guarantee", exact_size(guarantee)), 2);
       }
-      account.guarantee = *guarantee;
-      if (auto good = promises_on(device, store).can_add(device, plan.tenant, *guarantee); !good) return good;
+      account.guarantee = guarantee;
+      RATION_TRY(promises_on(device, store).can_add(device, plan.tenant, guarantee));
     }
     plan.accounts.push_back(account);
   }
@@ -262,11 +257,10 @@ Result<Plan> make_plan(const PlanRequest& request, const machine::Machine& machi
                 "--managed resident (what may be on the device), charge (all of it) or ignore", 2);
   }
   plan.managed = static_cast<book::ManagedPolicy>(policy - kPolicies);
-  const auto on_deny = parse_on_deny(request.on_deny);
-  if (!on_deny) return tl::unexpected(on_deny.error());
-  plan.on_deny = on_deny->on_deny;
-  plan.wait_ns = on_deny->wait_ns;
-  if (auto good = join_labels(request.labels, plan.labels); !good) return tl::unexpected(good.error());
+  RATION_TRY(const auto on_deny, parse_on_deny(request.on_deny));
+  plan.on_deny = on_deny.on_deny;
+  plan.wait_ns = on_deny.wait_ns;
+  RATION_TRY(join_labels(request.labels, plan.labels));
   const auto entered =
       request.slice.empty() ? enter_devices(request, machine, store, plan) : enter_slice(request, machine, store, plan);
   if (!entered) return tl::unexpected(entered.error());
@@ -279,7 +273,7 @@ Result<Plan> make_plan(const PlanRequest& request, const machine::Machine& machi
     if (!account.context && measure_context) {
       account.context = measure_context(account.device);
     }
-    if (auto good = holds_context(account.limit, account.context); !good) return tl::unexpected(good.error());
+    RATION_TRY(holds_context(account.limit, account.context));
   }
   plan.sets["CUDA_VISIBLE_DEVICES"] = visible;
   plan.sets["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID";

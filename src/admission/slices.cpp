@@ -70,20 +70,19 @@ Result<std::vector<Slice>> read_slices(const book::Store& store) {
 
 Result<void> write_slices(const book::Store& store, const machine::Device& device, const std::vector<Slice>& slices) {
   const std::string path = slices_file(store);
-  auto present = read_slices(store);
-  if (!present) return tl::unexpected(present.error());
-  std::erase_if(*present, [&](const Slice& slice) { return slice.uuid == device.uuid; });
+  RATION_TRY(auto present, read_slices(store));
+  std::erase_if(present, [&](const Slice& slice) { return slice.uuid == device.uuid; });
   for (const Slice& slice : slices) {
     const auto taken =
-        std::find_if(present->begin(), present->end(), [&](const Slice& other) { return other.name == slice.name; });
-    if (taken != present->end()) {
+        std::find_if(present.begin(), present.end(), [&](const Slice& other) { return other.name == slice.name; });
+    if (taken != present.end()) {
       return fail("E1607", fmt::format("another slice is called '{}' already.", slice.name), "Choose other --names.",
                   2);
     }
-    present->push_back(slice);
+    present.push_back(slice);
   }
   auto all = nlohmann::json::array();
-  for (const Slice& slice : *present) {
+  for (const Slice& slice : present) {
     all.push_back({{"slice", slice.name}, {"uuid", slice.uuid}, {"limit_bytes", slice.size.count()}});
     if (slice.configured) all.back()["from"] = "configuration";
   }

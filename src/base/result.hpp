@@ -27,3 +27,21 @@ using Result = tl::expected<T, Error>;
 }
 
 }  // namespace ration
+
+#define RATION_TRY_CHECK(expression) \
+  if (auto tried = (expression); !tried) return tl::unexpected(std::move(tried).error())
+#define RATION_TRY_DECLARE_AS(result, declaration, expression)   \
+  auto result = (expression);                                    \
+  if (!result) return tl::unexpected(std::move(result).error()); \
+  declaration = *std::move(result)
+#define RATION_TRY_JOIN(name, line) name##line
+#define RATION_TRY_NAME(line) RATION_TRY_JOIN(tried_in_line_, line)
+#define RATION_TRY_DECLARE(declaration, expression) \
+  RATION_TRY_DECLARE_AS(RATION_TRY_NAME(__LINE__), declaration, expression)
+#define RATION_TRY_OF(first, second, chosen, ...) chosen
+
+/// Returns the error of a Result, or of another tl::expected, from the enclosing function, or goes on with its value:
+///     RATION_TRY(const auto plan, make_plan(book));
+///     RATION_TRY(save(plan));
+/// An expression with a comma outside of parentheses, as in `make<A, B>()`, stands in parentheses of its own.
+#define RATION_TRY(...) RATION_TRY_OF(__VA_ARGS__, RATION_TRY_DECLARE, RATION_TRY_CHECK, )(__VA_ARGS__)

@@ -7,6 +7,8 @@
 #include <sstream>
 #include <toml.hpp>
 
+#include "base/result.hpp"
+
 namespace ration {
 namespace {
 
@@ -242,7 +244,7 @@ tl::expected<TomlValue, FileProblem> read_toml(std::string_view text, const std:
     return tl::unexpected(
         FileProblem{file, {}, fmt::format("the file is larger than {} KiB", kMaxDocument >> 10), kSee});
   }
-  if (const auto good = check_form(text, file); !good) return tl::unexpected(good.error());
+  RATION_TRY(check_form(text, file));
   if (text.find_first_not_of(" \t\r\n") == std::string_view::npos) return TomlValue{};
   try {
     std::istringstream stream{std::string(text)};

@@ -57,7 +57,7 @@ CommandLine::CommandLine(Arguments typed) : words(std::move(typed)) {
 }
 
 Result<int> CommandLine::execute() {
-  if (auto good = check_values(words, surely_ours(words)); !good) return tl::unexpected(good.error());
+  RATION_TRY(check_values(words, surely_ours(words)));
   try {
     app.parse(std::vector<std::string>(words.all.rbegin(), words.all.rend()));  // backwards, as the parser wants them
   } catch (const CLI::Success&) {
@@ -66,7 +66,7 @@ Result<int> CommandLine::execute() {
     return tl::unexpected(usage_error(error));
   }
   const std::size_t program = words.verb == "run" ? app.get_subcommand("run")->remaining_size() : 0;
-  if (auto good = check_values(words, words.all.size() - program); !good) return tl::unexpected(good.error());
+  RATION_TRY(check_values(words, words.all.size() - program));
   return chosen_();
 }
 
@@ -77,10 +77,10 @@ CLI::App* CommandLine::add_subcommand(const std::string& name, const std::string
   verb->parse_complete_callback([this, verb, takes, action] {
     choose_node(*verb, takes);
     chosen_ = [this, verb, action]() -> Result<int> {
-      if (auto good = check_dry_run(*verb); !good) return tl::unexpected(good.error());
-      if (auto good = check_sizes(*verb); !good) return tl::unexpected(good.error());
+      RATION_TRY(check_dry_run(*verb));
+      RATION_TRY(check_sizes(*verb));
       if (names_demo(session.simulated_node) && verb->get_name() != "serve")  // which makes a node, and joins none
-        if (auto joined = join_demo(session); !joined) return tl::unexpected(joined.error());
+        RATION_TRY(join_demo(session));
       return action();
     };
   });

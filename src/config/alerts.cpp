@@ -21,9 +21,8 @@ tl::unexpected<Error> wrong(const std::string& what) {
 
 Result<void> parse_threshold(const std::string& text, AlertRule& rule) {
   if (rule.measure->unit == Unit::kDuration) {
-    const auto span = parse_span(text);
-    if (!span) return tl::unexpected(span.error());
-    rule.threshold = static_cast<double>(span->count());
+    RATION_TRY(const auto span, parse_span(text));
+    rule.threshold = static_cast<double>(span.count());
   } else if (rule.measure->unit == Unit::kCount) {
     std::uint64_t count = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
@@ -31,9 +30,8 @@ Result<void> parse_threshold(const std::string& text, AlertRule& rule) {
       return wrong(fmt::format("'{}' is not an integer", text));
     rule.threshold = static_cast<double>(count);
   } else if (!text.empty() && text.back() == '%') {
-    const auto share = parse_share(text);
-    if (!share) return tl::unexpected(share.error());
-    rule.threshold = *share;
+    RATION_TRY(const auto share, parse_share(text));
+    rule.threshold = share;
     rule.share = true;
   } else {
     const auto size = parse_size(text, kUnlimited, kUnlimited);
@@ -101,9 +99,8 @@ Result<AlertRule> parse_rule(const std::string& text) {
   std::string rest{trimmed(rule.text.substr(name_end))};
   const std::size_t last_for = (" " + rest).rfind(" for ");
   if (last_for != std::string::npos) {
-    const auto lasting = parse_span(std::string(trimmed(rest.substr(last_for + 4))));
-    if (!lasting) return tl::unexpected(lasting.error());
-    rule.lasting = *lasting;
+    RATION_TRY(const auto lasting, parse_span(std::string(trimmed(rest.substr(last_for + 4)))));
+    rule.lasting = lasting;
     rest = std::string(trimmed(rest.substr(0, last_for)));
   }
   if (rule.measure->unit == Unit::kEvent) {

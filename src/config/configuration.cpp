@@ -96,9 +96,8 @@ Result<std::vector<Layer>> read_layers(const std::vector<ConfigurationFile>& fil
 }
 
 Result<Configuration> read_configuration() {
-  const auto layers = read_layers(configuration_files());
-  if (!layers) return tl::unexpected(layers.error());
-  Reading reading = parse_configuration(*layers);
+  RATION_TRY(const auto layers, read_layers(configuration_files()));
+  Reading reading = parse_configuration(layers);
   if (!reading.problems.empty()) return tl::unexpected(rejected(reading.problems));
   return std::move(reading.configuration);
 }

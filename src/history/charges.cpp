@@ -232,7 +232,7 @@ Result<Charges> collect_charges(Database& database, const Window& window, Slice 
   }
   if (whole.to < whole.from) whole.to = whole.from;  // nothing recorded there yet
   Charges charges = Collector(database, whole, slice, basis).collect();
-  if (auto good = database.outcome(); !good) return tl::unexpected(good.error());
+  RATION_TRY(database.outcome());
   return charges;
 }
 

@@ -47,7 +47,7 @@ Result<void> EventLog::store_kept(const Store& store) {
   while (!kept_.empty()) {
     const auto end = kept_.begin() + static_cast<std::ptrdiff_t>(std::min(kept_.size(), kAtOnce));
     std::vector<Event> events(kept_.begin(), end);
-    if (auto stored = store(events); !stored) return stored;
+    RATION_TRY(store(events));
     kept_.erase(kept_.begin(), end);
     std::move(events.begin(), events.end(), std::back_inserter(late_));
   }
@@ -56,7 +56,7 @@ Result<void> EventLog::store_kept(const Store& store) {
       plain_event("daemon", say<"events.lost">("count"_is(lost_.count), "from"_is(rfc3339(lost_.from)),
                                                "to"_is(rfc3339(lost_.to)), "kept"_is(kMaxKept)))};
   lost.front().time = lost_.to;
-  if (auto stored = store(lost); !stored) return stored;
+  RATION_TRY(store(lost));
   lost_ = {};
   late_.push_back(std::move(lost.front()));
   return {};

@@ -17,12 +17,11 @@ constexpr std::uint64_t kMaxDenials = std::uint64_t{1} << 40;
 }  // namespace
 
 Result<History> History::open(const std::string& path, const Options& options) {
-  auto file = HistoryFile::open(path);
-  if (!file) return tl::unexpected(file.error());
-  History history(std::move(*file), options);
+  RATION_TRY(auto file, HistoryFile::open(path));
+  History history(std::move(file), options);
   if (auto good = history.load(); !good) {
     if (!history.file_.database().damaged()) return tl::unexpected(good.error());
-    if (auto fresh = history.begin_anew(); !fresh) return tl::unexpected(fresh.error());
+    RATION_TRY(history.begin_anew());
   }
   return history;
 }
@@ -40,7 +39,7 @@ Result<void> History::load() {
 
 // Uncommitted data goes into the new file, where watching begins with that data.
 Result<void> History::begin_anew() {
-  if (auto fresh = file_.begin_anew(); !fresh) return fresh;
+  RATION_TRY(file_.begin_anew());
   integrator_.begin_anew(committed_to_);
   names_.note_nothing_stored();
   return {};
@@ -103,7 +102,7 @@ Result<Recorded> History::record(const Sample& sample) {
 Result<void> History::transaction(const std::function<void()>& write) {
   auto good = file_.transaction(write);
   if (good || !file_.database().damaged()) return good;
-  if (auto fresh = begin_anew(); !fresh) return fresh;
+  RATION_TRY(begin_anew());
   return file_.transaction(write);
 }
 
@@ -133,7 +132,7 @@ Result<void> History::append(std::vector<Event>& events) {
 Result<std::int64_t> History::append(Event event) {
   std::vector<Event> events;
   events.push_back(std::move(event));
-  if (auto good = append(events); !good) return tl::unexpected(good.error());
+  RATION_TRY(append(events));
   return events[0].id;
 }
 

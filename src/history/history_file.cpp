@@ -19,7 +19,7 @@ namespace {
 Result<void> prepare(Database& database, const std::string& path) {
   // NORMAL: a commit survives the daemon's death without a sync; a power cut may take the last ones, never consistency.
   database.run("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA journal_size_limit = 16777216");
-  if (auto good = database.outcome(); !good) return good;
+  RATION_TRY(database.outcome());
   return migrate(database, path);
 }
 
@@ -42,19 +42,17 @@ Result<void> make_folder_again(const std::string& path, FileDescriptor& lock) {
   std::error_code error;
   if (!std::filesystem::create_directories(folder, error)) return {};
   std::filesystem::permissions(folder, std::filesystem::perms::owner_all, error);
-  auto fresh = take_lock(path);
-  if (!fresh) return tl::unexpected(fresh.error());
-  lock = std::move(*fresh);
+  RATION_TRY(auto fresh, take_lock(path));
+  lock = std::move(fresh);
   return {};
 }
 
 }  // namespace
 
 Result<HistoryFile> HistoryFile::open(const std::string& path) {
-  auto lock = take_lock(path);
-  if (!lock) return tl::unexpected(lock.error());
-  HistoryFile file(path, std::move(*lock));
-  if (auto opened = file.open_database(false); !opened) return tl::unexpected(opened.error());
+  RATION_TRY(auto lock, take_lock(path));
+  HistoryFile file(path, std::move(lock));
+  RATION_TRY(file.open_database(false));
   return file;
 }
 
@@ -65,22 +63,21 @@ Result<void> HistoryFile::open_database(bool again) {
       return fail("E1912", fmt::format("the history at {} cannot be opened: {}.", path_, std::strerror(errno)),
                   "Give the daemon a folder of its own that it may write to.");
     }
-    auto database = Database::open(path_, Database::Access::kWrite);
-    if (!database) return tl::unexpected(database.error());
-    const auto prepared = prepare(*database, path_);
+    RATION_TRY(auto database, Database::open(path_, Database::Access::kWrite));
+    const auto prepared = prepare(database, path_);
     if (prepared) {
       // Numbers of events continue above all that the lost file can have given: fewer than one for each second since
       // 1970.
       if (again) {
-        Statement(*database, "INSERT INTO sqlite_sequence VALUES('events', ?)")
+        Statement(database, "INSERT INTO sqlite_sequence VALUES('events', ?)")
             .with(std::int64_t{std::time(nullptr)})
             .done();
       }
-      database_ = std::move(*database);
+      database_ = std::move(database);
       return {};
     }
-    if (!database->damaged() || again) return tl::unexpected(prepared.error());
-    *database = Database{};
+    if (!database.damaged() || again) return tl::unexpected(prepared.error());
+    database = Database{};
     const std::string aside = set_aside(path_);
     if (aside.empty()) return tl::unexpected(prepared.error());
     notices_.push_back(fmt::format("{} It was kept as {}, and a new history begun.", prepared.error().what, aside));
@@ -96,8 +93,8 @@ Result<void> HistoryFile::begin_anew() {
     return fail("E1912", fmt::format("the history at {} is damaged and cannot be set aside.", path_),
                 "Look at the rights of its folder.");
   }
-  if (auto folder = make_folder_again(path_, lock_); !folder) return folder;
-  if (auto opened = open_database(true); !opened) return opened;
+  RATION_TRY(make_folder_again(path_, lock_));
+  RATION_TRY(open_database(true));
   left_ = {};
   unusable_.reset();
   notices_.push_back(

@@ -72,12 +72,11 @@ std::optional<ClosedPeriod> read_period(Database& database, const std::string& n
 }
 
 Result<ClosedPeriod> History::close_period(const std::string& name, TimeMs now) {
-  const auto month = month_of(name);
-  if (!month) return tl::unexpected(month.error());
-  if (auto stored = commit(); !stored) return tl::unexpected(stored.error());
-  if (now < month->second || committed_to_ < month->second) {
+  RATION_TRY(const auto month, month_of(name));
+  RATION_TRY(commit());
+  if (now < month.second || committed_to_ < month.second) {
     return fail("E1914",
-                fmt::format("{} is not over: it ends at {} and is recorded up to {}.", name, rfc3339(month->second),
+                fmt::format("{} is not over: it ends at {} and is recorded up to {}.", name, rfc3339(month.second),
                             rfc3339(committed_to_)),
                 "Close it when it is over and the daemon has run since.");
   }
@@ -88,7 +87,7 @@ Result<ClosedPeriod> History::close_period(const std::string& name, TimeMs now) 
     return fail("E1915", fmt::format("{} was closed at {}.", name, rfc3339(before->closed)),
                 "A closed month stays as it is: ration report --window 2026-01 shows it.");
   }
-  const auto charges = collect_charges(database, {month->first, month->second}, Slice::kWhole, Basis::kUsed);
+  const auto charges = collect_charges(database, {month.first, month.second}, Slice::kWhole, Basis::kUsed);
   if (!charges || !charges->consistent) {
     database.run("ROLLBACK");
     if (!charges) return tl::unexpected(charges.error());

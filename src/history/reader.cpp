@@ -41,19 +41,18 @@ auto Reader::of_one_instant(const Answer& answer) -> decltype(answer(std::declva
 }
 
 Result<Reader> Reader::open(const std::string& path) {
-  auto database = Database::open(path, Database::Access::kRead);
-  if (!database) return tl::unexpected(database.error());
+  RATION_TRY(auto database, Database::open(path, Database::Access::kRead));
   std::int64_t version = 0;
   {
-    Statement asked(*database, "PRAGMA user_version");
+    Statement asked(database, "PRAGMA user_version");
     if (asked.row()) version = asked.integer(0);
   }
-  if (auto good = database->outcome(); !good) return tl::unexpected(good.error());
+  RATION_TRY(database.outcome());
   if (version != newest_schema()) {
     return fail("E1911", fmt::format("{} has schema {}, this ration reads {}.", path, version, newest_schema()),
                 version > newest_schema() ? "Update ration." : "Let its daemon open it first.");
   }
-  return Reader(std::move(*database));
+  return Reader(std::move(database));
 }
 
 Result<Report> Reader::usage(const ReportQuestion& question) {
@@ -91,7 +90,7 @@ Result<std::vector<Event>> Reader::events(const EventQuestion& question) {
             question.before > 0 ? question.before : std::numeric_limits<std::int64_t>::max());
   rows.bind_further(5, question.types);
   while (rows.row()) events.push_back(read_event(rows));
-  if (auto good = database_.outcome(); !good) return tl::unexpected(good.error());
+  RATION_TRY(database_.outcome());
   if (question.since <= 0 || question.before > 0) std::reverse(events.begin(), events.end());
   return events;
 }
@@ -99,7 +98,7 @@ Result<std::vector<Event>> Reader::events(const EventQuestion& question) {
 Result<Event> Reader::event(std::int64_t id) {
   Statement row(database_, std::string(kEventColumns) + "WHERE id = ?");
   if (row.with(id).row()) return read_event(row);
-  if (auto good = database_.outcome(); !good) return tl::unexpected(good.error());
+  RATION_TRY(database_.outcome());
   return fail("E1917", fmt::format("event {} is not known (any more).", id), "ration events", 3);
 }
 
@@ -129,7 +128,7 @@ Result<Event> Reader::denial(const std::string& id, const std::string& asker) {
                             found.front().id, other->user, other->id),
                 command({"why", std::to_string(found.front().id)}), 3);
   if (!found.empty()) return std::move(found.front());
-  if (auto good = database_.outcome(); !good) return tl::unexpected(good.error());
+  RATION_TRY(database_.outcome());
   return fail("E1917", fmt::format("denial '{}' is not known (any more).", id), "ration events --type denied", 3);
 }
 
@@ -139,7 +138,7 @@ Result<std::pair<std::int64_t, std::int64_t>> Reader::kept_events() {
     Statement asked(database_, "SELECT ifnull(min(id), 0), ifnull(max(id), 0) FROM events");
     if (asked.row()) kept = {asked.integer(0), asked.integer(1)};
   }
-  if (auto good = database_.outcome(); !good) return tl::unexpected(good.error());
+  RATION_TRY(database_.outcome());
   return kept;
 }
 
@@ -156,7 +155,7 @@ Result<std::vector<PastRun>> Reader::past_runs(std::size_t runs) {
                       static_cast<std::uint64_t>(rows.integer(4)), rows.integer(5)});
     }
   }
-  if (auto good = database_.outcome(); !good) return tl::unexpected(good.error());
+  RATION_TRY(database_.outcome());
   return past;
 }
 

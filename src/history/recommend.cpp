@@ -177,7 +177,7 @@ void name_newest(Recommendation& found, Database& database, std::int64_t run) {
 
 Result<Recommendation> make_recommendation(Database& database, const RecommendQuestion& question) {
   const std::vector<RunPeak> runs = read_runs(database, question);
-  if (auto good = database.outcome(); !good) return tl::unexpected(good.error());
+  RATION_TRY(database.outcome());
   if (runs.empty()) {
     return fail("E1917",
                 fmt::format("{} has not run in the last {} days.", question.workload, question.window / kDayMs),
@@ -222,7 +222,7 @@ Result<Recommendation> make_recommendation(Database& database, const RecommendQu
   if (found.limit_today && *found.limit_today > found.limit) {
     found.wasted_a_month = ByteTime{__int128{(*found.limit_today - found.limit).count()} * found.hours_a_month_ms};
   }
-  if (auto good = database.outcome(); !good) return tl::unexpected(good.error());
+  RATION_TRY(database.outcome());
   return found;
 }
 

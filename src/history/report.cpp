@@ -259,7 +259,7 @@ Result<Report> make_report(Database& database, const ReportQuestion& question) {
     report.closed = read_period(database, report.period);
   else
     report.period.clear();
-  if (auto good = database.outcome(); !good) return tl::unexpected(good.error());
+  RATION_TRY(database.outcome());
   return report;
 }
 

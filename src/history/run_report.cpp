@@ -91,7 +91,7 @@ Result<RunReport> make_run_report(Database& database, const std::string& workloa
     report.run = {newest.integer(1), newest.integer(2), newest.text(3), newest.text(4), newest.text(5), newest.text(6)};
     report.ended = newest.maybe_integer(7), report.exit_code = newest.maybe_integer(8);
   }
-  if (auto good = database.outcome(); !good) return tl::unexpected(good.error());
+  RATION_TRY(database.outcome());
   if (id == 0) {
     return fail(
         "E1917",
@@ -132,7 +132,7 @@ Result<RunReport> make_run_report(Database& database, const std::string& workloa
       "SELECT count(*) FROM events WHERE time >= ? AND time <= ? AND type IN ('waited', 'queued', 'denied') "
       "AND workload <> ?");
   if (waited.with(first, last, report.run.workload).row()) report.others_waited = waited.integer(0);
-  if (auto good = database.outcome(); !good) return tl::unexpected(good.error());
+  RATION_TRY(database.outcome());
   add_notes(report);
   return report;
 }

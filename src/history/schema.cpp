@@ -99,7 +99,7 @@ Result<void> migrate(Database& database, const std::string& path) {
     Statement asked(database, "PRAGMA user_version");
     if (asked.row()) version = asked.integer(0);
   }
-  if (auto good = database.outcome(); !good) return good;
+  RATION_TRY(database.outcome());
   if (version > newest_schema()) {
     return fail("E1911",
                 fmt::format("{} was written by a newer ration (schema {}, this one reads 1-{}).", path, version,

@@ -134,7 +134,7 @@ Result<Series> make_series(Database& database, const SeriesQuestion& asked) {
   gaps.with(series.from, series.to);
   while (gaps.row())
     series.gaps.push_back({std::max(gaps.integer(0), series.from), std::min(gaps.integer(1), series.to)});
-  if (auto good = database.outcome(); !good) return tl::unexpected(good.error());
+  RATION_TRY(database.outcome());
   return series;
 }
 

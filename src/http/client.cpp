@@ -241,10 +241,9 @@ Result<Answer> Client::request(std::string_view method, std::string_view path, s
 }
 
 Result<void> Client::converse(Exchange& exchange, std::string_view request) {
-  auto socket = connected();
-  if (!socket) return tl::unexpected(socket.error());
+  RATION_TRY(auto socket, connected());
   const auto deadline = Clock::now() + timeout_;
-  exchange.socket = std::move(*socket);
+  exchange.socket = std::move(socket);
   exchange.interruption = interruption_;
   if (!send_all(exchange.socket.get(), request, deadline, interruption_))
     return tl::unexpected(silent("it does not take the request"));
@@ -293,7 +292,7 @@ Result<void> Client::stream(std::string_view path, const std::function<bool(cons
                             const ExtraHeaders& headers) {
   Exchange exchange;
   exchange.taken = &taken;
-  if (auto said = converse(exchange, request_text("GET", path, {}, "text/event-stream", headers)); !said) return said;
+  RATION_TRY(converse(exchange, request_text("GET", path, {}, "text/event-stream", headers)));
   if (exchange.answer.status != 200) return tl::unexpected(error_of(exchange.answer));
   return {};
 }

@@ -94,12 +94,11 @@ tl::unexpected<Error> token_needed(const std::string& address) {
 
 /// Takes the requested port, or the next free one.
 Result<void> take_port(const PlaceOptions& options, Places& places) {
-  const auto address = parse_tcp_address(options.tcp_address);
-  if (!address) return tl::unexpected(address.error());
-  if (!address->loopback && options.token_file.empty()) return token_needed(options.tcp_address);
-  places.tcp_host = address->host;
+  RATION_TRY(const auto address, parse_tcp_address(options.tcp_address));
+  if (!address.loopback && options.token_file.empty()) return token_needed(options.tcp_address);
+  places.tcp_host = address.host;
   for (int next = 0; next <= options.further_ports && !places.tcp; ++next) {
-    TcpAddress place = *address;
+    TcpAddress place = address;
     place.port = static_cast<std::uint16_t>(place.port + next);
     auto tcp = open_tcp(place);
     if (tcp) {
@@ -290,9 +289,8 @@ Result<Places> take_places(const PlaceOptions& options) {
   Places places;
   // First: the error that a daemon runs here already is more useful than that its port is taken.
   if (!options.socket_path.empty()) {
-    auto socket = UnixListener::open(options.socket_path, options.socket_mode);
-    if (!socket) return tl::unexpected(socket.error());
-    places.socket = std::move(*socket);
+    RATION_TRY(auto socket, UnixListener::open(options.socket_path, options.socket_mode));
+    places.socket = std::move(socket);
   }
   if (!options.containers_socket.empty()) {
     auto socket =
@@ -300,8 +298,7 @@ Result<Places> take_places(const PlaceOptions& options) {
     if (!socket) return tl::unexpected(socket.error());
     places.containers = std::move(*socket);
   }
-  if (!options.tcp_address.empty())
-    if (auto taken = take_port(options, places); !taken) return tl::unexpected(taken.error());
+  if (!options.tcp_address.empty()) RATION_TRY(take_port(options, places));
   return places;
 }
 
@@ -333,7 +330,7 @@ void Acceptor::accept_on(int socket, Entrance entrance) {
 }
 
 Result<void> Acceptor::keep_sockets(const PlaceOptions& options) {
-  if (auto kept = keep(places_.socket, options.socket_path, options.socket_mode, Entrance::kSocket); !kept) return kept;
+  RATION_TRY(keep(places_.socket, options.socket_path, options.socket_mode, Entrance::kSocket));
   return keep(places_.containers, options.containers_socket, options.socket_mode, Entrance::kContainers);
 }
 
@@ -342,9 +339,9 @@ Result<void> Acceptor::keep(std::optional<UnixListener>& socket, const std::stri
   if (path.empty() || (socket && socket->in_place())) return {};
   listeners_.erase(entrance);
   socket.reset();  // and its lock, since its file may still be there
-  auto place = UnixListener::open(path, mode, entrance == Entrance::kContainers ? containers_lock(path) : "");
-  if (!place) return tl::unexpected(place.error());
-  socket = std::move(*place);
+  RATION_TRY(auto place,
+             UnixListener::open(path, mode, entrance == Entrance::kContainers ? containers_lock(path) : ""));
+  socket = std::move(place);
   accept_on(socket->get(), entrance);
   return {};
 }

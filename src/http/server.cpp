@@ -61,9 +61,8 @@ Result<void> Server::listen() {
 
 Result<void> Server::listen(Places places) {
   if (!options_.token_file.empty()) {
-    auto token = read_token(options_.token_file);
-    if (!token) return tl::unexpected(token.error());
-    rules_.token = std::move(*token);
+    RATION_TRY(auto token, read_token(options_.token_file));
+    rules_.token = std::move(token);
   }
   if (places.tcp) rules_.host_names.push_back(places.tcp_host);
   acceptor_.listen(std::move(places));

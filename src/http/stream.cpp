@@ -43,9 +43,8 @@ Result<Subscription> read_subscription(const Request& request, const StreamOptio
   if (subscription.topics.empty()) return not_understood("no topic was named", "topics=" + known);
 
   if (const std::string* every = request.parameter("every")) {
-    const auto interval = parse_duration(*every);
-    if (!interval) return tl::unexpected(interval.error());
-    const std::uint64_t asked = *interval / 1'000'000;
+    RATION_TRY(const auto interval, parse_duration(*every));
+    const std::uint64_t asked = interval / 1'000'000;
     if (asked < static_cast<std::uint64_t>(options.shortest_interval.count()) ||
         asked > static_cast<std::uint64_t>(kMaxInterval.count()))
       return not_understood(

@@ -48,18 +48,16 @@ Result<void> result(nvmlReturn_t answer, const std::string& cgroup) {
 Result<void> set_cgroup_limit(const std::string& driver_folder, int device, const std::string& cgroup,
                               std::optional<Bytes> limit) {
   const Library& nvml = library(driver_folder);
-  const auto handle = handle_of(nvml, device);
-  if (!handle) return tl::unexpected(handle.error());
+  RATION_TRY(const auto handle, handle_of(nvml, device));
   nvmlSetMemoryLimits_v1_t wish{cgroup.c_str(), 0, limit ? limit->count() : kNoMemoryLimit};
-  return result(nvml.call("nvmlDeviceSetMemoryLimits_v1", NVML_ERROR_NOT_SUPPORTED, *handle, &wish), cgroup);
+  return result(nvml.call("nvmlDeviceSetMemoryLimits_v1", NVML_ERROR_NOT_SUPPORTED, handle, &wish), cgroup);
 }
 
 Result<std::optional<Bytes>> cgroup_limit(const std::string& driver_folder, int device, const std::string& cgroup) {
   const Library& nvml = library(driver_folder);
-  const auto handle = handle_of(nvml, device);
-  if (!handle) return tl::unexpected(handle.error());
+  RATION_TRY(const auto handle, handle_of(nvml, device));
   nvmlGetMemoryLimits_v1_t found{cgroup.c_str(), 0, 0, 0};
-  if (auto good = result(nvml.call("nvmlDeviceGetMemoryLimits_v1", NVML_ERROR_NOT_SUPPORTED, *handle, &found), cgroup);
+  if (auto good = result(nvml.call("nvmlDeviceGetMemoryLimits_v1", NVML_ERROR_NOT_SUPPORTED, handle, &found), cgroup);
       !good)
     return tl::unexpected(good.error());
   return found.hardLimit == kNoMemoryLimit ? std::nullopt : std::optional(Bytes{found.hardLimit});

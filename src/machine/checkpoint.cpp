@@ -119,7 +119,7 @@ class Checkpointer {
   [[nodiscard]] Result<CUprocessState> state_of(std::int32_t pid) const {
     CUprocessState state{};
     const CUresult answer = driver_.call("cuCheckpointProcessGetState", CUDA_ERROR_NOT_SUPPORTED, pid, &state);
-    if (auto good = result(pid, "look at", answer); !good) return tl::unexpected(good.error());
+    RATION_TRY(result(pid, "look at", answer));
     if (state == CU_PROCESS_STATE_FAILED)
       return fail("E1545", fmt::format("an earlier checkpoint of pid {} failed: the driver has given it up.", pid),
                   fmt::format("Start it again: kill {}", pid), 1);
@@ -150,7 +150,7 @@ Result<CheckpointOutcome> checkpoint(const std::string& driver_folder, Checkpoin
                                      const std::vector<ProcessIdentity>& processes,
                                      const std::function<Result<void>()>& may_leave) {
   const Checkpointer driver(driver_folder);
-  if (auto usable = driver.usable(); !usable) return tl::unexpected(usable.error());
+  RATION_TRY(driver.usable());
   std::vector<std::int32_t> pids;
   for (const ProcessIdentity& process : processes)
     if (const auto now = identity_of(process.pid); now && now->same_as(process) && driver.knows(process.pid))

@@ -62,11 +62,9 @@ Result<http::Places> take_all(const http::ServerOptions& wanted, const std::stri
   if (!wanted.tcp_address.empty())
     if (const auto endpoint = config::parse_listen(wanted.tcp_address); !endpoint)
       return tl::unexpected(endpoint.error());
-  if (!wanted.token_file.empty())
-    if (const auto token = http::read_token(wanted.token_file); !token) return tl::unexpected(token.error());
+  if (!wanted.token_file.empty()) RATION_TRY(http::read_token(wanted.token_file));
   auto places = http::take_places(wanted);
-  if (FolderClaims claims; places)
-    if (auto alone = claims.own(folder); !alone) return tl::unexpected(alone.error());
+  if (FolderClaims claims; places) RATION_TRY(claims.own(folder));
   return places;
 }
 
@@ -117,34 +115,30 @@ NodeOptions node_options(const DaemonOptions& daemon, const history::History& pa
 }  // namespace
 
 Result<std::unique_ptr<Daemon>> Daemon::start(DaemonOptions options) {
-  auto configuration = config::read_configuration();
-  if (!configuration) return tl::unexpected(configuration.error());
-  const config::Daemon& settings = configuration->daemon;
-  http::ServerOptions wanted = places_of(options, *configuration);
-  auto places = take_all(wanted, options.folders.front().first);
-  if (!places) return tl::unexpected(places.error());
+  RATION_TRY(auto configuration, config::read_configuration());
+  const config::Daemon& settings = configuration.daemon;
+  http::ServerOptions wanted = places_of(options, configuration);
+  RATION_TRY(auto places, take_all(wanted, options.folders.front().first));
   std::string& state = options.state;
   if (state.empty()) state = settings.state.origin.is_default() ? config::default_state_folder() : settings.state.value;
   if (!make_folders(state)) {
     return fail("E1531", fmt::format("the state folder {} cannot be used by this user.", state),
                 "ration serve --state <a folder of yours>", 1);
   }
-  if (wanted.token_file.empty() && places->tcp) {  // on loopback: elsewhere a token is needed before
-    auto own = own_token_file(state);
-    if (!own) return tl::unexpected(own.error());
-    wanted.token_file = std::move(*own);
+  if (wanted.token_file.empty() && places.tcp) {  // on loopback: elsewhere a token is needed before
+    RATION_TRY(auto own, own_token_file(state));
+    wanted.token_file = std::move(own);
   }
   history::Options keeping;
   keeping.longest_step = longest_step(settings);
-  auto past = history::History::open(state + "/history.db", keeping);
-  if (!past) return tl::unexpected(past.error());
-  std::unique_ptr<Daemon> daemon(new Daemon(std::move(options), std::move(*configuration), std::move(*past), wanted));
+  RATION_TRY(auto past, history::History::open(state + "/history.db", keeping));
+  std::unique_ptr<Daemon> daemon(new Daemon(std::move(options), std::move(configuration), std::move(past), wanted));
   for (const auto& [folder, owner] : daemon->options_.folders) {
     // Of somebody with very many folders some are left out: their programs register again when they start.
     if (auto good = daemon->engine_.adopt(folder, owner); !good && good.error().exit_code != 5)
       return tl::unexpected(good.error());
   }
-  if (auto listening = daemon->api_.server().listen(std::move(*places)); !listening)
+  if (auto listening = daemon->api_.server().listen(std::move(places)); !listening)
     return tl::unexpected(listening.error());
   if (auto alone = daemon->engine_.state().claims.own(daemon->options_.folders.front().first); !alone)
     return tl::unexpected(alone.error());

@@ -113,7 +113,7 @@ std::string Engine::tenant_of(const Workload& workload) {
 
 Result<void> Engine::adopt(const std::string& folder, std::uint32_t owner) {
   const auto before = state_.registry.folders();
-  if (auto known = state_.registry.adopt(folder, owner); !known) return known;
+  RATION_TRY(state_.registry.adopt(folder, owner));
   if (const std::string real = real_path(folder); state_.claims.is_anothers(real))
     return fail(
         "E1530",

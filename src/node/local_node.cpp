@@ -28,7 +28,7 @@ Result<std::unique_ptr<LocalNode>> LocalNode::open(NodeOptions options, book::St
              std::any_of(workload.book.accounts.begin(), workload.book.accounts.end(),
                          [&](const auto& account) { return gpu_of(state, account.device).has_value(); });
     });
-  if (auto good = state.registry.adopt(node->store_.folder(), ::getuid()); !good) return tl::unexpected(good.error());
+  RATION_TRY(state.registry.adopt(node->store_.folder(), ::getuid()));
   node->tick_now();
   return node;
 }

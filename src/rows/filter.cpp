@@ -38,8 +38,7 @@ class FilterParser {
   explicit FilterParser(std::string_view text) : rest_(text) {}
 
   Result<Filter> parse() {
-    const auto whole = either(0);
-    if (!whole) return tl::unexpected(whole.error());
+    RATION_TRY(either(0));
     skip_blanks();
     if (!rest_.empty()) return not_understood(fmt::format("'{}' is one too many in the filter.", shortened(rest_, 20)));
     return std::move(filter_);
@@ -113,28 +112,26 @@ class FilterParser {
 
   Result<std::size_t> comparison() {
     Node node;
-    const auto word = value("a field or a word");
-    if (!word) return tl::unexpected(word.error());
+    RATION_TRY(const auto word, value("a field or a word"));
     const auto compare = read_operator();
     if (!compare) {
-      node.text = lower(*word);
+      node.text = lower(word);
       return add(node);
     }
     node.kind = Filter::Kind::kCompare;
     node.compare = *compare;
-    node.field = field_named(lower(*word));
+    node.field = field_named(lower(word));
     if (node.field == nullptr) {
       std::vector<std::string> names;
       for (const Field& field : fields()) names.emplace_back(field.name);
-      return not_understood(fmt::format("there is no '{}' to filter by.{} There are {}.", *word,
-                                        suggestion(*word, names), field_names()));
+      return not_understood(
+          fmt::format("there is no '{}' to filter by.{} There are {}.", word, suggestion(word, names), field_names()));
     }
-    const auto given = value(fmt::format("a value behind '{}'", node.field->name));
-    if (!given) return tl::unexpected(given.error());
-    node.text = lower(*given);
+    RATION_TRY(const auto given, value(fmt::format("a value behind '{}'", node.field->name)));
+    node.text = lower(given);
     node.unknown = node.text == "n/a" && (*compare == Operator::kEqual || *compare == Operator::kUnequal);
     if (node.unknown) return add(node);
-    if (auto good = read_number(node, *given); !good) return tl::unexpected(good.error());
+    RATION_TRY(read_number(node, given));
     return add(node);
   }
 
@@ -201,16 +198,14 @@ class FilterParser {
     if (kind == FieldKind::kCount)
       return not_understood(fmt::format("'{}' is a number, not '{}'.", node.field->name, text));
     if (kind == FieldKind::kDuration) {
-      const auto span = parse_duration(text);
-      if (!span) return tl::unexpected(span.error());
-      node.number = *span / 1'000'000'000U;
+      RATION_TRY(const auto span, parse_duration(text));
+      node.number = span / 1'000'000'000U;
       return {};
     }
     // A share is of the row's own device: it is read again for each.
     constexpr Bytes kSomeDevice{std::uint64_t{1} << 60U};
-    const auto bytes = parse_size(text, kSomeDevice, kSomeDevice);
-    if (!bytes) return tl::unexpected(bytes.error());
-    node.number = bytes->count();
+    RATION_TRY(const auto bytes, parse_size(text, kSomeDevice, kSomeDevice));
+    node.number = bytes.count();
     node.share_of_device = text.find('%') != std::string::npos || text.rfind("max", 0) == 0;
     return {};
   }

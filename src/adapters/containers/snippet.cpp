@@ -226,9 +226,8 @@ Result<std::string> snippet(const std::string& kind, const SnippetFacts& facts) 
     return missing(found->kind, "a limit in bytes: --limit 4GiB");
   double fraction = 0;
   if (found->is_server) {
-    const auto share = instance_fraction(facts);
-    if (!share) return tl::unexpected(share.error());
-    fraction = *share;
+    RATION_TRY(const auto share, instance_fraction(facts));
+    fraction = share;
   }
   const std::string text = found->is_server ? fmt::format(kServer, kind, found->text) : found->text;
   const bool is_unit = std::strstr(found->text, "{unit_command}") != nullptr;

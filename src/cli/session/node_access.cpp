@@ -20,9 +20,8 @@ Result<json> data_of(std::string document, std::span<const std::string_view> pas
 }
 
 Result<std::unique_ptr<NodeAccess>> NodeAccess::open(const Session& session) {
-  auto daemon = NodeClient::find(session);
-  if (!daemon) return tl::unexpected(daemon.error());
-  if (*daemon) return std::make_unique<NodeClient>(std::move(**daemon));
+  RATION_TRY(auto daemon, NodeClient::find(session));
+  if (daemon) return std::make_unique<NodeClient>(std::move(*daemon));
   return LocalAccess::open(session);
 }
 
@@ -36,9 +35,8 @@ Result<std::unique_ptr<LocalAccess>> LocalAccess::open(const Session& session) {
   options.balances = false;
   options.query_devices = [session] { return session.machine(); };
   options.slices = [store = *store] { return admission::read_slices(store).value_or(std::vector<admission::Slice>{}); };
-  auto node = node::LocalNode::open(std::move(options), std::move(*store), session.simulated);
-  if (!node) return tl::unexpected(node.error());
-  return std::unique_ptr<LocalAccess>(new LocalAccess(std::move(*node)));
+  RATION_TRY(auto node, node::LocalNode::open(std::move(options), std::move(*store), session.simulated));
+  return std::unique_ptr<LocalAccess>(new LocalAccess(std::move(node)));
 }
 
 namespace {

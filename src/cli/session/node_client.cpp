@@ -53,17 +53,15 @@ Result<std::optional<NodeClient>> NodeClient::find(const Session& session) {
   candidates.emplace_back("/run/ration/ration.sock");
   candidates.emplace_back(adapters::kContainerSocket);
   for (const std::string& candidate : candidates) {
-    const auto listens = somebody_listens(candidate);
-    if (!listens) return tl::unexpected(listens.error());
-    if (*listens) return NodeClient(candidate);
+    RATION_TRY(const auto listens, somebody_listens(candidate));
+    if (listens) return NodeClient(candidate);
   }
   return std::nullopt;
 }
 
 Result<NodeClient> NodeClient::require(const Session& session) {
-  auto found = find(session);
-  if (!found) return tl::unexpected(found.error());
-  if (*found) return std::move(**found);
+  RATION_TRY(auto found, find(session));
+  if (found) return std::move(*found);
   const auto store = session.store();
   return fail("E1501",
               fmt::format("the daemon is not running (no {}/ration.sock).", store ? store->folder() : "/run/ration"),
@@ -93,10 +91,9 @@ Result<json> NodeClient::remove(const std::string& path) {
 }
 
 Result<std::string> NodeClient::text(const std::string& path) {
-  auto answer = client_.get(path);
-  if (!answer) return tl::unexpected(answer.error());
-  if (!answer->ok()) return tl::unexpected(http::error_of(*answer));
-  return std::move(answer->body);
+  RATION_TRY(auto answer, client_.get(path));
+  if (!answer.ok()) return tl::unexpected(http::error_of(answer));
+  return std::move(answer.body);
 }
 
 Result<void> NodeClient::stream(const std::string& path, const std::function<bool(const http::StreamEvent&)>& taken) {
@@ -125,18 +122,16 @@ std::string snapshot_path(std::size_t most_processes, const std::string& filter)
 
 Result<json> node_snapshot(const Session& session, std::size_t most_processes,
                            std::span<const std::string_view> passed_over, const std::string& filter) {
-  auto daemon = NodeClient::find(session);
-  if (!daemon) return tl::unexpected(daemon.error());
-  if (*daemon) {
-    auto told = (*daemon)->get(snapshot_path(most_processes, filter), passed_over);
-    if (!told || !session.simulated || (*daemon)->was_named()) return told;
+  RATION_TRY(auto daemon, NodeClient::find(session));
+  if (daemon) {
+    auto told = daemon->get(snapshot_path(most_processes, filter), passed_over);
+    if (!told || !session.simulated || daemon->was_named()) return told;
     if (const auto asked_for = session.machine(); !asked_for || !is_of_another(*told, *asked_for)) return told;
   }
   if (session.simulated)  // it was asked for
-    if (const auto machine = session.machine(); !machine) return tl::unexpected(machine.error());
-  auto local = LocalAccess::open(session);
-  if (!local) return tl::unexpected(local.error());
-  return (*local)->get(snapshot_path(most_processes, filter), passed_over);
+    RATION_TRY(session.machine());
+  RATION_TRY(auto local, LocalAccess::open(session));
+  return local->get(snapshot_path(most_processes, filter), passed_over);
 }
 
 }  // namespace ration::cli

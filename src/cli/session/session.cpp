@@ -84,9 +84,8 @@ Result<std::string> Session::driver_folder() const {
 }
 
 Result<machine::Machine> Session::machine() const {
-  const auto folder = driver_folder();
-  if (!folder) return tl::unexpected(folder.error());
-  auto machine = machine::query_devices(*folder);
+  RATION_TRY(const auto folder, driver_folder());
+  auto machine = machine::query_devices(folder);
   if (!machine && simulated) {
     const char* spec = std::getenv("RATION_SIM");
     const std::string described = spec != nullptr && *spec != '\0' ? spec : "T4";

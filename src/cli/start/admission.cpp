@@ -71,10 +71,9 @@ Result<std::string> numbers_of(const Session& session, const std::string& gpus) 
   if (gpus.empty() || gpus == "auto") return "auto";
   const auto machine = session.machine();
   if (!machine) return tl::unexpected(machine.error());
-  const auto chosen = machine::choose_devices(machine->devices, gpus);
-  if (!chosen) return tl::unexpected(chosen.error());
+  RATION_TRY(const auto chosen, machine::choose_devices(machine->devices, gpus));
   std::vector<int> numbers;
-  for (const machine::Device& device : *chosen) numbers.push_back(device.index);
+  for (const machine::Device& device : chosen) numbers.push_back(device.index);
   return fmt::format("{}", fmt::join(numbers, ","));
 }
 
@@ -99,10 +98,9 @@ std::string takers_line(const Session& session, const json& lease, std::string_v
 }
 
 Result<Lease> wait_for_lease(const Session& session, NodeClient& daemon, const RunOptions& options, Bytes bytes) {
-  const auto gpus = numbers_of(session, options.wish.gpu);
-  if (!gpus) return tl::unexpected(gpus.error());
+  RATION_TRY(const auto gpus, numbers_of(session, options.wish.gpu));
   json wish{{"bytes", bytes.count()},
-            {"gpu", *gpus},
+            {"gpu", gpus},
             {"tenant", options.wish.tenant},
             {"name", workload_name(options)},
             {"command", shown_command(options.program)}};
@@ -167,9 +165,8 @@ Result<std::string> register_workload(NodeClient& daemon, const std::string& fol
   json body{{"folder", folder}, {"book", book},        {"tenant", wish.tenant},           {"labels", labels},
             {"lease", lease},   {"slice", wish.slice}, {"devices", devices_of(accounts)}, {"guarantees", guarantees}};
   if (user) body["user"] = *user;
-  const auto answer = daemon.post("/api/v1/workloads", body);
-  if (!answer) return tl::unexpected(answer.error());
-  return answer->value("tenant", wish.tenant);
+  RATION_TRY(const auto answer, daemon.post("/api/v1/workloads", body));
+  return answer.value("tenant", wish.tenant);
 }
 
 Result<void> show_book(NodeClient& daemon, const std::string& folder, const std::string& tenant,

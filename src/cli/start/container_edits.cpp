@@ -50,12 +50,11 @@ Result<std::string> shared_file(const Session& session, const book::Store& store
 /// The simulated driver, its CUDA runtimes and the state that programs of the node share.
 Result<void> add_simulated_node(const Session& session, const book::Store& store, Edits& edits) {
   admission::Plan plan;
-  if (auto good = add_simulation(session, store, "", "auto", plan); !good) return good;
-  const auto folder = preloadable_folder(store, "sim");
-  if (!folder) return tl::unexpected(folder.error());
+  RATION_TRY(add_simulation(session, store, "", "auto", plan));
+  RATION_TRY(const auto folder, preloadable_folder(store, "sim"));
   const auto node = simulated_node_folder(plan.sets["RATION_SIM"]);
   const std::string nodes = fs::path(node.path).parent_path().string();
-  edits.mounts.push_back({*folder, *folder});
+  edits.mounts.push_back({folder, folder});
   edits.mounts.push_back({nodes, nodes, true});
   edits.variables = plan.sets;
   edits.variables["RATION_SIM_DIR"] = nodes;
@@ -75,13 +74,11 @@ Result<std::string> containers_folder(const book::Store& store) {
 }
 
 Result<Edits> container_edits(const Session& session, const book::Store& store) {
-  const auto guard = preloadable_folder(store, "shim");
-  if (!guard) return tl::unexpected(guard.error());
-  if (auto good = check_guard_files(*guard, false); !good) return tl::unexpected(good.error());
+  RATION_TRY(const auto guard, preloadable_folder(store, "shim"));
+  RATION_TRY(check_guard_files(guard, false));
   std::string preloaded;
   for (const char* library : kGuardLibraries) preloaded += fmt::format("{}/{}\n", book::kContainerGuard, library);
-  const auto preload = shared_file(session, store, kPreloadName, preloaded);
-  if (!preload) return tl::unexpected(preload.error());
+  RATION_TRY(const auto preload, shared_file(session, store, kPreloadName, preloaded));
   // What is there until the hook has mounted the container's own book: the guard denies everything then.
   const auto book = shared_file(session, store, "book", "");
   if (!book) return tl::unexpected(book.error());
@@ -91,14 +88,13 @@ Result<Edits> container_edits(const Session& session, const book::Store& store) 
   std::error_code error;
   if (!session.dry_run) fs::create_directories(folder + "/guard", error);  // for the guard to be mounted at
   Edits edits;
-  edits.guard = *guard;
+  edits.guard = guard;
   edits.hook = companion("ration");
   edits.mounts = {{folder, book::kContainerFolder},
-                  {*guard, book::kContainerGuard},
+                  {guard, book::kContainerGuard},
                   {edits.hook, adapters::kContainerProgram},
-                  {*preload, adapters::kPreloadFile}};
-  if (session.simulated)
-    if (auto good = add_simulated_node(session, store, edits); !good) return tl::unexpected(good.error());
+                  {preload, adapters::kPreloadFile}};
+  if (session.simulated) RATION_TRY(add_simulated_node(session, store, edits));
   if (!session.socket.empty()) edits.hook_words.insert(edits.hook_words.end(), {"--socket", session.socket});
   for (const char* name : kHandedOn)
     if (const char* value = std::getenv(name); value != nullptr) edits.hook_variables[name] = value;
@@ -106,19 +102,17 @@ Result<Edits> container_edits(const Session& session, const book::Store& store) 
 }
 
 Result<std::map<std::string, std::string>> container_guards(const book::Store& store) {
-  const auto guard = preloadable_folder(store, "shim");
-  if (!guard) return tl::unexpected(guard.error());
+  RATION_TRY(const auto guard, preloadable_folder(store, "shim"));
   std::map<std::string, std::string> guards{
       {adapters::kPreloadFile, fmt::format("{}/{}", shared_folder(store), kPreloadName)}};
   for (const char* library : kGuardLibraries)
-    guards[fmt::format("{}/{}", book::kContainerGuard, library)] = fmt::format("{}/{}", *guard, library);
+    guards[fmt::format("{}/{}", book::kContainerGuard, library)] = fmt::format("{}/{}", guard, library);
   return guards;
 }
 
 Result<std::string> specification_folder() {
-  const auto configuration = config::read_configuration();
-  if (!configuration) return tl::unexpected(configuration.error());
-  const std::string configured = configuration->containers.cdi.value;
+  RATION_TRY(const auto configuration, config::read_configuration());
+  const std::string configured = configuration.containers.cdi.value;
   return configured == "auto" || configured == "none" ? adapters::cdi::kFolder : configured;
 }
 
@@ -139,11 +133,10 @@ Result<adapters::cdi::Device> container_device(const Session& session, const Run
                 "Use letters, digits and _-.: with a letter or digit at both ends.", 2);
   }
   RunOptions options = typed;
-  const auto plan = resolve(session, options, store);
-  if (!plan) return tl::unexpected(plan.error());
+  RATION_TRY(const auto plan, resolve(session, options, store));
   if (!wish.slice.empty()) return adapters::cdi::Device{kSliceDevice, wish.slice};
-  const admission::PlannedAccount& account = plan->accounts.front();
-  if (plan->accounts.size() > 1)
+  const admission::PlannedAccount& account = plan.accounts.front();
+  if (plan.accounts.size() > 1)
     return fail("E1707", "a device of containers is of one GPU.",
                 "--gpu 0, and a device of each further one: ration help containers", 2);
   return adapters::cdi::Device{kLimitDevice,

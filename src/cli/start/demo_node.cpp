@@ -128,10 +128,10 @@ void enter(const std::string& folder, const std::string& node) {
 
 Result<std::unique_ptr<DemoNode>> DemoNode::open(const Scenario& scenario) {
   std::unique_ptr<DemoNode> node(new DemoNode);
-  if (auto good = node->make_folder(scenario); !good) return tl::unexpected(good.error());
-  if (auto good = node->start_sweeper(); !good) return tl::unexpected(good.error());
+  RATION_TRY(node->make_folder(scenario));
+  RATION_TRY(node->start_sweeper());
   enter(node->folder_, node->node_);
-  if (auto good = node->start_daemon(); !good) return tl::unexpected(good.error());
+  RATION_TRY(node->start_daemon());
   return node;
 }
 

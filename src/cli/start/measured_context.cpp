@@ -17,9 +17,8 @@ std::optional<Bytes> measured_context(const Session& session, const machine::Dev
 }
 
 Result<int> measure_context(const Session& session, const std::string& uuid) {
-  const auto folder = session.driver_folder();
-  if (!folder) return tl::unexpected(folder.error());
-  const auto cost = machine::measure_context(*folder, uuid);
+  RATION_TRY(const auto folder, session.driver_folder());
+  const auto cost = machine::measure_context(folder, uuid);
   if (!cost) return 3;
   fmt::print("{}\n", cost->count());
   return 0;

@@ -34,11 +34,9 @@ using book::BookStatus;
 
 // What was not typed comes from the configuration.
 Result<void> apply_settings(RunOptions& options) {
-  const auto settings = config::read_settings();
-  if (!settings) return tl::unexpected(settings.error());
+  RATION_TRY(const auto settings, config::read_settings());
   const auto value = [&](const char* key, std::string& option) {
-    if (const auto found = settings->find(key); option.empty() && found != settings->end())
-      option = found->second.value;
+    if (const auto found = settings.find(key); option.empty() && found != settings.end()) option = found->second.value;
   };
   admission::PlanRequest& wish = options.wish;
   const bool own_place = !wish.slice.empty();
@@ -53,7 +51,7 @@ Result<void> apply_settings(RunOptions& options) {
   value("tenant", wish.tenant);
   value("summary", options.summary);
   const auto flag = [&](const char* key, bool& option) {
-    if (const auto found = settings->find(key); found != settings->end()) option = found->second.value == "true";
+    if (const auto found = settings.find(key); found != settings.end()) option = found->second.value == "true";
   };
   if (!wish.growth) flag("growth", wish.growth);
   if (wish.framework_hints) flag("framework_hints", wish.framework_hints);
@@ -101,36 +99,33 @@ Result<std::string> preloadable_folder(const book::Store& store, const std::stri
 
 Result<void> add_simulation(const Session& session, const book::Store& store, const std::string& program,
                             const std::string& versions, Plan& plan) {
-  if (const auto known = session.driver_folder(); !known) return tl::unexpected(known.error());
-  const auto driver = preloadable_folder(store, "sim");
-  if (!driver) return tl::unexpected(driver.error());
-  const auto libraries = simulated_libraries(*driver, program, versions);
-  if (!libraries) return tl::unexpected(libraries.error());
-  plan.simulation = libraries->found;
+  RATION_TRY(session.driver_folder());
+  RATION_TRY(const auto driver, preloadable_folder(store, "sim"));
+  RATION_TRY(const auto libraries, simulated_libraries(driver, program, versions));
+  plan.simulation = libraries.found;
   if (const char* node = std::getenv("RATION_SIM"); node != nullptr) plan.sets["RATION_SIM"] = node;
-  std::string folders = simulated_driver_folder(*driver);
-  for (const std::string& folder : libraries->folders) folders += ":" + folder;
+  std::string folders = simulated_driver_folder(driver);
+  for (const std::string& folder : libraries.folders) folders += ":" + folder;
   prepend(plan.sets, "LD_LIBRARY_PATH", folders);
-  if (!libraries->preload.empty())
-    prepend(plan.sets, "LD_PRELOAD", fmt::format("{}", fmt::join(libraries->preload, ":")));
+  if (!libraries.preload.empty())
+    prepend(plan.sets, "LD_PRELOAD", fmt::format("{}", fmt::join(libraries.preload, ":")));
   return {};
 }
 
 namespace {
 
 Result<void> add_guard(const Session& session, const book::Store& store, const RunOptions& options, Plan& plan) {
-  const auto shim = preloadable_folder(store, "shim");
-  if (!shim) return tl::unexpected(shim.error());
-  if (auto good = check_guard_files(*shim, options.require_enforced); !good) return good;
+  RATION_TRY(const auto shim, preloadable_folder(store, "shim"));
+  RATION_TRY(check_guard_files(shim, options.require_enforced));
   if (session.simulated) {
     const std::string program = options.program.empty() ? "" : options.program.front();
-    if (auto good = add_simulation(session, store, program, options.simulated_cuda, plan); !good) return good;
+    RATION_TRY(add_simulation(session, store, program, options.simulated_cuda, plan));
     plan.sets["RATION_DRIVER_PATH"] = *session.driver_folder();
   }
-  prepend(plan.sets, "LD_PRELOAD", *shim + "/libcuda.so.1:" + *shim + "/libnvidia-ml.so.1");
+  prepend(plan.sets, "LD_PRELOAD", shim + "/libcuda.so.1:" + shim + "/libnvidia-ml.so.1");
   // Not for everybody: the linker then has little room for the thread-local memory of libraries that a program is
   // linked with (3 KiB in glibc 2.36), and one that needs more does not start.
-  if (options.require_enforced) prepend(plan.sets, "LD_AUDIT", *shim + "/libration-audit.so");
+  if (options.require_enforced) prepend(plan.sets, "LD_AUDIT", shim + "/libration-audit.so");
   return {};
 }
 
@@ -138,15 +133,13 @@ Result<void> add_guard(const Session& session, const book::Store& store, const R
 Result<void> grant_gpus(const Session& session, const machine::Machine& machine, RunOptions& options) {
   admission::PlanRequest& wish = options.wish;
   if (!wish.slice.empty()) return {};
-  const auto choice = choose_gpus(session, machine, wish.gpu);
-  if (!choice) return tl::unexpected(choice.error());
-  options.asked_gpus = choice->text();
+  RATION_TRY(const auto choice, choose_gpus(session, machine, wish.gpu));
+  options.asked_gpus = choice.text();
   std::vector<std::string> granted;
-  for (const machine::Device& device : choice->devices) granted.push_back(device.uuid);
-  if (choice->any_one && granted.size() > 1) {
-    const auto snapshot = node_snapshot(session);
-    if (!snapshot) return tl::unexpected(snapshot.error());
-    const std::vector<Room> rooms = rooms_on(choice->devices, *snapshot);
+  for (const machine::Device& device : choice.devices) granted.push_back(device.uuid);
+  if (choice.any_one && granted.size() > 1) {
+    RATION_TRY(const auto snapshot, node_snapshot(session));
+    const std::vector<Room> rooms = rooms_on(choice.devices, snapshot);
     // A daemon of other GPUs knows nothing of these.
     granted = {rooms.empty() ? granted.front() : deciding(rooms, true).device.uuid};
   }
@@ -157,10 +150,10 @@ Result<void> grant_gpus(const Session& session, const machine::Machine& machine,
 }  // namespace
 
 Result<Plan> resolve(const Session& session, RunOptions& options, const book::Store& store, Measuring measuring) {
-  if (auto good = apply_settings(options); !good) return tl::unexpected(good.error());
+  RATION_TRY(apply_settings(options));
   const auto machine = session.machine();
   if (!machine) return tl::unexpected(machine.error());
-  if (auto good = grant_gpus(session, *machine, options); !good) return tl::unexpected(good.error());
+  RATION_TRY(grant_gpus(session, *machine, options));
   auto plan = admission::make_plan(options.wish, *machine, store, [&](const auto& device) -> std::optional<Bytes> {
     if (measuring == Measuring::kNo) return std::nullopt;
     const auto cost = measured_context(session, device);
@@ -170,7 +163,7 @@ Result<Plan> resolve(const Session& session, RunOptions& options, const book::St
   });
   if (!plan) return plan;
   if (!options.engine.empty()) return plan;  // a container gets the guard from its engine
-  if (auto good = add_guard(session, store, options, *plan); !good) return tl::unexpected(good.error());
+  RATION_TRY(add_guard(session, store, options, *plan));
   return plan;
 }
 
@@ -212,23 +205,22 @@ std::string again(const RunOptions& options, bool wait, Bytes limit) {
 /// E1303: others hold what the run is to be guaranteed, as one snapshot has it.
 Result<void> could_be_kept_now(const Session& session, const Plan& plan, const RunOptions& options,
                                const std::string& tenant) {
-  const auto snapshot = node_snapshot(session);
-  if (!snapshot) return tl::unexpected(snapshot.error());
+  RATION_TRY(const auto snapshot, node_snapshot(session));
   for (const auto& account : plan.accounts) {
-    const std::vector<Room> rooms = rooms_on({account.device}, *snapshot);
+    const std::vector<Room> rooms = rooms_on({account.device}, snapshot);
     if (rooms.empty()) continue;  // of another daemon's node
     const int gpu = account.device.index;
-    const Bytes room = rooms.front().available + left_for(tenant, gpu, *snapshot);
+    const Bytes room = rooms.front().available + left_for(tenant, gpu, snapshot);
     if (account.guarantee <= room) continue;
-    const std::string who = holders_on(session, *snapshot, gpu);
+    const std::string who = holders_on(session, snapshot, gpu);
     const Bytes most = round_down(room, kGranule);
     return fail("E1303",
                 fmt::format("{} cannot be kept for it now: GPU {} has {} available of {}.{}",
                             session.size(account.guarantee), gpu, session.size(room),
                             session.size(account.device.total), who.empty() ? "" : " Held by " + who + "."),
                 (most == Bytes{0} ? "" : fmt::format("--guarantee {}, at most; or: ", exact_size(most))) +
-                    (snapshot->contains("queue") ? again(options, true, account.limit) + "   starts when there is room"
-                                                 : "ration ps   shows who has to end first"),
+                    (snapshot.contains("queue") ? again(options, true, account.limit) + "   starts when there is room"
+                                                : "ration ps   shows who has to end first"),
                 4);
   }
   return {};
@@ -330,19 +322,17 @@ Result<Started> start_workload(const Session& session, RunOptions& options, cons
                                const std::function<Result<void>(const std::string&)>& bring) {
   // Promises are checked and entered, and names taken, by one start at a time.
   auto alone = std::optional(store.lock());
-  auto plan = resolve(session, options, store);
-  if (!plan) return tl::unexpected(plan.error());
+  RATION_TRY(auto plan, resolve(session, options, store));
   // A program that asks from inside has put the guard in front itself; what starts a container needs none.
   if (!creator && options.engine.empty()) {
-    if (auto good = refuse_ungoverned(options, examine(options, *plan)); !good) return tl::unexpected(good.error());
+    RATION_TRY(refuse_ungoverned(options, examine(options, plan)));
   }
-  const auto number = store.next_run();
-  if (!number) return tl::unexpected(number.error());
-  book::NewBook contents = book_of(session, *plan, options, *number);
+  RATION_TRY(const auto number, store.next_run());
+  book::NewBook contents = book_of(session, plan, options, number);
   contents.creator = creator;
   if (daemon) {
-    auto tenant = register_workload(*daemon, store.folder(), store.path_of(contents.name, *number), options.wish,
-                                    contents.labels, lease, plan->accounts,
+    auto tenant = register_workload(*daemon, store.folder(), store.path_of(contents.name, number), options.wish,
+                                    contents.labels, lease, plan.accounts,
                                     options.engine == kSlurmEngine ? std::optional(creator->user) : std::nullopt);
     if (!tenant && !lease.empty()) (void)daemon->remove("/api/v1/leases/" + lease);
     const bool other_node = !tenant && tenant.error().id == "E1532" && lease.empty() && !daemon->was_named();
@@ -352,8 +342,7 @@ Result<Started> start_workload(const Session& session, RunOptions& options, cons
     else
       contents.tenant = std::move(*tenant);
   }
-  if (!creator && lease.empty())
-    if (auto good = can_be_kept(session, *plan, options, contents.tenant); !good) return tl::unexpected(good.error());
+  if (!creator && lease.empty()) RATION_TRY(can_be_kept(session, plan, options, contents.tenant));
   // The daemon's pid comes from its socket: the kernel takes ten milliseconds to read /proc/locks.
   const bool by_hook = creator && daemon;
   const auto book = make_book(store, contents, options.engine, by_hook ? daemon->daemon_pid() : std::nullopt);
@@ -364,17 +353,17 @@ Result<Started> start_workload(const Session& session, RunOptions& options, cons
     if (bring) brought = bring(*book);
   };
   if (daemon)
-    shown = show_book(*daemon, store.folder(), options.wish.tenant, plan->labels, work);
+    shown = show_book(*daemon, store.folder(), options.wish.tenant, plan.labels, work);
   else
     work();
   if (bring && brought) brought = shown;  // its tenant's limit is in force once the daemon has seen it
-  if (brought && daemon) brought = tell_limit_in_force(session, options, *plan, *book, *daemon, !creator);
+  if (brought && daemon) brought = tell_limit_in_force(session, options, plan, *book, *daemon, !creator);
   if (!brought) {
     book::remove_book(*book);
-    if (daemon) (void)show_book(*daemon, store.folder(), options.wish.tenant, plan->labels, [] {});
+    if (daemon) (void)show_book(*daemon, store.folder(), options.wish.tenant, plan.labels, [] {});
     return tl::unexpected(brought.error());
   }
-  return Started{*book, std::move(*plan)};
+  return Started{*book, std::move(plan)};
 }
 
 }  // namespace ration::cli

@@ -98,17 +98,15 @@ Result<std::optional<std::set<std::string>>> names_of(const Session& session, co
   } else if (kind == "SHELL") {
     for (const Script& script : kScripts) names.insert(script.shell);
   } else if (kind == "SLICE") {
-    const auto store = session.store();
-    if (!store) return tl::unexpected(store.error());
-    if (const auto slices = admission::read_slices(*store); slices)
+    RATION_TRY(const auto store, session.store());
+    if (const auto slices = admission::read_slices(store); slices)
       for (const admission::Slice& slice : *slices) names.insert(slice.name);
   } else if (kind == "GPU" || kind == "WORKLOAD" || kind == "TENANT") {
-    const auto snapshot = node_snapshot(session, 1);
-    if (!snapshot) return tl::unexpected(snapshot.error());
+    RATION_TRY(const auto snapshot, node_snapshot(session, 1));
     if (kind == "GPU")
-      for (const auto& device : snapshot->at("devices")) names.insert(std::to_string(device.at("gpu").get<int>()));
+      for (const auto& device : snapshot.at("devices")) names.insert(std::to_string(device.at("gpu").get<int>()));
     const char* field = kind == "TENANT" ? "tenant" : "workload";
-    for (const auto& row : snapshot->at("workloads"))
+    for (const auto& row : snapshot.at("workloads"))
       if (kind != "GPU" && row.value("governed", false)) names.insert(printable(row.at(field).get<std::string>()));
   } else {
     return std::nullopt;
@@ -132,10 +130,9 @@ Result<int> offer_values(const Session& session, const CLI::Option& option, cons
   const std::string type = option.get_type_name();
   std::set<std::string> names = choices_of(type);
   if (names.empty()) {
-    auto found = names_of(session, type);
-    if (!found) return tl::unexpected(found.error());
-    if (!*found) return kAnswerFileNames;
-    names = std::move(**found);
+    RATION_TRY(auto found, names_of(session, type));
+    if (!found) return kAnswerFileNames;
+    names = std::move(*found);
   }
   for (const std::string& name : names) fmt::print("{}{}\n", before, name);
   return 0;

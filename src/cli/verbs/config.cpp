@@ -74,14 +74,13 @@ Result<int> init(const Session& session, const ConfigOptions& options) {
 }
 
 Result<int> print(const Session& session) {
-  const auto configuration = config::read_configuration();
-  if (!configuration) return tl::unexpected(configuration.error());
+  RATION_TRY(const auto configuration, config::read_configuration());
   if (session.format() != Format::kJson) {
-    fmt::print("{}", session.shown(config::printed(*configuration)));
+    fmt::print("{}", session.shown(config::printed(configuration)));
     return 0;
   }
   auto settings = nlohmann::json::array();
-  for (const config::Row& row : configuration->rows) {
+  for (const config::Row& row : configuration.rows) {
     const bool written = !row.origin.is_default();
     nlohmann::json entry{
         {"section", row.section}, {"key", row.key}, {"value", row.value}, {"origin", row.origin.text()}};
@@ -146,20 +145,18 @@ Result<int> path(const Session& session) {
 
 /// The daemon reads it anew, or keeps what it has and says what is wrong.
 Result<int> have_it_read_anew(const Session& session) {
-  auto daemon = NodeClient::require(session);
-  if (!daemon) return tl::unexpected(daemon.error());
+  RATION_TRY(auto daemon, NodeClient::require(session));
   if (session.dry_run) {
-    if (const auto good = config::read_configuration(); !good) return tl::unexpected(good.error());
+    RATION_TRY(config::read_configuration());
     if (session.format() == Format::kJson)
       session.print_json("config", {{"action", "reload"}, {"changes", nlohmann::json::array()}});
     else
       fmt::print("would have the daemon at {} read the configuration again: ration config print shows it\n",
-                 daemon->socket());
+                 daemon.socket());
     return 0;
   }
-  const auto answer = daemon->post("/api/v1/reload", nlohmann::json::object());
-  if (!answer) return tl::unexpected(answer.error());
-  const nlohmann::json& changes = answer->at("changes");
+  RATION_TRY(const auto answer, daemon.post("/api/v1/reload", nlohmann::json::object()));
+  const nlohmann::json& changes = answer.at("changes");
   if (session.format() == Format::kJson) {
     session.print_json("config", {{"action", "reload"}, {"changes", changes}}, {{"source", "daemon"}});
     return 0;

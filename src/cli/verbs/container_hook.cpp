@@ -64,15 +64,14 @@ Result<admission::PlanRequest> wish_of_claims(NodeClient& daemon, const std::vec
   std::map<std::string, std::pair<std::uint64_t, std::uint64_t>> granted;  // limit and guarantee by UUID
   admission::PlanRequest wish;
   for (const std::string& id : ids) {
-    const auto claim = daemon.get("/api/v1/claims/" + id);
-    if (!claim) return tl::unexpected(claim.error());
-    for (const auto& device : claim->at("devices")) {
+    RATION_TRY(const auto claim, daemon.get("/api/v1/claims/" + id));
+    for (const auto& device : claim.at("devices")) {
       auto& [limit, guarantee] = granted[device.at("uuid")];
       limit += device.at("limit_bytes").get<std::uint64_t>();
       guarantee += device.at("guarantee_bytes").get<std::uint64_t>();
     }
-    wish.tenant = claim->at("tenant");
-    if (claim->at("on_deny") != "fail") wish.on_deny = claim->at("on_deny");
+    wish.tenant = claim.at("tenant");
+    if (claim.at("on_deny") != "fail") wish.on_deny = claim.at("on_deny");
   }
   for (const auto& [uuid, sizes] : granted) {
     wish.gpu += (wish.gpu.empty() ? "" : ",") + uuid;
@@ -135,21 +134,17 @@ Result<int> start(const Session& session, const std::string& device, const adapt
   if (const std::string why = adapters::why_not_held(container); !why.empty())
     return fail("E1702", fmt::format("container {} would not be held to its limit: {}.", container.name, why),
                 "Use an image with glibc 2.17 or newer: most that are not alpine or busybox.", 6);
-  const auto machine = session.machine();
-  if (!machine) return tl::unexpected(machine.error());
-  const auto store = session.store();
-  if (!store) return tl::unexpected(store.error());
-  auto daemon = NodeClient::require(session);
-  if (!daemon) return tl::unexpected(daemon.error());
+  RATION_TRY(const auto machine, session.machine());
+  RATION_TRY(const auto store, session.store());
+  RATION_TRY(auto daemon, NodeClient::require(session));
   const std::vector<std::string> claims = claims_of(container);
-  auto wish = claims.empty() ? wish_of(device, *machine) : wish_of_claims(*daemon, claims);
-  if (!wish) return tl::unexpected(wish.error());
+  RATION_TRY(auto wish, claims.empty() ? wish_of(device, machine) : wish_of_claims(daemon, claims));
   const auto first = identity_of(container.pid);
   if (!first)
     return fail("E1701", fmt::format("container {} has ended already.", container.name), "Start it again.", 1);
   RunOptions options;
-  options.wish = std::move(*wish);
-  const auto books = store->list();
+  options.wish = std::move(wish);
+  const auto books = store.list();
   const bool has_one = std::any_of(books.begin(), books.end(), [&](const book::StoredBook& book) {
     return book.live && book.contents.creator.same_as(*first);
   });
@@ -161,15 +156,13 @@ Result<int> start(const Session& session, const std::string& device, const adapt
   options.wish.labels = labels_of(container, claims);
   options.engine = container.engine;
   options.program = container.program;
-  const auto guards = container_guards(*store);
-  if (!guards) return tl::unexpected(guards.error());
-  std::optional<NodeClient> governor(std::move(*daemon));
+  RATION_TRY(const auto guards, container_guards(store));
+  std::optional<NodeClient> governor(std::move(daemon));
   const auto bring = [&](const std::string& book) {
     return adapters::mount_in(container.pid, container.root, container.read_only_root, book, book::kContainerBook,
-                              *guards);
+                              guards);
   };
-  const auto started = start_workload(session, options, *store, "", governor, first, bring);
-  if (!started) return tl::unexpected(started.error());
+  RATION_TRY(const auto started, start_workload(session, options, store, "", governor, first, bring));
   if (const auto used = split_once(device, '='); used && used->first == kLimitDevice)
     if (const auto folder = specification_folder())
       adapters::cdi::note_use(*folder, specification_file({kLimitDevice, std::string(used->second)}));
@@ -177,9 +170,8 @@ Result<int> start(const Session& session, const std::string& device, const adapt
 }
 
 Result<int> stop(const Session& session, const adapters::Container& container) {
-  const auto store = session.store();
-  if (!store) return tl::unexpected(store.error());
-  for (const book::StoredBook& stored : store->list()) {
+  RATION_TRY(const auto store, session.store());
+  for (const book::StoredBook& stored : store.list()) {
     if (has_label(stored.contents.labels, id_label(container)) &&
         liveness(stored.contents.creator) != Liveness::kAlive)  // else it has not ended, whoever says so
       book::retire(stored.path);
@@ -194,9 +186,8 @@ Result<int> container_hook(const Session& session, const ContainerHookOptions& o
   if (!state)
     return fail("E1701", fmt::format("standard input is not the state of a container: {}.", state.error()),
                 "This verb is for container runtimes; people start containers: ration help containers", 1);
-  const auto container = adapters::read_container(*state);
-  if (!container) return tl::unexpected(container.error());
-  return options.action == "start" ? start(session, options.device, *container) : stop(session, *container);
+  RATION_TRY(const auto container, adapters::read_container(*state));
+  return options.action == "start" ? start(session, options.device, container) : stop(session, container);
 }
 
 }  // namespace ration::cli

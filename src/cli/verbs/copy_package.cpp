@@ -42,7 +42,7 @@ Result<void> replace_file(const fs::path& from, const fs::path& to) {
 }  // namespace
 
 Result<int> copy_package(const std::string& folder) {
-  if (auto own = library_folder("shim"); !own) return tl::unexpected(own.error());
+  RATION_TRY(library_folder("shim"));
   const fs::path package = fs::path(companion("ration")).parent_path().parent_path();
   for (const char* part : kParts) {
     std::error_code none, unknown;
@@ -54,7 +54,7 @@ Result<int> copy_package(const std::string& folder) {
       if (auto replaced = replace_file(file, folder / file.lexically_relative(package)); !replaced)
         return tl::unexpected(replaced.error());
   }
-  if (auto good = check_guard_files(folder + "/lib/ration/shim", false); !good) return tl::unexpected(good.error());
+  RATION_TRY(check_guard_files(folder + "/lib/ration/shim", false));
   fmt::print("{} has ration {}\n", folder, RATION_VERSION);
   return 0;
 }

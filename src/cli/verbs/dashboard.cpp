@@ -9,15 +9,13 @@
 namespace ration::cli {
 
 Result<int> dashboard(const Session& session) {
-  auto daemon = NodeClient::require(session);
-  if (!daemon) return tl::unexpected(daemon.error());
-  const auto link = daemon->post("/api/v1/session/link", nlohmann::json::object());
-  if (!link) return tl::unexpected(link.error());
+  RATION_TRY(auto daemon, NodeClient::require(session));
+  RATION_TRY(const auto link, daemon.post("/api/v1/session/link", nlohmann::json::object()));
   if (session.format() == Format::kJson) {
-    session.print_json("dashboard", *link, {{"source", "daemon"}});
+    session.print_json("dashboard", link, {{"source", "daemon"}});
     return 0;
   }
-  fmt::print("{}\n", link->at("url").get<std::string>());
+  fmt::print("{}\n", link.at("url").get<std::string>());
   if (::isatty(STDOUT_FILENO) != 0)
     fmt::print(stderr, "Works once, within an hour: the first who opens it may change limits.\n");
   return 0;

@@ -263,32 +263,28 @@ Result<int> play_program(const Session& session, const DemoOptions& options, con
 Result<int> demo(const Session& outer, const DemoOptions& options) {
   if (const std::string program = scenario_program(options.scenario); !program.empty())
     return play_program(outer, options, program);
-  const auto scenario = read_scenario(options.scenario, options.speed);
-  if (!scenario) return tl::unexpected(scenario.error());
+  RATION_TRY(const auto scenario, read_scenario(options.scenario, options.speed));
   std::optional<Nanoseconds> end;
   if (!options.length.empty()) {
-    const auto length = parse_duration(options.length);
-    if (!length) return tl::unexpected(length.error());
-    end = Nanoseconds(static_cast<std::int64_t>(*length));
+    RATION_TRY(const auto length, parse_duration(options.length));
+    end = Nanoseconds(static_cast<std::int64_t>(length));
   } else if (!options.keep && ::isatty(STDOUT_FILENO) == 0) {
-    end = scenario->length;
+    end = scenario.length;
   }
   if (outer.dry_run) {
-    fmt::print("would play {} on simulated GPUs ({}) with {}: {}\n", scenario->name, scenario->node,
-               counted(scenario->programs.size(), "program"), scenario->about);
+    fmt::print("would play {} on simulated GPUs ({}) with {}: {}\n", scenario.name, scenario.node,
+               counted(scenario.programs.size(), "program"), scenario.about);
     return 0;
   }
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::signal(signal, [](int) { interrupted = 1; });
   ::signal(SIGPIPE, SIG_IGN);
-  const auto node = DemoNode::open(*scenario);
-  if (!node) return tl::unexpected(node.error());
+  RATION_TRY(const auto node, DemoNode::open(scenario));
   Session session = outer;
   session.simulated = true;
-  session.simulated_node = scenario->node;
-  session.socket = (*node)->socket();
-  auto daemon = NodeClient::require(session);
-  if (!daemon) return tl::unexpected(daemon.error());
-  Play play(session, options, *scenario, **node, *daemon);
+  session.simulated_node = scenario.node;
+  session.socket = node->socket();
+  RATION_TRY(auto daemon, NodeClient::require(session));
+  Play play(session, options, scenario, *node, daemon);
   play.introduce();
   const int outcome = play.play(end);
   if (interrupted == 0) play.show({"ps"});

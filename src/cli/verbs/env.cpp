@@ -10,29 +10,25 @@
 namespace ration::cli {
 
 Result<int> env(const Session& session, RunOptions options) {
-  const auto store = session.store();
-  if (!store) return tl::unexpected(store.error());
-  const auto plan = resolve(session, options, *store);
-  if (!plan) return tl::unexpected(plan.error());
+  RATION_TRY(const auto store, session.store());
+  RATION_TRY(const auto plan, resolve(session, options, store));
   if (session.format() == Format::kJson) {
-    session.print_json("env", {{"sets", plan->sets}, {"keeps", plan->keeps}});
+    session.print_json("env", {{"sets", plan.sets}, {"keeps", plan.keeps}});
     return 0;
   }
   fmt::print("# what `ration run` sets for the program; RATION_BOOK is added when the run starts\n");
-  for (const auto& [name, value] : plan->sets) fmt::print("export {}='{}'\n", name, value);
-  for (const auto& [name, value] : plan->keeps) fmt::print("# kept: {}={}\n", name, value);
+  for (const auto& [name, value] : plan.sets) fmt::print("export {}='{}'\n", name, value);
+  for (const auto& [name, value] : plan.keeps) fmt::print("# kept: {}={}\n", name, value);
   return 0;
 }
 
 Result<int> simulation(const Session& session, const SimulationOptions& options,
                        const std::vector<std::string>& program) {
-  const auto store = session.store();
-  if (!store) return tl::unexpected(store.error());
-  if (const auto machine = session.machine(); !machine) return tl::unexpected(machine.error());
+  RATION_TRY(const auto store, session.store());
+  RATION_TRY(session.machine());
   admission::Plan plan;
   const std::string first = program.empty() ? "" : program.front();
-  if (auto good = add_simulation(session, *store, first, options.cuda, plan); !good)
-    return tl::unexpected(good.error());
+  if (auto good = add_simulation(session, store, first, options.cuda, plan); !good) return tl::unexpected(good.error());
   if (session.format() == Format::kJson) {
     session.print_json("sim", {{"sets", plan.sets}, {"simulation", plan.simulation}});
     return 0;
@@ -56,23 +52,19 @@ std::vector<std::string> words_of(pid_t process) {
 }  // namespace
 
 Result<int> activate(const Session& session, RunOptions options) {
-  const auto store = session.store();
-  if (!store) return tl::unexpected(store.error());
-  const auto machine = session.machine();
-  if (!machine) return tl::unexpected(machine.error());
+  RATION_TRY(const auto store, session.store());
+  RATION_TRY(const auto machine, session.machine());
   const auto program = identity_of(::getppid());
   if (!program) return fail("E1446", "the program that asked for a limit has ended.", "Start it again.", 125);
   options.program = words_of(program->pid);
   // Which of them it uses is its own choice: it may change its variables until it starts the driver.
-  for (const auto& device : machine->devices)
+  for (const auto& device : machine.devices)
     options.wish.gpu += fmt::format("{}{}", options.wish.gpu.empty() ? "" : ",", device.index);
-  auto daemon = NodeClient::find(session);
-  if (!daemon) return tl::unexpected(daemon.error());
-  auto started = start_workload(session, options, *store, "", *daemon, program);
-  if (!started) return tl::unexpected(started.error());
-  auto& sets = started->plan.sets;
+  RATION_TRY(auto daemon, NodeClient::find(session));
+  RATION_TRY(auto started, start_workload(session, options, store, "", daemon, program));
+  auto& sets = started.plan.sets;
   for (const char* choice : {"CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"}) sets.erase(choice);
-  sets["RATION_BOOK"] = started->book;
+  sets["RATION_BOOK"] = started.book;
   for (const auto& [name, value] : sets) fmt::print("{}={}{}", name, value, '\0');
   return 0;
 }

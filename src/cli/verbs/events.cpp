@@ -86,41 +86,37 @@ Result<Since> since_of(const std::string& text) {
   const auto read = std::from_chars(text.data(), end, since.number);
   if (read.ec == std::errc{} && read.ptr == end && since.number >= 0) return since;
   since.number = 0;
-  const auto ago = parse_duration(text);
-  if (!ago) return tl::unexpected(ago.error());
+  RATION_TRY(const auto ago, parse_duration(text));
   const std::uint64_t now = unix_time_ns();
-  since.time = utc(now - std::min(now, *ago));
+  since.time = utc(now - std::min(now, ago));
   return since;
 }
 
 }  // namespace
 
 Result<int> events(const Session& session, const EventsOptions& options) {
-  if (const auto good = check_types(options.types); !good) return tl::unexpected(good.error());
-  auto daemon = NodeClient::require(session);
-  if (!daemon) return tl::unexpected(daemon.error());
-  const auto since = since_of(options.since);
-  if (!since) return tl::unexpected(since.error());
-  const int lines = options.lines.value_or(since->time.empty() ? 50 : 10'000);
+  RATION_TRY(check_types(options.types));
+  RATION_TRY(auto daemon, NodeClient::require(session));
+  RATION_TRY(const auto since, since_of(options.since));
+  const int lines = options.lines.value_or(since.time.empty() ? 50 : 10'000);
   std::string query = fmt::format("/api/v1/events?limit={}", lines);
-  if (since->number > 0) query += fmt::format("&since={}", since->number);
+  if (since.number > 0) query += fmt::format("&since={}", since.number);
   if (!options.types.empty()) query += "&type=" + percent_encoded(fmt::format("{}", fmt::join(options.types, ",")));
   // Of one workload the daemon looks further back than to the newest events of everybody.
   if (options.workloads.size() == 1)
     query += "&workload=" + percent_encoded(options.workloads.front().substr(options.workloads.front().rfind('/') + 1));
-  auto past = daemon->get(query);
-  if (!past) return tl::unexpected(past.error());
-  std::erase_if(past->get_ref<json::array_t&>(),
-                [&](const json& event) { return event.at("time").get<std::string>() < since->time; });
-  std::int64_t last = since->number;
+  RATION_TRY(auto past, daemon.get(query));
+  std::erase_if(past.get_ref<json::array_t&>(),
+                [&](const json& event) { return event.at("time").get<std::string>() < since.time; });
+  std::int64_t last = since.number;
   if (session.format() == Format::kJson && !options.follow) {
     json rows = json::array();
-    for (const json& event : *past)
+    for (const json& event : past)
       if (wanted(options, event)) rows.push_back(event);
     session.print_json("events", rows, {{"source", "daemon"}});
     return 0;
   }
-  for (const json& event : *past) {
+  for (const json& event : past) {
     last = std::max(last, event.at("id").get<std::int64_t>());
     if (wanted(options, event)) print_event(session, event);
   }
@@ -136,7 +132,7 @@ Result<int> events(const Session& session, const EventsOptions& options) {
     return std::ferror(stdout) == 0;
   };
   for (bool told = false;;) {
-    const auto followed = daemon->stream(
+    const auto followed = daemon.stream(
         fmt::format("/api/v1/stream?topics=events{}", last > 0 ? fmt::format("&last_event_id={}", last) : ""),
         [&](const http::StreamEvent& received) {
           told = false;

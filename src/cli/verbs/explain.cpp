@@ -25,14 +25,13 @@ class Explainer {
 
   /// Those of the node that is explained, as far as choosing one needs.
   [[nodiscard]] Result<std::vector<machine::Device>> devices() {
-    const auto snapshot = node_->get("/api/v1/snapshot");
-    if (!snapshot) return tl::unexpected(snapshot.error());
-    if (const auto warnings = snapshot->find("warnings"); warnings != snapshot->end() && !warnings->empty()) {
+    RATION_TRY(const auto snapshot, node_->get("/api/v1/snapshot"));
+    if (const auto warnings = snapshot.find("warnings"); warnings != snapshot.end() && !warnings->empty()) {
       const json& warning = warnings->front();
       return fail(warning.at("id"), warning.at("message"), warning.at("fix"));
     }
     std::vector<machine::Device> devices;
-    for (const json& row : snapshot->at("devices")) {
+    for (const json& row : snapshot.at("devices")) {
       machine::Device& device = devices.emplace_back();
       device.index = row.at("gpu");
       device.uuid = row.at("uuid");
@@ -244,9 +243,8 @@ void show_process(const Session& session, const Explainer& explainer, const json
 
 Result<int> explain(const Session& session, const ExplainOptions& options) {
   const auto& [target, gpu, tenant] = options;
-  auto node = NodeAccess::open(session);
-  if (!node) return tl::unexpected(node.error());
-  Explainer explainer(session, std::move(*node));
+  RATION_TRY(auto node, NodeAccess::open(session));
+  Explainer explainer(session, std::move(node));
   const bool as_json = session.format() == Format::kJson;
   const auto show = [&](const Result<json>& document, const char* schema, const auto& print) -> Result<int> {
     if (!document) return tl::unexpected(document.error());
@@ -258,11 +256,9 @@ Result<int> explain(const Session& session, const ExplainOptions& options) {
   };
   if (!tenant.empty()) return show(explainer.ask("tenants", tenant), "explain_tenant", print_tenant);
   if (target.empty()) {
-    const auto devices = explainer.devices();
-    if (!devices) return tl::unexpected(devices.error());
-    const auto chosen = machine::choose_devices(*devices, gpu.empty() ? "0" : gpu);
-    if (!chosen) return tl::unexpected(chosen.error());
-    for (const auto& device : *chosen) {
+    RATION_TRY(const auto devices, explainer.devices());
+    RATION_TRY(const auto chosen, machine::choose_devices(devices, gpu.empty() ? "0" : gpu));
+    for (const auto& device : chosen) {
       if (auto done = show(explainer.ask("devices", std::to_string(device.index)), "explain_device", print_device);
           !done)
         return done;

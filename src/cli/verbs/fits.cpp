@@ -13,34 +13,30 @@ namespace ration::cli {
 
 Result<int> fits(const Session& session, const FitsOptions& options) {
   const auto& [size, gpu] = options;
-  const auto machine = session.machine();
-  if (!machine) return tl::unexpected(machine.error());
-  const auto chosen = choose_gpus(session, *machine, gpu);
-  if (!chosen) return tl::unexpected(chosen.error());
-  const auto snapshot = node_snapshot(session);
-  if (!snapshot) return tl::unexpected(snapshot.error());
-  const std::vector<Room> rooms = rooms_on(chosen->devices, *snapshot);
-  if (rooms.empty() || (!chosen->any_one && rooms.size() < chosen->devices.size()))
+  RATION_TRY(const auto machine, session.machine());
+  RATION_TRY(const auto chosen, choose_gpus(session, machine, gpu));
+  RATION_TRY(const auto snapshot, node_snapshot(session));
+  const std::vector<Room> rooms = rooms_on(chosen.devices, snapshot);
+  if (rooms.empty() || (!chosen.any_one && rooms.size() < chosen.devices.size()))
     return fail("E1532", "the daemon that answers governs other GPUs.", "RATION_SOCKET=<the socket of their daemon>",
                 4);
-  const Room& best = deciding(rooms, chosen->any_one);
+  const Room& best = deciding(rooms, chosen.any_one);
   const auto less = [](const Room& left, const Room& right) { return left.largest < right.largest; };
   // Of any one the largest device is what can ever be had, of all together the smallest.
-  const Room& largest = chosen->any_one ? *std::max_element(rooms.begin(), rooms.end(), less)
-                                        : *std::min_element(rooms.begin(), rooms.end(), less);
-  const bool together = rooms.size() > 1 && !chosen->any_one;
+  const Room& largest = chosen.any_one ? *std::max_element(rooms.begin(), rooms.end(), less)
+                                       : *std::min_element(rooms.begin(), rooms.end(), less);
+  const bool together = rooms.size() > 1 && !chosen.any_one;
   std::vector<int> gpus;
   for (const Room& room : rooms)
-    if (!chosen->any_one || &room == &best) gpus.push_back(room.device.index);
-  const auto wanted = parse_size(size, best.device.total, best.device.room());
-  if (!wanted) return tl::unexpected(wanted.error());
-  if (*wanted == Bytes{0}) return fail("E1105", "nothing fits everywhere.", "ration fits 4GiB", 2);
-  const bool yes = *wanted <= best.available;
+    if (!chosen.any_one || &room == &best) gpus.push_back(room.device.index);
+  RATION_TRY(const auto wanted, parse_size(size, best.device.total, best.device.room()));
+  if (wanted == Bytes{0}) return fail("E1105", "nothing fits everywhere.", "ration fits 4GiB", 2);
+  const bool yes = wanted <= best.available;
   if (session.format() == Format::kJson) {
     session.print_json("fits", {{"fits", yes},
                                 {"gpu", best.device.index},
                                 {"gpus", gpus},
-                                {"wanted_bytes", wanted->count()},
+                                {"wanted_bytes", wanted.count()},
                                 {"available_bytes", best.available.count()}});
     return yes ? 0 : 4;
   }
@@ -48,28 +44,28 @@ Result<int> fits(const Session& session, const FitsOptions& options) {
     fmt::print("{}\n", fmt::join(gpus, ","));
     return 0;
   }
-  if (*wanted > largest.largest)
+  if (wanted > largest.largest)
     return fail(
         "E1104",
         fmt::format(
-            "{} never fits: the {} is GPU {} with {}{}.", session.size(*wanted), together ? "smallest" : "largest",
+            "{} never fits: the {} is GPU {} with {}{}.", session.size(wanted), together ? "smallest" : "largest",
             largest.device.index, session.size(largest.device.total),
             largest.kept_free == Bytes{0} ? "" : fmt::format(", {} of it kept free", session.size(largest.kept_free))),
         command({"fits", exact_size(round_down(largest.largest, kGranule))}) + "   is the most to ask for", 4);
-  const std::string who = holders_on(session, *snapshot, best.device.index);
+  const std::string who = holders_on(session, snapshot, best.device.index);
   std::string why;
   if (best.device.free && best.available < *best.device.free)
     why = fmt::format(" {} are free, but {} are promised{}.", session.size(*best.device.free),
                       session.size(best.promised),
                       best.kept_free == Bytes{0} ? "" : fmt::format(" and {} kept free", session.size(best.kept_free)));
   const Bytes round = admission::round_size(best.available);
-  const bool queue = snapshot->contains("queue");
+  const bool queue = snapshot.contains("queue");
   const std::string wait = command({"run", queue ? "--wait" : "--on-deny=wait", gpu.empty() ? "" : "--gpu", gpu,
-                                    "--limit", exact_size(*wanted), "--"}) +
+                                    "--limit", exact_size(wanted), "--"}) +
                            " …";
   return fail(
       "E1302",
-      fmt::format("{} does not fit now{}: the {} is GPU {} with {} available of {}.{}{}", session.size(*wanted),
+      fmt::format("{} does not fit now{}: the {} is GPU {} with {} available of {}.{}{}", session.size(wanted),
                   together ? fmt::format(" on each of GPU {}", fmt::join(gpus, ",")) : "",
                   together ? "fullest" : "best", best.device.index, session.size(best.available),
                   session.size(best.device.total), why, who.empty() ? "" : " Held by " + who + "."),

@@ -32,10 +32,9 @@ struct Idler {
 
 /// Every running workload once, the longest idle first.
 Result<std::vector<Idler>> workloads_of(NodeClient& daemon) {
-  const auto rows = daemon.get("/api/v1/workloads");
-  if (!rows) return tl::unexpected(rows.error());
+  RATION_TRY(const auto rows, daemon.get("/api/v1/workloads"));
   std::vector<Idler> found;
-  for (const json& row : *rows) {
+  for (const json& row : rows) {
     if (!row.at("governed").get<bool>()) continue;
     Idler idler{row.at("user"),
                 row.at("workload"),
@@ -112,9 +111,8 @@ std::string route_of(const std::string& name, const char* action) {
 
 /// The number of the newest event.
 Result<std::int64_t> newest_event(NodeClient& daemon) {
-  const auto events = daemon.get("/api/v1/events?limit=1");
-  if (!events) return tl::unexpected(events.error());
-  return events->empty() ? 0 : events->back().at("id").get<std::int64_t>();
+  RATION_TRY(const auto events, daemon.get("/api/v1/events?limit=1"));
+  return events.empty() ? 0 : events.back().at("id").get<std::int64_t>();
 }
 
 /// The first event of one of the types about the workload, after the one of number `after`.
@@ -132,10 +130,9 @@ Result<json> wait_for_event(NodeClient& daemon, const std::string& workload, std
   if (followed) return found;
   if (followed.error().id != "E1517") return tl::unexpected(followed.error());
   for (;;) {  // too many follow the stream: it is asked now and then
-    auto events = daemon.get(fmt::format("/api/v1/events?since={}&type={}&workload={}", after, fmt::join(types, ","),
-                                         percent_encoded(workload)));
-    if (!events) return tl::unexpected(events.error());
-    if (!events->empty()) return events->front();
+    RATION_TRY(auto events, daemon.get(fmt::format("/api/v1/events?since={}&type={}&workload={}", after,
+                                                   fmt::join(types, ","), percent_encoded(workload))));
+    if (!events.empty()) return events.front();
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
   }
 }
@@ -148,37 +145,32 @@ Result<int> print_moves(const Session& session, const char* schema, const json& 
 /// Asks, and waits for what comes of it.
 Result<json> ask_and_wait(NodeClient& daemon, const std::string& name, const char* action,
                           const std::vector<std::string>& answers) {
-  const auto newest = newest_event(daemon);
-  if (!newest) return tl::unexpected(newest.error());
-  const auto asked = daemon.post(route_of(name, action), json::object());
-  if (!asked) return tl::unexpected(asked.error());
+  RATION_TRY(const auto newest, newest_event(daemon));
+  RATION_TRY(const auto asked, daemon.post(route_of(name, action), json::object()));
   if (std::string_view(action) == "resume")  // it may have to wait for room, as long as that takes
     fmt::print(stderr,
                "ration: {} comes back as soon as there is room (ration ps shows who waits); ^C stops only this\n",
                name);
-  return wait_for_event(daemon, asked->at("workload"), *newest, answers);
+  return wait_for_event(daemon, asked.at("workload"), newest, answers);
 }
 
 Result<int> move(const Session& session, NodeClient& daemon, const std::string& name, const char* action,
                  const std::vector<std::string>& answers) {
-  const auto event = ask_and_wait(daemon, name, action, answers);
-  if (!event) return tl::unexpected(event.error());
-  if (event->at("type") == "ended") return fail("E1801", fmt::format("{} ended meanwhile.", name), "ration ps", 3);
-  if (event->at("type") == "suspend_failed")
-    return fail("E1547", event->at("text").get<std::string>() + ".",
-                event->at("fix").is_string() ? event->at("fix").get<std::string>() : "ration events", 1);
-  if (session.format() == Format::kText) fmt::print("{}\n", event->at("text").get<std::string>());
-  return print_moves(session, action, json::array({*event}));
+  RATION_TRY(const auto event, ask_and_wait(daemon, name, action, answers));
+  if (event.at("type") == "ended") return fail("E1801", fmt::format("{} ended meanwhile.", name), "ration ps", 3);
+  if (event.at("type") == "suspend_failed")
+    return fail("E1547", event.at("text").get<std::string>() + ".",
+                event.at("fix").is_string() ? event.at("fix").get<std::string>() : "ration events", 1);
+  if (session.format() == Format::kText) fmt::print("{}\n", event.at("text").get<std::string>());
+  return print_moves(session, action, json::array({event}));
 }
 
 /// Who would be suspended or resumed.
 Result<int> would_move(const Session& session, NodeClient& daemon, const std::string& name, const char* action) {
-  const auto all = workloads_of(daemon);
-  if (!all) return tl::unexpected(all.error());
-  const auto meant = one_named(daemon, *all, name);
-  if (!meant) return tl::unexpected(meant.error());
+  RATION_TRY(const auto all, workloads_of(daemon));
+  RATION_TRY(const auto meant, one_named(daemon, all, name));
   json rows = json::array();
-  for (const Idler& each : *meant) {
+  for (const Idler& each : meant) {
     rows.push_back({{"workload", each.name()}, {"idle_seconds", each.idle_seconds}, {"used_bytes", each.used.count()}});
     if (session.format() == Format::kText)
       fmt::print("would {} {} (idle {}), which holds {}\n", action, each.name(),
@@ -189,22 +181,19 @@ Result<int> would_move(const Session& session, NodeClient& daemon, const std::st
 
 /// Without a daemon nobody else brings back what it left suspended.
 Result<int> resume_alone(const Session& session, const std::string& name) {
-  const auto store = book::Store::open();
-  if (!store) return tl::unexpected(store.error());
-  for (const book::StoredBook& stored : store->list()) {
+  RATION_TRY(const auto store, book::Store::open());
+  for (const book::StoredBook& stored : store.list()) {
     if (!stored.live || stored.contents.name != name) continue;
     std::vector<ProcessIdentity> processes;
     for (const auto& process : stored.contents.processes) processes.push_back(process.identity);
-    const auto folder = session.driver_folder();
-    if (!folder) return tl::unexpected(folder.error());
+    RATION_TRY(const auto folder, session.driver_folder());
     if (const auto machine = session.machine(); machine && machine::is_on_device(*machine, processes))
       return fail("E1546", fmt::format("{} is not suspended.", name), "ration ps", 4);
     if (session.dry_run) {
       if (session.format() == Format::kText) fmt::print("would resume {}\n", name);
       return print_moves(session, "resume", json::array({{{"workload", name}, {"state", "suspended"}}}));
     }
-    const auto done = machine::checkpoint(*folder, machine::CheckpointAction::kResume, processes);
-    if (!done) return tl::unexpected(done.error());
+    RATION_TRY(const auto done, machine::checkpoint(folder, machine::CheckpointAction::kResume, processes));
     if (session.format() == Format::kText) fmt::print("{} is back on its device.\n", name);
     return print_moves(session, "resume", json::array({{{"workload", name}, {"state", "running"}}}));
   }
@@ -214,18 +203,16 @@ Result<int> resume_alone(const Session& session, const std::string& name) {
 }  // namespace
 
 Result<int> suspend(const Session& session, const std::string& name) {
-  auto daemon = NodeClient::require(session);
-  if (!daemon) return tl::unexpected(daemon.error());
-  if (session.dry_run) return would_move(session, *daemon, name, "suspend");
-  return move(session, *daemon, name, "suspend", {"suspended", "suspend_failed", "ended"});
+  RATION_TRY(auto daemon, NodeClient::require(session));
+  if (session.dry_run) return would_move(session, daemon, name, "suspend");
+  return move(session, daemon, name, "suspend", {"suspended", "suspend_failed", "ended"});
 }
 
 Result<int> resume(const Session& session, const std::string& name) {
-  auto daemon = NodeClient::find(session);
-  if (!daemon) return tl::unexpected(daemon.error());
-  if (!*daemon) return resume_alone(session, name);
-  if (session.dry_run) return would_move(session, **daemon, name, "resume");
-  return move(session, **daemon, name, "resume", {"resumed", "suspend_failed", "ended"});
+  RATION_TRY(auto daemon, NodeClient::find(session));
+  if (!daemon) return resume_alone(session, name);
+  if (session.dry_run) return would_move(session, *daemon, name, "resume");
+  return move(session, *daemon, name, "resume", {"resumed", "suspend_failed", "ended"});
 }
 
 namespace {
@@ -240,9 +227,8 @@ Result<std::vector<Idler>> chosen_for_trim(const Session& session, NodeClient& d
   }
   std::uint64_t seconds = 0;
   if (all || !options.idle.empty()) {
-    const auto given = parse_duration(options.idle.empty() ? "30m" : options.idle);
-    if (!given) return tl::unexpected(given.error());
-    seconds = *given / 1'000'000'000U;
+    RATION_TRY(const auto given, parse_duration(options.idle.empty() ? "30m" : options.idle));
+    seconds = given / 1'000'000'000U;
   }
   auto found = workloads_of(daemon);
   if (found && !all) found = one_named(daemon, *found, options.name);
@@ -253,11 +239,10 @@ Result<std::vector<Idler>> chosen_for_trim(const Session& session, NodeClient& d
 /// Non-operators trim only their own: takes the others out, and returns their names.
 Result<std::vector<std::string>> leave_out_others(NodeClient& daemon, std::vector<Idler>& chosen) {
   std::vector<std::string> others;
-  const auto who = daemon.get("/api/v1/session");
-  if (!who) return tl::unexpected(who.error());
-  if (who->at("role") == "operator") return others;
+  RATION_TRY(const auto who, daemon.get("/api/v1/session"));
+  if (who.at("role") == "operator") return others;
   std::erase_if(chosen, [&](const Idler& each) {
-    if (each.user == who->at("user").get<std::string>()) return false;
+    if (each.user == who.at("user").get<std::string>()) return false;
     others.push_back(each.name());
     return true;
   });
@@ -272,33 +257,29 @@ void show_who_would_be_asked(const Session& session, const Idler& idler) {
 }  // namespace
 
 Result<int> trim(const Session& session, const TrimOptions& options) {
-  auto daemon = NodeClient::require(session);
-  if (!daemon) return tl::unexpected(daemon.error());
-  auto chosen = chosen_for_trim(session, *daemon, options);
-  if (!chosen) return tl::unexpected(chosen.error());
+  RATION_TRY(auto daemon, NodeClient::require(session));
+  RATION_TRY(auto chosen, chosen_for_trim(session, daemon, options));
   std::vector<std::string> others;
   if (options.name.empty()) {
-    auto left_out = leave_out_others(*daemon, *chosen);
-    if (!left_out) return tl::unexpected(left_out.error());
-    others = std::move(*left_out);
+    RATION_TRY(auto left_out, leave_out_others(daemon, chosen));
+    others = std::move(left_out);
   }
   json rows = json::array();
-  for (const Idler& each : *chosen) {
+  for (const Idler& each : chosen) {
     if (session.dry_run) {
       rows.push_back(
           {{"workload", each.name()}, {"idle_seconds", each.idle_seconds}, {"used_bytes", each.used.count()}});
       if (session.format() == Format::kText) show_who_would_be_asked(session, each);
       continue;
     }
-    const auto event = ask_and_wait(*daemon, each.asked_as, "trim", {"trimmed", "ended"});
-    if (!event) return tl::unexpected(event.error());
-    rows.push_back(*event);
-    if (session.format() == Format::kText) fmt::print("{}\n", event->at("text").get<std::string>());
+    RATION_TRY(const auto event, ask_and_wait(daemon, each.asked_as, "trim", {"trimmed", "ended"}));
+    rows.push_back(event);
+    if (session.format() == Format::kText) fmt::print("{}\n", event.at("text").get<std::string>());
   }
   const std::string not_yours =
       others.empty() ? "" : fmt::format("not yours, and not asked: {}", fmt::join(others, ", "));
   if (session.format() == Format::kText && !others.empty()) fmt::print("{}\n", not_yours);
-  if (chosen->empty() && others.empty() && session.format() == Format::kText)
+  if (chosen.empty() && others.empty() && session.format() == Format::kText)
     fmt::print("{} was {}idle for {}: nobody is asked.\n", options.name.empty() ? "nobody" : options.name,
                options.name.empty() ? "" : "not ", options.idle.empty() ? "30m" : options.idle);
   if (session.format() != Format::kJson) return 0;

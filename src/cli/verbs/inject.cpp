@@ -38,15 +38,12 @@ struct Governed {
 
 /// The daemon is needed by the hook; that it does not run is said here, where there is room to say it.
 Result<Governed> govern(const Session& session, const RunOptions& options) {
-  const auto store = session.store();
-  if (!store) return tl::unexpected(store.error());
-  const auto daemon = NodeClient::require(session);
-  if (!daemon) return tl::unexpected(daemon.error());
+  RATION_TRY(const auto store, session.store());
+  RATION_TRY(const auto daemon, NodeClient::require(session));
   Session governed = session;
-  governed.socket = daemon->socket();
-  const auto device = container_device(governed, options, *store);
-  if (!device) return tl::unexpected(device.error());
-  return Governed{std::move(governed), *store, *device};
+  governed.socket = daemon.socket();
+  RATION_TRY(const auto device, container_device(governed, options, store));
+  return Governed{std::move(governed), store, device};
 }
 
 /// Nobody can tell whether a container that is stopped will be started again, and its engine then wants the
@@ -57,18 +54,16 @@ constexpr std::size_t kLimitsKept = 64;
 /// Where the engine looks for it. The daemon writes those of tenants and slices.
 Result<void> publish(const Governed& container) {
   const auto& [session, store, device] = container;
-  const auto folder = specification_folder();
-  if (!folder) return tl::unexpected(folder.error());
+  RATION_TRY(const auto folder, specification_folder());
   const std::string file = specification_file(device);
-  if (auto good = adapters::cdi::check_unique({*folder, "/etc/cdi"}, file, device); !good) return good;
+  RATION_TRY(adapters::cdi::check_unique({folder, "/etc/cdi"}, file, device));
   if (device.kind != kLimitDevice || session.dry_run) return {};
-  const auto edits = container_edits(session, store);
-  if (!edits) return tl::unexpected(edits.error());
+  RATION_TRY(const auto edits, container_edits(session, store));
   if (auto written =
-          adapters::cdi::write(*folder, file, adapters::cdi::specification(device.kind, {device.name}, *edits));
+          adapters::cdi::write(folder, file, adapters::cdi::specification(device.kind, {device.name}, edits));
       !written)
     return written;
-  adapters::cdi::remove_oldest(*folder, specification_file({kLimitDevice, ""}), kLimitsKept);
+  adapters::cdi::remove_oldest(folder, specification_file({kLimitDevice, ""}), kLimitsKept);
   return {};
 }
 
@@ -80,12 +75,11 @@ Result<int> become_or_print(const Session& session, const Words& words) {
 }
 
 Result<int> inject_device(const Session& session, const InjectOptions& typed) {
-  const auto container = govern(session, typed.run);
-  if (!container) return tl::unexpected(container.error());
-  auto words = adapters::with_options(typed.engine, typed.run.program, {"--device", container->device.qualified()});
-  if (!words) return tl::unexpected(words.error());
-  if (auto good = publish(*container); !good) return tl::unexpected(good.error());
-  return become_or_print(session, *words);
+  RATION_TRY(const auto container, govern(session, typed.run));
+  RATION_TRY(auto words,
+             adapters::with_options(typed.engine, typed.run.program, {"--device", container.device.qualified()}));
+  RATION_TRY(publish(container));
+  return become_or_print(session, words);
 }
 
 /// The services of the user's files, as `docker compose` reads them.
@@ -103,26 +97,22 @@ Result<Words> services_of(const Words& compose) {
 }
 
 Result<int> inject_compose(const Session& session, const InjectOptions& typed) {
-  auto read = adapters::read_compose_words(typed.run.program);
-  if (!read) return tl::unexpected(read.error());
-  const auto container = govern(session, typed.run);
-  if (!container) return tl::unexpected(container.error());
+  RATION_TRY(auto read, adapters::read_compose_words(typed.run.program));
+  RATION_TRY(const auto container, govern(session, typed.run));
   Words words{"docker", "compose"};
-  words.insert(words.end(), read->options.begin(), read->options.end());
-  const auto services = typed.services.empty() ? services_of(words) : typed.services;
-  if (!services) return tl::unexpected(services.error());
-  const auto text = adapters::compose_override(*services, container->device.qualified());
-  if (!text) return tl::unexpected(text.error());
-  if (auto good = publish(*container); !good) return tl::unexpected(good.error());
+  words.insert(words.end(), read.options.begin(), read.options.end());
+  RATION_TRY(const auto services, typed.services.empty() ? services_of(words) : typed.services);
+  RATION_TRY(const auto text, adapters::compose_override(services, container.device.qualified()));
+  RATION_TRY(publish(container));
   // By its content: commands at once do not change each other's, and as many files stay as there are different ones.
-  const std::string path = fmt::format("{}/compose-{:016x}.yaml", container->store.folder(), stable_hash(*text));
-  if (!session.dry_run && !write_whole(path, *text, 0600))
+  const std::string path = fmt::format("{}/compose-{:016x}.yaml", container.store.folder(), stable_hash(text));
+  if (!session.dry_run && !write_whole(path, text, 0600))
     return fail("E1405", fmt::format("{} cannot be written: {}.", path, std::strerror(errno)),
                 "Free some space there, or export RATION_RUNTIME_DIR=<another folder>", 125);
   words.insert(words.end(), {"-f", path});
-  words.insert(words.end(), read->command.begin(), read->command.end());
+  words.insert(words.end(), read.command.begin(), read.command.end());
   auto done = become_or_print(session, words);
-  if (done) fmt::print("# {}\n{}", path, *text);
+  if (done) fmt::print("# {}\n{}", path, text);
   return done;
 }
 
@@ -140,11 +130,9 @@ Result<int> inject_configuration(const Session& session, const InjectOptions& ty
   if (!configuration)
     return fail("E1710", fmt::format("{} cannot be read: {}.", path.string(), configuration.error()),
                 "ration inject oci /bundles/train --limit 4GiB   (there is /bundles/train/config.json)", 2);
-  const auto container = govern(session, typed.run);
-  if (!container) return tl::unexpected(container.error());
-  const auto edits = container_edits(container->session, container->store);
-  if (!edits) return tl::unexpected(edits.error());
-  auto text = adapters::with_edits(*configuration, container->device, *edits);
+  RATION_TRY(const auto container, govern(session, typed.run));
+  RATION_TRY(const auto edits, container_edits(container.session, container.store));
+  auto text = adapters::with_edits(*configuration, container.device, edits);
   if (!text) {
     text.error().what = fmt::format("{}: {}", path.string(), text.error().what);
     return tl::unexpected(text.error());
@@ -173,7 +161,7 @@ Result<int> inject(const Session& session, const InjectOptions& typed) {
   if (typed.engine == "compose") return inject_compose(session, typed);
   if (!typed.without_cdi && adapters::takes_devices(typed.engine)) return inject_device(session, typed);
   RunOptions options = typed.run;
-  if (auto good = adapters::check_foreground(typed.engine, options.program); !good) return tl::unexpected(good.error());
+  RATION_TRY(adapters::check_foreground(typed.engine, options.program));
   options.engine = typed.engine;
   return run(session, std::move(options));
 }

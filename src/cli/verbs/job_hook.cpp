@@ -127,22 +127,18 @@ Result<int> start_book(const Session& session, const book::Store& store, const s
                 kHelp, 1);
   facts["guarantee"] = machine::content_of(guarantee_file(store, job));
   first->user = *uid;  // whose work it is: the daemon charges it to them
-  auto options = wanted(job, facts, share, *uid);
-  if (!options) return tl::unexpected(options.error());
-  auto daemon = NodeClient::require(session);
-  if (!daemon) return tl::unexpected(daemon.error());
-  std::optional<NodeClient> governor(std::move(*daemon));
-  const auto started = start_workload(session, *options, store, "", governor, first);
-  if (!started) return tl::unexpected(started.error());
+  RATION_TRY(auto options, wanted(job, facts, share, *uid));
+  RATION_TRY(auto daemon, NodeClient::require(session));
+  std::optional<NodeClient> governor(std::move(daemon));
+  RATION_TRY(const auto started, start_workload(session, options, store, "", governor, first));
   return 0;
 }
 
 Result<int> start(const Session& session, const std::string& job, const Facts& facts) {
-  const auto store = session.store();
-  if (!store) return tl::unexpected(store.error());
-  ::unlink(reason_file(*store, job).c_str());
+  RATION_TRY(const auto store, session.store());
+  ::unlink(reason_file(store, job).c_str());
   const auto failed = [&](const Error& error) -> Result<int> {
-    (void)keep(*store, reason_file(*store, job), fmt::format("{} [{}]", error.what, error.id));
+    (void)keep(store, reason_file(store, job), fmt::format("{} [{}]", error.what, error.id));
     return tl::unexpected(error);
   };
   const auto shares = adapters::slurm::shares_in(fact(facts, "gres"));
@@ -151,12 +147,12 @@ Result<int> start(const Session& session, const std::string& job, const Facts& f
   if (shares->size() > 1)
     return failed(Error{"E1720", fmt::format("job {} was granted shares of {} GPUs of this node.", job, shares->size()),
                         "--gpu-mem is of one GPU; more tasks, each on its GPU, are more jobs", 1});
-  if (live_book(*store, job)) return 0;
+  if (live_book(store, job)) return 0;
   // The place of its mounts in the tasks' own mount namespaces. Empty here, so that nothing finds a book there.
   if (::mkdir(book::kContainerFolder, 0755) != 0 && errno != EEXIST)
     return failed(Error{"E1721", fmt::format("{} cannot be made: {}.", book::kContainerFolder, std::strerror(errno)),
                         fmt::format("mkdir {}", book::kContainerFolder), 1});
-  const auto started = start_book(session, *store, job, facts, shares->front());
+  const auto started = start_book(session, store, job, facts, shares->front());
   return started ? started : failed(started.error());
 }
 
@@ -172,24 +168,22 @@ bool mount_at(const std::string& from, const std::string& to, bool writable) {
 
 /// In the mount namespace of one task, which the plugin has made.
 Result<int> enter(const Session& session, const std::string& job, const Facts& facts) {
-  const auto store = session.store();
-  if (!store) return tl::unexpected(store.error());
-  const auto book = live_book(*store, job);
+  RATION_TRY(const auto store, session.store());
+  const auto book = live_book(store, job);
   if (!book) {
-    const std::string reason = machine::content_of(reason_file(*store, job));
+    const std::string reason = machine::content_of(reason_file(store, job));
     const bool has_share = !fact(facts, "share").empty();
     if (!has_share && !fact(facts, "asked").empty() && reason.empty())
       return not_entered(job, "it asked for --gpu-mem, and Slurm granted it no share: is cli_filter.lua in place");
     if (!has_share && reason.empty()) return 0;
     return not_entered(job, reason.empty() ? "it has no book here; is PrologFlags=Alloc,Contain set" : reason);
   }
-  auto edits = container_edits(session, *store);
-  if (!edits) return tl::unexpected(edits.error());
+  RATION_TRY(auto edits, container_edits(session, store));
   struct stat preload {};
   if (::stat(adapters::kPreloadFile, &preload) != 0 &&
       !write_whole(adapters::kPreloadFile, "", 0644))  // an empty one changes nothing
     return not_entered(job, fmt::format("{} is not there, and cannot be made", adapters::kPreloadFile));
-  for (adapters::cdi::Mount& mount : edits->mounts) {
+  for (adapters::cdi::Mount& mount : edits.mounts) {
     if (mount.from == mount.to) continue;
     std::string from = mount.from;
     if (mount.to == adapters::kPreloadFile) {
@@ -209,8 +203,8 @@ Result<int> enter(const Session& session, const std::string& job, const Facts& f
     return not_entered(job, fmt::format("its book: {}", std::strerror(errno)));
   // Slurm's number counts the GPUs that the job's control group lets it open.
   if (const auto granted = book::read_granted(*book, ::getuid()); granted && !granted->accounts.empty())
-    edits->variables["CUDA_VISIBLE_DEVICES"] = machine::uuid_text(granted->accounts.front().device);
-  for (const auto& [name, value] : edits->variables) fmt::print("{}={}\n", name, value);
+    edits.variables["CUDA_VISIBLE_DEVICES"] = machine::uuid_text(granted->accounts.front().device);
+  for (const auto& [name, value] : edits.variables) fmt::print("{}={}\n", name, value);
   return 0;
 }
 
@@ -235,17 +229,16 @@ Result<int> job_hook(const Session& session, const JobHookOptions& options) {
     return fail("E1721", fmt::format("'{}' is not the number of a job.", printable(job)), kHelp, 2);
   if (options.action == "start") return start(session, job, facts);
   if (options.action == "enter") return enter(session, job, facts);
-  const auto store = session.store();
-  if (!store) return tl::unexpected(store.error());
+  RATION_TRY(const auto store, session.store());
   if (options.action == "prepare") {
-    (void)keep(*store, guarantee_file(*store, job), fact(facts, "guarantee"));
+    (void)keep(store, guarantee_file(store, job), fact(facts, "guarantee"));
     return 0;
   }
-  if (options.action == "summary") print_summary(*store, job, fact(facts, "node"));
+  if (options.action == "summary") print_summary(store, job, fact(facts, "node"));
   if (options.action == "stop") {
-    for (const std::string& book : books_of(*store, job)) book::retire(book);
-    ::unlink(reason_file(*store, job).c_str());
-    ::unlink(guarantee_file(*store, job).c_str());
+    for (const std::string& book : books_of(store, job)) book::retire(book);
+    ::unlink(reason_file(store, job).c_str());
+    ::unlink(guarantee_file(store, job).c_str());
   }
   return 0;
 }

@@ -51,7 +51,7 @@ Result<int> jupyter(const Session& session, const JupyterOptions& options) {
     fmt::print("{}\n", shown_command(words));
     return 0;
   }
-  if (auto good = check_module(options.python); !good) return tl::unexpected(good.error());
+  RATION_TRY(check_module(options.python));
   ::setenv("RATION_PROGRAM", companion("ration").c_str(), 1);  // the kernels start this ration, and no other one
   return become(words);
 }

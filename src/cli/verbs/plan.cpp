@@ -19,13 +19,11 @@ constexpr const char* kPatterns[] = {"█", "▓", "▒", "░"};
 
 Result<std::vector<node::PlanDevice>> devices_of(const Session& session, const PlanOptions& options) {
   if (!options.gpus.empty()) return node::parse_plan_devices(fmt::format("{}", fmt::join(options.gpus, ",")));
-  const auto store = session.store();
-  if (!store) return tl::unexpected(store.error());
-  const auto machine = session.machine();
-  if (!machine) return tl::unexpected(machine.error());
+  RATION_TRY(const auto store, session.store());
+  RATION_TRY(const auto machine, session.machine());
   std::vector<node::PlanDevice> devices;
-  for (const auto& device : machine->devices) {
-    const Bytes promised = admission::promises_on(device, *store).total();
+  for (const auto& device : machine.devices) {
+    const Bytes promised = admission::promises_on(device, store).total();
     devices.push_back({device.index, device.name, device.total > promised ? device.total - promised : Bytes{0}});
   }
   return devices;
@@ -129,11 +127,10 @@ std::string change_text(const Session& session, const PlanOptions& options, cons
 }  // namespace
 
 Result<int> plan(const Session& session, const PlanOptions& options) {
-  const auto devices = devices_of(session, options);
-  if (!devices) return tl::unexpected(devices.error());
+  RATION_TRY(const auto devices, devices_of(session, options));
   std::vector<node::PlanTenant> tenants;
   for (const std::string& text : options.tenants) {
-    const auto tenant = node::parse_plan_tenant(text, *devices);
+    const auto tenant = node::parse_plan_tenant(text, devices);
     if (tenant && !config::is_name(tenant->name)) return config::not_a_name(tenant->name);
     if (!tenant) return tl::unexpected(tenant.error());
     const bool twice = std::any_of(tenants.begin(), tenants.end(),
@@ -144,14 +141,14 @@ Result<int> plan(const Session& session, const PlanOptions& options) {
     }
     tenants.push_back(*tenant);
   }
-  const node::Placement placement = node::place(*devices, tenants, options.spread);
+  const node::Placement placement = node::place(devices, tenants, options.spread);
   if (session.format() == Format::kJson) {
     session.print_json("plan", node::to_json(placement));
     return placement.fits ? 0 : 4;
   }
   show(session, placement);
   if (placement.fits) {
-    show_notes(session, options, placement, node::place(*devices, tenants, true), options.spread);
+    show_notes(session, options, placement, node::place(devices, tenants, true), options.spread);
     return 0;
   }
   return fail("E1306",

@@ -201,12 +201,11 @@ bool is_named(const json& row, const std::string& name) {
 /// E1431. `-used,name`: the largest first, then by name.
 Result<void> sort_rows(json& list, const std::string& text) {
   if (text.empty()) return {};
-  const auto order = rows::Order::parse(text);
-  if (!order) return tl::unexpected(order.error());
+  RATION_TRY(const auto order, rows::Order::parse(text));
   const std::vector<rows::Row> all = rows::read_snapshot({{"workloads", list}}).rows;
   std::vector<const rows::Row*> sorted;
   for (const rows::Row& row : all) sorted.push_back(&row);
-  order->sort(sorted);
+  order.sort(sorted);
   json result = json::array();
   for (const rows::Row* row : sorted) result.push_back(std::move(list[static_cast<std::size_t>(row - all.data())]));
   list = std::move(result);
@@ -265,9 +264,8 @@ Result<int> ps_once(const Session& session, const PsOptions& options) {
   const bool as_json = session.format() == Format::kJson;
   std::span<const std::string_view> not_shown = kNotShown;
   if (as_json || !options.sort.empty()) not_shown = {};  // rows can be sorted by what is not shown, too
-  auto snapshot = node_snapshot(session, as_json ? node::kAllProcesses : 1, not_shown, options.filter);
-  if (!snapshot) return tl::unexpected(snapshot.error());
-  json devices = snapshot->at("devices"), rows = std::move(snapshot->at("workloads"));
+  RATION_TRY(auto snapshot, node_snapshot(session, as_json ? node::kAllProcesses : 1, not_shown, options.filter));
+  json devices = snapshot.at("devices"), rows = std::move(snapshot.at("workloads"));
   if (!gpu.empty()) {
     const auto matches = [&](const json& device) {
       return gpu == std::to_string(device.at("gpu").get<int>()) || gpu == mig_label(device) ||
@@ -275,7 +273,7 @@ Result<int> ps_once(const Session& session, const PsOptions& options) {
     };
     const auto found = std::find_if(devices.begin(), devices.end(), matches);
     if (found == devices.end()) {
-      if (const auto machine = session.machine(); !machine) return tl::unexpected(machine.error());
+      RATION_TRY(session.machine());
       return fail("E1407", fmt::format("there is no GPU '{}' on this machine.", gpu), "ration ps   shows them", 3);
     }
     const json chosen = *found;
@@ -293,21 +291,20 @@ Result<int> ps_once(const Session& session, const PsOptions& options) {
            (!options.name.empty() && !is_named(row, options.name));
   });
   const auto store = session.store();
-  if (store && !options.name.empty() && rows.empty())
-    if (auto readable = is_of_this_version(*store, options.name); !readable) return tl::unexpected(readable.error());
+  if (store && !options.name.empty() && rows.empty()) RATION_TRY(is_of_this_version(*store, options.name));
   if (!options.name.empty() && rows.empty())
     return fail("E1801", fmt::format("no running workload is named '{}'.", options.name), "ration ps", 3);
-  if (auto sorted = sort_rows(rows, options.sort); !sorted) return tl::unexpected(sorted.error());
+  RATION_TRY(sort_rows(rows, options.sort));
   if (session.output == "jsonl") {
     for (const json& row : rows) fmt::print("{}\n", one_line(row));
     return 0;
   }
   if (as_json) {
-    json more{{"devices", devices}, {"warnings", snapshot->value("warnings", json::array())}};
+    json more{{"devices", devices}, {"warnings", snapshot.value("warnings", json::array())}};
     if (store)
       for (const auto& book : running_of_other_versions(*store))
         more["warnings"].push_back({{"id", book.id}, {"message", book.what}, {"fix", book.fix}});
-    if (snapshot->contains("queue")) more.update({{"queue", snapshot->at("queue")}, {"source", "daemon"}});
+    if (snapshot.contains("queue")) more.update({{"queue", snapshot.at("queue")}, {"source", "daemon"}});
     session.print_json("ps", rows, more);
     return 0;
   }
@@ -318,11 +315,11 @@ Result<int> ps_once(const Session& session, const PsOptions& options) {
     for (const json& device : devices)
       fmt::print("{}\n", device_line(session, device, std::move(holders[device.at("gpu")])));
   }
-  print_rows(session, rows, session.simulated || snapshot->contains("queue"),
-             nothing_runs(session, options, *snapshot, all));
+  print_rows(session, rows, session.simulated || snapshot.contains("queue"),
+             nothing_runs(session, options, snapshot, all));
   if (session.format() != Format::kText) return 0;
-  if (snapshot->contains("queue")) print_queue(session, snapshot->at("queue"));
-  print_other_nodes(session, snapshot->at("devices"), rows);
+  if (snapshot.contains("queue")) print_queue(session, snapshot.at("queue"));
+  print_other_nodes(session, snapshot.at("devices"), rows);
   if (store)
     for (const auto& book : running_of_other_versions(*store)) session.print_finding(book.id, book.what, book.fix);
   return 0;
@@ -332,8 +329,7 @@ Result<int> ps_once(const Session& session, const PsOptions& options) {
 
 Result<int> ps(const Session& session, const PsOptions& options) {
   if (options.every.empty()) return ps_once(session, options);
-  const auto every = parse_duration(options.every);
-  if (!every) return tl::unexpected(every.error());
+  RATION_TRY(const auto every, parse_duration(options.every));
   const bool screen = ::isatty(STDOUT_FILENO) != 0 && session.format() == Format::kText;
   for (;;) {
     if (screen) fmt::print("\033[H\033[J");
@@ -341,7 +337,7 @@ Result<int> ps(const Session& session, const PsOptions& options) {
     if (!shown) return shown;
     if (!screen && session.format() == Format::kText) fmt::print("\n");
     if (std::fflush(stdout) != 0) return 0;  // nobody reads on
-    std::this_thread::sleep_for(std::chrono::nanoseconds(*every));
+    std::this_thread::sleep_for(std::chrono::nanoseconds(every));
   }
 }
 

@@ -7,14 +7,12 @@
 namespace ration::cli {
 
 Result<int> recommend(const Session& session, const std::string& workload) {
-  auto daemon = NodeClient::require(session);
-  if (!daemon) return tl::unexpected(daemon.error());
-  const auto found = daemon->get("/api/v1/recommendations/" + percent_encoded(workload));
-  if (!found) return tl::unexpected(found.error());
+  RATION_TRY(auto daemon, NodeClient::require(session));
+  RATION_TRY(const auto found, daemon.get("/api/v1/recommendations/" + percent_encoded(workload)));
   if (session.format() == Format::kJson)
-    session.print_json("recommend", *found, {{"source", "daemon"}});
+    session.print_json("recommend", found, {{"source", "daemon"}});
   else
-    fmt::print("{}", session.hint(found->at("text").get<std::string>()));
+    fmt::print("{}", session.hint(found.at("text").get<std::string>()));
   return 0;
 }
 

@@ -16,20 +16,18 @@ using nlohmann::json;
 Result<int> last_run(NodeClient& daemon, const Session& session, const std::string& workload) {
   const std::string path = "/api/v1/runs/last?workload=" + percent_encoded(workload);
   if (session.output == "md") {
-    const auto text = daemon.text(path + "&format=md");
-    if (!text) return tl::unexpected(text.error());
-    fmt::print("{}", *text);
+    RATION_TRY(const auto text, daemon.text(path + "&format=md"));
+    fmt::print("{}", text);
     return 0;
   }
   if (session.output != "text" && session.output != "json")
     return fail("E1916", fmt::format("one run has no form '{}'.", session.output),
                 "ration report --last -o text, json or md; -o csv, focus and opencost are of a window.", 2);
-  const auto run = daemon.get(path);
-  if (!run) return tl::unexpected(run.error());
+  RATION_TRY(const auto run, daemon.get(path));
   if (session.output == "json")
-    session.print_json("last_run", *run, {{"source", "daemon"}});
+    session.print_json("last_run", run, {{"source", "daemon"}});
   else
-    fmt::print("{}", session.hint(run->at("text").get<std::string>()));
+    fmt::print("{}", session.hint(run.at("text").get<std::string>()));
   return 0;
 }
 
@@ -116,10 +114,10 @@ std::string mib_seconds(const json& row, const char* field) {
 Result<int> slurm_job(NodeClient& daemon, const Session& session, const ReportOptions& options) {
   if (session.output != "text" && session.output != "json")
     return fail("E1916", fmt::format("one job has no form '{}'.", session.output), "-o text or json", 2);
-  const auto data = daemon.get(fmt::format("/api/v1/reports/usage?by=label:{}&basis=limit&window={}", kSlurmJobLabel,
-                                           percent_encoded(options.window.empty() ? "365d" : options.window)));
-  if (!data) return tl::unexpected(data.error());
-  const json& rows = data->at("rows");
+  RATION_TRY(const auto data,
+             daemon.get(fmt::format("/api/v1/reports/usage?by=label:{}&basis=limit&window={}", kSlurmJobLabel,
+                                    percent_encoded(options.window.empty() ? "365d" : options.window))));
+  const json& rows = data.at("rows");
   const auto row = std::find_if(rows.begin(), rows.end(), [&](const json& each) {
     return each.at("kind") == "governed" && each.at("name") == options.slurm_job;
   });
@@ -147,27 +145,25 @@ Result<int> slurm_job(NodeClient& daemon, const Session& session, const ReportOp
 
 /// What would be sealed; the daemon says what is wrong with the month.
 Result<int> would_close(NodeClient& daemon, const Session& session, const std::string& period) {
-  const auto sums = daemon.get("/api/v1/reports/usage?window=" + percent_encoded(period));
-  if (!sums) return tl::unexpected(sums.error());
+  RATION_TRY(const auto sums, daemon.get("/api/v1/reports/usage?window=" + percent_encoded(period)));
   if (session.output == "json") {
-    session.print_json("report", *sums, {{"source", "daemon"}});
+    session.print_json("report", sums, {{"source", "daemon"}});
     return 0;
   }
   fmt::print("would close {}; what would be sealed:\n", period);
-  print_report(session, *sums);
+  print_report(session, sums);
   return 0;
 }
 
 }  // namespace
 
 Result<int> report(const Session& session, const ReportOptions& options) {
-  auto daemon = NodeClient::require(session);
-  if (!daemon) return tl::unexpected(daemon.error());
+  RATION_TRY(auto daemon, NodeClient::require(session));
   if (options.action == "close") {
     if (options.period.empty()) return fail("E1914", "which month?", "ration report close 2026-01", 2);
-    if (session.dry_run) return would_close(*daemon, session, options.period);
+    if (session.dry_run) return would_close(daemon, session, options.period);
     const auto closed =
-        daemon->post(fmt::format("/api/v1/reports/periods/{}:close", percent_encoded(options.period)), json::object());
+        daemon.post(fmt::format("/api/v1/reports/periods/{}:close", percent_encoded(options.period)), json::object());
     if (!closed) return tl::unexpected(closed.error());
     if (session.output == "json")
       session.print_json("period", *closed, {{"source", "daemon"}});
@@ -176,8 +172,8 @@ Result<int> report(const Session& session, const ReportOptions& options) {
                  closed->at("seal").get<std::string>());
     return 0;
   }
-  if (!options.slurm_job.empty()) return slurm_job(*daemon, session, options);
-  if (options.last) return last_run(*daemon, session, options.workload);
+  if (!options.slurm_job.empty()) return slurm_job(daemon, session, options);
+  if (options.last) return last_run(daemon, session, options.workload);
   std::string path = "/api/v1/reports/usage?";
   for (const auto& [name, value] : {std::pair{"by", options.by},
                                     {"window", options.window},
@@ -186,17 +182,15 @@ Result<int> report(const Session& session, const ReportOptions& options) {
                                     {"share_idle", options.share_idle}})
     if (!value.empty()) path += fmt::format("{}={}&", name, percent_encoded(value));
   if (session.output != "text" && session.output != "json") {
-    const auto text = daemon->text(path + "format=" + session.output);
-    if (!text) return tl::unexpected(text.error());
-    fmt::print("{}", *text);
+    RATION_TRY(const auto text, daemon.text(path + "format=" + session.output));
+    fmt::print("{}", text);
     return 0;
   }
-  const auto data = daemon->get(path);
-  if (!data) return tl::unexpected(data.error());
+  RATION_TRY(const auto data, daemon.get(path));
   if (session.output == "json")
-    session.print_json("report", *data, {{"source", "daemon"}});
+    session.print_json("report", data, {{"source", "daemon"}});
   else
-    print_report(session, *data);
+    print_report(session, data);
   return 0;
 }
 

@@ -191,32 +191,28 @@ void summarise(const Session& session, const BookSnapshot& book, const RunOption
 
 /// Waits until the daemon says where there is room; from then on the whole limit is promised to it.
 Result<std::string> queue_up(const Session& session, RunOptions& options, const book::Store& store) {
-  auto daemon = NodeClient::require(session);
-  if (!daemon) return tl::unexpected(daemon.error());
+  RATION_TRY(auto daemon, NodeClient::require(session));
   RunOptions wanted = options;
   wanted.wish.guarantee.clear();  // promised when there is room, not now
   // Contexts are measured on the GPUs that it is given.
-  const auto plan = resolve(session, wanted, store, Measuring::kNo);
-  if (!plan) return tl::unexpected(plan.error());
+  RATION_TRY(const auto plan, resolve(session, wanted, store, Measuring::kNo));
   wanted.wish.gpu = wanted.asked_gpus;
   Bytes bytes;
-  for (const auto& account : plan->accounts) bytes = std::max(bytes, account.limit);
+  for (const auto& account : plan.accounts) bytes = std::max(bytes, account.limit);
   if (wanted.wish.limit.empty() || bytes >= kUnlimited)
     return fail("E1310", "--wait needs to know for how much.", "ration run --wait --limit 20GiB -- …", 2);
-  const auto lease = wait_for_lease(session, *daemon, wanted, bytes);
-  if (!lease) return tl::unexpected(lease.error());
-  options.wish.gpu = lease->gpus;
+  RATION_TRY(const auto lease, wait_for_lease(session, daemon, wanted, bytes));
+  options.wish.gpu = lease.gpus;
   options.wish.guarantee = exact_size(bytes);
-  return lease->id;
+  return lease.id;
 }
 
 /// What `engine` is started with, its container's book being at `book`.
 Result<std::vector<std::string>> program_of(const Session& session, const RunOptions& options, const book::Store& store,
                                             const std::string& book) {
   if (options.engine.empty()) return options.program;
-  const auto edits = container_edits(session, store);
-  if (!edits) return tl::unexpected(edits.error());
-  return adapters::with_options(options.engine, options.program, adapters::options_of(options.engine, *edits, book));
+  RATION_TRY(const auto edits, container_edits(session, store));
+  return adapters::with_options(options.engine, options.program, adapters::options_of(options.engine, edits, book));
 }
 
 /// What came of one start of the program.
@@ -268,24 +264,20 @@ Result<Outcome> run_once(const Session& session, RunOptions options, const book:
                          std::optional<NodeClient>& daemon) {
   std::string lease;
   if (session.dry_run) {
-    const auto plan = resolve(session, options, store);
-    if (!plan) return tl::unexpected(plan.error());
-    auto program = program_of(session, options, store, "BOOK");
-    if (!program) return tl::unexpected(program.error());
-    options.program = *program;
+    RATION_TRY(const auto plan, resolve(session, options, store));
+    RATION_TRY(auto program, program_of(session, options, store, "BOOK"));
+    options.program = program;
     machine::Enforcement held;  // the container, by what it gets, whatever becomes of the program that starts it
-    if (options.engine.empty()) held = examine(options, *plan);
-    show_plan(session, options, *plan, held);
+    if (options.engine.empty()) held = examine(options, plan);
+    show_plan(session, options, plan, held);
     return Outcome{};
   }
   if (options.queue) {
-    auto granted = queue_up(session, options, store);
-    if (!granted) return tl::unexpected(granted.error());
-    lease = std::move(*granted);
+    RATION_TRY(auto granted, queue_up(session, options, store));
+    lease = std::move(granted);
   }
-  auto started = start_workload(session, options, store, lease, daemon);
-  if (!started) return tl::unexpected(started.error());
-  auto& [path, plan] = *started;
+  RATION_TRY(auto started, start_workload(session, options, store, lease, daemon));
+  auto& [path, plan] = started;
   const auto program = program_of(session, options, store, path);
   if (!program) {
     ::unlink(path.c_str());
@@ -337,15 +329,13 @@ Result<int> run(const Session& session, RunOptions options) {
     return fail("E1402", "no program to run.", "ration run --limit 4GiB -- python train.py", 2);
   if (const auto good = raised(Bytes{std::uint64_t{1} << 30}, options.retry_limit); !good)
     return tl::unexpected(good.error());
-  if (auto good = check_summary(options.summary); !good) return tl::unexpected(good.error());
-  const auto store = session.store();
-  if (!store) return tl::unexpected(store.error());
-  if (auto good = refuse_nesting(*store); !good) return tl::unexpected(good.error());
-  auto daemon = NodeClient::find(session);
-  if (!daemon) return tl::unexpected(daemon.error());
+  RATION_TRY(check_summary(options.summary));
+  RATION_TRY(const auto store, session.store());
+  RATION_TRY(refuse_nesting(store));
+  RATION_TRY(auto daemon, NodeClient::find(session));
   int failed_with = 0;  // the program's own word, once it ran
   for (int attempt = 0;; ++attempt) {
-    const auto outcome = run_once(session, options, *store, *daemon);
+    const auto outcome = run_once(session, options, store, daemon);
     if (!outcome && attempt > 0) {
       tell([&] { session.print_error("run", outcome.error()); });
       return failed_with;

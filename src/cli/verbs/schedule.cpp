@@ -80,22 +80,19 @@ void print_schedules(const Session& session, const json& rows) {
 Result<int> schedule(const Session& session, const std::string& text) {
   Typed typed;
   if (!text.empty()) {
-    auto read = parse(text);
-    if (!read) return tl::unexpected(read.error());
-    typed = std::move(*read);
+    RATION_TRY(auto read, parse(text));
+    typed = std::move(read);
   }
-  auto daemon = NodeClient::require(session);
-  if (!daemon) return tl::unexpected(daemon.error());
+  RATION_TRY(auto daemon, NodeClient::require(session));
   const std::string all = "/api/v1/schedules", one = all + "/" + percent_encoded(typed.name);
   const std::string path = session.dry_run ? one + "?dry_run=1" : one;
-  const auto rows = text.empty()           ? daemon->get(all)
-                    : typed.wish.is_null() ? daemon->remove(path)
-                                           : daemon->put(path, typed.wish);
-  if (!rows) return tl::unexpected(rows.error());
+  RATION_TRY(const auto rows, text.empty()           ? daemon.get(all)
+                              : typed.wish.is_null() ? daemon.remove(path)
+                                                     : daemon.put(path, typed.wish));
   if (session.format() == Format::kJson)
-    session.print_json("schedules", *rows, {{"source", "daemon"}});
+    session.print_json("schedules", rows, {{"source", "daemon"}});
   else
-    print_schedules(session, *rows);
+    print_schedules(session, rows);
   return 0;
 }
 

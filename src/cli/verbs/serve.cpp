@@ -52,10 +52,9 @@ bool is_journal(int stream) {
 
 /// The configuration is checked: what is wrong with it would stop the daemon.
 Result<int> would_serve(const Session& session, const ServeOptions& options, const book::Store& store) {
-  const auto configuration = config::read_configuration();
-  if (!configuration) return tl::unexpected(configuration.error());
+  RATION_TRY(const auto configuration, config::read_configuration());
   const auto machine = session.machine();
-  const std::string configured = configuration->daemon.listen.value;
+  const std::string configured = configuration.daemon.listen.value;
   const std::string listen = options.listen_given ? options.listen : configured;
   fmt::print("would watch {} and the books in {}{}\n", counted(machine ? machine->devices.size() : 0, "GPU"),
              store.folder(), listen.empty() ? "" : ", and listen on " + listen);
@@ -71,9 +70,8 @@ Result<Context> context_elsewhere(const Session& session, const book::Store& sto
   if (!context.socket.empty()) {
     context.socket = fs::absolute(context.socket, error);
   } else if (std::getenv("RATION_CONFIG") != nullptr || std::getenv("RATION_RUNTIME_DIR") != nullptr) {
-    const auto configuration = config::read_configuration();
-    if (!configuration) return tl::unexpected(configuration.error());
-    const auto& socket = configuration->daemon.socket;
+    RATION_TRY(const auto configuration, config::read_configuration());
+    const auto& socket = configuration.daemon.socket;
     if (!socket.origin.is_default())
       context.socket = socket.value;
     else if (std::getenv("RATION_RUNTIME_DIR") != nullptr)
@@ -95,11 +93,10 @@ node::PublishDevices publisher(Session session, const book::Store& store, const 
   return [session, store, folder](const node::ContainerDevices& devices) -> Result<void> {
     for (const auto& [kind, names] : devices)
       if (names.empty()) adapters::cdi::remove(folder, kind);
-    const auto edits = container_edits(session, store);
-    if (!edits) return tl::unexpected(edits.error());
+    RATION_TRY(const auto edits, container_edits(session, store));
     for (const auto& [kind, names] : devices) {
       if (names.empty()) continue;
-      if (auto good = adapters::cdi::write(folder, kind, adapters::cdi::specification(kind, names, *edits)); !good)
+      if (auto good = adapters::cdi::write(folder, kind, adapters::cdi::specification(kind, names, edits)); !good)
         return good;
     }
     return {};
@@ -109,41 +106,35 @@ node::PublishDevices publisher(Session session, const book::Store& store, const 
 }  // namespace
 
 Result<int> serve(const Session& session, const ServeOptions& options) {
-  const auto store = session.store();
-  if (!store) return tl::unexpected(store.error());
-  const auto driver = session.driver_folder();
-  if (!driver) return tl::unexpected(driver.error());
+  RATION_TRY(const auto store, session.store());
+  RATION_TRY(const auto driver, session.driver_folder());
   node::DaemonOptions daemon;
-  daemon.driver_folder = *driver;
+  daemon.driver_folder = driver;
   daemon.simulated = session.simulated;
   daemon.socket = session.socket;
   daemon.state = options.state;
   if (options.listen_given) daemon.listen = options.listen;
-  daemon.folders.emplace_back(store->folder(), ::getuid());
-  if (session.dry_run) return would_serve(session, options, *store);
+  daemon.folders.emplace_back(store.folder(), ::getuid());
+  if (session.dry_run) return would_serve(session, options, store);
   if (::getuid() == 0 && std::getenv("RATION_RUNTIME_DIR") == nullptr) {
     for (auto& folder : folders_of_others())
-      if (folder.first != store->folder()) daemon.folders.push_back(std::move(folder));
+      if (folder.first != store.folder()) daemon.folders.push_back(std::move(folder));
   }
-  const auto configuration = config::read_configuration();
-  if (!configuration) return tl::unexpected(configuration.error());
-  if (const std::string folder = devices_folder(configuration->containers.cdi.value, *store); !folder.empty()) {
-    const auto shared = containers_folder(*store);
-    if (!shared) return tl::unexpected(shared.error());
-    daemon.containers_socket = *shared + "/" + std::filesystem::path(adapters::kContainerSocket).filename().string();
+  RATION_TRY(const auto configuration, config::read_configuration());
+  if (const std::string folder = devices_folder(configuration.containers.cdi.value, store); !folder.empty()) {
+    RATION_TRY(const auto shared, containers_folder(store));
+    daemon.containers_socket = shared + "/" + std::filesystem::path(adapters::kContainerSocket).filename().string();
     daemon.publish_devices = [&, folder](const std::string& socket) {
-      return publisher(session, *store, folder, socket);
+      return publisher(session, store, folder, socket);
     };
   }
-  const auto context = context_elsewhere(session, *store);
-  if (!context) return tl::unexpected(context.error());
-  daemon.command_options = command_options(*context);
+  RATION_TRY(const auto context, context_elsewhere(session, store));
+  daemon.command_options = command_options(context);
   daemon.documentation = share_folder() + "/doc/ration/site";
   allow_many_descriptors();
-  auto started = node::Daemon::start(std::move(daemon));
-  if (!started) return tl::unexpected(started.error());
-  (*started)->run([&] {
-    fmt::print("{}", (*started)->greeting(!is_journal(STDOUT_FILENO)));
+  RATION_TRY(auto started, node::Daemon::start(std::move(daemon)));
+  started->run([&] {
+    fmt::print("{}", started->greeting(!is_journal(STDOUT_FILENO)));
     std::fflush(stdout);
   });
   return 0;

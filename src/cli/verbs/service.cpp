@@ -111,7 +111,7 @@ Result<int> service(const Session& session, const ServiceOptions& options) {
     return 0;
   }
   if (options.action == "install") {
-    if (auto good = write_unit(session, path, unit_text(user)); !good) return tl::unexpected(good.error());
+    RATION_TRY(write_unit(session, path, unit_text(user)));
     if (!options.now) {
       fmt::print("next:  systemctl {}enable --now rationd\n", user ? "--user " : "");
       return 0;

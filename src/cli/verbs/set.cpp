@@ -36,7 +36,7 @@ Result<void> agree(const Session& session, const SetOptions& options, const nloh
   for (const auto& row : document.at("changes")) {
     const Bytes limit = bytes_in(row, "limit_bytes");
     if (!row.at("shrinking").get<bool>() || limit >= bytes_in(row, "old_limit_bytes")) continue;
-    if (auto agreed = agree_to(session, options, bytes_in(row, "used_bytes"), limit); !agreed) return agreed;
+    RATION_TRY(agree_to(session, options, bytes_in(row, "used_bytes"), limit));
   }
   return {};
 }
@@ -74,7 +74,7 @@ Result<int> set_tenant(NodeAccess& node, const Session& session, const SetOption
     for (const auto& over : row.at("over")) {
       if (session.dry_run) continue;
       const Bytes used = bytes_in(over, "used_bytes"), limit = bytes_in(over, "limit_bytes");
-      if (auto agreed = agree_to(session, options, used, limit); !agreed) return tl::unexpected(agreed.error());
+      RATION_TRY(agree_to(session, options, used, limit));
     }
   }
   if (!session.dry_run) rows = node.patch(path, wish);
@@ -103,26 +103,24 @@ Result<int> set(const Session& session, const SetOptions& options) {
     return fail("E1420", "nothing to change.",
                 command({"set", options.name.empty() ? "NAME" : options.name, "--limit", "6GiB"}), 2);
   }
-  if (const auto store = session.store())
-    if (auto readable = is_of_this_version(*store, options.name); !readable) return tl::unexpected(readable.error());
-  const auto node = NodeAccess::open(session);
-  if (!node) return tl::unexpected(node.error());
+  if (const auto store = session.store()) RATION_TRY(is_of_this_version(*store, options.name));
+  RATION_TRY(const auto node, NodeAccess::open(session));
   const std::string path = "/api/v1/workloads/" + percent_encoded(options.name);
   nlohmann::json wish = nlohmann::json::object();
   for (const auto& [field, text] :
        {std::pair{"limit", options.limit}, {"guarantee", options.guarantee}, {"gpu", options.gpu}})
     if (!text.empty()) wish[field] = text;
   if (admission::takes_guarantee_away(options.guarantee)) wish["guarantee"] = "0MiB";  // a tenant's has to be a size
-  auto answer = (*node)->patch(path + "?dry_run=1", wish);
+  auto answer = node->patch(path + "?dry_run=1", wish);
   if (!answer && answer.error().id == "E1801") {  // no workload of that name
-    auto tenant = set_tenant(**node, session, options, wish);
+    auto tenant = set_tenant(*node, session, options, wish);
     if (tenant || (tenant.error().id != "E1801" && tenant.error().id != "E1502")) return tenant;
   }
   if (!answer) return tl::unexpected(answer.error());
-  if (auto agreed = agree(session, options, *answer); !agreed) return tl::unexpected(agreed.error());
-  if (!session.dry_run) answer = (*node)->patch(path, wish);
+  RATION_TRY(agree(session, options, *answer));
+  if (!session.dry_run) answer = node->patch(path, wish);
   if (!answer) return tl::unexpected(answer.error());
-  show(session, options, *answer, (*node)->source());
+  show(session, options, *answer, node->source());
   return 0;
 }
 

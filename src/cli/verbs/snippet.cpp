@@ -37,9 +37,8 @@ Result<int> slurm_node(const Session& session, const SnippetOptions& options) {
   node.folder = slurm_file("share/ration/slurm", "../../share/ration/slurm");
   for (const machine::Device& device : machine->devices)
     node.gpus.push_back({device.index, device.name, device.total, !device.mig});
-  const auto text = adapters::slurm::configuration_of(node);
-  if (!text) return tl::unexpected(text.error());
-  fmt::print("{}", *text);
+  RATION_TRY(const auto text, adapters::slurm::configuration_of(node));
+  fmt::print("{}", text);
   return 0;
 }
 
@@ -48,13 +47,11 @@ Result<int> slurm_node(const Session& session, const SnippetOptions& options) {
 Result<int> snippet(const Session& session, const SnippetOptions& options) {
   if (!options.node.empty()) return slurm_node(session, options);
   const admission::PlanRequest& wish = options.run.wish;
-  const auto store = session.store();
-  if (!store) return tl::unexpected(store.error());
-  const auto device = container_device(session, options.run, *store);
-  if (!device) return tl::unexpected(device.error());
+  RATION_TRY(const auto store, session.store());
+  RATION_TRY(const auto device, container_device(session, options.run, store));
   adapters::SnippetFacts facts;
   facts.ration = companion("ration");
-  facts.device = device->qualified();
+  facts.device = device.qualified();
   facts.instances = options.instances;
   facts.name = options.name;
   facts.command = options.run.program;
@@ -63,15 +60,13 @@ Result<int> snippet(const Session& session, const SnippetOptions& options) {
     if (!value->empty()) facts.limit.insert(facts.limit.end(), {name, *value});
   if (wish.tenant.empty()) {  // what a tenant may hold changes
     RunOptions wanted = options.run;
-    const auto plan = resolve(session, wanted, *store);
-    if (!plan) return tl::unexpected(plan.error());
-    facts.bytes = plan->accounts.front().limit;
-    facts.context = plan->accounts.front().context.value_or(Bytes{0});
+    RATION_TRY(const auto plan, resolve(session, wanted, store));
+    facts.bytes = plan.accounts.front().limit;
+    facts.context = plan.accounts.front().context.value_or(Bytes{0});
   }
   facts.options = command_options(session.context);
-  const auto text = adapters::snippet(options.kind, facts);
-  if (!text) return tl::unexpected(text.error());
-  fmt::print("{}", *text);
+  RATION_TRY(const auto text, adapters::snippet(options.kind, facts));
+  fmt::print("{}", text);
   return 0;
 }
 

@@ -46,23 +46,21 @@ struct Promised {
 
 /// E1502: under a daemon, only an operator keeps memory from others.
 Result<Promised> promised_on(const Session& session, const machine::Device& device) {
-  const auto node = NodeAccess::open(session);
-  if (!node) return tl::unexpected(node.error());
-  const auto self = (*node)->is_daemon() ? (*node)->get("/api/v1/session") : nlohmann::json{{"role", "operator"}};
+  RATION_TRY(const auto node, NodeAccess::open(session));
+  const auto self = node->is_daemon() ? node->get("/api/v1/session") : nlohmann::json{{"role", "operator"}};
   if (!self) return tl::unexpected(self.error());
   if (self->at("role") != "operator")
     return fail("E1502", fmt::format("you may not keep slices of GPU {} from others.", device.index),
                 fmt::format("Ask root or a member of group ration: {}, or [[device]] slices in ration.toml",
                             command({"split", std::to_string(device.index), "--into", "4"})),
                 5);
-  const auto snapshot = (*node)->get("/api/v1/snapshot");
-  if (!snapshot) return tl::unexpected(snapshot.error());
+  RATION_TRY(const auto snapshot, node->get("/api/v1/snapshot"));
   Promised found;
-  for (const auto& row : snapshot->at("devices"))
+  for (const auto& row : snapshot.at("devices"))
     if (row.at("uuid") == device.uuid)
       found.promised = bytes_in(row, "promised_bytes") + bytes_in(row, "keep_free_bytes");
-  for (const auto& row : snapshot->at("workloads")) {
-    if (!(*node)->is_daemon() || !row.at("governed").get<bool>()) continue;
+  for (const auto& row : snapshot.at("workloads")) {
+    if (!node->is_daemon() || !row.at("governed").get<bool>()) continue;
     if (row.value("uuid", std::string()) != device.uuid) continue;
     const Bytes used = bytes_in(row, "used_bytes");
     found.bursting += used - std::min(used, bytes_in(row, "guarantee_bytes"));
@@ -140,34 +138,30 @@ void show(const Session& session, const machine::Machine& machine, const book::S
 }  // namespace
 
 Result<int> split(const Session& session, const SplitOptions& options) {
-  const auto store = session.store();
-  if (!store) return tl::unexpected(store.error());
+  RATION_TRY(const auto store, session.store());
   const auto machine = session.machine();
   if (!machine) return tl::unexpected(machine.error());
-  const auto alone = store->lock();
-  auto present = admission::read_slices(*store);
-  if (!present) return tl::unexpected(present.error());
+  const auto alone = store.lock();
+  RATION_TRY(auto present, admission::read_slices(store));
   const bool change =
       options.off || options.into || !options.sizes.empty() || !options.ratio.empty() || !options.names.empty();
   if (options.gpu.empty() || !change) {
     if (change) return fail("E1609", "which GPU?", "ration split 0 --into 4", 2);
     if (!options.gpu.empty()) {
-      const auto device = machine::choose_devices(machine->devices, options.gpu);
-      if (!device) return tl::unexpected(device.error());
-      std::erase_if(*present, [&](const auto& slice) { return slice.uuid != device->front().uuid; });
+      RATION_TRY(const auto device, machine::choose_devices(machine->devices, options.gpu));
+      std::erase_if(present, [&](const auto& slice) { return slice.uuid != device.front().uuid; });
     }
-    if (present->empty() && session.format() == Format::kText)
+    if (present.empty() && session.format() == Format::kText)
       fmt::print("no slices.  {}\n", session.hint("ration split 0 --into 4"));
     else
-      show(session, *machine, *store, *present, false);
+      show(session, *machine, store, present, false);
     return 0;
   }
-  const auto chosen = machine::choose_devices(machine->devices, options.gpu);
-  if (!chosen) return tl::unexpected(chosen.error());
-  const machine::Device& device = chosen->front();
-  const auto books = store->list();
+  RATION_TRY(const auto chosen, machine::choose_devices(machine->devices, options.gpu));
+  const machine::Device& device = chosen.front();
+  const auto books = store.list();
   Bytes slices_now;
-  for (const auto& slice : *present) {
+  for (const auto& slice : present) {
     if (slice.uuid != device.uuid) continue;
     slices_now += slice.size;
     if (const auto* inside = admission::occupant(books, slice.name); inside != nullptr) {
@@ -179,17 +173,13 @@ Result<int> split(const Session& session, const SplitOptions& options) {
   }
   std::vector<admission::Slice> slices;
   if (!options.off) {
-    const auto shares = shares_of(device, options);
-    if (!shares) return tl::unexpected(shares.error());
-    auto made = named(device, *shares, options);
-    if (!made) return tl::unexpected(made.error());
-    slices = std::move(*made);
+    RATION_TRY(const auto shares, shares_of(device, options));
+    RATION_TRY(auto made, named(device, shares, options));
+    slices = std::move(made);
     Bytes needed;
     for (const auto& slice : slices) needed += slice.size;
-    const auto now = promised_on(session, device);
-    if (!now) return tl::unexpected(now.error());
-    const Bytes promised =
-        now->promised - std::min(now->promised, slices_now);  // what is cut anew was promised already
+    RATION_TRY(const auto now, promised_on(session, device));
+    const Bytes promised = now.promised - std::min(now.promised, slices_now);  // what is cut anew was promised already
     admission::Promises others;
     others.add_workload("others", promised);
     if (const auto good = others.can_add(device, "slices", needed); needed > slices_now && !good) {
@@ -199,18 +189,17 @@ Result<int> split(const Session& session, const SplitOptions& options) {
       return tl::unexpected(std::move(error));
     }
     const Bytes left = device.total - std::min(device.total, needed + promised);
-    if (!session.dry_run && now->bursting > left) {
+    if (!session.dry_run && now.bursting > left) {
       const std::string who = fmt::format("what runs on GPU {} beyond guarantees", device.index);
-      if (auto agreed = agree_to_shrink(session, who, now->bursting, left, said_yes(options)); !agreed)
+      if (auto agreed = agree_to_shrink(session, who, now.bursting, left, said_yes(options)); !agreed)
         return tl::unexpected(agreed.error());
     }
   }
   if (!session.dry_run) {
-    if (auto written = admission::write_slices(*store, device, slices); !written)
-      return tl::unexpected(written.error());
+    if (auto written = admission::write_slices(store, device, slices); !written) return tl::unexpected(written.error());
   }
   if (!slices.empty() || session.format() != Format::kText)
-    show(session, *machine, *store, slices, session.dry_run);
+    show(session, *machine, store, slices, session.dry_run);
   else
     fmt::print("GPU {} {} whole again.\n", device.index, session.dry_run ? "would be" : "is");
   return 0;

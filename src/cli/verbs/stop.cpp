@@ -68,14 +68,12 @@ Result<void> send(const std::vector<Target>& targets, int signal) {
 }  // namespace
 
 Result<int> stop(const Session& session, const StopOptions& options) {
-  const auto grace = parse_duration(options.grace);
-  if (!grace) return tl::unexpected(grace.error());
-  const auto store = session.store();
-  if (!store) return tl::unexpected(store.error());
-  if (auto readable = is_of_this_version(*store, options.name); !readable) return tl::unexpected(readable.error());
+  RATION_TRY(const auto grace, parse_duration(options.grace));
+  RATION_TRY(const auto store, session.store());
+  RATION_TRY(is_of_this_version(store, options.name));
   std::vector<std::string> names;
   std::optional<book::BookSnapshot> book;
-  for (const auto& stored : store->list()) {
+  for (const auto& stored : store.list()) {
     if (!stored.live) continue;
     names.push_back(stored.contents.name);
     if (stored.contents.name == options.name) book = stored.contents;
@@ -100,17 +98,17 @@ Result<int> stop(const Session& session, const StopOptions& options) {
   if (!confirmed(session, fmt::format("End {}?", session.shown(who))))
     return fail("E1205", fmt::format("ending {} was not confirmed; nothing was done.", book->name),
                 command({"stop", options.name, "--yes"}), 4);
-  if (auto sent = send(targets, SIGTERM); !sent) return tl::unexpected(sent.error());
-  const auto end = std::chrono::steady_clock::now() + std::chrono::nanoseconds(*grace);
+  RATION_TRY(send(targets, SIGTERM));
+  const auto end = std::chrono::steady_clock::now() + std::chrono::nanoseconds(grace);
   bool killed = false;
   for (;; std::this_thread::sleep_for(20ms)) {
     targets = processes_of(*book);
     if (targets.empty()) return tell(killed ? "killed" : "ended");
     if (killed || std::chrono::steady_clock::now() < end) continue;
     // Whoever it started meanwhile is in its book by now.
-    for (const auto& stored : store->list())
+    for (const auto& stored : store.list())
       if (stored.contents.run_number == book->run_number) book = stored.contents;
-    if (auto sent = send(processes_of(*book), SIGKILL); !sent) return tl::unexpected(sent.error());
+    RATION_TRY(send(processes_of(*book), SIGKILL));
     killed = true;
   }
 }

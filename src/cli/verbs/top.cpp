@@ -59,15 +59,13 @@ Result<top::View> first_view(const Session& session, const TopOptions& options, 
   view.host = machine::host_name();
   view.units = session.display_units();
   if (!options.filter.empty()) {
-    auto filter = top::Filter::parse(options.filter);
-    if (!filter) return tl::unexpected(filter.error());
-    view.filter = std::move(*filter);
+    RATION_TRY(auto filter, top::Filter::parse(options.filter));
+    view.filter = std::move(filter);
     view.filter_text = options.filter;
   }
   if (!options.sort.empty()) {
-    auto order = top::Order::parse(options.sort);
-    if (!order) return tl::unexpected(order.error());
-    view.order = std::move(*order);
+    RATION_TRY(auto order, top::Order::parse(options.sort));
+    view.order = std::move(order);
   }
   call_source(view, first.daemon, first.is_operator, options);
   top::take_snapshot(view, top::read_snapshot(first.snapshot), seconds_now());
@@ -84,9 +82,8 @@ void take(top::View& view, Feed::News& news, const TopOptions& options) {
 }
 
 Result<int> live(const Session& session, const TopOptions& options, const TopStart& first, top::View view, bool utf8) {
-  auto opened = top::Screen::open(wants_colour(session));
-  if (!opened) return tl::unexpected(opened.error());
-  auto screen = std::move(*opened);
+  RATION_TRY(auto opened, top::Screen::open(wants_colour(session)));
+  auto screen = std::move(opened);
   const auto show = [&] { screen->show(top::draw(view, screen->columns(), screen->rows(), utf8)); };
   show();
   Feed feed(session, first);
@@ -112,12 +109,11 @@ Result<int> live(const Session& session, const TopOptions& options, const TopSta
 Result<int> top(const Session& session, const TopOptions& options) {
   std::setlocale(LC_CTYPE, "");
   const bool utf8 = !options.ascii && std::strcmp(::nl_langinfo(CODESET), "UTF-8") == 0;
-  const auto first = begin_top(session);
-  if (!first) return tl::unexpected(first.error());
+  RATION_TRY(const auto first, begin_top(session));
   if (session.format() == Format::kJson) {
     json more = json::object();
-    if (first->daemon) more["source"] = "daemon";
-    json data = first->snapshot;
+    if (first.daemon) more["source"] = "daemon";
+    json data = first.snapshot;
     if (data.contains("warnings")) {
       more["warnings"] = data["warnings"];
       data.erase("warnings");
@@ -125,12 +121,11 @@ Result<int> top(const Session& session, const TopOptions& options) {
     session.print_json("top", data, more);
     return 0;
   }
-  auto view = first_view(session, options, *first);
-  if (!view) return tl::unexpected(view.error());
-  if (!options.once && interactive()) return live(session, options, *first, std::move(*view), utf8);
-  view->once = true;
-  take_past(*view, look_back(session, view->model));
-  fmt::print("{}", top::draw(*view, columns_as_text(), top::needed_rows(*view), utf8).text(wants_colour(session)));
+  RATION_TRY(auto view, first_view(session, options, first));
+  if (!options.once && interactive()) return live(session, options, first, std::move(view), utf8);
+  view.once = true;
+  take_past(view, look_back(session, view.model));
+  fmt::print("{}", top::draw(view, columns_as_text(), top::needed_rows(view), utf8).text(wants_colour(session)));
   return 0;
 }
 

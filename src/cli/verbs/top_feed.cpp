@@ -47,17 +47,15 @@ Result<json> answer_to(const Session& session, const top::Request& request, int 
   using Kind = top::Request::Kind;
   const std::string path = "/api/v1/workloads/" + percent_encoded(request.workload);
   if (request.kind == Kind::kTrim) {  // the daemon's alone
-    auto daemon = NodeClient::require(session);
-    if (!daemon) return tl::unexpected(daemon.error());
-    daemon->interrupted_by(stop);
-    return daemon->post(path + "/trim", json::object());
+    RATION_TRY(auto daemon, NodeClient::require(session));
+    daemon.interrupted_by(stop);
+    return daemon.post(path + "/trim", json::object());
   }
-  const auto node = NodeAccess::open(session);
-  if (!node) return tl::unexpected(node.error());
-  (*node)->interrupted_by(stop);
-  if (request.kind == Kind::kSet) return set_limit(**node, request);
-  return (*node)->get(request.kind == Kind::kWhy ? "/api/v1/denials/" + percent_encoded(request.value)
-                                                 : path + "/explain");
+  RATION_TRY(const auto node, NodeAccess::open(session));
+  node->interrupted_by(stop);
+  if (request.kind == Kind::kSet) return set_limit(*node, request);
+  return node->get(request.kind == Kind::kWhy ? "/api/v1/denials/" + percent_encoded(request.value)
+                                              : path + "/explain");
 }
 
 bool is_operator(NodeClient& daemon) {
@@ -88,16 +86,14 @@ Past past_of(NodeClient& daemon, const top::Model& model) {
 }  // namespace
 
 Result<TopStart> begin_top(const Session& session) {
-  auto daemon = NodeClient::find(session);
-  if (!daemon) return tl::unexpected(daemon.error());
+  RATION_TRY(auto daemon, NodeClient::find(session));
   TopStart start;
   const bool shown = session.format() == Format::kText;  // where the first process of each is enough
   const std::size_t processes = shown ? 1 : node::kAllProcesses;
-  auto snapshot = *daemon ? (*daemon)->get(snapshot_path(processes)) : node_snapshot(session, processes);
-  if (!snapshot) return tl::unexpected(snapshot.error());
-  start.snapshot = std::move(*snapshot);
-  start.daemon = daemon->has_value();
-  start.is_operator = start.daemon && is_operator(**daemon);
+  RATION_TRY(auto snapshot, daemon ? daemon->get(snapshot_path(processes)) : node_snapshot(session, processes));
+  start.snapshot = std::move(snapshot);
+  start.daemon = daemon.has_value();
+  start.is_operator = start.daemon && is_operator(*daemon);
   return start;
 }
 

@@ -73,80 +73,74 @@ std::string tenant_fix(NodeAccess& node, const nlohmann::json& denial) {
 
 /// By its own name, which says what would be granted now, too.
 Result<int> why_denial(const Session& session, const admission::DenialId& number, const std::string& id) {
-  auto node = NodeAccess::open(session);
-  if (!node) return tl::unexpected(node.error());
+  RATION_TRY(auto node, NodeAccess::open(session));
   const auto book = book_of(session, number.run);
   const Session about = book ? session.about(book->contents) : session;
-  const auto books = LocalAccess::open(about);
-  if (!books) return tl::unexpected(books.error());
-  const auto own = denial_at(**books, id);
-  if (!(*node)->is_daemon() && !own) return tl::unexpected(own.error());
-  auto told = (*node)->is_daemon() ? denial_at(**node, id) : own;
+  RATION_TRY(const auto books, LocalAccess::open(about));
+  const auto own = denial_at(*books, id);
+  if (!node->is_daemon() && !own) return tl::unexpected(own.error());
+  auto told = node->is_daemon() ? denial_at(*node, id) : own;
   // The daemon knows for whom a limit was lowered, and keeps what the books no longer have; but every user numbers
   // their own runs, anew at each boot.
   const bool same = told && own && told->at("time") == own->at("time") && told->at("workload") == own->at("workload");
   if (own && !same) return show_denial(about, *own, json::object());
   if (!told) return tl::unexpected(told.error());
   if (own && !book->live) {
-    const std::string of_tenant = (*node)->is_daemon() ? tenant_fix(**node, *told) : "";
+    const std::string of_tenant = node->is_daemon() ? tenant_fix(*node, *told) : "";
     // The book has the command line of a run that ended.
     told->at("fix") = of_tenant.empty() ? own->at("fix") : json(of_tenant);
   }
-  return show_denial(about, *told, (*node)->source());
+  return show_denial(about, *told, node->source());
 }
 
 /// Anything else that happened: the event, and what led to it.
 Result<int> why_event(const Session& session, const std::string& number) {
-  auto daemon = NodeClient::require(session);
-  if (!daemon) return tl::unexpected(daemon.error());
-  const auto event = daemon->get("/api/v1/events/" + number + "/why");
-  if (!event) return tl::unexpected(event.error());
-  if (event->at("denial").is_string()) {
-    const std::string id = event->at("denial");
-    const auto told = denial_at(*daemon, number), of_that_name = denial_at(*daemon, id);
+  RATION_TRY(auto daemon, NodeClient::require(session));
+  RATION_TRY(const auto event, daemon.get("/api/v1/events/" + number + "/why"));
+  if (event.at("denial").is_string()) {
+    const std::string id = event.at("denial");
+    const auto told = denial_at(daemon, number), of_that_name = denial_at(daemon, id);
     if (!told) return tl::unexpected(told.error());
     const auto own = admission::parse_denial_id(id);
     if (own && of_that_name && of_that_name->at("id") == told->at("id")) return why_denial(session, *own, id);
-    return show_denial(session, *told, daemon->source());
+    return show_denial(session, *told, daemon.source());
   }
   if (session.format() == Format::kJson) {
-    session.print_json("event_why", *event, {{"source", "daemon"}});
+    session.print_json("event_why", event, {{"source", "daemon"}});
     return 0;
   }
-  std::string type = event->at("type");
+  std::string type = event.at("type");
   std::transform(type.begin(), type.end(), type.begin(), [](unsigned char letter) { return std::toupper(letter); });
-  fmt::print("{:<8} {}  event {}\n", type, event->at("time").get<std::string>(), event->at("id").get<std::int64_t>());
-  fmt::print("because  {}\n", event->at("text").get<std::string>());
-  for (const nlohmann::json& each : event->at("before"))
+  fmt::print("{:<8} {}  event {}\n", type, event.at("time").get<std::string>(), event.at("id").get<std::int64_t>());
+  fmt::print("because  {}\n", event.at("text").get<std::string>());
+  for (const nlohmann::json& each : event.at("before"))
     fmt::print("before   {}  {} {}: {}\n", each.at("time").get<std::string>(), each.at("id").get<std::int64_t>(),
                each.at("type").get<std::string>(), each.at("text").get<std::string>());
-  print_fix(session, *event);
+  print_fix(session, event);
   return 0;
 }
 
 /// Somebody in the queue, or with a place that was granted.
 Result<int> why_lease(const Session& session, const std::string& id) {
-  auto daemon = NodeClient::require(session);
-  if (!daemon) return tl::unexpected(daemon.error());
-  const auto lease = daemon->get("/api/v1/leases/" + percent_encoded(id));
-  if (!lease) return tl::unexpected(lease.error());
+  RATION_TRY(auto daemon, NodeClient::require(session));
+  RATION_TRY(const auto lease, daemon.get("/api/v1/leases/" + percent_encoded(id)));
   if (session.format() == Format::kJson) {
-    session.print_json("lease", *lease, {{"source", "daemon"}});
+    session.print_json("lease", lease, {{"source", "daemon"}});
     return 0;
   }
-  const std::string state = lease->at("state");
-  fmt::print("{}  {}  {}  {}\n", state == "waiting" ? "WAITING " : "GRANTED ", id, lease->value("tenant", ""),
-             session.size(Bytes{lease->value("bytes", std::uint64_t{0})}));
+  const std::string state = lease.at("state");
+  fmt::print("{}  {}  {}  {}\n", state == "waiting" ? "WAITING " : "GRANTED ", id, lease.value("tenant", ""),
+             session.size(Bytes{lease.value("bytes", std::uint64_t{0})}));
   if (state != "waiting") return 0;
-  fmt::print("because  {}\n", lease->value("reason", "its turn comes with the next tick"));
-  fmt::print("{}", takers_line(session, *lease, "taken by "));
-  fmt::print("position {} of {}\n", lease->value("position", 0), lease->value("of", 0));
-  if (lease->at("estimate_seconds").is_number())
+  fmt::print("because  {}\n", lease.value("reason", "its turn comes with the next tick"));
+  fmt::print("{}", takers_line(session, lease, "taken by "));
+  fmt::print("position {} of {}\n", lease.value("position", 0), lease.value("of", 0));
+  if (lease.at("estimate_seconds").is_number())
     fmt::print("estimate about {} (the median of {} waits)\n",
-               format_duration(lease->at("estimate_seconds").get<std::uint64_t>() * 1'000'000'000),
-               lease->value("estimate_of", 0));
+               format_duration(lease.at("estimate_seconds").get<std::uint64_t>() * 1'000'000'000),
+               lease.value("estimate_of", 0));
   else
-    fmt::print("estimate n/a ({})\n", lease->value("estimate_seconds_na", "not known"));
+    fmt::print("estimate n/a ({})\n", lease.value("estimate_seconds_na", "not known"));
   fmt::print("fix      {}   shows who holds what; a smaller --limit, or another --gpu, may start sooner\n",
              session.hint("ration ps"));
   return 0;
@@ -161,11 +155,10 @@ struct Newest {
 };
 
 Result<Newest> newest_in_books(const Session& session, const std::string& own) {
-  const auto store = session.store();
-  if (!store) return tl::unexpected(store.error());
+  RATION_TRY(const auto store, session.store());
   std::uint64_t newest = 0;
   Newest found;
-  for (const auto& stored : store->list()) {
+  for (const auto& stored : store.list()) {
     if (!own.empty() && stored.contents.name != own) continue;
     for (const auto& denial : stored.contents.denials)
       if (denial.time_ns >= newest)
@@ -178,25 +171,21 @@ Result<Newest> newest_in_books(const Session& session, const std::string& own) {
 /// Of all, or of one workload (its own name, TENANT/NAME or USER/NAME): an event's number from the daemon, or a
 /// denial's from the books where that is newer: the daemon spares itself a look where many ask. E1413.
 Result<std::string> newest_denial(const Session& session, const std::string& workload) {
-  auto daemon = NodeClient::find(session);
-  if (!daemon) return tl::unexpected(daemon.error());
+  RATION_TRY(auto daemon, NodeClient::find(session));
   const std::string own = workload.substr(workload.rfind('/') + 1);
   Newest newest;
-  if (*daemon) {
-    const auto events = (*daemon)->get("/api/v1/events?limit=1000&type=denied,waited" +
-                                       (own.empty() ? "" : "&workload=" + percent_encoded(own)));
-    if (!events) return tl::unexpected(events.error());
+  if (daemon) {
+    RATION_TRY(const auto events, daemon->get("/api/v1/events?limit=1000&type=denied,waited" +
+                                              (own.empty() ? "" : "&workload=" + percent_encoded(own))));
     // A wait that was granted in the end is no denial.
-    for (const auto& event : *events)
+    for (const auto& event : events)
       if (event.at("denial").is_string())
         newest = {std::to_string(event.at("id").get<std::int64_t>()), event.at("time")};
   }
-  const auto in_books = newest_in_books(session, own);
-  if (!in_books) return tl::unexpected(in_books.error());
-  if (in_books->time > newest.time) newest = *in_books;
+  RATION_TRY(const auto in_books, newest_in_books(session, own));
+  if (in_books.time > newest.time) newest = in_books;
   if (!newest.id.empty()) return newest.id;
-  if (const auto store = session.store(); store && !own.empty())
-    if (auto readable = is_of_this_version(*store, own); !readable) return tl::unexpected(readable.error());
+  if (const auto store = session.store(); store && !own.empty()) RATION_TRY(is_of_this_version(*store, own));
   return fail("E1413",
               workload.empty() ? "nothing was denied."
                                : fmt::format("nothing of a workload '{}' was denied, as far as is known.", workload),
@@ -208,9 +197,8 @@ Result<std::string> newest_denial(const Session& session, const std::string& wor
 Result<int> why(const Session& session, const std::string& what) {
   std::string id = what;
   if (what.empty() || (!admission::is_number_of_something(what) && what.rfind("d-", 0) != 0)) {
-    auto newest = newest_denial(session, what);
-    if (!newest) return tl::unexpected(newest.error());
-    id = std::move(*newest);
+    RATION_TRY(auto newest, newest_denial(session, what));
+    id = std::move(newest);
   }
   if (is_number(id)) return why_event(session, id);
   if (id.rfind("e-", 0) == 0 && is_number(id.substr(2))) return why_event(session, id.substr(2));

@@ -44,11 +44,10 @@ Result<ClaimedDevice> share_of(const NodeState& state, const DeviceView& view, c
                 fmt::format("the guarantee {} is more than the limit {}.", format_size(wish.guarantee),
                             format_size(wish.limit)),
                 "a smaller guarantee", 2);
-  const auto limit = whole_granules(device, wish.limit, "limit");
-  if (!limit) return tl::unexpected(limit.error());
+  RATION_TRY(const auto limit, whole_granules(device, wish.limit, "limit"));
   const auto context = machine::context_cost(device, state.snapshot.driver_version, state.options.runtime_folder);
-  if (auto good = admission::holds_context(*limit, context); !good) return tl::unexpected(good.error());
-  return ClaimedDevice{wish.uuid, *limit, round_down(wish.guarantee, kGranule)};
+  RATION_TRY(admission::holds_context(limit, context));
+  return ClaimedDevice{wish.uuid, limit, round_down(wish.guarantee, kGranule)};
 }
 
 /// Whether the tenant may hold that, and be promised it beside its other claims. E1104.
@@ -71,8 +70,8 @@ Result<void> fits_tenant(const NodeState& state, const DeviceView& view, const s
 }  // namespace
 
 Result<ContainerClaim> grant_claim(NodeState& state, ContainerClaim wish, Events& events) {
-  if (auto good = check_claim(wish); !good) return tl::unexpected(good.error());
-  if (const auto on_deny = admission::parse_on_deny(wish.on_deny); !on_deny) return tl::unexpected(on_deny.error());
+  RATION_TRY(check_claim(wish));
+  RATION_TRY(admission::parse_on_deny(wish.on_deny));
   const bool known = state.container_claims.find(wish.id) != nullptr;
   std::map<int, Bytes> limits;
   for (ClaimedDevice& device : wish.devices) {
@@ -81,16 +80,15 @@ Result<ContainerClaim> grant_claim(NodeState& state, ContainerClaim wish, Events
                                    [&](const DeviceView& each) { return each.device.uuid == device.uuid; });
     if (view == views.end())
       return fail("E1407", fmt::format("there is no GPU {} on this node.", printable(device.uuid)), "ration ps", 3);
-    auto share = share_of(state, *view, device);
-    if (!share) return tl::unexpected(share.error());
-    device = std::move(*share);
+    RATION_TRY(auto share, share_of(state, *view, device));
+    device = std::move(share);
     limits[view->device.index] = device.limit;
     if (known) continue;  // what is promised to it already is not asked for again
-    if (auto good = fits_tenant(state, *view, wish.tenant, device); !good) return tl::unexpected(good.error());
+    RATION_TRY(fits_tenant(state, *view, wish.tenant, device));
     if (auto good = can_promise(state, *view, wish.tenant, device.guarantee); !good)
       return tl::unexpected(good.error());
   }
-  if (auto kept = state.container_claims.put(wish); !kept) return tl::unexpected(kept.error());
+  RATION_TRY(state.container_claims.put(wish));
   if (!known) events.push_back(claim_granted_event(wish.name, wish.tenant, limits));
   return wish;
 }
@@ -99,7 +97,7 @@ Result<void> return_claim(NodeState& state, const std::string& id, Events& event
   const ContainerClaim* claim = state.container_claims.find(id);
   if (claim == nullptr) return {};
   Event event = claim_returned_event(claim->name, claim->tenant);
-  if (auto removed = state.container_claims.remove(id); !removed) return removed;
+  RATION_TRY(state.container_claims.remove(id));
   events.push_back(std::move(event));
   return {};
 }

@@ -43,9 +43,8 @@ Result<std::vector<ClaimedDevice>> devices_of(const json& body) {
   if (rows == body.end() || !rows->is_array()) return fail("E1521", "'devices' is not a list.", fix, 2);
   for (const json& row : *rows) {
     if (!row.is_object()) return fail("E1521", "one of 'devices' is not an object.", fix, 2);
-    const auto uuid = text_field(row, "uuid");
-    if (!uuid) return tl::unexpected(uuid.error());
-    ClaimedDevice device{*uuid, {}, {}};
+    RATION_TRY(const auto uuid, text_field(row, "uuid"));
+    ClaimedDevice device{uuid, {}, {}};
     for (const auto& [key, size] : {std::pair{"limit_bytes", &device.limit}, {"guarantee_bytes", &device.guarantee}}) {
       const auto found = row.find(key);
       if (found == row.end() && size == &device.guarantee) {
@@ -75,30 +74,24 @@ Result<std::string> labels_of(const json& body) {
 }
 
 Result<ContainerClaim> wish_of(const Request& request, const config::Configuration& configuration) {
-  const auto body = body_of(request);
-  if (!body) return tl::unexpected(body.error());
+  RATION_TRY(const auto body, body_of(request));
   ContainerClaim wish;
   wish.id = request.captures.at("id");
   for (auto [key, field] : {std::pair{"name", &wish.name}, {"tenant", &wish.tenant}, {"on_deny", &wish.on_deny}}) {
-    const auto text = text_field(*body, key);
-    if (!text) return tl::unexpected(text.error());
-    *field = *text;
+    RATION_TRY(const auto text, text_field(body, key));
+    *field = text;
   }
-  const auto growth = flag_field(*body, "growth");
-  if (!growth) return tl::unexpected(growth.error());
-  if (*growth)
+  RATION_TRY(const auto growth, flag_field(body, "growth"));
+  if (growth)
     return fail("E1521", "a claim cannot let frameworks grow: their variables are the pod's own.",
                 "TF_FORCE_GPU_ALLOW_GROWTH=true and XLA_PYTHON_CLIENT_PREALLOCATE=false in the pod's env", 2);
-  auto devices = devices_of(*body);
-  if (!devices) return tl::unexpected(devices.error());
-  wish.devices = std::move(*devices);
-  const auto labels = labels_of(*body);
-  if (!labels) return tl::unexpected(labels.error());
+  RATION_TRY(auto devices, devices_of(body));
+  wish.devices = std::move(devices);
+  RATION_TRY(const auto labels, labels_of(body));
   http::Peer own = request.peer;  // the hooks that start its containers are the daemon's
   own.uid = ::getuid();
-  const auto assigned = config::tenant_for(configuration, subject_of(own, wish.tenant, *labels));
-  if (!assigned) return tl::unexpected(assigned.error());
-  wish.tenant = assigned->tenant;
+  RATION_TRY(const auto assigned, config::tenant_for(configuration, subject_of(own, wish.tenant, labels)));
+  wish.tenant = assigned.tenant;
   return wish;
 }
 

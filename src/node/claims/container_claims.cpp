@@ -92,7 +92,7 @@ const ContainerClaim* ContainerClaims::find(const std::string& id) const {
 Result<void> ContainerClaims::keep(std::map<std::string, ContainerClaim> fresh) {
   json rows = json::array();
   for (const auto& [id, claim] : fresh) rows.push_back(claim_json(claim));
-  if (auto written = file_.write(rows); !written) return written;
+  RATION_TRY(file_.write(rows));
   claims_ = std::move(fresh);
   return {};
 }

@@ -45,19 +45,17 @@ Result<std::size_t> most_processes(const Request& request) {
 
 /// What a PATCH asks for. E1521.
 Result<LimitRequest> limit_request(const Request& request) {
-  const auto body = body_of(request);
-  if (!body) return tl::unexpected(body.error());
+  RATION_TRY(const auto body, body_of(request));
   LimitRequest wish;
   wish.workload = request.captures.at("name");
   for (auto [name, field] : {std::pair{"limit", &wish.limit}, {"guarantee", &wish.guarantee}, {"gpu", &wish.gpu}}) {
-    const auto text = text_field(*body, name);
-    if (!text) return tl::unexpected(text.error());
-    if (text->empty() && body->contains(name) && !body->at(name).is_null())
+    RATION_TRY(const auto text, text_field(body, name));
+    if (text.empty() && body.contains(name) && !body.at(name).is_null())
       return fail("E1521", fmt::format("'{}' is empty.", name), R"(-d '{"limit":"4GiB"}', and leave out what stays)",
                   2);
-    *field = *text;
+    *field = text;
   }
-  for (const auto& [key, value] : body->items())
+  for (const auto& [key, value] : body.items())
     if (key != "limit" && key != "guarantee" && key != "gpu")
       return fail("E1521",
                   fmt::format("'{}' cannot be changed.{}", key, suggestion(key, {"limit", "guarantee", "gpu"})),

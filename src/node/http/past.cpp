@@ -117,10 +117,9 @@ void Api::install_past() {
     question.types = words(request.parameter("type"));
     if (const std::string* workload = request.parameter("workload"); workload != nullptr) question.workload = *workload;
     ask_history(responder, "events", [question, viewer = viewer_of(request.peer)](Reader& reader) -> Result<json> {
-      const auto events = reader.events(question);
-      if (!events) return tl::unexpected(events.error());
+      RATION_TRY(const auto events, reader.events(question));
       json rows = json::array();
-      for (const auto& event : *events) rows.push_back(event_json(event, may_see_details(event, viewer)));
+      for (const auto& event : events) rows.push_back(event_json(event, may_see_details(event, viewer)));
       return rows;
     });
   });
@@ -129,9 +128,8 @@ void Api::install_past() {
     const auto id = event_number(request.captures.at("id"));
     if (!id) return responder.fail(id.error());
     ask_history(responder, "event", [id = *id, viewer = viewer_of(request.peer)](Reader& reader) -> Result<json> {
-      const auto event = reader.event(id);
-      if (!event) return tl::unexpected(event.error());
-      return event_json(*event, may_see_details(*event, viewer));
+      RATION_TRY(const auto event, reader.event(id));
+      return event_json(event, may_see_details(event, viewer));
     });
   });
 
@@ -139,15 +137,13 @@ void Api::install_past() {
     const auto id = event_number(request.captures.at("id"));
     if (!id) return responder.fail(id.error());
     ask_history(responder, "event_why", [id = *id, viewer = viewer_of(request.peer)](Reader& reader) -> Result<json> {
-      const auto event = reader.event(id);
-      if (!event) return tl::unexpected(event.error());
-      const auto causes = causes_of(reader, *event);
-      if (!causes) return tl::unexpected(causes.error());
-      json row = event_json(*event, may_see_details(*event, viewer));
+      RATION_TRY(const auto event, reader.event(id));
+      RATION_TRY(const auto causes, causes_of(reader, event));
+      json row = event_json(event, may_see_details(event, viewer));
       json before = json::array();
-      for (const auto& each : *causes) before.push_back(event_json(each, may_see_details(each, viewer)));
+      for (const auto& each : causes) before.push_back(event_json(each, may_see_details(each, viewer)));
       row["before"] = std::move(before);
-      address_fix(row, *event, viewer);
+      address_fix(row, event, viewer);
       return row;
     });
   });
@@ -159,13 +155,12 @@ void Api::install_past() {
                 [id = request.captures.at("id"), viewer = viewer_of(request.peer),
                  fix = fix_now(host_.engine().state(), request.captures.at("id"), asker),
                  asker](Reader& reader) -> Result<json> {
-                  const auto event = reader.denial(id, asker);
-                  if (!event) return tl::unexpected(event.error());
-                  if (!may_see_details(*event, viewer))
-                    return fail("E1502", fmt::format("{} is a denial of {}.", id, event->user),
+                  RATION_TRY(const auto event, reader.denial(id, asker));
+                  if (!may_see_details(event, viewer))
+                    return fail("E1502", fmt::format("{} is a denial of {}.", id, event.user),
                                 "Ask root or a member of group ration.", 5);
                   // While it runs: what would be granted now, not then.
-                  return denial_json(*event, viewer, event->user == asker ? fix : "");
+                  return denial_json(event, viewer, event.user == asker ? fix : "");
                 });
   });
 
@@ -209,40 +204,37 @@ void Api::install_past() {
     ask_history(
         responder, "series",
         [question, gpu, by_name, bare = request.parameter("workload") != nullptr](Reader& reader) -> Result<json> {
-          const auto series = reader.series(question);
-          if (!series) return tl::unexpected(series.error());
-          return series_json(*series, gpu, by_name, bare);
+          RATION_TRY(const auto series, reader.series(question));
+          return series_json(series, gpu, by_name, bare);
         });
   });
 
-  server_.route_deferred("GET", "/api/v1/recommendations/{workload}",
-                         [this](const Request& request, const Responder& responder) {
-                           history::RecommendQuestion question;
-                           question.workload = request.captures.at("workload");
-                           question.now = history::now_ms();
-                           ask_history(responder, "recommend", [question](Reader& reader) -> Result<json> {
-                             const auto found = reader.recommend(question);
-                             if (!found) return tl::unexpected(found.error());
-                             json row{{"workload", found->workload},
-                                      {"runs", found->runs},
-                                      {"enough", found->enough},
-                                      {"confidence", found->confidence},
-                                      {"limit_bytes", found->limit.count()},
-                                      {"guarantee_bytes", found->guarantee.count()},
-                                      {"limit_reason", found->limit_reason},
-                                      {"guarantee_reason", found->guarantee_reason},
-                                      {"peak_max_bytes", found->peak_max.count()},
-                                      {"text", history::to_text(*found, question.now)}};
-                             if (found->enough) return row;
-                             const std::string reason =
-                                 fmt::format("{} runs are recorded, {} are needed", found->runs, found->fewest_runs);
-                             for (const char* field : {"guarantee_bytes", "guarantee_reason"}) {
-                               row[field] = nullptr;
-                               row[std::string(field) + "_na"] = reason;
-                             }
-                             return row;
-                           });
-                         });
+  server_.route_deferred(
+      "GET", "/api/v1/recommendations/{workload}", [this](const Request& request, const Responder& responder) {
+        history::RecommendQuestion question;
+        question.workload = request.captures.at("workload");
+        question.now = history::now_ms();
+        ask_history(responder, "recommend", [question](Reader& reader) -> Result<json> {
+          RATION_TRY(const auto found, reader.recommend(question));
+          json row{{"workload", found.workload},
+                   {"runs", found.runs},
+                   {"enough", found.enough},
+                   {"confidence", found.confidence},
+                   {"limit_bytes", found.limit.count()},
+                   {"guarantee_bytes", found.guarantee.count()},
+                   {"limit_reason", found.limit_reason},
+                   {"guarantee_reason", found.guarantee_reason},
+                   {"peak_max_bytes", found.peak_max.count()},
+                   {"text", history::to_text(found, question.now)}};
+          if (found.enough) return row;
+          const std::string reason = fmt::format("{} runs are recorded, {} are needed", found.runs, found.fewest_runs);
+          for (const char* field : {"guarantee_bytes", "guarantee_reason"}) {
+            row[field] = nullptr;
+            row[std::string(field) + "_na"] = reason;
+          }
+          return row;
+        });
+      });
 }
 
 }  // namespace ration::node

@@ -68,17 +68,14 @@ Result<ReportQuestion> question_of(const Request& request, const config::Configu
     return given == nullptr ? std::string{} : *given;
   };
   ReportQuestion question;
-  const auto window = window_of(text("window"));
-  if (!window) return tl::unexpected(window.error());
-  question.window = *window;
-  if (const std::string by = text("by"); !by.empty())
-    if (auto good = history::parse_by(by, question); !good) return tl::unexpected(good.error());
+  RATION_TRY(const auto window, window_of(text("window")));
+  question.window = window;
+  if (const std::string by = text("by"); !by.empty()) RATION_TRY(history::parse_by(by, question));
   if (const std::string basis = text("basis"); basis == "max") {
     question.basis = history::Basis::kMaxUsedGuarantee;
   } else if (!basis.empty()) {
-    const auto parsed = history::parse_basis(basis);
-    if (!parsed) return tl::unexpected(parsed.error());
-    question.basis = *parsed;
+    RATION_TRY(const auto parsed, history::parse_basis(basis));
+    question.basis = parsed;
   } else {
     constexpr history::Basis kInOrder[] = {history::Basis::kUsed, history::Basis::kLimit,
                                            history::Basis::kMaxUsedGuarantee, history::Basis::kPeak};
@@ -86,8 +83,7 @@ Result<ReportQuestion> question_of(const Request& request, const config::Configu
   }
   question.currency = settings.currency.value;
   question.prices = prices_of(configuration);
-  if (const std::string price = text("price"); !price.empty())
-    if (auto good = set_price(price, question); !good) return tl::unexpected(good.error());
+  if (const std::string price = text("price"); !price.empty()) RATION_TRY(set_price(price, question));
   const std::string share = text("share_idle");
   using ShareIdle = ReportQuestion::ShareIdle;
   if (share == "even" || share == "weighted")
@@ -109,18 +105,16 @@ Response document(const char* type, std::string text) {
 /// The report in a form that is not a document of ours.
 Result<Response> exported(Reader& reader, const ReportQuestion& question, const std::string& format) {
   if (format == "focus" || format == "opencost") {
-    auto charges = reader.charges(question.window, history::Slice::kDay, question.basis);
-    if (!charges) return tl::unexpected(charges.error());
-    if (question.asker) charges->hide_labels_from(*question.asker);
+    RATION_TRY(auto charges, reader.charges(question.window, history::Slice::kDay, question.basis));
+    if (question.asker) charges.hide_labels_from(*question.asker);
     const history::ExportFacts facts{machine::host_name(), question.prices, question.currency, question.basis};
-    if (format == "focus") return document("text/csv; charset=utf-8", history::to_focus(*charges, facts));
+    if (format == "focus") return document("text/csv; charset=utf-8", history::to_focus(charges, facts));
     return document("application/json",
-                    history::to_opencost(*charges, facts).dump(-1, ' ', false, json::error_handler_t::replace));
+                    history::to_opencost(charges, facts).dump(-1, ' ', false, json::error_handler_t::replace));
   }
-  const auto report = reader.usage(question);
-  if (!report) return tl::unexpected(report.error());
-  if (format == "csv") return document("text/csv; charset=utf-8", history::to_csv(*report));
-  if (format == "md") return document("text/markdown; charset=utf-8", history::to_markdown(*report));
+  RATION_TRY(const auto report, reader.usage(question));
+  if (format == "csv") return document("text/csv; charset=utf-8", history::to_csv(report));
+  if (format == "md") return document("text/markdown; charset=utf-8", history::to_markdown(report));
   return fail("E1916", fmt::format("'{}' is not a form of a report.", format), "Use json, csv, md, focus or opencost.",
               2);
 }
@@ -151,9 +145,8 @@ void Api::install_reports() {
     const std::string* format = request.parameter("format");
     if (format == nullptr || *format == "json") {
       return ask_history(responder, "report", [question = *question](Reader& reader) -> Result<json> {
-        const auto report = reader.usage(question);
-        if (!report) return tl::unexpected(report.error());
-        return history::to_json(*report);
+        RATION_TRY(const auto report, reader.usage(question));
+        return history::to_json(report);
       });
     }
     answer_later(responder, [question = *question, format = *format](Reader& reader) {
@@ -186,17 +179,15 @@ void Api::install_reports() {
     };
     if (format == "md") {
       return answer_later(responder, [read](Reader& reader) -> Result<Response> {
-        const auto run = read(reader);
-        if (!run) return tl::unexpected(run.error());
-        return document("text/markdown; charset=utf-8", history::to_markdown(*run));
+        RATION_TRY(const auto run, read(reader));
+        return document("text/markdown; charset=utf-8", history::to_markdown(run));
       });
     }
     if (!format.empty() && format != "json")
       return responder.fail({"E1916", fmt::format("a run has no form '{}'.", format), "Use json or md.", 2});
     ask_history(responder, "last_run", [read](Reader& reader) -> Result<json> {
-      const auto run = read(reader);
-      if (!run) return tl::unexpected(run.error());
-      return run_json(*run);
+      RATION_TRY(const auto run, read(reader));
+      return run_json(run);
     });
   });
 }

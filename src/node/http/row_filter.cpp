@@ -12,9 +12,8 @@ using nlohmann::json;
 Result<std::optional<Snapshot>> filtered(const Snapshot& snapshot, const http::Request& request, const Viewer& viewer) {
   const std::string* text = request.parameter("filter");
   if (text == nullptr) return std::nullopt;
-  const auto filter = rows::Filter::parse(*text);
-  if (!filter) return tl::unexpected(filter.error());
-  if (filter->empty()) return std::nullopt;
+  RATION_TRY(const auto filter, rows::Filter::parse(*text));
+  if (filter.empty()) return std::nullopt;
   // Through JSON: nobody can ask for what is not shown to him.
   json data{{"devices", json::array()}};
   for (const DeviceView& device : snapshot.devices) data["devices"].push_back(device_json(device));
@@ -25,7 +24,7 @@ Result<std::optional<Snapshot>> filtered(const Snapshot& snapshot, const http::R
   some.ungoverned.clear();
   for (std::size_t i = 0; i < model.rows.size(); ++i) {
     const rows::Row& row = model.rows[i];
-    if (!filter->matches(row, model.device(row.gpu))) continue;
+    if (!filter.matches(row, model.device(row.gpu))) continue;
     if (i < snapshot.accounts.size())
       some.accounts.push_back(snapshot.accounts[i]);
     else

@@ -202,7 +202,7 @@ Result<void> Limits::save() {
   json workloads = json::object();
   for (const auto& [path, owned] : owned_) workloads[path] = limit_json(owned);
   const json document{{"boot", boot()}, {"workloads", workloads}};
-  if (auto written = file_.write(document); !written) return written;
+  RATION_TRY(file_.write(document));
   dirty_ = false;
   return {};
 }

@@ -83,7 +83,7 @@ Result<std::vector<LimitChanged>> change_limits(NodeState& state, const Workload
                             format_size(owned->accounts.front().configured)),
                 "ration ps, then say it again.", 4);
   }
-  if (auto good = may_change(workload, caller, false); !good) return tl::unexpected(good.error());
+  RATION_TRY(may_change(workload, caller, false));
   if (!state.machine && !request.gpu.empty()) return tl::unexpected(state.machine.error());  // whose it is, it knows
 
   std::vector<LimitChanged> changes;
@@ -107,29 +107,27 @@ Result<std::vector<LimitChanged>> change_limits(NodeState& state, const Workload
                         .device_free = present != nullptr ? present->free : std::nullopt,
                         .held_back_by = {}};
     if (!request.limit.empty()) {
-      const auto limit = admission::changed_limit(*device, request.limit, mine.configured);
-      if (!limit) return tl::unexpected(limit.error());
-      change.limit = *limit;
+      RATION_TRY(const auto limit, admission::changed_limit(*device, request.limit, mine.configured));
+      change.limit = limit;
       for (const admission::Slice& slice : state.slices)
-        if (slice.name == workload.book.slice && slice.uuid == device->uuid && *limit > slice.size)
+        if (slice.name == workload.book.slice && slice.uuid == device->uuid && limit > slice.size)
           return fail("E1104",
-                      fmt::format("{} is more than its slice {} has ({}).", format_size(*limit), slice.name,
+                      fmt::format("{} is more than its slice {} has ({}).", format_size(limit), slice.name,
                                   format_size(slice.size)),
                       command({"set", workload.book.name, "--limit", exact_size(slice.size)}), 2);
     }
     if (!request.guarantee.empty()) {
-      const auto guarantee = admission::guarantee_on(*device, request.guarantee);
-      if (!guarantee) return tl::unexpected(guarantee.error());
-      change.guarantee = *guarantee;
+      RATION_TRY(const auto guarantee, admission::guarantee_on(*device, request.guarantee));
+      change.guarantee = guarantee;
       for (const DeviceView& view : state.snapshot.devices) {
-        if (view.device.bytes != entry.device || *guarantee <= mine.guarantee) continue;
-        if (auto good = can_promise(state, view, workload.book.tenant, *guarantee, workload.path); !good)
+        if (view.device.bytes != entry.device || guarantee <= mine.guarantee) continue;
+        if (auto good = can_promise(state, view, workload.book.tenant, guarantee, workload.path); !good)
           return tl::unexpected(good.error());
       }
     }
-    if (auto good = check_amounts(change); !good) return tl::unexpected(good.error());
+    RATION_TRY(check_amounts(change));
     const bool raises = change.limit > change.old_limit || change.guarantee > mine.guarantee;
-    if (auto good = may_change(workload, caller, raises); !good) return tl::unexpected(good.error());
+    RATION_TRY(may_change(workload, caller, raises));
     mine.configured = change.limit;
     mine.granted = mine.reach = Bytes{0};  // the next tick finds them
     // A raised limit waits for the next tick where somebody else's guarantee may need the room; any other holds now.
@@ -226,9 +224,8 @@ Result<std::vector<LimitChanged>> change_workload(NodeState& state, const LimitR
   if (request.limit.empty() && request.guarantee.empty()) {
     return fail("E1420", "nothing to change.", command({"set", request.workload, "--limit", "6GiB"}), 2);
   }
-  const auto named = state.registry.named(request.workload, caller.user);
-  if (!named) return tl::unexpected(named.error());
-  return change_limits(state, **named, request, caller, events);
+  RATION_TRY(const auto named, state.registry.named(request.workload, caller.user));
+  return change_limits(state, *named, request, caller, events);
 }
 
 void refresh(const Snapshot& snapshot, std::vector<LimitChanged>& changes) {
@@ -276,21 +273,18 @@ Result<std::vector<TenantChange>> change_tenant(NodeState& state, const LimitReq
   for (const machine::Device& device : state.machine->devices) {
     const config::Amount limit{request.limit.empty() ? tenant->limit.text : request.limit},
         guarantee{request.guarantee.empty() ? tenant->guarantee.text : request.guarantee};
-    const auto most = limit.on(device.total, device.room());
-    if (!most) return tl::unexpected(most.error());
+    RATION_TRY(const auto most, limit.on(device.total, device.room()));
     if (!guarantee.is_set()) continue;
-    const auto kept = guarantee.on(device.total, device.room());
-    if (!kept) return tl::unexpected(kept.error());
-    if (*kept > *most)
+    RATION_TRY(const auto kept, guarantee.on(device.total, device.room()));
+    if (kept > most)
       return fail("E1305",
-                  fmt::format("the guarantee {} is more than the limit {}.", format_size(*kept), format_size(*most)),
+                  fmt::format("the guarantee {} is more than the limit {}.", format_size(kept), format_size(most)),
                   command({"set", tenant->name, "--limit", guarantee.text}), 2);
     const auto before =
         tenant->guarantee.is_set() ? tenant->guarantee.on(device.total, device.room()) : Result<Bytes>(Bytes{0});
-    if (request.guarantee.empty() || (before && *kept <= *before)) continue;  // nothing more is promised
+    if (request.guarantee.empty() || (before && kept <= *before)) continue;  // nothing more is promised
     for (const DeviceView& view : state.snapshot.devices)
-      if (view.device.index == device.index)
-        if (auto good = can_guarantee(state, view, tenant->name, *kept); !good) return tl::unexpected(good.error());
+      if (view.device.index == device.index) RATION_TRY(can_guarantee(state, view, tenant->name, kept));
   }
   const std::string name = tenant->name;
   std::vector<TenantChange> would;

@@ -98,14 +98,13 @@ Leases::Leases(std::string file) : file_(std::move(file)) {
 
 Result<LeaseRequest> Leases::request_of(const std::string& id, const LeaseWish& wish,
                                         std::uint64_t submitted_ns) const {
-  auto gpus = parse_gpus(wish.gpu);
-  if (!gpus) return tl::unexpected(gpus.error());
+  RATION_TRY(auto gpus, parse_gpus(wish.gpu));
   LeaseRequest request;
   request.id = id;
   request.tenant = wish.tenant;
   request.bytes = wish.bytes;
   request.guarantee = wish.guarantee;
-  request.gpus = std::move(*gpus);
+  request.gpus = std::move(gpus);
   request.priority = wish.priority;
   request.submitted_ns = submitted_ns;
   if (wish.wait_ns) request.deadline_ns = submitted_ns + *wish.wait_ns;
@@ -171,15 +170,14 @@ std::string Leases::id_of(const LeaseWish& wish) const {
 
 Result<std::string> Leases::submit(const LeaseWish& wish, std::uint64_t now_ns) {
   if (std::string known = id_of(wish); !known.empty()) return known;
-  auto request = request_of(fmt::format("q-{}", last_ + 1), wish, now_ns);
-  if (!request) return tl::unexpected(request.error());
+  RATION_TRY(auto request, request_of(fmt::format("q-{}", last_ + 1), wish, now_ns));
   const auto of_user = std::count_if(entries_.begin(), entries_.end(),
                                      [&](const auto& each) { return each.second.wish.owner == wish.owner; });
   if (of_user >= static_cast<std::ptrdiff_t>(kMaxPerUser))
     return fail("E1528", fmt::format("{} leases of {} wait or run already.", of_user, wish.user),
                 "ration ps   shows them", 4);
-  const std::string id = request->id;
-  if (auto taken = queue_.submit(std::move(*request)); !taken) return tl::unexpected(taken.error());
+  const std::string id = request.id;
+  RATION_TRY(queue_.submit(std::move(request)));
   ++last_;
   entries_[id] = {wish, now_ns, std::nullopt, {}, false, false};
   save();

@@ -43,10 +43,9 @@ Result<PlanTenant> tenant_of(const json& entry, const std::vector<PlanDevice>& d
              limit = text_field(entry, "limit");
   for (const auto* field : {&name, &guarantee, &limit})
     if (!*field) return tl::unexpected(field->error());
-  const auto count = number_field(entry, "count", 1, kMaxPerTenant);
-  if (!count) return tl::unexpected(count.error());
+  RATION_TRY(const auto count, number_field(entry, "count", 1, kMaxPerTenant));
   return parse_plan_tenant(
-      fmt::format("{}={}{}*{}", *name, *guarantee, limit->empty() ? "" : ":" + *limit, count->value_or(1)), devices);
+      fmt::format("{}={}{}*{}", *name, *guarantee, limit->empty() ? "" : ":" + *limit, count.value_or(1)), devices);
 }
 
 }  // namespace

@@ -62,9 +62,8 @@ Result<std::vector<PlanDevice>> parse_plan_devices(const std::string& text) {
       count = take_count(rest, ':');
       if (!count) return no_device(entry);
     } else if (!behind.empty()) {
-      const auto size = parse_size(behind, usable, usable);
-      if (!size) return tl::unexpected(size.error());
-      usable = round_down(*size, kGranule);
+      RATION_TRY(const auto size, parse_size(behind, usable, usable));
+      usable = round_down(size, kGranule);
       constexpr Bytes kAbsurd{std::uint64_t{1} << 50};  // as is a share of a card that nobody knows
       if (usable == Bytes{0} || usable >= kAbsurd) return no_device(entry);
     }
@@ -93,15 +92,13 @@ Result<PlanTenant> parse_plan_tenant(const std::string& text, const std::vector<
   }
   const Bytes whole = devices.empty() ? Bytes{0} : devices.front().usable;
   const std::size_t colon = sizes.find(':');
-  const auto guarantee = parse_size(sizes.substr(0, colon), whole, whole);
-  if (!guarantee) return tl::unexpected(guarantee.error());
-  tenant.guarantee = round_up(*guarantee, kGranule);
+  RATION_TRY(const auto guarantee, parse_size(sizes.substr(0, colon), whole, whole));
+  tenant.guarantee = round_up(guarantee, kGranule);
   tenant.limit = tenant.guarantee;
-  if (*guarantee >= kUnlimited) return no_tenant(text);
+  if (guarantee >= kUnlimited) return no_tenant(text);
   if (colon == std::string::npos) return tenant;
-  const auto limit = parse_size(sizes.substr(colon + 1), whole, whole);
-  if (!limit) return tl::unexpected(limit.error());
-  tenant.limit = round_down(*limit, kGranule);
+  RATION_TRY(const auto limit, parse_size(sizes.substr(colon + 1), whole, whole));
+  tenant.limit = round_down(limit, kGranule);
   if (tenant.limit < tenant.guarantee) {
     return fail("E1305",
                 fmt::format("the guarantee of {}, {}, is above its limit, {}.", tenant.name,

@@ -73,15 +73,14 @@ Result<void> begin_suspension(NodeState& state, const Workload& workload, bool h
   OwnedWorkload* owned = state.limits.find(workload.path);
   if (owned == nullptr || state.suspension.state_of(workload.path) != Suspension::State::kHere)
     return fail("E1546", fmt::format("{} is suspended, or on its way, already.", workload.book.name), "ration ps", 4);
-  const auto processes = processes_of(state, workload);
-  if (!processes) return tl::unexpected(processes.error());
+  RATION_TRY(const auto processes, processes_of(state, workload));
   if (!state.machine) return tl::unexpected(state.machine.error());
   if (auto good =
           machine::may_be_moved(workload.book, *state.machine, state.options.runtime_folder, state.options.simulated);
       !good)
     return good;
   const std::vector<Bytes> moved = to_be_moved(state, workload);
-  if (auto room = host_has_room(state, workload, *processes, sum(moved)); !room) return room;
+  RATION_TRY(host_has_room(state, workload, processes, sum(moved)));
   for (std::size_t i = 0; i < std::min(moved.size(), owned->accounts.size()); ++i) owned->accounts[i].moved = moved[i];
   owned->suspended = true;
   owned->held = held;
@@ -90,7 +89,7 @@ Result<void> begin_suspension(NodeState& state, const Workload& workload, bool h
     owned->suspended = owned->held = false;
     return tl::unexpected(saved.error());
   }
-  state.suspension.suspend(workload.path, *processes, held, state.now_ns);
+  state.suspension.suspend(workload.path, processes, held, state.now_ns);
   return {};
 }
 

@@ -22,29 +22,25 @@ Result<const Workload*> workload_for(const NodeState& state, const std::string& 
 }  // namespace
 
 Result<void> suspend(NodeState& state, const std::string& name, const Caller& caller, Events& events) {
-  const auto workload = workload_for(state, name, caller);
-  if (!workload) return tl::unexpected(workload.error());
-  if (auto begun = begin_suspension(state, **workload, true); !begun) return begun;
-  events.push_back(suspending_event(about(state, **workload), caller.name));
+  RATION_TRY(const auto workload, workload_for(state, name, caller));
+  RATION_TRY(begin_suspension(state, *workload, true));
+  events.push_back(suspending_event(about(state, *workload), caller.name));
   return {};
 }
 
 Result<void> resume(NodeState& state, const std::string& name, const Caller& caller) {
-  const auto workload = workload_for(state, name, caller);
-  if (!workload) return tl::unexpected(workload.error());
-  if (state.suspension.ask((*workload)->path, asked_to_resume_text(caller.name))) return {};
-  return fail("E1546", fmt::format("{} is not suspended.", (*workload)->book.name), "ration ps", 4);
+  RATION_TRY(const auto workload, workload_for(state, name, caller));
+  if (state.suspension.ask(workload->path, asked_to_resume_text(caller.name))) return {};
+  return fail("E1546", fmt::format("{} is not suspended.", workload->book.name), "ration ps", 4);
 }
 
 Result<void> trim(NodeState& state, const std::string& name, const Caller& caller) {
-  const auto workload = workload_for(state, name, caller);
-  if (!workload) return tl::unexpected(workload.error());
-  if (const auto status = book::request_trim((*workload)->descriptor, (*workload)->owner);
-      status != book::BookStatus::kOk)
+  RATION_TRY(const auto workload, workload_for(state, name, caller));
+  if (const auto status = book::request_trim(workload->descriptor, workload->owner); status != book::BookStatus::kOk)
     return fail("E1411",
-                fmt::format("the book of {} cannot be changed: {}.", (*workload)->book.name, book::describe(status)),
+                fmt::format("the book of {} cannot be changed: {}.", workload->book.name, book::describe(status)),
                 "ration doctor");
-  begin_trim(state, **workload, caller.name);
+  begin_trim(state, *workload, caller.name);
   return {};
 }
 

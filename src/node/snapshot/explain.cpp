@@ -210,9 +210,8 @@ json explain_account(const AccountView& account) {
 
 Result<json> explain_workload(const Registry& registry, const Snapshot& snapshot, const std::string& name,
                               const Viewer& viewer) {
-  const auto named = registry.named(name, viewer.user);
-  if (!named) return tl::unexpected(named.error());
-  const Workload& workload = **named;
+  RATION_TRY(const auto named, registry.named(name, viewer.user));
+  const Workload& workload = *named;
   if (!viewer.may_see(workload.person)) return tl::unexpected(not_yours(workload.book.name, workload.user));
   json accounts = json::array();
   for (const AccountView& account : snapshot.accounts)

@@ -17,11 +17,10 @@ constexpr std::size_t kMaxSchedules = 64;
 Result<void> check_limit(const config::Tenant& tenant, const std::string& text) {
   // A share is one of any device: the guarantee is compared on a small and on a large one.
   for (const Bytes device : {Bytes{std::uint64_t{1} << 30}, Bytes{std::uint64_t{1} << 50}}) {
-    const auto limit = config::Amount{text}.on(device, device);
-    if (!limit) return tl::unexpected(limit.error());
+    RATION_TRY(const auto limit, config::Amount{text}.on(device, device));
     if (!tenant.guarantee.value.is_set()) return {};
     const auto guarantee = tenant.guarantee.value.on(device, device);
-    if (!guarantee || *guarantee <= *limit) return {};
+    if (!guarantee || *guarantee <= limit) return {};
   }
   return fail(
       "E1305",
@@ -35,13 +34,11 @@ Result<config::Schedule> to_schedule(const ScheduleWish& wish, const config::Con
   const config::Origin origin{fmt::format("ration set --schedule {}, by {}", wish.name, wish.by), {0, 0}};
   if (!config::is_name(wish.name))
     return fail("E1601", fmt::format("'{}' is not a name of a schedule.", wish.name), "night=22:00-07:00:nlp=90%", 2);
-  const auto when = config::parse_hours(wish.when);
-  if (!when) return tl::unexpected(when.error());
-  const auto days = config::parse_days(wish.days.empty() ? "mon-sun" : wish.days);
-  if (!days) return tl::unexpected(days.error());
+  RATION_TRY(const auto when, config::parse_hours(wish.when));
+  RATION_TRY(const auto days, config::parse_days(wish.days.empty() ? "mon-sun" : wish.days));
   if (wish.set.empty())
     return fail("E1601", fmt::format("schedule {} sets nothing.", wish.name), "night=22:00-07:00:nlp=90%", 2);
-  config::Schedule schedule{{*when, origin}, {*days, origin}, {}};
+  config::Schedule schedule{{when, origin}, {days, origin}, {}};
   std::vector<std::string> names;
   for (const config::Tenant& tenant : configuration.tenants) names.push_back(tenant.name.value);
   for (const auto& [name, limit] : wish.set) {
@@ -51,7 +48,7 @@ Result<config::Schedule> to_schedule(const ScheduleWish& wish, const config::Con
                   fmt::format("no tenant is named '{}' in the configuration.{}", name, suggestion(name, names)),
                   "ration config print", 3);
     const auto& tenant = configuration.tenants[static_cast<std::size_t>(place - names.begin())];
-    if (auto good = check_limit(tenant, limit); !good) return tl::unexpected(good.error());
+    RATION_TRY(check_limit(tenant, limit));
     schedule.set[name] = {config::Amount{limit}, origin};
   }
   return schedule;
@@ -72,13 +69,13 @@ Result<void> Schedules::keep(std::vector<ScheduleWish> fresh) {
   json rows = json::array();
   for (const ScheduleWish& wish : fresh)
     rows.push_back({{"name", wish.name}, {"when", wish.when}, {"days", wish.days}, {"set", wish.set}, {"by", wish.by}});
-  if (auto written = file_.write(rows); !written) return written;
+  RATION_TRY(file_.write(rows));
   all_ = std::move(fresh);
   return {};
 }
 
 Result<std::vector<ScheduleWish>> Schedules::with(ScheduleWish wish, const config::Configuration& configuration) const {
-  if (const auto good = to_schedule(wish, configuration); !good) return tl::unexpected(good.error());
+  RATION_TRY(to_schedule(wish, configuration));
   std::vector<ScheduleWish> fresh = all_;
   std::erase_if(fresh, [&](const ScheduleWish& each) { return each.name == wish.name; });
   if (fresh.size() >= kMaxSchedules)

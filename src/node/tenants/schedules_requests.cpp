@@ -55,14 +55,13 @@ std::vector<ScheduleRow> schedule_rows(const NodeState& state) { return schedule
 
 Result<std::vector<ScheduleRow>> set_schedule(NodeState& state, ScheduleWish wish, const Caller& caller, bool dry_run,
                                               Events& events) {
-  if (auto allowed = may_schedule(caller); !allowed) return tl::unexpected(allowed.error());
+  RATION_TRY(may_schedule(caller));
   wish.by = caller.name;
   const std::string name = wish.name;
-  auto fresh = state.schedules.with(std::move(wish), state.configuration);
-  if (!fresh) return tl::unexpected(fresh.error());
-  const std::vector<ScheduleRow> rows = scheduled(state, *fresh);
+  RATION_TRY(auto fresh, state.schedules.with(std::move(wish), state.configuration));
+  const std::vector<ScheduleRow> rows = scheduled(state, fresh);
   if (dry_run) return rows;
-  if (auto kept = state.schedules.keep(std::move(*fresh)); !kept) return tl::unexpected(kept.error());
+  RATION_TRY(state.schedules.keep(std::move(fresh)));
   apply_schedules(state);
   const ScheduleRow& row = rows.front();
   events.push_back(schedule_set_event({name, row.days, row.when, row.set}, caller.name));
@@ -71,12 +70,11 @@ Result<std::vector<ScheduleRow>> set_schedule(NodeState& state, ScheduleWish wis
 
 Result<std::vector<ScheduleRow>> remove_schedule(NodeState& state, const std::string& name, const Caller& caller,
                                                  bool dry_run, Events& events) {
-  if (auto allowed = may_schedule(caller); !allowed) return tl::unexpected(allowed.error());
-  auto fresh = state.schedules.without(name);
-  if (!fresh) return tl::unexpected(fresh.error());
-  const std::vector<ScheduleRow> rows = scheduled(state, *fresh);
+  RATION_TRY(may_schedule(caller));
+  RATION_TRY(auto fresh, state.schedules.without(name));
+  const std::vector<ScheduleRow> rows = scheduled(state, fresh);
   if (dry_run) return rows;
-  if (auto kept = state.schedules.keep(std::move(*fresh)); !kept) return tl::unexpected(kept.error());
+  RATION_TRY(state.schedules.keep(std::move(fresh)));
   apply_schedules(state);
   events.push_back(schedule_removed_event(name, caller.name));
   return rows;

@@ -24,16 +24,14 @@ json schedule_json(const ScheduleRow& row) {
 
 /// E1521.
 Result<ScheduleWish> wish_of(const Request& request) {
-  const auto body = body_of(request);
-  if (!body) return tl::unexpected(body.error());
+  RATION_TRY(const auto body, body_of(request));
   ScheduleWish wish;
   wish.name = request.captures.at("name");
   for (auto [key, field] : {std::pair{"when", &wish.when}, {"days", &wish.days}}) {
-    const auto text = text_field(*body, key);
-    if (!text) return tl::unexpected(text.error());
-    *field = *text;
+    RATION_TRY(const auto text, text_field(body, key));
+    *field = text;
   }
-  const json set = body->value("set", json::object());
+  const json set = body.value("set", json::object());
   if (!set.is_object()) return fail("E1521", "'set' names tenants and their limits.", R"("set": {"nlp": "90%"})", 2);
   for (const auto& [tenant, limit] : set.items()) {
     if (!limit.is_string()) return fail("E1521", "a limit in 'set' is not a text.", R"("set": {"nlp": "90%"})", 2);
