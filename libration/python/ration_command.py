@@ -19,6 +19,13 @@ def find(name: str = "ration") -> Optional[str]:
     return next((path for path in (os.path.join(folder, name) for folder in _FOLDERS) if os.access(path, os.X_OK)), None)
 
 
+def path() -> str:
+    """Returns the program `ration`: beside the library that RATION_LIBRARY names, of this package, or on the PATH."""
+    library = os.environ.get("RATION_LIBRARY")
+    beside = os.path.join(os.path.dirname(os.path.dirname(library)), "bin/ration") if library else ""
+    return beside if os.access(beside, os.X_OK) else find() or "ration"
+
+
 def main(name: str = "") -> None:
     """Becomes the program that this process was started as; `name`: that one."""
     activation = sys.modules.get("ration.activation")

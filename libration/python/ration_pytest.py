@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import pathlib
 import shutil
 import subprocess
 import sys
@@ -33,18 +32,11 @@ def pytest_load_initial_conftests(early_config: Any) -> None:
         _start_on_simulated_node(node, early_config)
 
 
-def _command() -> str:
-    """The program `ration`: beside the library that is named, or of the package."""
-    library = os.environ.get("RATION_LIBRARY")
-    beside = pathlib.Path(library).parent.parent / "bin/ration" if library else None
-    return str(beside) if beside is not None and beside.exists() else ration_command.find() or "ration"
-
-
 def _start_on_simulated_node(node: str, config: Any) -> None:
     """Starts pytest anew in its own place, with the environment of a simulated node. Its state lies in a folder of this run."""
     folder = tempfile.mkdtemp(prefix="ration-testing-")
     environment = {**os.environ, "RATION_SIM_DIR": folder, "RATION_RUNTIME_DIR": folder, _NODE: node, _FOLDER: folder}
-    asked = subprocess.run([_command(), "sim", "env", f"--sim={node}", "-o", "json", "--", sys.executable],
+    asked = subprocess.run([ration_command.path(), "sim", "env", f"--sim={node}", "-o", "json", "--", sys.executable],
                            env=environment, capture_output=True, text=True)
     if asked.returncode != 0:
         shutil.rmtree(folder, ignore_errors=True)
@@ -64,8 +56,8 @@ def pytest_configure(config: Any) -> None:
     if options.gpu_memory_update and options.gpu_memory_baseline is None:
         raise pytest.UsageError("--gpu-memory-update needs --gpu-memory-baseline FILE")
     if options.gpu_memory or options.gpu_sim or options.gpu_memory_baseline:
-        from ration import testing
-        config.pluginmanager.register(testing.Peaks(config), "ration.testing")
+        from ration.testing import peaks
+        config.pluginmanager.register(peaks.Peaks(config), "ration.testing")
 
 
 def pytest_unconfigure(config: Any) -> None:

@@ -8,6 +8,7 @@
 
 #include "ration/ration.h"
 #include "ration/runtime.hpp"
+#include "runtime/environment.hpp"
 #include "runtime/shares.hpp"
 #include "runtime/tags.hpp"
 
@@ -150,6 +151,13 @@ ration_status ration_last_refusal(ration_refusal* out) {
 }
 
 const char* ration_version(void) { return RATION_VERSION; }
+
+const char* ration_environment_problems(void) {
+  static thread_local std::string lines;
+  lines.clear();
+  for (const std::string& problem : ration::runtime::Environment::problems()) lines += problem + '\n';
+  return lines.c_str();
+}
 
 ration_status ration_runtime_create(ration_runtime** out) {
   return guarded([&] {

@@ -4,74 +4,44 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstdlib>
 #include <string_view>
 
 #include "base/strings.hpp"
 #include "base/units.hpp"
 
-namespace ration::runtime {
-namespace {
+namespace ration {
 
-std::optional<std::string> variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr || *value == '\0' ? std::nullopt : std::optional<std::string>(value);
-}
-
-std::optional<bool> truth(const std::optional<std::string>& text) {
-  if (text == "true" || text == "1") return true;
-  if (text == "false" || text == "0") return false;
-  return std::nullopt;  // anything else is ignored, as TensorFlow does
-}
-
-std::optional<double> number(const std::optional<std::string>& text) {
-  if (!text) return std::nullopt;
-  double value = 0;
-  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), value);
-  return error == std::errc() && end == text->data() + text->size() ? std::optional<double>(value) : std::nullopt;
-}
-
-}  // namespace
-
-/// PYTORCH_ALLOC_CONF, formerly PYTORCH_CUDA_ALLOC_CONF: "backend:cudaMallocAsync,garbage_collection_threshold:0.8".
-/// Its other settings concern blocks that are split or segments that cannot grow: the pool has neither.
-void Environment::read_pytorch() {
-  auto text = variable("PYTORCH_ALLOC_CONF");
-  if (!text) text = variable("PYTORCH_CUDA_ALLOC_CONF");
-  if (!text) return;
-  for (const std::string_view entry : split(*text, ',')) {
-    const auto setting = split_once(entry, ':');
-    if (!setting) continue;
-    const auto [key, value] = *setting;
-    const auto share = number(std::string(value));
-    const bool is_share = share && *share > 0 && *share <= 1;
-    if (key == "backend" && value == "cudaMallocAsync") async = true;
-    if (key == "garbage_collection_threshold" && is_share) reclaim_above = *share;
-    if (key == "per_process_memory_fraction" && is_share) fraction = share;
-  }
-}
-
-Environment Environment::read() {
-  Environment result;
-  result.read_pytorch();
-  result.moves = truth(variable("TF_ENABLE_GPU_GARBAGE_COLLECTION")).value_or(true);
-  if (const auto preallocate = truth(variable("XLA_PYTHON_CLIENT_PREALLOCATE"))) result.force_growth = !*preallocate;
-  if (const auto growth = truth(variable("TF_FORCE_GPU_ALLOW_GROWTH"))) result.force_growth = growth;
-  if (const auto reserve = number(variable("TF_DEVICE_MIN_SYS_MEMORY_IN_MB")); reserve && *reserve >= 0)
-    result.reserve_mib = static_cast<std::uint64_t>(*reserve);
-  for (const char* name : {"XLA_PYTHON_CLIENT_MEM_FRACTION", "XLA_CLIENT_MEM_FRACTION"}) {
-    if (const auto share = number(variable(name)); share && *share > 0) result.fraction = share;
-  }
-  const auto xla = variable("XLA_PYTHON_CLIENT_ALLOCATOR");
-  result.async = result.async || variable("TF_GPU_ALLOCATOR") == "cuda_malloc_async" || xla == "cuda_async";
-  result.direct = xla == "platform";
-  if (const auto mib = number(variable("TF_CUDA_MALLOC_ASYNC_SUPPORTED_PREALLOC")); mib && *mib >= 1)
-    result.preallocate_mib = static_cast<std::uint64_t>(*mib);
-  if (const auto text = variable("RATION_MIN_BLOCK")) {
-    if (const auto size = parse_size(*text, Bytes{0}, Bytes{0})) result.min_block = *size;
+std::vector<std::string> GpuOptions::without_effect() const {
+  const std::pair<const char*, bool> fields[] = {
+      {"deferred_deletion_bytes", deferred_deletion_bytes != 0},
+      {"polling_active_delay_usecs", polling_active_delay_usecs != 0},
+      {"polling_inactive_delay_msecs", polling_inactive_delay_msecs != 0},
+      {"force_gpu_compatible", force_gpu_compatible},
+      {"num_dev_to_dev_copy_streams", num_dev_to_dev_copy_streams != 0},
+      {"collective_ring_order", !collective_ring_order.empty()},
+      {"timestamped_allocator", timestamped_allocator},
+      {"kernel_tracker_max_interval", kernel_tracker_max_interval != 0},
+      {"kernel_tracker_max_bytes", kernel_tracker_max_bytes != 0},
+      {"kernel_tracker_max_pending", kernel_tracker_max_pending != 0},
+      {"internal_fragmentation_fraction", internal_fragmentation_fraction != 0},
+      {"disallow_retry_on_allocation_failure", disallow_retry_on_allocation_failure},
+      {"gpu_host_mem_limit_in_mb", gpu_host_mem_limit_in_mb != 0},
+      {"gpu_host_mem_disallow_growth", gpu_host_mem_disallow_growth},
+      {"populate_pjrt_gpu_client_creation_info", populate_pjrt_gpu_client_creation_info},
+      {"node_id", node_id != 0},
+      {"stream_merge_options", stream_merge_options.merge_host_to_device_stream ||
+                                   stream_merge_options.merge_device_to_host_stream ||
+                                   stream_merge_options.merge_device_to_device_stream}};
+  std::vector<std::string> result;
+  for (const auto& [name, is_set] : fields) {
+    if (is_set) result.emplace_back(name);
   }
   return result;
 }
+
+}  // namespace ration
+
+namespace ration::runtime {
 
 Bytes system_reserve(Bytes available, int capability_major) {
   constexpr std::uint64_t kMiB = 1 << 20;

@@ -13,23 +13,6 @@
 
 namespace ration::runtime {
 
-/// The settings from the environment.
-struct Environment {
-  std::optional<bool> force_growth;              ///< TF_FORCE_GPU_ALLOW_GROWTH, XLA_PYTHON_CLIENT_PREALLOCATE
-  std::optional<std::uint64_t> reserve_mib;      ///< TF_DEVICE_MIN_SYS_MEMORY_IN_MB
-  std::optional<double> fraction;                ///< XLA_PYTHON_CLIENT_MEM_FRACTION, XLA_CLIENT_MEM_FRACTION, PyTorch's
-  bool async = false;                            ///< TF_GPU_ALLOCATOR=cuda_malloc_async, XLA_PYTHON_CLIENT_ALLOCATOR
-  std::optional<std::uint64_t> preallocate_mib;  ///< TF_CUDA_MALLOC_ASYNC_SUPPORTED_PREALLOC, with `async` only
-  std::optional<Bytes> min_block;                ///< RATION_MIN_BLOCK=1MiB: smaller requests are rounded up to it
-  bool direct = false;                           ///< XLA_PYTHON_CLIENT_ALLOCATOR=platform
-  bool moves = true;                             ///< TF_ENABLE_GPU_GARBAGE_COLLECTION
-  double reclaim_above = 1;                      ///< PyTorch's garbage_collection_threshold
-  [[nodiscard]] static Environment read();
-
- private:
-  void read_pytorch();
-};
-
 /// One logical GPU to be made.
 struct PlannedDevice {
   std::size_t gpu = 0;         ///< index among the physical GPUs

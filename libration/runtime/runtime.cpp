@@ -5,11 +5,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 
 #include "base/units.hpp"
 #include "pool/driver_blocks.hpp"
 #include "pool/pool.hpp"
 #include "pool/vmm_backing.hpp"
+#include "runtime/environment.hpp"
 #include "runtime/state.hpp"
 
 namespace ration {
@@ -263,7 +265,8 @@ std::unique_ptr<pool::Allocator> Runtime::State::make_memory(std::size_t gpu, By
   const driver::Driver& driver = *driver::Driver::get();
   const PrimaryContext& context = context_of(gpu);
   const cuda::CUdevice ordinal = gpus[gpu].ordinal;
-  const bool async = options.allocator_type == "cuda_malloc_async" || environment.async;
+  const bool async =
+      options.allocator_type == "cuda_malloc_async" || options.use_cuda_malloc_async || environment.async;
   if (managed) {
     if (driver.cuMemAllocManaged == nullptr) throw RuntimeError("This driver has no managed memory.");
     return std::make_unique<pool::DriverBlocks>(driver, ordinal, context.get(), pool::DriverBlocks::Kind::kManaged,
@@ -298,6 +301,12 @@ std::unique_ptr<pool::Allocator> Runtime::State::make_memory(std::size_t gpu, By
 
 void Runtime::State::make(const GpuOptions& options, const std::vector<std::size_t>& visible_places) {
   const Environment environment = Environment::read();
+  if (options.use_cuda_malloc_async && !options.allocator_type.empty() &&
+      options.allocator_type != "cuda_malloc_async") {
+    throw InvalidArgumentError(
+        fmt::format("use_cuda_malloc_async and allocator_type '{}' contradict each other.", options.allocator_type));
+  }
+  device_limit = environment.device_limit;
   const auto planned =
       plan_devices(options, visible_places, [&](std::size_t gpu) { return context_of(gpu).priorities(); });
   std::map<std::size_t, std::size_t> parts;  // of the devices that share what is available
@@ -341,6 +350,7 @@ void Runtime::State::make(const GpuOptions& options, const std::vector<std::size
       }
       limit = Bytes{(all - reserve).count() / parts[device.gpu]};
     }
+    if (device_limit) limit = std::min(limit, Bytes{device_limit->count() / parts[device.gpu]});
     if (limit < Bytes{kMinLimit}) {
       throw InvalidArgumentError(fmt::format("a limit of {} on GPU {} leaves nothing: memory comes in pieces of 2 MiB.",
                                              format_size(limit), device.gpu));
@@ -399,6 +409,10 @@ void Runtime::initialize(const GpuOptions& options) {
   if (state_->is_initialized()) throw RuntimeError("Virtual devices cannot be modified after being initialized");
   state_->look();
   state_->make(options, parse_visible_list(options.visible_device_list, state_->gpus.size()));
+  if (const auto names = options.without_effect(); !names.empty()) {
+    fmt::print(stderr, "ration: these GPUOptions do nothing on ration's pool (docs/tensorflow.md): {}.\n",
+               fmt::join(names, ", "));
+  }
 }
 
 bool Runtime::is_initialized() const {

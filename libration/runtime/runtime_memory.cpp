@@ -72,13 +72,14 @@ void Runtime::reset_memory_stats(const std::string& device) {
 void Runtime::State::apply_limit(std::size_t gpu) {
   const auto limit = configuration.limits.find(physical[gpu + 1].name);
   if (limit == configuration.limits.end()) return;
+  const Bytes most = std::min(limit->second, device_limit.value_or(limit->second));
   double configured = 0;
   for (const LogicalGpu& each : logical_gpus)
     configured += each.gpu == gpu ? static_cast<double>(each.configured.count()) : 0;
   for (LogicalGpu& each : logical_gpus) {
     if (each.gpu != gpu) continue;
     const double share = configured > 0 ? static_cast<double>(each.configured.count()) / configured : 1;
-    each.memory->set_limit(Bytes{static_cast<std::uint64_t>(share * static_cast<double>(limit->second.count()))});
+    each.memory->set_limit(Bytes{static_cast<std::uint64_t>(share * static_cast<double>(most.count()))});
   }
 }
 

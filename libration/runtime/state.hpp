@@ -7,11 +7,13 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "pool/allocator.hpp"
 #include "ration/runtime.hpp"
+#include "runtime/environment.hpp"
 #include "runtime/own_workload.hpp"
 #include "runtime/physical.hpp"
 #include "runtime/plan.hpp"
@@ -59,6 +61,7 @@ struct Runtime::State {
   std::vector<LogicalDevice> logical_devices;
   std::map<std::size_t, std::unique_ptr<runtime::PrimaryContext>> contexts;  // by index; outlive the pools
   std::vector<runtime::LogicalGpu> logical_gpus;
+  std::optional<Bytes> device_limit;  // of the environment, on each GPU; no other limit rises above it
   runtime::RecordedStreams recorded_streams;
   runtime::Pressure pressure;
   runtime::Reclaimer::Owner reclaimer;  // ends before the pools that it trims

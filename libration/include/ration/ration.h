@@ -39,6 +39,10 @@ ration_status ration_last_refusal(ration_refusal* out);
 /* "0.1.0" */
 const char* ration_version(void);
 
+/* A line for each variable of the environment for TensorFlow, XLA and the pool whose value is none, or contradicts
+ * another's; "" if there is none. Of the calling thread, valid until its next call. */
+const char* ration_environment_problems(void);
+
 typedef struct ration_runtime ration_runtime;
 ration_status ration_runtime_create(ration_runtime** out);
 /* What its devices hand out is gone with it. Not for ration_runtime_default(). */

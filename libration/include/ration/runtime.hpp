@@ -89,7 +89,8 @@ struct TagUsage {
   std::uint64_t blocks = 0;  ///< a count
 };
 
-/// The fields of TensorFlow's GPUOptions that concern memory, under their names.
+/// Every field of TensorFlow's GPUOptions, `experimental` included, under its name. docs/tensorflow.md says what each
+/// does.
 struct GpuOptions {
   double per_process_gpu_memory_fraction = 0;  ///< of the total; 0: all that is available less a reserve
   bool allow_growth = false;
@@ -103,7 +104,35 @@ struct GpuOptions {
   int num_virtual_devices_per_gpu = 0;
   bool use_unified_memory = false;
   int gpu_system_memory_size_in_mb = 0;
-  std::string allocator_type;  ///< "", "BFC" (ration's pool) or "cuda_malloc_async"
+  std::string allocator_type;          ///< "", "BFC" (ration's pool) or "cuda_malloc_async"
+  bool use_cuda_malloc_async = false;  ///< as `allocator_type` "cuda_malloc_async", which it must not contradict
+
+  // These do nothing on ration's pool; initialize() says so in one line on standard error.
+  std::int64_t deferred_deletion_bytes = 0;
+  int polling_active_delay_usecs = 0;
+  int polling_inactive_delay_msecs = 0;
+  bool force_gpu_compatible = false;
+  int num_dev_to_dev_copy_streams = 0;
+  std::string collective_ring_order;
+  bool timestamped_allocator = false;
+  int kernel_tracker_max_interval = 0;
+  int kernel_tracker_max_bytes = 0;
+  int kernel_tracker_max_pending = 0;
+  double internal_fragmentation_fraction = 0;
+  bool disallow_retry_on_allocation_failure = false;
+  float gpu_host_mem_limit_in_mb = 0;
+  bool gpu_host_mem_disallow_growth = false;
+  bool populate_pjrt_gpu_client_creation_info = false;
+  int node_id = 0;
+  struct StreamMergeOptions {
+    bool merge_host_to_device_stream = false;
+    bool merge_device_to_host_stream = false;
+    bool merge_device_to_device_stream = false;
+  };
+  StreamMergeOptions stream_merge_options;
+
+  /// Returns the names of the fields that are set and do nothing.
+  [[nodiscard]] std::vector<std::string> without_effect() const;
 };
 
 /// One configuration of this process's devices. TensorFlow has one a process; so has most of what uses this.

@@ -81,6 +81,7 @@ path: str = _find()
 library = ctypes.CDLL(path)
 library.ration_last_error.restype = ctypes.c_char_p
 library.ration_version.restype = ctypes.c_char_p
+library.ration_environment_problems.restype = ctypes.c_char_p
 
 
 def text(value: str) -> bytes:

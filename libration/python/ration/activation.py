@@ -61,20 +61,21 @@ def _try() -> None:
 
 
 def _is_command() -> bool:
-    """Returns whether this process is `python -m ration`, which becomes the command and is no workload."""
+    """Returns whether this process is `python -m ration` or `ration.testing`, which become a command and are no workload."""
     if getattr(sys, "argv", [])[:1] != ["-m"]:  # as it is while Python looks for the module
         return False
     with open("/proc/self/cmdline", "rb") as own:
         words = own.read().split(b"\0")[:-1]
     module = words[-len(sys.argv)]  # before the arguments; `-mration` is one word
-    return module == b"ration" or re.fullmatch(rb"-[bBdEiIOPqsSuvx]*mration", module) is not None
+    return re.fullmatch(rb"(-[bBdEiIOPqsSuvx]*m)?ration(\.testing)?", module) is not None
 
 
 def at_import() -> None:
-    """Activates; warns where it is too late; is silent on a machine without a GPU, and in a command."""
+    """Activates; warns where it is too late, and about frameworks' variables whose value is none; is silent on a machine
+    without a GPU, and in a command."""
     global _former, _made_by, _problem
     if _is_command():
-        _problem = "python -m ration is a command, which has no limit."
+        _problem = "python -m ration and ration.testing are commands, which have no limit."
         return
     before = dict(os.environ)
     _try()
@@ -83,6 +84,8 @@ def at_import() -> None:
         _made_by = os.getpid()
     if _too_late:
         warnings.warn(str(_problem), RuntimeWarning, stacklevel=3)
+    for problem in _native.library.ration_environment_problems().decode(errors="replace").splitlines():
+        warnings.warn(problem, RuntimeWarning, stacklevel=3)
 
 
 def withdraw() -> None:

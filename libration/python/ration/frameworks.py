@@ -59,12 +59,12 @@ def release_caches() -> None:
 def _ration() -> Optional[Framework]:
     if not _native.library.ration_is_initialized(None):
         return None
-    experimental, devices = config.experimental, _logical_devices(config)
+    experimental, devices = config.experimental, _logical_devices(config, config.pool_devices)
 
     def read() -> Dict[str, Memory]:
         result = {}
         for name, (gpu, _) in devices.items():
-            told = experimental.get_memory_info(name)
+            told = experimental.pool_memory_info(name)
             result[_short(name)] = Memory(told["current"], told["peak"], told["held"], told["limit"], gpu)
         return result
 
@@ -98,7 +98,7 @@ def _tensorflow() -> Optional[Framework]:
     theirs = getattr(sys.modules.get("tensorflow"), "config", None)
     if theirs is None or not getattr(context, "_initialized", False):
         return None
-    devices = _logical_devices(theirs)
+    devices = _logical_devices(theirs, theirs.list_logical_devices)
 
     def read() -> Dict[str, Memory]:
         result = {}
@@ -185,9 +185,9 @@ def _short(name: str) -> str:
     return name.rsplit("/device:", 1)[-1]
 
 
-def _logical_devices(theirs: Any) -> Dict[str, Tuple[Optional[int], Optional[int]]]:
+def _logical_devices(theirs: Any, devices: Callable[[str], List[Any]]) -> Dict[str, Tuple[Optional[int], Optional[int]]]:
     """Returns for each logical GPU in a `tf.config` the number of the physical one, and the bytes configured as its limit."""
-    names = [device.name for device in theirs.list_logical_devices("GPU")]
+    names = [device.name for device in devices("GPU")]
     entries: List[Tuple[Optional[int], Optional[int]]] = []
     for gpu in theirs.get_visible_devices("GPU"):
         for entry in theirs.get_logical_device_configuration(gpu) or [None]:

@@ -18,7 +18,8 @@ def _base() -> type:
 
 
 def Callback(log_dir: str = "logs") -> Any:  # noqa: N802  (a class to its users)
-    """A Keras callback: bytes in use, peak, taken and limit for each logical GPU, after every epoch.
+    """A Keras callback: bytes in use and at the peak for each logical GPU, after every epoch; of ration's pool also what it
+    has taken and its limit.
 
     They go into `logs` (as `gpu0_current`, …), into `gpu_memory.csv` in `log_dir`, and, where TensorFlow is imported, into
     TensorBoard's scalars there. The peak is reset after each epoch. Import Keras first.
@@ -33,7 +34,7 @@ def Callback(log_dir: str = "logs") -> Any:  # noqa: N802  (a class to its users
             figures: Dict[str, int] = {}
             for index, gpu in enumerate(config.list_logical_devices("GPU")):
                 info = config.experimental.get_memory_info(gpu.name)
-                figures.update({f"gpu{index}_{name}": info[name] for name in ("current", "peak", "held", "limit")})
+                figures.update({f"gpu{index}_{name}": info[name] for name in ("current", "peak", "held", "limit") if name in info})
                 config.experimental.reset_memory_stats(gpu.name)
             if logs is not None:
                 logs.update(figures)

@@ -70,6 +70,22 @@ class Inside(unittest.TestCase):
 
 
 class FromInside(Inside):
+    def test_a_variable_of_a_framework_whose_value_is_none_is_named_once(self):
+        told = self.python("""
+            with warnings.catch_warnings(record=True) as told:
+                warnings.simplefilter('always')
+                import ration
+            print(json.dumps([str(each.message) for each in told]))
+            try: print(ration.config.list_logical_devices('GPU'))
+            except ValueError as error: print(error)
+        """, TF_PER_DEVICE_MEMORY_LIMIT_MB="4GB", TF_GPU_HOST_MEM_LIMIT_IN_MB="8192",
+                           XLA_PYTHON_CLIENT_MEM_FRACTION="0.5", XLA_CLIENT_MEM_FRACTION="0.9").stdout.splitlines()
+        first = ("TF_PER_DEVICE_MEMORY_LIMIT_MB=4GB is not a whole number of MiB, such as 4096: TensorFlow ends the process over it, and "
+                 "ration's pool is not made.")
+        self.assertEqual(json.loads(told[0]), [first, "XLA_PYTHON_CLIENT_MEM_FRACTION=0.5 and XLA_CLIENT_MEM_FRACTION=0.9 contradict each "
+                                               "other: the smaller holds in ration's pool."])
+        self.assertEqual(told[1], first)
+
     def test_a_limit_holds_for_whoever_loads_the_driver_later(self):
         self.python("""
             import ration

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """pytest's options for GPU memory (`ration.testing`), in runs of pytest of their own."""
+import collections
 import importlib.util
 import json
 import os
@@ -120,6 +121,69 @@ def test_above(driver): assert driver.takes(1600)
         (self.folder / "bad.json").write_text("[1]")
         self.assertIn("bad.json", self.pytest("--gpu-memory-baseline", "bad.json", code=4))
         self.assertEqual(list(self.state.iterdir()), [])
+
+
+class SeveralTestsAGpu(unittest.TestCase):
+    """`python -m ration.testing`, which takes a place on a GPU for one test."""
+
+    HOLD = """
+import ctypes, os, sys
+cuda, context, block = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p(), ctypes.c_uint64()
+assert cuda.cuInit(0) == 0 and cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0 and cuda.cuCtxSetCurrent(context) == 0
+takes = [mib for mib in (1000, 7000, 9000) if cuda.cuMemAlloc_v2(ctypes.byref(block), ctypes.c_size_t(mib << 20)) == 0 and cuda.cuMemFree_v2(block) == 0]
+print(os.environ["CUDA_VISIBLE_DEVICES"], takes, flush=True)
+sys.stdin.readline()
+sys.exit(7)
+"""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        own = {key: value for key, value in os.environ.items() if not key.startswith(("RATION_", "LD_", "PYTHON", "CUDA_", "TF_"))}
+        environment = dict(own, RATION_SIM_DIR=folder.name, RATION_RUNTIME_DIR=folder.name)
+        asked = subprocess.run([str(BUILD / "bin/ration"), "sim", "env", "--sim=T4:16GiB*2", "-o", "json"], env=environment,
+                               capture_output=True, text=True, check=True)
+        self.environment = {**environment, **json.loads(asked.stdout)["data"]["sets"], "PYTHONPATH": str(SOURCE / "libration/python"),
+                            "RATION_LIBRARY": str(BUILD / "lib/libration.so.1"), "PYTHONDONTWRITEBYTECODE": "1"}
+
+    def start(self, *options, **variables):
+        running = subprocess.Popen([sys.executable, "-m", "ration.testing", *options, "--", sys.executable, "-c", self.HOLD],
+                                   env={**self.environment, **variables}, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True)
+        self.addCleanup(lambda: running.poll() is None and (running.kill(), running.communicate()))
+        return running
+
+    def test_tests_are_spread_limited_and_wait_for_a_place(self):
+        four = [self.start("--tests-per-gpu", "2") for _ in range(4)]
+        told = [running.stdout.readline() for running in four]
+        gpus = collections.Counter(line.split(" ", 1)[0] for line in told)
+        self.assertEqual(sorted(gpus.values()), [2, 2], told)
+        self.assertEqual({line.split(" ", 1)[1] for line in told}, {"[1000, 7000]\n"}, "half of 16 GiB each")
+        fifth = self.start("--tests-per-gpu", "2")
+        four[2].communicate("")
+        self.assertEqual(four[2].returncode, 7, "the exit code is the test's")
+        self.assertEqual(fifth.stdout.readline(), told[2], "in the place that was left")
+        self.assertEqual([running.poll() for running in four].count(None), 3)
+
+    def test_with_the_variables_of_tensorflows_runner(self):
+        running = self.start(TF_PER_DEVICE_MEMORY_LIMIT_MB="2048", TF_TESTS_PER_GPU="8", TF_GPU_COUNT="1")
+        first, takes = running.stdout.readline().split(" ", 1)
+        self.assertEqual(takes, "[1000]\n")
+        second = self.start(TF_PER_DEVICE_MEMORY_LIMIT_MB="2048", CUDA_VISIBLE_DEVICES="1").stdout.readline().split(" ", 1)[0]
+        self.assertTrue(second.startswith("GPU-") and second != first, (first, second))
+
+    def test_bad_input_starts_nothing(self):
+        for options, variables, why in (
+                ((), {"TF_PER_DEVICE_MEMORY_LIMIT_MB": "2GB"}, "TF_PER_DEVICE_MEMORY_LIMIT_MB=2GB is not a whole number above 0"),
+                ((), {"TF_TESTS_PER_GPU": "0"}, "TF_TESTS_PER_GPU=0 is not a whole number above 0"),
+                ((), {"TF_GPU_COUNT": "3"}, "TF_GPU_COUNT=3, and there are 2 GPUs"),
+                (("--limit", "1GiB"), {"TF_PER_DEVICE_MEMORY_LIMIT_MB": "2048"}, "both limit the test: leave one out"),
+                (("--tests-per-gpu", "0"), {}, "a GPU has 1 to 100 tests at once, not 0"),
+                (("--limit", "much"), {}, "much")):
+            with self.subTest(options=options, variables=variables):
+                told, wrong = self.start(*options, **variables).communicate()
+                self.assertEqual(told, "")
+                self.assertIn(why, wrong)
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@
 #include <thread>
 #include <vector>
 
+#include "runtime/environment.hpp"
 #include "runtime/plan.hpp"
 
 namespace ration {
@@ -216,6 +217,97 @@ TEST_F(DeviceConfiguration, TheEnvironmentChoosesTheBackEndAndTheSmallestBlock) 
   ::unsetenv("TF_GPU_ALLOCATOR");
   ::unsetenv("TF_CUDA_MALLOC_ASYNC_SUPPORTED_PREALLOC");
   async.trim(0);
+}
+
+TEST_F(DeviceConfiguration, TheEnvironmentsLimitOfADeviceIsNeverExceeded) {
+  ::setenv("TF_FORCE_GPU_ALLOW_GROWTH", "true", 1);
+  ::setenv("TF_PER_DEVICE_MEMORY_LIMIT_MB", "300", 1);
+  runtime.set_memory_limit(gpus[1], 4096 * kMiB);
+  runtime.initialize();
+  EXPECT_EQ(runtime.get_memory_info("GPU:0").limit, 300 * kMiB);
+  EXPECT_EQ(runtime.get_memory_info("GPU:1").limit, 300 * kMiB) << "set_memory_limit() does not raise it";
+  runtime.set_memory_limit(gpus[0], 100 * kMiB);
+  EXPECT_EQ(runtime.get_memory_info("GPU:0").limit, 100 * kMiB);
+  runtime.set_memory_limit(gpus[0], 1000 * kMiB);
+  runtime.clear_memory_limit(gpus[1]);
+  EXPECT_EQ(runtime.get_memory_info("GPU:0").limit, 300 * kMiB);
+  EXPECT_EQ(runtime.get_memory_info("GPU:1").limit, 300 * kMiB);
+  EXPECT_THROW((void)runtime.allocate(0, 301 * kMiB), MemoryLimitExceeded);
+  Runtime divided;
+  divided.set_logical_device_configuration(gpus[0], {Configuration{200, {}, {}}, Configuration{50, {}, {}}});
+  EXPECT_EQ(divided.get_memory_info("GPU:0").limit, 150 * kMiB) << "two share it";
+  EXPECT_EQ(divided.get_memory_info("GPU:1").limit, 50 * kMiB);
+  ::setenv("TF_PER_DEVICE_MEMORY_LIMIT_MB", "0", 1);
+  EXPECT_FALSE(runtime::Environment::read().device_limit) << "as TensorFlow has it";
+  ::unsetenv("TF_PER_DEVICE_MEMORY_LIMIT_MB");
+}
+
+TEST_F(DeviceConfiguration, AVariableThatLimitsMemoryIsNotIgnoredForItsValue) {
+  for (const char* name :
+       {"TF_PER_DEVICE_MEMORY_LIMIT_MB", "XLA_PYTHON_CLIENT_MEM_FRACTION", "XLA_CLIENT_MEM_FRACTION"}) {
+    for (const char* value : {"4GB", "half", "1e", " 1", "99999999999999999999x"}) {
+      ::setenv(name, value, 1);
+      Runtime other;
+      EXPECT_THROW(other.initialize(), InvalidArgumentError) << name << "=" << value;
+      ASSERT_EQ(runtime::Environment::problems().size(), 1U) << name << "=" << value;
+      EXPECT_EQ(runtime::Environment::problems()[0].find(std::string(name) + "=" + value + " is not a"), 0U);
+    }
+    ::unsetenv(name);
+  }
+  EXPECT_TRUE(runtime::Environment::problems().empty());
+}
+
+TEST_F(DeviceConfiguration, OfTwoVariablesThatContradictTheSmallerHolds) {
+  ::setenv("XLA_PYTHON_CLIENT_MEM_FRACTION", "0.25", 1);
+  ::setenv("XLA_CLIENT_MEM_FRACTION", "0.9", 1);
+  EXPECT_EQ(runtime::Environment::read().fraction, 0.25);
+  EXPECT_EQ(runtime::Environment::problems(),
+            std::vector<std::string>{"XLA_PYTHON_CLIENT_MEM_FRACTION=0.25 and XLA_CLIENT_MEM_FRACTION=0.9 contradict "
+                                     "each other: the smaller holds in ration's pool."});
+  ::setenv("XLA_PYTHON_CLIENT_MEM_FRACTION", "0.95", 1);
+  EXPECT_EQ(runtime::Environment::read().fraction, 0.9);
+  ::unsetenv("XLA_PYTHON_CLIENT_MEM_FRACTION");
+  ::unsetenv("XLA_CLIENT_MEM_FRACTION");
+  ::setenv("TF_CUDA_MALLOC_ASYNC_SUPPORTED_PREALLOC", "100", 1);
+  EXPECT_EQ(runtime::Environment::problems().size(), 1U);
+  ::unsetenv("TF_CUDA_MALLOC_ASYNC_SUPPORTED_PREALLOC");
+}
+
+TEST_F(DeviceConfiguration, AVariableOfAnyKindWhoseValueIsNoneIsNamed) {
+  for (const char* name :
+       {"TF_GPU_HOST_MEM_LIMIT_IN_MB", "XLA_PJRT_GPU_HOST_MEMORY_LIMIT_GB", "XLA_PJRT_GPU_HOST_MEMORY_PREALLOCATE",
+        "TF_FORCE_GPU_ALLOW_GROWTH", "XLA_PYTHON_CLIENT_PREALLOCATE", "TF_DEVICE_MIN_SYS_MEMORY_IN_MB",
+        "TF_GPU_ALLOCATOR", "XLA_PYTHON_CLIENT_ALLOCATOR", "TF_ENABLE_GPU_GARBAGE_COLLECTION"}) {
+    ::setenv(name, "yes please", 1);
+    const auto problems = runtime::Environment::problems();
+    ::unsetenv(name);
+    ASSERT_EQ(problems.size(), 1U) << name;
+    EXPECT_EQ(problems[0].find(std::string(name) + "=yes please is not "), 0U) << problems[0];
+  }
+}
+
+TEST_F(DeviceConfiguration, FieldsThatDoNothingAreAcceptedAndNamed) {
+  GpuOptions options;
+  options.allow_growth = true;
+  options.use_cuda_malloc_async = true;
+  EXPECT_TRUE(options.without_effect().empty());
+  options.internal_fragmentation_fraction = 0.5;
+  options.gpu_host_mem_limit_in_mb = 512;
+  options.stream_merge_options.merge_device_to_host_stream = true;
+  ::testing::internal::CaptureStderr();
+  runtime.initialize(options);
+  EXPECT_EQ(
+      ::testing::internal::GetCapturedStderr(),
+      "ration: these GPUOptions do nothing on ration's pool (docs/tensorflow.md): internal_fragmentation_fraction, "
+      "gpu_host_mem_limit_in_mb, stream_merge_options.\n");
+  void* block = runtime.allocate(0, kMiB);
+  EXPECT_EQ(runtime.get_memory_info("GPU:0").current, kMiB);
+  runtime.deallocate(0, block);
+  runtime.trim(0);
+  options.allocator_type = "BFC";
+  Runtime contradicted;
+  expect_error<InvalidArgumentError>("use_cuda_malloc_async and allocator_type 'BFC' contradict each other.",
+                                     [&] { contradicted.initialize(options); });
 }
 
 TEST_F(DeviceConfiguration, AShareAboveOneIsManagedMemoryThatTheDeviceDoesNotLimit) {

@@ -3,12 +3,15 @@
 A script that configures TensorFlow runs after changing one import. Sizes are MiB where TensorFlow has MiB
 (`LogicalDeviceConfiguration.memory_limit`) and bytes where it has bytes (`get_memory_info`). What is set here is set in
 TensorFlow as well, whether it is imported already or later. Once TensorFlow is initialised, a setting acts on ration's
-side alone, and a warning says so. All functions are thread-safe.
+side alone, and a warning says so. Questions that start devices (`list_logical_devices`, `get_memory_info`, …) are
+TensorFlow's to answer where it is imported and ration's pool has handed out nothing. All functions are thread-safe.
+Names that are not here, such as `set_soft_device_placement`, are passed on to TensorFlow: docs/tensorflow.md lists them.
 """
 from __future__ import annotations
 
 import collections
 import ctypes
+import sys
 import types
 import warnings
 from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Union
@@ -78,8 +81,27 @@ def list_physical_devices(device_type: Optional[str] = None) -> List[PhysicalDev
             for each in _native.devices("list_physical_devices", device_type)]
 
 
+def in_use() -> Optional[types.ModuleType]:
+    """Returns TensorFlow's `tf.config` where its devices are the ones in use: it is imported, and ration's pool has handed
+    out nothing. None: they are those of ration's pool."""
+    theirs = getattr(sys.modules.get("tensorflow"), "config", None)
+    if not hasattr(theirs, "list_logical_devices"):
+        return None
+    if _native.library.ration_is_initialized(None) and any(
+            experimental.pool_memory_info(each.name)["num_allocs"] for each in pool_devices("GPU")):
+        return None
+    return theirs
+
+
 def list_logical_devices(device_type: Optional[str] = None) -> List[LogicalDevice]:
     """The devices that the runtime made. Initialises it: from then on the configuration is fixed."""
+    theirs = in_use()
+    return pool_devices(device_type) if theirs is None else [
+        LogicalDevice(*each) for each in theirs.list_logical_devices(device_type)]
+
+
+def pool_devices(device_type: Optional[str] = None) -> List[LogicalDevice]:
+    """The devices of ration's pool, which this initialises."""
     return [LogicalDevice(each.name.decode(), each.type.decode())
             for each in _native.devices("list_logical_devices", device_type)]
 
@@ -157,10 +179,12 @@ def get_logical_device_configuration(device: PhysicalDevice) -> Optional[List[Lo
             for entry in list(raw)[:count.value]]
 
 
-from . import experimental  # noqa: E402  (uses the names above)
+from . import experimental, optimizer, threading  # noqa: E402  (uses the names above)
+from .. import forward  # noqa: E402
 
 __all__ = [
     "LogicalDevice", "LogicalDeviceConfiguration", "PhysicalDevice", "experimental", "get_logical_device_configuration",
-    "get_visible_devices", "list_logical_devices", "list_physical_devices", "set_logical_device_configuration",
-    "set_visible_devices",
+    "get_visible_devices", "list_logical_devices", "list_physical_devices", "optimizer", "set_logical_device_configuration",
+    "set_visible_devices", "threading",
 ]
+__getattr__, __dir__ = forward.to_tensorflow(__name__)

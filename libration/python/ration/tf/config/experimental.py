@@ -7,9 +7,10 @@ from typing import Any, Dict, Optional
 
 from ... import _native, activation
 from ...sizes import Size, with_unit
-from . import (LogicalDeviceConfiguration, PhysicalDevice, _forward, _known, _theirs,
-               get_logical_device_configuration, get_visible_devices, list_logical_devices, list_physical_devices,
-               set_logical_device_configuration, set_visible_devices)
+from .. import forward
+from . import (LogicalDeviceConfiguration, PhysicalDevice, _forward, _known, _theirs, get_logical_device_configuration,
+               get_visible_devices, in_use, list_logical_devices, list_physical_devices, set_logical_device_configuration,
+               set_visible_devices)
 
 VirtualDeviceConfiguration = LogicalDeviceConfiguration
 set_virtual_device_configuration = set_logical_device_configuration
@@ -42,12 +43,18 @@ def get_memory_info(device: str) -> Dict[str, Any]:
         device: `GPU:0`, `/gpu:0`, `/device:GPU:0` or the full job name.
 
     Returns:
-        TensorFlow's `current` and `peak` (handed out), and ration's `held` and `peak_held` (taken from the device),
+        `current` and `peak`, bytes handed out; of ration's pool also `held` and `peak_held` (taken from the device),
         `limit`, `num_allocs` (a count), `largest_alloc_size`, `largest_free_block`, `fragmentation` (0 to 1).
 
     Raises:
         ValueError: no such device, or the CPU.
     """
+    theirs = in_use()
+    return pool_memory_info(device) if theirs is None else theirs.experimental.get_memory_info(device)
+
+
+def pool_memory_info(device: str) -> Dict[str, Any]:
+    """Memory of a logical device of ration's pool, which this initialises."""
     raw = _native.MemoryInfo(size=ctypes.sizeof(_native.MemoryInfo))
     _native.call("get_memory_info", None, str(device).encode(), ctypes.byref(raw))
     return {name: getattr(raw, name) for name, _ in raw._fields_[2:]}
@@ -62,7 +69,11 @@ def get_memory_usage(device: str) -> int:
 
 def reset_memory_stats(device: str) -> None:
     """The peak becomes what is current."""
-    _native.call("reset_memory_stats", None, str(device).encode())
+    theirs = in_use()
+    if theirs is None:
+        _native.call("reset_memory_stats", None, str(device).encode())
+    else:
+        theirs.experimental.reset_memory_stats(device)
 
 
 def get_device_details(device: PhysicalDevice) -> Dict[str, Any]:
@@ -116,8 +127,8 @@ def get_memory_limit(device: PhysicalDevice) -> Optional[int]:
 
 
 def trim(device: str) -> int:
-    """Gives unused memory back to the device. Returns the number of bytes."""
-    get_memory_info(device)  # names what is wrong with the name
+    """Gives unused memory of ration's pool back to the device. Returns the number of bytes."""
+    pool_memory_info(device)  # names what is wrong with the name
     went = ctypes.c_uint64()
     _native.call("trim", None, int(device.rsplit(":", 1)[1]), ctypes.byref(went))
     return went.value
@@ -129,3 +140,4 @@ __all__ = [
     "list_physical_devices", "reset_memory_stats", "set_memory_growth", "set_memory_limit",
     "set_virtual_device_configuration", "set_visible_devices", "trim",
 ]
+__getattr__, __dir__ = forward.to_tensorflow(__name__)

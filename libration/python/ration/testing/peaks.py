@@ -1,4 +1,4 @@
-"""GPU memory in tests, by pytest: docs/testing.md. `ration_pytest` loads this in runs that ask for it."""
+"""The peaks of tests, by pytest. `ration_pytest` loads this in runs that ask for it."""
 from __future__ import annotations
 
 import json
@@ -8,8 +8,8 @@ from typing import Any, Dict
 import pytest
 from ration_pytest import fail
 
-from . import sizes
-from .guard import Measurement
+from .. import sizes
+from ..guard import Measurement
 
 PEAK = "gpu_memory_peak_bytes"  # the property in JUnit's XML
 
