@@ -20,7 +20,7 @@ inline constexpr MessageRow kMessageTable[] = {
     // Workloads come and go.
     {"workload.started", "{workload} started with a limit of {limits_bytes}"},
     {"workload.ended", "{workload} ended with {status}, its peak was {peak_bytes}"},
-    {"workload.ended_unseen", "{workload} ended without saying how, its peak was {peak_bytes}"},
+    {"workload.ended_unseen", "{workload} ended with unknown status, its peak was {peak_bytes}"},
 
     // Requests that were denied, or waited.
     {"request.denied", "{workload} was denied {requested_bytes}: it held {used_bytes} of its limit {limit_bytes}"},
@@ -41,7 +41,7 @@ inline constexpr MessageRow kMessageTable[] = {
     {"limit.shrinking_moves", "{workload} holds {used_bytes}, {over_bytes} more than its limit {limit_bytes}: its next request moves as much of its managed memory to the host"},
     {"limit.under_again", "{workload} is under its limit again"},
     {"guarantee.lost", "{workload} is back without its guarantee of {guarantee_bytes}: {reason}"},
-    {"guarantee.impossible", "{workload} promises itself {guarantee_bytes}: {reason} It has no guarantee"},
+    {"guarantee.impossible", "{workload} asked for a guarantee of {guarantee_bytes} that cannot be met: {reason}"},
     {"tenant.soft_limit", "tenant {tenant} holds {used_bytes} on GPU {gpu}: more than {share_percent}% of its limit {limit_bytes}"},
 
     // Idle, suspended and resumed workloads.
@@ -58,7 +58,7 @@ inline constexpr MessageRow kMessageTable[] = {
     {"suspension.failed", "{workload} was not suspended: {reason}"},
     {"resumption.asked", "{workload} asks for its device: {reason}"},
     {"resumption.done", "{workload} is back on its device"},
-    {"resumption.done_elsewhere", "{workload} is back on its device: somebody else brought it back"},
+    {"resumption.done_elsewhere", "{workload} is back on its device by other means than this daemon"},
     {"resumption.failed", "{workload} could not be brought back yet: {reason}"},
     {"resumption.gave_way", "it gave way to {other} and still waits"},
     {"resumption.requested", "{by} asked for it"},
@@ -88,7 +88,7 @@ inline constexpr MessageRow kMessageTable[] = {
     // Limits that cannot be enforced.
     {"book.unreadable", "a book cannot be read: {reason}"},
     {"limit.unwritable", "a limit cannot be written: {book}"},
-    {"driver.no_limits", "the driver holds no limits, the shim does: {reason}"},
+    {"driver.no_limits", "the driver enforces no limits, only the shim does: {reason}"},
 
     // The queue.
     {"lease.waits", "{lease} of {tenant} waits for {requested_bytes}: {reason}"},
@@ -110,10 +110,10 @@ inline constexpr MessageRow kMessageTable[] = {
     // The daemon and its records.
     {"daemon.started", "the daemon started (ration {version}, pid {pid})"},
     {"daemon.ended", "the daemon ended"},
-    {"daemon.unreachable", "nobody reaches the daemon: {reason}"},
-    {"devices.lost", "the devices cannot be asked: {reason}"},
+    {"daemon.unreachable", "clients cannot reach the daemon: {reason}"},
+    {"devices.lost", "the devices cannot be queried: {reason}"},
     {"accounts.gap", "the daemon was not running for about {gap_seconds}: a gap in the accounts, which is not charged"},
-    {"accounts.clock_back", "the clock was set back by about {back_seconds}: nothing is recorded until it is there again"},
+    {"accounts.clock_back", "the clock was set back by about {back_seconds}: nothing is recorded until it has caught up"},
     {"events.flood", "{count} events of {user} within a minute are not recorded: {kinds}"},
     {"events.lost", "{count} events from {from} to {to} are lost: the history could not be written, and {kept} older ones waited for that already"},
 };

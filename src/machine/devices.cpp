@@ -62,7 +62,7 @@ std::optional<std::vector<DeviceProcess>> processes_of(const Library& nvml, nvml
     // A listed process has a context. In a container NVML before release 570 reports 0 all the same (HAMi-core issue
     // 112).
     if (process.usedGpuMemory == 0)
-      entry.untold = kNotAttributedInContainer;
+      entry.unknown_reason = kNotAttributedInContainer;
     else if (process.usedGpuMemory != ~0ULL)
       entry.held = Bytes{process.usedGpuMemory};
     found.push_back(entry);
@@ -88,7 +88,7 @@ void ask_utilisation(const Library& nvml, nvmlDevice_t handle, std::vector<Devic
     known = std::max(known, static_cast<int>(samples[i].smUtil));
   }
   for (DeviceProcess& process : processes)
-    if (process.untold != kNotAttributedInContainer) process.utilisation = highest[process.pid];
+    if (process.unknown_reason != kNotAttributedInContainer) process.utilisation = highest[process.pid];
 }
 
 std::string capability_text(int major, int minor) { return fmt::format("{}.{}", major, minor); }

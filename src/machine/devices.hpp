@@ -18,8 +18,8 @@ inline constexpr const char* kNotAttributedInContainer = "the driver does not te
 
 struct DeviceProcess {
   std::int32_t pid = 0;
-  std::optional<Bytes> held{};  ///< absent if the driver does not report it: `untold` is the reason
-  const char* untold = kNotAttributed;
+  std::optional<Bytes> held{};  ///< absent if the driver does not report it: `unknown_reason` is the reason
+  const char* unknown_reason = kNotAttributed;
   std::optional<int> utilisation{};  ///< percent of the last seconds in which it computed; absent: not reported
 };
 

@@ -10,7 +10,7 @@ namespace ration::machine {
 struct Origin {
   std::string user, command;
   std::string container;  ///< engine and the beginning of its id: `docker:4f2a91c03b77`; empty: not in one
-  std::string how;        ///< `ssh session 3`, `cron.service`; empty: its cgroup does not tell
+  std::string how;        ///< `ssh session 3`, `cron.service`; empty: its cgroup is unknown
 };
 
 /// Returns the origin of a process of this host. Unreadable parts stay empty.

@@ -19,7 +19,7 @@ Result<Child> Child::start(std::vector<std::string> words, const std::string& in
     return fail("E1548", fmt::format("{} cannot be started: {}.", words.front(), std::strerror(error)),
                 fmt::format("which {}", words.front()));
   };
-  // A file in memory instead of a pipe: it takes the whole input at once, however slowly the child reads.
+  // A file in memory takes the whole input at once, however slowly the child reads; a pipe would block.
   const FileDescriptor in{memory_file("ration-input")};
   if (!in || ::pwrite(in.get(), input.data(), input.size(), 0) != static_cast<ssize_t>(input.size()))
     return failed(errno);
@@ -34,7 +34,7 @@ Result<Child> Child::start(std::vector<std::string> words, const std::string& in
   ::posix_spawn_file_actions_init(&actions);
   ::posix_spawn_file_actions_adddup2(&actions, in.get(), STDIN_FILENO);
   ::posix_spawn_file_actions_adddup2(&actions, writing.get(), STDOUT_FILENO);
-  // A group of its own: what ends the daemon's group does not end it half way.
+  // In its own process group, the child survives signals to the daemon's group.
   posix_spawnattr_t attributes;
   ::posix_spawnattr_init(&attributes);
   ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);

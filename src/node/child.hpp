@@ -1,5 +1,5 @@
-// A program that works beside the daemon and answers with a line or two. Used by checkpoint_jobs.cpp and webhook.cpp.
-// Promises: never waits; a child goes on when the daemon ends; what it prints is read up to 64 KiB.
+// A child process that works beside the daemon and answers with a few lines.
+// Promises: never waits; the child survives the daemon; its output is read up to 64 KiB.
 #pragma once
 
 #include <sys/types.h>
@@ -16,14 +16,14 @@ namespace ration::node {
 class Child {
  public:
   struct Ended {
-    int status = 0;      ///< as waitpid() tells it
-    std::string output;  ///< what it wrote to its standard output; its errors go where the daemon's go
+    int status = 0;      ///< from waitpid()
+    std::string output;  ///< its standard output; its errors go to the daemon's
   };
 
-  /// `words[0]` is found as a shell would. `input`: what it reads from its standard input. E1548.
+  /// Starts a program, which is looked up as in a shell. `input`: its standard input. E1548.
   [[nodiscard]] static Result<Child> start(std::vector<std::string> words, const std::string& input);
 
-  /// Absent: it runs yet.
+  /// Absent: the child still runs.
   [[nodiscard]] std::optional<Ended> poll();
 
  private:

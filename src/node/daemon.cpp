@@ -35,7 +35,7 @@ std::vector<machine::Device> devices_of(const Snapshot& now) {
   return devices;
 }
 
-/// How long such programs run, for the queue.
+/// Learns the run length of an ended workload, for the queue.
 void learn(Leases& leases, const Workload& ended) {
   const std::uint64_t end = std::min(ended.book.ended_ns, unix_time_ns());
   if (ended.book.ended_ns == 0 || ended.book.exit_status != 0 || end < ended.book.created_ns) return;
@@ -52,11 +52,11 @@ history::TimeMs Daemon::longest_step(const config::Daemon& settings) {
 
 std::string Daemon::greeting(bool with_link) {
   const Snapshot& now = engine_.snapshot();
-  const http::ServerOptions& places = api_.server().options();
+  const http::ServerOptions& endpoints = api_.server().options();
   std::string text = fmt::format("ration {}: {} ({}) · socket {}", RATION_VERSION, counted(now.devices.size(), "GPU"),
-                                 now.driver_version.empty() ? "no driver" : now.driver_version, places.socket_path);
+                                 now.driver_version.empty() ? "no driver" : now.driver_version, endpoints.socket_path);
   const bool has_dashboard = !api_.dashboard_address().empty();
-  const auto listens = config::parse_listen(places.tcp_address);
+  const auto listens = config::parse_listen(endpoints.tcp_address);
   if (has_dashboard)
     text +=
         fmt::format(" · {}{}", api_.dashboard_address(), listens && listens->loopback ? " (this machine only)" : "");
@@ -68,7 +68,7 @@ std::string Daemon::greeting(bool with_link) {
     text += fmt::format("\n dashboard: {}   (this link works once, within an hour)", api_.make_link());
   if (has_dashboard)
     text += fmt::format("\n to change limits in {} dashboard: ration dashboard prints a link, or the token in {}",
-                        with_link ? "another" : "the", places.token_file);
+                        with_link ? "another" : "the", endpoints.token_file);
   if (const std::string other = api_.port_problem(); !other.empty()) text += "\n " + other;
   if (!now.machine_problem.empty()) text += fmt::format("\n no GPU: {}", now.machine_problem);
   return text + "\n";
@@ -79,37 +79,37 @@ void Daemon::run(const std::function<void()>& ready) {
   watches_.stop_on_term = loop_.on_signal(SIGTERM, stop);
   watches_.stop_on_interrupt = loop_.on_signal(SIGINT, stop);
   watches_.reload_on_hangup = loop_.on_signal(SIGHUP, [this] { (void)reload(); });
-  // Memory was moved, and somebody may be waiting for that.
+  // A workload may wait for the end of a move.
   watches_.tick_on_end = loop_.on_signal(SIGCHLD, [this] {
-    if (!engine_.state().suspension.anything_moves()) return;  // it was none of those that move memory
-    at_once_ = true;
+    if (!engine_.state().suspension.is_moving()) return;  // the child was no checkpoint job
+    tick_at_once_ = true;
     schedule_tick();
   });
   watches_.commit = loop_.every(1s, [this] {
-    if (const auto problem = api_.keep_places()) publish({daemon_unreachable_event(*problem)});
+    if (const auto problem = api_.keep_endpoints()) publish({daemon_unreachable_event(*problem)});
     commit();
   });
   publish({daemon_started_event(RATION_VERSION, ::getpid())});
   if (const std::string other = api_.port_problem(); !other.empty()) publish({daemon_event(other)});
   tick();
-  for (const FileProblem& broken :  // who has promised too much is governed all the same
+  for (const FileProblem& broken :  // a tenant with impossible guarantees is governed nevertheless
        admission::broken_promises(engine_.configuration(), devices_of(engine_.snapshot())))
     publish({config_broken_event(broken)});
   ready();
   loop_.run();
-  book::retire_ended(options_.folders.front().first);  // nobody looks from now on
+  book::retire_ended(options_.folders.front().first);  // because no daemon watches from now on
   publish(engine_.finish());
   publish({daemon_ended_event()});
   commit();
 }
 
-// Half a second while somebody watches or anything changes, else the slower rate.
+// Ticks every half second while a client watches or anything changes, else at the slower rate.
 void Daemon::schedule_tick() {
   const config::Daemon& settings = engine_.configuration().daemon;
   const bool often = pace_.busy() || announcer_.busy() || leases_.queue().waiting() > 0 || engine_.is_unsettled() ||
-                     engine_.anybody_held_back();
+                     engine_.has_lowered_limit();
   const auto pace = milliseconds_of(often ? settings.sample.value : settings.sample_idle.value);
-  watches_.next_tick = loop_.after(at_once_ ? 0ms : pace, [this] { tick(); });
+  watches_.next_tick = loop_.after(tick_at_once_ ? 0ms : pace, [this] { tick(); });
 }
 
 void Daemon::tick_if_stale() {
@@ -127,12 +127,12 @@ void Daemon::tick_soon() {
 void Daemon::tick() {
   const double before = monotonic_seconds();
   const std::uint64_t now = steady_time_ns();
-  if (!recorder_.history().in_place()) commit();  // which begins a new one: /health is never older than a tick
+  if (!recorder_.history().in_place()) commit();  // makes a new file at once, so that /health is at most a tick old
   engine_.state().queue_length = leases_.queue().waiting();
   Events events = engine_.tick(now, unix_time_ns());
   if (const auto problem = announcer_.step(now)) events.push_back(daemon_event(*problem));
   step_leases(now, events);
-  if (slices_due_) cut_as_configured(events);
+  if (slices_due_) apply_configured_slices(events);
   if (const auto problem = device_publisher_.step(engine_.state()))
     events.push_back(daemon_event(problem->what + " " + problem->fix));
   for (const Workload& ended : engine_.state().ended_workloads) learn(leases_, ended);
@@ -147,18 +147,18 @@ void Daemon::tick() {
 }
 
 void Daemon::step_leases(std::uint64_t now, Events& events) {
-  const ResidencyChanges moves = std::exchange(engine_.state().residency_changes, {});
-  for (const std::string& path : moves.left) leases_.leave(path);
-  for (const auto& [path, because, sure] : moves.asking)
-    leases_.ask_again(path, because, engine_.snapshot(), now, sure);
+  const ResidencyChanges changes = std::exchange(engine_.state().residency_changes, {});
+  for (const std::string& path : changes.suspended) leases_.suspend(path);
+  for (const auto& [path, reason, confirmed] : changes.resume_requests)
+    leases_.requeue(path, reason, engine_.snapshot(), now, confirmed);
   for (Event& event : leases_.step(engine_.snapshot(), now, shares(engine_.state())))
     events.push_back(std::move(event));
-  const std::vector<std::string> returning = leases_.take_returning();
-  for (const std::string& path : returning) approve_resume(engine_.state(), path);
-  at_once_ = !returning.empty();
+  const std::vector<std::string> resumable = leases_.take_resumable();
+  for (const std::string& path : resumable) approve_resume(engine_.state(), path);
+  tick_at_once_ = !resumable.empty();
 }
 
-void Daemon::cut_as_configured(Events& events) {
+void Daemon::apply_configured_slices(Events& events) {
   std::vector<machine::Device> devices;
   for (const DeviceView& view : engine_.snapshot().devices) {
     devices.push_back(view.device);
@@ -169,22 +169,23 @@ void Daemon::cut_as_configured(Events& events) {
   const auto store = book::Store::open();
   if (!store) return;
   const auto alone = store->try_lock();
-  if (!alone) return;  // somebody starts there at this moment
+  if (!alone) return;  // a workload is starting there
   slices_due_ = false;
-  for (std::string& told : admission::apply_configured_slices(*store, engine_.configuration(), devices))
-    events.push_back(config_event(std::move(told)));
+  for (std::string& text : admission::apply_configured_slices(*store, engine_.configuration(), devices))
+    events.push_back(config_event(std::move(text)));
 }
 
 void Daemon::publish(Events events) {
   const std::vector<history::Event> records = recorder_.store(std::move(events));
-  announcer_.send_alerts(engine_.configuration().alerts.webhook.value, records);  // a full disk silences no full GPU
-  announcer_.tell(recorder_.take_late());
-  announcer_.tell(records);
+  announcer_.send_alerts(engine_.configuration().alerts.webhook.value,
+                         records);  // a full disk must not suppress alerts
+  announcer_.send(recorder_.take_late());
+  announcer_.send(records);
 }
 
 void Daemon::commit() {
   Events events = recorder_.commit();
-  announcer_.tell(recorder_.take_late());
+  announcer_.send(recorder_.take_late());
   publish(std::move(events));
 }
 

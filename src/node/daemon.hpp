@@ -1,6 +1,6 @@
-// `rationd`: the node with its clock, its database and its HTTP interface. Used by main() and by tests.
-// Promises: it can be killed at any moment and started again: programs keep their limits, the books are taken up where
-// they stand, and the time between is a gap in the accounts; a configuration that is wrong is rejected whole.
+// `rationd`: the engine with a clock, a database and the HTTP interface.
+// Promises: it may be killed and restarted at any moment: programs keep their limits, books continue as they are, and
+// the time between is a gap in the accounts; an invalid configuration is rejected as a whole.
 #pragma once
 
 #include <memory>
@@ -24,39 +24,40 @@ struct DaemonOptions {
   std::string driver_folder;  ///< empty: the machine's own driver
   bool simulated = false;
   std::string socket;                 ///< empty: as configured, or ration.sock beside the books
-  std::string containers_socket;      ///< for programs of containers; empty: none
-  std::optional<std::string> listen;  ///< over what is configured
+  std::string containers_socket;      ///< for programs in containers; empty: none
+  std::optional<std::string> listen;  ///< overrides the configuration
   std::string state;                  ///< folder of the database; empty: as configured, or the user's own
-  std::vector<std::pair<std::string, std::uint32_t>> folders;  ///< of books, and whose they are
-  /// Given the daemon's socket. Empty: engines are told of nothing.
+  std::vector<std::pair<std::string, std::uint32_t>> folders;  ///< folders of books, and their owners
+  /// Makes the function that publishes devices to engines, for the daemon's socket. Empty: none is published.
   std::function<PublishDevices(const std::string& socket)> publish_devices;
   std::string documentation;       ///< folder of its pages; may be missing
-  CommandOptions command_options;  ///< of the commands in its answers: how a terminal elsewhere finds this daemon
+  CommandOptions command_options;  ///< options for commands in answers, by which a terminal elsewhere finds this daemon
 };
 
 class Daemon final : private ApiHost {
  public:
-  /// Opens everything: E1501.. of the server, E1911.. of the database, E1601 of the configuration.
+  /// Opens everything. E1501 and following of the server, E1911 and following of the database, E1601 of the
+  /// configuration.
   [[nodiscard]] static Result<std::unique_ptr<Daemon>> start(DaemonOptions options);
 
-  /// Until SIGTERM or SIGINT. `ready` is called after the first tick.
+  /// Runs until SIGTERM or SIGINT. Calls `ready` after the first tick.
   void run(const std::function<void()>& ready);
 
-  /// Lines for a person who started it by hand. `with_link`: also the link that makes an operator of whoever opens it
-  /// first.
+  /// Returns lines for a person who started it by hand. `with_link`: includes a link that makes its first user an
+  /// operator.
   [[nodiscard]] std::string greeting(bool with_link);
 
  private:
   Daemon(DaemonOptions options, config::Configuration configuration, history::History history,
-         const http::ServerOptions& places);
+         const http::ServerOptions& endpoints);
 
   void tick();
   void schedule_tick();
   void publish(Events events);
-  /// Between two ticks; a longer stretch was watched by nobody.
+  /// Returns the longest time between two ticks; a longer one counts as a gap.
   static history::TimeMs longest_step(const config::Daemon& settings);
   void step_leases(std::uint64_t now, Events& events);
-  void cut_as_configured(Events& events);
+  void apply_configured_slices(Events& events);
   void commit();
 
   // ApiHost
@@ -85,8 +86,8 @@ class Daemon final : private ApiHost {
   Leases leases_;
   DevicePublisher device_publisher_;
   TickPace pace_;
-  bool at_once_ = false;    // the next tick: memory has been moved, or may be moved in
-  bool slices_due_ = true;  // the configuration's, at the next tick that sees the devices
+  bool tick_at_once_ = false;  // memory has moved, or a resume may start
+  bool slices_due_ = true;     // slices of the configuration are applied at the next tick with devices
   http::EventLoop loop_;
   Announcer announcer_;
   Api api_;

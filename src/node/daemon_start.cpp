@@ -1,5 +1,5 @@
-// How a daemon begins: the places that it takes, and what it opens there. Nothing is changed before all that others can
-// be in the way of was taken.
+// Starts a daemon: takes its endpoints and opens its files. Takes everything that another process might have before it
+// changes anything.
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -24,7 +24,7 @@ bool make_folders(const std::string& folder) {
   return ::stat(folder.c_str(), &status) == 0 && S_ISDIR(status.st_mode) && ::access(folder.c_str(), W_OK | X_OK) == 0;
 }
 
-// Where nobody configured one: whoever can read this user's files may change things through the dashboard.
+// Returns the default token file: a user who can read the daemon's files may use the dashboard as an operator.
 Result<std::string> own_token_file(const std::string& state) {
   const std::string path = state + "/token";
   struct stat status {};
@@ -39,33 +39,33 @@ Result<std::string> own_token_file(const std::string& state) {
   return path;
 }
 
-/// How many ports after the default one are tried: other daemons may have theirs there.
+/// Ports to try after the default one, which other daemons may have.
 constexpr std::uint16_t kFurtherPorts = 100;
 
-http::ServerOptions places_of(const DaemonOptions& options, const config::Configuration& all) {
+http::ServerOptions endpoints_of(const DaemonOptions& options, const config::Configuration& all) {
   const config::Daemon& settings = all.daemon;
-  http::ServerOptions places;
-  places.socket_path = !options.socket.empty()                ? options.socket
-                       : !settings.socket.origin.is_default() ? settings.socket.value
-                                                              : options.folders.front().first + "/ration.sock";
-  places.containers_socket = options.containers_socket;
-  places.tcp_address = options.listen.value_or(settings.listen.value);
-  // Nobody asked for this port: whoever took it first must not keep the daemon from its work.
-  if (!options.listen && settings.listen.origin.is_default()) places.further_ports = kFurtherPorts;
-  places.token_file = settings.token_file.value;
-  places.anonymous_sees_all = all.http.anonymous.value == config::Anonymous::kAll;
-  return places;
+  http::ServerOptions endpoints;
+  endpoints.socket_path = !options.socket.empty()                ? options.socket
+                          : !settings.socket.origin.is_default() ? settings.socket.value
+                                                                 : options.folders.front().first + "/ration.sock";
+  endpoints.containers_socket = options.containers_socket;
+  endpoints.tcp_address = options.listen.value_or(settings.listen.value);
+  // A default port that is taken must not keep the daemon from starting.
+  if (!options.listen && settings.listen.origin.is_default()) endpoints.further_ports = kFurtherPorts;
+  endpoints.token_file = settings.token_file.value;
+  endpoints.anonymous_sees_all = all.http.anonymous.value == config::Anonymous::kAll;
+  return endpoints;
 }
 
-/// All that others can be in the way of. A daemon that cannot start has changed nothing then.
+/// Takes everything that another process might have, so that a daemon that cannot start has changed nothing.
 Result<http::Places> take_all(const http::ServerOptions& wanted, const std::string& folder) {
   if (!wanted.tcp_address.empty())
     if (const auto endpoint = config::parse_listen(wanted.tcp_address); !endpoint)
       return tl::unexpected(endpoint.error());
   if (!wanted.token_file.empty()) RATION_TRY(http::read_token(wanted.token_file));
-  auto places = http::take_places(wanted);
-  if (FolderClaims claims; places) RATION_TRY(claims.own(folder));
-  return places;
+  auto taken = http::take_places(wanted);
+  if (FolderClaims claims; taken) RATION_TRY(claims.claim(folder));
+  return taken;
 }
 
 http::StreamOptions stream_options(const std::string& database) {
@@ -75,9 +75,9 @@ http::StreamOptions stream_options(const std::string& database) {
   return options;
 }
 
-/// A command in an answer is about this daemon, whoever reads it and wherever it is pasted. Its options name places of
-/// this machine, which nobody without a name is told.
-void say_which_node(http::Response& response, const CommandOptions& options, const http::Peer& peer) {
+/// Adds the options that find this daemon to commands in an answer. The options contain paths of this machine, so
+/// anonymous viewers get none.
+void add_options_of_node(http::Response& response, const CommandOptions& options, const http::Peer& peer) {
   if (options.empty() || response.body.find("\"fix\":\"") == std::string::npos) return;
   if (viewer_of(peer).totals_only) return;
   auto document = nlohmann::ordered_json::parse(response.body, nullptr, false);
@@ -86,11 +86,11 @@ void say_which_node(http::Response& response, const CommandOptions& options, con
   response.body = document.dump() + (response.body.back() == '\n' ? "\n" : "");
 }
 
-http::ServerOptions server_options(http::ServerOptions places, const CommandOptions& commands) {
-  places.complete = [&commands](http::Response& response, const http::Peer& peer) {
-    say_which_node(response, commands, peer);
+http::ServerOptions server_options(http::ServerOptions endpoints, const CommandOptions& commands) {
+  endpoints.complete = [&commands](http::Response& response, const http::Peer& peer) {
+    add_options_of_node(response, commands, peer);
   };
-  return places;
+  return endpoints;
 }
 
 NodeOptions node_options(const DaemonOptions& daemon, const history::History& past) {
@@ -117,15 +117,15 @@ NodeOptions node_options(const DaemonOptions& daemon, const history::History& pa
 Result<std::unique_ptr<Daemon>> Daemon::start(DaemonOptions options) {
   RATION_TRY(auto configuration, config::read_configuration());
   const config::Daemon& settings = configuration.daemon;
-  http::ServerOptions wanted = places_of(options, configuration);
-  RATION_TRY(auto places, take_all(wanted, options.folders.front().first));
+  http::ServerOptions wanted = endpoints_of(options, configuration);
+  RATION_TRY(auto taken, take_all(wanted, options.folders.front().first));
   std::string& state = options.state;
   if (state.empty()) state = settings.state.origin.is_default() ? config::default_state_folder() : settings.state.value;
   if (!make_folders(state)) {
     return fail("E1531", fmt::format("the state folder {} cannot be used by this user.", state),
                 "ration serve --state <a folder of yours>", 1);
   }
-  if (wanted.token_file.empty() && places.tcp) {  // on loopback: elsewhere a token is needed before
+  if (wanted.token_file.empty() && taken.tcp) {  // on loopback; other addresses require a token file before
     RATION_TRY(auto own, own_token_file(state));
     wanted.token_file = std::move(own);
   }
@@ -134,28 +134,28 @@ Result<std::unique_ptr<Daemon>> Daemon::start(DaemonOptions options) {
   RATION_TRY(auto past, history::History::open(state + "/history.db", keeping));
   std::unique_ptr<Daemon> daemon(new Daemon(std::move(options), std::move(configuration), std::move(past), wanted));
   for (const auto& [folder, owner] : daemon->options_.folders) {
-    // Of somebody with very many folders some are left out: their programs register again when they start.
-    if (auto good = daemon->engine_.adopt(folder, owner); !good && good.error().exit_code != 5)
+    // E1530 of a user with too many folders: their programs register again when they start.
+    if (auto good = daemon->engine_.watch(folder, owner); !good && good.error().exit_code != 5)
       return tl::unexpected(good.error());
   }
-  if (auto listening = daemon->api_.server().listen(std::move(places)); !listening)
+  if (auto listening = daemon->api_.server().listen(std::move(taken)); !listening)
     return tl::unexpected(listening.error());
-  if (auto alone = daemon->engine_.state().claims.own(daemon->options_.folders.front().first); !alone)
+  if (auto alone = daemon->engine_.state().folder_claims.claim(daemon->options_.folders.front().first); !alone)
     return tl::unexpected(alone.error());
   return daemon;
 }
 
 Daemon::Daemon(DaemonOptions options, config::Configuration configuration, history::History history,
-               const http::ServerOptions& places)
+               const http::ServerOptions& endpoints)
     : options_(std::move(options)),
       recorder_(std::move(history)),
       engine_(node_options(options_, recorder_.history()), std::move(configuration)),
       leases_(options_.state + "/leases.json"),
-      device_publisher_(options_.publish_devices ? options_.publish_devices(places.socket_path) : PublishDevices()),
+      device_publisher_(options_.publish_devices ? options_.publish_devices(endpoints.socket_path) : PublishDevices()),
       announcer_(loop_, stream_options(recorder_.history().path()), options_.command_options),
-      api_(*this, loop_, announcer_.stream(), server_options(places, options_.command_options)) {
-  if (!leases_.lost().empty()) engine_.state().pending_events.push_back(daemon_event(leases_.lost()));
-  // What is learned later is learned when runs end: the database is not asked again.
+      api_(*this, loop_, announcer_.stream(), server_options(endpoints, options_.command_options)) {
+  if (!leases_.damage().empty()) engine_.state().pending_events.push_back(daemon_event(leases_.damage()));
+  // Later run lengths come from ended workloads, without the database.
   constexpr std::size_t kRunsRead = 50'000;
   if (auto reader = history::Reader::open(recorder_.history().path())) {
     for (const history::PastRun& run : reader->past_runs(kRunsRead).value_or(std::vector<history::PastRun>{}))

@@ -19,9 +19,10 @@ Engine::Engine(NodeOptions options, config::Configuration configuration)
       after_(rules_after_snapshot()) {
   for (const auto* rules : {&before_, &after_})
     for (const auto& rule : *rules) rule->configure(state_.configuration);
-  adopt_known_folders();
+  load_folders();
   state_.registry.set_tenant_rule([this](const Workload& workload) { return tenant_of(workload); });
-  state_.registry.set_folder_rule([this](const std::string& folder) { return state_.claims.is_anothers(folder); });
+  state_.registry.set_folder_rule(
+      [this](const std::string& folder) { return state_.folder_claims.is_governed_elsewhere(folder); });
   state_.registry.set_node_rule([this](const Workload& workload) { return is_of_this_node(workload); });
 }
 
@@ -29,9 +30,10 @@ Events Engine::tick(std::uint64_t now_ns, std::uint64_t time_of_day_ns) {
   state_.now_ns = now_ns, state_.time_of_day_ns = time_of_day_ns;
   if (state_.first_tick_ns == 0) {
     state_.first_tick_ns = time_of_day_ns;
-    query_devices();  // to know whose the books are that are read first
+    query_devices();  // the first refresh needs the devices to recognise this node's books
   }
-  state_.first_tick_ns = std::min(state_.first_tick_ns, time_of_day_ns);  // set back: books of now are new
+  state_.first_tick_ns =
+      std::min(state_.first_tick_ns, time_of_day_ns);  // after a step back of the clock, present books count as new
   state_.changes = state_.registry.refresh();
   Events events = std::exchange(state_.pending_events, {});
   query_devices();
@@ -44,8 +46,8 @@ Events Engine::tick(std::uint64_t now_ns, std::uint64_t time_of_day_ns) {
   run(after_, events);
 
   const auto saved = state_.limits.save();
-  if (!saved && !state_.save_problem_told) events.push_back(daemon_event(saved.error().what));
-  state_.save_problem_told = !saved;
+  if (!saved && !state_.save_failure_reported) events.push_back(daemon_event(saved.error().what));
+  state_.save_failure_reported = !saved;
   const history::TimeMs now = history::to_ms(time_of_day_ns);
   for (Event& event : events) {
     if (event.time > now && event.first_time == 0) event.first_time = event.time;  // the clock was set back
@@ -84,17 +86,18 @@ void Engine::configure(config::Configuration configuration) {
     for (const auto& rule : *rules) rule->configure(state_.configuration);
 }
 
-// A book is its owner's to write: whom it names is charged only if its owner may be charged to them.
+// Returns the tenant to charge. An owner can write any tenant into the book, so the owner must have the right to charge
+// it.
 std::string Engine::tenant_of(const Workload& workload) {
   const std::string& named = workload.book.tenant;
   if (state_.allowed.has(workload.person, named)) return named;
-  // Whoever was charged before a restart is charged still, whatever the book says by now.
+  // The tenant from before a restart stays, whatever the book says now.
   if (const OwnedWorkload* owned = state_.limits.find(workload.path);
       owned != nullptr && owned->owner == workload.owner && owned->file_number == workload.file_number &&
       !owned->tenant.empty())
     return owned->tenant;
   config::Subject subject = subject_of(workload);
-  // Made while no daemon answered, it names nobody who is known here; then the rules say who is charged.
+  // A book made without a daemon may name an unknown tenant; then the rules decide.
   const auto& tenants = state_.configuration.tenants;
   const bool names_a_tenant =
       std::any_of(tenants.begin(), tenants.end(), [&](const auto& each) { return each.name.value == named; });
@@ -105,34 +108,35 @@ std::string Engine::tenant_of(const Workload& workload) {
   subject.asked_tenant.clear();
   const auto by_rule = config::tenant_for(state_.configuration, subject);
   const std::string charged = by_rule ? by_rule->tenant : workload.user;
-  About whose = about(state_, workload);
-  whose.tenant = charged;
-  state_.pending_events.push_back(wrong_tenant_event(whose, named));
+  EventSubject subject_charged = event_subject(state_, workload);
+  subject_charged.tenant = charged;
+  state_.pending_events.push_back(wrong_tenant_event(subject_charged, named));
   return charged;
 }
 
-Result<void> Engine::adopt(const std::string& folder, std::uint32_t owner) {
+Result<void> Engine::watch(const std::string& folder, std::uint32_t owner) {
   const auto before = state_.registry.folders();
-  RATION_TRY(state_.registry.adopt(folder, owner));
-  if (const std::string real = real_path(folder); state_.claims.is_anothers(real))
-    return fail(
-        "E1530",
-        fmt::format("the books in {} are governed by another daemon: {}.", folder, state_.claims.governor_of(real)),
-        "Leave --socket and RATION_SOCKET out, or RATION_RUNTIME_DIR=<another folder of yours>", 5);
+  RATION_TRY(state_.registry.watch(folder, owner));
+  if (const std::string real = real_path(folder); state_.folder_claims.is_governed_elsewhere(real))
+    return fail("E1530",
+                fmt::format("the books in {} are governed by another daemon: {}.", folder,
+                            state_.folder_claims.governor_of(real)),
+                "Leave --socket and RATION_SOCKET out, or RATION_RUNTIME_DIR=<another folder of yours>", 5);
   if (state_.registry.folders() == before) return {};
   return save_folders(folders_file_, state_.registry.folders());
 }
 
-// Who was governed before a restart is not to be taken for somebody who never was.
-void Engine::adopt_known_folders() {
-  adopt_folders(folders_file_, state_.registry);
-  for (std::string text : {state_.limits.lost(), state_.tenants.lost(), state_.schedules.lost(),
-                           state_.container_claims.lost(), folders_file_.damage()})
+// Registers the saved folders, so that workloads from before a restart do not count as ungoverned, and reports damaged
+// files.
+void Engine::load_folders() {
+  restore_folders(folders_file_, state_.registry);
+  for (std::string text : {state_.limits.damage(), state_.tenants.damage(), state_.schedules.damage(),
+                           state_.container_claims.damage(), folders_file_.damage()})
     if (!text.empty()) state_.pending_events.push_back(daemon_event(std::move(text)));
 }
 
-// A simulated node and the real one, or two simulated ones, share folders, and no device. Whoever was governed here
-// before a restart is so still, also when its device has been lost since then.
+// Simulated and real nodes share folders, but no device. A workload governed before a restart stays so, even if its
+// device is lost.
 bool Engine::is_of_this_node(const Workload& workload) const {
   const OwnedWorkload* owned = state_.limits.find(workload.path);
   const auto& accounts = workload.book.accounts;
@@ -158,11 +162,11 @@ bool Engine::is_unsettled() const {
   const auto unsettled = [](const Rules& rules) {
     return std::any_of(rules.begin(), rules.end(), [](const auto& rule) { return rule->is_unsettled(); });
   };
-  return state_.suspension.anything_moves() || state_.suspension.anybody_may_ask() || unsettled(before_) ||
+  return state_.suspension.is_moving() || state_.suspension.may_request_resume() || unsettled(before_) ||
          unsettled(after_);
 }
 
-bool Engine::anybody_held_back() const {
+bool Engine::has_lowered_limit() const {
   return std::any_of(state_.snapshot.accounts.begin(), state_.snapshot.accounts.end(),
                      [](const AccountView& account) { return !account.held_back_by.empty(); });
 }

@@ -28,7 +28,7 @@ Result<std::unique_ptr<LocalNode>> LocalNode::open(NodeOptions options, book::St
              std::any_of(workload.book.accounts.begin(), workload.book.accounts.end(),
                          [&](const auto& account) { return gpu_of(state, account.device).has_value(); });
     });
-  RATION_TRY(state.registry.adopt(node->store_.folder(), ::getuid()));
+  RATION_TRY(state.registry.watch(node->store_.folder(), ::getuid()));
   node->tick_now();
   return node;
 }
@@ -48,10 +48,10 @@ void LocalNode::tick_now() {
   state_.machine = state_.options.query_devices();
   state_.slices = state_.options.slices();
   state_.registry.refresh();
-  for (const auto& [path, workload] : state_.registry.workloads()) state_.limits.take_up(workload);
+  for (const auto& [path, workload] : state_.registry.workloads()) state_.limits.add(workload);
   Events events;
   builder_.build(state_, events);
-  for (UngovernedView& each : state_.snapshot.ungoverned) each.policy = nullptr;  // nobody does anything about it
+  for (UngovernedView& each : state_.snapshot.ungoverned) each.policy = nullptr;  // no daemon applies a policy
 }
 
 void LocalNode::record(Events events) {
@@ -59,7 +59,8 @@ void LocalNode::record(Events events) {
   UnwatchedChanges changes = read_unwatched_changes(store_.folder(), ::getuid());
   for (const auto& [path, workload] : state_.registry.workloads()) {
     const OwnedWorkload* owned = state_.limits.find(path);
-    const auto& accounts = workload.granted.empty() ? workload.book.accounts : workload.granted;  // before the change
+    const auto& accounts =
+        workload.granted.empty() ? workload.book.accounts : workload.granted;  // from before the change
     for (std::uint32_t i = 0; owned != nullptr && i < std::min(owned->accounts.size(), accounts.size()); ++i) {
       const bool limit = owned->accounts[i].configured != accounts[i].limit;
       const bool guarantee = owned->accounts[i].guarantee != accounts[i].guarantee;
@@ -91,7 +92,7 @@ Response LocalNode::handle(const std::string& method, const std::string& target,
   request.body = body;
   request.peer.uid = ::getuid();
   request.peer.token_accepted = true;                                     // the books are this user's own
-  const auto alone = method == "GET" ? FileDescriptor{} : store_.lock();  // one command at a time promises anything
+  const auto alone = method == "GET" ? FileDescriptor{} : store_.lock();  // serializes commands that make promises
   Response response = handlers_[*found.route](request);
   return recorded_ ? std::move(response) : http::problem(recorded_.error());
 }

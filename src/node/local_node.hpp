@@ -1,6 +1,6 @@
-// A node without a daemon: the books of one user and the devices, read by this process for one command. Used by the
-// command line. Promises: it answers the paths of NodeRoutes, and `GET /api/v1/denials/{id}`, with the daemon's own
-// code; it changes nothing but what a PATCH asks for; no rule runs. Not thread-safe.
+// A node without a daemon: one user's books and the devices, read by this process for one command.
+// Promises: it answers the paths of NodeRoutes, and `GET /api/v1/denials/{id}`, with the daemon's code; it changes
+// nothing except by a PATCH; no rule runs. Not thread-safe.
 #pragma once
 
 #include <functional>
@@ -17,12 +17,12 @@ namespace ration::node {
 
 class LocalNode final : private NodeHost {
  public:
-  /// Looks at once. `only_these_devices`: workloads of other devices, as other simulated nodes have, are left out.
-  /// Fails where the folder of the books is not this user's: E1530.
+  /// Reads the node. `only_these_devices`: ignores workloads on other devices, such as those of other simulated nodes.
+  /// E1530: the folder of the books belongs to another user.
   [[nodiscard]] static Result<std::unique_ptr<LocalNode>> open(NodeOptions options, book::Store store,
                                                                bool only_these_devices);
 
-  /// As the daemon would answer this user; E1501 for what only a daemon does.
+  /// Answers as the daemon would; E1501 for paths that need a daemon.
   [[nodiscard]] http::Response handle(const std::string& method, const std::string& target, const std::string& body,
                                       const http::Headers& headers = {});
 
@@ -34,7 +34,7 @@ class LocalNode final : private NodeHost {
   // NodeHost
   NodeState& state() override { return state_; }
   const char* source() const override { return "direct"; }
-  /// Nobody keeps the events; the change is kept for a daemon that starts while the workload runs.
+  /// Saves the change for a daemon that starts while the workload runs; events are dropped.
   void record(Events events) override;
   void tick_now() override;
   void tick_if_stale() override {}
@@ -43,7 +43,7 @@ class LocalNode final : private NodeHost {
 
   book::Store store_;
   NodeState state_;
-  Result<void> recorded_;  ///< the last change
+  Result<void> recorded_;  ///< result of saving the last change
   SnapshotBuilder builder_;
   NodeRoutes routes_{*this};
   http::Router router_;

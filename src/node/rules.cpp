@@ -21,7 +21,7 @@ Rules rules_before_snapshot(const NodeOptions& options) {
 Rules rules_after_snapshot() {
   return in_order(ungoverned_rule(), shrinking_rule(), orphaned_rule(), unrequested_rule(), overuse_rule(),
                   soft_limit_rule(), ungoverned_policy_rule(), trim_rule(), idle_rule(), standstill_rule(),
-                  return_rule(), alert_rule());
+                  resume_rule(), alert_rule());
 }
 
 }  // namespace ration::node

@@ -1,6 +1,6 @@
-// How soon the daemon ticks again, and which ticks on demand it affords. Used by the daemon.
-// Promise: ticks on demand take at most a tenth of the time, however many ask; a short one is at hand where nobody
-// asked for long.
+// Decides how soon the daemon ticks again, and which ticks on demand it can afford.
+// Promise: ticks on demand take at most a tenth of the time, however many clients ask; after a quiet time a short one
+// is always affordable.
 #pragma once
 
 #include <algorithm>
@@ -10,25 +10,25 @@ namespace ration::node {
 /// All times in seconds.
 class TickPace {
  public:
-  static constexpr double kMaxShare = 0.1, kMaxAtHand = 0.02;
+  static constexpr double kMaxShare = 0.1, kMaxBudget = 0.02;
 
-  /// Whether to tick for somebody who asks at `now`; the latest snapshot is `age` old.
+  /// Returns true if a client's question at `now` may trigger a tick; the latest snapshot is `age` old.
   [[nodiscard]] bool affords_tick(double now, double age) {
-    at_hand_ = std::min(kMaxAtHand, at_hand_ + kMaxShare * (now - since_));
+    budget_ = std::min(kMaxBudget, budget_ + kMaxShare * (now - since_));
     since_ = now;
-    return at_hand_ >= latest_ || age > latest_ / kMaxShare;
+    return budget_ >= latest_ || age > latest_ / kMaxShare;
   }
-  /// That tick was made.
-  void pay() { at_hand_ = std::max(0.0, at_hand_ - latest_); }
+  /// Subtracts that tick from the budget.
+  void pay() { budget_ = std::max(0.0, budget_ - latest_); }
 
   void note_tick(double took, bool changed) { latest_ = took, busy_ = changed; }
-  /// Something is about to change.
+  /// Marks a change as imminent.
   void hurry() { busy_ = true; }
-  /// Whether anything changes.
+  /// Returns true if anything changed, or is about to.
   [[nodiscard]] bool busy() const { return busy_; }
 
  private:
-  double latest_ = 0, at_hand_ = 0, since_ = 0;
+  double latest_ = 0, budget_ = 0, since_ = 0;
   bool busy_ = true;
 };
 

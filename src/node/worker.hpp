@@ -1,5 +1,5 @@
-// One thread for questions that take long (reports, series), so that no tick is late for them. Used by the daemon.
-// Promises: jobs run one after the other in their order; what waits is bounded; the thread ends with its owner.
+// One thread for slow questions (reports, series), so that they delay no tick.
+// Promises: jobs run one after the other, in order; their number is bounded; the thread ends with its owner.
 #pragma once
 
 #include <condition_variable>
@@ -18,7 +18,7 @@ class Worker {
 
   Worker() : thread_([this](const std::stop_token& stop) { run(stop); }) {}
 
-  /// False: too many wait already.
+  /// Returns false if too many wait already.
   [[nodiscard]] bool post(std::function<void()> job) {
     const std::lock_guard guard(mutex_);
     if (jobs_.size() >= kMaxWaiting) return false;
@@ -39,7 +39,7 @@ class Worker {
       }
       try {
         job();
-      } catch (const std::exception& problem) {  // a bug; the one who asked gets no answer, the others do
+      } catch (const std::exception& problem) {  // a bug: this client gets no answer, the others do
         std::fprintf(stderr, "ration: a question failed: %s\n", problem.what());
       }
     }
@@ -48,7 +48,7 @@ class Worker {
   std::mutex mutex_;
   std::condition_variable_any filled_;
   std::deque<std::function<void()>> jobs_;
-  std::jthread thread_;  // last: it uses what stands above
+  std::jthread thread_;  // last, because it uses the members above
 };
 
 }  // namespace ration::node

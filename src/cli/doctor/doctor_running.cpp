@@ -108,7 +108,7 @@ Finding check_ungoverned(const Session& session) {
   const bool named = std::none_of(devices.begin(), devices.end(),
                                   [](const auto& device) { return device.at("ungoverned_bytes").is_null(); });
   if (who.empty())
-    return ok(named ? "every process on the GPUs is under a limit" : "n/a (without NVML nobody names the processes)");
+    return ok(named ? "every process on the GPUs is under a limit" : "n/a (without NVML the processes are unknown)");
   return warn(
       fmt::format("not under any limit: {}", fmt::join(who, ", ")),
       fmt::format("ration explain {}   until it is started through 'ration run' it can take what others need", first));

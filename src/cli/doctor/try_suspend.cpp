@@ -78,7 +78,7 @@ Result<machine::CheckpointOutcome> move(const std::string& driver_folder, const 
   std::vector<std::string> words{"timeout", "-k", "5", "120", companion("ration"), "checkpoint-processes", action};
   if (!driver_folder.empty()) words.push_back("--driver=" + driver_folder);
   for (const ProcessIdentity& process : processes) words.push_back(node::to_word(process));
-  return node::outcome_of_line(output_of(words).text);
+  return node::outcome_from_line(output_of(words).text);
 }
 
 /// Why it did not work; empty: it did.

@@ -17,7 +17,7 @@ Result<int> checkpoint_processes(const CheckpointOptions& options) {
   if (lock) ::flock(lock.get(), LOCK_EX);
   std::vector<ProcessIdentity> processes;
   for (const std::string& word : options.processes) {
-    const auto process = node::process_of_word(word);
+    const auto process = node::process_from_word(word);
     if (!process) return fail("E1001", fmt::format("'{}' is not a process.", word), "ration suspend NAME", 2);
     processes.push_back(*process);
   }

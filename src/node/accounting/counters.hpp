@@ -1,4 +1,4 @@
-// What is counted rather than read, since the daemon started. Used by the recorder; the metrics show it.
+// Counters since the daemon's start, which the metrics show.
 #pragma once
 
 #include <cstdint>
@@ -30,14 +30,14 @@ struct Counters {
   std::map<TenantOnGpu, std::uint64_t> denied_bytes;
   std::map<TenantOnGpu, std::uint64_t> trimmed_bytes;
   std::map<TenantOnGpu, ByteSeconds> byte_seconds;
-  std::map<std::pair<std::string, std::string>, std::uint64_t> limit_changes;  ///< tenant, by whom
+  std::map<std::pair<std::string, std::string>, std::uint64_t> limit_changes;  ///< by tenant and actor
   std::map<std::string, std::uint64_t> violations;                             ///< by tenant
   std::uint64_t started_ns = 0, ticks = 0;
   double tick_seconds = 0;
-  WaitHistogram denied_after;  ///< of requests for memory that waited and were denied all the same
+  WaitHistogram denied_after;  ///< of requests that waited and were denied in the end
 
   void count(const Events& events);
-  /// What `sample` shows was held for `seconds`.
+  /// Adds byte-seconds for the usage in `sample` over `seconds`.
   void count_time(const history::Sample& sample, double seconds, const Snapshot& now);
 };
 

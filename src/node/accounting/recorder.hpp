@@ -1,6 +1,6 @@
-// Writes the past of the node: a sample of every tick and every event go into the history, and into the counters.
-// Used by the daemon. Promises: a problem of storing is told once, and shown until it is over; what cannot be stored
-// now is stored later. Not thread-safe but for report_damage().
+// Records samples and events of each tick in the history and the counters.
+// Promises: a storage problem is reported once and shown until it ends; what cannot be stored now is stored later. Only
+// report_damage() is thread-safe.
 #pragma once
 
 #include <atomic>
@@ -19,26 +19,26 @@ class Recorder {
  public:
   explicit Recorder(history::History history) : history_(std::move(history)) { counters_.started_ns = unix_time_ns(); }
 
-  /// After a tick: what is held now, and which runs ended. Returns what is to be told of that; commit() stores it.
+  /// Takes the sample of a tick, with its usage and ended runs, and returns events about them; commit() stores it.
   [[nodiscard]] Events take(NodeState& state);
-  /// Whether the latest two samples differ in what workloads hold.
+  /// Returns true if usage differs between the latest two samples.
   [[nodiscard]] bool changed() const { return changed_; }
   void note_tick(double seconds);
 
-  /// Stores what the flood lets through at once. Those without a number are stored later.
+  /// Stores the events that the flood limit lets through. Events without a number are stored later.
   [[nodiscard]] std::vector<history::Event> store(Events events);
-  /// Those that were stored late, since the last call.
+  /// Returns events stored late since the last call.
   [[nodiscard]] std::vector<history::Event> take_late() { return history_.take_late(); }
-  /// Once a second. Returns what became of the file, where anything did.
+  /// Stores the samples; called once a second. Returns events about the file, if any.
   [[nodiscard]] Events commit();
 
-  /// A reader found the file damaged: the next commit() checks it. From any thread.
+  /// Makes the next commit() check the file, which a reader found damaged. Any thread may call it.
   void report_damage() { damaged_ = true; }
 
   struct Status {
     history::TimeMs recorded_to = 0;
-    std::string problem;    ///< of storing, or of what was seen; empty: none
-    std::string set_aside;  ///< what became of a damaged file; empty: there was none
+    std::string problem;    ///< of storing or of a reader; empty: none
+    std::string set_aside;  ///< where a damaged file was moved; empty: none was
   };
   [[nodiscard]] Status status() const;
   [[nodiscard]] const Counters& counters() const { return counters_; }
@@ -49,7 +49,7 @@ class Recorder {
 
   history::History history_;
   history::Sample latest_;
-  std::int64_t recorded_ns_ = history_.committed_to() * 1'000'000;  // time of the latest sample that is recorded
+  std::int64_t recorded_ns_ = history_.committed_to() * 1'000'000;  // time of the latest recorded sample
   bool changed_ = false;
   EventFlood flood_;
   Counters counters_;

@@ -10,20 +10,20 @@
 namespace ration::node {
 namespace {
 
-/// Which usage is trusted first: what the driver confirms, then what it does not list, then what it contradicts; within
-/// each, the less a book says beyond what the driver saw (or beyond its limit), the sooner.
+/// The order in which usage is trusted: confirmed by the driver, then not listed by it, then contradicted by it; within
+/// each, the smaller the excess over the driver's figure (or the limit), the earlier.
 std::pair<int, Bytes> overreport_rank(const AccountView& account) {
   Bytes seen;
-  bool told = true;
+  bool reported = true;
   for (const ProcessView& process : account.processes) {
     seen += process.driver_used.value_or(Bytes{0}) + process.managed;
-    told = told && process.driver_used;
+    reported = reported && process.driver_used;
   }
-  const Bytes beyond = account.used - std::min(account.used, told ? seen : account.limit);
-  return {told ? beyond > Bytes{0} ? 2 : 0 : 1, beyond};
+  const Bytes beyond = account.used - std::min(account.used, reported ? seen : account.limit);
+  return {reported ? beyond > Bytes{0} ? 2 : 0 : 1, beyond};
 }
 
-/// A book that says more than there is must not spoil the accounts of the others: it is trusted last.
+/// Orders accounts so that a book that claims too much comes last and does not distort the others.
 std::vector<const AccountView*> trusted_first(const std::vector<AccountView>& accounts) {
   std::vector<const AccountView*> order;
   for (const AccountView& account : accounts) order.push_back(&account);
@@ -33,8 +33,7 @@ std::vector<const AccountView*> trusted_first(const std::vector<AccountView>& ac
   return order;
 }
 
-/// Without `slurm_job` where it is not root's hook that wrote it: other people's memory must not be in the sums of a
-/// job.
+/// Removes `slurm_job` unless root's hook wrote it: a label by another user must not add to the sums of a job.
 std::string trusted_labels(const Workload& workload) {
   auto labels = parse_labels(workload.book.labels);
   if (workload.owner == 0 || labels.erase(kSlurmJobLabel) == 0) return workload.book.labels;
@@ -51,11 +50,11 @@ history::Sample take_sample(NodeState& state) {
   const auto peak_of = [](const book::AccountSnapshot& account) {
     return std::min(account.peak, Bytes{history::kMaxDevice});
   };
-  std::map<std::string, std::size_t> places;
-  std::vector<Bytes> left;  // by place: of the device's memory
+  std::map<std::string, std::size_t> device_index;
+  std::vector<Bytes> remaining;  // by device index: bytes not yet assigned
   for (const DeviceView& device : state.snapshot.devices) {
-    places[device.device.uuid] = sample.devices.size();
-    left.push_back(device.device.total);
+    device_index[device.device.uuid] = sample.devices.size();
+    remaining.push_back(device.device.total);
     sample.devices.push_back({device.device.uuid, device.device.name, device.device.total,
                               device.device.total - std::min(device.device.total, device.device.room()),
                               device.ungoverned,
@@ -63,21 +62,20 @@ history::Sample take_sample(NodeState& state) {
   }
   for (const AccountView* each : trusted_first(state.snapshot.accounts)) {
     const AccountView& account = *each;
-    const auto place = places.find(account.uuid);
-    if (place == places.end()) continue;
+    const auto place = device_index.find(account.uuid);
+    if (place == device_index.end()) continue;
     const Workload& workload = state.registry.workloads().at(account.path);
-    const Bytes used = std::min(account.trusted_usage(), left[place->second]);
-    left[place->second] -= used;
+    const Bytes used = std::min(account.trusted_usage(), remaining[place->second]);
+    remaining[place->second] -= used;
     const book::AccountSnapshot& book = workload.book.accounts[account.account];
-    sample.workloads.push_back({history::run_key(account.run, account.started_ns), account.workload, account.tenant,
-                                account.user, trusted_labels(workload), place->second, used,
-                                account.suspended ? Bytes{0} : account.limit,  // nothing is kept for it meanwhile
-                                account.suspended ? Bytes{0} : account.guarantee,
-                                account.suspended ? used : peak_of(book), book.denials, history::TimeMs{0},
-                                command_hash(account.command)});
+    sample.workloads.push_back(
+        {history::run_key(account.run, account.started_ns), account.workload, account.tenant, account.user,
+         trusted_labels(workload), place->second, used,
+         account.suspended ? Bytes{0} : account.limit,  // a suspended workload has no memory reserved
+         account.suspended ? Bytes{0} : account.guarantee, account.suspended ? used : peak_of(book), book.denials,
+         history::TimeMs{0}, command_hash(account.command)});
   }
-  // Begun and over between two ticks, or denied and over: nothing was held at the ticks, and it was there all the
-  // same.
+  // A run between two ticks, or one that was only denied, has no usage but is recorded.
   for (const Workload& workload : std::exchange(state.ended_workloads, {})) {
     for (std::uint32_t account = 0; account < workload.book.accounts.size(); ++account) {
       const auto place = std::find_if(

@@ -1,4 +1,4 @@
-// The accounting sample: who held how much at the latest tick. Used by the recorder.
+// Makes the accounting sample: bytes of each account at the latest tick.
 #pragma once
 
 #include "history/sample.hpp"
@@ -6,8 +6,7 @@
 
 namespace ration::node {
 
-/// Returns the sample of the latest tick, with the runs that have ended since the one before, which it takes out of
-/// `state`.
+/// Returns the sample of the latest tick with the runs that ended since the last call, and removes those from `state`.
 [[nodiscard]] history::Sample take_sample(NodeState& state);
 
 }  // namespace ration::node

@@ -18,11 +18,11 @@ std::string lock_of_adopter(const std::string& folder) { return folder + "/adopt
 
 }  // namespace
 
-Result<void> FolderClaims::own(const std::string& folder) {
+Result<void> FolderClaims::claim(const std::string& folder) {
   own_folder_ = real_path(folder);
   const std::string path = lock_of_owner(own_folder_);
   FileLock lock = lock_file(path);
-  // Another daemon that asks whose it is has the lock for an instant.
+  // Another daemon that probes this folder holds the lock for an instant.
   for (int tries = 0; lock.taken && tries < 10; ++tries) {
     std::this_thread::sleep_for(10ms);
     lock = lock_file(path);
@@ -37,7 +37,7 @@ Result<void> FolderClaims::own(const std::string& folder) {
   return {};
 }
 
-bool FolderClaims::is_anothers(const std::string& folder) {
+bool FolderClaims::is_governed_elsewhere(const std::string& folder) {
   if (is_own(folder)) return false;
   if (is_locked(lock_of_owner(folder))) {
     adopted_.erase(folder);
@@ -51,7 +51,7 @@ bool FolderClaims::is_anothers(const std::string& folder) {
 std::string FolderClaims::governor_of(const std::string& folder) {
   auto pid = lock_holder(lock_of_owner(folder));
   if (!pid) pid = lock_holder(lock_of_adopter(folder));
-  return pid ? fmt::format("pid {}", *pid) : "its pid cannot be seen from here";
+  return pid ? fmt::format("pid {}", *pid) : "its pid is not visible from here";
 }
 
 }  // namespace ration::node

@@ -1,6 +1,5 @@
-// Which daemon governs a folder of books: the one whose own folder it is, else the first that was told of it. Used by
-// Node, which leaves the books of another daemon alone.
-// Promises: of two daemons at most one governs a folder; a daemon that ends, however it does, gives up what it had.
+// Decides which daemon governs a folder of books: the daemon whose own folder it is, else the first that learnt of it.
+// Promises: at most one daemon governs a folder; a daemon that ends in any way releases its folders.
 #pragma once
 
 #include <map>
@@ -13,15 +12,15 @@ namespace ration::node {
 
 class FolderClaims {
  public:
-  /// The daemon's own folder, for as long as this lives. E1504: it is another daemon's, with its pid.
-  [[nodiscard]] Result<void> own(const std::string& folder);
-  /// Whether the own folder is still claimed; it has to be claimed again after somebody removed it.
-  [[nodiscard]] bool holds_own() const { return own_.in_place(); }
+  /// Claims the daemon's own folder for the lifetime of this object. E1504 names the pid of the daemon that has it.
+  [[nodiscard]] Result<void> claim(const std::string& folder);
+  /// Returns false once the lock file was removed: the folder must be claimed again.
+  [[nodiscard]] bool is_claimed() const { return own_.in_place(); }
 
   [[nodiscard]] bool is_own(const std::string& folder) const { return folder == own_folder_; }
-  /// Whether another daemon governs the folder; if not, this one does from then on, where it can say so.
-  [[nodiscard]] bool is_anothers(const std::string& folder);
-  /// The pid of that daemon, for people.
+  /// Returns true if another daemon governs the folder; otherwise claims it where the folder is writable.
+  [[nodiscard]] bool is_governed_elsewhere(const std::string& folder);
+  /// Returns the pid of that daemon, as text.
   [[nodiscard]] static std::string governor_of(const std::string& folder);
 
  private:

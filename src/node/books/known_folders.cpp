@@ -14,15 +14,15 @@ Result<void> save_folders(StateFile& file, const std::vector<std::pair<std::stri
   return file.write(rows);
 }
 
-void adopt_folders(StateFile& file, Registry& registry) {
-  const char* lost =
+void restore_folders(StateFile& file, Registry& registry) {
+  const char* consequence =
       "workloads of folders other than its own are governed again when one more starts there: ration ps.";
-  file.read(lost, [&](const json& rows) {
+  file.read(consequence, [&](const json& rows) {
     if (!rows.is_array()) throw std::invalid_argument("it is not a list");
     std::vector<std::pair<std::string, std::uint32_t>> known;
     for (const auto& row : rows)
       known.emplace_back(row.at(0).get<std::string>(), whole_number<std::uint32_t>(row.at(1)));
-    for (const auto& [folder, owner] : known) (void)registry.adopt(folder, owner);
+    for (const auto& [folder, owner] : known) (void)registry.watch(folder, owner);
   });
 }
 

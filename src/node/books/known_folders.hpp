@@ -1,4 +1,4 @@
-// The folders whose books a daemon governs, kept over a restart. Used by the engine.
+// The folders whose books a daemon governs, kept over a restart.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +12,10 @@
 
 namespace ration::node {
 
-/// Each with its owner. E1531.
+/// Saves each folder with its owner. E1531.
 [[nodiscard]] Result<void> save_folders(StateFile& file,
                                         const std::vector<std::pair<std::string, std::uint32_t>>& folders);
-/// Has the registry read those that were saved; one that is gone, or has another owner by now, is left out.
-void adopt_folders(StateFile& file, Registry& registry);
+/// Registers the saved folders, except those that are gone or have changed their owner.
+void restore_folders(StateFile& file, Registry& registry);
 
 }  // namespace ration::node

@@ -31,24 +31,26 @@ using book::BookReader;
 using book::BookSnapshot;
 using book::BookStatus;
 
-// One look at /proc takes about 15 us: 512 of them twice a second are 1.5 % of a core, and 5,000 processes have been
-// looked at within five seconds.
+// Checks of processes in one refresh. A check takes about 15 us: 512 of them, twice a second, cost 1.5 % of a core, and
+// 5,000 processes are checked within five seconds.
 constexpr std::size_t kExaminedAtOnce = 512;
 
-// Entries of new books in one folder; the next look goes on. As above, but a microsecond each.
-constexpr std::size_t kTakenUpAtOnce = 32'768;
+// Entries of new books that one refresh reads in one folder; the next refresh continues. Each costs about a
+// microsecond.
+constexpr std::size_t kEntriesAtOnce = 32'768;
 
 std::size_t entries_of(const BookSnapshot& book) { return book.processes.size() + book.shared_memory.size(); }
 
-constexpr std::time_t kYoungSeconds = 2;
-bool is_older_than_a_moment(const struct stat& status) {  // one of the future is of before the clock was set back
-  return std::abs(::time(nullptr) - status.st_ctim.tv_sec) > kYoungSeconds;
+// A change time in the future predates a correction of the clock, and counts as old.
+constexpr std::time_t kSettledSeconds = 2;
+bool is_settled(const struct stat& status) {
+  return std::abs(::time(nullptr) - status.st_ctim.tv_sec) > kSettledSeconds;
 }
 
-/// Whether the file is so young that somebody may still be writing it.
+/// Returns true while the file is so young that its writer may not have finished.
 bool is_being_made(const std::string& path) {
   struct stat status {};
-  return ::lstat(path.c_str(), &status) == 0 && !is_older_than_a_moment(status);
+  return ::lstat(path.c_str(), &status) == 0 && !is_settled(status);
 }
 
 bool is_empty(const std::string& path) {
@@ -56,8 +58,8 @@ bool is_empty(const std::string& path) {
   return ::lstat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) && status.st_size == 0;
 }
 
-/// Of a container's process, which this namespace does not number, its lock on the book tells; and where the container
-/// may have written any number there.
+/// Returns true if the process has ended. The process of a container has no number in this pid namespace, and the
+/// container may have written any number: there the lock on the book decides.
 bool is_dead(const book::ProcessSnapshot& process, const BookReader& book, std::uint64_t own_namespace,
              bool of_container) {
   if (process.identity.pid_namespace == own_namespace && !of_container)
@@ -70,7 +72,8 @@ bool same_devices(const BookSnapshot& one, const BookSnapshot& other) {
                     [](const auto& left, const auto& right) { return left.device == right.device; });
 }
 
-/// Processes of a container live in `inside`, a pid namespace of its own. Absent (0): not known.
+/// Returns true if the book names a process of the host although its container has the pid namespace `inside`; 0:
+/// unknown.
 bool has_process_of_host(const BookSnapshot& book, std::uint64_t inside) {
   const std::uint64_t own = own_pid_namespace();
   return inside != 0 && inside != own &&
@@ -80,7 +83,7 @@ bool has_process_of_host(const BookSnapshot& book, std::uint64_t inside) {
 
 }  // namespace
 
-Result<void> Registry::adopt(const std::string& folder, std::uint32_t owner) {
+Result<void> Registry::watch(const std::string& folder, std::uint32_t owner) {
   struct stat status {};
   if (folder.empty() || folder.front() != '/' || ::lstat(folder.c_str(), &status) != 0 || !S_ISDIR(status.st_mode)) {
     return fail("E1530", fmt::format("'{}' is not a folder of books.", folder),
@@ -92,21 +95,21 @@ Result<void> Registry::adopt(const std::string& folder, std::uint32_t owner) {
                             machine::user_name(owner)),
                 "export RATION_RUNTIME_DIR=<a folder of yours>", 5);
   }
-  // One folder has many spellings, and may be mounted at several places: its books count once.
+  // One folder has many spellings and may be mounted at several places; its books count once.
   const std::string real = real_path(folder);
   for (auto& [known, each] : folders_) {
     struct stat other {};
     const bool same = known == real || (::lstat(known.c_str(), &other) == 0 && other.st_dev == status.st_dev &&
                                         other.st_ino == status.st_ino);
     if (!same) continue;
-    if (each.owner != owner) each = Folder{owner, 0};  // whoever had it before does not have it now
+    if (each.owner != owner) each = Folder{owner, 0};  // its previous owner has lost it
     return {};
   }
   const auto count = [&] {
     return std::count_if(folders_.begin(), folders_.end(),
                          [&](const auto& each) { return each.second.owner == owner; });
   };
-  if (count() >= static_cast<std::ptrdiff_t>(kMaxFolders)) leave_empty_folders(owner);
+  if (count() >= static_cast<std::ptrdiff_t>(kMaxFolders)) forget_empty_folders(owner);
   const auto of_owner = count();
   if (of_owner >= static_cast<std::ptrdiff_t>(kMaxFolders)) {
     return fail("E1530", fmt::format("{} has {} folders of books already.", machine::user_name(owner), of_owner),
@@ -116,8 +119,8 @@ Result<void> Registry::adopt(const std::string& folder, std::uint32_t owner) {
   return {};
 }
 
-// Whoever starts there again tells of the folder again.
-void Registry::leave_empty_folders(std::uint32_t owner) {
+// A program that starts in a forgotten folder registers it again.
+void Registry::forget_empty_folders(std::uint32_t owner) {
   std::erase_if(folders_, [&](const auto& each) {
     const std::string prefix = each.first + "/books/";
     const auto first = workloads_.lower_bound(prefix);
@@ -140,7 +143,7 @@ std::optional<std::int32_t> creator_of(const Workload& workload) {
 
 namespace {
 
-/// Slurm's jobs run as their user, and end with a process of root's: the hook enters the job's user in its place.
+/// Returns the user whose work it is. The hook for Slurm runs as root and enters the user of the job as the creator.
 std::uint32_t person_of(const book::BookSnapshot& granted, std::uint32_t owner) {
   const auto labels = parse_labels(granted.labels);
   const auto engine = labels.find("engine");
@@ -152,30 +155,30 @@ std::uint32_t person_of(const book::BookSnapshot& granted, std::uint32_t owner) 
 
 Changes Registry::refresh() {
   Changes changes;
-  std::map<std::uint32_t, std::size_t> taken_up;
-  for (const auto& [path, workload] : workloads_) ++taken_up[workload.owner];
+  std::map<std::uint32_t, std::size_t> known_books;
+  for (const auto& [path, workload] : workloads_) ++known_books[workload.owner];
   for (auto& [path, folder] : folders_) {
-    if (is_anothers_(path))
+    if (folder_rule_(path))
       hand_over(path, folder, changes);
     else
-      look_for_books(path, folder, taken_up[folder.owner], changes);
+      find_books(path, folder, known_books[folder.owner], changes);
   }
   read_all(changes);
   examine_processes();
   drop_duplicate_claims();
   auto source = sources_.begin();
   for (auto each = workloads_.begin(); each != workloads_.end();) {
-    leave_out_the_dead(each->second, source->second);
-    if (is_over(each->second, source->second) && each->second.book.processes.empty())
-      read_the_rest(each->second, source->second, changes);
+    remove_dead_processes(each->second, source->second);
+    if (has_ended(each->second, source->second) && each->second.book.processes.empty())
+      read_final_state(each->second, source->second, changes);
     const bool holds =
         std::any_of(each->second.used.begin(), each->second.used.end(), [](Bytes bytes) { return bytes > Bytes{0}; });
-    each->second.ended = is_over(each->second, source->second) && each->second.book.processes.empty();
+    each->second.ended = has_ended(each->second, source->second) && each->second.book.processes.empty();
     if (!each->second.ended || holds) {
       ++each, ++source;
       continue;
     }
-    passed_over_.insert(each->first);
+    ignored_.insert(each->first);
     source = sources_.erase(source);
     changes.ended.push_back(std::move(each->second));
     each = workloads_.erase(each);
@@ -183,10 +186,11 @@ Changes Registry::refresh() {
   return changes;
 }
 
-bool Registry::is_over(const Workload& workload, const Source& source) {
+bool Registry::has_ended(const Workload& workload, const Source& source) {
   if (source.creator == Liveness::kDead || source.reader.deleted()) return true;
-  if (!workload.granted.empty()) return ::access(book::granted_path(workload.path).c_str(), F_OK) != 0;  // retired
-  // Where it cannot be seen either, nobody could tell its end.
+  if (!workload.granted.empty())
+    return ::access(book::granted_path(workload.path).c_str(), F_OK) != 0;  // its hook has removed the grant
+  // If the creator is invisible from our pid namespace, its exit can never be observed.
   return workload.book.ended_ns != 0 || (!workload.unreadable.empty() && source.creator == Liveness::kUnknown);
 }
 
@@ -201,19 +205,19 @@ void Registry::hand_over(const std::string& folder, Folder& known, Changes& chan
   }
 }
 
-void Registry::look_for_books(const std::string& folder, Folder& known, std::size_t& taken_up, Changes& changes) {
+void Registry::find_books(const std::string& folder, Folder& known, std::size_t& known_books, Changes& changes) {
   const std::uint32_t owner = known.owner;
   std::error_code error;
   std::set<std::string> present;
   std::size_t entries = 0;
-  // Held open: nobody can put a link to another folder in its place.
+  // The open descriptor keeps pointing here even if the path becomes a link to another folder.
   const FileDescriptor books{::open((folder + "/books").c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)};
   struct stat status {};
   const bool own = books && ::fstat(books.get(), &status) == 0 && status.st_uid == owner;
   const std::int64_t changed = status.st_ctim.tv_sec * std::int64_t{1'000'000'000} + status.st_ctim.tv_nsec;
   if (own && changed == known.listed) return;
-  // What is made within the same tick of the clock has the same time.
-  known.listed = own && is_older_than_a_moment(status) ? changed : 0;
+  // Files made within one granule of the clock share a time stamp, so a recent time stamp proves nothing.
+  known.listed = own && is_settled(status) ? changed : 0;
   const std::string inside = own ? fmt::format("/proc/self/fd/{}", books.get()) : std::string();
   if (!own) error = std::make_error_code(std::errc::not_a_directory);
   for (std::filesystem::directory_iterator each = own ? std::filesystem::directory_iterator(inside, error)
@@ -226,9 +230,9 @@ void Registry::look_for_books(const std::string& folder, Folder& known, std::siz
       break;
     }
     present.insert(path);
-    if (workloads_.count(path) != 0 || passed_over_.count(path) != 0) continue;
+    if (workloads_.count(path) != 0 || ignored_.count(path) != 0) continue;
     if (each->path().extension() != book::kBookEnding) continue;
-    if (taken_up >= kMaxBooks || entries >= kTakenUpAtOnce) {
+    if (known_books >= kMaxBooks || entries >= kEntriesAtOnce) {
       known.listed = 0;
       continue;
     }
@@ -241,22 +245,22 @@ void Registry::look_for_books(const std::string& folder, Folder& known, std::siz
     entries += entries_of(book);
     const bool of_container = opened && source.reader.everybody_may_write();
     if ((read != BookStatus::kOk || of_container) && !granted && is_being_made(path)) {
-      known.listed = 0;  // the next tick will tell
+      known.listed = 0;  // the next tick decides
       continue;
     }
     if (granted && liveness(granted->creator) == Liveness::kDead && read != BookStatus::kOk) {
-      changes.left.push_back(path);
-      passed_over_.insert(path);
+      changes.abandoned.push_back(path);
+      ignored_.insert(path);
       continue;
     }
-    if (is_empty(path) && !granted) {  // a place that a killed hook made for a book
-      passed_over_.insert(path);
+    if (is_empty(path) && !granted) {  // a place that a killed hook reserved for a book
+      ignored_.insert(path);
       continue;
     }
     if (read != BookStatus::kOk && !granted) {
       const std::string file = path.substr(path.rfind('/') + 1), whose = machine::user_name(owner);
       changes.damaged.push_back({whose, fmt::format("a book of {}, {}: {}", whose, file, book::describe(read))});
-      passed_over_.insert(path);
+      ignored_.insert(path);
       continue;
     }
     Workload workload;
@@ -270,38 +274,38 @@ void Registry::look_for_books(const std::string& folder, Folder& known, std::siz
       workload.granted = granted->accounts;
       std::int32_t pid = 0;
       (void)machine::inner_identity(granted->creator.pid, pid, source.inside);
-      if (!same_devices(workload.book, *granted)) workload.book = *granted;  // the next reading tells
+      if (!same_devices(workload.book, *granted)) workload.book = *granted;  // the next read reports the change
     }
-    take_up(std::move(workload), std::move(source), changes);
-    ++taken_up;
+    add_workload(std::move(workload), std::move(source), changes);
+    ++known_books;
   }
-  if (error) {  // not all was seen
+  if (error) {  // the listing is incomplete
     known.listed = 0;
     return;
   }
-  // Files that are gone need no memory; in folders of this one's name only.
+  // Removed files need no entry any more.
   const std::string prefix = folder + "/books/";
-  for (auto each = passed_over_.lower_bound(prefix);
-       each != passed_over_.end() && each->compare(0, prefix.size(), prefix) == 0;) {
-    each = present.count(*each) == 0 ? passed_over_.erase(each) : std::next(each);
+  for (auto each = ignored_.lower_bound(prefix);
+       each != ignored_.end() && each->compare(0, prefix.size(), prefix) == 0;) {
+    each = present.count(*each) == 0 ? ignored_.erase(each) : std::next(each);
   }
 }
 
-void Registry::take_up(Workload workload, Source source, Changes& changes) {
+void Registry::add_workload(Workload workload, Source source, Changes& changes) {
   workload.limit_changes_seen = workload.book.limit_changes;
   workload.file_number = source.reader.file_number();
   workload.descriptor = source.reader.descriptor();
   const std::string path = workload.path;
-  if (!is_of_this_node_(workload)) {
-    passed_over_.insert(path);
+  if (!node_rule_(workload)) {
+    ignored_.insert(path);
     return;
   }
   source.first = workload.book;
   source.first.processes.clear();
   source.first.denials.clear();
   source.first.tenant = tenant_rule_(workload);
-  source.order = ++taken_up_;
-  // What it was denied before is read again by read_one(), and so reported.
+  source.order = ++added_;
+  // read_one() then reads earlier denials again, and reports them.
   workload.book.denial_count = 0;
   changes.started.push_back(path);
   workloads_.emplace(path, std::move(workload));
@@ -337,9 +341,9 @@ void Registry::read_one(Workload& workload, Source& source, Changes& changes) {
     why = "a process outside the container was entered";
   if (!why.empty()) return mark_unreadable(workload, source, why, changes);
   workload.unreadable.clear();
-  // The book is its owner's to write: who it is, and on which devices, stays what it was.
+  // The owner can write anything into the book; its identity and its devices stay as first read.
   book::restore_identity(book, first);
-  if (!workload.granted.empty()) book.ended_ns = 0;  // others tell of its end
+  if (!workload.granted.empty()) book.ended_ns = 0;  // the hook reports the end
   workload.book = std::move(book);
 }
 
@@ -353,11 +357,11 @@ void Registry::mark_unreadable(Workload& workload, Source& source, const std::st
   workload.book.waiting = 0;
 }
 
-// Between its reading and the look at its processes it went on, and ended: what it did last, and how it ended.
-void Registry::read_the_rest(Workload& workload, Source& source, Changes& changes) {
+// Reads the book of an ended workload once more, for its last denials and its exit status.
+void Registry::read_final_state(Workload& workload, Source& source, Changes& changes) {
   std::vector<book::Denial> denials = std::move(workload.book.denials);
   read_one(workload, source, changes);
-  leave_out_the_dead(workload, source);
+  remove_dead_processes(workload, source);
   denials.insert(denials.end(), workload.book.denials.begin(), workload.book.denials.end());
   workload.book.denials = std::move(denials);
 }
@@ -393,8 +397,8 @@ void Registry::drop_duplicate_claims() {
   }
 }
 
-// Whoever is dead and still entered stays known as dead; who is no longer entered may be forgotten.
-void Registry::leave_out_the_dead(Workload& workload, Source& source) {
+// Keeps an ended process in `dead` only while the book still names it.
+void Registry::remove_dead_processes(Workload& workload, Source& source) {
   auto& processes = workload.book.processes;
   decltype(source.dead) entered;
   std::erase_if(processes, [&](const auto& process) {
@@ -410,7 +414,7 @@ void Registry::leave_out_the_dead(Workload& workload, Source& source) {
 }
 
 void Registry::examine_processes() {
-  auto each = workloads_.upper_bound(examined_last_);
+  auto each = workloads_.upper_bound(last_examined_);
   const std::uint64_t own_namespace = own_pid_namespace();
   std::size_t examined = 0;
   for (std::size_t seen = 0; seen < workloads_.size() && examined < kExaminedAtOnce; ++seen, ++each) {
@@ -424,7 +428,7 @@ void Registry::examine_processes() {
         source.dead.insert(process.identity);
     }
     examined += 1 + book.processes.size();
-    examined_last_ = each->first;
+    last_examined_ = each->first;
   }
 }
 

@@ -1,7 +1,7 @@
-// The books of every workload on the node. Used by the daemon's sampling.
-// Promises: books are read as hostile input and no lock of theirs is ever waited for; a book that cannot be read costs
-// nobody else anything, and its workload stays what it was until whoever it ends with has ended; what a dead process
-// left in a book is not counted.
+// The books of every workload on the node.
+// Promises: books are read as hostile input, without waiting for their locks; an unreadable book affects no other
+// workload, and its workload keeps its last known values until its creator exits; memory that a dead process left in a
+// book is not counted.
 #pragma once
 
 #include <cstdint>
@@ -20,78 +20,79 @@ namespace ration::node {
 
 struct Workload {
   std::string path;
-  std::uint32_t owner = 0;   ///< user whose file the book is
-  std::uint32_t person = 0;  ///< user whose work it is: the owner; of a job whose book root made, the job's
-  std::string user;          ///< that one's name
-  book::BookSnapshot book;   ///< without processes that are dead; `denials` holds those new in the last refresh
-  std::vector<Bytes> used;   ///< by account: what living processes hold, requested or not, and what others keep of it
-  bool ended = false;        ///< what it made is held elsewhere: by descriptors, or pieces of its pools
-  std::string unreadable;    ///< why its book cannot be read any more; empty: it can
-  /// By account, of a container's, as it was when the book was made: the container can write anything else into that.
+  std::uint32_t owner = 0;  ///< user who owns the file
+  std::uint32_t person =
+      0;             ///< user whose work it is: the owner, or the user of the job where root's hook made the book
+  std::string user;  ///< name of `person`
+  book::BookSnapshot book;  ///< without dead processes; `denials` are those of the latest refresh
+  std::vector<Bytes>
+      used;  ///< by account: bytes of living processes, unrequested bytes, and shared memory that outlives its maker
+  bool ended =
+      false;  ///< no process is left, but others still hold its memory: by descriptors, or as pieces of its pools
+  std::string unreadable;  ///< why its book can no longer be read; empty: it can
+  /// By account, of a container's workload: as granted when the book was made. The container can write into the book.
   std::vector<book::AccountSnapshot> granted;
   std::uint64_t limit_changes_seen = 0;
-  std::uint64_t file_number = 0;  ///< as BookReader has it
-  int descriptor = -1;            ///< of the open file, while it runs
+  std::uint64_t file_number = 0;  ///< see BookReader::file_number()
+  int descriptor = -1;            ///< the open file, while the workload runs
 };
 
-/// The number of its `ration run`, as this process sees it; absent: what the book says of it is not so.
+/// Returns the pid of its `ration run` in this namespace; absent: /proc contradicts the book.
 [[nodiscard]] std::optional<std::int32_t> creator_of(const Workload& workload);
 
-/// A book that could never be read. Everybody is told: where it lies is left out.
+/// A book that could never be read. Every user sees this event, so the text leaves out the path.
 struct Damaged {
   std::string user;
-  std::string text;  ///< what it is, and why
+  std::string text;  ///< file, owner and reason
 };
 
-/// What happened since the last refresh.
+/// Differences between two refreshes.
 struct Changes {
-  std::vector<std::string> started;  ///< paths
-  std::vector<Workload> ended;       ///< as they were last seen
-  std::vector<Damaged> damaged;      ///< once a file that is not being made at this moment
-  std::vector<std::string> altered;  ///< paths of running workloads whose books cannot be read from now on
-  std::vector<std::string> left;     ///< paths of books that containers damaged which have ended
-  std::vector<std::pair<std::string, Bytes>> grown;  ///< paths of running workloads, and how long their files are
-  std::vector<Workload> handed_over;                 ///< still running, and another daemon's to govern from now on
+  std::vector<std::string> started;                  ///< paths
+  std::vector<Workload> ended;                       ///< as last seen
+  std::vector<Damaged> damaged;                      ///< each file once, unless it is still being made
+  std::vector<std::string> altered;                  ///< paths of running workloads whose books have become unreadable
+  std::vector<std::string> abandoned;                ///< paths of books that a container damaged before it ended
+  std::vector<std::pair<std::string, Bytes>> grown;  ///< paths of running workloads, and the new lengths of their books
+  std::vector<Workload> handed_over;                 ///< still running, but governed by another daemon from now on
 };
 
 class Registry {
  public:
-  /// Of one user; more are rejected, or left out. A job array of a busy user has hundreds.
+  /// Per user; further folders are rejected, further books ignored. A busy user's job array has hundreds of books.
   static constexpr std::size_t kMaxFolders = 16, kMaxBooks = 1024;
-  /// Processes and shared memory in all books of one user that one tenant is charged for; what is in further books is
-  /// not believed. A thousand jobs of ten processes have a thirteenth of it. One takes about a microsecond of each
-  /// look.
+  /// Processes and pieces of shared memory in all books of one user and tenant; books beyond it are not read. A
+  /// thousand jobs of ten processes use a thirteenth of it. One entry costs a refresh about a microsecond.
   static constexpr std::size_t kMaxEntries = 131'072;
 
-  /// Who may be charged for a workload: asked once for each book, with what the book says. Without a rule the book is
-  /// believed.
+  /// Returns the tenant to charge; called once per book. Without a rule the tenant is what the book says.
   using TenantRule = std::function<std::string(const Workload& workload)>;
   void set_tenant_rule(TenantRule rule) { tenant_rule_ = std::move(rule); }
 
-  /// Whether a folder's books are somebody else's, asked at every refresh; and whether a book is of this node, asked
-  /// once. Without a rule all are ours.
+  /// A FolderRule returns true if another daemon governs the folder; it is called at every refresh. A NodeRule returns
+  /// true if the book belongs to this node; it is called once per book. Without rules, every folder and book is ours.
   using FolderRule = std::function<bool(const std::string& folder)>;
   using NodeRule = std::function<bool(const Workload& workload)>;
-  void set_folder_rule(FolderRule is_anothers) { is_anothers_ = std::move(is_anothers); }
-  void set_node_rule(NodeRule is_of_this_node) { is_of_this_node_ = std::move(is_of_this_node); }
+  void set_folder_rule(FolderRule rule) { folder_rule_ = std::move(rule); }
+  void set_node_rule(NodeRule rule) { node_rule_ = std::move(rule); }
 
-  /// From now on the books in `folder`/books are watched, whatever its spelling. E1530: the folder is not `owner`'s, or
-  /// no folder, or one too many.
-  [[nodiscard]] Result<void> adopt(const std::string& folder, std::uint32_t owner);
+  /// Watches the books in `folder`/books, whatever the spelling of the path. E1530: `owner` does not own it, it is no
+  /// folder, or the owner has too many.
+  [[nodiscard]] Result<void> watch(const std::string& folder, std::uint32_t owner);
   [[nodiscard]] std::vector<std::pair<std::string, std::uint32_t>> folders() const;
 
-  /// Reads every book again. Of very many processes a part is looked up each time, all of them within seconds.
+  /// Reads every book again. Of very many processes, each call checks a part; all are checked within seconds.
   Changes refresh();
 
   /// Running workloads, by path.
   [[nodiscard]] const std::map<std::string, Workload>& workloads() const { return workloads_; }
-  /// The running workload of that name: its own, `USER/NAME`, `TENANT/NAME` or the number of its run. Of several the
-  /// one that is `asker`'s, if only one is. E1801: none. E1802: several.
+  /// Finds a running workload by its name, `USER/NAME`, `TENANT/NAME` or the number of its run. Among several,
+  /// `asker`'s own wins if it is the only one. E1801: none. E1802: several.
   [[nodiscard]] Result<const Workload*> named(const std::string& name,
                                               std::optional<std::uint32_t> asker = std::nullopt) const;
 
  private:
-  struct ByIdentity {  // a book can name a thousand, and each is looked for
+  struct ByIdentity {  // fast lookup: a book can name a thousand processes
     bool operator()(const ProcessIdentity& left, const ProcessIdentity& right) const {
       return std::tie(left.pid, left.start_time, left.pid_namespace) <
              std::tie(right.pid, right.start_time, right.pid_namespace);
@@ -100,45 +101,45 @@ class Registry {
 
   struct Source {
     book::BookReader reader;
-    std::set<ProcessIdentity, ByIdentity> dead;  ///< still entered in the book
-    std::uint64_t order = 0;                     ///< of taking up
+    std::set<ProcessIdentity, ByIdentity> dead;  ///< processes that the book still names
+    std::uint64_t order = 0;                     ///< in which the books were registered
     Liveness creator = Liveness::kUnknown;
-    std::uint64_t inside = 0;  ///< the pid namespace of a container's processes
-    book::BookSnapshot first;  ///< as it was taken up, without processes; its tenant is who is charged
+    std::uint64_t inside = 0;  ///< pid namespace of the container's processes
+    book::BookSnapshot first;  ///< as first read, without processes; `tenant` is the tenant to charge
   };
 
   struct Folder {
     std::uint32_t owner = 0;
-    /// Of its `books`, in nanoseconds: when something was last made or taken away there, and all of that was seen. 0:
-    /// it has to be listed again. Nobody can set that time by hand.
+    /// Change time of `books`, in nanoseconds, at the last complete listing; 0: it must be listed again. No program can
+    /// set a change time.
     std::int64_t listed = 0;
   };
 
-  /// `taken_up`: how many books of that user are known.
-  void look_for_books(const std::string& folder, Folder& known, std::size_t& taken_up, Changes& changes);
-  void leave_empty_folders(std::uint32_t owner);
+  /// `registered`: how many books of that user are known.
+  void find_books(const std::string& folder, Folder& known, std::size_t& known_books, Changes& changes);
+  void forget_empty_folders(std::uint32_t owner);
   void hand_over(const std::string& folder, Folder& known, Changes& changes);
-  void take_up(Workload workload, Source source, Changes& changes);
+  void add_workload(Workload workload, Source source, Changes& changes);
   void read_all(Changes& changes);
   static void read_one(Workload& workload, Source& source, Changes& changes);
-  /// It counts as it was last read, without what anybody would believe of it now.
+  /// Keeps the last values of the workload, without what an unreadable book can no longer prove.
   static void mark_unreadable(Workload& workload, Source& source, const std::string& why, Changes& changes);
-  static void read_the_rest(Workload& workload, Source& source, Changes& changes);
-  /// Whether whoever it ends with has ended.
-  static bool is_over(const Workload& workload, const Source& source);
+  static void read_final_state(Workload& workload, Source& source, Changes& changes);
+  /// Returns true once the workload has ended: its creator has exited, or its hook has removed the grant.
+  static bool has_ended(const Workload& workload, const Source& source);
   void examine_processes();
-  /// A process runs under one book. Where another one names it, too, the one of its user counts, or who came first.
+  /// Assigns a process that several books name to one of them: to its own user's, else to the earliest.
   void drop_duplicate_claims();
-  static void leave_out_the_dead(Workload& workload, Source& source);
+  static void remove_dead_processes(Workload& workload, Source& source);
 
   std::map<std::string, Folder> folders_;
   std::map<std::string, Workload> workloads_;
-  std::map<std::string, Source> sources_;  // by path: the same as workloads_, in the same order
-  std::set<std::string> passed_over_;      // ended or damaged files
-  std::string examined_last_;
-  std::uint64_t taken_up_ = 0;
-  FolderRule is_anothers_ = [](const std::string&) { return false; };
-  NodeRule is_of_this_node_ = [](const Workload&) { return true; };
+  std::map<std::string, Source> sources_;  // same keys and order as workloads_
+  std::set<std::string> ignored_;          // paths of ended and damaged books
+  std::string last_examined_;
+  std::uint64_t added_ = 0;
+  FolderRule folder_rule_ = [](const std::string&) { return false; };
+  NodeRule node_rule_ = [](const Workload&) { return true; };
   TenantRule tenant_rule_ = [](const Workload& workload) { return workload.book.tenant; };
 };
 

@@ -16,19 +16,19 @@
 namespace ration::node {
 namespace {
 
-Result<void> check_claim(const ContainerClaim& wish) {
+Result<void> check_claim(const ContainerClaim& claim) {
   constexpr std::size_t kMaxName = 512;
   const auto wrong = [](const std::string& what) {
     return fail("E1521", what, R"({"name": "ml/four", "devices": [{"uuid": "GPU-…", "limit_bytes": 4294967296}]})", 2);
   };
-  if (!ContainerClaims::is_id(wish.id))
-    return wrong(fmt::format("'{}' is not an id of a claim: at most {} letters, digits and _-.", printable(wish.id),
+  if (!ContainerClaims::is_id(claim.id))
+    return wrong(fmt::format("'{}' is not an id of a claim: at most {} letters, digits and _-.", printable(claim.id),
                              ContainerClaims::kMaxId));
-  if (wish.name.empty() || wish.name.size() > kMaxName || printable(wish.name) != wish.name)
+  if (claim.name.empty() || claim.name.size() > kMaxName || printable(claim.name) != claim.name)
     return wrong("'name' is not a printable name of a claim.");
-  if (wish.devices.empty()) return wrong("a claim has at least one device.");
+  if (claim.devices.empty()) return wrong("a claim has at least one device.");
   std::set<std::string> uuids;
-  for (const ClaimedDevice& device : wish.devices)
+  for (const ClaimedDevice& device : claim.devices)
     if (!uuids.insert(device.uuid).second) return wrong(fmt::format("device {} is there twice.", device.uuid));
   return {};
 }
@@ -37,20 +37,20 @@ Result<Bytes> whole_granules(const machine::Device& device, Bytes size, const ch
   return admission::size_on(device, fmt::format("{}B", std::min(size, kUnlimited).count()), what);
 }
 
-Result<ClaimedDevice> share_of(const NodeState& state, const DeviceView& view, const ClaimedDevice& wish) {
+Result<ClaimedDevice> share_of(const NodeState& state, const DeviceView& view, const ClaimedDevice& claim) {
   const machine::Device& device = view.device;
-  if (wish.guarantee > wish.limit)
+  if (claim.guarantee > claim.limit)
     return fail("E1305",
-                fmt::format("the guarantee {} is more than the limit {}.", format_size(wish.guarantee),
-                            format_size(wish.limit)),
+                fmt::format("the guarantee {} is more than the limit {}.", format_size(claim.guarantee),
+                            format_size(claim.limit)),
                 "a smaller guarantee", 2);
-  RATION_TRY(const auto limit, whole_granules(device, wish.limit, "limit"));
+  RATION_TRY(const auto limit, whole_granules(device, claim.limit, "limit"));
   const auto context = machine::context_cost(device, state.snapshot.driver_version, state.options.runtime_folder);
   RATION_TRY(admission::holds_context(limit, context));
-  return ClaimedDevice{wish.uuid, limit, round_down(wish.guarantee, kGranule)};
+  return ClaimedDevice{claim.uuid, limit, round_down(claim.guarantee, kGranule)};
 }
 
-/// Whether the tenant may hold that, and be promised it beside its other claims. E1104.
+/// Returns E1104 unless the tenant's limit has room for the claim beside the tenant's other claims.
 Result<void> fits_tenant(const NodeState& state, const DeviceView& view, const std::string& tenant,
                          const ClaimedDevice& share) {
   const auto all = shares(state);
@@ -61,7 +61,7 @@ Result<void> fits_tenant(const NodeState& state, const DeviceView& view, const s
   if (share.limit <= most && promised + share.guarantee <= most) return {};
   return fail(
       "E1104",
-      fmt::format("a claim of {} is more than tenant {} may hold: it has {} of GPU {}, and {} of that is kept "
+      fmt::format("a claim of {} exceeds the limit of tenant {}: {} of GPU {}, of which {} is kept "
                   "for its other claims.",
                   format_size(share.limit), tenant, format_size(most), view.device.index, format_size(promised)),
       "Ask for less, or: " + command({"set", tenant, "--limit", "SIZE"}), 2);
@@ -69,12 +69,12 @@ Result<void> fits_tenant(const NodeState& state, const DeviceView& view, const s
 
 }  // namespace
 
-Result<ContainerClaim> grant_claim(NodeState& state, ContainerClaim wish, Events& events) {
-  RATION_TRY(check_claim(wish));
-  RATION_TRY(admission::parse_on_deny(wish.on_deny));
-  const bool known = state.container_claims.find(wish.id) != nullptr;
+Result<ContainerClaim> grant_claim(NodeState& state, ContainerClaim claim, Events& events) {
+  RATION_TRY(check_claim(claim));
+  RATION_TRY(admission::parse_on_deny(claim.on_deny));
+  const bool known = state.container_claims.find(claim.id) != nullptr;
   std::map<int, Bytes> limits;
-  for (ClaimedDevice& device : wish.devices) {
+  for (ClaimedDevice& device : claim.devices) {
     const auto& views = state.snapshot.devices;
     const auto view = std::find_if(views.begin(), views.end(),
                                    [&](const DeviceView& each) { return each.device.uuid == device.uuid; });
@@ -83,20 +83,20 @@ Result<ContainerClaim> grant_claim(NodeState& state, ContainerClaim wish, Events
     RATION_TRY(auto share, share_of(state, *view, device));
     device = std::move(share);
     limits[view->device.index] = device.limit;
-    if (known) continue;  // what is promised to it already is not asked for again
-    RATION_TRY(fits_tenant(state, *view, wish.tenant, device));
-    if (auto good = can_promise(state, *view, wish.tenant, device.guarantee); !good)
+    if (known) continue;  // an existing claim has its promises already
+    RATION_TRY(fits_tenant(state, *view, claim.tenant, device));
+    if (auto good = can_promise(state, *view, claim.tenant, device.guarantee); !good)
       return tl::unexpected(good.error());
   }
-  RATION_TRY(state.container_claims.put(wish));
-  if (!known) events.push_back(claim_granted_event(wish.name, wish.tenant, limits));
-  return wish;
+  RATION_TRY(state.container_claims.put(claim));
+  if (!known) events.push_back(claim_granted_event(claim.name, claim.tenant, limits));
+  return claim;
 }
 
-Result<void> return_claim(NodeState& state, const std::string& id, Events& events) {
+Result<void> release_claim(NodeState& state, const std::string& id, Events& events) {
   const ContainerClaim* claim = state.container_claims.find(id);
   if (claim == nullptr) return {};
-  Event event = claim_returned_event(claim->name, claim->tenant);
+  Event event = claim_released_event(claim->name, claim->tenant);
   RATION_TRY(state.container_claims.remove(id));
   events.push_back(std::move(event));
   return {};

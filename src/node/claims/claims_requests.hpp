@@ -1,4 +1,4 @@
-// Claims of engines that place work on several machines: what is kept for their containers.
+// Requests of cluster engines for claims: memory kept for the containers of one claim.
 #pragma once
 
 #include <string>
@@ -8,11 +8,11 @@
 
 namespace ration::node {
 
-/// Keeps the claim's memory from others from now on; the same claim again changes nothing. A device
-/// without a guarantee is guaranteed nothing beyond what is free. Returns the claim with sizes in whole granules.
-/// E1104 E1105 E1204 E1304 E1305 E1407 E1408 E1409 E1521, and those of ContainerClaims::put().
-[[nodiscard]] Result<ContainerClaim> grant_claim(NodeState& state, ContainerClaim wish, Events& events);
-/// Fine where there is no such claim. Its containers keep their limits. E1531.
-[[nodiscard]] Result<void> return_claim(NodeState& state, const std::string& id, Events& events);
+/// Grants a claim and keeps its memory from others; an identical claim changes nothing. A device without a guarantee
+/// reserves nothing. Returns the claim with sizes in whole granules. E1104 E1105 E1204 E1304 E1305 E1407 E1408 E1409
+/// E1521, and those of ContainerClaims::put().
+[[nodiscard]] Result<ContainerClaim> grant_claim(NodeState& state, ContainerClaim claim, Events& events);
+/// Releases a claim; succeeds also if there is none. Its containers keep their limits. E1531.
+[[nodiscard]] Result<void> release_claim(NodeState& state, const std::string& id, Events& events);
 
 }  // namespace ration::node

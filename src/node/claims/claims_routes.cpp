@@ -1,5 +1,4 @@
-// Claims of engines that place work on several machines. What a claim's containers are called is in no claim: they are
-// workloads as all others.
+// Paths of claims. A claim does not list its containers, which are ordinary workloads.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -60,7 +59,7 @@ Result<std::vector<ClaimedDevice>> devices_of(const json& body) {
   return devices;
 }
 
-/// Labels as rules of the configuration match them; what is none is left out. E1521.
+/// Returns the labels as the configuration's rules match them, without invalid ones. E1521.
 Result<std::string> labels_of(const json& body) {
   const json labels = body.value("labels", json::object());
   if (!labels.is_object()) return fail("E1521", "'labels' is not an object.", R"("labels": {"namespace": "ml"})", 2);
@@ -73,11 +72,11 @@ Result<std::string> labels_of(const json& body) {
   return joined;
 }
 
-Result<ContainerClaim> wish_of(const Request& request, const config::Configuration& configuration) {
+Result<ContainerClaim> claim_from(const Request& request, const config::Configuration& configuration) {
   RATION_TRY(const auto body, body_of(request));
-  ContainerClaim wish;
-  wish.id = request.captures.at("id");
-  for (auto [key, field] : {std::pair{"name", &wish.name}, {"tenant", &wish.tenant}, {"on_deny", &wish.on_deny}}) {
+  ContainerClaim claim;
+  claim.id = request.captures.at("id");
+  for (auto [key, field] : {std::pair{"name", &claim.name}, {"tenant", &claim.tenant}, {"on_deny", &claim.on_deny}}) {
     RATION_TRY(const auto text, text_field(body, key));
     *field = text;
   }
@@ -86,25 +85,25 @@ Result<ContainerClaim> wish_of(const Request& request, const config::Configurati
     return fail("E1521", "a claim cannot let frameworks grow: their variables are the pod's own.",
                 "TF_FORCE_GPU_ALLOW_GROWTH=true and XLA_PYTHON_CLIENT_PREALLOCATE=false in the pod's env", 2);
   RATION_TRY(auto devices, devices_of(body));
-  wish.devices = std::move(devices);
+  claim.devices = std::move(devices);
   RATION_TRY(const auto labels, labels_of(body));
-  http::Peer own = request.peer;  // the hooks that start its containers are the daemon's
+  http::Peer own = request.peer;  // the daemon's own hooks start its containers
   own.uid = ::getuid();
-  RATION_TRY(const auto assigned, config::tenant_for(configuration, subject_of(own, wish.tenant, labels)));
-  wish.tenant = assigned.tenant;
-  return wish;
+  RATION_TRY(const auto assigned, config::tenant_for(configuration, subject_of(own, claim.tenant, labels)));
+  claim.tenant = assigned.tenant;
+  return claim;
 }
 
 /// E1502.
 Result<void> may_ask(const http::Peer& peer) {
   if (viewer_of(peer).is_operator) return {};
-  return fail("E1502", "claims are for operators.", "Ask root or a member of group ration.", 5);
+  return fail("E1502", "only operators may use claims.", "Ask root or a member of group ration.", 5);
 }
 
 }  // namespace
 
 void Api::install_claims() {
-  constexpr int kTryAgain = 503;  // kept, and told to engines once what is wrong there was mended
+  constexpr int kRetryLater = 503;  // the claim is saved, and published once the engines' folder is writable again
 
   server_.route("GET", "/api/v1/claims", [this](const Request& request) {
     if (auto good = may_ask(request.peer); !good) return http::problem(good.error());
@@ -125,15 +124,16 @@ void Api::install_claims() {
 
   server_.route("PUT", "/api/v1/claims/{id}", [this](const Request& request) {
     if (auto good = may_ask(request.peer); !good) return http::problem(good.error());
-    tick_before_change(host_, request);  // what was kept for somebody who has ended is free
-    const auto wish = wish_of(request, host_.engine().configuration());
-    if (!wish) return http::problem(wish.error());
+    tick_before_change(host_, request);  // frees what ended workloads held
+    const auto claim = claim_from(request, host_.engine().configuration());
+    if (!claim) return http::problem(claim.error());
     Events events;
-    const auto granted = grant_claim(host_.engine().state(), *wish, events);
+    const auto granted = grant_claim(host_.engine().state(), *claim, events);
     if (!granted) return http::problem(granted.error());
     host_.record(std::move(events));
     host_.engine().state().allowed.add(::getuid(), granted->tenant);
-    if (const auto told = host_.publish_container_devices(); !told) return http::problem(told.error(), kTryAgain);
+    if (const auto published = host_.publish_container_devices(); !published)
+      return http::problem(published.error(), kRetryLater);
     return answer("claim", claim_json(host_.engine().state(), *granted));
   });
 
@@ -141,11 +141,12 @@ void Api::install_claims() {
     if (auto good = may_ask(request.peer); !good) return http::problem(good.error());
     const bool known = host_.engine().state().container_claims.find(request.captures.at("id")) != nullptr;
     Events events;
-    const auto returned = return_claim(host_.engine().state(), request.captures.at("id"), events);
+    const auto returned = release_claim(host_.engine().state(), request.captures.at("id"), events);
     if (!returned) return http::problem(returned.error());
     host_.record(std::move(events));
     if (known)
-      if (const auto told = host_.publish_container_devices(); !told) return http::problem(told.error(), kTryAgain);
+      if (const auto published = host_.publish_container_devices(); !published)
+        return http::problem(published.error(), kRetryLater);
     http::Response done;
     done.status = 204;
     return done;

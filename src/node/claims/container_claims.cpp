@@ -39,8 +39,8 @@ ContainerClaim claim_from(const json& row) {
 }  // namespace
 
 ContainerClaims::ContainerClaims(std::string file) : file_(std::move(file)) {
-  const char* lost = "no container of a claim starts until its engine asks again: restart the kubelet.";
-  file_.read(lost, [this](const json& document) {
+  const char* consequence = "no container of a claim starts until its engine repeats the request: restart the kubelet.";
+  file_.read(consequence, [this](const json& document) {
     if (!document.is_array()) throw std::invalid_argument("it is not a list");
     std::map<std::string, ContainerClaim> read;
     for (const json& row : document) {
@@ -75,13 +75,13 @@ Result<void> ContainerClaims::put(ContainerClaim claim) {
                 "Give back those that no pod has: GET /api/v1/claims", 4);
   auto fresh = claims_;
   fresh[claim.id] = std::move(claim);
-  return keep(std::move(fresh));
+  return save(std::move(fresh));
 }
 
 Result<void> ContainerClaims::remove(const std::string& id) {
   auto fresh = claims_;
   if (fresh.erase(id) == 0) return {};
-  return keep(std::move(fresh));
+  return save(std::move(fresh));
 }
 
 const ContainerClaim* ContainerClaims::find(const std::string& id) const {
@@ -89,7 +89,7 @@ const ContainerClaim* ContainerClaims::find(const std::string& id) const {
   return found == claims_.end() ? nullptr : &found->second;
 }
 
-Result<void> ContainerClaims::keep(std::map<std::string, ContainerClaim> fresh) {
+Result<void> ContainerClaims::save(std::map<std::string, ContainerClaim> fresh) {
   json rows = json::array();
   for (const auto& [id, claim] : fresh) rows.push_back(claim_json(claim));
   RATION_TRY(file_.write(rows));

@@ -1,7 +1,7 @@
-// What engines that place work on several machines were granted here: a Kubernetes resource claim, for whose containers
-// the memory is kept from the moment when it is prepared until it is given back. Used by the daemon.
-// Promises: a claim is on disk before anybody is told that it is there, and is still there when the daemon starts
-// again; what lies in a damaged file is kept beside it, and told.
+// Claims that cluster engines hold on this node: a Kubernetes ResourceClaim, for whose containers memory is kept from
+// preparation to release.
+// Promises: a claim is on disk before the engine learns that it exists, and survives a restart; a damaged file is kept
+// beside the new one and reported.
 #pragma once
 
 #include <map>
@@ -22,51 +22,52 @@ struct ClaimedDevice {
 };
 
 struct ContainerClaim {
-  std::string id;      ///< the engine's own: of Kubernetes the claim's UID
+  std::string id;      ///< the engine's own; in Kubernetes the claim's UID
   std::string name;    ///< for people: NAMESPACE/NAME
-  std::string tenant;  ///< who is charged
+  std::string tenant;  ///< the tenant to charge
   std::string on_deny;
   std::vector<ClaimedDevice> devices;  ///< each device once
 
   bool operator==(const ContainerClaim&) const = default;
 
-  /// Null: none of that device.
+  /// Returns null if the claim has no part of that device.
   [[nodiscard]] const ClaimedDevice* share_of(const std::string& uuid) const;
 };
 
 class ContainerClaims {
  public:
   static constexpr std::size_t kMaxClaims = 1024, kMaxId = 63;
-  /// Of a workload: the ids of its claims, with a + between them.
+  /// Label of a workload: the ids of its claims, joined by kSeparator.
   static constexpr const char* kLabel = "claims";
   static constexpr char kSeparator = '+';
 
-  /// `file`: where they are kept; empty: nowhere.
+  /// An empty path keeps nothing.
   explicit ContainerClaims(std::string file = "");
 
-  /// Letters, digits and `_-.`, a letter or digit at both ends, so that container engines take it for a device's name.
+  /// Returns true for letters, digits and `_-.`, beginning and ending with a letter or digit, which container engines
+  /// accept as a device name.
   [[nodiscard]] static bool is_id(const std::string& id);
 
-  /// The same again changes nothing. E1713: the id has other content. E1529: there are too many. E1531.
+  /// Adds a claim; an identical one changes nothing. E1713: the id has other content. E1529: too many. E1531.
   [[nodiscard]] Result<void> put(ContainerClaim claim);
-  /// Fine where there is none. E1531.
+  /// Removes a claim; succeeds also if there is none. E1531.
   [[nodiscard]] Result<void> remove(const std::string& id);
 
-  /// Null: there is none.
+  /// Returns null for an unknown id.
   [[nodiscard]] const ContainerClaim* find(const std::string& id) const;
   [[nodiscard]] const std::map<std::string, ContainerClaim>& all() const { return claims_; }
 
-  /// What is to be told of a damaged file; empty: nothing.
-  [[nodiscard]] const std::string& lost() const { return file_.damage(); }
+  /// Returns a report of a damaged file; empty: it was sound.
+  [[nodiscard]] const std::string& damage() const { return file_.damage(); }
 
  private:
-  [[nodiscard]] Result<void> keep(std::map<std::string, ContainerClaim> fresh);
+  [[nodiscard]] Result<void> save(std::map<std::string, ContainerClaim> fresh);
 
   StateFile file_;
   std::map<std::string, ContainerClaim> claims_;
 };
 
-/// The ids in the labels of a workload; none: it is of no claim.
+/// Returns the claim ids in a workload's labels; empty: none.
 [[nodiscard]] std::vector<std::string> claim_ids(const std::string& labels);
 
 }  // namespace ration::node

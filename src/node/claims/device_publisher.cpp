@@ -15,7 +15,7 @@ ContainerDevices devices_of(const NodeState& state) {
 
 Result<void> DevicePublisher::publish(const NodeState& state) {
   if (!publish_)
-    return fail("E1715", "this daemon tells container engines of no device, so no container can be given one.",
+    return fail("E1715", "this daemon publishes no devices to container engines, so no container can get one.",
                 R"([containers] cdi = "/var/run/cdi" in ration.toml, then start the daemon again)", 1);
   ContainerDevices devices = devices_of(state);
   auto written = publish_(devices);

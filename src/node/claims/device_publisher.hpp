@@ -1,5 +1,5 @@
-// What container engines are told of this node: a device for each tenant, slice and claim, written anew whenever they
-// change. Used by the daemon. Promise: what cannot be written is told once, and again when it fails in another way.
+// Publishes this node's devices to container engines: one per tenant, slice and claim, rewritten whenever they change.
+// Promise: a failure is reported once, and again when its reason changes.
 #pragma once
 
 #include <functional>
@@ -14,7 +14,7 @@
 
 namespace ration::node {
 
-/// Names of devices by their class: `tenant`, `gpu`, `claim`.
+/// Names of devices by class: `tenant`, `gpu`, `claim`.
 using ContainerDevices = std::map<std::string, std::vector<std::string>>;
 /// Writes them where engines read them.
 using PublishDevices = std::function<Result<void>(const ContainerDevices&)>;
@@ -23,9 +23,9 @@ class DevicePublisher {
  public:
   explicit DevicePublisher(PublishDevices publish) : publish_(std::move(publish)) {}
 
-  /// Writes them, whatever is there. E1715: no engine is told of anything. E1704.
+  /// Writes the devices unconditionally. E1715: no engine is configured. E1704.
   [[nodiscard]] Result<void> publish(const NodeState& state);
-  /// After a tick: the same if they changed, or could not be written. What went wrong, where that is news.
+  /// Writes the devices after a tick if they changed or the last attempt failed. Returns a new failure.
   std::optional<Error> step(const NodeState& state);
 
  private:

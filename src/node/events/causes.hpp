@@ -1,5 +1,5 @@
-// What led to an event: earlier ones of the same workload, tenant or lease. Used by the HTTP interface for
-// `/events/{id}/why` and so by `ration why`. Promises: only what was recorded; no guess.
+// Finds what led to an event: earlier events of the same workload, tenant or lease.
+// Promise: recorded events only, no guesses.
 #pragma once
 
 #include <vector>
@@ -8,7 +8,7 @@
 
 namespace ration::node {
 
-/// Oldest first, at most four; empty where nothing earlier is known to belong to it.
+/// Returns at most four causes, oldest first; empty: none found.
 [[nodiscard]] Result<std::vector<history::Event>> causes_of(history::Reader& reader, const history::Event& event);
 
 }  // namespace ration::node

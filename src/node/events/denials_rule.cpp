@@ -1,5 +1,5 @@
-// Reports what was denied since the last tick, and notes what each workload took and gave back. Runs before the
-// snapshot: the denied request met the previous one.
+// Reports new denials, and notes when each workload last allocated or freed. Runs before the snapshot, because the
+// denied request met the previous one.
 #include <memory>
 
 #include "node/events/workload_events.hpp"

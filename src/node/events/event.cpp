@@ -33,7 +33,7 @@ constexpr bool in_order() {
     if (static_cast<std::size_t>(kNames[place].first) != place) return false;
   return true;
 }
-static_assert(in_order());  // name_of() counts on it
+static_assert(in_order());  // name_of() relies on it
 
 json why_of(const DeniedRequest& denied, const std::string& fix) {
   return {{"reason", admission::name_of(denied.reason)},

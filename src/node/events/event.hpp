@@ -1,5 +1,5 @@
-// What happened on the node, as rules and commands tell it: its type and its facts, and the sentence that people read
-// (event_text.hpp has all of them). Whoever judges an event asks its type and facts, never its sentence.
+// Events as rules and requests report them: type, facts, and the sentence for people (event_text.hpp). Code that judges
+// an event reads its type and facts, never its sentence.
 #pragma once
 
 #include <optional>
@@ -41,50 +41,50 @@ enum class EventType {
   kWaited,
 };
 
-/// As the record, the API and people have it: `guard_lost`.
+/// Returns the name in records, the API and texts: `guard_lost`.
 [[nodiscard]] const char* name_of(EventType type);
-/// All of them, in alphabetical order.
+/// Returns all names, in alphabetical order.
 [[nodiscard]] std::vector<std::string> event_type_names();
-/// Absent: no event is of such a type.
+/// Returns nothing for an unknown name.
 [[nodiscard]] std::optional<EventType> event_type(std::string_view name);
 
-/// A request for memory that was denied.
+/// A denied request for memory.
 struct DeniedRequest {
   std::string id;  ///< `d-17-3`
   book::DenialReason reason{};
   std::string because, not_because, function;
   Bytes requested{}, used{}, limit{};
-  std::optional<Bytes> device_free{};  ///< absent: the driver did not say
+  std::optional<Bytes> device_free{};  ///< absent: unknown
   std::uint64_t waited_ns = 0;
-  std::optional<Bytes> held_back_from{};  ///< its limit, where what others are promised lowered it to `limit`
+  std::optional<Bytes> held_back_from{};  ///< the configured limit, if other guarantees lowered it to `limit`
 };
 
 struct Event {
   EventType type = EventType::kDaemon;
-  history::TimeMs time = 0;  ///< 0: that of the tick that tells it
+  history::TimeMs time = 0;  ///< 0: the time of the tick that reports it
   std::string workload, tenant, user;
   std::optional<std::int64_t> gpu, pid, bytes;
   std::string by, old_value, new_value;
   Message text;
-  std::string fix;                        ///< something to type
-  bool fix_is_operators = false;          ///< the workload's owner may not type that
-  std::int64_t count = 1;                 ///< of a burst that is told as one; `time` is the last one's
-  history::TimeMs first_time = 0;         ///< the first one's; 0: `time`
-  std::optional<DeniedRequest> denied{};  ///< of kDenied, and of kWaited where it was denied after all
-  std::string lease{};                    ///< `q-5`: the event is about that lease
-  bool of_schedule = false;               ///< a schedule was changed, or changed something
+  std::string fix;                        ///< a command to type
+  bool fix_is_operators = false;          ///< only an operator may type it
+  std::int64_t count = 1;                 ///< of events combined into this one; `time` is that of the last
+  history::TimeMs first_time = 0;         ///< time of the first; 0: same as `time`
+  std::optional<DeniedRequest> denied{};  ///< for kDenied, and for kWaited that ended in a denial
+  std::string lease{};                    ///< the lease that the event is about: `q-5`
+  bool of_schedule = false;               ///< about a change of a schedule, or by one
 };
 
 using Events = std::vector<Event>;
 
-/// As the history keeps it: what has no column of its own is JSON in `why`.
+/// Converts the event for the history: facts without a column become JSON in `why`.
 [[nodiscard]] history::Event to_record(const Event& event);
 
-/// What `why` of a recorded event says beside why something was denied.
+/// Facts in `why` of a recorded event, beside the reasons of a denial.
 struct RecordedFacts {
   std::string lease;
   bool of_schedule = false;
-  std::string operators_fix;  ///< `fix`, for those who may type it; empty: `fix` is for everybody
+  std::string operators_fix;  ///< `fix` as an operator reads it; empty: `fix` is for everyone
 };
 [[nodiscard]] RecordedFacts facts_of(const history::Event& event);
 

@@ -8,7 +8,7 @@
 namespace ration::node {
 namespace {
 
-// What a book alone can cause, without anybody's deciding.
+// Types that a program can cause by writing into its own book, without a decision of the daemon.
 constexpr std::array kByBooks{EventType::kGuardLost,  EventType::kStarted,   EventType::kEnded,
                               EventType::kDenied,     EventType::kWaited,    EventType::kViolation,
                               EventType::kRebalanced, EventType::kShrinking, EventType::kIdle};
@@ -23,8 +23,8 @@ void EventFlood::limit(Events& events, history::TimeMs now) {
   std::erase_if(events, [&](const Event& event) {
     if (!is_by_books(event)) return false;
     Minute& minute = users_.try_emplace(event.user, Minute{now, 0, {}}).first->second;
-    if (minute.let_through < kMaxPerMinute) return ++minute.let_through, false;
-    ++minute.left_out[event.type];
+    if (minute.passed < kMaxPerMinute) return ++minute.passed, false;
+    ++minute.dropped[event.type];
     return true;
   });
   for (auto each = users_.begin(); each != users_.end();) {
@@ -33,8 +33,8 @@ void EventFlood::limit(Events& events, history::TimeMs now) {
       ++each;
       continue;
     }
-    if (!minute.left_out.empty()) {
-      events.push_back(flood_event(user, minute.left_out));
+    if (!minute.dropped.empty()) {
+      events.push_back(flood_event(user, minute.dropped));
       events.back().time = now;
     }
     each = users_.erase(each);

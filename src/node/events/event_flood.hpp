@@ -1,7 +1,7 @@
-// No user fills the record of events: what is beyond a measure is counted and told as one event. Used by the daemon,
-// before events are stored and sent.
-// Promise: of one user no more than kMaxPerMinute events of a kind that programs cause are let through in a minute; of
-// whatever is left out the number is told once the minute is over.
+// Keeps one user from filling the record of events: excess events are counted and reported as one. Applied before
+// events are stored and sent.
+// Promise: at most kMaxPerMinute events a minute of those that a user's programs cause; the number of dropped ones is
+// reported when the minute ends.
 #pragma once
 
 #include <cstdint>
@@ -14,17 +14,17 @@ namespace ration::node {
 
 class EventFlood {
  public:
-  /// Of one user in a minute: an array of hundreds of jobs may begin and end within it.
+  /// Per user and minute; an array of hundreds of jobs may start and end within one.
   static constexpr std::size_t kMaxPerMinute = 1'200;
 
-  /// Takes out what is too much, and adds what was left out of minutes that are over. `now`: milliseconds.
+  /// Removes the excess, and adds the reports of minutes that ended. `now`: milliseconds.
   void limit(Events& events, history::TimeMs now);
 
  private:
   struct Minute {
     history::TimeMs begins = 0;
-    std::size_t let_through = 0;
-    std::map<EventType, std::size_t> left_out;
+    std::size_t passed = 0;
+    std::map<EventType, std::size_t> dropped;
   };
   std::map<std::string, Minute> users_;
 };

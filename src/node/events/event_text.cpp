@@ -24,12 +24,12 @@ Event event_of(EventType type, Message text) {
   return event;
 }
 
-Event event_of(const About& about, EventType type, Message text) {
+Event event_of(const EventSubject& subject, EventType type, Message text) {
   Event event = event_of(type, std::move(text));
-  event.workload = about.workload;
-  event.tenant = about.tenant;
-  event.user = about.user;
-  event.gpu = about.gpu;
+  event.workload = subject.workload;
+  event.tenant = subject.tenant;
+  event.user = subject.user;
+  event.gpu = subject.gpu;
   return event;
 }
 
@@ -58,30 +58,30 @@ Event no_limit(const UngovernedView& view, Message text) {
 
 }  // namespace
 
-Event started_event(const About& about, const std::vector<Bytes>& limits) {
-  return event_of(about, EventType::kStarted,
-                  say<"workload.started">("workload"_is(about.name()), "limits_bytes"_is(limits)));
+Event started_event(const EventSubject& subject, const std::vector<Bytes>& limits) {
+  return event_of(subject, EventType::kStarted,
+                  say<"workload.started">("workload"_is(subject.name()), "limits_bytes"_is(limits)));
 }
 
-Event ended_event(const About& about, std::optional<int> exit_status, Bytes peak) {
-  return event_of(
-      about, EventType::kEnded,
-      exit_status ? say<"workload.ended">("workload"_is(about.name()), "status"_is(*exit_status), "peak_bytes"_is(peak))
-                  : say<"workload.ended_unseen">("workload"_is(about.name()), "peak_bytes"_is(peak)));
+Event ended_event(const EventSubject& subject, std::optional<int> exit_status, Bytes peak) {
+  return event_of(subject, EventType::kEnded,
+                  exit_status ? say<"workload.ended">("workload"_is(subject.name()), "status"_is(*exit_status),
+                                                      "peak_bytes"_is(peak))
+                              : say<"workload.ended_unseen">("workload"_is(subject.name()), "peak_bytes"_is(peak)));
 }
 
-Event denied_event(const About& about, DeniedRequest denied, bool waited) {
+Event denied_event(const EventSubject& subject, DeniedRequest denied, bool waited) {
   Message text =
       denied.reason == book::DenialReason::kNoAccount
-          ? say<"request.denied_function">("workload"_is(about.name()), "function"_is(denied.function),
+          ? say<"request.denied_function">("workload"_is(subject.name()), "function"_is(denied.function),
                                            "reason"_is(denied.because))
       : denied.held_back_from
-          ? say<"request.denied_held_back">("workload"_is(about.name()), "requested_bytes"_is(denied.requested),
+          ? say<"request.denied_held_back">("workload"_is(subject.name()), "requested_bytes"_is(denied.requested),
                                             "used_bytes"_is(denied.used), "limit_bytes"_is(denied.limit),
                                             "configured_bytes"_is(*denied.held_back_from))
-          : say<"request.denied">("workload"_is(about.name()), "requested_bytes"_is(denied.requested),
+          : say<"request.denied">("workload"_is(subject.name()), "requested_bytes"_is(denied.requested),
                                   "used_bytes"_is(denied.used), "limit_bytes"_is(denied.limit));
-  Event event = event_of(about, waited ? EventType::kWaited : EventType::kDenied, std::move(text));
+  Event event = event_of(subject, waited ? EventType::kWaited : EventType::kDenied, std::move(text));
   event.bytes = number(denied.requested);
   event.denied = std::move(denied);
   return event;
@@ -97,26 +97,26 @@ std::string largest_holder_text(const std::string& who, Bytes held) {
   return fmt::format("; of others {} holds most: {}", who, format_size(held));
 }
 
-std::string ungoverned_name(std::int32_t pid) { return fmt::format("pid {}, which nobody governs", pid); }
+std::string ungoverned_name(std::int32_t pid) { return fmt::format("pid {}, ungoverned", pid); }
 
 std::string addressed_fix(const std::string& fix, bool is_operators) {
   return (is_operators ? std::string(machine::kAskOperator) : "") + fix;
 }
 
-Event waited_event(const About& about, const WaitTold& wait) {
+Event waited_event(const EventSubject& subject, const WaitFacts& wait) {
   const bool several = wait.count > 1;
-  Event event =
-      event_of(about, EventType::kWaited,
-               say<"request.waited">("workload"_is(about.name()), "waited_wait_seconds"_is(nanoseconds(wait.length_ns)),
-                                     "requested_bytes"_is(wait.wanted), "used_bytes"_is(wait.used),
-                                     "limit_bytes"_is(wait.limit), "count"_is(only_if(several, wait.count)),
-                                     "within_seconds"_is(only_if(several, nanoseconds(wait.within_ns)))));
+  Event event = event_of(
+      subject, EventType::kWaited,
+      say<"request.waited">("workload"_is(subject.name()), "waited_wait_seconds"_is(nanoseconds(wait.length_ns)),
+                            "requested_bytes"_is(wait.wanted), "used_bytes"_is(wait.used), "limit_bytes"_is(wait.limit),
+                            "count"_is(only_if(several, wait.count)),
+                            "within_seconds"_is(only_if(several, nanoseconds(wait.within_ns)))));
   event.count = wait.count;
   event.bytes = number(wait.wanted);
   return event;
 }
 
-Event resized_event(const About& about, const LimitChangeTold& change) {
+Event resized_event(const EventSubject& subject, const LimitChangeFacts& change) {
   std::vector<Message> changes;
   if (change.limit)
     changes.push_back(
@@ -125,8 +125,8 @@ Event resized_event(const About& about, const LimitChangeTold& change) {
     changes.push_back(say<"guarantee.change">("before_bytes"_is(change.guarantee->before),
                                               "after_bytes"_is(change.guarantee->after)));
   Event event =
-      event_of(about, EventType::kResized,
-               say<"limit.changed">("workload"_is(about.name()), "changes"_is(changes), "gpu"_is(change.gpu),
+      event_of(subject, EventType::kResized,
+               say<"limit.changed">("workload"_is(subject.name()), "changes"_is(changes), "gpu"_is(change.gpu),
                                     "by"_is(change.by), "over_bytes"_is(only_if(change.over > Bytes{0}, change.over))));
   event.gpu = change.gpu;
   event.by = change.by;
@@ -138,14 +138,15 @@ Event tenant_resized_event(const TenantChange& change) {
   std::vector<Message> over;
   for (const TenantChange::Over& each : change.over)
     over.push_back(say<"tenant.over">("over_bytes"_is(each.used - each.limit), "gpu"_is(each.gpu)));
-  const auto told = [&](const auto& message) {
+  const auto with_arguments = [&](const auto& message) {
     return message("tenant"_is(change.tenant), "before"_is(shown(change.old_text)), "after"_is(shown(change.new_text)),
                    "by"_is(change.by), "over"_is(over));
   };
-  Event event = event_of(EventType::kResized,
-                         change.what == "limit"
-                             ? told([](const auto&... all) { return say<"tenant.limit_changed">(all...); })
-                             : told([](const auto&... all) { return say<"tenant.guarantee_changed">(all...); }));
+  Event event =
+      event_of(EventType::kResized,
+               change.what == "limit"
+                   ? with_arguments([](const auto&... all) { return say<"tenant.limit_changed">(all...); })
+                   : with_arguments([](const auto&... all) { return say<"tenant.guarantee_changed">(all...); }));
   event.tenant = change.tenant;
   event.by = change.by;
   event.old_value = change.old_text;
@@ -154,18 +155,18 @@ Event tenant_resized_event(const TenantChange& change) {
   return event;
 }
 
-Event rebalanced_event(const About& about, const LimitMoves::Burst& burst) {
+Event rebalanced_event(const EventSubject& subject, const LimitMoves::Burst& burst) {
   const std::uint64_t length = burst.last_ns - burst.first_ns;
-  // The reason is why it may not hold more: of one that gained it says nothing.
-  const auto reason = only_if(!burst.because.empty() && burst.to < burst.from, burst.because);
+  // The reason explains a lowered limit only.
+  const auto reason = only_if(!burst.reason.empty() && burst.to < burst.from, burst.reason);
   Message text =
       burst.count > 1 && length < kSecond
-          ? say<"limit.moved_at_once">("workload"_is(about.name()), "after_bytes"_is(burst.to),
+          ? say<"limit.moved_at_once">("workload"_is(subject.name()), "after_bytes"_is(burst.to),
                                        "before_bytes"_is(burst.from), "reason"_is(reason), "count"_is(burst.count))
-          : say<"limit.moved">("workload"_is(about.name()), "after_bytes"_is(burst.to), "before_bytes"_is(burst.from),
+          : say<"limit.moved">("workload"_is(subject.name()), "after_bytes"_is(burst.to), "before_bytes"_is(burst.from),
                                "reason"_is(reason), "count"_is(only_if(burst.count > 1, burst.count)),
                                "within_seconds"_is(only_if(burst.count > 1, nanoseconds(length))));
-  Event event = event_of(about, EventType::kRebalanced, std::move(text));
+  Event event = event_of(subject, EventType::kRebalanced, std::move(text));
   event.time = history::to_ms(burst.last_ns);
   event.first_time = history::to_ms(burst.first_ns);
   event.count = static_cast<std::int64_t>(burst.count);
@@ -174,33 +175,33 @@ Event rebalanced_event(const About& about, const LimitMoves::Burst& burst) {
   return event;
 }
 
-Event shrinking_event(const About& about, const ShrinkingTold& held) {
+Event shrinking_event(const EventSubject& subject, const ShrinkingFacts& held) {
   const Bytes beyond = held.used - held.limit;
   Event event = event_of(
-      about, EventType::kShrinking,
+      subject, EventType::kShrinking,
       held.movable >= beyond
-          ? say<"limit.shrinking_moves">("workload"_is(about.name()), "used_bytes"_is(held.used),
+          ? say<"limit.shrinking_moves">("workload"_is(subject.name()), "used_bytes"_is(held.used),
                                          "over_bytes"_is(beyond), "limit_bytes"_is(held.limit))
-          : say<"limit.shrinking">("workload"_is(about.name()), "used_bytes"_is(held.used), "over_bytes"_is(beyond),
+          : say<"limit.shrinking">("workload"_is(subject.name()), "used_bytes"_is(held.used), "over_bytes"_is(beyond),
                                    "limit_bytes"_is(held.limit), "pools_bytes"_is(std::min(held.pooled, held.used)),
                                    "contexts_bytes"_is(held.context)));
   event.bytes = number(beyond);
-  event.fix = command({"trim", about.workload});
+  event.fix = command({"trim", subject.workload});
   return event;
 }
 
-Event under_limit_event(const About& about) {
-  return event_of(about, EventType::kShrinking, say<"limit.under_again">("workload"_is(about.name())));
+Event under_limit_event(const EventSubject& subject) {
+  return event_of(subject, EventType::kShrinking, say<"limit.under_again">("workload"_is(subject.name())));
 }
 
-Event no_guarantee_event(const About& about, Bytes guarantee, bool was_away, const Error& why) {
-  if (was_away)
+Event no_guarantee_event(const EventSubject& subject, Bytes guarantee, bool was_suspended, const Error& why) {
+  if (was_suspended)
     return event_of(
-        about, EventType::kRebalanced,
-        say<"guarantee.lost">("workload"_is(about.name()), "guarantee_bytes"_is(guarantee), "reason"_is(why.what)));
-  return event_of(
-      about, EventType::kViolation,
-      say<"guarantee.impossible">("workload"_is(about.name()), "guarantee_bytes"_is(guarantee), "reason"_is(why.what)));
+        subject, EventType::kRebalanced,
+        say<"guarantee.lost">("workload"_is(subject.name()), "guarantee_bytes"_is(guarantee), "reason"_is(why.what)));
+  return event_of(subject, EventType::kViolation,
+                  say<"guarantee.impossible">("workload"_is(subject.name()), "guarantee_bytes"_is(guarantee),
+                                              "reason"_is(why.what)));
 }
 
 Event soft_limit_event(const std::string& tenant, int gpu, Bytes used, Bytes limit, double percent) {
@@ -213,10 +214,10 @@ Event soft_limit_event(const std::string& tenant, int gpu, Bytes used, Bytes lim
   return event;
 }
 
-Event idle_event(const About& about, const IdleDecision& decision, const Error* not_suspended) {
-  const auto workload = about.name();
+Event idle_event(const EventSubject& subject, const IdleDecision& decision, const Error* not_suspended) {
+  const auto workload = subject.name();
   Event event = event_of(
-      about, EventType::kIdle,
+      subject, EventType::kIdle,
       not_suspended != nullptr ? say<"idle.not_suspended">("workload"_is(workload), "reason"_is(decision.reason),
                                                            "problem"_is(not_suspended->what))
       : decision.action == IdleAction::kTrim ? say<"idle.trims">("workload"_is(workload), "reason"_is(decision.reason))
@@ -227,31 +228,31 @@ Event idle_event(const About& about, const IdleDecision& decision, const Error* 
   return event;
 }
 
-Event trimmed_event(const About& about, Bytes returned, Bytes before, const std::string& by) {
-  Event event = event_of(
-      about, EventType::kTrimmed,
-      returned > Bytes{0}
-          ? say<"trim.gave_back">("workload"_is(about.name()), "returned_bytes"_is(returned), "before_bytes"_is(before))
-          : say<"trim.gave_nothing">("workload"_is(about.name()), "before_bytes"_is(before)));
+Event trimmed_event(const EventSubject& subject, Bytes returned, Bytes before, const std::string& by) {
+  Event event = event_of(subject, EventType::kTrimmed,
+                         returned > Bytes{0}
+                             ? say<"trim.gave_back">("workload"_is(subject.name()), "returned_bytes"_is(returned),
+                                                     "before_bytes"_is(before))
+                             : say<"trim.gave_nothing">("workload"_is(subject.name()), "before_bytes"_is(before)));
   event.bytes = number(returned);
   event.by = by;
   return event;
 }
 
-Event suspending_event(const About& about, const std::string& by) {
-  Event event = event_of(about, EventType::kSuspending, say<"suspension.begins">("workload"_is(about.name())));
+Event suspending_event(const EventSubject& subject, const std::string& by) {
+  Event event = event_of(subject, EventType::kSuspending, say<"suspension.begins">("workload"_is(subject.name())));
   event.by = by;
   return event;
 }
 
-Event gives_way_event(const About& about, const GivesWay& way, const Error* failed) {
+Event gives_way_event(const EventSubject& subject, const GivesWayFacts& way, const Error* failed) {
   Event event =
       failed != nullptr
-          ? event_of(about, EventType::kSuspendFailed,
-                     say<"suspension.cannot_give_way">("workload"_is(about.name()), "other"_is(way.to),
+          ? event_of(subject, EventType::kSuspendFailed,
+                     say<"suspension.cannot_give_way">("workload"_is(subject.name()), "other"_is(way.to),
                                                        "reason"_is(failed->what)))
-          : event_of(about, EventType::kSuspending,
-                     say<"suspension.gives_way">("workload"_is(about.name()), "count"_is(way.waiting),
+          : event_of(subject, EventType::kSuspending,
+                     say<"suspension.gives_way">("workload"_is(subject.name()), "count"_is(way.waiting),
                                                  "gpu"_is(way.gpu), "freed_bytes"_is(way.freed), "other"_is(way.to)));
   if (failed != nullptr) event.fix = failed->fix;
   event.gpu = way.gpu;
@@ -264,90 +265,91 @@ Message gave_way_text(const std::string& to) { return say<"resumption.gave_way">
 
 Message asked_to_resume_text(const std::string& by) { return say<"resumption.requested">("by"_is(by)); }
 
-Event suspended_event(const About& about, Bytes moved) {
-  Event event = event_of(about, EventType::kSuspended,
-                         say<"suspension.done">("workload"_is(about.name()), "moved_bytes"_is(moved)));
+Event suspended_event(const EventSubject& subject, Bytes moved) {
+  Event event = event_of(subject, EventType::kSuspended,
+                         say<"suspension.done">("workload"_is(subject.name()), "moved_bytes"_is(moved)));
   event.bytes = number(moved);
   return event;
 }
 
-Event not_suspended_event(const About& about, const Error& why) {
-  Event event = event_of(about, EventType::kSuspendFailed,
-                         say<"suspension.failed">("workload"_is(about.name()), "reason"_is(why.what)));
+Event not_suspended_event(const EventSubject& subject, const Error& why) {
+  Event event = event_of(subject, EventType::kSuspendFailed,
+                         say<"suspension.failed">("workload"_is(subject.name()), "reason"_is(why.what)));
   event.fix = why.fix;
   return event;
 }
 
-Event resuming_event(const About& about, const Message& because) {
-  return event_of(about, EventType::kResuming,
-                  say<"resumption.asked">("workload"_is(about.name()), "reason"_is(because)));
+Event resuming_event(const EventSubject& subject, const Message& reason) {
+  return event_of(subject, EventType::kResuming,
+                  say<"resumption.asked">("workload"_is(subject.name()), "reason"_is(reason)));
 }
 
-Event resumed_event(const About& about, bool by_somebody_else) {
-  return event_of(about, EventType::kResumed,
-                  by_somebody_else ? say<"resumption.done_elsewhere">("workload"_is(about.name()))
-                                   : say<"resumption.done">("workload"_is(about.name())));
+Event resumed_event(const EventSubject& subject, bool by_somebody_else) {
+  return event_of(subject, EventType::kResumed,
+                  by_somebody_else ? say<"resumption.done_elsewhere">("workload"_is(subject.name()))
+                                   : say<"resumption.done">("workload"_is(subject.name())));
 }
 
-Event not_resumed_event(const About& about, const Error& why) {
-  Event event = event_of(about, EventType::kSuspendFailed,
-                         say<"resumption.failed">("workload"_is(about.name()), "reason"_is(why.what)));
+Event not_resumed_event(const EventSubject& subject, const Error& why) {
+  Event event = event_of(subject, EventType::kSuspendFailed,
+                         say<"resumption.failed">("workload"_is(subject.name()), "reason"_is(why.what)));
   event.fix = why.fix;
   return event;
 }
 
-Event put_back_event(const About& about, bool is_guarantee, Bytes found, Bytes owned) {
+Event put_back_event(const EventSubject& subject, bool is_guarantee, Bytes found, Bytes owned) {
   Event event = event_of(
-      about, EventType::kResized,
+      subject, EventType::kResized,
       is_guarantee
-          ? say<"guarantee.put_back">("workload"_is(about.name()), "found_bytes"_is(found), "owned_bytes"_is(owned))
-          : say<"limit.put_back">("workload"_is(about.name()), "found_bytes"_is(found), "owned_bytes"_is(owned)));
+          ? say<"guarantee.put_back">("workload"_is(subject.name()), "found_bytes"_is(found), "owned_bytes"_is(owned))
+          : say<"limit.put_back">("workload"_is(subject.name()), "found_bytes"_is(found), "owned_bytes"_is(owned)));
   event.old_value = std::to_string(found.count());
   event.new_value = std::to_string(owned.count());
   return event;
 }
 
-Event tampered_event(const About& about, bool is_guarantee, Bytes found, Bytes owned) {
+Event tampered_event(const EventSubject& subject, bool is_guarantee, Bytes found, Bytes owned) {
   Event event = event_of(
-      about, EventType::kViolation,
+      subject, EventType::kViolation,
       is_guarantee
-          ? say<"guarantee.tampered">("workload"_is(about.name()), "found_bytes"_is(found), "owned_bytes"_is(owned))
-          : say<"limit.tampered">("workload"_is(about.name()), "found_bytes"_is(found), "owned_bytes"_is(owned)));
+          ? say<"guarantee.tampered">("workload"_is(subject.name()), "found_bytes"_is(found), "owned_bytes"_is(owned))
+          : say<"limit.tampered">("workload"_is(subject.name()), "found_bytes"_is(found), "owned_bytes"_is(owned)));
   event.old_value = std::to_string(found.count());
   event.new_value = std::to_string(owned.count());
   return event;
 }
 
-Event altered_event(const About& about, const std::string& labels, const Message& what) {
+Event altered_event(const EventSubject& subject, const std::string& labels, const Message& what) {
   const auto label = [&](std::string_view key) {
     for (const std::string_view each : split(labels, ','))
       if (const auto entry = split_once(each, '='); entry && entry->first == key) return std::string(entry->second);
     return std::string();
   };
   const std::string container = label("container"), engine = label("engine");
-  Event event = event_of(about, EventType::kViolation,
-                         say<"book.altered">("workload"_is(about.name()),
+  Event event = event_of(subject, EventType::kViolation,
+                         say<"book.altered">("workload"_is(subject.name()),
                                              "container"_is(only_if(!container.empty(), container)), "what"_is(what)));
   if (engine == "docker" || engine == "podman") event.fix = fmt::format("{} kill {}", engine, container);
   return event;
 }
 
-Event grown_event(const About& about, Bytes size) {
-  return event_of(about, EventType::kViolation, say<"book.grown">("workload"_is(about.name()), "size_bytes"_is(size)));
+Event grown_event(const EventSubject& subject, Bytes size) {
+  return event_of(subject, EventType::kViolation,
+                  say<"book.grown">("workload"_is(subject.name()), "size_bytes"_is(size)));
 }
 
-Event beside_book_event(const About& about, std::int32_t pid, Bytes by_driver, Bytes by_book) {
-  Event event = event_of(about, EventType::kViolation,
-                         say<"book.beside">("pid"_is(pid), "workload"_is(about.name()), "driver_bytes"_is(by_driver),
+Event beside_book_event(const EventSubject& subject, std::int32_t pid, Bytes by_driver, Bytes by_book) {
+  Event event = event_of(subject, EventType::kViolation,
+                         say<"book.beside">("pid"_is(pid), "workload"_is(subject.name()), "driver_bytes"_is(by_driver),
                                             "book_bytes"_is(by_book)));
   event.pid = pid;
   return event;
 }
 
-Event wrong_tenant_event(const About& about, const std::string& named) {
-  return event_of(about, EventType::kViolation,
-                  say<"book.wrong_tenant">("workload"_is(about.workload), "named"_is(named), "user"_is(about.user),
-                                           "tenant"_is(about.tenant)));
+Event wrong_tenant_event(const EventSubject& subject, const std::string& named) {
+  return event_of(subject, EventType::kViolation,
+                  say<"book.wrong_tenant">("workload"_is(subject.workload), "named"_is(named), "user"_is(subject.user),
+                                           "tenant"_is(subject.tenant)));
 }
 
 Event ungoverned_event(const UngovernedView& view) {
@@ -364,7 +366,7 @@ Event ungoverned_event(const UngovernedView& view) {
                                              "user"_is(process.user), "used_bytes"_is(*process.driver_used),
                                              "gpu"_is(view.gpu), "why"_is(view.why()), "origin"_is(origin))
                    : say<"ungoverned.found_untold">("pid"_is(process.pid), "command"_is(command_of(process)),
-                                                    "user"_is(process.user), "untold"_is(process.untold),
+                                                    "user"_is(process.user), "untold"_is(process.unknown_reason),
                                                     "gpu"_is(view.gpu), "why"_is(view.why()), "origin"_is(origin)));
   event.gpu = view.gpu;
   event.pid = process.pid;
@@ -407,12 +409,12 @@ Event orphaned_event(int gpu, Bytes bytes, const std::string& device_file,
   return event;
 }
 
-Event book_unreadable_event(const About& about, const Message& why) {
-  return event_of(about, EventType::kGuardLost, say<"book.unreadable">("reason"_is(why)));
+Event book_unreadable_event(const EventSubject& subject, const Message& why) {
+  return event_of(subject, EventType::kGuardLost, say<"book.unreadable">("reason"_is(why)));
 }
 
-Event book_unwritable_event(const About& about, const Error& why) {
-  return event_of(about, EventType::kGuardLost, why.what);
+Event book_unwritable_event(const EventSubject& subject, const Error& why) {
+  return event_of(subject, EventType::kGuardLost, why.what);
 }
 
 Event limit_unwritable_event(const std::string& book) {
@@ -423,19 +425,19 @@ Event driver_limits_event(const Message& problem) {
   return event_of(EventType::kGuardLost, say<"driver.no_limits">("reason"_is(problem)));
 }
 
-Event queued_event(const About& about, const std::string& lease, Bytes bytes, const Message& reason) {
-  Event event = event_of(about, EventType::kQueued,
-                         say<"lease.waits">("lease"_is(lease), "tenant"_is(about.tenant), "requested_bytes"_is(bytes),
+Event queued_event(const EventSubject& subject, const std::string& lease, Bytes bytes, const Message& reason) {
+  Event event = event_of(subject, EventType::kQueued,
+                         say<"lease.waits">("lease"_is(lease), "tenant"_is(subject.tenant), "requested_bytes"_is(bytes),
                                             "reason"_is(reason)));
   event.bytes = number(bytes);
   event.lease = lease;
   return event;
 }
 
-Event granted_event(const About& about, const std::string& lease, Bytes bytes, const std::vector<int>& gpus,
+Event granted_event(const EventSubject& subject, const std::string& lease, Bytes bytes, const std::vector<int>& gpus,
                     const Message& passed) {
-  Event event = event_of(about, EventType::kGranted,
-                         say<"lease.granted">("lease"_is(lease), "tenant"_is(about.tenant), "gpus"_is(gpus),
+  Event event = event_of(subject, EventType::kGranted,
+                         say<"lease.granted">("lease"_is(lease), "tenant"_is(subject.tenant), "gpus"_is(gpus),
                                               "passed"_is(only_if(!passed.empty(), passed))));
   event.bytes = number(bytes);
   if (!gpus.empty()) event.gpu = gpus.front();
@@ -443,7 +445,7 @@ Event granted_event(const About& about, const std::string& lease, Bytes bytes, c
   return event;
 }
 
-Event config_event(Message told) { return event_of(EventType::kConfig, std::move(told)); }
+Event config_event(Message text) { return event_of(EventType::kConfig, std::move(text)); }
 
 Event config_broken_event(const FileProblem& problem) {
   return config_event(
@@ -459,7 +461,7 @@ Event config_changed_event(const std::vector<std::string>& lines) {
                                     : say<"configuration.changed">("changes"_is(lines)));
 }
 
-Event schedule_set_event(const ScheduleTold& schedule, const std::string& by) {
+Event schedule_set_event(const ScheduleFacts& schedule, const std::string& by) {
   std::string limits;
   for (const auto& [tenant, limit] : schedule.limits)
     limits += fmt::format("{}{} {}", limits.empty() ? "" : ", ", tenant, limit);
@@ -486,7 +488,7 @@ Event claim_granted_event(const std::string& claim, const std::string& tenant, c
   return event;
 }
 
-Event claim_returned_event(const std::string& claim, const std::string& tenant) {
+Event claim_released_event(const std::string& claim, const std::string& tenant) {
   Event event = event_of(EventType::kEnded, say<"claim.returned">("claim"_is(claim)));
   event.tenant = tenant;
   return event;
@@ -498,7 +500,7 @@ Event alert_event(const config::AlertChange& change) {
                                          : say<"alert.cleared">("about"_is(change.about), "rule"_is(change.rule)));
 }
 
-Event daemon_event(Message told) { return event_of(EventType::kDaemon, std::move(told)); }
+Event daemon_event(Message text) { return event_of(EventType::kDaemon, std::move(text)); }
 
 Event daemon_started_event(const std::string& version, std::int32_t pid) {
   return daemon_event(say<"daemon.started">("version"_is(version), "pid"_is(pid)));
@@ -520,10 +522,10 @@ Event clock_back_event(std::uint64_t length_ns) {
   return event_of(EventType::kGap, say<"accounts.clock_back">("back_seconds"_is(nanoseconds(length_ns))));
 }
 
-Event flood_event(const std::string& user, const std::map<EventType, std::size_t>& left_out) {
+Event flood_event(const std::string& user, const std::map<EventType, std::size_t>& dropped) {
   std::size_t all = 0;
   std::string kinds;
-  for (const auto& [type, count] : left_out) {
+  for (const auto& [type, count] : dropped) {
     all += count;
     kinds += fmt::format("{}{} {}", kinds.empty() ? "" : ", ", count, name_of(type));
   }

@@ -10,7 +10,7 @@ namespace ration::node {
 
 namespace {
 
-/// The limit that a workload would have beside nobody, where what others are promised held it back at the denial.
+/// Returns the configured limit if guarantees of others had lowered it at the time of the denial.
 std::optional<Bytes> held_back_from(const NodeState& state, const Workload& workload, const book::Denial& denial) {
   const OwnedWorkload* owned = state.limits.find(workload.path);
   if (denial.reason != book::DenialReason::kLimit || owned == nullptr || denial.account >= owned->accounts.size())
@@ -20,7 +20,7 @@ std::optional<Bytes> held_back_from(const NodeState& state, const Workload& work
   return mine.configured;
 }
 
-// A book does not know who holds the device, or for whom its own limit was lowered.
+// Adds what the book cannot know: the largest holder on the device, and which guarantee lowered the limit.
 void add_largest_holder(const NodeState& state, const Workload& workload, const book::Denial& denial,
                         admission::DenialExplained& explained) {
   if (denial.account >= workload.book.accounts.size()) return;
@@ -53,7 +53,7 @@ Explained explained(const NodeState& state, const Workload& workload, const book
   Explained found{admission::explain_denial(denial, workload.book, running, room,
                                             [&](const auto& device) { return gpu_of(state, device); })};
   add_largest_holder(state, workload, denial, found);
-  // Owners may lower what is theirs, and nothing else.
+  // Owners may only lower what is theirs.
   const auto holder = state.registry.named(room ? room->promise.name : "", workload.owner);
   const bool lowers_own =
       found.fix.changes == admission::Changes::kGuarantee && holder && (*holder)->owner == workload.owner;
@@ -73,7 +73,7 @@ void report(const NodeState& state, const Workload& workload, Event event, Event
 void report_started(const NodeState& state, const Workload& workload, Events& events) {
   std::vector<Bytes> limits;
   for (const auto& account : workload.book.accounts) limits.push_back(account.limit);
-  Event event = started_event(about(state, workload), limits);
+  Event event = started_event(event_subject(state, workload), limits);
   event.time = history::to_ms(workload.book.created_ns);
   event.pid = workload.book.creator.pid;
   report(state, workload, std::move(event), events);
@@ -89,7 +89,7 @@ Event denial_event(const NodeState& state, const Workload& workload, const book:
   if (denial.device_free != book::kUnknownBytes) denied.device_free = Bytes{denial.device_free};
   denied.waited_ns = denial.waited_ns;
   denied.held_back_from = held_back_from(state, workload, denial);
-  Event event = denied_event(about(state, workload, denial.device), std::move(denied),
+  Event event = denied_event(event_subject(state, workload, denial.device), std::move(denied),
                              workload.book.on_deny == book::OnDeny::kWait && denial.waited_ns > 0);
   event.time = history::to_ms(denial.time_ns);
   event.pid = denial.pid;
@@ -99,29 +99,29 @@ Event denial_event(const NodeState& state, const Workload& workload, const book:
 }
 
 void report_denials(NodeState& state, const Workload& workload, Events& events) {
-  auto& wanted = state.running[workload.path].wanted;
-  wanted.assign(workload.book.accounts.size(), Bytes{0});
-  for (std::size_t account = 0; account < std::min(wanted.size(), workload.book.wanted.size()); ++account)
-    wanted[account] = workload.book.wanted[account];
+  auto& demand = state.running[workload.path].demand;
+  demand.assign(workload.book.accounts.size(), Bytes{0});
+  for (std::size_t account = 0; account < std::min(demand.size(), workload.book.wanted.size()); ++account)
+    demand[account] = workload.book.wanted[account];
   for (const book::Denial& denial : workload.book.denials) {
     const std::uint64_t time_ns = std::min(denial.time_ns, state.time_of_day_ns);
     state.recent_denials[workload.book.tenant + "/" + workload.book.name].push_back(state.now_ns -
                                                                                     (state.time_of_day_ns - time_ns));
-    if (denial.account < wanted.size()) wanted[denial.account] = std::max(wanted[denial.account], denial.requested);
+    if (denial.account < demand.size()) demand[denial.account] = std::max(demand[denial.account], denial.requested);
     report_limit_moves(state, workload, events);
     report(state, workload, denial_event(state, workload, denial, true), events);
   }
 }
 
 void report_limit_moves(NodeState& state, const Workload& workload, Events& events) {
-  for (const LimitMoves::Burst& burst : state.limit_moves.take_of(workload.path))
+  for (const LimitMoves::Burst& burst : state.limit_moves.take_for(workload.path))
     report_limit_move(state, workload, burst, events);
 }
 
 void report_limit_move(const NodeState& state, const Workload& workload, LimitMoves::Burst burst, Events& events) {
   burst.first_ns = state.time_of_day_at(burst.first_ns), burst.last_ns = state.time_of_day_at(burst.last_ns);
-  const auto& device = workload.book.accounts[burst.place.second].device;
-  events.push_back(rebalanced_event(about(state, workload, device), burst));
+  const auto& device = workload.book.accounts[burst.account.second].device;
+  events.push_back(rebalanced_event(event_subject(state, workload, device), burst));
 }
 
 std::string fix_now(const NodeState& state, const std::string& denial, const std::string& asker) {

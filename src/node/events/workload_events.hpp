@@ -1,4 +1,4 @@
-// Events that more than one rule or command tells of a workload.
+// Events of a workload that several rules or requests report.
 #pragma once
 
 #include <string>
@@ -8,19 +8,18 @@
 
 namespace ration::node {
 
-/// Adds an event with the time that the book says. One of a workload that this tick took up is left out where a daemon
-/// before this one recorded it.
+/// Adds an event with its own time. Skips it if the workload is new to this daemon and an earlier daemon recorded it.
 void report(const NodeState& state, const Workload& workload, Event event, Events& events);
 void report_started(const NodeState& state, const Workload& workload, Events& events);
-/// `running`: the workload still runs, so that its limit can be changed.
+/// Describes a denial. `running`: the workload still runs, so that its limit can be raised.
 [[nodiscard]] Event denial_event(const NodeState& state, const Workload& workload, const book::Denial& denial,
                                  bool running);
-/// Those that are new in the latest refresh of its book; also notes what was wanted.
+/// Reports the denials that are new since the last refresh, and sums up `demand`.
 void report_denials(NodeState& state, const Workload& workload, Events& events);
-/// The changes of its limit that were held back so far, before whatever may have come of them.
+/// Reports delayed limit changes of the workload now, so that they precede their consequences.
 void report_limit_moves(NodeState& state, const Workload& workload, Events& events);
 void report_limit_move(const NodeState& state, const Workload& workload, LimitMoves::Burst burst, Events& events);
-/// What to type about a denial of a workload of `asker` that still runs; empty: it does not, or is not known.
+/// Returns the command for a denial of `asker`'s running workload; empty: it has ended or is unknown.
 [[nodiscard]] std::string fix_now(const NodeState& state, const std::string& denial, const std::string& asker);
 
 }  // namespace ration::node

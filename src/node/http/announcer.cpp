@@ -15,7 +15,7 @@ json Announcer::json_of(const history::Event& event, bool with_details) const {
   return row;
 }
 
-void Announcer::tell(const std::vector<history::Event>& events) {
+void Announcer::send(const std::vector<history::Event>& events) {
   for (const history::Event& event : events) {
     if (event.id == 0) continue;
     stream_.publish(

@@ -1,5 +1,5 @@
-// Tells of events whoever follows them, and of alerts the webhook. Used by the daemon.
-// Promise: a follower gets the details of an event only where they may see them.
+// Sends events to the clients of the event stream, and alerts to the webhook.
+// Promise: a client gets an event's details only if its viewer may see them.
 #pragma once
 
 #include <optional>
@@ -15,17 +15,17 @@ namespace ration::node {
 
 class Announcer {
  public:
-  /// Commands in events are given the options of `commands`, which outlives this.
+  /// Adds the options of `commands` to commands in events; `commands` must outlive this.
   Announcer(http::EventLoop& loop, const http::StreamOptions& options, const CommandOptions& commands)
       : commands_(commands), stream_(loop, options) {}
 
-  /// Those without a number are left out: they are told when they have one.
-  void tell(const std::vector<history::Event>& events);
-  /// Sends the alerts among them to `url`, whether they have a number or not; empty: nowhere.
+  /// Sends the events to the stream's clients. One without a number is sent once it has one.
+  void send(const std::vector<history::Event>& events);
+  /// Sends the alerts among the events to `url`, with or without a number; an empty `url` sends none.
   void send_alerts(const std::string& url, const std::vector<history::Event>& events);
-  /// At every tick. What went wrong with the webhook, where that is news.
+  /// Continues the webhook's transfers; called at every tick. Returns a new failure.
   [[nodiscard]] std::optional<std::string> step(std::uint64_t now_ns) { return webhook_.step(now_ns); }
-  /// Whether anybody follows, or is still to be told.
+  /// Returns true while a client follows the stream or an alert is unsent.
   [[nodiscard]] bool busy() const { return stream_.subscribers() > 0 || webhook_.busy(); }
 
   [[nodiscard]] http::EventStream& stream() { return stream_; }

@@ -22,7 +22,7 @@ void Api::answer_later(const http::Responder& responder, std::function<Result<ht
                     problem = host_.recorder().status().problem, make = std::move(make)] {
     auto reader = history::Reader::open(path);
     auto response = reader ? make(*reader) : tl::unexpected(reader.error());
-    // Not known, perhaps because it could not be recorded.
+    // An unknown event may be missing because it could not be recorded.
     if (!response && response.error().id == "E1917" && !problem.empty()) response.error().what += " " + problem;
     if (!response && response.error().id == "E1919") host_.recorder().report_damage();
     if (!response) return responder.fail(response.error());
@@ -43,10 +43,10 @@ http::Response Api::answer(const std::string& schema, const json& data, int stat
   return node::answer(host_.source(), schema, data, status);
 }
 
-Api::Api(ApiHost& host, http::EventLoop& loop, http::EventStream& stream, http::ServerOptions places)
+Api::Api(ApiHost& host, http::EventLoop& loop, http::EventStream& stream, http::ServerOptions endpoints)
     : host_(host),
       stream_(stream),
-      server_(loop, gated(std::move(places))),
+      server_(loop, gated(std::move(endpoints))),
       routes_(host, [this](const Viewer& viewer) {
         return json{{"queue", waiting_json(host_.leases(), viewer)}, {"last_event", stream_.newest_id()}};
       }) {
@@ -70,13 +70,13 @@ void Api::publish_snapshot() {
   stream_.publish("snapshot", "snapshot", [this](const http::Peer& peer) { return routes_.snapshot(viewer_of(peer)); });
 }
 
-std::optional<std::string> Api::keep_places() {
+std::optional<std::string> Api::keep_endpoints() {
   NodeState& state = host_.state();
   const std::string& own = state.options.runtime_folder;
   Result<void> good;
-  if (!state.claims.holds_own()) {
+  if (!state.folder_claims.is_claimed()) {
     good = book::Store::make(own);
-    if (good) good = state.claims.own(own);
+    if (good) good = state.folder_claims.claim(own);
   }
   if (good) good = server_.keep_sockets();
   const std::string problem = good ? "" : good.error().what;

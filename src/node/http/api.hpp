@@ -1,5 +1,6 @@
-// The paths of docs/http-api.md. Used by the daemon. Promises: what a viewer may not see is left out here and nowhere
-// else; what takes long runs on the worker; every refusal is a problem with a fix.
+// The daemon's HTTP paths (docs/http-api.md).
+// Promises: what a viewer may not see is left out here, and nowhere else; slow work runs on the worker; every rejection
+// is a problem document with a fix.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -25,19 +26,19 @@
 
 namespace ration::node {
 
-/// What the paths need of the daemon.
+/// The daemon, as these paths use it.
 class ApiHost : public NodeHost {
  public:
   virtual Engine& engine() = 0;
   virtual Leases& leases() = 0;
   virtual Recorder& recorder() = 0;
-  /// Of commands that are about this daemon.
+  /// Options for commands about this daemon.
   virtual const CommandOptions& command_options() = 0;
   /// Folder of the documentation's pages; may be missing.
   virtual std::string documentation() = 0;
-  /// Something is about to change: the next tick comes at the quicker rate.
+  /// Makes the next tick come at the faster rate, because a change is expected.
   virtual void tick_soon() = 0;
-  /// Tells container engines of what there is now, whether or not that changed. E1704 E1715.
+  /// Publishes the devices to container engines unconditionally. E1704 E1715.
   virtual Result<void> publish_container_devices() = 0;
   virtual Result<std::vector<std::string>> reload() = 0;
   virtual Result<history::ClosedPeriod> close_period(const std::string& name) = 0;
@@ -45,23 +46,23 @@ class ApiHost : public NodeHost {
 
 class Api {
  public:
-  /// `places`: where it is to be reached once somebody calls listen(). `stream`: of events and snapshots.
-  Api(ApiHost& host, http::EventLoop& loop, http::EventStream& stream, http::ServerOptions places);
+  /// `endpoints`: its addresses after listen(). `stream`: of events and snapshots.
+  Api(ApiHost& host, http::EventLoop& loop, http::EventStream& stream, http::ServerOptions endpoints);
 
   [[nodiscard]] http::Server& server() { return server_; }
-  /// Tells who follows what there is now.
+  /// Sends the current snapshot to the stream's clients.
   void publish_snapshot();
 
-  /// `http://ADDRESS:PORT` of the dashboard; empty: the daemon listens on no port.
+  /// Returns `http://ADDRESS:PORT` of the dashboard; empty: the daemon listens on no port.
   [[nodiscard]] std::string dashboard_address() const;
-  /// To the dashboard: makes an operator of the first who opens it.
+  /// Returns a link to the dashboard, which makes its first user an operator.
   [[nodiscard]] std::string make_link();
-  /// Why the port is not the one that was wanted; empty: it is.
+  /// Returns why the port is not the requested one; empty: it is.
   [[nodiscard]] std::string port_problem() const;
 
-  /// Takes the folder of the books and the socket again where somebody removed them; a place that somebody else has by
-  /// then is left to them. What is wrong, where that is news.
-  [[nodiscard]] std::optional<std::string> keep_places();
+  /// Recreates the folder of the books and the socket if they were removed, unless another process has taken them.
+  /// Returns a new failure.
+  [[nodiscard]] std::optional<std::string> keep_endpoints();
 
  private:
   void install_now();
@@ -79,7 +80,7 @@ class Api {
   [[nodiscard]] Health health();
   [[nodiscard]] nlohmann::json schedules();
   [[nodiscard]] http::Response answer(const std::string& schema, const nlohmann::json& data, int status = 200) const;
-  /// Runs `make` with a Reader on the worker and answers with what it returns.
+  /// Runs `make` with a Reader on the worker, and answers with its result.
   void answer_later(const http::Responder& responder, std::function<Result<http::Response>(history::Reader&)> make);
   void ask_history(const http::Responder& responder, const std::string& schema,
                    std::function<Result<nlohmann::json>(history::Reader&)> question);
@@ -89,8 +90,8 @@ class Api {
   http::Server server_;
   NodeRoutes routes_;
   LoginTokens login_tokens_;
-  std::string unreachable_;  // why; empty: it is in its places
-  Worker worker_;            // ends before what its jobs use
+  std::string unreachable_;  // why clients cannot reach it; empty: they can
+  Worker worker_;            // last, so that it ends before what its jobs use
 };
 
 }  // namespace ration::node

@@ -14,9 +14,9 @@ struct PublicPath {
   std::string_view method, pattern;
 };
 
-/// What anybody may ask for. Paths with numbers in them answer with totals (Viewer::totals_only).
+/// Paths for every request. Those with numbers answer with totals (Viewer::totals_only).
 constexpr PublicPath kPublic[] = {
-    // Whether it runs, and what its interface is.
+    // State of the daemon, and description of the interface.
     {"GET", "/healthz"},
     {"GET", "/readyz"},
     {"GET", "/openapi.json"},
@@ -28,15 +28,15 @@ constexpr PublicPath kPublic[] = {
     {"GET", "/api/v1/devices"},
     {"GET", "/api/v1/devices/{gpu}"},
     {"GET", "/api/v1/health"},
-    // Who asks, and how to become an operator.
+    // Role of the client, and how to become an operator.
     {"GET", "/api/v1/session"},
     {"POST", "/api/v1/session"},
     {"POST", "/api/v1/session/link"},
-    // These know their askers otherwise: a container by its pid namespace, a user by the socket.
+    // Paths that identify clients otherwise: a container by its pid namespace, a user by the socket.
     {"GET", "/api/v1/workloads/{name}/explain"},
     {"POST", "/api/v1/workloads"},
     {"POST", "/api/v1/leases"},
-    // The dashboard and the documentation: pages without a number, but for the totals of the first frame.
+    // Dashboard and documentation: pages without numbers, except the totals in the first frame.
     {"GET", "/"},
     {"GET", "/timeline"},
     {"GET", "/workloads/{name}"},

@@ -1,4 +1,4 @@
-// What changes something: limits, registrations, the configuration.
+// Paths that change something: limits, registrations, the configuration.
 #include <fmt/format.h>
 
 #include "base/own_folder.hpp"
@@ -18,7 +18,7 @@ using http::Request;
 using http::Response;
 using nlohmann::json;
 
-/// What a workload wants to be promised, by the UUID of the device. E1521.
+/// Reads the guarantees that a workload requests, by device UUID. E1521.
 Result<std::map<std::string, Bytes>> guarantees_of(const json& body) {
   std::map<std::string, Bytes> wanted;
   const auto found = body.find("guarantees");
@@ -27,7 +27,7 @@ Result<std::map<std::string, Bytes>> guarantees_of(const json& body) {
   if (!found->is_object()) return fail("E1521", "'guarantees' is not an object of bytes by device.", fix, 2);
   for (const auto& [uuid, bytes] : found->items()) {
     if (!bytes.is_number_unsigned())
-      return fail("E1521", fmt::format("'guarantees': what {} is to promise is not a number of bytes.", uuid), fix, 2);
+      return fail("E1521", fmt::format("'guarantees': the entry for {} is not a number of bytes.", uuid), fix, 2);
     wanted[uuid] = std::min(Bytes{bytes.get<std::uint64_t>()}, kUnlimited);
   }
   return wanted;
@@ -56,7 +56,8 @@ void Api::install_changes() {
                   });
   }
 
-  // What `ration run` asks before it makes its book: who is charged, and whether the books there may be read.
+  // `ration run` calls this before it makes its book: returns the tenant to charge, and registers the folder of the
+  // books.
   server_.route("POST", "/api/v1/workloads", [this](const Request& request) {
     const auto body = body_of(request);
     if (!body) return http::problem(body.error());
@@ -81,20 +82,21 @@ void Api::install_changes() {
     const auto devices = list_field(*body, "devices");
     if (!devices) return http::problem(devices.error());
     if (auto good = host_.engine().check_devices(*devices); !good) return http::problem(good.error());
-    if (auto known = host_.engine().adopt(folder, *request.peer.uid); !known) return http::problem(known.error());
+    if (auto known = host_.engine().watch(folder, *request.peer.uid); !known) return http::problem(known.error());
     http::Peer person = request.peer;
     const auto user = number_field(*body, "user", 0, std::numeric_limits<std::uint32_t>::max());
     if (!user) return http::problem(user.error());
-    if (*user && request.peer.uid == 0U) person.uid = static_cast<std::uint32_t>(**user);  // of a job that root starts
+    if (*user && request.peer.uid == 0U)
+      person.uid = static_cast<std::uint32_t>(**user);  // root starts a job of that user
     const auto assigned = config::tenant_for(host_.engine().configuration(), subject_of(person, tenant, labels));
     if (!assigned) return http::problem(assigned.error());
     const bool wants_promises = !guarantees->empty();
-    if (wants_promises) tick_before_change(host_, request);  // what was promised to somebody who has ended is free
+    if (wants_promises) tick_before_change(host_, request);  // frees what ended workloads held
     for (const DeviceView& device : host_.engine().snapshot().devices) {
       if (!wants_promises) break;
       const auto more = guarantees->find(device.device.uuid);
       if (more == guarantees->end()) continue;
-      // What a claim's containers are promised was promised to the claim.
+      // A claim already has the guarantees of its containers.
       if (!claims_of(host_.engine().state(), *request.peer.uid, labels, device.device.uuid).empty()) continue;
       if (!viewer_of(request.peer).is_operator)
         if (auto good = may_promise(host_.engine().state(), device, assigned->tenant, more->second, slice); !good)
@@ -106,7 +108,7 @@ void Api::install_changes() {
       return http::problem({"E1530", "the book of a lease lies in the folder that is registered.",
                             "ration run --wait --limit SIZE -- …", 2});
     const std::string book = real_path(folder) + name.substr(std::min(name.size(), folder.size()));
-    if (!lease.empty() && !host_.leases().take_up(lease, book, *request.peer.uid)) {
+    if (!lease.empty() && !host_.leases().mark_running(lease, book, *request.peer.uid)) {
       return http::problem(
           {"E1524", fmt::format("lease {} is not granted to you.", lease), "ration run --wait --limit SIZE -- …", 4});
     }

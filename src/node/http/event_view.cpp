@@ -9,7 +9,7 @@ using nlohmann::json;
 
 namespace {
 
-/// Replaces what the event says: its text, and its id and arguments.
+/// Replaces the event's text, message id and arguments.
 void show(json& row, const Message& message) {
   row["text"] = message;
   row.update(json::parse(message.json()));
@@ -46,7 +46,7 @@ json event_json(const history::Event& event, bool with_details) {
   row["pid"] = with_details ? number(event.pid) : json(nullptr);
   if (!with_details) {
     row["pid_na"] = "not yours";
-    // Sentences about ungoverned processes carry their command lines.
+    // Sentences on ungoverned processes contain their command lines.
     if (event_type(event.type) == EventType::kUngoverned) show(row, say<"ungoverned.hidden">());
     return row;
   }

@@ -1,4 +1,4 @@
-// Events as docs/http-api.md has them.
+// Events as JSON (docs/http-api.md).
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -9,14 +9,14 @@
 
 namespace ration::node {
 
-/// One event; its `why` only for those who may see the workload.
+/// Renders an event; `with_details` adds pid and `why`, for viewers who may see the workload.
 [[nodiscard]] nlohmann::json event_json(const history::Event& event, bool with_details);
-/// Whether the viewer may see an event's process and reason: of their own workloads, and operators all.
+/// Returns true if the viewer may see the event's process and reason: owners and operators.
 [[nodiscard]] bool may_see_details(const history::Event& event, const Viewer& viewer);
-/// Where owners are told to ask an operator for a command, an operator is told the command.
+/// Shows operators the command itself, where the recorded fix tells the owner to ask an operator.
 void address_fix(nlohmann::json& row, const history::Event& event, const Viewer& viewer);
-/// A denial as `ration why` shows it, for somebody who may see it. `fix_now`: what to type while the workload runs;
-/// empty: what was said at the time.
+/// Renders a denial as `ration why` shows it, for a viewer who may see it. `fix_now`: the command while the workload
+/// runs; empty: the fix recorded with the denial.
 [[nodiscard]] nlohmann::json denial_json(const history::Event& event, const Viewer& viewer, const std::string& fix_now);
 
 }  // namespace ration::node

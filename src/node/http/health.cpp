@@ -12,7 +12,7 @@ using nlohmann::json;
 
 namespace {
 
-constexpr const char* kSomeProblem = "there is a problem, which tenants and operators see";
+constexpr const char* kSomeProblem = "there is a problem, visible to tenants and operators";
 
 }  // namespace
 

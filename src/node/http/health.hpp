@@ -1,4 +1,4 @@
-// GET /api/v1/health: how the daemon itself fares. Used by the paths of the daemon.
+// GET /api/v1/health: the state of the daemon itself.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -16,13 +16,13 @@ struct Health {
   Recorder::Status recorded;
   std::size_t stream_clients = 0, connections = 0;
   std::string socket;
-  std::string unreachable;             ///< why nobody reaches it there; empty: it is in its place
-  std::optional<std::string> address;  ///< of the dashboard, empty where it got no port; absent: none is wanted
-  std::string port_problem;            ///< why it is not the port that was wanted; empty: it is
+  std::string unreachable;             ///< why clients cannot reach `socket`; empty: they can
+  std::optional<std::string> address;  ///< of the dashboard; empty: the port is taken; absent: not requested
+  std::string port_problem;            ///< why the port is not the requested one; empty: it is
 };
 
-/// Without a name: whether anything is wrong, and neither places nor processes nor counts. Operators see where the
-/// books stand, too, which tells names of users.
+/// Renders the state. Anonymous viewers see only problems, without places, processes or counts; operators also see the
+/// folders of the books, which contain user names.
 [[nodiscard]] nlohmann::json health_json(const Health& health, const Viewer& viewer);
 
 }  // namespace ration::node

@@ -1,7 +1,6 @@
-// The secrets in links to the dashboard: whoever shows one first, and in time, becomes an operator. Used by the daemon
-// for its start, POST /api/v1/session and POST /api/v1/session/link. Promises: each is accepted once, and never after
-// it expires; a comparison takes as long for a wrong one as for the right one; they stand in memory only, and at most
-// kMaxTokens of them: the oldest gives way.
+// One-time secrets in links to the dashboard, each of which makes its first user an operator.
+// Promises: each is accepted once, and not after it expires; comparison takes constant time; secrets are in memory
+// only, at most kMaxTokens of them: the oldest is dropped.
 #pragma once
 
 #include <chrono>
@@ -11,7 +10,7 @@
 
 namespace ration::node {
 
-/// 256 bits of the system's, in hexadecimal.
+/// Returns 256 random bits from the system, in hexadecimal.
 [[nodiscard]] std::string random_secret();
 
 class LoginTokens {
@@ -21,7 +20,7 @@ class LoginTokens {
   static constexpr std::size_t kMaxTokens = 16;
 
   [[nodiscard]] std::string make(Clock::time_point now);
-  /// Whether it was one of them, at the first time and in time.
+  /// Returns true for a known, unexpired secret, and forgets it.
   [[nodiscard]] bool use(std::string_view shown, Clock::time_point now);
 
  private:
@@ -29,7 +28,7 @@ class LoginTokens {
     std::string secret;
     Clock::time_point until;
   };
-  std::deque<Token> tokens_;  ///< the oldest first
+  std::deque<Token> tokens_;  ///< oldest first
 };
 
 }  // namespace ration::node

@@ -22,7 +22,7 @@ std::string escaped(const std::string& value) {
   return text;
 }
 
-/// Families in the order in which they are begun; every sample of a family stands together.
+/// Collects families in the order of their first sample, with all samples of a family together.
 class Exposition {
  public:
   void family(const char* name, const char* type, const char* help) {
@@ -96,11 +96,11 @@ void devices(Exposition& out, const Snapshot& snapshot) {
        });
   each("ration_device_promised_bytes", "Guarantees of tenants and of running workloads.",
        [&](const DeviceView& view, const std::string& gpu) { out.sample(gpu, view.promised.count()); });
-  each("ration_device_available_bytes", "What somebody without a guarantee may take at this moment.",
+  each("ration_device_available_bytes", "Memory free for workloads without a guarantee.",
        [&](const DeviceView& view, const std::string& gpu) { out.sample(gpu, view.available.count()); });
   each("ration_ungoverned_memory_bytes", "Memory of processes that were not started through ration.",
        [&](const DeviceView& view, const std::string& gpu) {
-         if (view.device.processes && view.untold == nullptr) out.sample(gpu, view.ungoverned.count());
+         if (view.device.processes && view.unknown_reason == nullptr) out.sample(gpu, view.ungoverned.count());
        });
   each("ration_device_orphaned_bytes", "Memory in use that is of no process that the driver lists.",
        [&](const DeviceView& view, const std::string& gpu) {
@@ -108,7 +108,7 @@ void devices(Exposition& out, const Snapshot& snapshot) {
        });
   each("ration_device_unexplained_bytes", "Memory in use that neither a book nor a process explains.",
        [&](const DeviceView& view, const std::string& gpu) {
-         if (view.device.processes && view.untold == nullptr && view.unexplained)
+         if (view.device.processes && view.unknown_reason == nullptr && view.unexplained)
            out.sample(gpu, view.unexplained->count());
        });
 }
@@ -138,7 +138,7 @@ void tenants(Exposition& out, const Snapshot& snapshot) {
              "When the tenant is at its workloads' limits if its use goes on growing as it does.");
   for (const auto& [place, seconds] : snapshot.seconds_to_limit)
     out.sample(where({place.first, place.second}), seconds);
-  out.family("ration_guard_up", "gauge", "Running workloads of the tenant whose book can be read.");
+  out.family("ration_guard_up", "gauge", "Running workloads of the tenant with a readable book.");
   std::map<std::string, std::map<std::string, std::uint64_t>> guarded;  // unlisted functions by tenant and book
   for (const AccountView& account : snapshot.accounts) guarded[account.tenant][account.path] = account.unlisted_count;
   for (const auto& [tenant, books] : guarded) out.sample(label("tenant", tenant), books.size());
@@ -157,7 +157,7 @@ void counters(Exposition& out, const Counters& counted) {
     out.sample(where(kind.where) + "," + label("reason", kind.reason), count);
   out.family("ration_denied_bytes_total", "counter", "Bytes of requests that were denied.");
   for (const auto& [key, bytes] : counted.denied_bytes) out.sample(where(key), bytes);
-  out.family("ration_trimmed_bytes_total", "counter", "Bytes that workloads gave back when they were asked to.");
+  out.family("ration_trimmed_bytes_total", "counter", "Bytes that workloads freed on request.");
   for (const auto& [key, bytes] : counted.trimmed_bytes) out.sample(where(key), bytes);
   out.family("ration_byte_seconds_total", "counter", "Memory multiplied by time, by what it is charged for.");
   for (const auto& [key, sums] : counted.byte_seconds) {
@@ -192,8 +192,8 @@ void waits(Exposition& out, const WaitHistogram& queue, const WaitHistogram& den
   }
 }
 
-/// Labels of a container of a pod, as the hook entered them (`container=NAMESPACE/POD/CONTAINER`); empty: it is none,
-/// or a user says so, who could name anybody's.
+/// Returns the labels of a Kubernetes container, which the hook enters (`container=NAMESPACE/POD/CONTAINER`); empty: it
+/// is none, or a user wrote the label, who could name any pod.
 std::string pod_labels(const AccountView& account) {
   if (account.owner != 0 && account.owner != ::getuid()) return "";
   const auto labels = parse_labels(account.labels);
@@ -212,8 +212,8 @@ struct WorkloadSums {
 };
 
 void workloads(Exposition& out, const Snapshot& snapshot, std::size_t most) {
-  std::map<std::string, std::string> pods;  // by tenant and workload: users may name theirs alike
-  std::map<std::pair<std::string, std::string>, WorkloadSums> on_gpus;  // and GPU
+  std::map<std::string, std::string> pods;  // by tenant and workload, because users may choose equal names
+  std::map<std::pair<std::string, std::string>, WorkloadSums> on_gpus;  // by tenant, workload and GPU
   std::size_t left_out = 0;
   for (const AccountView& account : snapshot.accounts) {
     const std::string who = label("tenant", account.tenant) + "," + label("workload", account.workload);

@@ -25,14 +25,14 @@ http::Response no_such(const std::string& what, const std::string& name) {
   return http::problem({"E1801", fmt::format("no {} is named '{}'.", what, name), "ration ps", 3});
 }
 
-/// By number or UUID; null: there is none.
+/// Finds a device by index or UUID; null: none.
 const DeviceView* device_named(const Snapshot& now, const std::string& name) {
   for (const DeviceView& device : now.devices)
     if (device.device.is_named(name)) return &device;
   return nullptr;
 }
 
-/// `processes=N`: at most so many of each workload are named. E1527.
+/// Parses `processes=N`, the most processes to list of each workload. E1527.
 Result<std::size_t> most_processes(const Request& request) {
   const std::string* text = request.parameter("processes");
   if (text == nullptr) return kAllProcesses;
@@ -43,12 +43,13 @@ Result<std::size_t> most_processes(const Request& request) {
   return number;
 }
 
-/// What a PATCH asks for. E1521.
+/// Parses the body of a PATCH. E1521.
 Result<LimitRequest> limit_request(const Request& request) {
   RATION_TRY(const auto body, body_of(request));
-  LimitRequest wish;
-  wish.workload = request.captures.at("name");
-  for (auto [name, field] : {std::pair{"limit", &wish.limit}, {"guarantee", &wish.guarantee}, {"gpu", &wish.gpu}}) {
+  LimitRequest change;
+  change.workload = request.captures.at("name");
+  for (auto [name, field] :
+       {std::pair{"limit", &change.limit}, {"guarantee", &change.guarantee}, {"gpu", &change.gpu}}) {
     RATION_TRY(const auto text, text_field(body, name));
     if (text.empty() && body.contains(name) && !body.at(name).is_null())
       return fail("E1521", fmt::format("'{}' is empty.", name), R"(-d '{"limit":"4GiB"}', and leave out what stays)",
@@ -60,25 +61,25 @@ Result<LimitRequest> limit_request(const Request& request) {
       return fail("E1521",
                   fmt::format("'{}' cannot be changed.{}", key, suggestion(key, {"limit", "guarantee", "gpu"})),
                   R"(-d '{"limit":"4GiB"}')", 2);
-  wish.dry_run = is_dry_run(request);
+  change.dry_run = is_dry_run(request);
   if (const std::string* match = request.headers.find("if-match"); match != nullptr) {
     std::string number = *match;
     std::erase(number, '"');
     try {
-      wish.expected_changes = std::stoull(number);
+      change.expected_changes = std::stoull(number);
     } catch (const std::exception&) {
       return fail("E1521", fmt::format("If-Match: {} is not a number of changes.", *match),
                   "Give the row's limit_changes.", 2);
     }
   }
-  return wish;
+  return change;
 }
 
 json changed_json(const LimitChanged& change, bool applied) {
   json row{{"workload", change.workload},
            {"old_limit_bytes", change.old_limit.count()},
            {"limit_bytes", change.limit.count()},
-           {"effective_limit_bytes", change.effective.count()},
+           {"effective_limit_bytes", change.in_force.count()},
            {"old_guarantee_bytes", change.old_guarantee.count()},
            {"guarantee_bytes", change.guarantee.count()},
            {"used_bytes", change.used.count()},
@@ -87,12 +88,12 @@ json changed_json(const LimitChanged& change, bool applied) {
   row["gpu"] = change.gpu ? json(*change.gpu) : json(nullptr);
   if (!change.gpu) row["gpu_na"] = "the device is not on this machine";
   row["device_free_bytes"] = change.device_free ? json(change.device_free->count()) : json(nullptr);
-  if (!change.device_free) row["device_free_bytes_na"] = "the driver cannot be asked";
+  if (!change.device_free) row["device_free_bytes_na"] = "the driver cannot be queried";
   if (!change.held_back_by.empty()) row["held_back_by"] = change.held_back_by;
   return row;
 }
 
-/// What a change means, in one sentence.
+/// Describes the effect of a change in one sentence.
 json consequence(const LimitChanged& change) {
   if (change.used > change.limit)
     return {
@@ -100,9 +101,9 @@ json consequence(const LimitChanged& change) {
         {"text", fmt::format("{} uses {}, {} more than that: nothing is taken away, more is denied until it is under.",
                              change.workload, format_size(change.used), format_size(change.used - change.limit))}};
   if (!change.held_back_by.empty())
-    return {{"level", "info"},
-            {"text",
-             fmt::format("It may hold {} at this moment: {}.", format_size(change.effective), change.held_back_by)}};
+    return {
+        {"level", "info"},
+        {"text", fmt::format("It may hold {} at this moment: {}.", format_size(change.in_force), change.held_back_by)}};
   const Bytes more = change.limit - change.used;
   const std::string gpu = change.gpu ? fmt::format("GPU {}", *change.gpu) : "a GPU that is not here";
   if (change.device_free && more > *change.device_free)
@@ -113,7 +114,7 @@ json consequence(const LimitChanged& change) {
           {"text", fmt::format("The next allocation on {} sees {}.", gpu, format_size(change.limit))}};
 }
 
-/// `{"changes":[…],"consequences":[{"level","text"}]}`. `applied`: it was done, not only thought through.
+/// Renders `{"changes":[…],"consequences":[{"level","text"}]}`. `applied`: false after a dry run.
 json changes_json(const std::vector<LimitChanged>& changes, bool applied) {
   json rows = json::array(), consequences = json::array();
   for (const LimitChanged& change : changes) {
@@ -123,15 +124,15 @@ json changes_json(const std::vector<LimitChanged>& changes, bool applied) {
   return {{"changes", std::move(rows)}, {"consequences", std::move(consequences)}};
 }
 
-/// 0: it cannot be seen.
+/// Returns 0 if the process is invisible.
 std::uint64_t pid_namespace_of(std::int32_t pid) {
   std::int32_t inner = 0;
   std::uint64_t space = 0;
   return machine::inner_identity(pid, inner, space) ? space : 0;
 }
 
-/// Who asks from inside a container is nobody, and may see the workload that its container is. The kernel tells the
-/// process; no image chooses its pid namespace.
+/// Returns the viewer. A client inside a container has no user, but may see the container's own workload: the kernel
+/// reports its process, whose pid namespace no image can choose.
 Viewer viewer_of_workload(const http::Peer& peer, const Registry& registry, const std::string& name) {
   Viewer viewer = viewer_of(peer);
   if (peer.uid || !peer.pid) return viewer;
@@ -142,7 +143,7 @@ Viewer viewer_of_workload(const http::Peer& peer, const Registry& registry, cons
   return viewer;
 }
 
-/// Returns who asks; from inside a container, with the books of the workloads that this container is.
+/// Returns the viewer; for a client inside a container, with the books of that container's workloads.
 Viewer viewer_with_own_books(const http::Peer& peer, const Registry& registry) {
   Viewer viewer = viewer_of(peer);
   if (!viewer.totals_only || !peer.pid) return viewer;
@@ -176,8 +177,8 @@ json NodeRoutes::tenants() {
     sum.peak += account.peak;
     sum.denials += account.denials;
   }
-  std::map<std::string, const TenantNow*> configured;
-  for (const TenantNow& tenant : host_.state().tenants.all()) {
+  std::map<std::string, const TenantStatus*> configured;
+  for (const TenantStatus& tenant : host_.state().tenants.all()) {
     configured[tenant.name] = &tenant;
     sums[tenant.name];
   }
@@ -330,27 +331,27 @@ void NodeRoutes::install_changes(const AddRoute& add) {
   add("PATCH", "/api/v1/workloads/{name}", [this](const Request& request) {
     const auto read = limit_request(request);
     if (!read) return http::problem(read.error());
-    const LimitRequest& wish = *read;
+    const LimitRequest& change = *read;
     tick_before_change(host_, request);
     Events events;
-    auto changes = change_workload(host_.state(), wish, caller_of(request), events);
+    auto changes = change_workload(host_.state(), change, caller_of(request), events);
     if (!changes) return http::problem(changes.error(), changes.error().id == "E1503" ? 412 : 0);
     host_.record(std::move(events));
-    if (!wish.dry_run) {
-      host_.tick_now();  // it says what holds beside everybody else
+    if (!change.dry_run) {
+      host_.tick_now();  // the tick applies the limits of others
       refresh(host_.state().snapshot, *changes);
     }
-    return reply("change", changes_json(*changes, !wish.dry_run));
+    return reply("change", changes_json(*changes, !change.dry_run));
   });
 
   add("PATCH", "/api/v1/tenants/{name}", [this](const Request& request) {
-    const auto wish = limit_request(request);
-    if (!wish) return http::problem(wish.error());
+    const auto read = limit_request(request);
+    if (!read) return http::problem(read.error());
     Events events;
-    const auto changes = change_tenant(host_.state(), *wish, caller_of(request), events);
+    const auto changes = change_tenant(host_.state(), *read, caller_of(request), events);
     if (!changes) return http::problem(changes.error(), changes.error().id == "E1503" ? 412 : 0);
     host_.record(std::move(events));
-    if (!wish->dry_run) host_.tick_now();
+    if (!read->dry_run) host_.tick_now();
     json rows = json::array();
     for (const TenantChange& change : *changes) {
       json over = json::array();
@@ -361,7 +362,7 @@ void NodeRoutes::install_changes(const AddRoute& add) {
                       {"old", change.old_text},
                       {"new", change.new_text},
                       {"over", std::move(over)},
-                      {"applied", !wish->dry_run}});
+                      {"applied", !read->dry_run}});
     }
     return reply("change_tenant", rows);
   });

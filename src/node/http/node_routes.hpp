@@ -1,6 +1,6 @@
-// The paths that need the present of a node alone: its devices, workloads and limits. Used by the daemon's HTTP
-// interface, and by LocalNode where no daemon runs. Promise: both answer them with the same code, so a command shows
-// and does the same.
+// The paths about the present of a node: devices, workloads, limits. The daemon serves them, and LocalNode without a
+// daemon.
+// Promise: both answer with the same code, so that a command shows and does the same with and without a daemon.
 #pragma once
 
 #include <functional>
@@ -17,32 +17,32 @@
 
 namespace ration::node {
 
-/// What these paths need of whoever serves them.
+/// The node, as these paths use it.
 class NodeHost {
  public:
   virtual ~NodeHost() = default;
   virtual NodeState& state() = 0;
-  /// Who answers: `daemon`, `sim` (a daemon of a simulated node) or `direct`.
+  /// Returns the kind of node that answers: `daemon`, `sim` (a daemon of a simulated node) or `direct`.
   [[nodiscard]] virtual const char* source() const = 0;
-  /// Stores events and tells everybody who follows.
+  /// Stores events and sends them to clients.
   virtual void record(Events events) = 0;
   virtual void tick_now() = 0;
-  /// Looks again unless the last tick is a moment old: what is asked for is what is there.
+  /// Ticks unless the last tick is recent, so that the answer is current.
   virtual void tick_if_stale() = 0;
 };
 
-/// Takes a method, a pattern (http/router.hpp) and what answers it.
+/// Adds a route: method, pattern (http/router.hpp) and handler.
 using AddRoute =
     std::function<void(std::string, std::string_view, std::function<http::Response(const http::Request&)>)>;
 
 class NodeRoutes {
  public:
-  /// `more_of_snapshot`: its fields beside devices, tenants and workloads.
+  /// `more_of_snapshot`: returns its fields beside devices, tenants and workloads.
   explicit NodeRoutes(NodeHost& host, std::function<nlohmann::json(const Viewer&)> more_of_snapshot = {})
       : host_(host), more_of_snapshot_(std::move(more_of_snapshot)) {}
   void install(const AddRoute& add);
 
-  /// The `data` of GET /api/v1/snapshot, as text.
+  /// Returns the `data` of GET /api/v1/snapshot, as text.
   [[nodiscard]] std::string snapshot(const Viewer& viewer, std::size_t most_processes = kAllProcesses);
 
  private:
@@ -56,8 +56,8 @@ class NodeRoutes {
   std::function<nlohmann::json(const Viewer&)> more_of_snapshot_;
 };
 
-/// Looks at the node before a change, so that what is held at this moment is what is changed; but nobody keeps the
-/// daemon looking by asking for what he may not.
+/// Ticks before a change, so that it applies to current usage. A user who may not change anything cannot force ticks
+/// this way.
 void tick_before_change(NodeHost& host, const http::Request& request);
 
 }  // namespace ration::node

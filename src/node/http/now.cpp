@@ -1,4 +1,4 @@
-// What is there at this moment.
+// Paths about the present beyond node_routes.cpp.
 #include "http/asset.hpp"
 #include "http/problem.hpp"
 #include "node/http/api.hpp"
@@ -43,8 +43,8 @@ void Api::install_now() {
                  "text/plain; version=0.0.4; charset=utf-8");
   });
   const http::Asset contract = http::make_asset("application/json", openapi_gzip(), true);
-  for (const char* place : {"/openapi.json", "/api/v1/openapi.json"})
-    server_.route("GET", place, [contract](const Request& request) { return http::serve(contract, request); });
+  for (const char* path : {"/openapi.json", "/api/v1/openapi.json"})
+    server_.route("GET", path, [contract](const Request& request) { return http::serve(contract, request); });
   server_.route("GET", "/api/v1/health", [this](const Request& request) {
     return answer("health", health_json(health(), viewer_of(request.peer)));
   });
@@ -55,15 +55,15 @@ void Api::install_now() {
 }
 
 Health Api::health() {
-  const http::ServerOptions& places = server_.options();
+  const http::ServerOptions& endpoints = server_.options();
   return {host_.state(),
           host_.recorder().counters(),
           host_.recorder().status(),
           stream_.subscribers(),
           server_.connections(),
-          places.socket_path,
+          endpoints.socket_path,
           unreachable_,
-          places.tcp_address.empty() ? std::nullopt : std::optional(dashboard_address()),
+          endpoints.tcp_address.empty() ? std::nullopt : std::optional(dashboard_address()),
           port_problem()};
 }
 

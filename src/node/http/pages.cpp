@@ -1,5 +1,4 @@
-// The dashboard's files. Its first frame carries the numbers of the moment, so that it can be read before a script has
-// run, or without any.
+// Serves the dashboard. Its first frame contains the current numbers, to be read before or without scripts.
 #include <fmt/format.h>
 
 #include "base/units.hpp"
@@ -20,7 +19,7 @@ constexpr const char* kPolicy =
     "default-src 'self'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
     "frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
 
-/// The documentation's own pages begin with scripts in them; nothing in them comes from a request.
+/// Pages of the documentation contain inline scripts; no content comes from a request.
 constexpr const char* kDocumentationPolicy =
     "default-src 'self'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
     "frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
@@ -68,9 +67,9 @@ void Api::install_pages() {
         protect(response);
         return response;
       };
-      for (const char* place : {"/", "/timeline", "/workloads/{name}", "/map", "/events", "/tenants", "/plan",
+      for (const char* route : {"/", "/timeline", "/workloads/{name}", "/map", "/events", "/tenants", "/plan",
                                 "/reports", "/queue", "/health"})
-        server_.route("GET", place, page);
+        server_.route("GET", route, page);
       continue;
     }
     http::Asset served{std::string(asset.content_type),

@@ -1,4 +1,4 @@
-// What was: events, series, recommendations. Asked of the database on the worker's thread.
+// Paths about the past: events, series, recommendations. The worker's thread queries the database.
 #include <fmt/format.h>
 
 #include <charconv>
@@ -37,7 +37,7 @@ Result<std::int64_t> number(const Request& request, const std::string& name, std
   return value;
 }
 
-/// `2026-01-14T12:03:58Z`, `2026-01-14`, `-6h` (before now), `now`.
+/// Parses `2026-01-14T12:03:58Z`, `2026-01-14`, `-6h` (before now) or `now`.
 Result<TimeMs> moment(const Request& request, const std::string& name, TimeMs standard) {
   const std::string* text = request.parameter(name);
   if (text == nullptr || text->empty()) return standard;
@@ -72,7 +72,7 @@ json gaps_json(const std::vector<history::Gap>& gaps) {
   return list;
 }
 
-/// `bare`: one workload was asked for, its lines go by its own name.
+/// `bare`: lines have the workload's own name, because one workload is requested.
 json series_json(const history::Series& series, const json& gpu, const std::string& by, bool bare) {
   const auto name_of = [bare](const std::string& name) { return bare ? name.substr(name.rfind('/') + 1) : name; };
   json lines = json::array(), limits = json::array(), denials = json::array();
@@ -107,7 +107,7 @@ Result<std::int64_t> event_number(const std::string& text) {
 
 void Api::install_past() {
   server_.route_deferred("GET", "/api/v1/events", [this](const Request& request, const Responder& responder) {
-    host_.tick_if_stale();  // what happened just before the question belongs to the answer
+    host_.tick_if_stale();  // so that the latest events are in the answer
     history::EventQuestion question;
     const auto since = number(request, "since", 0, std::numeric_limits<std::int64_t>::max());
     const auto limit = number(request, "limit", 200, 10'000);
@@ -159,7 +159,7 @@ void Api::install_past() {
                   if (!may_see_details(event, viewer))
                     return fail("E1502", fmt::format("{} is a denial of {}.", id, event.user),
                                 "Ask root or a member of group ration.", 5);
-                  // While it runs: what would be granted now, not then.
+                  // While the workload runs, the fix is for now, not for then.
                   return denial_json(event, viewer, event.user == asker ? fix : "");
                 });
   });

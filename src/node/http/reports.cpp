@@ -1,4 +1,4 @@
-// Accounts: who had how much for how long, in every form; closing a month.
+// Paths of reports in every format, and of closing a month.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -20,7 +20,7 @@ using http::Responder;
 using http::Response;
 using nlohmann::json;
 
-/// `24h`, `7d`, `thismonth`, `lastmonth`, `2026-01`.
+/// Parses `24h`, `7d`, `thismonth`, `lastmonth` or `2026-01`.
 Result<history::Window> window_of(const std::string& text) {
   const std::time_t now = std::time(nullptr);
   std::tm parts{};
@@ -41,7 +41,7 @@ Result<history::Window> window_of(const std::string& text) {
                          history::now_ms()};
 }
 
-/// One price for everybody, as typed: `0.031`, `0.031/GiB·h`, `0.031 EUR/GiB·h`.
+/// Parses one price for all tenants: `0.031`, `0.031/GiB·h`, `0.031 EUR/GiB·h`.
 Result<void> set_price(const std::string& text, ReportQuestion& question) {
   const auto price = config::parse_price(text.find('/') == std::string::npos ? text + "/GiB·h" : text);
   if (!price)
@@ -52,7 +52,7 @@ Result<void> set_price(const std::string& text, ReportQuestion& question) {
   return {};
 }
 
-/// Those of the configuration.
+/// Returns the prices of the configuration.
 history::Prices prices_of(const config::Configuration& configuration) {
   history::Prices prices;
   if (const auto& general = configuration.report.price.value) prices.general = general->billionths;
@@ -102,7 +102,7 @@ Response document(const char* type, std::string text) {
   return response;
 }
 
-/// The report in a form that is not a document of ours.
+/// Renders the report in a format other than JSON.
 Result<Response> exported(Reader& reader, const ReportQuestion& question, const std::string& format) {
   if (format == "focus" || format == "opencost") {
     RATION_TRY(auto charges, reader.charges(question.window, history::Slice::kDay, question.basis));
@@ -119,7 +119,7 @@ Result<Response> exported(Reader& reader, const ReportQuestion& question, const 
               2);
 }
 
-/// The newest run, to whom it is shown.
+/// Returns the newest run, for viewers who may see it.
 Result<history::RunReport> run_for(Reader& reader, const std::string& workload, const Viewer& viewer) {
   auto run = reader.last_run(workload);
   if (!run || viewer.is_operator || (viewer.user && machine::user_name(*viewer.user) == run->run.user)) return run;
@@ -159,7 +159,7 @@ void Api::install_reports() {
       return http::problem({"E1502", "you may not close a period.", "Ask root or a member of group ration.", 5});
     const auto closed = host_.close_period(request.captures.at("period"));
     if (!closed) {
-      // The month is one, but it is closed already or not over: the request is right, the state is not.
+      // E1914 and E1915 with exit code 1 mean a valid month that is closed already or not over: a conflict.
       const bool conflict =
           closed.error().exit_code == 1 && (closed.error().id == "E1914" || closed.error().id == "E1915");
       return http::problem(closed.error(), conflict ? 409 : 0);

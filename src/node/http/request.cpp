@@ -16,7 +16,7 @@ using nlohmann::json;
 Viewer viewer_of(const http::Peer& peer) {
   Viewer viewer;
   viewer.user = peer.uid;
-  // Root of a container that has the socket is root of that container alone.
+  // Root of a container that has the socket is root of that container only.
   const bool is_elsewhere = peer.pid && machine::is_in_another_namespace(*peer.pid);
   viewer.is_operator = peer.token_accepted || (peer.uid && !is_elsewhere && machine::is_operator(*peer.uid));
   viewer.totals_only = !viewer.user && !viewer.is_operator && !peer.sees_all;
@@ -93,7 +93,7 @@ Result<std::optional<std::int64_t>> number_field(const json& body, const char* n
                                                  std::int64_t most) {
   const auto found = body.find(name);
   if (found == body.end() || found->is_null()) return std::nullopt;
-  // What is above every std::int64_t is an integer for the library all the same.
+  // The library also calls a number above every std::int64_t an integer.
   const bool whole = found->is_number_unsigned() ? found->get<std::uint64_t>() <= static_cast<std::uint64_t>(most)
                                                  : found->is_number_integer();
   if (whole && found->get<std::int64_t>() >= least && found->get<std::int64_t>() <= most)

@@ -1,4 +1,4 @@
-// `?filter=`: the rows of the snapshot that somebody wants to see. The language is that of rows/filter.hpp.
+// Filters the snapshot by `?filter=`, in the language of rows/filter.hpp.
 #pragma once
 
 #include "http/message.hpp"
@@ -6,8 +6,8 @@
 
 namespace ration::node {
 
-/// The snapshot with those of its workloads and ungoverned processes that match, as the viewer sees them; its devices
-/// are whole. Absent: the request has no filter. E1429.
+/// Returns the snapshot with only the matching workloads and ungoverned processes, judged by what the viewer sees; its
+/// devices stay complete. Absent: the request has no filter. E1429.
 [[nodiscard]] Result<std::optional<Snapshot>> filtered(const Snapshot& snapshot, const http::Request& request,
                                                        const Viewer& viewer);
 

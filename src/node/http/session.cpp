@@ -1,4 +1,4 @@
-// Who asks, and how a browser becomes an operator's.
+// Paths of the session: the role of the client, and how a browser becomes an operator's.
 #include <fmt/format.h>
 
 #include <chrono>
@@ -20,9 +20,9 @@ void Api::install_session() {
                                             : "tenant"},
               {"version", RATION_VERSION}};
     data["user"] = viewer.user ? json(machine::user_name(*viewer.user)) : json(nullptr);
-    if (!viewer.user) data["user_na"] = "on TCP nobody is known by name";
+    if (!viewer.user) data["user_na"] = "TCP clients have no user name";
     data["command_options"] = json::object();
-    // They name places of this machine.
+    // The options contain paths of this machine.
     for (const auto& [verb, options] : viewer.totals_only ? CommandOptions{} : host_.command_options())
       for (const auto& [name, value] : options) data["command_options"][verb].push_back(name + "=" + shell_word(value));
     return answer("session", data);

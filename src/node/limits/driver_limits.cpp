@@ -24,45 +24,45 @@ std::optional<std::vector<std::int32_t>> processes_in(const std::string& cgroup)
   return processes;
 }
 
-bool DriverLimits::hold(const std::string& workload, const CreatorOf& creator_of, const std::map<int, Bytes>& limits) {
-  if (impossible_) return false;
-  if (held_.count(workload) == 0) {
-    Held held;
+bool DriverLimits::apply(const std::string& workload, const CreatorOf& creator_of, const std::map<int, Bytes>& limits) {
+  if (unsupported_) return false;
+  if (applied_.count(workload) == 0) {
+    Applied applied;
     const auto creator = creator_of();
-    if (creator) held.cgroup = cgroup_of_(*creator);
-    const auto processes = held.cgroup.empty() ? std::nullopt : processes_in(held.cgroup);
+    if (creator) applied.cgroup = cgroup_of_(*creator);
+    const auto processes = applied.cgroup.empty() ? std::nullopt : processes_in(applied.cgroup);
     const bool own = processes && !processes->empty() &&
                      std::all_of(processes->begin(), processes->end(),
                                  [&](std::int32_t pid) { return machine::descends_from(pid, *creator); });
-    if (!own) held.cgroup.clear();
-    held_[workload] = std::move(held);
+    if (!own) applied.cgroup.clear();
+    applied_[workload] = std::move(applied);
   }
-  Held& held = held_[workload];
-  if (held.cgroup.empty()) return false;
+  Applied& applied = applied_[workload];
+  if (applied.cgroup.empty()) return false;
   for (const auto& [device, limit] : limits) {
-    const auto before = held.limits.find(device);
-    if (before != held.limits.end() && before->second == limit) continue;
-    if (const auto set = machine::set_cgroup_limit(driver_folder_, device, held.cgroup, limit); !set) {
-      impossible_ = set.error().id == "E1551";
-      if (!impossible_ && told_.insert(set.error().what).second) problems_.push_back(set.error().what);
+    const auto before = applied.limits.find(device);
+    if (before != applied.limits.end() && before->second == limit) continue;
+    if (const auto set = machine::set_cgroup_limit(driver_folder_, device, applied.cgroup, limit); !set) {
+      unsupported_ = set.error().id == "E1551";
+      if (!unsupported_ && reported_.insert(set.error().what).second) problems_.push_back(set.error().what);
       return false;
     }
-    held.limits[device] = limit;
+    applied.limits[device] = limit;
   }
-  return !held.limits.empty();
+  return !applied.limits.empty();
 }
 
 void DriverLimits::release(const std::string& workload) {
-  const auto known = held_.find(workload);
-  if (known == held_.end()) return;
+  const auto known = applied_.find(workload);
+  if (known == applied_.end()) return;
   for (const auto& [device, limit] : known->second.limits)
     (void)machine::set_cgroup_limit(driver_folder_, device, known->second.cgroup, std::nullopt);
-  held_.erase(known);
+  applied_.erase(known);
 }
 
-bool DriverLimits::holds(const std::string& workload) const {
-  const auto known = held_.find(workload);
-  return known != held_.end() && !known->second.limits.empty();
+bool DriverLimits::is_applied(const std::string& workload) const {
+  const auto known = applied_.find(workload);
+  return known != applied_.end() && !known->second.limits.empty();
 }
 
 std::vector<std::string> DriverLimits::take_problems() { return std::exchange(problems_, {}); }

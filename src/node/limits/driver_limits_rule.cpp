@@ -1,4 +1,4 @@
-// Holds the same limits in the driver, for workloads with a cgroup of their own. Runs before the snapshot.
+// Applies the limits in force in the driver too, for workloads with their own cgroup. Runs before the snapshot.
 #include <algorithm>
 #include <memory>
 
@@ -28,11 +28,11 @@ void DriverLimitRule::run(NodeState& state, Events& events) {
     std::map<int, Bytes> limits;
     for (std::size_t i = 0; i < std::min(owned->accounts.size(), workload.book.accounts.size()); ++i) {
       const auto gpu = gpu_of(state, workload.book.accounts[i].device);
-      if (gpu && owned->accounts[i].effective < kUnlimited) limits[*gpu] = owned->accounts[i].effective;
+      if (gpu && owned->accounts[i].in_force < kUnlimited) limits[*gpu] = owned->accounts[i].in_force;
     }
-    driver_limits_.hold(
+    driver_limits_.apply(
         path, [&workload = workload] { return creator_of(workload); }, limits);
-    state.running[path].held_by_driver = driver_limits_.holds(path);
+    state.running[path].driver_enforced = driver_limits_.is_applied(path);
   }
   for (const std::string& problem : driver_limits_.take_problems()) events.push_back(driver_limits_event(problem));
 }

@@ -1,4 +1,4 @@
-// Leases as docs/http-api.md has them. Used by the paths of the queue and in the snapshot.
+// Leases as JSON (docs/http-api.md).
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -8,9 +8,9 @@
 
 namespace ration::node {
 
-/// Its command only for those who may see its owner's.
+/// Includes the command only for viewers who may see the owner's.
 [[nodiscard]] nlohmann::json lease_json(const LeaseView& lease, const Viewer& viewer);
-/// Those that wait, in the order in which they will go.
+/// Returns the waiting leases, in the order in which they will be granted.
 [[nodiscard]] nlohmann::json waiting_json(const Leases& leases, const Viewer& viewer);
 
 }  // namespace ration::node

@@ -4,34 +4,34 @@
 
 namespace ration::node {
 
-void LimitMoves::note(const Place& place, Bytes from, Bytes to, std::string because, std::uint64_t now_ns) {
-  Moves& moves = moves_.try_emplace(place, Moves{from, from, {}, 0, 0, 0}).first->second;
+void LimitMoves::note(const AccountKey& account, Bytes from, Bytes to, std::string reason, std::uint64_t now_ns) {
+  Moves& moves = moves_.try_emplace(account, Moves{from, from, {}, 0, 0, 0}).first->second;
   if (moves.count++ == 0) moves.first_ns = now_ns;
-  moves.now = to;
-  moves.because = std::move(because);
+  moves.latest = to;
+  moves.reason = std::move(reason);
   moves.last_ns = now_ns;
 }
 
-std::optional<LimitMoves::Burst> LimitMoves::take(const Place& place, Moves& moves) {
+std::optional<LimitMoves::Burst> LimitMoves::take(const AccountKey& account, Moves& moves) {
   if (moves.count == 0) return std::nullopt;
-  Burst burst{place, moves.told, moves.now, moves.because, moves.count, moves.first_ns, moves.last_ns};
+  Burst burst{account, moves.reported, moves.latest, moves.reason, moves.count, moves.first_ns, moves.last_ns};
   moves.count = 0;
-  // Not told, it stays what was told last: many small steps add up to one that can be read.
+  // An unreported burst keeps its start, so that many small steps add up to one that can be read.
   if (format_size(burst.from) == format_size(burst.to)) return std::nullopt;
-  moves.told = moves.now;
+  moves.reported = moves.latest;
   return burst;
 }
 
-std::vector<LimitMoves::Burst> LimitMoves::take_over(std::uint64_t now_ns) {
+std::vector<LimitMoves::Burst> LimitMoves::take_ended(std::uint64_t now_ns) {
   std::vector<Burst> taken;
-  for (auto& [place, moves] : moves_) {
+  for (auto& [account, moves] : moves_) {
     if (now_ns < moves.last_ns + kQuiet && now_ns < moves.first_ns + kMaxDelay) continue;
-    if (auto burst = take(place, moves)) taken.push_back(std::move(*burst));
+    if (auto burst = take(account, moves)) taken.push_back(std::move(*burst));
   }
   return taken;
 }
 
-std::vector<LimitMoves::Burst> LimitMoves::take_of(const std::string& path) {
+std::vector<LimitMoves::Burst> LimitMoves::take_for(const std::string& path) {
   std::vector<Burst> taken;
   for (auto each = moves_.lower_bound({path, 0}); each != moves_.end() && each->first.first == path; ++each)
     if (auto burst = take(each->first, each->second)) taken.push_back(std::move(*burst));

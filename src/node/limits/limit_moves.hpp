@@ -1,11 +1,11 @@
-// Which of the limits that rebalancing moves are worth an event: of a limit that goes up and down with every tick, one
-// event for each burst, and none where it reads the same as before. Used by the engine; time is an argument.
+// Turns the many small moves of limits by rebalancing into few events: one per burst, and none if the size reads the
+// same afterwards. Time is an argument.
 //
 // Promises (tests/unit/decisions/limit_moves_test.cpp):
-// 1. What is taken reads differently before and after, and begins where the last one that was taken ended.
-// 2. A burst is taken once: kQuiet after its last move, kMaxDelay after its first, or when somebody asks for it because
-//    something came of it.
-// 3. `count` is how often the limit moved within the burst, also by amounts too small to read.
+// 1. A burst reads differently before and after, and begins where the last reported one ended.
+// 2. A burst is taken once: kQuiet after its last move, kMaxDelay after its first, or on request, so that it precedes
+//    an event that it caused.
+// 3. `count` counts every move within the burst, even those too small to read.
 #pragma once
 
 #include <cstdint>
@@ -23,34 +23,34 @@ class LimitMoves {
  public:
   static constexpr std::uint64_t kQuiet = 5'000'000'000, kMaxDelay = 60'000'000'000;  // nanoseconds
 
-  /// An account of a book, by the book's path.
-  using Place = std::pair<std::string, std::uint32_t>;
+  /// Path of the book, and index of the account in it.
+  using AccountKey = std::pair<std::string, std::uint32_t>;
 
   struct Burst {
-    Place place;
+    AccountKey account;
     Bytes from, to;
-    std::string because;  ///< of the last move
+    std::string reason;  ///< of the last move
     std::uint64_t count = 0, first_ns = 0, last_ns = 0;
   };
 
-  void note(const Place& place, Bytes from, Bytes to, std::string because, std::uint64_t now_ns);
+  void note(const AccountKey& account, Bytes from, Bytes to, std::string reason, std::uint64_t now_ns);
 
-  /// Those that are over by now.
-  [[nodiscard]] std::vector<Burst> take_over(std::uint64_t now_ns);
-  /// What there is of one workload so far.
-  [[nodiscard]] std::vector<Burst> take_of(const std::string& path);
-  /// Somebody else set its limits, and has told so: the next move begins there.
+  /// Returns the bursts that have ended.
+  [[nodiscard]] std::vector<Burst> take_ended(std::uint64_t now_ns);
+  /// Returns the workload's bursts so far.
+  [[nodiscard]] std::vector<Burst> take_for(const std::string& path);
+  /// Forgets the workload, whose limits were set and reported by another way: the next burst begins there.
   void forget(const std::string& path);
 
  private:
   struct Moves {
-    Bytes told, now;
-    std::string because;
+    Bytes reported, latest;
+    std::string reason;
     std::uint64_t count = 0, first_ns = 0, last_ns = 0;
   };
-  [[nodiscard]] static std::optional<Burst> take(const Place& place, Moves& moves);
+  [[nodiscard]] static std::optional<Burst> take(const AccountKey& account, Moves& moves);
 
-  std::map<Place, Moves> moves_;
+  std::map<AccountKey, Moves> moves_;
 };
 
 }  // namespace ration::node

@@ -8,10 +8,10 @@
 namespace ration::node {
 namespace {
 
-/// As `ration set` takes it.
+/// Returns the name as `ration set` takes it.
 std::string holder_of(const BalanceAccount& account) { return account.id.substr(account.id.find('/') + 1); }
 
-/// Who keeps the most that is not in use: an account's guarantee, or a tenant's.
+/// Finds the largest unused guarantee, of an account or of a tenant.
 admission::Promise largest_promise(const BalanceInput& input, std::size_t except) {
   admission::Promise largest;
   const auto take = [&](admission::Promise promise) {
@@ -31,8 +31,8 @@ admission::Promise largest_promise(const BalanceInput& input, std::size_t except
   return largest;
 }
 
-/// Names what stands in the way of `needed` bytes for that account: the policy that sets its limit, its tenant's limit
-/// if that alone does, or a promise without which it would be granted more.
+/// Names the obstacle to `needed` bytes: the policy that sets the limit, else the tenant's limit if it alone does, else
+/// a promise whose removal would leave room.
 void add_obstacle(admission::LimitRoom& room, const BalanceInput& input, std::size_t index, Bytes needed,
                   const std::string& policy) {
   if (input.accounts[index].limit < needed) {
@@ -43,7 +43,7 @@ void add_obstacle(admission::LimitRoom& room, const BalanceInput& input, std::si
   for (BalanceTenant& tenant : without.tenants) {
     if (tenant.name != input.accounts[index].tenant || tenant.limit >= kUnlimited) continue;
     const Bytes limit = std::exchange(tenant.limit, kUnlimited);
-    if (balance(without)[index].effective < needed) continue;
+    if (balance(without)[index].in_force < needed) continue;
     room.tenant = {tenant.name, limit};
     return;
   }
@@ -55,10 +55,10 @@ void add_obstacle(admission::LimitRoom& room, const BalanceInput& input, std::si
   }
   for (BalanceTenant& tenant : without.tenants)
     if (tenant.name == promise.name) tenant.guarantee = std::min(tenant.guarantee, promise.used);
-  if (balance(without)[index].effective > balance(input)[index].effective) room.promise = promise;
+  if (balance(without)[index].in_force > balance(input)[index].in_force) room.promise = promise;
 }
 
-/// Where nobody balances limits: what is free and not kept for others.
+/// Computes the room without a daemon: what is free and not guaranteed to others.
 admission::LimitRoom room_beside_guarantees(const NodeState& state, const Workload& workload, std::uint32_t account,
                                             const machine::Device& device) {
   admission::LimitRoom room{{}, {}, device.index, workload.book.accounts.size() > 1};
@@ -84,24 +84,24 @@ std::optional<admission::LimitRoom> room_for(const NodeState& state, const Workl
     if (device.bytes != workload.book.accounts[account].device) continue;
     if (!state.options.balances) return room_beside_guarantees(state, workload, account, device);
     if (latest == state.balanced.end()) continue;
-    const auto& places = latest->second.places;
-    const auto place = std::find(places.begin(), places.end(), std::pair(workload.path, account));
-    if (place == places.end()) return std::nullopt;
-    const auto index = static_cast<std::size_t>(place - places.begin());
+    const auto& keys = latest->second.keys;
+    const auto key = std::find(keys.begin(), keys.end(), std::pair(workload.path, account));
+    if (key == keys.end()) return std::nullopt;
+    const auto index = static_cast<std::size_t>(key - keys.begin());
     BalanceInput input = latest->second.input;
     BalanceAccount& mine = input.accounts[index];
-    mine.used = workload.used[account];           // by now: the balance is of the tick before
-    if (latest->second.because[index].empty()) {  // else the policy's limit stays, whatever is configured
+    mine.used = workload.used[account];           // now; the balance is one tick old
+    if (latest->second.reasons[index].empty()) {  // else the policy's limit stays, whatever is configured
       mine.limit = device.total;
       for (const admission::Slice& slice : state.slices)
         if (slice.name == workload.book.slice && slice.uuid == device.uuid) mine.limit = slice.size;
     }
-    mine.wants = std::max(needed, mine.used + kGranule) - mine.used;
-    const Bytes enough = balance(input)[index].effective;
+    mine.demand = std::max(needed, mine.used + kGranule) - mine.used;
+    const Bytes enough = balance(input)[index].in_force;
     admission::LimitRoom room{{}, {}, device.index, workload.book.accounts.size() > 1};
-    if (enough < needed) add_obstacle(room, input, index, needed, latest->second.because[index]);
-    mine.wants = device.total - std::min(device.total, mine.used);  // as much as there is, for headroom
-    const Bytes most = std::max(enough, balance(input)[index].effective);
+    if (enough < needed) add_obstacle(room, input, index, needed, latest->second.reasons[index]);
+    mine.demand = device.total - std::min(device.total, mine.used);  // all of the device, to find the headroom
+    const Bytes most = std::max(enough, balance(input)[index].in_force);
     room.grantable = std::min(most, mine.used + device.room());
     return room;
   }

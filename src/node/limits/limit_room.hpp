@@ -1,4 +1,4 @@
-// What a workload that was denied memory could be granted now, by the latest balance of its device.
+// Finds what a denied workload could be granted now, by the latest balance of its device.
 #pragma once
 
 #include "admission/advised_limit.hpp"
@@ -6,7 +6,7 @@
 
 namespace ration::node {
 
-/// If it was configured to have more than `needed`; absent: its device was not balanced yet.
+/// Computes the room if the limit were configured above `needed`; absent: the device was not balanced yet.
 [[nodiscard]] std::optional<admission::LimitRoom> room_for(const NodeState& state, const Workload& workload,
                                                            std::uint32_t account, Bytes needed);
 

@@ -24,7 +24,7 @@ json limit_json(const OwnedWorkload& owned) {
   json accounts = json::array();
   for (const OwnedLimit& limit : owned.accounts) {
     accounts.push_back({{"configured", limit.configured.count()},
-                        {"effective", limit.effective.count()},
+                        {"effective", limit.in_force.count()},
                         {"guarantee", limit.guarantee.count()},
                         {"moved", limit.moved.count()}});
   }
@@ -36,7 +36,7 @@ json limit_json(const OwnedWorkload& owned) {
           {"changed_by", owned.changed_by},
           {"changed_ns", owned.changed_ns},
           {"suspended", owned.suspended},
-          {"held", owned.held},
+          {"held", owned.held_by_person},
           {"altered", owned.altered},
           {"accounts", accounts}};
 }
@@ -51,7 +51,7 @@ OwnedWorkload from_json(const json& entry) {
   owned.changed_ns = whole_number<std::uint64_t>(entry.at("changed_ns"));
   owned.tenant = entry.value("tenant", "");
   owned.suspended = entry.value("suspended", false);
-  owned.held = entry.value("held", false);
+  owned.held_by_person = entry.value("held", false);
   owned.altered = entry.value("altered", "");
   for (const json& account : entry.at("accounts")) {
     const auto bytes = [&](const char* name) { return Bytes{whole_number<std::uint64_t>(account.at(name))}; };
@@ -63,34 +63,34 @@ OwnedWorkload from_json(const json& entry) {
 
 }  // namespace
 
-// What is promised to somebody who is away could be promised to nobody else.
-Limits::Written Limits::to_write(const OwnedWorkload& owned, const OwnedLimit& limit) {
-  return {limit.effective, owned.away ? Bytes{0} : limit.guarantee, limit.ceiling,
+// Returns what the book must contain. A suspended workload's guarantee counts for others meanwhile.
+Limits::Written Limits::book_content(const OwnedWorkload& owned, const OwnedLimit& limit) {
+  return {limit.in_force, owned.guarantee_lapsed ? Bytes{0} : limit.guarantee, limit.ceiling,
           limit.granted > Bytes{0} ? limit.granted : limit.configured,
-          limit.reach > limit.effective ? limit.reach : Bytes{0}};
+          limit.reach > limit.in_force ? limit.reach : Bytes{0}};
 }
 
 Limits::Limits(std::string file) : file_(std::move(file)) {
-  const char* lost = "limits that were changed while workloads ran are as their books say now; see ration ps.";
-  file_.read(lost, [this](const json& document) {
+  const char* consequence = "limits that were changed while workloads ran are as their books say now; see ration ps.";
+  file_.read(consequence, [this](const json& document) {
     const json& workloads = document.at("workloads");
     if (!workloads.is_object()) throw std::invalid_argument("'workloads' is not an object");
-    if (document.at("boot").get<std::string>() != boot()) return;  // a different boot: the entries are stale
+    if (document.at("boot").get<std::string>() != boot()) return;  // after a reboot the entries are stale
     std::unordered_map<std::string, OwnedWorkload> read;
     for (const auto& [path, entry] : workloads.items()) read[path] = from_json(entry);
     owned_ = std::move(read);
   });
 }
 
-bool Limits::take_up(const Workload& workload) {
+bool Limits::add(const Workload& workload) {
   std::vector<Written> written;
   const auto& accounts = workload.granted.empty() ? workload.book.accounts : workload.granted;
   const auto known = owned_.find(workload.path);
   if (known != owned_.end() && known->second.file_number == workload.file_number &&
       known->second.owner == workload.owner && known->second.accounts.size() == accounts.size()) {
     for (const OwnedLimit& limit : known->second.accounts) {
-      written.push_back(to_write(known->second, limit));
-      written.back().reach = kUnlimited;  // not known: an earlier daemon may have left one
+      written.push_back(book_content(known->second, limit));
+      written.back().reach = kUnlimited;  // unknown: an earlier daemon may have written one
     }
     written_[workload.path] = std::move(written);
     return false;
@@ -149,7 +149,7 @@ Result<void> Limits::write(const Workload& workload) {
   std::vector<Written>& written = written_[workload.path];
   written.resize(owned->accounts.size());
   for (std::uint32_t account = 0; account < owned->accounts.size(); ++account) {
-    const Written mine = to_write(*owned, owned->accounts[account]);
+    const Written mine = book_content(*owned, owned->accounts[account]);
     changes.push_back({account, mine.limit, mine.guarantee, mine.ceiling, mine.granted, mine.reach});
   }
   if (const auto status = book::store_limits(workload.descriptor, workload.owner, changes);
@@ -159,7 +159,7 @@ Result<void> Limits::write(const Workload& workload) {
                 "ration doctor");
   }
   for (std::uint32_t account = 0; account < owned->accounts.size(); ++account)
-    written[account] = to_write(*owned, owned->accounts[account]);
+    written[account] = book_content(*owned, owned->accounts[account]);
   return {};
 }
 
@@ -169,7 +169,7 @@ bool Limits::is_written(const std::string& path) const {
   return owned != nullptr && known != written_.end() &&
          std::equal(
              known->second.begin(), known->second.end(), owned->accounts.begin(), owned->accounts.end(),
-             [&](const Written& written, const OwnedLimit& limit) { return written == to_write(*owned, limit); });
+             [&](const Written& written, const OwnedLimit& limit) { return written == book_content(*owned, limit); });
 }
 
 std::vector<Alteration> Limits::enforce(const Registry& registry, std::vector<std::string>& failed) {
@@ -179,15 +179,15 @@ std::vector<Alteration> Limits::enforce(const Registry& registry, std::vector<st
     if (owned == nullptr || !workload.unreadable.empty()) continue;
     std::vector<Written>& written = written_[path];
     bool differs = false;
-    const bool asked = asked_.erase(path) > 0;
+    const bool unwatched = unwatched_.erase(path) > 0;
     const std::size_t count = std::min({workload.book.accounts.size(), owned->accounts.size(), written.size()});
     for (std::uint32_t account = 0; account < count; ++account) {
       const auto& book = workload.book.accounts[account];
-      const Written mine = to_write(*owned, owned->accounts[account]);
+      const Written mine = book_content(*owned, owned->accounts[account]);
       if (book.limit != written[account].limit && book.limit != mine.limit)
-        alterations.push_back({path, account, book.limit, mine.limit, false, asked});
+        alterations.push_back({path, account, book.limit, mine.limit, false, unwatched});
       if (book.guarantee != written[account].guarantee && book.guarantee != mine.guarantee)
-        alterations.push_back({path, account, book.guarantee, mine.guarantee, true, asked});
+        alterations.push_back({path, account, book.guarantee, mine.guarantee, true, unwatched});
       differs = differs || book.limit != mine.limit || book.guarantee != mine.guarantee ||
                 written[account].ceiling != mine.ceiling;
     }

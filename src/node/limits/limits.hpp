@@ -1,5 +1,6 @@
-// The numbers that the daemon owns: what each running workload was given, and what holds at this moment. Used by Node.
-// Promises: they survive the daemon (a file that is replaced whole); a book that says otherwise is put right and told.
+// The limits that the daemon owns: those configured and those in force, of each running workload.
+// Promises: they survive the daemon, in a file that is replaced as a whole; a book that differs is corrected and
+// reported.
 #pragma once
 
 #include <cstdint>
@@ -16,79 +17,79 @@
 
 namespace ration::node {
 
-/// Of one workload on one device.
+/// Limits of one workload on one device.
 struct OwnedLimit {
-  Bytes configured;  ///< as asked for
-  Bytes effective;   ///< at most that: what holds now
+  Bytes configured;  ///< as requested
+  Bytes in_force;    ///< at most `configured`
   Bytes guarantee;
-  std::string held_back_by;  ///< why effective < configured; empty: it is not
+  std::string held_back_by;  ///< why `in_force` is below `configured`; empty: it is not
   LimitReason reason = LimitReason::kConfigured;
-  Bytes ceiling;    ///< what it may be raised to for a charge that waits; 0: not above effective
-  Bytes moved;      ///< what it held when it was suspended: what has to come back
-  Bytes granted{};  ///< `configured`, or less by its tenant's, policy's or claim's limit; 0: not known yet
-  Bytes reach{};    ///< what `effective` is raised to at once, if somebody waits; 0: not known yet
+  Bytes ceiling;    ///< limit up to which a waiting charge may rise; 0: not above `in_force`
+  Bytes moved;      ///< bytes moved to the host by its suspension, which a resume needs again
+  Bytes granted{};  ///< `configured`, lowered by tenant, policy or claim; 0: not known yet
+  Bytes reach{};    ///< `in_force` after an immediate raise for a waiting request; 0: not known yet
 };
 
 struct OwnedWorkload {
   std::uint32_t owner = 0;
   std::uint64_t run = 0;
-  std::uint64_t file_number = 0;  ///< of its book: the same file, the same workload, until the next boot
-  std::string tenant;             ///< who is charged
-  std::uint64_t changes = 0;      ///< by people
-  std::string changed_by;         ///< who did so last
+  std::uint64_t file_number = 0;  ///< of its book: same file and boot, same workload
+  std::string tenant;             ///< the tenant to charge
+  std::uint64_t changes = 0;      ///< changes by people
+  std::string changed_by;         ///< author of the last change
   std::uint64_t changed_ns = 0;
-  bool suspended = false;  ///< its memory is in host memory, or on its way there or back
-  bool held = false;       ///< suspended by a person, until a person wants it back
-  std::string altered;     ///< what somebody did to its book; empty: nothing. Then it counts as if it held all it may
-  bool away = false;       ///< suspended, and not on its way back: its book promises nothing meanwhile
+  bool suspended = false;         ///< its memory is in host memory, or moving
+  bool held_by_person = false;    ///< suspended by a person, and resumed only by a person
+  std::string altered;            ///< damage to its book, which then counts as if it held all it may; empty: none
+  bool guarantee_lapsed = false;  ///< suspended and not resuming: its guarantee does not count
   std::vector<OwnedLimit> accounts;
 };
 
-/// A book whose owner wrote other numbers into it.
+/// A limit or guarantee in a book that the daemon did not write.
 struct Alteration {
   std::string path;
   std::uint32_t account = 0;
   Bytes found, owned;
   bool is_guarantee = false;
-  bool asked = false;  ///< by `ration set` while no daemon ran, of somebody who may not change it
+  bool unwatched = false;  ///< written by `ration set` while no daemon ran, by a user without the right
 };
 
 class Limits {
  public:
-  /// `file`: where they are kept; empty: nowhere. A corrupt file is treated as absent: the books are trusted then.
+  /// An empty path keeps nothing. A damaged file counts as absent: the books are trusted then.
   explicit Limits(std::string file);
-  /// What to tell of a damaged file; empty: it was none.
-  [[nodiscard]] const std::string& lost() const { return file_.damage(); }
+  /// Returns a report of a damaged file; empty: it was sound.
+  [[nodiscard]] const std::string& damage() const { return file_.damage(); }
 
-  /// False: known from before, also from before a restart.
-  bool take_up(const Workload& workload);
+  /// Adds a workload. Returns false if it was known, even from before a restart.
+  bool add(const Workload& workload);
   void forget(const std::string& path);
 
-  /// Null: not taken up.
+  /// Returns null for an unknown workload.
   [[nodiscard]] OwnedWorkload* find(const std::string& path);
   [[nodiscard]] const OwnedWorkload* find(const std::string& path) const;
   void changed() { dirty_ = true; }
 
-  /// What the book says of each account since it was last right; empty: not taken up.
+  /// Returns the limits last written into the book, by account; empty: unknown.
   [[nodiscard]] std::vector<Bytes> in_book(const std::string& path) const;
 
-  /// Stores what is owned into the workload's book: after a change, without waiting for the next tick. E1411.
+  /// Writes the limits into the workload's book at once. E1411.
   [[nodiscard]] Result<void> write(const Workload& workload);
 
-  /// Its book was found to be altered: from now on nothing that it says counts in its favour. False: known already.
+  /// Marks the book as damaged: from now on, nothing in it counts in its favour. Returns false if it was marked.
   bool note_altered(const std::string& path, const std::string& what);
 
-  /// The book says what `ration set` wrote while no daemon ran, and its user may not change: enforce() puts it back.
-  void put_back_asked(const std::string& path) { asked_.insert(path); }
+  /// Marks the next alteration of this book as written by `ration set` while no daemon ran, without the right to do so.
+  void mark_unwatched(const std::string& path) { unwatched_.insert(path); }
 
-  /// Whether the book has all that is owned, as far as this daemon wrote it.
+  /// Returns true if this daemon has written the latest values into the book.
   [[nodiscard]] bool is_written(const std::string& path) const;
 
-  /// Right after a refresh: compares every book with what is owned, puts right those that differ. Alterations are
-  /// differences that nobody here made; `failed` names books that could not be written.
+  /// Compares each book with the owned limits after a refresh, and corrects it. Returns the differences that the daemon
+  /// did not make; `failed` lists books that cannot be written.
   [[nodiscard]] std::vector<Alteration> enforce(const Registry& registry, std::vector<std::string>& failed);
 
-  /// Writes the file where anything changed. E1531.
+  /// Saves the file if anything changed. E1531.
   [[nodiscard]] Result<void> save();
 
  private:
@@ -96,12 +97,12 @@ class Limits {
     Bytes limit, guarantee, ceiling, granted, reach;
     bool operator==(const Written&) const = default;
   };
-  [[nodiscard]] static Written to_write(const OwnedWorkload& owned, const OwnedLimit& limit);
+  [[nodiscard]] static Written book_content(const OwnedWorkload& owned, const OwnedLimit& limit);
 
   StateFile file_;
   std::unordered_map<std::string, OwnedWorkload> owned_;           // by path of the book
-  std::unordered_map<std::string, std::vector<Written>> written_;  // what the books said when they were last right
-  std::set<std::string> asked_;
+  std::unordered_map<std::string, std::vector<Written>> written_;  // last contents of the books
+  std::set<std::string> unwatched_;
   bool dirty_ = false;
 };
 

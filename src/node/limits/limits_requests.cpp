@@ -33,7 +33,7 @@ Result<void> may_change(const Workload& workload, const Caller& caller, bool rai
               5);
 }
 
-/// Null: it is not on this machine any more, or the driver cannot be asked.
+/// Returns null if the device is not on this machine any more, or the driver cannot be queried.
 const Device* device_of(const NodeState& state, const book::DeviceUuid& uuid) {
   if (!state.machine) return nullptr;
   for (const Device& device : state.machine->devices)
@@ -41,7 +41,7 @@ const Device* device_of(const NodeState& state, const book::DeviceUuid& uuid) {
   return nullptr;
 }
 
-/// As the book has it.
+/// Describes the device by what the book remembers of it.
 Device as_remembered(const book::AccountSnapshot& entry) {
   Device device;
   device.bytes = entry.device;
@@ -63,7 +63,7 @@ std::vector<TenantChange::Over> over_limit(const NodeState& state, const std::st
   return over;
 }
 
-/// E1305: the guarantee would be more than the limit.
+/// Returns E1305 if the guarantee exceeds the limit.
 Result<void> check_amounts(const LimitChanged& change) {
   if (change.guarantee <= change.limit) return {};
   return fail("E1305",
@@ -76,15 +76,16 @@ Result<std::vector<LimitChanged>> change_limits(NodeState& state, const Workload
                                                 const Caller& caller, Events& events) {
   OwnedWorkload* owned = state.limits.find(workload.path);
   if (owned == nullptr)
-    return fail("E1801", fmt::format("{} is beginning at this moment.", request.workload), "Again in a second.", 3);
+    return fail("E1801", fmt::format("{} is still starting.", request.workload), "Retry in a second.", 3);
   if (request.expected_changes && *request.expected_changes != owned->changes) {
     return fail("E1503",
                 fmt::format("{} was changed by {} meanwhile (limit now {}).", workload.book.name, owned->changed_by,
                             format_size(owned->accounts.front().configured)),
-                "ration ps, then say it again.", 4);
+                "ration ps, then repeat the change.", 4);
   }
   RATION_TRY(may_change(workload, caller, false));
-  if (!state.machine && !request.gpu.empty()) return tl::unexpected(state.machine.error());  // whose it is, it knows
+  if (!state.machine && !request.gpu.empty())
+    return tl::unexpected(state.machine.error());  // only the driver maps GPU to account
 
   std::vector<LimitChanged> changes;
   std::vector<OwnedLimit> fresh = owned->accounts;
@@ -100,7 +101,7 @@ Result<std::vector<LimitChanged>> change_limits(NodeState& state, const Workload
                         .gpu = present != nullptr ? std::optional(present->index) : std::nullopt,
                         .old_limit = mine.configured,
                         .limit = mine.configured,
-                        .effective = mine.effective,
+                        .in_force = mine.in_force,
                         .old_guarantee = mine.guarantee,
                         .guarantee = mine.guarantee,
                         .used = workload.used[account],
@@ -129,11 +130,11 @@ Result<std::vector<LimitChanged>> change_limits(NodeState& state, const Workload
     const bool raises = change.limit > change.old_limit || change.guarantee > mine.guarantee;
     RATION_TRY(may_change(workload, caller, raises));
     mine.configured = change.limit;
-    mine.granted = mine.reach = Bytes{0};  // the next tick finds them
-    // A raised limit waits for the next tick where somebody else's guarantee may need the room; any other holds now.
-    mine.effective = mine.held_back_by.empty() ? change.limit : std::min(mine.effective, change.limit);
+    mine.granted = mine.reach = Bytes{0};  // the next tick computes them
+    // A raise waits for the next tick if a guarantee of others may need the room; any other change is in force now.
+    mine.in_force = mine.held_back_by.empty() ? change.limit : std::min(mine.in_force, change.limit);
     mine.guarantee = change.guarantee;
-    change.effective = mine.effective;
+    change.in_force = mine.in_force;
     change.held_back_by = mine.held_back_by;
     changes.push_back(std::move(change));
   }
@@ -157,25 +158,26 @@ Result<std::vector<LimitChanged>> change_limits(NodeState& state, const Workload
   report_limit_moves(state, workload, events);
   state.limit_moves.forget(workload.path);
   for (const LimitChanged& change : changes) {
-    LimitChangeTold told;
-    if (!request.limit.empty()) told.limit = {change.old_limit, change.limit};
-    if (!request.guarantee.empty()) told.guarantee = {change.old_guarantee, change.guarantee};
-    told.gpu = change.gpu;
-    told.over = change.used - std::min(change.used, change.limit);
-    told.by = caller.name;
-    Event event = resized_event(about(state, workload), told);
+    LimitChangeFacts facts;
+    if (!request.limit.empty()) facts.limit = {change.old_limit, change.limit};
+    if (!request.guarantee.empty()) facts.guarantee = {change.old_guarantee, change.guarantee};
+    facts.gpu = change.gpu;
+    facts.over = change.used - std::min(change.used, change.limit);
+    facts.by = caller.name;
+    Event event = resized_event(event_subject(state, workload), facts);
     event.old_value = std::to_string(change.old_limit.count());
     event.new_value = std::to_string(change.limit.count());
     events.push_back(std::move(event));
   }
-  // It holds all the same, until the daemon is started again.
-  if (const auto saved = state.limits.save(); !saved && !std::exchange(state.save_problem_told, true))
+  // The change is in force even if it cannot be saved for the next start.
+  if (const auto saved = state.limits.save(); !saved && !std::exchange(state.save_failure_reported, true))
     events.push_back(daemon_event(saved.error().what));
   return changes;
 }
 
-/// Asks again for what `ration set` changed while no daemon ran, in the name of the folder's owner: of workloads that
-/// an earlier daemon knew, and that began for this one. What their owner may not change is put back by TamperRule.
+/// Repeats the changes that `ration set` made while no daemon ran, in the name of the folder's owner. Concerns
+/// workloads that an earlier daemon knew and this one has just found. TamperRule restores what the owner may not
+/// change.
 class UnwatchedChangesRule final : public Rule {
  public:
   void run(NodeState& state, Events& events) override;
@@ -203,14 +205,14 @@ void UnwatchedChangesRule::run(NodeState& state, Events& events) {
       LimitRequest request;
       request.workload = workload.book.name;
       request.gpu = device->uuid;
-      // What the book does not say any more has been changed since.
+      // A value that the book no longer contains was changed since.
       if (account.limit && entry.limit == *account.limit) request.limit = fmt::format("{}B", entry.limit.count());
       if (account.guarantee && entry.guarantee == *account.guarantee)
         request.guarantee = fmt::format("{}B", entry.guarantee.count());
       if (request.limit.empty() && request.guarantee.empty()) continue;
-      if (!change_limits(state, workload, request, caller, events)) state.limits.put_back_asked(path);
-      // No snapshot has been built yet, so nobody knows whether there is room for what is promised.
-      state.running[path].unchecked = state.running[path].unchecked || !request.guarantee.empty();
+      if (!change_limits(state, workload, request, caller, events)) state.limits.mark_unwatched(path);
+      // There is no snapshot yet, so the guarantee is checked later.
+      state.running[path].guarantee_unchecked = state.running[path].guarantee_unchecked || !request.guarantee.empty();
     }
   }
 }
@@ -232,7 +234,7 @@ void refresh(const Snapshot& snapshot, std::vector<LimitChanged>& changes) {
   for (LimitChanged& change : changes) {
     for (const AccountView& account : snapshot.accounts) {
       if (account.path != change.path || account.gpu != change.gpu) continue;
-      change.effective = account.limit;
+      change.in_force = account.limit;
       change.held_back_by = account.held_back_by;
     }
   }
@@ -243,10 +245,10 @@ Result<std::vector<TenantChange>> change_tenant(NodeState& state, const LimitReq
   if (!caller.is_operator)
     return fail("E1502", fmt::format("you may not change tenant {}.", request.workload),
                 "Ask root or a member of group ration, or change your own workloads: ration ps", 5);
-  const TenantNow* tenant = state.tenants.find(request.workload);
+  const TenantStatus* tenant = state.tenants.find(request.workload);
   if (tenant == nullptr) {
     std::vector<std::string> names;
-    for (const TenantNow& each : state.tenants.all()) names.push_back(each.name);
+    for (const TenantStatus& each : state.tenants.all()) names.push_back(each.name);
     return fail("E1801",
                 fmt::format("no tenant is named '{}' in the configuration.{}", request.workload,
                             suggestion(request.workload, names)),
@@ -255,12 +257,12 @@ Result<std::vector<TenantChange>> change_tenant(NodeState& state, const LimitReq
   if (request.limit.empty() && request.guarantee.empty())
     return fail("E1420", "nothing to change.", command({"set", tenant->name, "--limit", "6GiB"}), 2);
   if (!request.gpu.empty())
-    return fail("E1420", "what a tenant may have holds on every GPU.", "Leave --gpu out, or set its workloads.", 2);
+    return fail("E1420", "a tenant's limit applies to every GPU.", "Leave --gpu out, or set its workloads.", 2);
   if (request.expected_changes && *request.expected_changes != tenant->changes)
     return fail("E1503",
                 fmt::format("tenant {} was changed by {} meanwhile (limit now {}).", tenant->name, tenant->limit_from,
                             tenant->limit.is_set() ? tenant->limit.text : "none"),
-                "ration ps, then say it again.", 4);
+                "ration ps, then repeat the change.", 4);
   if (!state.machine) return tl::unexpected(state.machine.error());
   Bytes largest;
   for (const machine::Device& device : state.machine->devices) largest = std::max(largest, device.total);

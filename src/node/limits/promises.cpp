@@ -31,11 +31,11 @@ Bytes slice_on(const NodeState& state, const DeviceView& device, const std::stri
   return Bytes{0};
 }
 
-/// Without what the workload of `except` is promised, and `own_slice` of what is sliced.
+/// Leaves out the promises to workload `except`, and `own_slice` bytes of the slices.
 admission::Promises promises_on(const NodeState& state, const DeviceView& device, const std::string& except = "",
                                 Bytes own_slice = Bytes{0}) {
   admission::Promises promises{device.keep_free + device.sliced - own_slice};
-  std::map<std::string, Bytes> used;  // by claim, of all its containers
+  std::map<std::string, Bytes> used;  // by claim, summed over its containers
   for (const AccountView& account : state.snapshot.accounts) {
     if (account.gpu != device.device.index || account.path == except || account.suspended) continue;
     const auto claims = claims_of(state, account.owner, account.labels, device.device.uuid);
@@ -51,7 +51,7 @@ admission::Promises promises_on(const NodeState& state, const DeviceView& device
   return promises;
 }
 
-/// What is guaranteed to the claims that `counts` says.
+/// Returns the guarantees of the claims for which `counts` returns true.
 admission::Promises promises_to_claims(const NodeState& state, const std::string& uuid,
                                        const std::function<bool(const ContainerClaim&)>& counts) {
   admission::Promises promises;
@@ -65,7 +65,7 @@ admission::Promises promises_to_claims(const NodeState& state, const std::string
 
 TenantShares shares(const NodeState& state) {
   TenantShares found;
-  for (const TenantNow& tenant : state.tenants.all()) {
+  for (const TenantStatus& tenant : state.tenants.all()) {
     for (const DeviceView& device : state.snapshot.devices) {
       TenantShare share;
       if (tenant.limit.is_set())
@@ -126,7 +126,7 @@ Result<void> may_promise(const NodeState& state, const DeviceView& device, const
   const std::string kept = own == Bytes{0} ? "" : fmt::format(", of which {} is taken", format_size(own));
   return fail(
       "E1502",
-      fmt::format("{} of GPU {} may not be kept from others for {}: it is guaranteed {} there{}.", format_size(more),
+      fmt::format("{} of GPU {} may not be reserved for {}: it is guaranteed {} there{}.", format_size(more),
                   device.device.index, tenant, most == Bytes{0} ? "nothing" : format_size(most), kept),
       fmt::format(
           "Leave --guarantee or --slice out, or ask root or a member of group ration for a [[tenant]] in ration.toml "

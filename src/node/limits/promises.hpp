@@ -1,4 +1,4 @@
-// What a running node promises on its devices, for policy/promises.hpp to add up.
+// Adds up guarantees and slices on the devices of a running node, by admission/promises.hpp.
 #pragma once
 
 #include <map>
@@ -9,34 +9,34 @@
 
 namespace ration::node {
 
-/// What a tenant may hold of a device at most, and what is kept for it.
+/// A tenant's limit and guarantee on a device.
 struct TenantShare {
   Bytes limit = kUnlimited, guarantee{};
 };
 using TenantShares = std::map<std::pair<std::string, int>, TenantShare>;
-/// By tenant and device, of those that the configuration gives a limit or a guarantee.
+/// Returns those that the configuration gives, by tenant and device.
 [[nodiscard]] TenantShares shares(const NodeState& state);
-/// Of tenants, their own.
+/// Returns the tenants' own guarantees on the device.
 [[nodiscard]] std::map<std::string, Bytes> guarantees_on(const NodeState& state, const machine::Device& device);
-/// What is kept free of the device, and slices in which nothing runs.
+/// Returns the bytes kept free on the device and in slices without a workload.
 [[nodiscard]] Bytes reserved_on(const NodeState& state, const machine::Device& device);
-/// What is guaranteed to claims of which no container runs yet.
+/// Returns the guarantees of claims without a running container.
 [[nodiscard]] Bytes kept_for_claims(const NodeState& state, const machine::Device& device);
-/// What is guaranteed to the tenant's claims.
+/// Returns the guarantees of the tenant's claims.
 [[nodiscard]] Bytes guaranteed_to_claims_of(const NodeState& state, const machine::Device& device,
                                             const std::string& tenant);
 /// Fills in `promised` and `available` of the device.
 void note_promises(const NodeState& state, DeviceView& device);
-/// Whether everything that is promised on the device can be kept beside `more` for a workload of the tenant: of each
-/// tenant its own guarantee, or those of its workloads where they are more. `except`: a workload that is not counted;
-/// `slice`: the one that it is for, which is its own room. E1304.
+/// Returns E1304 unless every promise on the device can be kept beside `more` bytes for a workload of the tenant. A
+/// tenant counts with the larger of its own guarantee and the sum of its workloads'. `except`: path of a workload to
+/// leave out; `slice`: the slice that the bytes come from.
 [[nodiscard]] Result<void> can_promise(const NodeState& state, const DeviceView& device, const std::string& tenant,
                                        Bytes more, const std::string& except = "", const std::string& slice = "");
-/// The same of a tenant's own guarantee, instead of the one it has. E1304.
+/// Returns E1304 unless the tenant's own guarantee can become `guarantee`.
 [[nodiscard]] Result<void> can_guarantee(const NodeState& state, const DeviceView& device, const std::string& tenant,
                                          Bytes guarantee);
-/// Whether somebody who is not an operator may keep `more` from others: within what the tenant is guaranteed, or in a
-/// slice that an operator made. E1502.
+/// Returns E1502 unless a user who is no operator may reserve `more` bytes: within the tenant's guarantee, or in a
+/// slice.
 [[nodiscard]] Result<void> may_promise(const NodeState& state, const DeviceView& device, const std::string& tenant,
                                        Bytes more, const std::string& slice);
 

@@ -1,4 +1,4 @@
-// Reports workloads that hold more than their limit, since that was lowered.
+// Reports workloads whose usage exceeds a lowered limit, and when it no longer does.
 #include <map>
 #include <memory>
 
@@ -16,23 +16,23 @@ class ShrinkingRule final : public Rule {
 
  private:
   struct Shrinking {
-    Bytes limit;  // under which it was told that it holds more
+    Bytes limit;  // the limit that was last reported as exceeded
     bool over = false;
   };
   std::map<std::pair<std::string, std::uint32_t>, Shrinking> shrinking_;  // by path and account
 };
 
-// Nothing is taken from whoever holds more than its limit: what stands in the way is told, once for each limit.
+// Memory in use is never taken away; the excess is reported once per limit.
 void ShrinkingRule::run(NodeState& state, Events& events) {
   for (const AccountView& account : state.snapshot.accounts) {
     const auto known = shrinking_.find({account.path, account.account});
     const bool over = account.shrinking(), was_over = known != shrinking_.end() && known->second.over;
-    const bool told = over && known != shrinking_.end() && known->second.limit <= account.limit;
-    if (account.suspended || told || (!over && !was_over)) continue;
+    const bool reported = over && known != shrinking_.end() && known->second.limit <= account.limit;
+    if (account.suspended || reported || (!over && !was_over)) continue;
     const auto running = state.registry.workloads().find(account.path);
     if (running == state.registry.workloads().end()) continue;
     report_limit_moves(state, running->second, events);
-    const About who = about(state, running->second);
+    const EventSubject who = event_subject(state, running->second);
     events.push_back(
         over ? shrinking_event(who, {account.used, account.limit, account.movable, account.pooled, account.context})
              : under_limit_event(who));

@@ -1,4 +1,4 @@
-// Puts books right in which their owners wrote other limits. Runs before the snapshot.
+// Corrects books into which their owners wrote other limits. Runs before the snapshot.
 #include <memory>
 
 #include "book/store_limits.hpp"
@@ -10,7 +10,7 @@ namespace {
 
 void note_altered(NodeState& state, const Workload& workload, const std::string& what, Events& events) {
   if (state.limits.note_altered(workload.path, what))
-    events.push_back(altered_event(about(state, workload), workload.book.labels, what));
+    events.push_back(altered_event(event_subject(state, workload), workload.book.labels, what));
 }
 
 class TamperRule final : public Rule {
@@ -26,16 +26,16 @@ void TamperRule::run(NodeState& state, Events& events) {
   for (const auto& [path, size] : state.changes.grown) {
     const auto found = workloads.find(path);
     if (found == workloads.end() || !book::cut_to_size(found->second.descriptor, found->second.owner)) continue;
-    events.push_back(grown_event(about(state, found->second), size));
+    events.push_back(grown_event(event_subject(state, found->second), size));
     if (!found->second.granted.empty()) note_altered(state, found->second, "it was made longer", events);
   }
   std::vector<std::string> failed;
   for (const Alteration& altered : state.limits.enforce(state.registry, failed)) {
     const Workload& workload = workloads.at(altered.path);
-    const auto event = altered.asked ? put_back_event : tampered_event;
-    events.push_back(event(about(state, workload, workload.book.accounts[altered.account].device), altered.is_guarantee,
-                           altered.found, altered.owned));
-    if (!workload.granted.empty() && !altered.asked)
+    const auto event = altered.unwatched ? put_back_event : tampered_event;
+    events.push_back(event(event_subject(state, workload, workload.book.accounts[altered.account].device),
+                           altered.is_guarantee, altered.found, altered.owned));
+    if (!workload.granted.empty() && !altered.unwatched)
       note_altered(state, workload, altered.is_guarantee ? "its guarantee was changed" : "its limit was changed",
                    events);
   }

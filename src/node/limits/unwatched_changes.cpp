@@ -16,7 +16,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t kMaxChanges = std::size_t{1} << 20;  // far above what the most books of one user need
+constexpr std::size_t kMaxChanges = std::size_t{1} << 20;  // far above what the permitted number of books needs
 
 std::string file_in(const std::string& folder) { return folder + "/changes.json"; }
 
@@ -73,7 +73,9 @@ Result<void> write_unwatched_changes(const std::string& folder, const UnwatchedC
   if (write_whole(file_in(folder), document.dump(-1, ' ', false, json::error_handler_t::replace) + "\n", 0600))
     return {};
   return fail("E1405", fmt::format("{} cannot be written: {}.", file_in(folder), std::strerror(errno)),
-              "Free some space there, and set it again: what was set holds, but not for a daemon that starts.", 1);
+              "Free some space there, and repeat the command: the change is in force, but a daemon that starts does "
+              "not know it.",
+              1);
 }
 
 }  // namespace ration::node

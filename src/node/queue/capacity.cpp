@@ -30,7 +30,7 @@ void Capacity::take(const std::vector<int>& gpus, const std::string& tenant, Byt
   }
 }
 
-void Capacity::give_back(const std::vector<int>& gpus, const std::string& tenant, Bytes need, Bytes of_tenant) {
+void Capacity::release(const std::vector<int>& gpus, const std::string& tenant, Bytes need, Bytes of_tenant) {
   for (const int gpu : gpus) {
     tenants_[{tenant, gpu}].leased -= of_tenant;
     if (const auto device = devices_.find(gpu); device != devices_.end()) device->second.leased -= need;

@@ -27,88 +27,95 @@ Result<std::vector<int>> parse_gpus(const std::string& text) {
     const char* const end = part.data() + part.size();
     const auto read = std::from_chars(part.data(), end, number);
     if (read.ec != std::errc{} || read.ptr != end || number < 0) {
-      return fail("E1407", fmt::format("'{}' is not a GPU to wait for.", text), "--gpu auto, --gpu 0 or --gpu 0,1", 2);
+      return fail("E1407", fmt::format("'{}' does not name GPUs.", text), "--gpu auto, --gpu 0 or --gpu 0,1", 2);
     }
     gpus.push_back(number);
   }
   return gpus;
 }
 
-Program program_of(const LeaseWish& wish) { return {wish.user, wish.tenant, wish.name, command_hash(wish.command)}; }
+Program program_of(const LeaseSubmission& submission) {
+  return {submission.user, submission.tenant, submission.name, command_hash(submission.command)};
+}
 
-json wish_json(const LeaseWish& wish, std::uint64_t submitted_ns) {
-  json row{
-      {"tenant", wish.tenant},       {"user", wish.user},
-      {"command", wish.command},     {"gpu", wish.gpu},
-      {"owner", wish.owner},         {"waiter", {wish.waiter.pid, wish.waiter.start_time, wish.waiter.pid_namespace}},
-      {"bytes", wish.bytes.count()}, {"guarantee", wish.guarantee.count()},
-      {"priority", wish.priority},   {"submitted_ns", submitted_ns}};
-  if (wish.wait_ns) row["wait_ns"] = *wish.wait_ns;
-  if (!wish.key.empty()) row["key"] = wish.key;
-  if (!wish.name.empty()) row["name"] = wish.name;
+json submission_json(const LeaseSubmission& submission, std::uint64_t submitted_ns) {
+  json row{{"tenant", submission.tenant},
+           {"user", submission.user},
+           {"command", submission.command},
+           {"gpu", submission.gpu},
+           {"owner", submission.owner},
+           {"waiter", {submission.waiter.pid, submission.waiter.start_time, submission.waiter.pid_namespace}},
+           {"bytes", submission.bytes.count()},
+           {"guarantee", submission.guarantee.count()},
+           {"priority", submission.priority},
+           {"submitted_ns", submitted_ns}};
+  if (submission.wait_ns) row["wait_ns"] = *submission.wait_ns;
+  if (!submission.key.empty()) row["key"] = submission.key;
+  if (!submission.name.empty()) row["name"] = submission.name;
   return row;
 }
 
-LeaseWish wish_of(const json& row) {
-  LeaseWish wish;
-  row.at("tenant").get_to(wish.tenant);
-  row.at("user").get_to(wish.user);
-  row.at("command").get_to(wish.command);
-  row.at("gpu").get_to(wish.gpu);
-  wish.owner = whole_number<std::uint32_t>(row.at("owner"));
+LeaseSubmission submission_from(const json& row) {
+  LeaseSubmission submission;
+  row.at("tenant").get_to(submission.tenant);
+  row.at("user").get_to(submission.user);
+  row.at("command").get_to(submission.command);
+  row.at("gpu").get_to(submission.gpu);
+  submission.owner = whole_number<std::uint32_t>(row.at("owner"));
   const auto read = [](const json& value, auto& number) {
     number = whole_number<std::remove_reference_t<decltype(number)>>(value);
   };
-  read(row.at("waiter").at(0), wish.waiter.pid);
-  read(row.at("waiter").at(1), wish.waiter.start_time);
-  read(row.at("waiter").at(2), wish.waiter.pid_namespace);
-  wish.bytes = Bytes{whole_number<std::uint64_t>(row.at("bytes"))};
-  wish.guarantee = Bytes{whole_number<std::uint64_t>(row.at("guarantee"))};
-  read(row.at("priority"), wish.priority);
-  if (row.contains("wait_ns")) wish.wait_ns = whole_number<std::uint64_t>(row["wait_ns"]);
-  wish.key = row.value("key", "");
-  wish.name = row.value("name", "");
-  return wish;
+  read(row.at("waiter").at(0), submission.waiter.pid);
+  read(row.at("waiter").at(1), submission.waiter.start_time);
+  read(row.at("waiter").at(2), submission.waiter.pid_namespace);
+  submission.bytes = Bytes{whole_number<std::uint64_t>(row.at("bytes"))};
+  submission.guarantee = Bytes{whole_number<std::uint64_t>(row.at("guarantee"))};
+  read(row.at("priority"), submission.priority);
+  if (row.contains("wait_ns")) submission.wait_ns = whole_number<std::uint64_t>(row["wait_ns"]);
+  submission.key = row.value("key", "");
+  submission.name = row.value("name", "");
+  return submission;
 }
 
 }  // namespace
 
 Leases::Leases(std::string file) : file_(std::move(file)) {
-  const char* lost = "who waited for memory has to ask again: ration run --wait.";
-  file_.read(lost, [this](const json& document) {
+  const char* consequence = "commands that waited for memory must be repeated: ration run --wait.";
+  file_.read(consequence, [this](const json& document) {
     std::map<std::string, Entry> kept;
     const json& waiting = document.at("waiting");
     if (!waiting.is_object()) throw std::invalid_argument("'waiting' is not an object");
     for (const auto& [id, row] : waiting.items())
-      kept[id] = {wish_of(row), whole_number<std::uint64_t>(row.at("submitted_ns")), std::nullopt, {}, false, false};
-    const json running = document.value("running", json::object());  // files of before have none
+      kept[id] = {
+          submission_from(row), whole_number<std::uint64_t>(row.at("submitted_ns")), std::nullopt, {}, false, false};
+    const json running = document.value("running", json::object());  // absent in files of earlier versions
     if (!running.is_object()) throw std::invalid_argument("'running' is not an object");
     for (const auto& [id, row] : running.items()) {
       Lease lease;
-      lease.taken_up = true;
+      lease.running = true;
       lease.granted_ns = whole_number<std::uint64_t>(row.at("granted_ns"));
       for (const json& gpu : row.at("gpus")) lease.gpus.push_back(whole_number<int>(gpu));
-      kept[id] = {wish_of(row), whole_number<std::uint64_t>(row.at("submitted_ns")), lease,
+      kept[id] = {submission_from(row), whole_number<std::uint64_t>(row.at("submitted_ns")), lease,
                   row.at("workload").get<std::string>()};
     }
-    last_ = whole_number<std::uint64_t>(document.at("last"));
-    kept_ = std::move(kept);
+    last_id_ = whole_number<std::uint64_t>(document.at("last"));
+    restored_ = std::move(kept);
   });
 }
 
-Result<LeaseRequest> Leases::request_of(const std::string& id, const LeaseWish& wish,
+Result<LeaseRequest> Leases::request_of(const std::string& id, const LeaseSubmission& submission,
                                         std::uint64_t submitted_ns) const {
-  RATION_TRY(auto gpus, parse_gpus(wish.gpu));
+  RATION_TRY(auto gpus, parse_gpus(submission.gpu));
   LeaseRequest request;
   request.id = id;
-  request.tenant = wish.tenant;
-  request.bytes = wish.bytes;
-  request.guarantee = wish.guarantee;
+  request.tenant = submission.tenant;
+  request.bytes = submission.bytes;
+  request.guarantee = submission.guarantee;
   request.gpus = std::move(gpus);
-  request.priority = wish.priority;
+  request.priority = submission.priority;
   request.submitted_ns = submitted_ns;
-  if (wish.wait_ns) request.deadline_ns = submitted_ns + *wish.wait_ns;
-  request.expected = run_lengths_.expected(program_of(wish));
+  if (submission.wait_ns) request.deadline_ns = submitted_ns + *submission.wait_ns;
+  request.expected = run_lengths_.expected(program_of(submission));
   return request;
 }
 
@@ -116,34 +123,35 @@ void Leases::learn(const Program& program, std::uint64_t length_ns) {
   run_lengths_.add(program, length_ns);
   const auto expected = run_lengths_.expected(program);
   for (const auto& [id, entry] : entries_)
-    if (!entry.to_return && entry.because.empty() && program_of(entry.wish) == program) queue_.expect(id, expected);
+    if (!entry.for_resume && entry.resume_reason.empty() && program_of(entry.submission) == program)
+      queue_.expect(id, expected);
 }
 
-// Before the devices are counted: else what they hold would count twice.
-void Leases::take_back_running() {
-  for (auto kept = kept_.begin(); kept != kept_.end();) {
+// Restores running leases before the devices are counted, so that their usage does not count twice.
+void Leases::restore_running() {
+  for (auto kept = restored_.begin(); kept != restored_.end();) {
     auto& [id, entry] = *kept;
     if (!entry.granted) {
       ++kept;
       continue;
     }
-    if (auto request = request_of(id, entry.wish, entry.submitted_ns)) {
+    if (auto request = request_of(id, entry.submission, entry.submitted_ns)) {
       entry.granted->request = std::move(*request);
-      queue_.adopt(*entry.granted);
+      queue_.restore(*entry.granted);
       entries_[id] = std::move(entry);
     }
-    kept = kept_.erase(kept);
+    kept = restored_.erase(kept);
   }
 }
 
-// One that was granted and not taken up waits again, at its place: it was before all others.
-void Leases::queue_again(std::uint64_t now_ns) {
+// Restores waiting requests. One that was granted but not started waits again at its old place, before all others.
+void Leases::restore_waiting(std::uint64_t now_ns) {
   std::vector<std::pair<std::string, Entry>> all;
-  for (auto& kept : std::exchange(kept_, {})) all.push_back(std::move(kept));
+  for (auto& kept : std::exchange(restored_, {})) all.push_back(std::move(kept));
   std::sort(all.begin(), all.end(),
             [](const auto& one, const auto& two) { return one.second.submitted_ns < two.second.submitted_ns; });
   for (auto& [id, entry] : all) {
-    auto request = request_of(id, entry.wish, std::min(entry.submitted_ns, now_ns));
+    auto request = request_of(id, entry.submission, std::min(entry.submitted_ns, now_ns));
     if (request && queue_.submit(std::move(*request))) entries_[id] = std::move(entry);
   }
 }
@@ -151,45 +159,47 @@ void Leases::queue_again(std::uint64_t now_ns) {
 void Leases::save() {
   json waiting = json::object(), running = json::object();
   for (const auto& [id, entry] : entries_) {
-    if (entry.workload.empty() && !entry.over) waiting[id] = wish_json(entry.wish, entry.submitted_ns);
-    if (entry.workload.empty() || !entry.granted || entry.to_return) continue;
-    json& row = running[id] = wish_json(entry.wish, entry.submitted_ns);
+    if (entry.workload.empty() && !entry.over) waiting[id] = submission_json(entry.submission, entry.submitted_ns);
+    if (entry.workload.empty() || !entry.granted || entry.for_resume) continue;
+    json& row = running[id] = submission_json(entry.submission, entry.submitted_ns);
     row.update(
         {{"workload", entry.workload}, {"gpus", entry.granted->gpus}, {"granted_ns", entry.granted->granted_ns}});
   }
-  (void)file_.write({{"last", last_}, {"waiting", waiting}, {"running", running}});  // tried again at the next step
+  (void)file_.write({{"last", last_id_}, {"waiting", waiting}, {"running", running}});  // the next step retries
 }
 
-std::string Leases::id_of(const LeaseWish& wish) const {
-  if (wish.key.empty()) return {};
-  for (const auto* known : {&entries_, &kept_})
+std::string Leases::id_of(const LeaseSubmission& submission) const {
+  if (submission.key.empty()) return {};
+  for (const auto* known : {&entries_, &restored_})
     for (const auto& [id, entry] : *known)
-      if (entry.wish.key == wish.key && entry.wish.waiter.same_as(wish.waiter) && !entry.over) return id;
+      if (entry.submission.key == submission.key && entry.submission.waiter.same_as(submission.waiter) && !entry.over)
+        return id;
   return {};
 }
 
-Result<std::string> Leases::submit(const LeaseWish& wish, std::uint64_t now_ns) {
-  if (std::string known = id_of(wish); !known.empty()) return known;
-  RATION_TRY(auto request, request_of(fmt::format("q-{}", last_ + 1), wish, now_ns));
-  const auto of_user = std::count_if(entries_.begin(), entries_.end(),
-                                     [&](const auto& each) { return each.second.wish.owner == wish.owner; });
+Result<std::string> Leases::submit(const LeaseSubmission& submission, std::uint64_t now_ns) {
+  if (std::string known = id_of(submission); !known.empty()) return known;
+  RATION_TRY(auto request, request_of(fmt::format("q-{}", last_id_ + 1), submission, now_ns));
+  const auto of_user = std::count_if(entries_.begin(), entries_.end(), [&](const auto& each) {
+    return each.second.submission.owner == submission.owner;
+  });
   if (of_user >= static_cast<std::ptrdiff_t>(kMaxPerUser))
-    return fail("E1528", fmt::format("{} leases of {} wait or run already.", of_user, wish.user),
+    return fail("E1528", fmt::format("{} leases of {} wait or run already.", of_user, submission.user),
                 "ration ps   shows them", 4);
   const std::string id = request.id;
   RATION_TRY(queue_.submit(std::move(request)));
-  ++last_;
-  entries_[id] = {wish, now_ns, std::nullopt, {}, false, false};
+  ++last_id_;
+  entries_[id] = {submission, now_ns, std::nullopt, {}, false, false};
   save();
   return id;
 }
 
 bool Leases::cancel(const std::string& id, std::optional<std::uint32_t> user, const std::string& by) {
-  constexpr std::size_t kMaxRemembered = 1'000;  // whoever waits asks again within a second
+  constexpr std::size_t kMaxRemembered = 1'000;  // a waiting client polls within a second
   const auto found = entries_.find(id);
-  if (found == entries_.end() || (user && found->second.wish.owner != *user)) return false;
-  drop(id);
-  cancelled_.push_back({id, by, found->second.wish.owner});
+  if (found == entries_.end() || (user && found->second.submission.owner != *user)) return false;
+  remove_from_queue(id);
+  cancelled_.push_back({id, by, found->second.submission.owner});
   if (cancelled_.size() > kMaxRemembered) cancelled_.pop_front();
   entries_.erase(found);
   save();
@@ -202,36 +212,35 @@ const CancelledLease* Leases::cancelled(const std::string& id) const {
   return found == cancelled_.end() ? nullptr : &*found;
 }
 
-void Leases::drop(const std::string& id) {
+void Leases::remove_from_queue(const std::string& id) {
   if (!queue_.cancel(id)) (void)queue_.release(id);
 }
 
-void Leases::leave(const std::string& path) {
+void Leases::suspend(const std::string& path) {
   for (auto& [id, entry] : entries_) {
     if (entry.workload != path) continue;
-    drop(id);
-    entry.away = true;
+    remove_from_queue(id);
+    entry.suspended = true;
     entry.granted.reset();
   }
 }
 
 namespace {
 
-/// What of a device can be given at all.
+/// Returns the bytes of a device that can be given at all.
 Bytes capacity_of(const DeviceView& device) {
   return device.device.total - std::min(device.device.total, device.keep_free + device.sliced);
 }
 
-/// What a device is taken by outside the queue, added up by policy/promises. Beside guarantees it counts what is not
-/// promised to anybody: who waits for memory beside what it holds comes before whoever comes to the device, so what it
-/// may still take is not given away.
+/// Adds the room that a workload without a lease occupies. Beside its guarantee that is what it may still take: a
+/// workload that already waits for more memory precedes newcomers.
 void add_taken(admission::Promises& taken, const AccountView& account, const DeviceView& device) {
   const bool waits = account.waiting && account.trusted_usage() > Bytes{0};
   const Bytes claim = waits ? std::min(account.limit, device.device.total) : Bytes{0};
   taken.add_workload(account.tenant, std::max(account.guarantee, claim), account.trusted_usage());
 }
 
-/// Of nobody who has a limit.
+/// Returns the usage that no limit covers.
 Bytes outside_of_limits(const DeviceView& device) {
   return device.ungoverned + device.unexplained.value_or(Bytes{0}) + device.orphaned.value_or(Bytes{0});
 }
@@ -242,8 +251,8 @@ bool is_on(const AccountView& account, const DeviceView& device) {
 
 }  // namespace
 
-void Leases::ask_again(const std::string& path, const std::string& because, const Snapshot& snapshot,
-                       std::uint64_t now_ns, bool sure) {
+void Leases::requeue(const std::string& path, const std::string& reason, const Snapshot& snapshot, std::uint64_t now_ns,
+                     bool confirmed) {
   std::vector<AccountView> accounts;
   std::copy_if(snapshot.accounts.begin(), snapshot.accounts.end(), std::back_inserter(accounts),
                [&](const AccountView& each) { return each.path == path; });
@@ -251,51 +260,52 @@ void Leases::ask_again(const std::string& path, const std::string& because, cons
   const AccountView& account = accounts.front();
   auto found =
       std::find_if(entries_.begin(), entries_.end(), [&](const auto& each) { return each.second.workload == path; });
-  if (found == entries_.end()) {  // it started without a lease; it returns with one
+  if (found == entries_.end()) {  // it started without a lease, and resumes with one
     Entry entry;
-    entry.wish.tenant = account.tenant;
-    entry.wish.user = account.user;
-    entry.wish.owner = account.owner;
-    entry.wish.command = account.command;
-    entry.wish.waiter = account.creator;
+    entry.submission.tenant = account.tenant;
+    entry.submission.user = account.user;
+    entry.submission.owner = account.owner;
+    entry.submission.command = account.command;
+    entry.submission.waiter = account.creator;
     entry.workload = path;
-    entry.to_return = true;
-    found = entries_.emplace(fmt::format("q-{}", ++last_), std::move(entry)).first;
+    entry.for_resume = true;
+    found = entries_.emplace(fmt::format("q-{}", ++last_id_), std::move(entry)).first;
   }
   auto& [id, entry] = *found;
-  entry.because = because;
-  drop(id);
-  entry.wish.bytes = entry.wish.guarantee = Bytes{0};
+  entry.resume_reason = reason;
+  remove_from_queue(id);
+  entry.submission.bytes = entry.submission.guarantee = Bytes{0};
   for (const AccountView& each : accounts) {
     const auto device = std::find_if(snapshot.devices.begin(), snapshot.devices.end(),
                                      [&](const DeviceView& view) { return each.gpu == view.device.index; });
-    // A limit above what there is asks for all of it, not for what can never be free.
+    // A limit above the device asks for all of the device, not for what can never be free.
     const Bytes most = device == snapshot.devices.end() ? kUnlimited : round_down(capacity_of(*device), kGranule);
-    entry.wish.bytes = std::max({entry.wish.bytes, std::min(each.limit, most), each.away});
-    entry.wish.guarantee = std::max(entry.wish.guarantee, each.guarantee);
+    entry.submission.bytes = std::max({entry.submission.bytes, std::min(each.limit, most), each.suspended_bytes});
+    entry.submission.guarantee = std::max(entry.submission.guarantee, each.guarantee);
   }
   entry.submitted_ns = now_ns;
-  entry.away = false;
+  entry.suspended = false;
   LeaseRequest request;
   request.id = id;
-  request.tenant = entry.wish.tenant;
-  request.bytes = entry.wish.bytes;
-  request.guarantee = entry.wish.guarantee;
+  request.tenant = entry.submission.tenant;
+  request.bytes = entry.submission.bytes;
+  request.guarantee = entry.submission.guarantee;
   for (const AccountView& each : accounts)
     if (each.gpu) request.gpus.push_back(*each.gpu);
-  entry.wish.gpu = fmt::format("{}", fmt::join(request.gpus, ","));
-  request.priority = entry.wish.priority;
+  entry.submission.gpu = fmt::format("{}", fmt::join(request.gpus, ","));
+  request.priority = entry.submission.priority;
   request.submitted_ns = now_ns;
-  request.sure = sure;
+  request.confirmed = confirmed;
   request.held = Bytes{0};
-  for (const AccountView& each : accounts) request.held = std::max(*request.held, each.away);
-  if (!queue_.submit(std::move(request))) returning_.push_back(path);  // no queue can tell when: it is tried at once
+  for (const AccountView& each : accounts) request.held = std::max(*request.held, each.suspended_bytes);
+  if (!queue_.submit(std::move(request)))
+    resumable_.push_back(path);  // the queue cannot place it, so the resume is tried at once
 }
 
-bool Leases::take_up(const std::string& id, const std::string& path, std::uint32_t user) {
+bool Leases::mark_running(const std::string& id, const std::string& path, std::uint32_t user) {
   const auto found = entries_.find(id);
-  if (found == entries_.end() || found->second.wish.owner != user || !found->second.granted) return false;
-  if (!queue_.take_up(id)) return false;
+  if (found == entries_.end() || found->second.submission.owner != user || !found->second.granted) return false;
+  if (!queue_.mark_running(id)) return false;
   found->second.workload = path;
   return true;
 }
@@ -305,29 +315,29 @@ Events Leases::step(const Snapshot& snapshot, std::uint64_t now_ns, const Tenant
   clock_ahead_ns_ = snapshot.time_ns - now_ns;
   std::set<std::string> running, here, leased;
   for (const AccountView& account : snapshot.accounts) {
-    running.insert(running.end(), account.path);  // they come in order
+    running.insert(running.end(), account.path);  // accounts are ordered by path
     if (!account.suspended) here.insert(here.end(), account.path);
   }
-  if (!snapshot.devices.empty()) take_back_running();
+  if (!snapshot.devices.empty()) restore_running();
   for (auto each = entries_.begin(); each != entries_.end();) {
     auto& [id, entry] = *each;
     const bool runs = running.count(entry.workload) != 0;
-    // Who comes back was there already: where it is no longer, nobody does.
-    const bool ended = !runs && (entry.to_return || liveness(entry.wish.waiter) == Liveness::kDead);
-    const bool is_back = entry.to_return && entry.granted && here.count(entry.workload) != 0;
+    // A resuming workload needs no waiter, only itself.
+    const bool ended = !runs && (entry.for_resume || liveness(entry.submission.waiter) == Liveness::kDead);
+    const bool is_back = entry.for_resume && entry.granted && here.count(entry.workload) != 0;
     if (!ended && !is_back) {
       if (!entry.workload.empty()) leased.insert(entry.workload);
       ++each;
       continue;
     }
-    drop(id);
+    remove_from_queue(id);
     each = entries_.erase(each);
   }
   devices_.clear();
   Capacity capacity;
   for (const DeviceView& device : snapshot.devices) {
-    devices_[device.device.index] = takers_of(device, snapshot);
-    admission::Promises taken, of_tenants;  // a tenant is charged for what its books say
+    devices_[device.device.index] = occupants_of(device, snapshot);
+    admission::Promises taken, of_tenants;  // a tenant is charged by its books
     for (const AccountView& account : snapshot.accounts) {
       if (!is_on(account, device) || leased.count(account.path) != 0) continue;
       add_taken(taken, account, device);
@@ -339,20 +349,21 @@ Events Leases::step(const Snapshot& snapshot, std::uint64_t now_ns, const Tenant
         capacity.set_tenant(where.first, where.second, share.limit, share.guarantee, of_tenants.taken_by(where.first));
   }
   queue_.update(std::move(capacity));
-  if (!kept_.empty() && !snapshot.devices.empty()) queue_again(now_ns);  // else nothing would fit for ever
+  if (!restored_.empty() && !snapshot.devices.empty())
+    restore_waiting(now_ns);  // else requests would count as too large
   const StepResult result = queue_.step(now_ns);
   for (const Lease& lease : result.granted) {
     Entry& entry = entries_.at(lease.request.id);
     entry.granted = lease;
-    if (!entry.workload.empty()) {  // its processes are there: they only come back
-      (void)queue_.take_up(lease.request.id);
-      returning_.push_back(entry.workload);
+    if (!entry.workload.empty()) {  // its processes exist: they only resume
+      (void)queue_.mark_running(lease.request.id);
+      resumable_.push_back(entry.workload);
       continue;
     }
-    // What an earlier daemon wrote down was by its clock.
+    // A restored request has a time of the earlier daemon's clock.
     waits_.note(static_cast<double>(now_ns - std::min(now_ns, entry.submitted_ns)) / 1e9);
-    events.push_back(granted_event({"", entry.wish.tenant, entry.wish.user, {}}, lease.request.id, entry.wish.bytes,
-                                   lease.gpus, lease.passed ? to_text(*lease.passed) : ""));
+    events.push_back(granted_event({"", entry.submission.tenant, entry.submission.user, {}}, lease.request.id,
+                                   entry.submission.bytes, lease.gpus, lease.backfill ? to_text(*lease.backfill) : ""));
   }
   for (const LeaseRequest& request : result.expired) entries_.at(request.id).over = true;
   for (const Lease& lease : result.lapsed) entries_.at(lease.request.id).over = true;
@@ -360,8 +371,8 @@ Events Leases::step(const Snapshot& snapshot, std::uint64_t now_ns, const Tenant
   return events;
 }
 
-std::vector<Taker> Leases::takers_of(const DeviceView& device, const Snapshot& snapshot) const {
-  std::vector<Taker> takers;
+std::vector<Occupant> Leases::occupants_of(const DeviceView& device, const Snapshot& snapshot) const {
+  std::vector<Occupant> occupants;
   for (const AccountView& account : snapshot.accounts) {
     if (!is_on(account, device)) continue;
     const auto leased = std::find_if(entries_.begin(), entries_.end(), [&](const auto& each) {
@@ -369,53 +380,56 @@ std::vector<Taker> Leases::takers_of(const DeviceView& device, const Snapshot& s
     });
     admission::Promises alone;
     add_taken(alone, account, device);
-    const Bytes taken =
-        leased == entries_.end() ? alone.taken() : std::max(leased->second.wish.bytes, leased->second.wish.guarantee);
-    takers.push_back({account.tenant + "/" + account.workload, taken, account.trusted_usage()});
+    const Bytes taken = leased == entries_.end()
+                            ? alone.taken()
+                            : std::max(leased->second.submission.bytes, leased->second.submission.guarantee);
+    occupants.push_back({account.tenant + "/" + account.workload, taken, account.trusted_usage()});
   }
   for (const auto& [id, entry] : entries_) {
     if (!entry.granted || !entry.workload.empty()) continue;
     const auto& gpus = entry.granted->gpus;
     if (std::find(gpus.begin(), gpus.end(), device.device.index) != gpus.end())
-      takers.push_back({entry.wish.tenant + "/" + id, std::max(entry.wish.bytes, entry.wish.guarantee), std::nullopt});
+      occupants.push_back({entry.submission.tenant + "/" + id,
+                           std::max(entry.submission.bytes, entry.submission.guarantee), std::nullopt});
   }
   const Bytes outside = outside_of_limits(device);
-  takers.push_back({"without a limit", outside, outside});
-  takers.push_back({"slices", device.sliced, std::nullopt});
-  takers.push_back({"kept free", device.keep_free, std::nullopt});
-  std::erase_if(takers, [](const Taker& taker) { return taker.taken == Bytes{0}; });
-  std::stable_sort(takers.begin(), takers.end(),
-                   [](const Taker& one, const Taker& two) { return one.taken > two.taken; });
-  return takers;
+  occupants.push_back({"without a limit", outside, outside});
+  occupants.push_back({"slices", device.sliced, std::nullopt});
+  occupants.push_back({"kept free", device.keep_free, std::nullopt});
+  std::erase_if(occupants, [](const Occupant& occupant) { return occupant.taken == Bytes{0}; });
+  std::stable_sort(occupants.begin(), occupants.end(),
+                   [](const Occupant& one, const Occupant& two) { return one.taken > two.taken; });
+  return occupants;
 }
 
 std::optional<LeaseView> Leases::view(const std::string& id) const {
   const auto found = entries_.find(id);
   if (found == entries_.end()) return std::nullopt;
   const Entry& entry = found->second;
-  LeaseView view{id, entry.wish, entry.submitted_ns + clock_ahead_ns_};
+  LeaseView view{id, entry.submission, entry.submitted_ns + clock_ahead_ns_};
   view.position = queue_.position(id);
   view.of = queue_.waiting();
   const bool runs = !entry.workload.empty();
-  if (entry.away) {
+  if (entry.suspended) {
     view.state = LeaseState::kSuspended;
   } else if (entry.over) {
     view.state = LeaseState::kOver;
   } else if (entry.granted) {
     view.state = runs ? LeaseState::kRunning : LeaseState::kGranted;
     view.gpus = entry.granted->gpus;
-    if (entry.granted->passed) view.reason = to_text(*entry.granted->passed);
-  } else if (view.position == 0) {  // it is brought back without a place in the queue
+    if (entry.granted->backfill) view.reason = to_text(*entry.granted->backfill);
+  } else if (view.position == 0) {  // it resumes without a place in the queue
     view.state = runs ? LeaseState::kRunning : LeaseState::kOver;
   } else {
     view.estimate = queue_.estimate();
     const auto reason = queue_.reason(id);
     if (!reason) return view;
-    view.reason = (entry.because.empty() ? "" : fmt::format("to come back to its device ({}): ", entry.because)) +
-                  to_text(*reason);
+    view.reason =
+        (entry.resume_reason.empty() ? "" : fmt::format("to come back to its device ({}): ", entry.resume_reason)) +
+        to_text(*reason);
     if (reason->kind == WaitReason::Kind::kTenant) return view;
-    const auto takers = devices_.find(reason->gpu);
-    view.taken_by = takers == devices_.end() ? std::vector<Taker>{} : takers->second;
+    const auto occupants = devices_.find(reason->gpu);
+    view.taken_by = occupants == devices_.end() ? std::vector<Occupant>{} : occupants->second;
   }
   return view;
 }

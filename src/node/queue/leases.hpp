@@ -1,8 +1,6 @@
-// Leases of running commands: the queue of `ration run --wait`, tied to the processes that wait and the workloads that
-// came of it, and how long such programs ran before. Used by the daemon. Promises: whoever waits and dies leaves the
-// queue, and whoever started gives the room back when its workload ends; what is granted fits beside everything that
-// runs; who was suspended waits for its place like everybody else, from the moment when it works again; who waits keeps
-// its place, and who runs its lease, when the daemon is started again.
+// Leases of commands: the queue of `ration run --wait`, tied to waiting processes and to the workloads they become.
+// Promises: a dead waiter leaves the queue, and an ended workload frees its room; a granted lease fits beside all that
+// runs; a suspended workload queues for its return like any other; places and leases survive a restart of the daemon.
 #pragma once
 
 #include <deque>
@@ -22,43 +20,43 @@
 
 namespace ration::node {
 
-struct LeaseWish {
-  std::string tenant, user, command, gpu;  ///< gpu: `auto`, an index, several: `0,1`
-  std::string name;                        ///< of the workload that will run; without a number where it was given none
+struct LeaseSubmission {
+  std::string tenant, user, command, gpu;  ///< `auto`, an index, or several: `0,1`
+  std::string name;                        ///< name of the future workload, without the number that an unnamed one gets
   std::uint32_t owner = 0;
-  ProcessIdentity waiter;  ///< leaves the queue when it is dead
+  ProcessIdentity waiter;  ///< leaves the queue when it dies
   Bytes bytes, guarantee;
   int priority = 0;
-  std::optional<std::uint64_t> wait_ns;  ///< absent: for ever
-  std::string key;                       ///< its asker's word for it; empty: none
+  std::optional<std::uint64_t> wait_ns;  ///< absent: no time limit
+  std::string key;                       ///< idempotency key of the client; empty: none
 };
 
 enum class LeaseState {
   kWaiting,
-  kGranted,    ///< and not taken up yet
+  kGranted,    ///< its workload has not started yet
   kRunning,    ///< its workload runs
-  kSuspended,  ///< its workload has no place, and asks for none
-  kOver,       ///< its wait timed out, or it was never taken up
+  kSuspended,  ///< its workload is suspended and not resuming
+  kOver,       ///< its wait timed out, or its workload never started
 };
 
-/// Who keeps how much of a device from those who wait: what it was promised, or holds where that is more.
-struct Taker {
+/// A holder of device memory that a waiting request would need: its guarantee, or its usage if larger.
+struct Occupant {
   std::string who;
   Bytes taken;
-  std::optional<Bytes> used;  ///< absent: nobody is there to use it
+  std::optional<Bytes> used;  ///< absent: it is in no use
 };
 
 /// A lease at this moment.
 struct LeaseView {
   std::string id;
-  LeaseWish wish;
-  std::uint64_t submitted_ns = 0;  ///< time of day
+  LeaseSubmission submission;
+  std::uint64_t submitted_ns = 0;  ///< by the wall clock
   LeaseState state = LeaseState::kWaiting;
-  std::optional<std::vector<int>> gpus{};        ///< where it was granted
-  std::string reason{};                          ///< what it waits for, or whom it passed; empty: neither
-  std::optional<std::vector<Taker>> taken_by{};  ///< who has the device that it waits for
-  std::size_t position = 0, of = 0;              ///< in the queue; 0: in none
-  std::optional<WaitEstimate> estimate{};        ///< of one that waits
+  std::optional<std::vector<int>> gpus{};           ///< where it was granted
+  std::string reason{};                             ///< what it waits for, or which lease it overtook; empty: neither
+  std::optional<std::vector<Occupant>> taken_by{};  ///< occupants of the device that it waits for
+  std::size_t position = 0, of = 0;                 ///< in the queue; 0: not in it
+  std::optional<WaitEstimate> estimate{};           ///< while it waits
 };
 
 struct CancelledLease {
@@ -68,84 +66,85 @@ struct CancelledLease {
 
 class Leases {
  public:
-  /// `file`: where those that wait are kept; empty: nowhere. A corrupt file is treated as absent: then they ask again.
+  /// `file`: where leases are saved; empty: nowhere. A damaged file counts as absent; commands then submit again.
   explicit Leases(std::string file = "");
-  /// What to tell of a damaged file; empty: it was none.
-  [[nodiscard]] const std::string& lost() const { return file_.damage(); }
+  /// Returns a report of a damaged file; empty: it was sound.
+  [[nodiscard]] const std::string& damage() const { return file_.damage(); }
 
-  /// Of one user at a time, waiting or granted.
+  /// Leases of one user, waiting and granted.
   static constexpr std::size_t kMaxPerUser = 256;
 
-  /// The id, `q-5`: of the one that stands where its waiter asked before under the same key, as whoever got no answer
-  /// does. E1104 E1105 E1407, E1528: too many of that user.
-  [[nodiscard]] Result<std::string> submit(const LeaseWish& wish, std::uint64_t now_ns);
-  /// Whether its waiter asked for it before, and still has it.
-  [[nodiscard]] bool knows(const LeaseWish& wish) const { return !id_of(wish).empty(); }
-  /// False: no such lease, or not of that user (an operator may cancel any). `by` is told to who waited.
+  /// Submits a request and returns its id, `q-5`. Idempotent per waiter and key, so that a client without an answer may
+  /// retry. E1104, E1105, E1407; E1528: the user has too many leases.
+  [[nodiscard]] Result<std::string> submit(const LeaseSubmission& submission, std::uint64_t now_ns);
+  /// Returns true if the waiter submitted it before and it still exists.
+  [[nodiscard]] bool knows(const LeaseSubmission& submission) const { return !id_of(submission).empty(); }
+  /// Removes a lease. Returns false if there is none with that id, or it belongs to another user (absent: an operator
+  /// asks). `by` is shown to the waiter.
   bool cancel(const std::string& id, std::optional<std::uint32_t> user, const std::string& by = "");
-  /// Of the newest that were cancelled; null: it is none of them.
+  /// Returns a recently cancelled lease; null: unknown.
   [[nodiscard]] const CancelledLease* cancelled(const std::string& id) const;
-  /// The workload whose book lies at `path` runs under the lease. False: it was not granted, or belongs to another
-  /// user.
-  bool take_up(const std::string& id, const std::string& path, std::uint32_t user);
+  /// Records that the workload with the book at `path` runs under the lease. Returns false if the lease is not granted,
+  /// or belongs to another user.
+  bool mark_running(const std::string& id, const std::string& path, std::uint32_t user);
 
-  /// Such a program ran so long, and succeeded: from then on more is known of those that wait and run.
+  /// Records a successful run, which improves the estimates for waiting and running leases of the same program.
   void learn(const Program& program, std::uint64_t length_ns);
 
-  /// The workload's memory has left its devices: what it had is free for others.
-  void leave(const std::string& path);
-  /// It wants its place again, on the devices where it was; `because` is told to who asks what it waits for. Who asked
-  /// and is not sure of it may leave again, or ask once more.
-  void ask_again(const std::string& path, const std::string& because, const Snapshot& snapshot, std::uint64_t now_ns,
-                 bool sure = true);
-  /// Paths of those that asked again and may return, since the last call.
-  [[nodiscard]] std::vector<std::string> take_returning() { return std::exchange(returning_, {}); }
+  /// Frees the room of a workload that was suspended.
+  void suspend(const std::string& path);
+  /// Queues a suspended workload for a return to its devices. `reason` is shown in the queue. A request that may be
+  /// spurious may be withdrawn and repeated.
+  void requeue(const std::string& path, const std::string& reason, const Snapshot& snapshot, std::uint64_t now_ns,
+               bool confirmed = true);
+  /// Returns the paths of queued workloads that may resume, since the last call.
+  [[nodiscard]] std::vector<std::string> take_resumable() { return std::exchange(resumable_, {}); }
 
-  /// After every tick: what there is now, who died, who may start. `now_ns`: steady_time_ns(), here and above.
-  /// `shares`: of what tenants may hold.
+  /// Updates the queue after a tick: devices, dead waiters, grants. `now_ns`: steady_time_ns(), here and above.
+  /// `shares`: limits and guarantees of tenants.
   Events step(const Snapshot& snapshot, std::uint64_t now_ns, const TenantShares& shares = {});
 
   [[nodiscard]] const LeaseQueue& queue() const { return queue_; }
-  /// From asking to being granted, of every lease that was granted; those granted at once waited next to nothing.
+  /// Waits from request to grant of all leases; an immediate grant counts as almost none.
   [[nodiscard]] const WaitHistogram& waits() const { return waits_; }
-  /// Absent: there is none of that id.
+  /// Returns nothing for an unknown id.
   [[nodiscard]] std::optional<LeaseView> view(const std::string& id) const;
-  /// Those that wait, in the order in which they will go.
+  /// Returns the waiting leases in the order in which they will be granted.
   [[nodiscard]] std::vector<LeaseView> waiting_views() const;
 
  private:
   struct Entry {
-    LeaseWish wish;
+    LeaseSubmission submission;
     std::uint64_t submitted_ns = 0;
     std::optional<Lease> granted;
-    std::string workload;    ///< path of the book that runs under it
-    bool over = false;       ///< its wait timed out, or it was granted and never taken up
-    bool away = false;       ///< suspended: it has no place now, and asks for none
-    bool to_return = false;  ///< made for a workload that wants to come back; over when it is there
-    std::string because{};   ///< why it comes back; empty: it starts
+    std::string workload;         ///< path of the book of its workload
+    bool over = false;            ///< its wait timed out, or its workload never started
+    bool suspended = false;       ///< its workload is suspended and not resuming
+    bool for_resume = false;      ///< made for the resume of a workload without a lease; ends with that resume
+    std::string resume_reason{};  ///< why its workload resumes; empty: it starts
   };
 
-  /// Of the one that was asked for before; empty: none.
-  [[nodiscard]] std::string id_of(const LeaseWish& wish) const;
-  [[nodiscard]] Result<LeaseRequest> request_of(const std::string& id, const LeaseWish& wish,
+  /// Returns the id of an earlier identical request; empty: none.
+  [[nodiscard]] std::string id_of(const LeaseSubmission& submission) const;
+  [[nodiscard]] Result<LeaseRequest> request_of(const std::string& id, const LeaseSubmission& submission,
                                                 std::uint64_t submitted_ns) const;
-  void drop(const std::string& id);
-  void take_back_running();
-  void queue_again(std::uint64_t now_ns);
-  [[nodiscard]] std::vector<Taker> takers_of(const DeviceView& device, const Snapshot& snapshot) const;
+  void remove_from_queue(const std::string& id);
+  void restore_running();
+  void restore_waiting(std::uint64_t now_ns);
+  [[nodiscard]] std::vector<Occupant> occupants_of(const DeviceView& device, const Snapshot& snapshot) const;
   void save();
 
   StateFile file_;
-  std::uint64_t clock_ahead_ns_ = 0;   // of the time that step() is told, modulo 2^64
-  std::map<std::string, Entry> kept_;  ///< read from the file, not queued yet: what the devices have is not known
+  std::uint64_t clock_ahead_ns_ = 0;       // offset of the wall clock to steady time, modulo 2^64
+  std::map<std::string, Entry> restored_;  ///< read from the file, but not queued before the first query of the devices
   RunLengthTable run_lengths_;
   LeaseQueue queue_;
-  std::map<int, std::vector<Taker>> devices_;  // of the last step, and by whom they are taken
-  std::deque<CancelledLease> cancelled_;       // the newest last
-  std::vector<std::string> returning_;
+  std::map<int, std::vector<Occupant>> devices_;  // as of the last step
+  std::deque<CancelledLease> cancelled_;          // oldest first
+  std::vector<std::string> resumable_;
   std::map<std::string, Entry> entries_;
   WaitHistogram waits_;
-  std::uint64_t last_ = 0;
+  std::uint64_t last_id_ = 0;
 };
 
 }  // namespace ration::node

@@ -1,4 +1,4 @@
-// The queue.
+// Paths of the queue.
 #include <fmt/format.h>
 
 #include <limits>
@@ -35,11 +35,11 @@ const char* word_for(LeaseState state) {
   return kNames[static_cast<std::size_t>(state)];
 }
 
-json takers_json(const std::vector<Taker>& takers) {
+json occupants_json(const std::vector<Occupant>& occupants) {
   json rows = json::array();
-  for (const Taker& taker : takers) {
-    rows.push_back({{"who", taker.who}, {"taken_bytes", taker.taken.count()}});
-    if (taker.used) rows.back()["used_bytes"] = taker.used->count();
+  for (const Occupant& occupant : occupants) {
+    rows.push_back({{"who", occupant.who}, {"taken_bytes", occupant.taken.count()}});
+    if (occupant.used) rows.back()["used_bytes"] = occupant.used->count();
   }
   return rows;
 }
@@ -48,19 +48,19 @@ json takers_json(const std::vector<Taker>& takers) {
 
 json lease_json(const LeaseView& lease, const Viewer& viewer) {
   json row{{"lease", lease.id},
-           {"tenant", lease.wish.tenant},
-           {"user", lease.wish.user},
-           {"bytes", lease.wish.bytes.count()},
-           {"gpu", lease.wish.gpu.empty() ? "auto" : lease.wish.gpu},
-           {"priority", lease.wish.priority},
+           {"tenant", lease.submission.tenant},
+           {"user", lease.submission.user},
+           {"bytes", lease.submission.bytes.count()},
+           {"gpu", lease.submission.gpu.empty() ? "auto" : lease.submission.gpu},
+           {"priority", lease.submission.priority},
            {"since", utc(lease.submitted_ns)},
            {"state", word_for(lease.state)}};
-  const bool sees = viewer.may_see(lease.wish.owner);
-  row["command"] = sees ? json(lease.wish.command) : json(nullptr);
+  const bool sees = viewer.may_see(lease.submission.owner);
+  row["command"] = sees ? json(lease.submission.command) : json(nullptr);
   if (!sees) row["command_na"] = "not yours";
   if (lease.gpus) row["gpus"] = *lease.gpus;
   if (!lease.reason.empty()) row["reason"] = lease.reason;
-  if (lease.taken_by) row["taken_by"] = takers_json(*lease.taken_by);
+  if (lease.taken_by) row["taken_by"] = occupants_json(*lease.taken_by);
   if (lease.state != LeaseState::kWaiting) return row;
   row["position"] = lease.position;
   row["of"] = lease.of;
@@ -69,7 +69,7 @@ json lease_json(const LeaseView& lease, const Viewer& viewer) {
     row["estimate_of"] = lease.estimate->count;
   } else {
     row["estimate_seconds"] = nullptr;
-    row["estimate_seconds_na"] = lease.estimate->unknown_because;
+    row["estimate_seconds_na"] = lease.estimate->unknown_reason;
   }
   return row;
 }
@@ -78,7 +78,7 @@ json waiting_json(const Leases& leases, const Viewer& viewer) {
   json rows = json::array();
   if (viewer.totals_only) return rows;
   for (LeaseView& lease : leases.waiting_views()) {
-    lease.taken_by.reset();  // the rows of the devices say it once for all
+    lease.taken_by.reset();  // the rows of the devices already list them
     rows.push_back(lease_json(lease, viewer));
   }
   return rows;
@@ -93,85 +93,88 @@ void Api::install_leases() {
     const auto body = body_of(request);
     if (!body) return http::problem(body.error());
     if (!request.peer.uid || !request.peer.pid)
-      return http::problem({"E1523", "leases are asked for on the socket, where their user is known.",
+      return http::problem({"E1523", "leases are requested on the socket, where the user is known.",
                             "ration run --wait --limit SIZE -- …", 5});
-    LeaseWish wish;
-    wish.owner = *request.peer.uid;
-    wish.user = machine::user_name(wish.owner);
+    LeaseSubmission submission;
+    submission.owner = *request.peer.uid;
+    submission.user = machine::user_name(submission.owner);
     const auto identity = identity_of(*request.peer.pid);
     if (!identity)
-      return http::problem({"E1525", "the process that asks cannot be seen from here.",
+      return http::problem({"E1525", "the requesting process is not visible from here.",
                             "Ask from the host, or give the container the host's pid namespace.", 1});
-    wish.waiter = *identity;
-    for (auto [key, field] : {std::pair{"tenant", &wish.tenant},
-                              {"command", &wish.command},
-                              {"gpu", &wish.gpu},
-                              {"key", &wish.key},
-                              {"name", &wish.name}}) {
+    submission.waiter = *identity;
+    for (auto [key, field] : {std::pair{"tenant", &submission.tenant},
+                              {"command", &submission.command},
+                              {"gpu", &submission.gpu},
+                              {"key", &submission.key},
+                              {"name", &submission.name}}) {
       const auto text = text_field(*body, key);
       if (!text) return http::problem(text.error());
       *field = *text;
     }
     constexpr std::size_t kMaxGpus = 64;
-    if (wish.gpu.size() > kMaxGpus)
-      return http::problem({"E1407", "that are too many GPUs.", "--gpu auto, --gpu 0 or --gpu 0,1", 2});
+    if (submission.gpu.size() > kMaxGpus)
+      return http::problem({"E1407", "too many GPUs.", "--gpu auto, --gpu 0 or --gpu 0,1", 2});
     constexpr std::size_t kMaxKey = 64;
-    if (wish.key.size() > kMaxKey)
+    if (submission.key.size() > kMaxKey)
       return http::problem({"E1521", "'key' is too long.", fmt::format("at most {} bytes", kMaxKey), 2});
-    for (std::string* shown : {&wish.command, &wish.name}) {
+    for (std::string* shown : {&submission.command, &submission.name}) {
       shown->resize(std::min(shown->size(), kCommandCompared));
       *shown = printable(std::move(*shown));
     }
-    for (auto [key, field] : {std::pair{"bytes", &wish.bytes}, {"guarantee", &wish.guarantee}}) {
+    for (auto [key, field] : {std::pair{"bytes", &submission.bytes}, {"guarantee", &submission.guarantee}}) {
       const auto size = size_field(*body, key);
       if (!size) return http::problem(size.error());
       *field = *size;
     }
-    const auto assigned = config::tenant_for(host_.engine().configuration(), subject_of(request.peer, wish.tenant, ""));
+    const auto assigned =
+        config::tenant_for(host_.engine().configuration(), subject_of(request.peer, submission.tenant, ""));
     if (!assigned) return http::problem(assigned.error());
-    wish.tenant = assigned->tenant;
-    if (wish.guarantee > Bytes{0} && !viewer_of(request.peer).is_operator) {
+    submission.tenant = assigned->tenant;
+    if (submission.guarantee > Bytes{0} && !viewer_of(request.peer).is_operator) {
       Result<void> somewhere;
       for (const DeviceView& device : host_.engine().snapshot().devices)
-        if (somewhere = may_promise(host_.engine().state(), device, wish.tenant, wish.guarantee, ""); somewhere) break;
+        if (somewhere = may_promise(host_.engine().state(), device, submission.tenant, submission.guarantee, "");
+            somewhere)
+          break;
       if (!somewhere) return http::problem(somewhere.error());
     }
     for (const config::Tenant& tenant : host_.engine().configuration().tenants)
-      if (tenant.name.value == wish.tenant) wish.priority = static_cast<int>(tenant.priority.value);
-    // A person may let others go first; only an operator may go before others of the tenant's priority.
+      if (tenant.name.value == submission.tenant) submission.priority = static_cast<int>(tenant.priority.value);
+    // Everyone may lower their priority; only operators may raise it above the tenant's.
     constexpr std::int64_t kHighest = std::numeric_limits<std::int32_t>::max();
     const auto priority = number_field(*body, "priority", -kHighest, kHighest);
     if (!priority) return http::problem(priority.error());
     if (*priority) {
       const int asked = static_cast<int>(std::clamp<std::int64_t>(**priority, -1000, 1000));
-      wish.priority = viewer_of(request.peer).is_operator ? asked : std::min(asked, wish.priority);
+      submission.priority = viewer_of(request.peer).is_operator ? asked : std::min(asked, submission.priority);
     }
     if (const auto wait = text_field(*body, "wait"); !wait) {
       return http::problem(wait.error());
     } else if (!wait->empty()) {
       const auto duration = parse_duration(*wait);
       if (!duration) return http::problem(duration.error());
-      wish.wait_ns = *duration;
+      submission.wait_ns = *duration;
     }
-    std::optional<Bytes> most;  // of what its tenant may hold of any device
+    std::optional<Bytes> most;  // the tenant's largest limit on any device
     for (const auto& [where, share] : shares(host_.engine().state()))
-      if (where.first == wish.tenant) most = std::max(most.value_or(Bytes{0}), share.limit);
-    if (most && wish.bytes > *most)
+      if (where.first == submission.tenant) most = std::max(most.value_or(Bytes{0}), share.limit);
+    if (most && submission.bytes > *most)
       return http::problem({"E1104",
                             fmt::format("{} will never be free for tenant {}: it may hold {} of a GPU.",
-                                        format_size(wish.bytes), wish.tenant, format_size(*most)),
-                            "Ask for less, or: " + command({"set", wish.tenant, "--limit", "SIZE"}), 2});
-    // Not the time of the last tick: what began before the lease was asked for is not a wait.
-    const bool known = host_.leases().knows(wish);
-    const auto id = host_.leases().submit(wish, steady_time_ns());
+                                        format_size(submission.bytes), submission.tenant, format_size(*most)),
+                            "Ask for less, or: " + command({"set", submission.tenant, "--limit", "SIZE"}), 2});
+    // The current time rather than the last tick's, so that no wait counts from before the request.
+    const bool known = host_.leases().knows(submission);
+    const auto id = host_.leases().submit(submission, steady_time_ns());
     if (!id) return http::problem(id.error());
     host_.tick_now();
     const auto lease = host_.leases().view(*id);
-    if (!lease)  // of before a restart, and the devices were not seen since
-      return http::problem({"E1522", "the devices cannot be asked yet.", "Try again in a second.", 1}, 503);
+    if (!lease)  // restored, but the devices were not queried yet
+      return http::problem({"E1522", "the devices cannot be queried yet.", "Try again in a second.", 1}, 503);
     const bool waits = lease->state == LeaseState::kWaiting;
     if (waits && !known)
-      host_.record({queued_event({"", wish.tenant, wish.user, {}}, *id, wish.bytes,
+      host_.record({queued_event({"", submission.tenant, submission.user, {}}, *id, submission.bytes,
                                  lease->reason.empty() ? "its turn" : lease->reason)});
     return answer("lease", lease_json(*lease, viewer_of(request.peer)), waits ? 202 : 201);
   });
@@ -181,7 +184,7 @@ void Api::install_leases() {
     const Viewer viewer = viewer_of(request.peer);
     if (const auto lease = host_.leases().view(id)) return answer("lease", lease_json(*lease, viewer));
     if (const CancelledLease* gone = host_.leases().cancelled(id); gone != nullptr && viewer.may_see(gone->owner))
-      return http::problem({"E1549", fmt::format("{} was taken out of the queue by {}.", id, gone->by),
+      return http::problem({"E1549", fmt::format("{} was removed from the queue by {}.", id, gone->by),
                             "ration run --wait … asks anew, at the end of the queue", 4},
                            410);
     return http::problem({"E1526", fmt::format("there is no lease {}.", id), "ration ps", 3});

@@ -6,17 +6,17 @@
 namespace ration::node {
 namespace {
 
-/// One of a tenant, to be put somewhere.
+/// One instance of a tenant.
 struct Item {
   std::size_t tenant;
   Bytes guarantee, limit;
 };
 
-/// Where each item went; kNowhere for those that found no room.
-using Places = std::vector<std::size_t>;
-constexpr std::size_t kNowhere = ~std::size_t{0};
-constexpr int kMaxSteps = 200'000;       // of the exact search: some tens of milliseconds
-constexpr Bytes kChangeStep{256 << 20};  // a number that somebody would type
+/// Device index of each item; kUnplaced without room.
+using Assignment = std::vector<std::size_t>;
+constexpr std::size_t kUnplaced = ~std::size_t{0};
+constexpr int kMaxSteps = 200'000;       // of the exact search; tens of milliseconds
+constexpr Bytes kChangeStep{256 << 20};  // a round number to type
 constexpr int kMaxMoreDevices = 64;
 
 std::vector<Item> items_of(const std::vector<PlanTenant>& tenants, bool by_limit) {
@@ -31,88 +31,92 @@ std::vector<Item> items_of(const std::vector<PlanTenant>& tenants, bool by_limit
   return items;
 }
 
-bool complete(const Places& places) { return std::find(places.begin(), places.end(), kNowhere) == places.end(); }
-
-/// Best fit, the largest first.
-Places pack(const std::vector<PlanDevice>& devices, const std::vector<Item>& items) {
-  std::vector<Bytes> room;
-  for (const PlanDevice& device : devices) room.push_back(device.usable);
-  Places places(items.size(), kNowhere);
-  for (std::size_t i = 0; i < items.size(); ++i) {
-    for (std::size_t d = 0; d < devices.size(); ++d) {
-      if (room[d] >= items[i].guarantee && (places[i] == kNowhere || room[d] < room[places[i]])) places[i] = d;
-    }
-    if (places[i] != kNowhere) room[places[i]] -= items[i].guarantee;
-  }
-  return places;
+bool complete(const Assignment& assignment) {
+  return std::find(assignment.begin(), assignment.end(), kUnplaced) == assignment.end();
 }
 
-/// Tries every way, until one fits or the steps are used up.
+/// Packs by best fit, largest first.
+Assignment pack(const std::vector<PlanDevice>& devices, const std::vector<Item>& items) {
+  std::vector<Bytes> room;
+  for (const PlanDevice& device : devices) room.push_back(device.usable);
+  Assignment assignment(items.size(), kUnplaced);
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    for (std::size_t d = 0; d < devices.size(); ++d) {
+      if (room[d] >= items[i].guarantee && (assignment[i] == kUnplaced || room[d] < room[assignment[i]]))
+        assignment[i] = d;
+    }
+    if (assignment[i] != kUnplaced) room[assignment[i]] -= items[i].guarantee;
+  }
+  return assignment;
+}
+
+/// Searches exhaustively until a packing fits or the steps run out.
 class Search {
  public:
   Search(const std::vector<PlanDevice>& devices, const std::vector<Item>& items) : items_(items) {
     for (const PlanDevice& device : devices) room_.push_back(device.usable);
-    places_.assign(items.size(), kNowhere);
+    assignment_.assign(items.size(), kUnplaced);
   }
   bool run() { return from(0); }
-  [[nodiscard]] const Places& places() const { return places_; }
+  [[nodiscard]] const Assignment& assignment() const { return assignment_; }
 
  private:
   bool from(std::size_t item) {
     if (item == items_.size()) return true;
     if (++steps_ > kMaxSteps) return false;
     for (std::size_t d = 0; d < room_.size(); ++d) {
-      // Devices with the same room are the same for whatever is still to come.
+      // Devices with equal room are interchangeable.
       const auto end = room_.begin() + static_cast<std::ptrdiff_t>(d);
       if (room_[d] < items_[item].guarantee || std::find(room_.begin(), end, room_[d]) != end) continue;
       room_[d] -= items_[item].guarantee;
-      places_[item] = d;
+      assignment_[item] = d;
       if (from(item + 1)) return true;
       room_[d] += items_[item].guarantee;
     }
-    places_[item] = kNowhere;
+    assignment_[item] = kUnplaced;
     return false;
   }
 
   const std::vector<Item>& items_;
   std::vector<Bytes> room_;
-  Places places_;
+  Assignment assignment_;
   int steps_ = 0;
 };
 
-Places tight(const std::vector<PlanDevice>& devices, const std::vector<Item>& items) {
-  const Places packed = pack(devices, items);
+Assignment tight(const std::vector<PlanDevice>& devices, const std::vector<Item>& items) {
+  const Assignment packed = pack(devices, items);
   if (complete(packed) || items.size() > kExactItems) return packed;
   Search search(devices, items);
-  return search.run() ? search.places() : packed;
+  return search.run() ? search.assignment() : packed;
 }
 
-/// Each to the device with the most room beside the limits that are there; among equals to where its tenant is.
-Places spread_out(const std::vector<PlanDevice>& devices, const std::vector<Item>& items) {
+/// Puts each item on the device whose room exceeds its limits the most; among equals, beside the same tenant.
+Assignment spread_out(const std::vector<PlanDevice>& devices, const std::vector<Item>& items) {
   std::vector<Bytes> room;
-  std::vector<std::int64_t> beside;
+  std::vector<std::int64_t> headroom;
   std::vector<std::vector<bool>> has(devices.size());
   for (const PlanDevice& device : devices) {
     room.push_back(device.usable);
-    beside.push_back(static_cast<std::int64_t>(device.usable.count()));
+    headroom.push_back(static_cast<std::int64_t>(device.usable.count()));
   }
-  Places places(items.size(), kNowhere);
+  Assignment assignment(items.size(), kUnplaced);
   for (std::size_t i = 0; i < items.size(); ++i) {
     const auto here = [&](std::size_t d) { return items[i].tenant < has[d].size() && has[d][items[i].tenant]; };
-    std::size_t& best = places[i];
+    std::size_t& best = assignment[i];
     for (std::size_t d = 0; d < devices.size(); ++d) {
       if (room[d] < items[i].guarantee) continue;
-      if (best == kNowhere || beside[d] > beside[best] || (beside[d] == beside[best] && here(d) && !here(best)))
+      if (best == kUnplaced || headroom[d] > headroom[best] ||
+          (headroom[d] == headroom[best] && here(d) && !here(best)))
         best = d;
     }
-    if (best == kNowhere) continue;
+    if (best == kUnplaced) continue;
     room[best] -= items[i].guarantee;
-    // No limit at all fills a device, and not more than that: the next such tenant should still find the emptiest.
-    beside[best] -= static_cast<std::int64_t>(std::min(items[i].limit, devices[best].usable).count());
+    // An unlimited item counts as one device, so that the next one still finds the emptiest device.
+    headroom[best] -= static_cast<std::int64_t>(std::min(items[i].limit, devices[best].usable).count());
     has[best].resize(std::max(has[best].size(), items[i].tenant + 1));
     has[best][items[i].tenant] = true;
   }
-  return places;
+  return assignment;
 }
 
 void add(std::vector<PlacedGroup>& groups, const PlanTenant& tenant) {
@@ -206,11 +210,11 @@ void note_bursts(Placement& placement) {
 Placement place(const std::vector<PlanDevice>& devices, const std::vector<PlanTenant>& tenants, bool spread) {
   Placement placement;
   auto items = items_of(tenants, spread);
-  Places places = spread ? spread_out(devices, items) : tight(devices, items);
+  Assignment assignment = spread ? spread_out(devices, items) : tight(devices, items);
   placement.spread = spread;
-  if (spread && !complete(places)) {
+  if (spread && !complete(assignment)) {
     items = items_of(tenants, false);
-    places = tight(devices, items);
+    assignment = tight(devices, items);
     placement.spread = false;
   }
   for (const PlanDevice& device : devices) {
@@ -219,11 +223,11 @@ Placement place(const std::vector<PlanDevice>& devices, const std::vector<PlanTe
   }
   for (std::size_t i = 0; i < items.size(); ++i) {
     placement.needed += items[i].guarantee;
-    if (places[i] == kNowhere) {
+    if (assignment[i] == kUnplaced) {
       add(placement.left_over, tenants[items[i].tenant]);
       continue;
     }
-    PlacedDevice& placed = placement.devices[places[i]];
+    PlacedDevice& placed = placement.devices[assignment[i]];
     add(placed.groups, tenants[items[i].tenant]);
     placed.guaranteed += items[i].guarantee;
     placed.spare -= items[i].guarantee;

@@ -1,4 +1,4 @@
-// A placement as JSON: the `data` of `ration plan -o json` and of POST /api/v1/plan, schema ration.plan/1.
+// A placement as JSON: `data` of `ration plan -o json` and of POST /api/v1/plan, schema ration.plan/1.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -1,4 +1,4 @@
-// Will these tenants fit? On hardware that is named, or on this machine's.
+// Plans tenants on named hardware, or on this machine's.
 #include <fmt/format.h>
 
 #include "http/problem.hpp"
@@ -67,7 +67,7 @@ void Api::install_plan() {
       if (!tenant) return http::problem(tenant.error());
       tenants.push_back(std::move(*tenant));
     }
-    // What would do instead is found by trying: each try costs this much.
+    // Alternatives are found by trial, so the size of each trial is bounded.
     std::size_t many = 0;
     for (const PlanTenant& tenant : tenants) many += static_cast<std::size_t>(tenant.count);
     if (many * devices->size() > kMaxPlaces)

@@ -1,4 +1,4 @@
-// What people type for a plan, and the cards that it knows.
+// Parses the arguments of a plan.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace ration::node {
 namespace {
 
-/// Takes `*6` off the end of the text. Absent: what stands there is not a number from 1 to 1000.
+/// Removes a count such as `*6` from the end of the text. Returns nothing if it is no number from 1 to kMaxPerTenant.
 std::optional<int> take_count(std::string& text, char mark) {
   const std::size_t at = text.rfind(mark);
   if (at == std::string::npos) return 1;
@@ -57,14 +57,14 @@ Result<std::vector<PlanDevice>> parse_plan_devices(const std::string& text) {
     const bool sized = !behind.empty() && !digits(behind);
     if ((!model && !sized) || name.empty() || !is_printable(name) || (colon != std::string::npos && behind.empty()))
       return no_device(entry);
-    Bytes usable = model ? model->total : kUnlimited;  // of an unknown one no share can be meant
+    Bytes usable = model ? model->total : kUnlimited;  // a share needs a known model
     if (model && digits(behind) && rest == entry) {
       count = take_count(rest, ':');
       if (!count) return no_device(entry);
     } else if (!behind.empty()) {
       RATION_TRY(const auto size, parse_size(behind, usable, usable));
       usable = round_down(size, kGranule);
-      constexpr Bytes kAbsurd{std::uint64_t{1} << 50};  // as is a share of a card that nobody knows
+      constexpr Bytes kAbsurd{std::uint64_t{1} << 50};  // a share of an unknown model also yields such a size
       if (usable == Bytes{0} || usable >= kAbsurd) return no_device(entry);
     }
     if (devices.size() + static_cast<std::size_t>(*count) > static_cast<std::size_t>(kMaxPerTenant))
@@ -87,7 +87,7 @@ Result<PlanTenant> parse_plan_tenant(const std::string& text, const std::vector<
                                  [&](const PlanDevice& device) { return device.usable == devices.front().usable; });
   const bool share = sizes.find('%') != std::string::npos || sizes.find("max") != std::string::npos;
   if (share && !alike) {
-    return fail("E1307", fmt::format("'{}': the GPUs differ, a share of which one?", text),
+    return fail("E1307", fmt::format("'{}': a share needs GPUs of one size.", text),
                 "Give the size: --tenant nlp=16GiB", 2);
   }
   const Bytes whole = devices.empty() ? Bytes{0} : devices.front().usable;

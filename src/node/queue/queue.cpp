@@ -15,7 +15,7 @@ constexpr std::uint64_t kNever = std::numeric_limits<std::uint64_t>::max();
 
 Bytes need_of(const LeaseRequest& request) { return round_up(std::max(request.bytes, request.guarantee), kGranule); }
 
-/// From when on it may be over. Of unknown length, or running longer than ever before: at any moment.
+/// Returns the earliest end of the lease; now, if its length is unknown or it already exceeds every earlier run.
 std::uint64_t earliest_end(const Lease& lease, std::uint64_t now) {
   if (!lease.request.expected) return now;
   const std::uint64_t runs = now - std::min(now, lease.granted_ns);
@@ -23,14 +23,14 @@ std::uint64_t earliest_end(const Lease& lease, std::uint64_t now) {
   return length ? lease.granted_ns + *length : now;
 }
 
-/// By when it is gone, unless it runs longer than ever before.
+/// Returns the time by which the lease ends, unless it exceeds every earlier run.
 std::uint64_t latest_end(const Lease& lease) {
   return lease.request.expected ? lease.granted_ns + lease.request.expected->at_most_ns : kNever;
 }
 
 bool uses(const std::vector<int>& gpus, int gpu) { return std::find(gpus.begin(), gpus.end(), gpu) != gpus.end(); }
 
-Bytes for_its_tenant(const LeaseRequest& request) { return request.held ? *request.held : need_of(request); }
+Bytes counted_for_tenant(const LeaseRequest& request) { return request.held ? *request.held : need_of(request); }
 
 }  // namespace
 
@@ -64,23 +64,23 @@ std::string to_text(const WaitReason& reason) {
   return "the GPU it asked for is gone";
 }
 
-std::string to_text(const Lease::Passed& passed) {
-  return passed.gone_in_time ? fmt::format("ahead of {}, which cannot start before this one ends", passed.head)
-                             : fmt::format("ahead of {}, which has room beside it", passed.head);
+std::string to_text(const Lease::Backfill& backfill) {
+  return backfill.ends_before_head ? fmt::format("ahead of {}, which cannot start before this one ends", backfill.head)
+                                   : fmt::format("ahead of {}, which has room beside it", backfill.head);
 }
 
 void LeaseQueue::update(Capacity capacity) {
   capacity_ = std::move(capacity);
-  for (const auto& [id, lease] : leases_) take(lease);
+  for (const auto& [id, lease] : leases_) charge(lease);
 }
 
-void LeaseQueue::take(const Lease& lease) {
-  capacity_.take(lease.gpus, lease.request.tenant, need_of(lease.request), for_its_tenant(lease.request));
+void LeaseQueue::charge(const Lease& lease) {
+  capacity_.take(lease.gpus, lease.request.tenant, need_of(lease.request), counted_for_tenant(lease.request));
 }
 
 Result<void> LeaseQueue::submit(LeaseRequest request) {
   if (leases_.count(request.id) != 0 || position(request.id) != 0) {
-    return fail("E1410", fmt::format("a lease {} is there already.", request.id), "Leave the id out.", 2);
+    return fail("E1410", fmt::format("lease {} exists already.", request.id), "Leave the id out.", 2);
   }
   for (const int gpu : request.gpus) {
     if (!capacity_.whole(gpu)) return fail("E1407", fmt::format("there is no GPU {}.", gpu), "ration ps", 3);
@@ -90,15 +90,15 @@ Result<void> LeaseQueue::submit(LeaseRequest request) {
   request.priority = std::clamp(request.priority, -kHighestPriority, kHighestPriority);
   Waiting waiting;
   waiting.need = need_of(request);
-  waiting.due = static_cast<std::int64_t>(request.submitted_ns + (request.sure ? 0 : kUnsureStep));
+  waiting.due = static_cast<std::int64_t>(request.submitted_ns + (request.confirmed ? 0 : kUnconfirmedStep));
   waiting.request = std::move(request);
-  if (waiting.need == Bytes{0}) return fail("E1105", "a lease of nothing.", "ration run --wait --limit 4GiB -- …", 2);
+  if (waiting.need == Bytes{0}) return fail("E1105", "a lease of 0 bytes.", "ration run --wait --limit 4GiB -- …", 2);
   std::vector<Bytes> sizes;
-  for (const auto& gpus : places(waiting.request)) {
+  for (const auto& gpus : gpu_sets(waiting.request)) {
     for (const int gpu : gpus) sizes.push_back(capacity_.whole(gpu).value_or(Bytes{0}));
   }
   std::sort(sizes.begin(), sizes.end());
-  // Of several that are wanted together, the smallest has to be large enough; of any, the largest.
+  // If all GPUs are needed together, the smallest must be large enough; if any one will do, the largest.
   const Bytes largest = sizes.empty() ? Bytes{0} : sizes.back();
   if (sizes.empty() || (waiting.request.gpus.empty() ? largest : sizes.front()) < waiting.need) {
     return fail("E1104",
@@ -107,7 +107,7 @@ Result<void> LeaseQueue::submit(LeaseRequest request) {
                 "Ask for less, or for another --gpu.", 2);
   }
   for (const Waiting& other : waiting_) {
-    if (other.request.sure && other.request.tenant == waiting.request.tenant &&
+    if (other.request.confirmed && other.request.tenant == waiting.request.tenant &&
         other.request.priority == waiting.request.priority)
       waiting.due = std::max(waiting.due, other.due + static_cast<std::int64_t>(kTenantStep));
   }
@@ -131,7 +131,8 @@ bool LeaseQueue::cancel(const std::string& id) {
   std::vector<Waiting> later;
   std::int64_t place = gone.due;
   for (auto entry = waiting_.begin(); entry != waiting_.end();) {
-    const bool follows = gone.request.sure && entry->request.sure && entry->request.tenant == gone.request.tenant &&
+    const bool follows = gone.request.confirmed && entry->request.confirmed &&
+                         entry->request.tenant == gone.request.tenant &&
                          entry->request.priority == gone.request.priority && entry->due > gone.due;
     if (follows) later.push_back(*entry);
     entry = follows ? waiting_.erase(entry) : entry + 1;
@@ -145,21 +146,21 @@ bool LeaseQueue::cancel(const std::string& id) {
   return true;
 }
 
-bool LeaseQueue::take_up(const std::string& id) {
+bool LeaseQueue::mark_running(const std::string& id) {
   const auto found = leases_.find(id);
   if (found == leases_.end()) return false;
-  found->second.taken_up = true;
+  found->second.running = true;
   return true;
 }
 
-void LeaseQueue::give_back(const Lease& lease) {
-  capacity_.give_back(lease.gpus, lease.request.tenant, need_of(lease.request), for_its_tenant(lease.request));
+void LeaseQueue::refund(const Lease& lease) {
+  capacity_.release(lease.gpus, lease.request.tenant, need_of(lease.request), counted_for_tenant(lease.request));
 }
 
 bool LeaseQueue::release(const std::string& id) {
   const auto found = leases_.find(id);
   if (found == leases_.end()) return false;
-  give_back(found->second);
+  refund(found->second);
   leases_.erase(found);
   return true;
 }
@@ -170,19 +171,19 @@ void LeaseQueue::expect(const std::string& id, const std::optional<RunLengths>& 
     if (waiting.request.id == id) waiting.request.expected = expected;
 }
 
-void LeaseQueue::adopt(Lease lease) {
+void LeaseQueue::restore(Lease lease) {
   release(lease.request.id);
-  take(lease);
+  charge(lease);
   leases_[lease.request.id] = std::move(lease);
 }
 
 void LeaseQueue::grant(const Lease& lease, bool waited) {
   if (waited) waits_.push_back(lease.granted_ns - std::min(lease.granted_ns, lease.request.submitted_ns));
   if (waits_.size() > kWaitsKept) waits_.pop_front();
-  adopt(lease);
+  restore(lease);
 }
 
-std::vector<std::vector<int>> LeaseQueue::places(const LeaseRequest& request) const {
+std::vector<std::vector<int>> LeaseQueue::gpu_sets(const LeaseRequest& request) const {
   if (!request.gpus.empty()) return {request.gpus};
   std::vector<std::vector<int>> each;
   for (const int gpu : capacity_.gpus()) each.push_back({gpu});
@@ -190,9 +191,9 @@ std::vector<std::vector<int>> LeaseQueue::places(const LeaseRequest& request) co
 }
 
 bool LeaseQueue::tenant_allows(const Waiting& waiting) const {
-  const auto all = places(waiting.request);
+  const auto all = gpu_sets(waiting.request);
   return std::any_of(all.begin(), all.end(), [&](const std::vector<int>& gpus) {
-    return capacity_.tenant_room(waiting.request.tenant, gpus) >= for_its_tenant(waiting.request);
+    return capacity_.tenant_room(waiting.request.tenant, gpus) >= counted_for_tenant(waiting.request);
   });
 }
 
@@ -202,14 +203,14 @@ bool LeaseQueue::could_use(const Waiting& waiting, int gpu, bool beside_promises
 }
 
 bool LeaseQueue::could_hold(const Waiting& waiting, bool beside_promises) const {
-  const auto all = places(waiting.request);
+  const auto all = gpu_sets(waiting.request);
   return std::any_of(all.begin(), all.end(), [&](const std::vector<int>& gpus) {
     return std::all_of(gpus.begin(), gpus.end(), [&](int gpu) { return could_use(waiting, gpu, beside_promises); });
   });
 }
 
-/// The soonest that it may have room on the device: if every lease there ended as early as it may.
-std::uint64_t LeaseQueue::room_from(int gpu, const Waiting& waiting) const {
+/// Returns the earliest time at which the device may have room, if every lease on it ends as early as possible.
+std::uint64_t LeaseQueue::earliest_room(int gpu, const Waiting& waiting) const {
   if (!could_use(waiting, gpu, true)) return kNever;
   std::int64_t missing = capacity_.missing_on(gpu, waiting.need, waiting.request.tenant);
   std::vector<std::pair<std::uint64_t, Bytes>> ends;
@@ -224,20 +225,20 @@ std::uint64_t LeaseQueue::room_from(int gpu, const Waiting& waiting) const {
   return missing > 0 ? kNever : from;
 }
 
-std::uint64_t LeaseQueue::soonest_start(const Waiting& waiting) const {
+std::uint64_t LeaseQueue::earliest_start(const Waiting& waiting) const {
   std::uint64_t best = kNever;
-  for (const auto& gpus : places(waiting.request)) {
+  for (const auto& gpus : gpu_sets(waiting.request)) {
     std::uint64_t together = now_;
-    for (const int gpu : gpus) together = std::max(together, room_from(gpu, waiting));
+    for (const int gpu : gpus) together = std::max(together, earliest_room(gpu, waiting));
     best = std::min(best, together);
   }
   return best;
 }
 
-/// Whether the head has room on the device beside the candidate whenever it would have had room without it: nothing
-/// that may end while the candidate is there leaves enough for the head alone and too little for both.
+/// Returns true if the head has room beside the candidate whenever it would have room without it: no set of leases that
+/// may end during the candidate's run frees enough for the head alone, but too little for both.
 bool LeaseQueue::leaves_room(int gpu, const Waiting& head, const Lease& candidate) const {
-  constexpr std::size_t kMaxSums = 256;  // sizes are round, so few differ; beyond, the answer is no
+  constexpr std::size_t kMaxSums = 256;  // sizes are round, so few sums differ; beyond this the answer is no
   const std::int64_t missing = capacity_.missing_on(gpu, head.need, head.request.tenant);
   const std::int64_t with = missing + static_cast<std::int64_t>(need_of(candidate.request).count());
   const auto for_the_head_alone = [&](std::int64_t given_back) { return given_back >= missing && given_back < with; };
@@ -256,27 +257,27 @@ bool LeaseQueue::leaves_room(int gpu, const Waiting& head, const Lease& candidat
   return true;
 }
 
-/// Absent: it might delay the head.
-std::optional<Lease::Passed> LeaseQueue::may_pass(const Waiting& head, const Lease& candidate) const {
-  if (latest_end(candidate) <= soonest_start(head)) return Lease::Passed{head.request.id, true};
+/// Returns nothing if the candidate might delay the head.
+std::optional<Lease::Backfill> LeaseQueue::backfill_beside(const Waiting& head, const Lease& candidate) const {
+  if (latest_end(candidate) <= earliest_start(head)) return Lease::Backfill{head.request.id, true};
   const bool beside = std::all_of(candidate.gpus.begin(), candidate.gpus.end(), [&](int gpu) {
     return !could_use(head, gpu, true) || leaves_room(gpu, head, candidate);
   });
   if (!beside) return std::nullopt;
-  return Lease::Passed{head.request.id, false};
+  return Lease::Backfill{head.request.id, false};
 }
 
-/// Where it can start now without delaying the head (null: there is none). Somebody who waits alone gets the emptiest
-/// device, for the sake of compute; where others wait, the tightest fit, so that large rooms stay.
-std::optional<Lease> LeaseQueue::place(const Waiting& waiting, const Waiting* head) const {
+/// Finds a lease that can start now without delaying the head (null: none). A lone request gets the emptiest device,
+/// for compute; among others it gets the tightest fit, so that large rooms stay.
+std::optional<Lease> LeaseQueue::possible_lease(const Waiting& waiting, const Waiting* head) const {
   std::optional<Lease> best;
   Bytes best_free;
-  for (const auto& gpus : places(waiting.request)) {
+  for (const auto& gpus : gpu_sets(waiting.request)) {
     if (!capacity_.has_room(gpus, waiting.need, waiting.request.tenant) ||
-        capacity_.tenant_room(waiting.request.tenant, gpus) < for_its_tenant(waiting.request))
+        capacity_.tenant_room(waiting.request.tenant, gpus) < counted_for_tenant(waiting.request))
       continue;
     Lease lease{waiting.request, gpus, now_, false};
-    if (head != nullptr && !(lease.passed = may_pass(*head, lease))) continue;
+    if (head != nullptr && !(lease.backfill = backfill_beside(*head, lease))) continue;
     const Bytes free = capacity_.free_on(gpus.front());
     const bool alone = waiting_.size() == 1;
     if (!best || (alone ? free > best_free : free < best_free)) best = std::move(lease), best_free = free;
@@ -289,11 +290,11 @@ StepResult LeaseQueue::step(std::uint64_t now_ns) {
   now_ = now_ns;
   for (auto entry = leases_.begin(); entry != leases_.end();) {
     const Lease& lease = entry->second;
-    if (lease.taken_up || now_ns < lease.granted_ns + kTakeUpGrace) {
+    if (lease.running || now_ns < lease.granted_ns + kStartGrace) {
       ++entry;
       continue;
     }
-    give_back(lease);
+    refund(lease);
     result.lapsed.push_back(lease);
     entry = leases_.erase(entry);
   }
@@ -302,11 +303,11 @@ StepResult LeaseQueue::step(std::uint64_t now_ns) {
       result.expired.push_back(waiting.request);
   }
   for (const LeaseRequest& request : result.expired) cancel(request.id);
-  // Grants only take room away, so whoever was passed over once stays so for this step.
+  // Grants only reduce room, so one pass over the queue suffices.
   const Waiting* head = nullptr;
   std::vector<std::string> started;
   for (Waiting& waiting : waiting_) {
-    if (const auto lease = place(waiting, head)) {
+    if (const auto lease = possible_lease(waiting, head)) {
       grant(*lease, waiting.tried);
       result.granted.push_back(*lease);
       started.push_back(waiting.request.id);
@@ -340,7 +341,7 @@ std::optional<WaitReason> LeaseQueue::reason(const std::string& id) const {
   if (std::any_of(waiting.request.gpus.begin(), waiting.request.gpus.end(), gone)) return reason;
   if (!tenant_allows(waiting)) {
     reason.kind = WaitReason::Kind::kTenant;
-    for (const auto& gpus : places(waiting.request)) {
+    for (const auto& gpus : gpu_sets(waiting.request)) {
       const auto limit = capacity_.tenant_limit(waiting.request.tenant, gpus.front());
       if (!limit || *limit < reason.capacity) continue;
       reason.gpu = gpus.front();
@@ -350,7 +351,7 @@ std::optional<WaitReason> LeaseQueue::reason(const std::string& id) const {
     return reason;
   }
   const bool possible = could_hold(waiting, false);
-  // Of several that are wanted together, the fullest holds it up; of any, the emptiest is its best chance.
+  // If all GPUs are needed together, the fullest is the obstacle; if any one will do, the emptiest is the best chance.
   for (const int gpu : any ? capacity_.gpus() : waiting.request.gpus) {
     const Bytes whole = *capacity_.whole(gpu), free = capacity_.free_on(gpu);
     const bool better = possible ? free > reason.free : whole > reason.capacity;
@@ -373,7 +374,7 @@ std::optional<WaitReason> LeaseQueue::reason(const std::string& id) const {
     });
     if (head != waiting_.end() && head->request.id != id) {
       reason.behind = head->request.id;
-      if (const std::uint64_t start = soonest_start(*head); start != kNever) reason.head_in_ns = start - now_;
+      if (const std::uint64_t start = earliest_start(*head); start != kNever) reason.head_in_ns = start - now_;
       if (waiting.request.expected) reason.may_run_ns = waiting.request.expected->at_most_ns;
     }
   }
@@ -383,8 +384,8 @@ std::optional<WaitReason> LeaseQueue::reason(const std::string& id) const {
 WaitEstimate LeaseQueue::estimate() const {
   WaitEstimate estimate;
   estimate.count = waits_.size();
-  if (waits_.size() < kFewestWaits) {
-    estimate.unknown_because = fmt::format("{} waits are known, {} are needed", waits_.size(), kFewestWaits);
+  if (waits_.size() < kMinWaits) {
+    estimate.unknown_reason = fmt::format("{} waits are known, {} are needed", waits_.size(), kMinWaits);
     return estimate;
   }
   std::vector<std::uint64_t> sorted(waits_.begin(), waits_.end());

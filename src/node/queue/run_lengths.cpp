@@ -35,7 +35,7 @@ void RunLengthTable::add(const Program& program, std::uint64_t length_ns) {
 
 std::optional<RunLengths> RunLengthTable::expected(const Program& program) const {
   const auto found = programs_.find(program);
-  if (found == programs_.end() || found->second.lengths_ns.size() < kFewestRuns) return std::nullopt;
+  if (found == programs_.end() || found->second.lengths_ns.size() < kMinRuns) return std::nullopt;
   RunLengths lengths;
   lengths.lengths_ns.assign(found->second.lengths_ns.begin(), found->second.lengths_ns.end());
   std::sort(lengths.lengths_ns.begin(), lengths.lengths_ns.end());

@@ -1,5 +1,5 @@
-// How long something waited, counted as Prometheus wants it. Used by the leases, the daemon and the metrics.
-// Promises: counts only grow; every bucket holds all waits that were not longer than its bound.
+// A histogram of waits, in the form that Prometheus expects.
+// Promise: counts only grow; each bucket counts all waits up to its bound.
 #pragma once
 
 #include <cstddef>

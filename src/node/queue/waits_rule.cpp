@@ -1,4 +1,4 @@
-// Reports charges that sleep until there is room, and that get it. Runs before the snapshot.
+// Reports charges that had to wait for room and got it. Runs before the snapshot.
 #include <algorithm>
 #include <memory>
 #include <unordered_map>
@@ -13,12 +13,12 @@ namespace ration::node {
 
 namespace {
 
-constexpr std::uint64_t kMinReportedWait = 50 * kMillisecond;  // shorter ones read as none
+constexpr std::uint64_t kMinReportedWait = 50 * kMillisecond;  // shorter waits go unnoticed
 
-/// Waits that nobody at the screen notices are many where programs share a card.
-std::uint64_t told_again_after(std::uint64_t wait_ns) { return wait_ns < kSecond ? 60 * kSecond : 10 * kSecond; }
+/// Returns the interval of reports: short waits are frequent where programs share a GPU.
+std::uint64_t report_interval(std::uint64_t wait_ns) { return wait_ns < kSecond ? 60 * kSecond : 10 * kSecond; }
 
-/// Adds the processes of `book` that wait. False: one that waited has ended, and got nothing.
+/// Adds the waiting processes of the book. Returns false if a process that waited has ended without memory.
 bool follow(std::vector<ProcessIdentity>& waiting, const book::BookSnapshot& book) {
   const auto same = [](const ProcessIdentity& one) { return [&](const auto& other) { return other.same_as(one); }; };
   const auto lives = [&](const ProcessIdentity& one) {
@@ -39,21 +39,21 @@ class WaitRule final : public Rule {
 
  private:
   struct Wait {
-    std::uint64_t since_ns = 0, denials = 0, granted = 0;  // both as they were when it began
-    std::uint32_t account = 0, waiting = 0;                // at most so many at once
+    std::uint64_t since_ns = 0, denials = 0, granted = 0;  // counters at the start of the wait
+    std::uint32_t account = 0, waiting = 0;                // `waiting`: most charges at once
     Bytes wanted, used, limit;
-    std::vector<ProcessIdentity> processes;  // that were seen to wait
+    std::vector<ProcessIdentity> processes;  // processes seen waiting
   };
-  struct WaitsTold {
+  struct ReportedWaits {
     std::uint64_t last_ns = 0;  // 0: never
-    std::int64_t count = 0;     // of those since then
+    std::int64_t count = 0;     // since the last report
     std::uint64_t first_ns = 0;
   };
-  std::unordered_map<std::string, WaitsTold> told_;  // by path
-  std::unordered_map<std::string, Wait> waits_;      // by path: whose charges sleep
+  std::unordered_map<std::string, ReportedWaits> reported_;  // by path
+  std::unordered_map<std::string, Wait> waits_;              // by path of workloads with sleeping charges
 };
 
-// Those that end in a denial are in the book; those that end well are seen only if they last from one tick to another.
+// Waits that end in a denial are in the book; the others are seen only if they last from one tick to the next.
 void WaitRule::run(NodeState& state, Events& events) {
   for (const auto& [path, workload] : state.registry.workloads()) {
     auto known = waits_.find(path);
@@ -76,27 +76,27 @@ void WaitRule::run(NodeState& state, Events& events) {
     } else if (known != waits_.end()) {
       const Wait wait = known->second;
       waits_.erase(known);
-      // Denied, or whoever waited has ended; or it is nothing that anybody would notice.
+      // Not reported: denied, ended without memory, or too short to notice.
       const std::uint64_t length = state.now_ns - std::min(state.now_ns, wait.since_ns);
       if (workload.book.denial_count != wait.denials || workload.book.granted_waits < wait.granted + wait.waiting ||
           length < kMinReportedWait)
         continue;
-      WaitsTold& told = told_[path];  // a book can say so as often as it likes
-      if (told.count++ == 0) told.first_ns = wait.since_ns;
-      if (told.last_ns != 0 && state.now_ns < told.last_ns + told_again_after(length)) continue;
+      ReportedWaits& reported = reported_[path];  // limits what a false book can report
+      if (reported.count++ == 0) reported.first_ns = wait.since_ns;
+      if (reported.last_ns != 0 && state.now_ns < reported.last_ns + report_interval(length)) continue;
       report_limit_moves(state, workload, events);
-      events.push_back(waited_event(about(state, workload, workload.book.accounts[wait.account].device),
-                                    {length, wait.wanted, wait.used, wait.limit, told.count,
-                                     state.now_ns - std::min(state.now_ns, told.first_ns)}));
-      events.back().first_time = history::to_ms(state.time_of_day_at(told.first_ns));
-      told = {state.now_ns, 0, 0};
+      events.push_back(waited_event(event_subject(state, workload, workload.book.accounts[wait.account].device),
+                                    {length, wait.wanted, wait.used, wait.limit, reported.count,
+                                     state.now_ns - std::min(state.now_ns, reported.first_ns)}));
+      events.back().first_time = history::to_ms(state.time_of_day_at(reported.first_ns));
+      reported = {state.now_ns, 0, 0};
     }
   }
 }
 
 void WaitRule::forget(const std::string& path) {
   waits_.erase(path);
-  told_.erase(path);
+  reported_.erase(path);
 }
 
 }  // namespace

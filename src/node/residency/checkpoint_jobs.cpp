@@ -16,7 +16,7 @@ using machine::CheckpointAction;
 using machine::CheckpointOutcome;
 using nlohmann::json;
 
-Error lost(const std::string& how) {
+Error job_failed(const std::string& how) {
   return {"E1545", fmt::format("the process that moves memory {}.", how), "ration doctor", 1};
 }
 
@@ -54,9 +54,9 @@ std::vector<CheckpointJobs::Finished> CheckpointProcesses::take_finished() {
   std::vector<Finished> finished = std::exchange(failed_, {});
   if (const auto ended = running_ ? running_->child.poll() : std::nullopt) {
     finished.push_back({running_->job.id, running_->job.action,
-                        WIFEXITED(ended->status)
-                            ? outcome_of_line(ended->output)
-                            : tl::unexpected(lost(fmt::format("was ended by signal {}", WTERMSIG(ended->status))))});
+                        WIFEXITED(ended->status) ? outcome_from_line(ended->output)
+                                                 : tl::unexpected(job_failed(fmt::format("was ended by signal {}",
+                                                                                         WTERMSIG(ended->status))))});
     running_.reset();
   }
   begin_next();
@@ -77,7 +77,7 @@ Result<CheckpointOutcome> move_memory(const std::string& driver_folder, Checkpoi
       return {};
     const auto machine = machine::query_devices(driver_folder);
     if (!machine) return tl::unexpected(machine.error());
-    return machine::may_be_moved(now, *machine, runtime_folder, true);  // that is tried is the daemon's to know
+    return machine::may_be_moved(now, *machine, runtime_folder, true);  // only the daemon reports attempts
   });
 }
 
@@ -85,7 +85,7 @@ std::string to_word(const ProcessIdentity& process) {
   return fmt::format("{}:{}:{}", process.pid, process.start_time, process.pid_namespace);
 }
 
-std::optional<ProcessIdentity> process_of_word(const std::string& word) {
+std::optional<ProcessIdentity> process_from_word(const std::string& word) {
   ProcessIdentity process;
   const char* at = word.data();
   const char* const end = word.data() + word.size();
@@ -111,16 +111,16 @@ std::string to_line(const Result<CheckpointOutcome>& outcome) {
   return line.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
 }
 
-Result<CheckpointOutcome> outcome_of_line(const std::string& line) {
-  const json said = json::parse(line, nullptr, false);
+Result<CheckpointOutcome> outcome_from_line(const std::string& line) {
+  const json answer = json::parse(line, nullptr, false);
   try {
-    if (const auto error = said.find("error"); error != said.end())
+    if (const auto error = answer.find("error"); error != answer.end())
       return tl::unexpected(Error{error->at("id"), error->at("what"), error->at("fix"), error->at("exit")});
     CheckpointOutcome outcome;
-    said.at("driver_threads").get_to(outcome.driver_threads);
+    answer.at("driver_threads").get_to(outcome.driver_threads);
     return outcome;
   } catch (const json::exception&) {
-    return tl::unexpected(lost("ended without an answer"));
+    return tl::unexpected(job_failed("ended without an answer"));
   }
 }
 

@@ -1,7 +1,7 @@
-// Suspending and resuming, one at a time, each in a process of its own: it takes as long as memory takes to move, and a
-// driver that hangs hangs that process only. Used by suspension.cpp. Promises: a job goes on when the daemon dies, and
-// the next daemon's first job waits for it; who comes back, for whom there is room already, goes before those that
-// leave.
+// Runs suspensions and resumptions one at a time, each in its own process, because moving memory takes long and a
+// hanging driver then hangs that process only.
+// Promises: a job survives the daemon, and the next daemon's first job waits for it; resumptions, which have room
+// already, precede suspensions.
 #pragma once
 
 #include <deque>
@@ -14,7 +14,7 @@
 
 namespace ration::node {
 
-/// What moves memory; tests put their own in its place.
+/// The interface to what moves memory; tests substitute it.
 class CheckpointJobs {
  public:
   struct Finished {
@@ -27,13 +27,13 @@ class CheckpointJobs {
   /// `id`: the path of the workload's book.
   virtual void start(const std::string& id, machine::CheckpointAction action,
                      const std::vector<ProcessIdentity>& processes) = 0;
-  /// Those that have ended since the last call, in their order. Does not wait.
+  /// Returns the jobs that have ended since the last call, in order. Does not wait.
   [[nodiscard]] virtual std::vector<Finished> take_finished() = 0;
 };
 
 class CheckpointProcesses final : public CheckpointJobs {
  public:
-  /// `program`: a `ration`, called as `ration checkpoint-processes …`. `lock_file`: whoever holds it is at work.
+  /// `program`: a `ration`, called as `ration checkpoint-processes …`. `lock_file`: locked while a job runs.
   CheckpointProcesses(std::string program, std::string driver_folder, std::string lock_file);
 
   void start(const std::string& id, machine::CheckpointAction action,
@@ -55,23 +55,23 @@ class CheckpointProcesses final : public CheckpointJobs {
   std::string program_, driver_folder_, lock_file_;
   std::deque<Job> waiting_;
   std::optional<Running> running_;
-  std::vector<Finished> failed_;  ///< could not even begin
+  std::vector<Finished> failed_;  ///< could not start
 };
 
-/// A job itself: what such a process does. Of what is to leave it looks into the book once more, when the processes are
-/// locked: what they came to have since the last tick stands there. `book` empty: nobody knows of them.
+/// Does the work of a job, in its process. Before a suspension it reads the book again while the processes are locked,
+/// because they may have allocated since the last tick. `book` empty: without that check.
 [[nodiscard]] Result<machine::CheckpointOutcome> move_memory(const std::string& driver_folder,
                                                              machine::CheckpointAction action,
                                                              const std::vector<ProcessIdentity>& processes,
                                                              const std::string& book,
                                                              const std::string& runtime_folder);
 
-/// A process as one word on a command line, and back. Absent: it is none.
+/// Writes a process as one word of a command line, and reads it back. Absent: invalid.
 [[nodiscard]] std::string to_word(const ProcessIdentity& process);
-[[nodiscard]] std::optional<ProcessIdentity> process_of_word(const std::string& word);
+[[nodiscard]] std::optional<ProcessIdentity> process_from_word(const std::string& word);
 
-/// What such a process prints, and how it is read.
+/// Writes the outcome of a job as a line of output, and reads it back.
 [[nodiscard]] std::string to_line(const Result<machine::CheckpointOutcome>& outcome);
-[[nodiscard]] Result<machine::CheckpointOutcome> outcome_of_line(const std::string& line);
+[[nodiscard]] Result<machine::CheckpointOutcome> outcome_from_line(const std::string& line);
 
 }  // namespace ration::node

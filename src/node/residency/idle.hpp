@@ -1,5 +1,5 @@
-// Who does nothing, and what to do about it. Used by the daemon, which tells what it saw and carries out what is
-// decided. Tests: tests/unit/decisions/idle_test.cpp.
+// Decides which workloads are idle, and what to do about them. The daemon passes in its observations and carries out
+// the decisions. Tests: tests/unit/decisions/idle_test.cpp.
 #pragma once
 
 #include <cstdint>
@@ -20,51 +20,51 @@ struct IdleStep {
 };
 
 struct IdlePolicy {
-  int below_percent = 1;        ///< computing up to this share of the time counts as nothing
+  int below_percent = 1;        ///< up to this share of the time, computing does not count
   std::vector<IdleStep> steps;  ///< by time
 
-  /// The time of the step that suspends. Absent: none does.
+  /// Returns the time of the step that suspends. Absent: none does.
   [[nodiscard]] std::optional<std::uint64_t> suspends_after_ns() const;
 };
 
-/// How long a program has for giving back what it was asked for: its library looks ten times a second.
+/// Time for a program to return memory after a trim request, which its library polls ten times a second.
 inline constexpr std::uint64_t kTrimTime = 2'000'000'000;
 
-/// What one tick saw of a workload.
-struct WorkloadFacts {
+/// Observations of a workload in one tick.
+struct IdleObservation {
   std::string id;
   Bytes used;
-  std::uint64_t last_activity_ns = 0;      ///< its last charge or refund, or its start
-  std::optional<int> utilisation_percent;  ///< of its processes since the last tick; absent: the driver does not tell
+  std::uint64_t last_activity_ns = 0;  ///< its last allocation or free, or its start
+  std::optional<int>
+      utilisation_percent;  ///< of its processes since the last tick; absent: the driver does not report it
 };
 
 struct IdleDecision {
   std::string id;
   IdleAction action = IdleAction::kReport;
   std::uint64_t idle_ns = 0;
-  std::string reason;  ///< `no memory taken or given back and no computing for 47m 00s`
+  std::string reason;  ///< for people: `no memory taken or given back and no computing for 47m 00s`
 };
 
-/// Promises: a workload is idle only since it last computed or touched memory, whichever is later, and what it gives
-/// back because it was asked is no work; each step of an idle time is taken once; nobody is suspended of whom it is not
-/// known whether it computes (training may hold its memory still for hours), nor trimmed who holds nothing: both are
-/// only reported then.
+/// Promises: a workload is idle since it last computed, allocated or freed, and a free on request does not count; each
+/// step is taken once per idle time; a workload is not suspended without knowledge of its computing (training may leave
+/// its memory unchanged for hours), and not trimmed without memory, but only reported.
 class IdleWatch {
  public:
-  /// The next step. Absent: not idle for long enough, or all steps are taken.
-  std::optional<IdleDecision> decide(const WorkloadFacts& facts, const IdlePolicy& policy, std::uint64_t now_ns);
+  /// Returns the next step that is due. Absent: none is.
+  std::optional<IdleDecision> decide(const IdleObservation& observed, const IdlePolicy& policy, std::uint64_t now_ns);
   void forget(const std::string& id);
-  /// Absent: never seen.
+  /// Absent: unknown workload.
   [[nodiscard]] std::optional<std::uint64_t> idle_ns(const std::string& id, std::uint64_t now_ns) const;
 
  private:
-  struct Seen {
-    std::uint64_t busy_ns = 0;  ///< when it last computed or touched memory
+  struct History {
+    std::uint64_t busy_ns = 0;  ///< last computing, allocation or free
     std::size_t steps_taken = 0;
-    std::uint64_t trim_ends_ns = 0;  ///< until when it gives back because it was asked; 0: it was not asked
-    std::uint64_t forgiven_ns = 0;   ///< what it touched up to then it gave back because it was asked
+    std::uint64_t trim_ends_ns = 0;        ///< end of a trim request; 0: none is pending
+    std::uint64_t requested_until_ns = 0;  ///< frees up to this time were requested
   };
-  std::map<std::string, Seen> seen_;
+  std::map<std::string, History> histories_;
 };
 
 }  // namespace ration::node

@@ -1,4 +1,4 @@
-// Reports, trims or suspends workloads that do nothing, until they work again.
+// Reports, trims or suspends idle workloads.
 #include <algorithm>
 #include <memory>
 
@@ -11,7 +11,7 @@ namespace ration::node {
 
 namespace {
 
-// Its `after` is set.
+// Requires that `after` is set.
 IdlePolicy to_policy(const config::Idle& idle) {
   const auto step = [](const auto& after, IdleAction action) {
     return IdleStep{static_cast<std::uint64_t>(after.value->count()), action};
@@ -25,7 +25,7 @@ IdlePolicy to_policy(const config::Idle& idle) {
   return result;
 }
 
-// Known for all processes of a device that does nothing; else by process, where the driver tells.
+// Returns 0 if the whole device is idle; else asks the driver for each process.
 std::optional<int> utilisation_of(const NodeState& state, const Workload& workload) {
   if (!state.machine) return std::nullopt;
   int highest = 0;
@@ -42,7 +42,7 @@ std::optional<int> utilisation_of(const NodeState& state, const Workload& worklo
         const auto same = std::find_if(device.processes->begin(), device.processes->end(),
                                        [&](const auto& each) { return each.pid == process.pid; });
         if (same == device.processes->end()) {
-          if (process.driver_used || process.used == Bytes{0}) continue;  // it is not there
+          if (process.driver_used || process.used == Bytes{0}) continue;  // not on this device
           return std::nullopt;
         }
         if (!same->utilisation) return std::nullopt;
@@ -65,20 +65,20 @@ class IdleRule final : public Rule {
 void IdleRule::run(NodeState& state, Events& events) {
   for (const auto& [path, workload] : state.registry.workloads()) {
     const config::Policy* policy = policy_of(state, workload);
-    if (policy == nullptr || !policy->idle.after.value || state.suspension.state_of(path) != Suspension::State::kHere ||
-        state.limits.find(path) == nullptr)
+    if (policy == nullptr || !policy->idle.after.value ||
+        state.suspension.state_of(path) != Suspension::State::kOnDevice || state.limits.find(path) == nullptr)
       continue;
     const IdlePolicy rule = to_policy(policy->idle);
-    // Who waits for memory rests because it must.
+    // A workload that waits for memory is not idle.
     const std::uint64_t active_ns = workload.book.waiting > 0 ? state.now_ns : state.running[path].activity.since_ns;
     const auto decision =
         idle_.decide({path, sum(workload.used), active_ns, utilisation_of(state, workload)}, rule, state.now_ns);
-    // What it does while it rests is told from the second half of its rest on.
+    // The second half of the idle time serves to learn the activity at rest.
     const auto suspends_after = rule.suspends_after_ns();
     if (!suspends_after || idle_.idle_ns(path, state.now_ns).value_or(0) * 2 < *suspends_after) {
-      state.suspension.stop_watching(path);
+      state.suspension.stop_observing(path);
     } else if (const auto processes = processes_of(state, workload)) {
-      state.suspension.watch(path, *processes, state.now_ns);
+      state.suspension.observe_rest(path, *processes, state.now_ns);
     }
     if (!decision) continue;
     Result<void> done;
@@ -86,7 +86,7 @@ void IdleRule::run(NodeState& state, Events& events) {
     if (decision->action == IdleAction::kTrim &&
         book::request_trim(workload.descriptor, workload.owner) == book::BookStatus::kOk)
       begin_trim(state, workload, "policy");
-    events.push_back(idle_event(about(state, workload), *decision, done ? nullptr : &done.error()));
+    events.push_back(idle_event(event_subject(state, workload), *decision, done ? nullptr : &done.error()));
   }
 }
 

@@ -10,11 +10,11 @@
 namespace ration::node {
 namespace {
 
-/// What the host keeps free when device memory comes into it.
+/// Host memory to leave free when device memory moves there.
 constexpr Bytes kHostReserve{std::uint64_t{1} << 30};
 
-// By the driver's word and by the book's, whichever is more: code and rounding are in no book, managed memory is in no
-// number of the driver.
+// Returns the larger of the driver's and the book's figure: the book lacks code and rounding, the driver lacks managed
+// memory.
 std::vector<Bytes> to_be_moved(const NodeState& state, const Workload& workload) {
   std::vector<Bytes> bytes = workload.used;
   for (const AccountView& account : state.snapshot.accounts) {
@@ -35,7 +35,7 @@ Result<void> host_has_room(const NodeState& state, const Workload& workload,
                 fmt::format("the host has {} of memory free: too little for the {} of {}.", format_size(available),
                             format_size(needed), workload.book.name),
                 fix, 4);
-  if (state.options.simulated) return {};  // whose memory lies outside of all processes, on a device or not
+  if (state.options.simulated) return {};  // a simulated device's memory is in no process
   for (const ProcessIdentity& process : processes) {
     const auto room = machine::room_in_memory_group(process.pid);
     if (!room || needed <= room->left) continue;
@@ -49,7 +49,7 @@ Result<void> host_has_room(const NodeState& state, const Workload& workload,
 
 }  // namespace
 
-// A book is its owner's to write: whom it names has to be its owner's, too.
+// An owner can write any pid into the book, so each process must belong to the owner.
 Result<std::vector<ProcessIdentity>> processes_of(const NodeState& state, const Workload& workload) {
   std::vector<ProcessIdentity> processes;
   for (const AccountView& account : state.snapshot.accounts) {
@@ -58,8 +58,8 @@ Result<std::vector<ProcessIdentity>> processes_of(const NodeState& state, const 
       const auto process = identity_of(view.pid);
       if (!process || process->user != workload.person)
         return fail("E1547",
-                    fmt::format("pid {} of {} cannot be seen from here as one of {}'s.", view.pid, workload.book.name,
-                                workload.user),
+                    fmt::format("pid {} of {} is not visible from here as a process of {}.", view.pid,
+                                workload.book.name, workload.user),
                     "Its container needs the host's pid namespace.", 1);
       processes.push_back(*process);
     }
@@ -69,9 +69,9 @@ Result<std::vector<ProcessIdentity>> processes_of(const NodeState& state, const 
   return processes;
 }
 
-Result<void> begin_suspension(NodeState& state, const Workload& workload, bool held) {
+Result<void> begin_suspension(NodeState& state, const Workload& workload, bool by_person) {
   OwnedWorkload* owned = state.limits.find(workload.path);
-  if (owned == nullptr || state.suspension.state_of(workload.path) != Suspension::State::kHere)
+  if (owned == nullptr || state.suspension.state_of(workload.path) != Suspension::State::kOnDevice)
     return fail("E1546", fmt::format("{} is suspended, or on its way, already.", workload.book.name), "ration ps", 4);
   RATION_TRY(const auto processes, processes_of(state, workload));
   if (!state.machine) return tl::unexpected(state.machine.error());
@@ -83,13 +83,13 @@ Result<void> begin_suspension(NodeState& state, const Workload& workload, bool h
   RATION_TRY(host_has_room(state, workload, processes, sum(moved)));
   for (std::size_t i = 0; i < std::min(moved.size(), owned->accounts.size()); ++i) owned->accounts[i].moved = moved[i];
   owned->suspended = true;
-  owned->held = held;
+  owned->held_by_person = by_person;
   state.limits.changed();
-  if (const auto saved = state.limits.save(); !saved) {  // before anything moves
-    owned->suspended = owned->held = false;
+  if (const auto saved = state.limits.save(); !saved) {  // before memory moves
+    owned->suspended = owned->held_by_person = false;
     return tl::unexpected(saved.error());
   }
-  state.suspension.suspend(workload.path, processes, held, state.now_ns);
+  state.suspension.suspend(workload.path, processes, by_person, state.now_ns);
   return {};
 }
 
@@ -98,13 +98,14 @@ void begin_trim(NodeState& state, const Workload& workload, const std::string& b
 }
 
 void approve_resume(NodeState& state, const std::string& path) {
-  if (state.registry.workloads().count(path) != 0) state.running[path].may_return = true;
+  if (state.registry.workloads().count(path) != 0) state.running[path].may_resume = true;
 }
 
-void set_away(NodeState& state, const Workload& workload, OwnedWorkload& owned, bool away, Events& events) {
-  owned.away = away;
+void set_guarantee_lapsed(NodeState& state, const Workload& workload, OwnedWorkload& owned, bool lapsed,
+                          Events& events) {
+  owned.guarantee_lapsed = lapsed;
   if (const auto written = state.limits.write(workload); !written)
-    events.push_back(book_unwritable_event(about(state, workload), written.error()));
+    events.push_back(book_unwritable_event(event_subject(state, workload), written.error()));
 }
 
 }  // namespace ration::node

@@ -1,5 +1,4 @@
-// Moving a workload's memory to the host and asking it to give back what it does not use: what rules and commands
-// share.
+// Suspension, resumption and trim of a workload: the steps that rules and requests share.
 #pragma once
 
 #include <string>
@@ -9,15 +8,16 @@
 
 namespace ration::node {
 
-/// As this pid namespace knows them. E1547: one cannot be seen, or is not its owner's; or there is none.
+/// Finds the workload's processes in this pid namespace. E1547: there is none, or one is invisible or not its owner's.
 [[nodiscard]] Result<std::vector<ProcessIdentity>> processes_of(const NodeState& state, const Workload& workload);
-/// Begins to move it away; `held`: until a person wants it back. E1546 E1547 E1531.
-[[nodiscard]] Result<void> begin_suspension(NodeState& state, const Workload& workload, bool held);
-/// Notes what it holds, so that it can be told two seconds later what it gave back. `by`: who asked it to.
+/// Starts a suspension. `by_person`: only a person resumes it. E1546 E1547 E1531.
+[[nodiscard]] Result<void> begin_suspension(NodeState& state, const Workload& workload, bool by_person);
+/// Notes the usage before a trim, whose result is reported two seconds later. `by`: the requester.
 void begin_trim(NodeState& state, const Workload& workload, const std::string& by);
-/// There is room for one that asked for its place again.
+/// Marks a suspended workload as having room for its resume.
 void approve_resume(NodeState& state, const std::string& path);
-/// Writes into its book whether its promises count.
-void set_away(NodeState& state, const Workload& workload, OwnedWorkload& owned, bool away, Events& events);
+/// Writes into its book whether its guarantees count.
+void set_guarantee_lapsed(NodeState& state, const Workload& workload, OwnedWorkload& owned, bool lapsed,
+                          Events& events);
 
 }  // namespace ration::node

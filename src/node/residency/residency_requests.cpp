@@ -24,13 +24,13 @@ Result<const Workload*> workload_for(const NodeState& state, const std::string& 
 Result<void> suspend(NodeState& state, const std::string& name, const Caller& caller, Events& events) {
   RATION_TRY(const auto workload, workload_for(state, name, caller));
   RATION_TRY(begin_suspension(state, *workload, true));
-  events.push_back(suspending_event(about(state, *workload), caller.name));
+  events.push_back(suspending_event(event_subject(state, *workload), caller.name));
   return {};
 }
 
 Result<void> resume(NodeState& state, const std::string& name, const Caller& caller) {
   RATION_TRY(const auto workload, workload_for(state, name, caller));
-  if (state.suspension.ask(workload->path, asked_to_resume_text(caller.name))) return {};
+  if (state.suspension.request_resume(workload->path, asked_to_resume_text(caller.name))) return {};
   return fail("E1546", fmt::format("{} is not suspended.", workload->book.name), "ration ps", 4);
 }
 

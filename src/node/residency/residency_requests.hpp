@@ -1,4 +1,4 @@
-// `ration suspend`, `resume` and `trim`: moving a workload's memory, and asking it to give some back.
+// Requests of `ration suspend`, `resume` and `trim`.
 #pragma once
 
 #include <string>
@@ -9,12 +9,12 @@
 
 namespace ration::node {
 
-/// Moves a running workload's memory to the host until somebody wants it back. E1801 E1502; E1546: it is on its way
+/// Moves a workload's memory to the host until a person resumes it. E1801 E1502; E1546: it is suspended or moving
 /// already; E1547: not possible now.
 [[nodiscard]] Result<void> suspend(NodeState& state, const std::string& name, const Caller& caller, Events& events);
-/// It comes back as soon as there is room. E1801 E1502; E1546: it is not suspended.
+/// Resumes a workload as soon as there is room. E1801 E1502; E1546: it is not suspended.
 [[nodiscard]] Result<void> resume(NodeState& state, const std::string& name, const Caller& caller);
-/// Asks its cooperating programs to give back what they do not use; what came of it is an event two seconds later.
+/// Asks the workload's co-operating programs to free unused memory. An event reports the result two seconds later.
 /// E1801 E1502 E1411.
 [[nodiscard]] Result<void> trim(NodeState& state, const std::string& name, const Caller& caller);
 

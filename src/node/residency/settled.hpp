@@ -1,5 +1,5 @@
-// An amount that is the difference of two measurements. They are taken one after the other, so it is off by whatever
-// happened in between. Used for what a device holds that is nobody's.
+// Smooths an amount that is the difference of two measurements, whose times differ, so that changes in between distort
+// it. Used for device memory outside every book.
 #pragma once
 
 #include <algorithm>
@@ -8,8 +8,8 @@
 
 namespace ration::node {
 
-/// Promises: it changes only when three measurements in a row are above it, or three below it, and then by no more than
-/// all three say; the first one counts at once.
+/// Promise: the value changes only after three successive measurements above it, or three below it, and then no further
+/// than all three. The first measurement counts at once.
 class Settled {
  public:
   Bytes note(Bytes measured) {
@@ -24,15 +24,15 @@ class Settled {
       return value_;
     }
     nearest_ = above_ ? std::min(nearest_, measured) : std::max(nearest_, measured);
-    if (++count_ < kAgreeing) return value_;
+    if (++count_ < kRequired) return value_;
     count_ = 0;
     return value_ = nearest_;
   }
-  /// Another measurement or two will tell.
-  [[nodiscard]] bool unsure() const { return count_ > 0; }
+  /// Returns true while one or two measurements disagree with the value.
+  [[nodiscard]] bool is_changing() const { return count_ > 0; }
 
  private:
-  static constexpr int kAgreeing = 3;
+  static constexpr int kRequired = 3;
   Bytes value_, nearest_;
   int count_ = 0;
   bool known_ = false, above_ = false;

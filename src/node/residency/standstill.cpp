@@ -7,22 +7,22 @@ namespace ration::node {
 namespace {
 
 bool waits(const StandstillWorkload& workload) {
-  return std::any_of(workload.places.begin(), workload.places.end(),
-                     [](const StandstillPlace& place) { return place.waits_for != WaitsFor::kNothing; });
+  return std::any_of(workload.accounts.begin(), workload.accounts.end(),
+                     [](const StandstillAccount& account) { return account.waits_for != WaitsFor::kNothing; });
 }
 
 bool holds_the_same(const StandstillWorkload& one, const StandstillWorkload& other) {
   return std::equal(
-      one.places.begin(), one.places.end(), other.places.begin(), other.places.end(),
-      [](const StandstillPlace& a, const StandstillPlace& b) { return a.gpu == b.gpu && a.used == b.used; });
+      one.accounts.begin(), one.accounts.end(), other.accounts.begin(), other.accounts.end(),
+      [](const StandstillAccount& a, const StandstillAccount& b) { return a.gpu == b.gpu && a.used == b.used; });
 }
 
 /// One workload on the device in question.
 struct Candidate {
   const StandstillWorkload* workload = nullptr;
-  const StandstillPlace* place = nullptr;
+  const StandstillAccount* account = nullptr;
   bool waits = false;
-  bool tries = false;  ///< it waited, and does not at this moment: it may have been served
+  bool may_be_served = false;  ///< it waited until now, and may have been served
   std::uint64_t since_ns = 0, unchanged_since_ns = 0;
 };
 
@@ -31,43 +31,44 @@ bool is_served_before(const Candidate& one, const Candidate& other) {
          std::make_tuple(-other.workload->priority, other.since_ns, other.workload->id);
 }
 
-/// Who has the least to lose: what is guaranteed is taken last, then whoever began to wait last goes first.
-bool leaves_before(const Candidate& one, const Candidate& other) {
+/// Orders candidates for suspension: lowest priority first, then those beyond their guarantee, then the latest waiter.
+bool suspended_before(const Candidate& one, const Candidate& other) {
   const auto rank = [](const Candidate& each) {
-    return std::make_tuple(each.workload->priority, each.place->used <= each.place->guarantee, ~each.since_ns,
-                           each.place->used, each.workload->id);
+    return std::make_tuple(each.workload->priority, each.account->used <= each.account->guarantee, ~each.since_ns,
+                           each.account->used, each.workload->id);
   };
   return rank(one) < rank(other);
 }
 
 bool can_help(const Candidate& holder, const Candidate& waiter) {
-  return holder.workload != waiter.workload && holder.place->used > Bytes{0} &&
-         (waiter.place->waits_for == WaitsFor::kDevice || holder.place->pools.count(waiter.place->pool) != 0);
+  return holder.workload != waiter.workload && holder.account->used > Bytes{0} &&
+         (waiter.account->waits_for == WaitsFor::kDevice ||
+          holder.account->shared_limits.count(waiter.account->shared_limit) != 0);
 }
 
-/// Who leaves so that `waiter` is served; null: nobody yet.
-const Candidate* who_leaves_for(const Candidate& waiter, const std::vector<Candidate>& present, std::uint64_t now_ns) {
-  const Candidate* leaver = nullptr;
-  bool everybody_waits = true;
+/// Chooses the victim for `waiter`; null: not yet.
+const Candidate* victim_for(const Candidate& waiter, const std::vector<Candidate>& present, std::uint64_t now_ns) {
+  const Candidate* victim = nullptr;
+  bool all_wait = true;
   std::uint64_t unchanged_since = waiter.unchanged_since_ns;
   for (const Candidate& holder : present) {
     if (!can_help(holder, waiter)) continue;
-    everybody_waits = everybody_waits && holder.waits;
+    all_wait = all_wait && holder.waits;
     if (!holder.waits) continue;
     unchanged_since = std::max(unchanged_since, holder.unchanged_since_ns);
-    if (holder.workload->can_leave && (leaver == nullptr || leaves_before(holder, *leaver))) leaver = &holder;
+    if (holder.workload->can_suspend && (victim == nullptr || suspended_before(holder, *victim))) victim = &holder;
   }
-  const std::uint64_t patience = everybody_waits ? kStandstillPatience : kMixedPatience;
-  if (leaver == nullptr || leaver->tries || now_ns - std::min(now_ns, unchanged_since) < patience) return nullptr;
-  return leaver;
+  const std::uint64_t patience = all_wait ? kStandstillPatience : kMixedPatience;
+  if (victim == nullptr || victim->may_be_served || now_ns - std::min(now_ns, unchanged_since) < patience)
+    return nullptr;
+  return victim;
 }
 
 }  // namespace
 
-// While it tries again a program is seen not to wait, and with what it wants entered: it takes several ticks in a row
-// to be sure that it goes on.
+// A waiting program that retries seems not to wait at that moment, so only several ticks in a row prove progress.
 void StandstillWatch::note(const StandstillWorkload& workload, std::uint64_t now_ns) {
-  constexpr int kLooksInARow = 3;
+  constexpr int kTicksInARow = 3;
   const auto known = waits_.find(workload.id);
   if (waits(workload)) {
     const bool is_new = known == waits_.end();
@@ -76,7 +77,7 @@ void StandstillWatch::note(const StandstillWorkload& workload, std::uint64_t now
     if (is_new || !holds_the_same(wait.seen, workload)) wait.unchanged_since_ns = now_ns;
     wait.seen = workload;
     wait.missed = 0;
-  } else if (known != waits_.end() && ++known->second.missed >= kLooksInARow) {
+  } else if (known != waits_.end() && ++known->second.missed >= kTicksInARow) {
     waits_.erase(known);
   }
 }
@@ -88,21 +89,21 @@ std::vector<StandstillDecision> StandstillWatch::decide(const std::vector<Stands
   std::set<int> moving;
   for (const StandstillWorkload& workload : workloads) {
     present.insert(workload.id);
-    if (workload.moves)
-      for (const StandstillPlace& place : workload.places) moving.insert(place.gpu);
-    if (!workload.here) continue;
+    if (workload.moving)
+      for (const StandstillAccount& account : workload.accounts) moving.insert(account.gpu);
+    if (!workload.on_device) continue;
     note(workload, now_ns);
     const auto wait = waits_.find(workload.id);
     Candidate candidate{&workload, nullptr, wait != waits_.end(), false, 0, 0};
     if (candidate.waits) {
-      candidate.tries = wait->second.missed > 0;
+      candidate.may_be_served = wait->second.missed > 0;
       candidate.workload = &wait->second.seen;
       candidate.since_ns = wait->second.since_ns;
       candidate.unchanged_since_ns = wait->second.unchanged_since_ns;
     }
-    for (const StandstillPlace& place : candidate.workload->places) {
-      candidate.place = &place;
-      by_device[place.gpu].push_back(candidate);
+    for (const StandstillAccount& account : candidate.workload->accounts) {
+      candidate.account = &account;
+      by_device[account.gpu].push_back(candidate);
     }
   }
   std::erase_if(waits_, [&](const auto& entry) { return present.count(entry.first) == 0; });
@@ -112,13 +113,14 @@ std::vector<StandstillDecision> StandstillWatch::decide(const std::vector<Stands
     if (moving.count(gpu) != 0) continue;
     std::sort(candidates.begin(), candidates.end(), is_served_before);
     for (const Candidate& waiter : candidates) {
-      if (waiter.place->waits_for != WaitsFor::kDevice && waiter.place->waits_for != WaitsFor::kPool) continue;
-      const Candidate* leaver = who_leaves_for(waiter, candidates, now_ns);
-      if (leaver == nullptr) continue;
-      StandstillDecision decision{leaver->workload->id, waiter.workload->id, gpu, 0, leaver->place->used};
+      if (waiter.account->waits_for != WaitsFor::kDevice && waiter.account->waits_for != WaitsFor::kSharedLimit)
+        continue;
+      const Candidate* victim = victim_for(waiter, candidates, now_ns);
+      if (victim == nullptr) continue;
+      StandstillDecision decision{victim->workload->id, waiter.workload->id, gpu, 0, victim->account->used};
       for (const Candidate& each : candidates) decision.waiting += each.waits ? 1 : 0;
       decisions.push_back(std::move(decision));
-      for (const StandstillPlace& place : leaver->workload->places) moving.insert(place.gpu);
+      for (const StandstillAccount& account : victim->workload->accounts) moving.insert(account.gpu);
       break;
     }
   }

@@ -1,4 +1,5 @@
-// Suspends one of several programs that hold memory of a device and wait for each other's. It asks to return at once.
+// Suspends one of several workloads that hold memory of a device and wait for each other's. It requests its resume at
+// once.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,29 +13,29 @@ namespace ration::node {
 
 namespace {
 
-/// Whose memory could not be moved is left in peace for so long.
-constexpr std::uint64_t kTriedAgain = 60'000'000'000;
+/// Pause after a failed suspension.
+constexpr std::uint64_t kRetryPause = 60'000'000'000;
 
-std::string pool_of_tenant(const std::string& tenant) { return "tenant " + tenant; }
+std::string limit_of_tenant(const std::string& tenant) { return "tenant " + tenant; }
 
-/// Empty: the policy gives each workload a limit of its own, or none.
-std::string pool_of_policy(const config::Policy* policy, const Workload& workload) {
+/// Returns an empty name if the policy limits each workload by itself, or not at all.
+std::string limit_of_policy(const config::Policy* policy, const Workload& workload) {
   if (policy == nullptr || !policy->limit.value.is_set() || policy->per.value == config::Per::kWorkload) return {};
   return fmt::format("policy at {} {}", policy->limit.origin.text(),
                      policy->per.value == config::Per::kUser ? workload.user : "");
 }
 
-/// What stands in the way of a charge that sleeps.
-WaitsFor obstacle(const OwnedLimit& limit, Bytes needed, bool has_pool_of_policy) {
-  if (needed <= limit.effective) return WaitsFor::kDevice;
-  if (needed > limit.configured) return WaitsFor::kItself;
+/// Returns what the sleeping charge waits for.
+WaitsFor obstacle(const OwnedLimit& limit, Bytes needed, bool policy_is_shared) {
+  if (needed <= limit.in_force) return WaitsFor::kDevice;
+  if (needed > limit.configured) return WaitsFor::kOwnLimit;
   switch (limit.reason) {
     case LimitReason::kConfigured:
-      return has_pool_of_policy ? WaitsFor::kPool : WaitsFor::kItself;
+      return policy_is_shared ? WaitsFor::kSharedLimit : WaitsFor::kOwnLimit;
     case LimitReason::kTenantLimit:
-      return WaitsFor::kPool;
+      return WaitsFor::kSharedLimit;
     case LimitReason::kGuarantees:
-    case LimitReason::kGivingBack:
+    case LimitReason::kMustShrink:
       break;
   }
   return WaitsFor::kDevice;
@@ -45,28 +46,28 @@ StandstillWorkload standing_of(NodeState& state, const Workload& workload) {
   StandstillWorkload standing;
   const State residency = state.suspension.state_of(workload.path);
   standing.id = workload.path;
-  standing.here = residency == State::kHere;
-  standing.moves = residency == State::kLeaving || residency == State::kReturning;
-  if (const TenantNow* tenant = state.tenants.find(workload.book.tenant))
+  standing.on_device = residency == State::kOnDevice;
+  standing.moving = residency == State::kSuspending || residency == State::kResuming;
+  if (const TenantStatus* tenant = state.tenants.find(workload.book.tenant))
     standing.priority = static_cast<int>(tenant->priority);
   const auto failed = state.running[workload.path].suspension_failed_ns;
-  standing.can_leave = !failed || state.now_ns >= *failed + kTriedAgain;
-  // Who is denied after a while goes on by itself.
+  standing.can_suspend = !failed || state.now_ns >= *failed + kRetryPause;
+  // A workload whose request is denied after a while proceeds without help.
   const bool waits = workload.book.waiting > 0 && workload.book.on_deny == book::OnDeny::kWait;
   const OwnedWorkload* owned = state.limits.find(workload.path);
-  const std::string policy = pool_of_policy(policy_of(state, workload), workload);
+  const std::string policy = limit_of_policy(policy_of(state, workload), workload);
   for (std::size_t i = 0; owned != nullptr && i < workload.book.accounts.size(); ++i) {
     const auto gpu = gpu_of(state, workload.book.accounts[i].device);
     if (!gpu) continue;
     const OwnedLimit& limit = owned->accounts[i];
-    StandstillPlace place{*gpu, workload.used[i], limit.guarantee, WaitsFor::kNothing, {}, {}};
-    place.pools.insert(pool_of_tenant(workload.book.tenant));
-    if (!policy.empty()) place.pools.insert(policy);
+    StandstillAccount account{*gpu, workload.used[i], limit.guarantee, WaitsFor::kNothing, {}, {}};
+    account.shared_limits.insert(limit_of_tenant(workload.book.tenant));
+    if (!policy.empty()) account.shared_limits.insert(policy);
     if (const Bytes wanted = workload.book.wanted[i]; waits && wanted > Bytes{0})
-      place.waits_for = obstacle(limit, workload.used[i] + wanted, !policy.empty());
-    if (place.waits_for == WaitsFor::kPool)
-      place.pool = limit.reason == LimitReason::kTenantLimit ? pool_of_tenant(workload.book.tenant) : policy;
-    standing.places.push_back(std::move(place));
+      account.waits_for = obstacle(limit, workload.used[i] + wanted, !policy.empty());
+    if (account.waits_for == WaitsFor::kSharedLimit)
+      account.shared_limit = limit.reason == LimitReason::kTenantLimit ? limit_of_tenant(workload.book.tenant) : policy;
+    standing.accounts.push_back(std::move(account));
   }
   return standing;
 }
@@ -83,15 +84,16 @@ void StandstillRule::run(NodeState& state, Events& events) {
   std::vector<StandstillWorkload> standing;
   for (const auto& [path, workload] : state.registry.workloads()) standing.push_back(standing_of(state, workload));
   for (const StandstillDecision& decision : standstills_.decide(standing, state.now_ns)) {
-    const Workload& leaver = state.registry.workloads().at(decision.leaves);
-    const Workload& other = state.registry.workloads().at(decision.for_whom);
-    const std::string for_whom = other.book.tenant + "/" + other.book.name;
-    const auto begun = begin_suspension(state, leaver, false);
+    const Workload& victim = state.registry.workloads().at(decision.victim);
+    const Workload& other = state.registry.workloads().at(decision.beneficiary);
+    const std::string beneficiary = other.book.tenant + "/" + other.book.name;
+    const auto begun = begin_suspension(state, victim, false);
     if (begun)
-      state.suspension.ask(decision.leaves, gave_way_text(for_whom));
+      state.suspension.request_resume(decision.victim, gave_way_text(beneficiary));
     else
-      state.running[decision.leaves].suspension_failed_ns = state.now_ns;
-    events.push_back(gives_way_event(about(state, leaver), {for_whom, decision.gpu, decision.waiting, decision.freed},
+      state.running[decision.victim].suspension_failed_ns = state.now_ns;
+    events.push_back(gives_way_event(event_subject(state, victim),
+                                     {beneficiary, decision.gpu, decision.waiting, decision.freed},
                                      begun ? nullptr : &begun.error()));
   }
 }

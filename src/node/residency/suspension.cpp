@@ -6,15 +6,14 @@
 namespace ration::node {
 namespace {
 
-// Distinguishes work from periodic timers: twice what it did while it rested, and a fifth of a millisecond, which is
-// less than an interpreter takes to run one line.
+// Work is more than twice the activity at rest plus 0.2 ms, which is less than an interpreter needs for one line.
 constexpr double kWorkOverRest = 2, kMinWorkNs = 200'000;
 constexpr double kNsPerSecond = 1e9;
-// A thread that was put on a processor so often while it rested ticks; one that then misses so many ticks, for at least
-// so many seconds, has fallen silent. Of whom a needless return tells that it ticks, once is enough; but a timer so
-// slow that its silence says nothing for longer than that is not told from work.
-constexpr std::uint64_t kTicks = 4;
-constexpr double kTicksMissed = 8, kMinSilence = 1, kMaxLearntSilence = 30;
+// A thread scheduled at least kTimerTurns times at rest is a timer; after kTurnsMissed missed turns and kMinSilence
+// seconds it counts as silent. One needless resume is enough to classify a thread as a timer, except a timer so slow
+// that its silence proves nothing within kMaxLearntSilence seconds: it cannot be told from work.
+constexpr std::uint64_t kTimerTurns = 4;
+constexpr double kTurnsMissed = 8, kMinSilence = 1, kMaxLearntSilence = 30;
 constexpr std::uint64_t kUnknownRestNs = 10'000'000'000;
 
 double seconds_between(std::uint64_t then_ns, std::uint64_t now_ns) {
@@ -23,65 +22,66 @@ double seconds_between(std::uint64_t then_ns, std::uint64_t now_ns) {
 
 }  // namespace
 
-void Suspension::watch(const std::string& id, const std::vector<ProcessIdentity>& processes, std::uint64_t now_ns) {
+void Suspension::observe_rest(const std::string& id, const std::vector<ProcessIdentity>& processes,
+                              std::uint64_t now_ns) {
   if (resting_.count(id) == 0) resting_[id] = {machine::activity_of(processes), now_ns};
 }
 
-bool Suspension::suspend(const std::string& id, const std::vector<ProcessIdentity>& processes, bool held,
+bool Suspension::suspend(const std::string& id, const std::vector<ProcessIdentity>& processes, bool by_person,
                          std::uint64_t now_ns) {
   if (workloads_.count(id) != 0) return false;
   Workload& workload = workloads_[id];
-  workload.state = State::kLeaving;
+  workload.state = State::kSuspending;
   workload.processes = processes;
-  workload.held = held;
+  workload.by_person = by_person;
   workload.last = machine::activity_of(processes);
-  workload.last_ns = workload.left_ns = now_ns;
+  workload.last_ns = workload.suspended_ns = now_ns;
   Habits& habits = habits_[id];
   if (const auto rest = resting_.find(id); rest != resting_.end() && now_ns > rest->second.since_ns) {
     const double seconds = seconds_between(rest->second.since_ns, now_ns);
     const machine::ThreadActivity done = machine::activity_between(rest->second.first, workload.last, {});
-    workload.resting_ns = static_cast<double>(done.processor_ns) / seconds;
+    workload.rate_at_rest = static_cast<double>(done.processor_ns) / seconds;
     for (const auto& [thread, now] : workload.last) {
       const auto before = rest->second.first.find(thread);
-      if (before == rest->second.first.end()) workload.made_threads = true;
+      if (before == rest->second.first.end()) workload.has_new_threads = true;
       const std::uint64_t turns = now.turns - (before == rest->second.first.end() ? 0 : before->second.turns);
       if (turns == 0) continue;
-      const double silence = std::max(kMinSilence, kTicksMissed * seconds / static_cast<double>(turns));
-      if (turns >= kTicks) workload.ticking[thread] = silence;
-      if (habits.stirred.count(thread) != 0 && silence <= kMaxLearntSilence)
-        habits.ticking[thread] = std::max(habits.ticking[thread], silence);
+      const double silence = std::max(kMinSilence, kTurnsMissed * seconds / static_cast<double>(turns));
+      if (turns >= kTimerTurns) workload.timers[thread] = silence;
+      if (habits.woken.count(thread) != 0 && silence <= kMaxLearntSilence)
+        habits.timers[thread] = std::max(habits.timers[thread], silence);
     }
   }
-  habits.stirred.clear();
-  workload.ticking.insert(habits.ticking.begin(), habits.ticking.end());
+  habits.woken.clear();
+  workload.timers.insert(habits.timers.begin(), habits.timers.end());
   resting_.erase(id);
   jobs_->start(id, machine::CheckpointAction::kSuspend, processes);
   return true;
 }
 
-bool Suspension::ask(const std::string& id, const std::string& because) {
+bool Suspension::request_resume(const std::string& id, const std::string& reason) {
   const auto found = workloads_.find(id);
-  if (found == workloads_.end() || found->second.state == State::kReturning) return false;
-  found->second.asked = because;  // told at the next tick
+  if (found == workloads_.end() || found->second.state == State::kResuming) return false;
+  found->second.request_reason = reason;  // reported at the next tick
   return true;
 }
 
 bool Suspension::resume(const std::string& id) {
   const auto found = workloads_.find(id);
-  if (found == workloads_.end() || found->second.state != State::kAsking) return false;
-  found->second.state = State::kReturning;
-  if (!found->second.sure) habits_[id].stirred = found->second.stirred;
-  found->second.stirred.clear();
+  if (found == workloads_.end() || found->second.state != State::kRequesting) return false;
+  found->second.state = State::kResuming;
+  if (!found->second.confirmed) habits_[id].woken = found->second.woken;
+  found->second.woken.clear();
   jobs_->start(id, machine::CheckpointAction::kResume, found->second.processes);
   return true;
 }
 
-void Suspension::adopt(const std::string& id, const std::vector<ProcessIdentity>& processes, bool held) {
+void Suspension::restore(const std::string& id, const std::vector<ProcessIdentity>& processes, bool by_person) {
   Workload& workload = workloads_[id];
-  workload.state = State::kAway;
+  workload.state = State::kSuspended;
   workload.processes = processes;
-  workload.held = held;
-  if (!held) workload.asked = "whether it worked meanwhile is not known";
+  workload.by_person = by_person;
+  if (!by_person) workload.request_reason = "it may have worked while no daemon ran";
 }
 
 void Suspension::forget(const std::string& id) {
@@ -92,55 +92,55 @@ void Suspension::forget(const std::string& id) {
 
 Suspension::State Suspension::state_of(const std::string& id) const {
   const auto found = workloads_.find(id);
-  return found == workloads_.end() ? State::kHere : found->second.state;
+  return found == workloads_.end() ? State::kOnDevice : found->second.state;
 }
 
-bool Suspension::is_away(const std::string& id) const {
+bool Suspension::is_suspended(const std::string& id) const {
   const State state = state_of(id);
-  return state == State::kAway || state == State::kAsking || state == State::kReturning;
+  return state == State::kSuspended || state == State::kRequesting || state == State::kResuming;
 }
 
-bool Suspension::anything_moves() const {
+bool Suspension::is_moving() const {
   return std::any_of(workloads_.begin(), workloads_.end(), [](const auto& each) {
-    return each.second.state == State::kLeaving || each.second.state == State::kReturning;
+    return each.second.state == State::kSuspending || each.second.state == State::kResuming;
   });
 }
 
-bool Suspension::may_ask(const Workload& workload) {
-  return workload.state == State::kAway || (workload.state == State::kAsking && !workload.sure);
+bool Suspension::may_request(const Workload& workload) {
+  return workload.state == State::kSuspended || (workload.state == State::kRequesting && !workload.confirmed);
 }
 
-bool Suspension::anybody_may_ask() const {
+bool Suspension::may_request_resume() const {
   return std::any_of(workloads_.begin(), workloads_.end(),
-                     [](const auto& each) { return may_ask(each.second) && !each.second.held; });
+                     [](const auto& each) { return may_request(each.second) && !each.second.by_person; });
 }
 
-bool Suspension::works(Workload& workload, std::uint64_t now_ns) {
+bool Suspension::is_working(Workload& workload, std::uint64_t now_ns) {
   machine::ProcessActivity now = machine::activity_of(workload.processes);
   const machine::ThreadActivity done = machine::activity_between(workload.last, now, workload.driver_threads);
   const double seconds = seconds_between(workload.last_ns, now_ns);
-  bool works =
-      static_cast<double>(done.processor_ns) > kWorkOverRest * workload.resting_ns.value_or(0) * seconds + kMinWorkNs;
-  // How it rests was not seen: then its silence says nothing, and it is brought back to be watched.
-  if (!workload.resting_ns) works = works || now_ns >= workload.left_ns + kUnknownRestNs;
+  bool working =
+      static_cast<double>(done.processor_ns) > kWorkOverRest * workload.rate_at_rest.value_or(0) * seconds + kMinWorkNs;
+  // Without an observation at rest, silence proves nothing: the workload resumes in order to be observed.
+  if (!workload.rate_at_rest) working = working || now_ns >= workload.suspended_ns + kUnknownRestNs;
   for (const auto& [thread, activity] : now) {
-    if (!workload.resting_ns || workload.driver_threads.count(thread) != 0) continue;
+    if (!workload.rate_at_rest || workload.driver_threads.count(thread) != 0) continue;
     const auto before = workload.last.find(thread);
     const machine::ThreadActivity then = before == workload.last.end() ? machine::ThreadActivity{} : before->second;
-    const auto ticks = workload.ticking.find(thread);
-    // One that was running when it was read, and was stopped by a call right after, has had no other turn.
+    const auto timer = workload.timers.find(thread);
+    // A thread that a call stopped while it ran has used processor time, but had no further turn.
     if (activity.turns > then.turns || activity.processor_ns > then.processor_ns) {
-      workload.last_stirred[thread] = now_ns;
-      const bool known = before != workload.last.end() || !workload.made_threads;
-      if (known && ticks == workload.ticking.end()) workload.stirred.insert(thread);
-    } else if (ticks != workload.ticking.end()) {
-      const std::uint64_t since = std::max(workload.last_stirred[thread], workload.left_ns);
-      works = works || seconds_between(since, now_ns) >= ticks->second;
+      workload.last_woken[thread] = now_ns;
+      const bool known = before != workload.last.end() || !workload.has_new_threads;
+      if (known && timer == workload.timers.end()) workload.woken.insert(thread);
+    } else if (timer != workload.timers.end()) {
+      const std::uint64_t since = std::max(workload.last_woken[thread], workload.suspended_ns);
+      working = working || seconds_between(since, now_ns) >= timer->second;
     }
   }
   workload.last = std::move(now);
   workload.last_ns = now_ns;
-  return works;
+  return working;
 }
 
 std::vector<Suspension::Change> Suspension::update(std::uint64_t now_ns) {
@@ -148,25 +148,25 @@ std::vector<Suspension::Change> Suspension::update(std::uint64_t now_ns) {
   std::vector<Change> changes;
   for (CheckpointJobs::Finished& job : jobs_->take_finished()) {
     const auto found = workloads_.find(job.id);
-    if (found == workloads_.end()) continue;  // it ended meanwhile
+    if (found == workloads_.end()) continue;  // it has ended
     Workload& workload = found->second;
     const bool suspended = job.action == machine::CheckpointAction::kSuspend;
     std::optional<Error> error;
     if (!job.outcome) error = job.outcome.error();
     if (suspended && !error) {
-      workload.state = State::kAway;
-      // A driver that names the program's first thread would hide the program itself.
+      workload.state = State::kSuspended;
+      // The driver may report a program's first thread; ignoring that thread would hide the whole program.
       for (const std::int32_t thread : job.outcome->driver_threads)
         if (std::none_of(workload.processes.begin(), workload.processes.end(),
                          [&](const ProcessIdentity& process) { return process.pid == thread; }))
           workload.driver_threads.insert(thread);
     } else if (!suspended && error) {
-      workload.state = State::kAway;
-      // Of whom the driver has given up it says so each time: only a person asks again.
+      workload.state = State::kSuspended;
+      // E1545 is permanent: retry only when an operator asks.
       if (error->id == "E1545")
-        workload.held = true;
+        workload.by_person = true;
       else
-        workload.asked = "it could not be brought back before";
+        workload.request_reason = "an earlier attempt failed";
     } else {
       workloads_.erase(found);
     }
@@ -178,15 +178,16 @@ std::vector<Suspension::Change> Suspension::update(std::uint64_t now_ns) {
                        {}});
   }
   for (auto& [id, workload] : workloads_) {
-    if (!may_ask(workload)) continue;
-    // Read what its threads did from before it left: who asked while it was leaving is blocked by now, and silent.
-    const bool sure = (!workload.held && works(workload, now_ns)) || !workload.asked.empty();
-    if (!sure && (workload.state == State::kAsking || workload.stirred.empty())) continue;
-    if (workload.asked.empty())
-      workload.asked = sure ? "its program works again" : "one of its threads stirred, so it may work again";
-    changes.push_back({id, What::kAsks, std::nullopt, std::exchange(workload.asked, {}), sure});
-    workload.state = State::kAsking;
-    workload.sure = sure;
+    if (!may_request(workload)) continue;
+    // The activity counts from before the suspension: a thread that made a driver call during the suspension is blocked
+    // and silent by now.
+    const bool confirmed = (!workload.by_person && is_working(workload, now_ns)) || !workload.request_reason.empty();
+    if (!confirmed && (workload.state == State::kRequesting || workload.woken.empty())) continue;
+    if (workload.request_reason.empty())
+      workload.request_reason = confirmed ? "its program works again" : "one of its threads woke, so it may work again";
+    changes.push_back({id, What::kRequestsResume, std::nullopt, std::exchange(workload.request_reason, {}), confirmed});
+    workload.state = State::kRequesting;
+    workload.confirmed = confirmed;
   }
   return changes;
 }

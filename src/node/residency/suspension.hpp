@@ -1,15 +1,16 @@
-// Workloads whose device memory is in host memory for a time: which, on their way where, and who wants to come back.
-// Used by Node, which decides who goes, and asks for room before it lets anybody return.
+// Workloads whose device memory is in host memory, or moving, and those that want to resume. The daemon chooses
+// victims, and checks for room before a resume.
 //
-// How it is noticed that a suspended program wants its device back: its driver calls block, so nobody inside can say
-// so. Its threads tell, each for itself: one that ticked while it rested asks when it falls silent, because a driver
-// call keeps it; the program asks when it works more than while it rested; and one that did not stir while it rested
-// asks at its first stir, but not surely: it may be a timer slower than the rest that was seen. So whoever surely works
-// goes first, and a thread that stirs while its program rests again after such a return is known to tick from then on.
-// A thread in which the driver works is left out. Asking too early costs moving the memory twice, and nothing else.
+// How a suspended program's need for its device is noticed: its driver calls block, so it cannot report it. Its threads
+// show it, each in one of three ways. A timer thread, active at rest, that falls silent is blocked in a driver call:
+// the program requests its resume. A program that works more than at rest requests it, too. A thread that first wakes
+// after the suspension may be a slow timer: the request is unconfirmed, and confirmed ones precede it. If that thread
+// wakes again at rest after such a resume, it counts as a timer from then on. Threads in which the driver works are
+// ignored. A needless resume costs moving the memory twice, and nothing else.
 //
-// Promises: nobody stays away unnoticed, also over a restart of the daemon (then everybody away asks), but for those
-// that a person holds away and those that the driver has given up; what ended is forgotten. Not thread-safe.
+// Promises: every suspended workload that works again requests its resume, even after a restart of the daemon (when all
+// do), except those that a person suspended and those whose restore failed for good; an ended workload is forgotten.
+// Not thread-safe.
 #pragma once
 
 #include <map>
@@ -27,53 +28,55 @@ namespace ration::node {
 class Suspension {
  public:
   enum class State {
-    kHere,
-    kLeaving,    ///< its memory is being moved out
-    kAway,       ///< in host memory
-    kAsking,     ///< the same, and it wants to come back
-    kReturning,  ///< its memory is being moved in
+    kOnDevice,
+    kSuspending,  ///< its memory is moving to the host
+    kSuspended,   ///< in host memory
+    kRequesting,  ///< in host memory, and requests its resume
+    kResuming,    ///< its memory is moving to the device
   };
 
   struct Change {
     enum class What {
       kSuspended,
-      kNotSuspended,  ///< it stays where it is: `error` says why
-      kAsks,          ///< once more when it comes to be `sure`
+      kNotSuspended,    ///< it stays on the device; `error` says why
+      kRequestsResume,  ///< again, once the request is `confirmed`
       kResumed,
-      kNotResumed,  ///< it stays away and asks again, where the driver has not given it up
+      kNotResumed,  ///< it stays suspended and requests again, unless the failure is permanent
     };
     std::string id;
     What what = What::kSuspended;
     std::optional<Error> error;
-    std::string because;  ///< why it asks
-    bool sure = true;     ///< that it does
+    std::string reason;     ///< why it requests its resume
+    bool confirmed = true;  ///< false: the request may be spurious
   };
 
   explicit Suspension(std::unique_ptr<CheckpointJobs> jobs) : jobs_(std::move(jobs)) {}
 
-  /// It rests: from the first call on, what its threads do is what they do while it rests.
-  void watch(const std::string& id, const std::vector<ProcessIdentity>& processes, std::uint64_t now_ns);
-  /// It does not rest any more.
-  void stop_watching(const std::string& id) { resting_.erase(id); }
+  /// Observes the threads of an idle workload, from the first call on, to learn its activity at rest.
+  void observe_rest(const std::string& id, const std::vector<ProcessIdentity>& processes, std::uint64_t now_ns);
+  /// Ends the observation, reason the workload works again.
+  void stop_observing(const std::string& id) { resting_.erase(id); }
 
-  /// `held`: until `ask`, whatever its threads do. False: it is not here.
-  bool suspend(const std::string& id, const std::vector<ProcessIdentity>& processes, bool held, std::uint64_t now_ns);
-  /// It is wanted back; `because` is told. False: it is neither away nor on its way out.
-  bool ask(const std::string& id, const std::string& because);
-  /// There is room. False: it does not ask.
+  /// Starts a suspension. `by_person`: threads do not request a resume. Returns false unless the workload is on its
+  /// device.
+  bool suspend(const std::string& id, const std::vector<ProcessIdentity>& processes, bool by_person,
+               std::uint64_t now_ns);
+  /// Requests a resume for `reason`. Returns false unless the workload is suspended or moving to the host.
+  bool request_resume(const std::string& id, const std::string& reason);
+  /// Starts the resume, for which there is room. Returns false unless the workload requests it.
   bool resume(const std::string& id);
-  /// It was suspended, or on its way, when the daemon before this one ended.
-  void adopt(const std::string& id, const std::vector<ProcessIdentity>& processes, bool held);
+  /// Restores the state of a workload that an earlier daemon suspended.
+  void restore(const std::string& id, const std::vector<ProcessIdentity>& processes, bool by_person);
   void forget(const std::string& id);
 
   [[nodiscard]] State state_of(const std::string& id) const;
-  /// Whether its bytes are not on the device, or on their way there.
-  [[nodiscard]] bool is_away(const std::string& id) const;
-  [[nodiscard]] bool anything_moves() const;
-  /// Whether somebody is away who may want to come back: that is noticed by looking.
-  [[nodiscard]] bool anybody_may_ask() const;
+  /// Returns true while its bytes are in host memory or moving to the device.
+  [[nodiscard]] bool is_suspended(const std::string& id) const;
+  [[nodiscard]] bool is_moving() const;
+  /// Returns true if a suspended workload may request its resume, so that its threads must be polled.
+  [[nodiscard]] bool may_request_resume() const;
 
-  /// What happened since the last tick.
+  /// Returns the changes since the last call.
   [[nodiscard]] std::vector<Change> update(std::uint64_t now_ns);
 
  private:
@@ -81,38 +84,38 @@ class Suspension {
     machine::ProcessActivity first;
     std::uint64_t since_ns = 0;
   };
-  /// By thread that ticks: after so many seconds of silence a driver call keeps it.
-  using Ticking = std::map<std::int32_t, double>;
+  /// By timer thread: seconds of silence that prove a blocking driver call.
+  using Timers = std::map<std::int32_t, double>;
   struct Workload {
-    State state = State::kHere;
+    State state = State::kOnDevice;
     std::vector<ProcessIdentity> processes;
     std::set<std::int32_t> driver_threads;
     machine::ProcessActivity last;
     std::uint64_t last_ns = 0;
-    std::optional<double> resting_ns;  ///< a second of rest; absent: not known
-    Ticking ticking;
-    bool made_threads = false;                           ///< at rest
-    std::map<std::int32_t, std::uint64_t> last_stirred;  ///< by thread, since it left
-    std::set<std::int32_t> stirred;                      ///< those that did not tick, and did since it left
-    bool sure = false;                                   ///< it asks, and surely
-    std::uint64_t left_ns = 0;
-    bool held = false;
-    std::string asked;  ///< since the last tick, and why; empty: nobody did
+    std::optional<double> rate_at_rest;  ///< processor time per second at rest; absent: unknown
+    Timers timers;
+    bool has_new_threads = false;                      ///< at rest
+    std::map<std::int32_t, std::uint64_t> last_woken;  ///< by thread, since the suspension
+    std::set<std::int32_t> woken;  ///< threads that were silent at rest and woke since the suspension
+    bool confirmed = false;        ///< its resume request is confirmed
+    std::uint64_t suspended_ns = 0;
+    bool by_person = false;
+    std::string request_reason;  ///< reason of a request since the last tick; empty: none
   };
-  /// The threads for whose stirring it came back, not surely asked; and those that tick, as such returns have shown.
+  /// Threads that caused an unconfirmed resume, and timers that such resumes revealed.
   struct Habits {
-    std::set<std::int32_t> stirred;
-    Ticking ticking;
+    std::set<std::int32_t> woken;
+    Timers timers;
   };
-  /// Whether it may ask, or may come to be sure that it asks.
-  [[nodiscard]] static bool may_ask(const Workload& workload);
-  /// Whether it surely works, as its threads show since the last call.
-  [[nodiscard]] static bool works(Workload& workload, std::uint64_t now_ns);
+  /// Returns true if the workload may request its resume, or confirm the request.
+  [[nodiscard]] static bool may_request(const Workload& workload);
+  /// Returns true if its threads have shown work since the last call.
+  [[nodiscard]] static bool is_working(Workload& workload, std::uint64_t now_ns);
 
   std::unique_ptr<CheckpointJobs> jobs_;
   std::map<std::string, Rest> resting_;
   std::map<std::string, Habits> habits_;
-  std::map<std::string, Workload> workloads_;  // those that are not simply here
+  std::map<std::string, Workload> workloads_;  // those not on their device
 };
 
 }  // namespace ration::node

@@ -1,4 +1,4 @@
-// Reports what requests to return unused memory brought.
+// Reports what trim requests returned.
 #include <memory>
 
 #include "node/residency/idle.hpp"
@@ -14,7 +14,7 @@ class TrimRule final : public Rule {
   [[nodiscard]] bool is_unsettled() const override { return waits_; }
 
  private:
-  bool waits_ = false;  // for somebody to give back
+  bool waits_ = false;  // for memory to be returned
 };
 
 void TrimRule::run(NodeState& state, Events& events) {
@@ -27,7 +27,7 @@ void TrimRule::run(NodeState& state, Events& events) {
       continue;
     }
     const Bytes now = sum(workload.used), returned = trim->used - std::min(trim->used, now);
-    events.push_back(trimmed_event(about(state, workload), returned, trim->used, trim->by));
+    events.push_back(trimmed_event(event_subject(state, workload), returned, trim->used, trim->by));
     trim.reset();
   }
 }

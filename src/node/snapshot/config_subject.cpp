@@ -10,7 +10,7 @@
 namespace ration::node {
 namespace {
 
-/// Root's hooks label a container's workload with its image; what others label is their own word.
+/// Returns the image label, which root's hooks write; a label by any other user proves nothing.
 std::string image_in(const config::Subject& subject) {
   const auto label = subject.labels.find("image");
   return label != subject.labels.end() ? label->second : "";

@@ -1,4 +1,4 @@
-// Whom the rules of the configuration are matched with: who asks, and whose a workload is.
+// Describes a client or a workload so that the rules of the configuration can be matched against it.
 #pragma once
 
 #include <string>
@@ -9,17 +9,17 @@
 
 namespace ration::node {
 
-/// Of a peer on the socket (its uid is known). `labels`: `k=v,k=v`.
+/// Describes a peer on the socket, whose uid is known. `labels`: `k=v,k=v`.
 [[nodiscard]] config::Subject subject_of(const http::Peer& peer, const std::string& asked_tenant,
                                          const std::string& labels);
 
-/// Of a workload's owner, without a tenant.
+/// Describes a workload by its owner, without its tenant.
 [[nodiscard]] config::Subject subject_of(const Workload& workload);
 
-/// The path of its cgroup (v2); empty: it has none, or cannot be seen.
+/// Returns the path of the process's cgroup (v2); empty: none, or invisible.
 [[nodiscard]] std::string cgroup_of(std::int32_t pid);
 
-/// The same as a folder, where cgroups usually are; empty: the root, or not known.
+/// Returns that cgroup's folder under /sys/fs/cgroup; empty: the root cgroup, or unknown.
 [[nodiscard]] std::string cgroup_folder_of(std::int32_t pid);
 
 }  // namespace ration::node

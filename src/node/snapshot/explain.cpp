@@ -29,23 +29,23 @@ json row(const std::string& id, const std::string& label, const std::optional<By
 
 void put_driver(const Holding& holding, json& answer) {
   answer["driver_bytes"] = holding.driver ? json(holding.driver->count()) : json(nullptr);
-  if (!holding.driver) answer["driver_bytes_na"] = holding.untold;
+  if (!holding.driver) answer["driver_bytes_na"] = holding.unknown_reason;
 }
 
-// What the processes of these accounts, all of one device, hold: into the fields of `answer`.
+// Adds up what the processes of these accounts, all of one device, hold, and writes it into `answer`.
 void add_rows(const std::vector<const AccountView*>& accounts, json& answer) {
   Holding holding;
   holding.driver = Bytes{0};
   Bytes used, away;
   for (const AccountView* account : accounts) {
-    used += account->used, away += account->away;
+    used += account->used, away += account->suspended_bytes;
     holding.context += account->context, holding.pooled += account->pooled, holding.managed += account->managed;
     holding.unrequested += account->unrequested;
     holding.contexts_counted = holding.contexts_counted && account->contexts_counted;
-    if (account->suspended) continue;  // the driver does not list its processes, nor does it hold anything for them
+    if (account->suspended) continue;  // the driver does not list suspended processes
     for (const ProcessView& process : account->processes) {
       holding.held += process.used;
-      if (process.untold == machine::kNotAttributedInContainer) holding.untold = process.untold;
+      if (process.unknown_reason == machine::kNotAttributedInContainer) holding.unknown_reason = process.unknown_reason;
       holding.driver =
           holding.driver && process.driver_used ? std::optional(*holding.driver + *process.driver_used) : std::nullopt;
     }
@@ -56,7 +56,7 @@ void add_rows(const std::vector<const AccountView*>& accounts, json& answer) {
   answer["rows"] = rows_of(holding);
 }
 
-// One process of an account; of one that is away the driver knows nothing.
+// Explains one process of an account; the driver reports nothing of a suspended one.
 json part_of(const AccountView& account, const ProcessView& process) {
   Holding holding{process.used,
                   process.context,
@@ -65,7 +65,7 @@ json part_of(const AccountView& account, const ProcessView& process) {
                   Bytes{0},
                   account.suspended ? std::optional(Bytes{0}) : process.driver_used,
                   account.contexts_counted};
-  if (process.untold == machine::kNotAttributedInContainer) holding.untold = process.untold;
+  if (process.unknown_reason == machine::kNotAttributedInContainer) holding.unknown_reason = process.unknown_reason;
   json answer{{"pid", process.pid},
               {"command", process.command},
               {"used_bytes", process.used.count()},
@@ -79,7 +79,7 @@ Error not_yours(const std::string& what, const std::string& user) {
   return {"E1502", fmt::format("{} belongs to {}.", what, user), "Ask root or a member of group ration.", 5};
 }
 
-// A process in no book: who, where from, how much, and what is done about it.
+// Describes a process in no book: its user, origin and bytes, and the policy for it.
 json ungoverned_json(const Snapshot& snapshot, const std::vector<const UngovernedView*>& views, const Viewer& viewer) {
   const UngovernedView& first = *views.front();
   json answer{{"pid", first.process.pid}, {"governed", false}};
@@ -97,7 +97,7 @@ json ungoverned_json(const Snapshot& snapshot, const std::vector<const Ungoverne
   else
     enter("command", "", kNotYours);
   enter("container", first.container, "in no container");
-  enter("origin", first.origin, "its cgroup does not tell");
+  enter("origin", first.origin, "its cgroup is unknown");
   answer["devices"] = json::array();
   for (const UngovernedView* view : views) {
     json device{{"gpu", view->gpu}, {"used_bytes", nullptr}};
@@ -106,7 +106,7 @@ json ungoverned_json(const Snapshot& snapshot, const std::vector<const Ungoverne
     if (view->process.driver_used)
       device["used_bytes"] = view->process.driver_used->count();
     else
-      device["used_bytes_na"] = view->process.untold;
+      device["used_bytes_na"] = view->process.unknown_reason;
     answer["devices"].push_back(std::move(device));
   }
   return answer;
@@ -125,14 +125,14 @@ json rows_of(const Holding& holding) {
       row("managed", "managed memory that may be on the device", holding.managed,
           "book: the driver's figures for processes leave it out"),
       row("framework_free", "of both, cached and free", std::nullopt,
-          "no book has it: torch.cuda.memory_reserved - memory_allocated, of ration's pool get_memory_info"),
+          "in no book: torch.cuda.memory_reserved - memory_allocated, of ration's pool get_memory_info"),
       row("context", "CUDA context", holding.contexts_counted ? std::optional(holding.context) : std::nullopt,
           holding.contexts_counted ? "book, measured when it was made" : "account = heap: contexts are not entered"),
       row("unrequested", "not requested (code, local memory of kernels)", holding.unrequested,
-          "driver minus book at several ticks; the limit binds it"),
+          "driver minus book at several ticks; counts against the limit"),
       row("unexplained", "not explained (newer than these ticks)",
           driver ? std::optional(*driver - std::min(*driver, in_driver)) : std::nullopt,
-          driver ? "driver minus the rows above, but for managed" : holding.untold)};
+          driver ? "driver minus the rows above, except managed" : holding.unknown_reason)};
 }
 
 std::optional<Overrun> overrun_of(const AccountView& account) {
@@ -149,15 +149,14 @@ std::vector<std::string> sentences(const Overrun& overrun, const std::function<s
   if (overrun.movable >= overrun.over)
     return {fmt::format("over its limit of {} by {}: its next request moves as much of its managed memory to the host",
                         size_text(overrun.limit), size_text(overrun.over))};
-  std::vector<std::string> lines{
-      fmt::format("over its limit of {} by {}: whatever it asks for is denied until it is below",
-                  size_text(overrun.limit), size_text(overrun.over))};
+  std::vector<std::string> lines{fmt::format("over its limit of {} by {}: requests are denied until it is below",
+                                             size_text(overrun.limit), size_text(overrun.over))};
   if (overrun.pooled > Bytes{0})
-    lines.push_back(fmt::format("could come back: what is free of the {} reserved by the driver's pools",
-                                size_text(overrun.pooled)));
+    lines.push_back(
+        fmt::format("could be freed: the unused part of the {} in the driver's pools", size_text(overrun.pooled)));
   lines.push_back(fmt::format(
-      "in the way: {} that it allocated and {} of contexts, until it frees them or ends; a program with ration's "
-      "library gives back what is free in it",
+      "in use: {} allocated and {} of contexts, until the program frees them or ends; a program with ration's "
+      "library returns its unused memory",
       size_text(overrun.live), size_text(overrun.context)));
   return lines;
 }
@@ -258,7 +257,7 @@ json explain_tenant(const Snapshot& snapshot, const std::string& tenant) {
       workloads.push_back({{"workload", account.workload},
                            {"user", account.user},
                            {"used_bytes", account.used.count()},
-                           {"suspended_bytes", account.away.count()},
+                           {"suspended_bytes", account.suspended_bytes.count()},
                            {"limit_bytes", account.limit.count()}});
     }
     if (accounts.empty()) continue;
@@ -276,17 +275,17 @@ json explain_device(const Snapshot& snapshot, const DeviceView& device, const Vi
     const Bytes trusted = account.trusted_usage();
     std::string source = "book, limit " + format_size(account.limit);
     if (trusted < account.used)
-      source += fmt::format("; it says {}, and none of it is there", format_size(account.used));
+      source += fmt::format("; it claims {}, none of which is there", format_size(account.used));
     rows.push_back(row(account.workload, account.tenant + "/" + account.workload, trusted, source));
   }
   for (const UngovernedView& view : snapshot.ungoverned) {
     if (view.gpu != device.device.index) continue;
-    const std::string told = view.process.driver_used ? "driver" : view.process.untold;
+    const std::string source = view.process.driver_used ? "driver" : view.process.unknown_reason;
     const std::string origin = whereabouts(viewer.is_operator ? view.process.user : "", view.container, view.origin);
     rows.push_back(row(fmt::format("pid-{}", view.process.pid),
-                       fmt::format("not governed: pid {} {}", view.process.pid,
+                       fmt::format("ungoverned: pid {} {}", view.process.pid,
                                    viewer.is_operator ? view.process.command : view.process.user),
-                       view.process.driver_used, origin.empty() ? told : told + ": " + origin));
+                       view.process.driver_used, origin.empty() ? source : source + ": " + origin));
   }
   rows.push_back(row("orphaned", "in use, and of no process", device.orphaned,
                      device.orphaned ? "driver minus its processes" : kUndetermined));

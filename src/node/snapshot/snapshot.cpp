@@ -18,24 +18,24 @@ namespace {
 
 using book::DeviceUuid;
 
-// The driver's own rounding and the code it loads are not entered in a book: a process is over it when the difference
-// is more than any framework's kernels take (500 MB were measured for PyTorch and cuDNN).
+// The driver's own rounding and the code it loads are in no book. More than the kernels of any framework take (500 MB
+// for PyTorch with cuDNN) makes a process a violator.
 constexpr Bytes kNotInBooks{std::uint64_t{1} << 30};
 
-/// A process as its book names it: pid namespace, and pid in there.
+/// Pid namespace of a process, and its pid there: how a book names it.
 using Key = std::pair<std::uint64_t, std::int32_t>;
 
-/// A process on one device as the driver names it.
+/// A process on one device, as the driver lists it.
 struct DriverProcess {
   std::int32_t host_pid = 0;
   std::optional<Bytes> held;
-  const char* untold = machine::kNotAttributed;
+  const char* unknown_reason = machine::kNotAttributed;
   bool governed = false;
 };
 struct DriverProcesses {
   std::map<Key, DriverProcess> by_key;
-  bool known_here = false;  // some of them are in books of this namespace: the driver's numbers are the books'
-  bool told = true;         // what each of them holds: then whom the driver does not list holds nothing
+  bool known_here = false;  // some are in books of this namespace, so that both use the same pids
+  bool reported = true;     // the driver reports bytes of each: a process missing from its list holds nothing
 };
 
 constexpr std::uint64_t kFirstPidNamespace = 0xEFFFFFFC;  // PROC_PID_INIT_INO of the kernel's include/linux/proc_ns.h
@@ -55,7 +55,7 @@ bool has_ended(std::int32_t pid) {
   return identity ? liveness(*identity) == Liveness::kDead : ::kill(pid, 0) != 0 && errno == ESRCH;
 }
 
-// Only a process that no book of this namespace has is looked up: it may be known by its number in another.
+// Looks up a process in its inner namespace only if no book of this namespace names it.
 DriverProcesses processes_on(const machine::Device& device, const std::set<Key>& in_books) {
   static const std::uint64_t own_namespace = own_pid_namespace();
   DriverProcesses found;
@@ -66,10 +66,10 @@ DriverProcesses processes_on(const machine::Device& device, const std::set<Key>&
       (void)machine::inner_identity(process.pid, key.second, key.first);
     else
       found.known_here = true;
-    found.told = found.told && process.held;
-    found.by_key[key] = {process.pid, process.held, process.untold, false};
+    found.reported = found.reported && process.held;
+    found.by_key[key] = {process.pid, process.held, process.unknown_reason, false};
   }
-  // Who ended since the driver was asked may be in no book any more.
+  // A process that ended after the driver's answer may be in no book any more.
   if (found.known_here || own_namespace == kFirstPidNamespace)
     std::erase_if(found.by_key, [&](const auto& entry) {
       return in_books.count(entry.first) == 0 && has_ended(entry.second.host_pid);
@@ -77,7 +77,7 @@ DriverProcesses processes_on(const machine::Device& device, const std::set<Key>&
   return found;
 }
 
-// Whose process it is says the book, too: only its owner's name is looked up.
+// Takes the user's name from the workload where the book names its owner: a lookup a process would be slow.
 ProcessView view_of(const Workload& workload, const book::ProcessSnapshot& process, std::size_t account,
                     DriverProcess* driver) {
   ProcessView view;
@@ -92,15 +92,16 @@ ProcessView view_of(const Workload& workload, const book::ProcessSnapshot& proce
   if (driver != nullptr) {
     driver->governed = true;
     view.driver_used = driver->held;
-    view.untold = driver->untold;
+    view.unknown_reason = driver->unknown_reason;
   }
-  // Shared memory that another process of the workload is charged for may be this one's by the driver's count.
+  // The driver may count shared memory for this process although another one is charged for it.
   if (view.driver_used && *view.driver_used > view.used_by_driver() + view.shared + kNotInBooks)
     view.state = ProcessState::kViolator;
   return view;
 }
 
-AccountView view_of(const Workload& workload, std::uint32_t account, const Knowledge* known, std::uint64_t now_ns) {
+AccountView view_of(const Workload& workload, std::uint32_t account, const WorkloadStatus* known,
+                    std::uint64_t now_ns) {
   const book::BookSnapshot& book = workload.book;
   const book::AccountSnapshot& entry = book.accounts[account];
   AccountView view;
@@ -123,7 +124,7 @@ AccountView view_of(const Workload& workload, std::uint32_t account, const Knowl
   view.unrequested = std::min(entry.unrequested, view.used);
   view.limit = view.configured_limit = entry.limit;
   view.guarantee = entry.guarantee;
-  view.peak = std::max(entry.peak, view.used);  // what was not requested is in no book's peak
+  view.peak = std::max(entry.peak, view.used);  // no book's peak includes unrequested bytes
   view.denials = entry.denials;
   view.last_denial = book.denial_count;
   view.unlisted_count = book.unlisted_count;
@@ -142,12 +143,12 @@ AccountView view_of(const Workload& workload, std::uint32_t account, const Knowl
     if (!known->altered.empty()) view.altered = known->altered;
     if (known->last_activity_ns) view.idle_ns = now_ns - std::min(now_ns, *known->last_activity_ns);
     view.suspended = known->suspended;
-    view.comes_back = known->comes_back;
-    view.by_driver = known->by_driver;
+    view.resuming = known->resuming;
+    view.driver_enforced = known->driver_enforced;
   }
   if (entry.own_limit < view.limit) {
     view.limit = entry.own_limit;
-    view.held_back_by = "the program itself asked for less";
+    view.held_back_by = "the program itself set a lower limit";
   }
   for (const auto& process : book.processes) {
     view.context += process.context[account];
@@ -156,7 +157,7 @@ AccountView view_of(const Workload& workload, std::uint32_t account, const Knowl
   }
   if (book.managed == book::ManagedPolicy::kResident) view.movable = view.managed;
   if (view.suspended) {
-    view.away = std::exchange(view.used, Bytes{0});
+    view.suspended_bytes = std::exchange(view.used, Bytes{0});
     view.context = view.pooled = view.managed = view.movable = view.shared = view.unrequested = Bytes{0};
   }
   return view;
@@ -184,7 +185,7 @@ Message UngovernedView::why() const {
 
 namespace {
 
-/// The workload that the process was started in, by its ancestors or its environment; empty: in none.
+/// Finds the workload that started the process, by its ancestors or its environment; empty: none.
 std::string workload_over(const Registry& registry, std::int32_t pid) {
   const std::string variables = machine::content_of("/proc/" + std::to_string(pid) + "/environ");
   for (const auto& [path, workload] : registry.workloads()) {
@@ -199,7 +200,7 @@ std::string workload_over(const Registry& registry, std::int32_t pid) {
 }  // namespace
 
 Snapshot build_snapshot(const Registry& registry, const Result<machine::Machine>& machine,
-                        const std::unordered_map<std::string, Knowledge>& known, std::uint64_t now_ns) {
+                        const std::unordered_map<std::string, WorkloadStatus>& known, std::uint64_t now_ns) {
   Snapshot snapshot;
   static const std::uint64_t own_namespace = own_pid_namespace();
   std::vector<DriverProcesses> by_driver;
@@ -233,13 +234,13 @@ Snapshot build_snapshot(const Registry& registry, const Result<machine::Machine>
             driver = &same->second;
         }
         ProcessView& shown = view.processes.emplace_back(view_of(workload, process, account, driver));
-        // Whom the driver does not list holds nothing, whatever a book says; but in a container it may list nobody, or
-        // not say what they hold.
-        if (driver == nullptr && processes != nullptr && processes->known_here && processes->told &&
+        // A process that the driver does not list holds nothing, whatever its book says. In a container the driver may
+        // list no process, or no bytes.
+        if (driver == nullptr && processes != nullptr && processes->known_here && processes->reported &&
             process.identity.pid_namespace == own_namespace)
           shown.driver_used = Bytes{0};
-        if (driver == nullptr && processes != nullptr && !processes->told)
-          shown.untold = machine::kNotAttributedInContainer;
+        if (driver == nullptr && processes != nullptr && !processes->reported)
+          shown.unknown_reason = machine::kNotAttributedInContainer;
         if (view.suspended) shown.used = shown.context = shown.pooled = shown.managed = Bytes{0};
       }
       if (device != snapshot.devices.end()) device->governed += view.trusted_usage();
@@ -255,11 +256,11 @@ Snapshot build_snapshot(const Registry& registry, const Result<machine::Machine>
       view.pid = process.host_pid;
       view.user = origin.user;
       view.command = origin.command;
-      view.state = ProcessState::kUnmanaged;
+      view.state = ProcessState::kUngoverned;
       view.used = process.held.value_or(Bytes{0});
       view.driver_used = process.held;
-      view.untold = process.untold;
-      if (!process.held) device.untold = process.untold;
+      view.unknown_reason = process.unknown_reason;
+      if (!process.held) device.unknown_reason = process.unknown_reason;
       std::string workload = workload_over(registry, process.host_pid);
       snapshot.ungoverned.push_back(
           {std::move(view), device.device.index, std::move(workload), origin.container, origin.how, "report"});
@@ -270,7 +271,7 @@ Snapshot build_snapshot(const Registry& registry, const Result<machine::Machine>
     const Bytes explained = device.governed + device.ungoverned;
     device.unexplained = *used - std::min(*used, explained);
     device.orphaned = machine::orphaned(device.device);
-    if (device.orphaned) {  // counted once
+    if (device.orphaned) {  // so that no byte counts twice
       device.orphaned = std::min(*device.orphaned, *device.unexplained);
       *device.unexplained -= *device.orphaned;
     }

@@ -1,5 +1,5 @@
-// The node at one moment: the books compared with what the driver says. Used by everything that shows,
-// records or exports it. Promise: a number that nobody could tell is absent, never 0.
+// The node at one moment: the books compared with the driver's figures.
+// Promise: an unknown number is absent, never 0.
 #pragma once
 
 #include <cstdint>
@@ -16,60 +16,61 @@
 namespace ration::node {
 
 enum class ProcessState {
-  kManaged,   ///< in a book, and uses no more than that says
-  kViolator,  ///< uses more than its book says it was given
-  kUnmanaged,
+  kGoverned,  ///< in a book, and uses no more than it says
+  kViolator,  ///< uses more than its book says
+  kUngoverned,
 };
 
 struct ProcessView {
-  std::int32_t pid = 0;  ///< on this host, where that is known
+  std::int32_t pid = 0;  ///< in this host's namespace, if known there
   std::string user, command;
-  ProcessState state = ProcessState::kManaged;
-  Bytes used, context, pooled;       ///< by its book; the last two are part of the first
-  Bytes managed;                     ///< so, too: the driver's figures for processes leave it out
-  Bytes shared;                      ///< what it holds that others may hold, too, whoever is charged for it
-  std::optional<Bytes> driver_used;  ///< absent where the driver does not say: `untold` is why
-  const char* untold = machine::kNotAttributed;
+  ProcessState state = ProcessState::kGoverned;
+  Bytes used, context, pooled;       ///< by its book; `used` includes the other two
+  Bytes managed;                     ///< part of `used`; the driver's figures for processes leave it out
+  Bytes shared;                      ///< part of `used` that other processes may hold too, whichever is charged
+  std::optional<Bytes> driver_used;  ///< absent: the driver does not report it, for `unknown_reason`
+  const char* unknown_reason = machine::kNotAttributed;
 
-  /// What of `used` is in `driver_used`.
+  /// Returns the part of `used` that the driver's figure includes.
   [[nodiscard]] Bytes used_by_driver() const { return used - std::min(used, managed); }
 };
 
 /// One workload on one device.
 struct AccountView {
-  std::string path;           ///< of its book
-  std::uint32_t account = 0;  ///< in its book
+  std::string path;           ///< path of its book
+  std::uint32_t account = 0;  ///< index in its book
   std::string workload, tenant, user, slice, labels, command;
-  std::string simulation;  ///< the simulated node that it runs on; empty: the machine itself
+  std::string simulation;  ///< the simulated node that it runs on; empty: real hardware
   std::uint32_t owner = 0;
   ProcessIdentity creator;  ///< its `ration run`
   std::uint64_t run = 0, started_ns = 0;
-  std::optional<int> gpu;  ///< absent: the device is not on this machine (any more)
+  std::optional<int> gpu;  ///< absent: the device is not (or no longer) on this machine
   std::string uuid, device;
   Bytes used, limit, configured_limit, guarantee, peak, context, pooled;
-  Bytes managed;      ///< of `used`: see ProcessView
-  Bytes movable;      ///< of these: what moves to the host when the workload asks for more than fits
-  Bytes shared;       ///< of `used`: several processes may hold it, also some of other workloads
-  Bytes unrequested;  ///< of `used`: held by the driver beyond all charges (Account::unrequested())
+  Bytes managed;      ///< part of `used`; see ProcessView
+  Bytes movable;      ///< part of `managed` that moves to the host when the workload requests more than fits
+  Bytes shared;       ///< part of `used` that several processes may hold, even of other workloads
+  Bytes unrequested;  ///< part of `used` that the driver holds beyond all charges (Account::unrequested())
   std::uint64_t denials = 0, last_denial = 0, limit_changes = 0;
-  std::uint64_t unlisted_count = 0;      ///< functions of the driver that it called and no table lists
-  std::vector<std::string> unlisted;     ///< the newest of them, oldest first
-  std::vector<std::string> launchers;    ///< what it started that has programs started elsewhere, where no limit is
-  std::optional<std::uint64_t> idle_ns;  ///< since it last took or gave back anything; absent: nobody watched it
+  std::uint64_t unlisted_count = 0;   ///< calls of driver functions that no table of ration lists
+  std::vector<std::string> unlisted;  ///< the newest of those functions, oldest first
+  std::vector<std::string>
+      launchers;  ///< programs it started that make others run elsewhere, beyond the limit: `docker`, `srun`
+  std::optional<std::uint64_t> idle_ns;  ///< since its last allocation, free or denial; absent: not observed yet
   bool waiting = false;
-  bool ended = false;            ///< and what it made is held elsewhere
-  bool by_driver = false;        ///< the driver holds its limit as well, over its cgroup
-  bool contexts_counted = true;  ///< false: its book enters allocations only
-  bool suspended = false;        ///< its memory is not on the device: `used` is 0, `away` says how much it was
-  bool comes_back = false;       ///< suspended, and asks for its device
-  Bytes away;
-  std::string altered;       ///< what was done to its book: it counts as if it held all it may; empty: nothing
-  std::string held_back_by;  ///< why limit < configured_limit; empty: it is not
+  bool ended = false;            ///< no process is left, but others still hold its memory
+  bool driver_enforced = false;  ///< the driver enforces the limit too, through the cgroup
+  bool contexts_counted = true;  ///< false: its book counts allocations only
+  bool suspended = false;        ///< its memory is in host memory: `used` is 0, `suspended_bytes` is what it held
+  bool resuming = false;         ///< suspended, and asks for its device
+  Bytes suspended_bytes;
+  std::string altered;       ///< damage to its book, which then counts as if it held all it may; empty: none
+  std::string held_back_by;  ///< why `limit` is below `configured_limit`; empty: it is not
   std::vector<ProcessView> processes;
 
   [[nodiscard]] bool shrinking() const { return used > limit; }
-  /// What it holds as its book says, or nothing where the driver knows that none of its processes is there: a book can
-  /// say what it likes. (Managed memory is in no number of the driver, so a book may well say more than that.)
+  /// Returns what its book says, or nothing where the driver lists none of its processes: a book can claim anything.
+  /// Managed memory is in no figure of the driver, so a book may rightly exceed that figure.
   [[nodiscard]] Bytes trusted_usage() const;
 };
 
@@ -77,28 +78,29 @@ struct AccountView {
 struct UngovernedView {
   ProcessView process;
   int gpu = 0;
-  std::string workload;   ///< that it descends from, whose guard it does not have; empty: from none
-  std::string container;  ///< empty: in none
-  std::string origin;     ///< how it came to be, from its cgroup: `ssh session 3`, `cron.service`; empty: not told
-  const char* policy = "report";  ///< what is done about it: report, warn or terminate; null: no daemon runs
+  std::string workload;           ///< the workload that it descends from, but whose guard it does not have; empty: none
+  std::string container;          ///< empty: in none
+  std::string origin;             ///< what started it, by its cgroup: `ssh session 3`, `cron.service`; empty: unknown
+  const char* policy = "report";  ///< report, warn or terminate; null: no daemon runs
 
-  /// Why it is in no book, for people.
+  /// Returns why it is in no book, as text.
   [[nodiscard]] Message why() const;
 };
 
 struct DeviceView {
   machine::Device device;
-  Bytes governed;                    ///< by the books
-  Bytes ungoverned;                  ///< by the driver, of processes in no book
-  const char* untold = nullptr;      ///< why it does not say what each of them holds; null: it does
-  std::optional<Bytes> unexplained;  ///< the driver's own, and what nobody accounts for; absent: it does not say
-  std::optional<Bytes> orphaned;     ///< of no process that the driver lists; absent: it does not tell
-  Bytes promised;   ///< guarantees and slices: of a tenant what it has of its own, or its workloads have together
-  Bytes keep_free;  ///< that nobody is given, by the configuration
-  Bytes sliced;     ///< slices in which nothing runs; those of the others are guarantees
-  Bytes available;  ///< that somebody without a guarantee may take at this moment
-  std::optional<std::uint64_t> seconds_to_full;  ///< if its use goes on growing; absent: it does not grow
-  /// Absent: the driver does not say.
+  Bytes governed;                        ///< by the books
+  Bytes ungoverned;                      ///< by the driver, for processes in no book
+  const char* unknown_reason = nullptr;  ///< why the driver does not report bytes of each process; null: it does
+  std::optional<Bytes> unexplained;      ///< the driver's own bytes, and those of unknown holders; absent: not reported
+  std::optional<Bytes> orphaned;         ///< bytes of no listed process; absent: not reported
+  Bytes
+      promised;  ///< guarantees and slices; of a tenant, the larger of its own guarantee and the sum of its workloads'
+  Bytes keep_free;  ///< kept free by the configuration
+  Bytes sliced;     ///< slices without a workload; an occupied slice counts as its workload's guarantee
+  Bytes available;  ///< free for a workload without a guarantee
+  std::optional<std::uint64_t> seconds_to_full;  ///< until full at the present growth; absent: no growth
+  /// Absent: the driver does not report it.
   [[nodiscard]] std::optional<Bytes> used() const {
     return device.free ? std::optional(device.total - std::min(device.total, *device.free)) : std::nullopt;
   }
@@ -107,32 +109,33 @@ struct DeviceView {
 struct Snapshot {
   std::uint64_t time_ns = 0;
   std::string driver_version;
-  std::string machine_problem;  ///< why no device could be asked; empty: they were
+  std::string machine_problem;  ///< why the driver could not be queried; empty: it was
   std::vector<DeviceView> devices;
-  std::vector<AccountView> accounts;  ///< by path and number in the book
+  std::vector<AccountView> accounts;  ///< ordered by path and account
   std::vector<UngovernedView> ungoverned;
-  /// By tenant and GPU: until its workloads' limits, if their use goes on growing; absent: it does not grow.
+  /// By tenant and GPU: seconds until its workloads reach their limits at the present growth; absent: no growth.
   std::map<std::pair<std::string, int>, std::uint64_t> seconds_to_limit;
 
-  /// Null: it is not there.
+  /// Returns null if there is no such account.
   [[nodiscard]] const AccountView* account_of(const std::string& path, std::uint32_t account) const;
 };
 
-/// What the node itself knows of a workload beyond its book.
-struct Knowledge {
-  std::vector<Bytes> limits;              ///< by account, as its book has them by now
-  std::vector<Bytes> configured_limits;   ///< by account, as asked for
-  std::vector<Bytes> guarantees;          ///< by account, as the daemon owns them
+/// The daemon's own record of a workload, beyond its book.
+struct WorkloadStatus {
+  std::vector<Bytes> limits;              ///< by account, as last written into the book
+  std::vector<Bytes> configured_limits;   ///< by account, as configured
+  std::vector<Bytes> guarantees;          ///< by account
   std::vector<std::string> held_back_by;  ///< by account
   std::optional<std::uint64_t> last_activity_ns;
   std::uint64_t limit_changes = 0;
-  std::string altered;  ///< what was done to its book
-  bool suspended = false, comes_back = false;
-  bool by_driver = false;
+  std::string altered;  ///< damage to its book
+  bool suspended = false, resuming = false;
+  bool driver_enforced = false;
 };
 
-/// Leaves `promised` and `available` of the devices to note_promises().
+/// Builds the snapshot; note_promises() fills `promised` and `available` of the devices later.
 [[nodiscard]] Snapshot build_snapshot(const Registry& registry, const Result<machine::Machine>& machine,
-                                      const std::unordered_map<std::string, Knowledge>& known, std::uint64_t now_ns);
+                                      const std::unordered_map<std::string, WorkloadStatus>& known,
+                                      std::uint64_t now_ns);
 
 }  // namespace ration::node

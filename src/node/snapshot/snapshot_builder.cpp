@@ -11,18 +11,18 @@
 namespace ration::node {
 namespace {
 
-std::unordered_map<std::string, Knowledge> knowledge(const NodeState& state) {
-  std::unordered_map<std::string, Knowledge> known;
+std::unordered_map<std::string, WorkloadStatus> workload_statuses(const NodeState& state) {
+  std::unordered_map<std::string, WorkloadStatus> known;
   for (const auto& [path, workload] : state.registry.workloads()) {
     const OwnedWorkload* owned = state.limits.find(path);
-    Knowledge& entry = known[path];
+    WorkloadStatus& entry = known[path];
     if (const auto running = state.running.find(path); running != state.running.end()) {
       const std::uint64_t since_ns = running->second.activity.since_ns;
       if (since_ns != 0) entry.last_activity_ns = since_ns;
-      entry.by_driver = running->second.held_by_driver;
+      entry.driver_enforced = running->second.driver_enforced;
     }
-    entry.suspended = state.suspension.is_away(path);
-    entry.comes_back = entry.suspended && state.suspension.state_of(path) != Suspension::State::kAway;
+    entry.suspended = state.suspension.is_suspended(path);
+    entry.resuming = entry.suspended && state.suspension.state_of(path) != Suspension::State::kSuspended;
     if (owned == nullptr) continue;
     entry.limits = state.limits.in_book(path);
     entry.limit_changes = owned->changes;
@@ -43,14 +43,14 @@ void note_slices(NodeState& state) {
   }
 }
 
-// `ration run` asks before it promises anything; a book can say what it likes. Whoever was away finds others on its
-// device, to whom more may have been promised meanwhile.
+// Checks the guarantees of new workloads, which the book alone claims, and of resumed ones, whose room may have been
+// promised to others meanwhile.
 void check_promises(NodeState& state, Events& events) {
-  if (!state.machine) return;  // another tick will tell where they are
+  if (!state.machine) return;  // a later tick checks
   Snapshot& snapshot = state.snapshot;
   std::vector<std::pair<AccountView*, Bytes>> asked;
   for (AccountView& account : snapshot.accounts)
-    if (account.gpu && state.running[account.path].unchecked)
+    if (account.gpu && state.running[account.path].guarantee_unchecked)
       asked.emplace_back(&account, std::exchange(account.guarantee, Bytes{0}));
   std::stable_sort(asked.begin(), asked.end(),
                    [](const auto& one, const auto& other) { return one.first->started_ns < other.first->started_ns; });
@@ -60,28 +60,29 @@ void check_promises(NodeState& state, Events& events) {
     const auto device = std::find_if(snapshot.devices.begin(), snapshot.devices.end(),
                                      [&](const DeviceView& each) { return each.device.index == *account.gpu; });
     const Workload& workload = state.registry.workloads().at(account.path);
-    const bool was_away = state.running[account.path].was_away;
-    auto possible = can_promise(state, *device, account.tenant, guarantee, account.path);  // its slice is taken: by it
-    if (possible && !was_away && !machine::is_operator(workload.owner))
+    const bool was_suspended = state.running[account.path].was_suspended;
+    auto possible = can_promise(state, *device, account.tenant, guarantee,
+                                account.path);  // the workload's own slice does not count against it
+    if (possible && !was_suspended && !machine::is_operator(workload.owner))
       possible = may_promise(state, *device, account.tenant, guarantee, "");
     if (possible) {
       account.guarantee = guarantee;
       continue;
     }
     report_limit_moves(state, workload, events);
-    events.push_back(no_guarantee_event(about(state, workload), guarantee, was_away, possible.error()));
+    events.push_back(no_guarantee_event(event_subject(state, workload), guarantee, was_suspended, possible.error()));
     state.limits.find(account.path)->accounts[account.account].guarantee = Bytes{0};
     state.limits.changed();
     if (const auto written = state.limits.write(workload); !written)
       events.push_back(book_unwritable_event({}, written.error()));
   }
-  for (auto& [path, running] : state.running) running.unchecked = running.was_away = false;
+  for (auto& [path, running] : state.running) running.guarantee_unchecked = running.was_suspended = false;
 }
 
 }  // namespace
 
 void SnapshotBuilder::build(NodeState& state, Events& events) {
-  state.snapshot = build_snapshot(state.registry, state.machine, knowledge(state), state.now_ns);
+  state.snapshot = build_snapshot(state.registry, state.machine, workload_statuses(state), state.now_ns);
   state.snapshot.time_ns = state.time_of_day_ns;
   note_slices(state);
   check_promises(state, events);

@@ -1,4 +1,4 @@
-// The snapshot of one tick: the books against the driver, what may be promised, and how long until something is full.
+// Builds the snapshot of one tick: books against driver, what may be promised, and the forecasts.
 #pragma once
 
 #include "node/state/node_state.hpp"
@@ -8,7 +8,7 @@ namespace ration::node {
 
 class SnapshotBuilder {
  public:
-  /// Replaces `state.snapshot`. Guarantees that cannot be kept are taken back, and told.
+  /// Replaces `state.snapshot`. Withdraws guarantees that cannot be kept, and reports each as an event.
   void build(NodeState& state, Events& events);
 
  private:

@@ -32,11 +32,11 @@ void put(json& row, const std::string& field, const std::optional<Bytes>& bytes,
 
 const char* word_for(ProcessState state) {
   switch (state) {
-    case ProcessState::kManaged:
+    case ProcessState::kGoverned:
       return "managed";
     case ProcessState::kViolator:
       return "violator";
-    case ProcessState::kUnmanaged:
+    case ProcessState::kUngoverned:
       return "unmanaged";
   }
   return "unmanaged";
@@ -44,14 +44,14 @@ const char* word_for(ProcessState state) {
 
 const char* state_of(const AccountView& account) {
   if (account.ended) return "ended";
-  if (account.suspended) return account.comes_back ? "resuming" : "suspended";
+  if (account.suspended) return account.resuming ? "resuming" : "suspended";
   if (account.shrinking()) return "shrinking";
   if (account.waiting) return "waiting";
   return "running";
 }
 
-/// One object of a row. The rows of a thousand workloads are written at every tick and for every client: as a tree they
-/// would cost ten times as much.
+/// Writes one object of a row. A thousand rows are written at every tick for every client; a tree of JSON values would
+/// cost ten times as much.
 class Row {
  public:
   explicit Row(Writer& out) : out_(out) { out_.StartObject(); }
@@ -99,7 +99,7 @@ class Row {
   }
 
  private:
-  // What a tenant wrote may be no UTF-8.
+  // A text that a tenant wrote may be invalid UTF-8.
   void write(const std::string& value) {
     const bool plain =
         std::all_of(value.begin(), value.end(), [](char letter) { return letter >= 0x20 && letter < 0x7f; });
@@ -121,7 +121,7 @@ void write_process(Writer& out, const ProcessView& process) {
       .text("command", process.command)
       .text("state", word_for(process.state))
       .bytes("used_bytes", process.used)
-      .bytes("driver_used_bytes", process.driver_used, process.untold);
+      .bytes("driver_used_bytes", process.driver_used, process.unknown_reason);
 }
 
 void write_account(Writer& out, const AccountView& account, const Viewer& viewer, std::size_t most_processes) {
@@ -133,7 +133,7 @@ void write_account(Writer& out, const AccountView& account, const Viewer& viewer
       .text("device", account.device)
       .text("state", state_of(account))
       .flag("governed", true)
-      .text("enforced_by", enforcer(account.by_driver))
+      .text("enforced_by", enforcer(account.driver_enforced))
       .text("slice", account.slice)
       .text("started", utc(account.started_ns))
       .bytes("used_bytes", account.used)
@@ -143,14 +143,14 @@ void write_account(Writer& out, const AccountView& account, const Viewer& viewer
       .bytes("peak_bytes", account.peak)
       .bytes("context_bytes", account.context)
       .bytes("pooled_bytes", account.pooled)
-      .bytes("suspended_bytes", account.away)
+      .bytes("suspended_bytes", account.suspended_bytes)
       .number("denials", account.denials)
       .number("limit_changes", account.limit_changes)
       .flag("shrinking", account.shrinking());
   if (account.idle_ns)
     row.number("idle_seconds", *account.idle_ns / 1'000'000'000U);
   else
-    row.unknown("idle_seconds", "no daemon has watched it yet");
+    row.unknown("idle_seconds", "no daemon has observed it yet");
   if (account.gpu)
     row.number("gpu", static_cast<std::uint64_t>(*account.gpu)).text("uuid", account.uuid);
   else
@@ -179,9 +179,9 @@ void write_ungoverned(Writer& out, const UngovernedView& view, const Viewer& vie
       .number("gpu", static_cast<std::uint64_t>(view.gpu))
       .flag("governed", false)
       .text("user", view.process.user)
-      .bytes("used_bytes", view.process.driver_used, view.process.untold)
+      .bytes("used_bytes", view.process.driver_used, view.process.unknown_reason)
       .text("container", view.container, "in no container")
-      .text("origin", view.origin, "its cgroup does not tell")
+      .text("origin", view.origin, "its cgroup is unknown")
       .number("process_count", 1);
   if (view.policy != nullptr)
     row.text("policy", view.policy);
@@ -230,9 +230,9 @@ json device_json(const DeviceView& view) {
   put(row, "utilisation_percent", view.device.utilisation, "the driver does not say");
   put(row, "temperature_celsius", view.device.temperature, "the driver does not say");
   row["time_to_full_seconds"] = view.seconds_to_full ? json(*view.seconds_to_full) : json(nullptr);
-  if (!view.seconds_to_full) row["time_to_full_seconds_na"] = "its use has not grown steadily for a minute";
+  if (!view.seconds_to_full) row["time_to_full_seconds_na"] = "usage has not grown steadily for a minute";
   const char* const unknown =
-      view.device.processes ? view.untold : static_cast<const char*>("without NVML nobody names the processes");
+      view.device.processes ? view.unknown_reason : static_cast<const char*>("without NVML the processes are unknown");
   put(row, "ungoverned_bytes", unknown == nullptr ? std::optional(view.ungoverned) : std::nullopt, unknown);
   put(row, "orphaned_bytes", view.orphaned, "the driver does not say what it needs itself, or what each process holds");
   put(row, "unexplained_bytes", unknown == nullptr ? view.unexplained : std::nullopt,

@@ -1,6 +1,5 @@
-// The snapshot as the JSON of docs/http-api.md. Used by the HTTP interface and, through it, by every face.
-// Promise: a viewer gets the command lines, labels and processes of their own workloads only, unless they are an
-// operator.
+// Writes the snapshot as the JSON of docs/http-api.md.
+// Promise: only operators see command lines, labels and processes of other users' workloads.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -12,30 +11,30 @@
 
 namespace ration::node {
 
-/// Who asks.
+/// The client that asks.
 struct Viewer {
   bool is_operator = false;
-  std::optional<std::uint32_t> user;  ///< absent: nobody known (TCP without a token)
-  bool totals_only = false;           ///< nobody known, and not configured to see more
-  std::set<std::string> own_books{};  ///< books of the container that asks: their rows are shown beside totals
+  std::optional<std::uint32_t> user;  ///< absent: unknown (TCP without a token)
+  bool totals_only = false;           ///< unknown, and the configuration shows such clients totals only
+  std::set<std::string> own_books{};  ///< books of the container that asks; it sees their rows beside the totals
 
   [[nodiscard]] bool may_see(std::uint32_t owner) const { return is_operator || (user && *user == owner); }
 };
 
-/// Why a field of somebody else's is null.
+/// The reason for a null field of another user's workload.
 inline constexpr const char* kNotYours = "not yours";
 
-/// Why a field that only a daemon knows is null.
+/// The reason for a null field that needs a daemon.
 inline constexpr const char* kNoDaemon = "no daemon runs: ration serve";
 
 inline constexpr std::size_t kAllProcesses = ~std::size_t{0};
 
 [[nodiscard]] nlohmann::json device_json(const DeviceView& device);
-/// Rows of `ration ps`, a JSON array: workloads, then processes in no book. `most_processes`: named of each workload;
-/// `process_count` says how many there are.
+/// Returns the rows of `ration ps` as a JSON array: workloads, then ungoverned processes. Lists at most
+/// `most_processes` of each workload; `process_count` is their full number.
 [[nodiscard]] std::string rows_text(const Snapshot& snapshot, const Viewer& viewer,
                                     std::size_t most_processes = kAllProcesses);
-/// The same of one workload, by the path of its book.
+/// Returns the rows of one workload, by the path of its book.
 [[nodiscard]] std::string rows_text_of(const std::string& path, const Snapshot& snapshot, const Viewer& viewer);
 
 }  // namespace ration::node

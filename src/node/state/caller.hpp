@@ -1,4 +1,4 @@
-// Who asks the daemon to change something.
+// The user who asks the daemon for a change.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 namespace ration::node {
 
 struct Caller {
-  std::string name;  ///< of the user, for the record
+  std::string name;  ///< user name, for the record
   std::optional<std::uint32_t> user;
   bool is_operator = false;
 };

@@ -49,13 +49,13 @@ std::optional<int> gpu_of(const NodeState& state, const book::DeviceUuid& uuid) 
   return std::nullopt;
 }
 
-About about(const NodeState& state, const Workload& workload) {
-  About found{workload.book.name, workload.book.tenant, workload.user, {}};
+EventSubject event_subject(const NodeState& state, const Workload& workload) {
+  EventSubject found{workload.book.name, workload.book.tenant, workload.user, {}};
   if (!workload.book.accounts.empty()) found.gpu = gpu_of(state, workload.book.accounts.front().device);
   return found;
 }
 
-About about(const NodeState& state, const Workload& workload, const book::DeviceUuid& device) {
+EventSubject event_subject(const NodeState& state, const Workload& workload, const book::DeviceUuid& device) {
   return {workload.book.name, workload.book.tenant, workload.user, gpu_of(state, device)};
 }
 
@@ -94,8 +94,8 @@ std::vector<const ContainerClaim*> claims_of(const NodeState& state, std::uint32
 
 void apply_schedules(NodeState& state) {
   std::vector<config::Schedule> all;
-  for (const ScheduleWish& wish : state.schedules.all())
-    if (auto schedule = to_schedule(wish, state.configuration)) all.push_back(std::move(*schedule));
+  for (const ScheduleRequest& request : state.schedules.all())
+    if (auto schedule = to_schedule(request, state.configuration)) all.push_back(std::move(*schedule));
   all.insert(all.end(), state.configured_schedules.begin(), state.configured_schedules.end());
   state.configuration.schedules = std::move(all);
 }

@@ -1,6 +1,6 @@
-// A rule of the daemon: it sees the state after the snapshot was taken (or, where its header says so, before), decides,
-// writes what it decided into the books, and tells of it. The engine runs the rules in one declared order (rules.cpp).
-// A rule keeps to itself what it needs from one tick to the next, and never calls another rule.
+// One decision of the daemon, made at every tick: it reads the state, writes limits into books, and reports events.
+// Rules run in the order that rules.cpp declares, after the snapshot unless that file says otherwise. A rule keeps its
+// own memory between ticks, and calls no other rule.
 #pragma once
 
 #include <string>
@@ -18,11 +18,11 @@ class Rule {
   virtual ~Rule() = default;
 
   virtual void run(NodeState& state, Events& events) = 0;
-  /// That workload has ended, or is another daemon's.
+  /// Drops what the rule keeps of a workload that ended or changed to another daemon.
   virtual void forget(const std::string& path) { (void)path; }
-  /// New settings, before the first tick and after every reload.
+  /// Takes new settings, before the first tick and after each reload.
   virtual void configure(const config::Configuration& configuration) { (void)configuration; }
-  /// Whether the next tick should come soon: something is half seen.
+  /// Returns true if the rule needs the next tick soon.
   [[nodiscard]] virtual bool is_unsettled() const { return false; }
 };
 

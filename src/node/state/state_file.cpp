@@ -17,29 +17,30 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t kMaxSize = std::size_t{256} << 20;  // far above what the most workloads of the most users need
-constexpr int kDeepest = 16;                              // a file of brackets takes 75 times its size to be read
+constexpr std::size_t kMaxSize = std::size_t{256}
+                                 << 20;  // far above what the permitted number of workloads and users needs
+constexpr int kMaxDepth = 16;            // reading a file of brackets takes 75 times its size
 
-/// Returns why it is damaged; empty: it is not.
+/// Returns why the file is damaged; empty: it is not.
 std::string damage_of(const std::string& path, const std::function<void(const json& document)>& take) {
   const auto content = read_whole(path, kMaxSize, Links::kRejected);
   if (!content) return content.error();
   const auto admit = [](int depth, json::parse_event_t, const json&) {
-    return depth <= kDeepest ? true : throw std::length_error("it is nested too deeply");
+    return depth <= kMaxDepth ? true : throw std::length_error("it is nested too deeply");
   };
   try {
     const json document = json::parse(*content, admit, false);
     if (document.is_discarded()) return "it is not JSON";
     take(document);
   } catch (const std::exception& wrong) {
-    return fmt::format("what it says is not what the daemon writes there: {}", wrong.what());
+    return fmt::format("its content is not the daemon's: {}", wrong.what());
   }
   return {};
 }
 
 }  // namespace
 
-void StateFile::read(const std::string& lost, const std::function<void(const json& document)>& take) {
+void StateFile::read(const std::string& consequence, const std::function<void(const json& document)>& take) {
   if (path_.empty()) return;
   struct stat status {};
   if (::lstat(path_.c_str(), &status) != 0 && errno == ENOENT) return;
@@ -48,7 +49,7 @@ void StateFile::read(const std::string& lost, const std::function<void(const jso
   const std::string aside = history::set_aside(path_);
   const std::string kept =
       aside.empty() ? fmt::format("It cannot be renamed ({}).", std::strerror(errno)) : "It was kept as " + aside + ".";
-  damage_ = fmt::format("{} is damaged ({}): {} {}", path_, damage, lost, kept);
+  damage_ = fmt::format("{} is damaged ({}): {} {}", path_, damage, consequence, kept);
 }
 
 Result<void> StateFile::write(const json& document) {

@@ -1,4 +1,4 @@
-// Integers in JSON that the daemon reads. Used for the files of its state.
+// Reads integers from JSON files of the daemon's state.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace ration::node {
 
-/// An integer that fits, or std::out_of_range: the library itself takes 1.5, true and -1 for integers.
+/// Returns the integer, or throws std::out_of_range: the JSON library itself accepts 1.5, true and -1 as unsigned.
 template <typename Number>
 [[nodiscard]] Number whole_number(const nlohmann::json& value) {
   const bool fits =

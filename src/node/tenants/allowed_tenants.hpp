@@ -1,5 +1,5 @@
-// Who may be charged to whom: what was found when a workload asked, until its book says it. Used by the engine.
-// Promise: whoever asks for ever more tenants costs no more memory than one user's books.
+// Remembers which tenant each user may charge, from a workload's registration until its book is read.
+// Promise: requests for ever more tenants take no more memory than one user's books.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace ration::node {
 
 class AllowedTenants {
  public:
-  /// Of too many of one user the earlier ones are forgotten: those books are judged by the rules.
+  /// Forgets earlier entries of a user who has too many; the rules of the configuration then judge those books.
   void add(std::uint32_t user, std::string tenant) {
     auto& tenants = of_user_[user];
     if (tenants.size() >= Registry::kMaxBooks) tenants.clear();

@@ -15,7 +15,7 @@ using nlohmann::json;
 constexpr std::size_t kMaxSchedules = 64;
 
 Result<void> check_limit(const config::Tenant& tenant, const std::string& text) {
-  // A share is one of any device: the guarantee is compared on a small and on a large one.
+  // A limit may be a share of any device, so it is compared with the guarantee on a small and on a large one.
   for (const Bytes device : {Bytes{std::uint64_t{1} << 30}, Bytes{std::uint64_t{1} << 50}}) {
     RATION_TRY(const auto limit, config::Amount{text}.on(device, device));
     if (!tenant.guarantee.value.is_set()) return {};
@@ -30,18 +30,19 @@ Result<void> check_limit(const config::Tenant& tenant, const std::string& text) 
 
 }  // namespace
 
-Result<config::Schedule> to_schedule(const ScheduleWish& wish, const config::Configuration& configuration) {
-  const config::Origin origin{fmt::format("ration set --schedule {}, by {}", wish.name, wish.by), {0, 0}};
-  if (!config::is_name(wish.name))
-    return fail("E1601", fmt::format("'{}' is not a name of a schedule.", wish.name), "night=22:00-07:00:nlp=90%", 2);
-  RATION_TRY(const auto when, config::parse_hours(wish.when));
-  RATION_TRY(const auto days, config::parse_days(wish.days.empty() ? "mon-sun" : wish.days));
-  if (wish.set.empty())
-    return fail("E1601", fmt::format("schedule {} sets nothing.", wish.name), "night=22:00-07:00:nlp=90%", 2);
+Result<config::Schedule> to_schedule(const ScheduleRequest& request, const config::Configuration& configuration) {
+  const config::Origin origin{fmt::format("ration set --schedule {}, by {}", request.name, request.by), {0, 0}};
+  if (!config::is_name(request.name))
+    return fail("E1601", fmt::format("'{}' is not a valid name of a schedule.", request.name),
+                "night=22:00-07:00:nlp=90%", 2);
+  RATION_TRY(const auto when, config::parse_hours(request.when));
+  RATION_TRY(const auto days, config::parse_days(request.days.empty() ? "mon-sun" : request.days));
+  if (request.set.empty())
+    return fail("E1601", fmt::format("schedule {} sets nothing.", request.name), "night=22:00-07:00:nlp=90%", 2);
   config::Schedule schedule{{when, origin}, {days, origin}, {}};
   std::vector<std::string> names;
   for (const config::Tenant& tenant : configuration.tenants) names.push_back(tenant.name.value);
-  for (const auto& [name, limit] : wish.set) {
+  for (const auto& [name, limit] : request.set) {
     const auto place = std::find(names.begin(), names.end(), name);
     if (place == names.end())
       return fail("E1801",
@@ -55,41 +56,45 @@ Result<config::Schedule> to_schedule(const ScheduleWish& wish, const config::Con
 }
 
 Schedules::Schedules(std::string file) : file_(std::move(file)) {
-  const char* lost = "only the configuration's schedules hold; set others anew: ration set --schedule.";
-  file_.read(lost, [this](const json& document) {
+  const char* consequence = "only the configuration's schedules are in force; set others again: ration set --schedule.";
+  file_.read(consequence, [this](const json& document) {
     if (!document.is_array()) throw std::invalid_argument("it is not a list");
-    std::vector<ScheduleWish> read;
+    std::vector<ScheduleRequest> read;
     for (const json& row : document)
       read.push_back({row.at("name"), row.at("when"), row.at("days"), row.at("set"), row.at("by")});
     all_ = std::move(read);
   });
 }
 
-Result<void> Schedules::keep(std::vector<ScheduleWish> fresh) {
+Result<void> Schedules::save(std::vector<ScheduleRequest> fresh) {
   json rows = json::array();
-  for (const ScheduleWish& wish : fresh)
-    rows.push_back({{"name", wish.name}, {"when", wish.when}, {"days", wish.days}, {"set", wish.set}, {"by", wish.by}});
+  for (const ScheduleRequest& request : fresh)
+    rows.push_back({{"name", request.name},
+                    {"when", request.when},
+                    {"days", request.days},
+                    {"set", request.set},
+                    {"by", request.by}});
   RATION_TRY(file_.write(rows));
   all_ = std::move(fresh);
   return {};
 }
 
-Result<std::vector<ScheduleWish>> Schedules::with(ScheduleWish wish, const config::Configuration& configuration) const {
-  RATION_TRY(to_schedule(wish, configuration));
-  std::vector<ScheduleWish> fresh = all_;
-  std::erase_if(fresh, [&](const ScheduleWish& each) { return each.name == wish.name; });
+Result<std::vector<ScheduleRequest>> Schedules::with(ScheduleRequest request,
+                                                     const config::Configuration& configuration) const {
+  RATION_TRY(to_schedule(request, configuration));
+  std::vector<ScheduleRequest> fresh = all_;
+  std::erase_if(fresh, [&](const ScheduleRequest& each) { return each.name == request.name; });
   if (fresh.size() >= kMaxSchedules)
     return fail("E1529", fmt::format("there are {} schedules already.", fresh.size()), "ration set --schedule NAME=off",
                 4);
-  fresh.insert(fresh.begin(), std::move(wish));
+  fresh.insert(fresh.begin(), std::move(request));
   return fresh;
 }
 
-Result<std::vector<ScheduleWish>> Schedules::without(const std::string& name) const {
-  std::vector<ScheduleWish> fresh = all_;
-  if (std::erase_if(fresh, [&](const ScheduleWish& each) { return each.name == name; }) == 0)
-    return fail("E1801", fmt::format("nobody set a schedule named '{}'.", name), "ration set --schedule   shows them",
-                3);
+Result<std::vector<ScheduleRequest>> Schedules::without(const std::string& name) const {
+  std::vector<ScheduleRequest> fresh = all_;
+  if (std::erase_if(fresh, [&](const ScheduleRequest& each) { return each.name == name; }) == 0)
+    return fail("E1801", fmt::format("no schedule named '{}' was set.", name), "ration set --schedule   shows them", 3);
   return fresh;
 }
 

@@ -23,7 +23,7 @@ ScheduleRow row_of(const config::Schedule& schedule, const config::LocalTime& no
   row.when = text_of(schedule.when.value);
   row.days = text_of(schedule.days.value);
   row.from = schedule.when.origin.text();
-  row.holds = config::holds_at(schedule, now);
+  row.in_force = config::holds_at(schedule, now);
   for (const auto& [tenant, limit] : schedule.set) row.set[tenant] = limit.value.text;
   return row;
 }
@@ -33,16 +33,16 @@ Result<void> may_schedule(const Caller& caller) {
   return fail("E1502", "you may not change schedules.", "Ask root or a member of group ration.", 5);
 }
 
-std::vector<ScheduleRow> scheduled(const NodeState& state, const std::vector<ScheduleWish>& wishes) {
+std::vector<ScheduleRow> rows_for(const NodeState& state, const std::vector<ScheduleRequest>& requests) {
   const config::LocalTime now = local_time(state.time_of_day_ns);
   std::vector<ScheduleRow> rows;
-  for (const ScheduleWish& wish : wishes) {
-    const auto schedule = to_schedule(wish, state.configuration);
+  for (const ScheduleRequest& request : requests) {
+    const auto schedule = to_schedule(request, state.configuration);
     ScheduleRow row =
-        schedule ? row_of(*schedule, now) : ScheduleRow{{}, wish.when, wish.days, wish.set, {}, {}, false};
-    row.name = wish.name;
-    row.from = wish.by;
-    if (!schedule) row.rests = schedule.error().what;
+        schedule ? row_of(*schedule, now) : ScheduleRow{{}, request.when, request.days, request.set, {}, {}, false};
+    row.name = request.name;
+    row.from = request.by;
+    if (!schedule) row.inactive = schedule.error().what;
     rows.push_back(std::move(row));
   }
   for (const config::Schedule& schedule : state.configured_schedules) rows.push_back(row_of(schedule, now));
@@ -51,17 +51,17 @@ std::vector<ScheduleRow> scheduled(const NodeState& state, const std::vector<Sch
 
 }  // namespace
 
-std::vector<ScheduleRow> schedule_rows(const NodeState& state) { return scheduled(state, state.schedules.all()); }
+std::vector<ScheduleRow> schedule_rows(const NodeState& state) { return rows_for(state, state.schedules.all()); }
 
-Result<std::vector<ScheduleRow>> set_schedule(NodeState& state, ScheduleWish wish, const Caller& caller, bool dry_run,
-                                              Events& events) {
+Result<std::vector<ScheduleRow>> set_schedule(NodeState& state, ScheduleRequest request, const Caller& caller,
+                                              bool dry_run, Events& events) {
   RATION_TRY(may_schedule(caller));
-  wish.by = caller.name;
-  const std::string name = wish.name;
-  RATION_TRY(auto fresh, state.schedules.with(std::move(wish), state.configuration));
-  const std::vector<ScheduleRow> rows = scheduled(state, fresh);
+  request.by = caller.name;
+  const std::string name = request.name;
+  RATION_TRY(auto fresh, state.schedules.with(std::move(request), state.configuration));
+  const std::vector<ScheduleRow> rows = rows_for(state, fresh);
   if (dry_run) return rows;
-  RATION_TRY(state.schedules.keep(std::move(fresh)));
+  RATION_TRY(state.schedules.save(std::move(fresh)));
   apply_schedules(state);
   const ScheduleRow& row = rows.front();
   events.push_back(schedule_set_event({name, row.days, row.when, row.set}, caller.name));
@@ -72,9 +72,9 @@ Result<std::vector<ScheduleRow>> remove_schedule(NodeState& state, const std::st
                                                  bool dry_run, Events& events) {
   RATION_TRY(may_schedule(caller));
   RATION_TRY(auto fresh, state.schedules.without(name));
-  const std::vector<ScheduleRow> rows = scheduled(state, fresh);
+  const std::vector<ScheduleRow> rows = rows_for(state, fresh);
   if (dry_run) return rows;
-  RATION_TRY(state.schedules.keep(std::move(fresh)));
+  RATION_TRY(state.schedules.save(std::move(fresh)));
   apply_schedules(state);
   events.push_back(schedule_removed_event(name, caller.name));
   return rows;

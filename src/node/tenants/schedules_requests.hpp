@@ -1,4 +1,4 @@
-// `ration schedule`: limits of tenants by the hour.
+// Requests of `ration set --schedule`: tenants' limits by the hour.
 #pragma once
 
 #include <map>
@@ -12,20 +12,20 @@ namespace ration::node {
 
 /// A schedule as it is shown.
 struct ScheduleRow {
-  std::string name;  ///< empty: of the configuration, where they have none
+  std::string name;  ///< empty: the configuration's schedules have none
   std::string when, days;
-  std::map<std::string, std::string> set;  ///< limits of tenants
-  std::string from;                        ///< who set it, or where it is written
-  std::string rests;                       ///< why it does not count at all; empty: it does
-  bool holds = false;                      ///< at this moment
+  std::map<std::string, std::string> set;  ///< limits by tenant
+  std::string from;                        ///< its author, or its line in the configuration
+  std::string inactive;                    ///< why it is inactive altogether; empty: it is not
+  bool in_force = false;                   ///< in force now
 };
 
-/// People's, then the configuration's.
+/// Returns people's schedules, then the configuration's.
 [[nodiscard]] std::vector<ScheduleRow> schedule_rows(const NodeState& state);
-/// Operators only; holds from the next tick on. Returns all, with `dry_run` as they would be. E1502, and those of
-/// Schedules.
-[[nodiscard]] Result<std::vector<ScheduleRow>> set_schedule(NodeState& state, ScheduleWish wish, const Caller& caller,
-                                                            bool dry_run, Events& events);
+/// Sets a schedule; operators only. Takes effect at the next tick. Returns all schedules, with `dry_run` as they would
+/// be. E1502, and the errors of Schedules.
+[[nodiscard]] Result<std::vector<ScheduleRow>> set_schedule(NodeState& state, ScheduleRequest request,
+                                                            const Caller& caller, bool dry_run, Events& events);
 [[nodiscard]] Result<std::vector<ScheduleRow>> remove_schedule(NodeState& state, const std::string& name,
                                                                const Caller& caller, bool dry_run, Events& events);
 

@@ -1,4 +1,4 @@
-// Schedules: shown to everybody, changed by operators.
+// Paths of schedules, which all users may read and operators change.
 #include "http/problem.hpp"
 #include "node/http/api.hpp"
 #include "node/tenants/schedules_requests.hpp"
@@ -16,18 +16,18 @@ json schedule_json(const ScheduleRow& row) {
              {"days", row.days},
              {"set", row.set},
              {"from", row.from},
-             {"holds", row.holds}};
+             {"holds", row.in_force}};
   if (row.name.empty()) entry["schedule_na"] = "those of the configuration have no name";
-  if (!row.rests.empty()) entry["rests"] = row.rests;
+  if (!row.inactive.empty()) entry["rests"] = row.inactive;
   return entry;
 }
 
 /// E1521.
-Result<ScheduleWish> wish_of(const Request& request) {
+Result<ScheduleRequest> schedule_from(const Request& request) {
   RATION_TRY(const auto body, body_of(request));
-  ScheduleWish wish;
-  wish.name = request.captures.at("name");
-  for (auto [key, field] : {std::pair{"when", &wish.when}, {"days", &wish.days}}) {
+  ScheduleRequest schedule;
+  schedule.name = request.captures.at("name");
+  for (auto [key, field] : {std::pair{"when", &schedule.when}, {"days", &schedule.days}}) {
     RATION_TRY(const auto text, text_field(body, key));
     *field = text;
   }
@@ -35,9 +35,9 @@ Result<ScheduleWish> wish_of(const Request& request) {
   if (!set.is_object()) return fail("E1521", "'set' names tenants and their limits.", R"("set": {"nlp": "90%"})", 2);
   for (const auto& [tenant, limit] : set.items()) {
     if (!limit.is_string()) return fail("E1521", "a limit in 'set' is not a text.", R"("set": {"nlp": "90%"})", 2);
-    wish.set[tenant] = limit.get<std::string>();
+    schedule.set[tenant] = limit.get<std::string>();
   }
-  return wish;
+  return schedule;
 }
 
 json schedule_json(const std::vector<ScheduleRow>& rows) {
@@ -53,11 +53,11 @@ json Api::schedules() { return schedule_json(schedule_rows(host_.engine().state(
 void Api::install_schedules() {
   server_.route("GET", "/api/v1/schedules", [this](const Request&) { return answer("schedules", schedules()); });
   server_.route("PUT", "/api/v1/schedules/{name}", [this](const Request& request) {
-    auto wish = wish_of(request);
-    if (!wish) return http::problem(wish.error());
+    auto schedule = schedule_from(request);
+    if (!schedule) return http::problem(schedule.error());
     Events events;
     const bool dry_run = is_dry_run(request);
-    const auto rows = set_schedule(host_.engine().state(), std::move(*wish), caller_of(request), dry_run, events);
+    const auto rows = set_schedule(host_.engine().state(), std::move(*schedule), caller_of(request), dry_run, events);
     if (!rows) return http::problem(rows.error());
     if (dry_run) return answer("schedules", schedule_json(*rows));
     host_.record(std::move(events));

@@ -1,4 +1,4 @@
-// Applies the limits of tenants that hold at this hour.
+// Applies the limits of tenants that are in force at this hour.
 #include <memory>
 
 #include "node/rules.hpp"

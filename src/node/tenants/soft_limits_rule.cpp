@@ -1,4 +1,4 @@
-// Warns tenants that hold more than that share of their limit.
+// Warns of tenants that hold more than their soft limit, a share of their limit.
 #include <memory>
 #include <set>
 
@@ -13,12 +13,12 @@ class SoftLimitRule final : public Rule {
   void run(NodeState& state, Events& events) override;
 
  private:
-  std::set<std::pair<std::string, int>> over_;  // tenants over it, and where
+  std::set<std::pair<std::string, int>> over_;  // tenants above it, by GPU
 };
 
 void SoftLimitRule::run(NodeState& state, Events& events) {
   std::set<std::pair<std::string, int>> over;
-  for (const TenantNow& tenant : state.tenants.all()) {
+  for (const TenantStatus& tenant : state.tenants.all()) {
     if (!tenant.soft || !tenant.limit.is_set()) continue;
     for (const DeviceView& device : state.snapshot.devices) {
       const auto limit = tenant.limit.on(device.device.total, device.device.room());

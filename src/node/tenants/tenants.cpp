@@ -10,55 +10,58 @@ namespace ration::node {
 using nlohmann::json;
 
 Tenants::Tenants(std::string file) : file_(std::move(file)) {
-  const char* lost =
-      "what people set of tenants is as the configuration says again; set it anew: ration set TENANT --limit SIZE.";
-  const auto read = [](const json& entry) { return Set{entry.at("text"), entry.at("by"), entry.at("over")}; };
-  file_.read(lost, [&](const json& document) {
+  const char* consequence = "tenants' limits are as configured again; repeat changes: ration set TENANT --limit SIZE.";
+  const auto read = [](const json& entry) { return Override{entry.at("text"), entry.at("by"), entry.at("over")}; };
+  file_.read(consequence, [&](const json& document) {
     if (!document.is_object()) throw std::invalid_argument("it is not an object");
-    std::map<std::string, Sets> found;
+    std::map<std::string, Overrides> found;
     for (const auto& [name, entry] : document.items()) {
       found[name] = {read(entry.at("limit")), read(entry.at("guarantee")),
                      whole_number<std::uint64_t>(entry.at("changes"))};
     }
-    set_ = std::move(found);
+    overrides_ = std::move(found);
   });
 }
 
 Result<void> Tenants::save() {
-  const auto write = [](const Set& set) { return json{{"text", set.text}, {"by", set.by}, {"over", set.over}}; };
+  const auto write = [](const Override& set) {
+    return json{{"text", set.text}, {"by", set.by}, {"over", set.base_text}};
+  };
   json document = json::object();
-  for (const auto& [name, sets] : set_)
-    document[name] = {{"limit", write(sets.limit)}, {"guarantee", write(sets.guarantee)}, {"changes", sets.changes}};
+  for (const auto& [name, overrides] : overrides_)
+    document[name] = {
+        {"limit", write(overrides.limit)}, {"guarantee", write(overrides.guarantee)}, {"changes", overrides.changes}};
   return file_.write(document);
 }
 
-const TenantNow* Tenants::find(const std::string& name) const {
-  const auto found = std::find_if(now_.begin(), now_.end(), [&](const TenantNow& each) { return each.name == name; });
+const TenantStatus* Tenants::find(const std::string& name) const {
+  const auto found =
+      std::find_if(now_.begin(), now_.end(), [&](const TenantStatus& each) { return each.name == name; });
   return found == now_.end() ? nullptr : &*found;
 }
 
-void Tenants::apply(TenantNow& tenant) const {
-  const auto found = set_.find(tenant.name);
-  if (found == set_.end()) return;
-  const Sets& sets = found->second;
-  tenant.changes = sets.changes;
-  if (!sets.limit.text.empty() && sets.limit.over == tenant.limit.text) {
-    tenant.limit.text = sets.limit.text;
-    tenant.limit_from = sets.limit.by;
+void Tenants::apply(TenantStatus& tenant) const {
+  const auto found = overrides_.find(tenant.name);
+  if (found == overrides_.end()) return;
+  const Overrides& overrides = found->second;
+  tenant.changes = overrides.changes;
+  if (!overrides.limit.text.empty() && overrides.limit.base_text == tenant.limit.text) {
+    tenant.limit.text = overrides.limit.text;
+    tenant.limit_from = overrides.limit.by;
     tenant.limit_by_schedule = false;
   }
-  if (!sets.guarantee.text.empty() && sets.guarantee.over == tenant.guarantee.text) {
-    tenant.guarantee.text = sets.guarantee.text;
-    tenant.guarantee_from = sets.guarantee.by;
+  if (!overrides.guarantee.text.empty() && overrides.guarantee.base_text == tenant.guarantee.text) {
+    tenant.guarantee.text = overrides.guarantee.text;
+    tenant.guarantee_from = overrides.guarantee.by;
   }
 }
 
 std::vector<TenantChange> Tenants::update(const config::Configuration& configuration, const config::LocalTime& now) {
   const auto scheduled = config::limits_at(configuration, now);
-  const std::vector<TenantNow> before = std::exchange(now_, {});
+  const std::vector<TenantStatus> before = std::exchange(now_, {});
   base_.clear();
   for (const config::Tenant& tenant : configuration.tenants) {
-    TenantNow entry;
+    TenantStatus entry;
     entry.name = tenant.name.value;
     entry.limit = tenant.limit.value;
     entry.limit_from = tenant.limit.origin.text();
@@ -76,8 +79,8 @@ std::vector<TenantChange> Tenants::update(const config::Configuration& configura
     now_.push_back(std::move(entry));
   }
   std::vector<TenantChange> changes;
-  for (const TenantNow& old : before) {
-    const TenantNow* fresh = find(old.name);
+  for (const TenantStatus& old : before) {
+    const TenantStatus* fresh = find(old.name);
     if (fresh != nullptr && fresh->limit.text != old.limit.text)
       changes.push_back(
           {old.name, "limit", old.limit.text, fresh->limit.text, fresh->limit_from, {}, fresh->limit_by_schedule});
@@ -88,21 +91,21 @@ std::vector<TenantChange> Tenants::update(const config::Configuration& configura
 Result<std::vector<TenantChange>> Tenants::change(const std::string& name, const std::string& limit,
                                                   const std::string& guarantee, const std::string& by) {
   std::vector<TenantChange> changes;
-  const std::map<std::string, Sets> before = set_;
+  const std::map<std::string, Overrides> before = overrides_;
   for (std::size_t i = 0; i < base_.size(); ++i) {
     if (base_[i].name != name) continue;
-    Sets& sets = set_[name];
+    Overrides& overrides = overrides_[name];
     if (!limit.empty()) {
       changes.push_back({name, "limit", now_[i].limit.text, limit, by});
-      sets.limit = {limit, by, base_[i].limit.text};
+      overrides.limit = {limit, by, base_[i].limit.text};
     }
     if (!guarantee.empty()) {
       changes.push_back({name, "guarantee", now_[i].guarantee.text, guarantee, by});
-      sets.guarantee = {guarantee, by, base_[i].guarantee.text};
+      overrides.guarantee = {guarantee, by, base_[i].guarantee.text};
     }
-    ++sets.changes;
+    ++overrides.changes;
     if (auto saved = save(); !saved) {
-      set_ = before;
+      overrides_ = before;
       return tl::unexpected(saved.error());
     }
     now_[i] = base_[i];

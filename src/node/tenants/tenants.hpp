@@ -1,6 +1,7 @@
-// What holds for each tenant at this moment: the configuration, over it what a schedule says of this hour, over that
-// what a person set. Used by Node. Promises: every number knows who said it; what a person set survives the daemon, and
-// ends when the configuration or the schedule says something new of it.
+// Limits and guarantees of tenants in force now: the configuration, overridden by the schedule of the hour, overridden
+// by a person's setting.
+// Promises: every number has a source; a person's setting survives the daemon, until the configuration or the schedule
+// changes the number beneath it.
 #pragma once
 
 #include <map>
@@ -14,10 +15,11 @@
 
 namespace ration::node {
 
-struct TenantNow {
+struct TenantStatus {
   std::string name;
   config::Amount limit, guarantee;
-  std::string limit_from, guarantee_from;  ///< `/etc/ration/ration.toml:31`, `schedule of …:40`, `ops`, `default`
+  std::string limit_from,
+      guarantee_from;  ///< source: `/etc/ration/ration.toml:31`, `schedule of …:40`, `ops`, `default`
   bool limit_by_schedule = false;
   std::int64_t priority = 0;
   std::optional<double> soft;  ///< per cent of the limit
@@ -25,47 +27,49 @@ struct TenantNow {
 };
 
 struct TenantChange {
-  std::string tenant, what;  ///< what: `limit` or `guarantee`
+  std::string tenant, what;  ///< `what`: `limit` or `guarantee`
   std::string old_text, new_text, by;
   struct Over {
     int gpu = 0;
     Bytes used, limit;
   };
-  std::vector<Over> over{};  ///< devices on which it holds more than the new limit
+  std::vector<Over> over{};  ///< devices on which usage exceeds the new limit
   bool by_schedule = false;
 };
 
 class Tenants {
  public:
-  /// `file`: where what people set is kept; empty: nowhere.
+  /// `file`: where people's settings are saved; empty: nowhere.
   explicit Tenants(std::string file);
-  /// What to tell of a damaged file; empty: it was none.
-  [[nodiscard]] const std::string& lost() const { return file_.damage(); }
+  /// Returns a report of a damaged file; empty: it was sound.
+  [[nodiscard]] const std::string& damage() const { return file_.damage(); }
 
-  /// Everything again, for this hour. Returns what a schedule, or its end, changed of limits since the last call.
+  /// Computes everything for this hour. Returns the limits that a schedule, or its end, has changed since the last
+  /// call.
   std::vector<TenantChange> update(const config::Configuration& configuration, const config::LocalTime& now);
-  [[nodiscard]] const std::vector<TenantNow>& all() const { return now_; }
-  [[nodiscard]] const TenantNow* find(const std::string& name) const;
+  [[nodiscard]] const std::vector<TenantStatus>& all() const { return now_; }
+  [[nodiscard]] const TenantStatus* find(const std::string& name) const;
 
-  /// From now on; empty texts stay. The caller has checked them. E1531: it could not be kept, and is not changed.
+  /// Overrides a tenant's limit and guarantee, which the caller has checked; an empty text changes nothing. E1531: it
+  /// cannot be saved; nothing changes.
   [[nodiscard]] Result<std::vector<TenantChange>> change(const std::string& name, const std::string& limit,
                                                          const std::string& guarantee, const std::string& by);
 
  private:
-  struct Set {
+  struct Override {
     std::string text, by;
-    std::string over;  ///< what configuration and schedule said then
+    std::string base_text;  ///< the number beneath, at the time of the setting
   };
-  struct Sets {
-    Set limit, guarantee;
+  struct Overrides {
+    Override limit, guarantee;
     std::uint64_t changes = 0;
   };
-  void apply(TenantNow& tenant) const;
+  void apply(TenantStatus& tenant) const;
   [[nodiscard]] Result<void> save();
 
   StateFile file_;
-  std::map<std::string, Sets> set_;
-  std::vector<TenantNow> base_, now_;  // without, and with what people set
+  std::map<std::string, Overrides> overrides_;
+  std::vector<TenantStatus> base_, now_;  // without and with people's settings
 };
 
 }  // namespace ration::node

@@ -8,7 +8,8 @@
 namespace ration::node {
 namespace {
 
-/// Whether it grew between most ticks of the last minute: programs that start are a few steps, and no trend.
+/// Returns true if usage grew between most ticks of the last minute: a few steps, as of starting programs, are no
+/// trend.
 template <typename Looks>
 bool grew_most_of_the_minute(const Looks& seen, std::uint64_t minute_ns) {
   std::size_t intervals = 0, grown = 0;
@@ -24,7 +25,7 @@ bool grew_most_of_the_minute(const Looks& seen, std::uint64_t minute_ns) {
 
 void Forecast::note(const std::string& name, Bytes used, std::uint64_t now_ns) {
   const auto [place, is_new] = seen_.try_emplace(name);
-  // Names come and go with those who use them: nobody can make this grow for ever.
+  // Forgets names without recent samples, so that programs cannot make the table grow for ever.
   if (is_new)
     std::erase_if(seen_, [&](const auto& entry) {
       return !entry.second.empty() && now_ns > entry.second.back().first + kSpanNs;
@@ -41,7 +42,7 @@ std::optional<std::uint64_t> Forecast::seconds_to_full(const std::string& name, 
   const auto& seen = found->second;
   if (seen.back().first - seen.front().first < kMinSpanNs || !grew_most_of_the_minute(seen, kMinSpanNs))
     return std::nullopt;
-  // Steady is what has grown in each third of the time by a good part of its growth: one step is none.
+  // Growth is steady if each third of the time contributes a good part of it; a single step does not.
   const auto level = [&](std::size_t third) {
     const std::size_t begin = third * seen.size() / 3, end = (third + 1) * seen.size() / 3;
     double sum = 0;
@@ -60,13 +61,13 @@ std::optional<std::uint64_t> Forecast::seconds_to_full(const std::string& name, 
   }
   const double spread = n * sum_xx - sum_x * sum_x;
   const double slope = spread > 0 ? (n * sum_xy - sum_x * sum_y) / spread : 0;
-  constexpr double kMinSlope = 1 << 20;  // a MiB a second fills 16 GiB in four hours and a half: less is noise
+  constexpr double kMinSlope = 1 << 20;  // a MiB a minute is noise: 16 GiB would take eleven days
   if (slope < kMinSlope / 60) return std::nullopt;
   return static_cast<std::uint64_t>(static_cast<double>(free.count()) / slope);
 }
 
 void forecast_devices(Forecast& forecast, Snapshot& snapshot, std::uint64_t now_ns) {
-  std::map<int, Bytes> reachable;  // by device: what growing workloads may still take
+  std::map<int, Bytes> reachable;  // by device: bytes that growing workloads may still take
   const auto grows = [&](const std::string& name, Bytes used) {
     forecast.note(name, used, now_ns);
     return forecast.seconds_to_full(name, kUnlimited).has_value();
@@ -78,7 +79,7 @@ void forecast_devices(Forecast& forecast, Snapshot& snapshot, std::uint64_t now_
     const auto used = device.used();
     if (!used || !device.device.free) continue;
     forecast.note(device.device.uuid, *used, now_ns);
-    // Nothing limits what no workload holds.
+    // Memory outside of workloads has no limit.
     const Bytes governed = std::min(*used, device.governed);
     const bool others_grow = grows(device.device.uuid + " ungoverned", *used - governed);
     if (others_grow || reachable[device.device.index] >= *device.device.free)
@@ -87,7 +88,7 @@ void forecast_devices(Forecast& forecast, Snapshot& snapshot, std::uint64_t now_
 }
 
 void forecast_limits(Forecast& forecast, Snapshot& snapshot, std::uint64_t now_ns) {
-  std::map<std::pair<std::string, int>, std::pair<Bytes, Bytes>> sums;  // used and limit
+  std::map<std::pair<std::string, int>, std::pair<Bytes, Bytes>> sums;  // usage and limit
   for (const AccountView& account : snapshot.accounts) {
     if (!account.gpu) continue;
     auto& [used, limit] = sums[{account.tenant, *account.gpu}];

@@ -1,4 +1,4 @@
-// Reports memory in use on a device of which the driver lists no process.
+// Reports device memory in use that belongs to no process the driver lists.
 #include <fmt/format.h>
 
 #include <map>
@@ -20,20 +20,19 @@ class OrphanedRule final : public Rule {
  private:
   struct Orphaned {
     Settled amount;
-    bool told = false;
+    bool reported = false;
   };
   std::map<std::string, Orphaned> orphaned_;  // by device
 };
 
 void OrphanedRule::run(NodeState& state, Events& events) {
-  constexpr Bytes kWorthTelling{std::uint64_t{256}
-                                << 20};  // less than one more context is what measurements are off by
+  constexpr Bytes kReportable{std::uint64_t{256} << 20};  // less than one context is within measurement error
   for (const DeviceView& device : state.snapshot.devices) {
     if (!device.orphaned) continue;
     Orphaned& known = orphaned_[device.device.uuid];
     const Bytes now = known.amount.note(*device.orphaned);
-    const bool told = std::exchange(known.told, now >= kWorthTelling);
-    if (told || !known.told) continue;
+    const bool was_reported = std::exchange(known.reported, now >= kReportable);
+    if (was_reported || !known.reported) continue;
     const auto& mig = device.device.mig;
     const std::string path = fmt::format("/dev/nvidia{}", mig ? mig->gpu : device.device.index);
     events.push_back(orphaned_event(device.device.index, now, path, machine::openers_of(path)));

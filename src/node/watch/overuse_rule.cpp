@@ -1,5 +1,5 @@
-// Reports processes that use more than their book was charged. The one rule that amends the snapshot: what a process
-// uses beyond its book belongs to its workload.
+// Reports processes that use more than their book was charged. The only rule that changes the snapshot: the excess
+// counts as usage of the workload.
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -16,11 +16,11 @@ class OveruseRule final : public Rule {
   [[nodiscard]] bool is_unsettled() const override { return !violators_.empty(); }
 
  private:
-  std::map<std::pair<int, std::int32_t>, int> violators_;  // by GPU and pid: in how many ticks in a row
+  std::map<std::pair<int, std::int32_t>, int> violators_;  // by GPU and pid: ticks in a row
 };
 
-// A book is read a moment before the driver is: what a program takes in between looks like bytes beside its book. Who
-// evades it is still there at the third tick.
+// Books are read just before the driver is asked, so an allocation in between looks like use beside the book. Real
+// overuse is still there at the third tick.
 void OveruseRule::run(NodeState& state, Events& events) {
   constexpr int kTicksInARow = 3;
   std::map<std::pair<int, std::int32_t>, int> present;
@@ -29,10 +29,11 @@ void OveruseRule::run(NodeState& state, Events& events) {
       if (process.state != ProcessState::kViolator) continue;
       const std::pair<int, std::int32_t> key{account.gpu.value_or(-1), process.pid};
       const int ticks = present[key] = std::min(violators_[key] + 1, kTicksInARow + 1);
-      if (ticks < kTicksInARow) process.state = ProcessState::kManaged;
-      if (ticks >= kTicksInARow) {  // that is what it has
+      if (ticks < kTicksInARow) process.state = ProcessState::kGoverned;
+      if (ticks >= kTicksInARow) {
         const Bytes found = *process.driver_used - process.used_by_driver();
-        const Bytes beside = found - std::min(found, account.unrequested);  // of which the account has that already
+        const Bytes beside =
+            found - std::min(found, account.unrequested);  // the account includes `unrequested` already
         account.used += beside;
         for (DeviceView& device : state.snapshot.devices) {
           if (device.device.index != account.gpu) continue;

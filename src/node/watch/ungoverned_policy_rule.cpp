@@ -1,4 +1,4 @@
-// Warns about or ends ungoverned processes, after a grace period, as the configuration says.
+// Warns of ungoverned processes, or ends them after a grace period, as the configuration says.
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -13,8 +13,8 @@ namespace ration::node {
 
 namespace {
 
-/// Between the request to end and the end.
-constexpr std::uint64_t kTimeToEnd = 5'000'000'000;
+/// Between SIGTERM and SIGKILL.
+constexpr std::uint64_t kKillDelay = 5'000'000'000;
 
 class UngovernedPolicyRule final : public Rule {
  public:
@@ -22,14 +22,14 @@ class UngovernedPolicyRule final : public Rule {
 
  private:
   struct Process {
-    FileDescriptor handle;  // of the process; none: it cannot be had
-    std::uint64_t seen_ns = 0, told_ns = 0;
+    FileDescriptor handle;  // pidfd; none: it cannot be opened
+    std::uint64_t seen_ns = 0, signalled_ns = 0;
     bool killed = false;
   };
-  std::map<std::int32_t, Process> processes_;  // by pid: ungoverned, and what was done about it
+  std::map<std::int32_t, Process> processes_;  // by pid
 };
 
-// A pidfd is taken when the process is first seen: whoever has the number later is not meant.
+// The pidfd is opened at first sight, so that a reused pid cannot be signalled.
 void UngovernedPolicyRule::run(NodeState& state, Events& events) {
   const config::Ungoverned rule = state.configuration.defaults.ungoverned.value;
   if (rule == config::Ungoverned::kReport) {
@@ -49,12 +49,12 @@ void UngovernedPolicyRule::run(NodeState& state, Events& events) {
       process.handle = FileDescriptor{static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))};
       events.push_back(no_limit_event(view, rule == config::Ungoverned::kWarn ? std::nullopt : std::optional(grace)));
     } else if (rule == config::Ungoverned::kTerminate && process.handle && state.now_ns >= process.seen_ns + grace) {
-      const bool again = process.told_ns != 0;
-      if (!again || (state.now_ns >= process.told_ns + kTimeToEnd && !process.killed)) {
+      const bool again = process.signalled_ns != 0;
+      if (!again || (state.now_ns >= process.signalled_ns + kKillDelay && !process.killed)) {
         const int signal = again ? SIGKILL : SIGTERM;
         const bool sent = ::syscall(SYS_pidfd_send_signal, process.handle.get(), signal, nullptr, 0) == 0;
         events.push_back(no_limit_ended_event(view, !sent ? nullptr : again ? "SIGKILL" : "SIGTERM"));
-        process.told_ns = state.now_ns;
+        process.signalled_ns = state.now_ns;
         process.killed = again || !sent;
       }
     }

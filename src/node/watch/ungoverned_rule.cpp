@@ -1,4 +1,4 @@
-// Reports processes with memory on a device that are in no book.
+// Reports processes with device memory that are in no book.
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -15,11 +15,11 @@ class UngovernedRule final : public Rule {
   [[nodiscard]] bool is_unsettled() const override;
 
  private:
-  std::map<std::pair<int, std::int32_t>, bool> known_;  // by GPU and pid: whether it was told
+  std::map<std::pair<int, std::int32_t>, bool> known_;  // by GPU and pid: true once reported
 };
 
 void UngovernedRule::run(NodeState& state, Events& events) {
-  // Its book may have been made between the reading of the books and that of the driver: the second tick tells.
+  // A book may be created between the reads of books and driver, so the second tick decides.
   std::map<std::pair<int, std::int32_t>, bool> present;
   for (const UngovernedView& view : state.snapshot.ungoverned) {
     const auto known = known_.find({view.gpu, view.process.pid});

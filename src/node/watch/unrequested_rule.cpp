@@ -1,5 +1,5 @@
 // Charges what the driver holds for a workload beyond its book: loaded code, local memory of kernels, contexts that no
-// hook saw. No request of the program shows it, so it is found by comparison; its limit binds it from then on.
+// hook saw. No request shows this memory, so it is found by comparison; from then on it counts against the limit.
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -13,8 +13,9 @@ namespace ration::node {
 
 namespace {
 
-/// What all processes have together: what the driver says, and managed memory, which it leaves out. Absent: it does not
-/// say it of one of them, or the account does not enter contexts, so that the two cannot be compared.
+/// Returns what the driver holds for all processes, plus managed memory, which its figures leave out. Absent: the
+/// driver does not report it for one of them, or the account does not include contexts, so that the two cannot be
+/// compared.
 std::optional<Bytes> seen_by_driver(const AccountView& account) {
   if (account.suspended || account.ended || !account.contexts_counted || account.processes.empty()) return std::nullopt;
   Bytes seen;
@@ -32,13 +33,13 @@ class UnrequestedRule final : public Rule {
  private:
   struct Unrequested {
     Settled settled;
-    std::uint64_t times_emptied = 0;  // of the book, when it was found
+    std::uint64_t times_emptied = 0;  // counter in the book at the time of the finding
   };
   std::map<std::pair<std::string, std::uint32_t>, Unrequested> unrequested_;  // by path and account
 };
 
-// A book was read before the driver was asked, and is read once more now: what was taken or returned in between is in
-// one of the two. Memory that came and went in between is not, so several ticks have to agree.
+// The book was read before the driver was asked, and is read again now, so that a lasting change in between is in one
+// of the two reads. Memory that came and went in between is in neither, so several ticks must agree.
 void UnrequestedRule::run(NodeState& state, Events& /*events*/) {
   decltype(unrequested_) present;
   for (const AccountView& view : state.snapshot.accounts) {
@@ -50,7 +51,7 @@ void UnrequestedRule::run(NodeState& state, Events& /*events*/) {
     Unrequested& found = present[key];
     if (known != unrequested_.end() && known->second.times_emptied == book.times_emptied) {
       found = known->second;
-    } else {  // new here, or the processes of which it was found have ended
+    } else {  // new, or its processes have ended
       found.times_emptied = book.times_emptied;
       found.settled.note(book.unrequested);
     }
@@ -60,7 +61,7 @@ void UnrequestedRule::run(NodeState& state, Events& /*events*/) {
                                    book::used_now(workload->second.descriptor, view.account).value_or(*seen));
     const Bytes now = found.settled.note(round_down(*seen - std::min(*seen, charged), kGranule));
     if (now == book.unrequested && (now == Bytes{0} || book.used + now <= book.peak)) continue;
-    // A book that cannot be written is told of where its limits cannot be.
+    // The failure to write a limit into the same book is reported already.
     (void)book::store_unrequested(workload->second.descriptor, workload->second.owner, view.account, book, now);
   }
   unrequested_ = std::move(present);

@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::size_t kMaxWaiting = 100;
 constexpr int kAttempts = 3;
-constexpr std::uint64_t kPauseNs = 10'000'000'000;  // after the first attempt; twice that after the second
+constexpr std::uint64_t kPauseNs = 10'000'000'000;  // after the first attempt; twice as long after the second
 
 std::string quoted(const std::string& text) {
   std::string out = "\"";
@@ -30,10 +30,10 @@ std::string request_of(const std::string& url, const std::string& body) {
 }
 
 void Webhook::send(const std::string& url, std::string body) {
-  if (waiting_.size() >= kMaxWaiting) {  // the first may be on its way
+  if (waiting_.size() >= kMaxWaiting) {  // the first may be in transfer
     waiting_.erase(waiting_.begin() + 1);
     ++dropped_;
-    problem_ = "the place does not keep up";
+    problem_ = "the receiver is too slow";
   }
   waiting_.push_back({url, std::move(body)});
 }
@@ -53,18 +53,18 @@ void Webhook::failed(const std::string& why, std::uint64_t now_ns) {
 std::optional<std::string> Webhook::step(std::uint64_t now_ns) {
   if (const auto ended = child_ ? child_->poll() : std::nullopt) {
     child_.reset();
-    const std::string said = ended->output.substr(0, ended->output.find('\n'));
+    const std::string answer = ended->output.substr(0, ended->output.find('\n'));
     if (!WIFEXITED(ended->status) || WEXITSTATUS(ended->status) != 0)
-      failed(said, now_ns);
-    else if (said[0] == '2')
+      failed(answer, now_ns);
+    else if (answer[0] == '2')
       waiting_.pop_front();
-    else if (said[0] == '5' || said == "429")
-      failed("it answers with " + said, now_ns);
+    else if (answer[0] == '5' || answer == "429")
+      failed("it answers with " + answer, now_ns);
     else
-      drop("it answers with " + said);
+      drop("it answers with " + answer);
   }
   if (!child_ && !waiting_.empty() && now_ns >= waiting_.front().not_before_ns) {
-    // -q: the configuration of the user who runs the daemon says nothing here.
+    // -q: ignores the user's own curl configuration.
     auto child =
         Child::start({program_, "-q", "--config", "-"}, request_of(waiting_.front().url, waiting_.front().body));
     if (child)

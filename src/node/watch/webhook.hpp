@@ -1,6 +1,7 @@
-// Tells another place of every alert, as JSON over HTTP. Used by the daemon. Promises: never waits for that place;
-// redirects are not followed, so only the configured place hears; the address, which often is a secret, is on no
-// command line; what the place refuses, or cannot be delivered in three attempts, is dropped, and that is said.
+// Sends alerts to a URL, as JSON over HTTP.
+// Promises: never waits for the receiver; does not follow redirects, so that only the configured URL gets alerts; the
+// URL, often a secret, is on no command line; an alert that is rejected, or fails three times, is dropped and the loss
+// reported.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +13,7 @@
 
 namespace ration::node {
 
-/// What `curl --config` reads, to send `body` to `url`.
+/// Returns the configuration with which `curl --config` sends `body` to `url`.
 [[nodiscard]] std::string request_of(const std::string& url, const std::string& body);
 
 class Webhook {
@@ -21,7 +22,7 @@ class Webhook {
   explicit Webhook(std::string program = "curl") : program_(std::move(program)) {}
 
   void send(const std::string& url, std::string body);
-  /// Does what there is to do now. Returns what went wrong for good since the last call, without the address's path.
+  /// Continues or starts a transfer. Returns permanent failures since the last call, without the path of the URL.
   [[nodiscard]] std::optional<std::string> step(std::uint64_t now_ns);
   [[nodiscard]] bool busy() const { return child_ || !waiting_.empty(); }
 
@@ -35,7 +36,7 @@ class Webhook {
   void failed(const std::string& why, std::uint64_t now_ns);
 
   std::string program_;
-  std::deque<Message> waiting_;  ///< the first one is being sent while there is a child
+  std::deque<Message> waiting_;  ///< the first is being sent while there is a child
   std::optional<Child> child_;
   std::uint64_t dropped_ = 0;
   std::string problem_;

@@ -176,7 +176,7 @@ class CommandLine(unittest.TestCase):
     def test_how_long_it_rests_is_not_known_where_no_daemon_watches(self):
         self.holding("one", "100MiB")
         row = self.document("ps", "ps", NODE, "-o", "json")["data"][0]
-        self.assertEqual((row["idle_seconds"], row["idle_seconds_na"]), (None, "no daemon has watched it yet"))
+        self.assertEqual((row["idle_seconds"], row["idle_seconds_na"]), (None, "no daemon has observed it yet"))
         self.assertEqual(self.document("ps", "ps", NODE, "--filter", "idle > 1h", "-o", "json")["data"], [])
 
     def test_a_simulated_node_needs_a_folder(self):

@@ -320,7 +320,7 @@ class DriverLocation(unittest.TestCase):
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertIn("job", inside.stdout)
         self.assertRegex(probe.stdout, "OK +enforce.probe")
-        self.assertIn("n/a (without NVML nobody names the processes)", others.stdout)
+        self.assertIn("n/a (without NVML the processes are unknown)", others.stdout)
 
     def test_without_nvml_a_context_is_charged_by_estimate(self):
         denied, granted = self.on(LAYOUTS["Jetson, before JetPack 6"], *([BIN / "ration", "run", "--limit", limit, "--", BIN / "ration-workload", "steps", "100MiB:0s"]

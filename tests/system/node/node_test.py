@@ -233,7 +233,7 @@ class Changing(Case):
         self.until(lambda: self.row("serve")["limit_bytes"] == 8 * GIB, "it may have all")
         moved = len(self.events("rebalanced"))
         self.ghost("other", "grab", 9001, 15 * GIB, 15 * GIB, 0)
-        self.assertIn("promises itself 15.0 GiB", self.until(lambda: self.events("violation"), "it is told")[0]["text"])
+        self.assertIn("asked for a guarantee of 15.0 GiB", self.until(lambda: self.events("violation"), "it is told")[0]["text"])
         looks = self.get("/api/v1/health")["looks"]
         self.until(lambda: self.get("/api/v1/health")["looks"] > looks + 2, "two looks")
         self.assertEqual([event["text"] for event in self.events("rebalanced")[moved:] if "grab" not in event["text"]], [])
@@ -322,7 +322,7 @@ class Changing(Case):
         self.write_book("sly", OFFSET["accounts[0].limit"], struct.pack("<QQ", 2 * GIB, 2 * GIB))
         self.start()
         event = self.until(lambda: self.events("violation"), "it is told")[0]
-        self.assertIn("promises itself 2.00 GiB", event["text"])
+        self.assertIn("asked for a guarantee of 2.00 GiB", event["text"])
         self.until(lambda: self.row("sly")["guarantee_bytes"] == 0, "it has none")
         self.assertEqual(self.row("serve")["guarantee_bytes"], 15 * GIB, "who came first")
 

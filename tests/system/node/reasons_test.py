@@ -233,7 +233,7 @@ limit = "14GiB"
         self.assertEqual(self.ask("DELETE", "/api/v1/leases/" + lease)[0], 204)
         text = process.communicate(timeout=60)[1]
         self.assertEqual(process.returncode, 4, text)
-        self.assertRegex(text, rf"E1549 .*{lease} was taken out of the queue by \w+")
+        self.assertRegex(text, rf"E1549 .*{lease} was removed from the queue by \w+")
         self.assertEqual(self.get("/api/v1/leases"), [])
 
     def test_a_tenant_is_not_shrunk_below_what_it_holds_without_a_yes(self):

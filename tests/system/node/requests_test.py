@@ -128,7 +128,7 @@ class Strangers(Case):
         body = json.dumps({"folder": str(self.theirs), "guarantees": {uuid: 8 * GIB}})
         status, problem = self.as_nobody("POST", "/api/v1/workloads", body)
         self.assertEqual((status, problem["id"]), (403, "E1502"), problem)
-        self.assertIn("kept from others for nobody: it is guaranteed nothing there", problem["detail"])
+        self.assertIn("reserved for nobody: it is guaranteed nothing there", problem["detail"])
         self.assertTrue(problem["fix"])
         status, problem = self.as_nobody("POST", "/api/v1/leases", json.dumps({"bytes": 8 * GIB, "guarantee": 8 * GIB}))
         self.assertEqual((status, problem["id"]), (403, "E1502"), problem)
@@ -150,7 +150,7 @@ class Strangers(Case):
         self.lay("train", "nobody", "--guarantee", "2GiB")
         self.assertEqual(self.as_nobody("POST", "/api/v1/workloads", json.dumps({"folder": str(self.theirs)}))[0], 200)
         told = self.until(lambda: self.events("violation"), "it is told")[0]["text"]
-        self.assertIn("forged promises itself 2.00 GiB: 2.00 GiB of GPU 0 may not be kept from others for nobody", told)
+        self.assertIn("forged asked for a guarantee of 2.00 GiB that cannot be met: 2.00 GiB of GPU 0 may not be reserved for nobody", told)
         self.assertEqual(self.row("forged")["guarantee_bytes"], 0)
 
     def test_a_split_asks_before_it_takes_away(self):

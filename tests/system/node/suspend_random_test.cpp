@@ -110,7 +110,7 @@ class SuspendRandomTest : public ::testing::Test {
     options.runtime_folder = folder_;
     options.checkpoint_jobs = std::make_unique<JobsHere>(folder_);
     engine_ = std::make_unique<Engine>(std::move(options), config::Configuration{});
-    ASSERT_TRUE(engine_->adopt(folder_, ::getuid()));
+    ASSERT_TRUE(engine_->watch(folder_, ::getuid()));
   }
   void TearDown() override {
     for (Program& program : programs_) end(program);

@@ -252,7 +252,7 @@ class FromInside(Inside):
         self.assertEqual(running.stdout.readline(), "there\n")
         row = json.loads(self.ration("ps", "-o", "json"))["data"][0]
         self.assertEqual((row["used_bytes"], row["limit_bytes"], row["denials"]), (GiB, GiB, 1))
-        self.assertEqual(row["held_back_by"], "the program itself asked for less")
+        self.assertEqual(row["held_back_by"], "the program itself set a lower limit")
         self.assertIn("64.0 MiB more would not fit", self.ration("why"))
         running.communicate("\n")
         self.assertEqual(running.returncode, 7)

@@ -29,21 +29,21 @@ std::map<std::string, Balanced> by_name(const BalanceInput& input) {
 TEST(Balance, WithoutGuaranteesEverybodyHasWhatWasConfigured) {
   const auto all =
       by_name({40_GiB, {account("a", 30_GiB, 0_GiB, 20_GiB), account("b", kUnlimited, 0_GiB, 20_GiB)}, {}});
-  EXPECT_EQ(all.at("a").effective, 30_GiB);
-  EXPECT_EQ(all.at("b").effective, kUnlimited);
+  EXPECT_EQ(all.at("a").in_force, 30_GiB);
+  EXPECT_EQ(all.at("b").in_force, kUnlimited);
   EXPECT_EQ(to_text(all.at("b")), "as configured");
 }
 
 TEST(Balance, WhereEverythingFitsNobodyIsBelowTheConfigured) {
   const auto all = by_name({40_GiB, {account("a", 16_GiB, 8_GiB, 0_GiB), account("b", 24_GiB, 0_GiB, 0_GiB)}, {}});
-  EXPECT_EQ(all.at("a").effective, 16_GiB);
-  EXPECT_EQ(all.at("b").effective, 24_GiB);
+  EXPECT_EQ(all.at("a").in_force, 16_GiB);
+  EXPECT_EQ(all.at("b").in_force, 24_GiB);
 }
 
 TEST(Balance, AnUnusedGuaranteeIsKeptFromAnUnlimitedNeighbour) {
   const auto all = by_name({40_GiB, {account("nlp", 8_GiB, 8_GiB, 1_GiB), account("b", kUnlimited, 0_GiB, 5_GiB)}, {}});
-  EXPECT_EQ(all.at("nlp").effective, 8_GiB);
-  EXPECT_EQ(all.at("b").effective, 32_GiB);
+  EXPECT_EQ(all.at("nlp").in_force, 8_GiB);
+  EXPECT_EQ(all.at("b").in_force, 32_GiB);
   EXPECT_EQ(all.at("b").reason, LimitReason::kGuarantees);
   EXPECT_EQ(to_text(all.at("b")), "kept for nlp");
   EXPECT_FALSE(all.at("b").shrinking);
@@ -54,17 +54,17 @@ TEST(Balance, RoomGoesToWhoWantsItByPriorityThenEvenly) {
                      {account("holder", 10_GiB, 10_GiB, 10_GiB), account("low", 40_GiB, 0_GiB, 5_GiB),
                       account("high", 40_GiB, 0_GiB, 5_GiB), account("heavy", 40_GiB, 0_GiB, 5_GiB)},
                      {}};
-  input.accounts[1].wants = 12_GiB;
-  input.accounts[2].wants = 12_GiB;
+  input.accounts[1].demand = 12_GiB;
+  input.accounts[2].demand = 12_GiB;
   input.accounts[2].priority = 10;
   auto all = by_name(input);
-  EXPECT_EQ(all.at("high").effective, 17_GiB);
-  EXPECT_EQ(all.at("low").effective, 8_GiB) << "what is left of 15";
-  EXPECT_EQ(all.at("heavy").effective, 5_GiB) << "does not ask";
+  EXPECT_EQ(all.at("high").in_force, 17_GiB);
+  EXPECT_EQ(all.at("low").in_force, 8_GiB) << "what is left of 15";
+  EXPECT_EQ(all.at("heavy").in_force, 5_GiB) << "does not ask";
   input.accounts[2].priority = 0;
-  input.accounts[3].wants = 12_GiB;
+  input.accounts[3].demand = 12_GiB;
   all = by_name(input);
-  for (const char* each : {"high", "low", "heavy"}) EXPECT_EQ(all.at(each).effective, 10_GiB);
+  for (const char* each : {"high", "low", "heavy"}) EXPECT_EQ(all.at(each).in_force, 10_GiB);
 }
 
 TEST(Balance, BurstsGiveBackWhatAGuaranteeAsksForAndNotMore) {
@@ -73,28 +73,28 @@ TEST(Balance, BurstsGiveBackWhatAGuaranteeAsksForAndNotMore) {
                       account("small", 30_GiB, 4_GiB, 12_GiB)},
                      {}};
   auto all = by_name(input);
-  EXPECT_EQ(all.at("big").effective, 20_GiB) << "nobody asks yet: frozen, not cut";
-  EXPECT_EQ(all.at("small").effective, 12_GiB);
-  input.accounts[0].wants = 6_GiB;
+  EXPECT_EQ(all.at("big").in_force, 20_GiB) << "nobody asks yet: frozen, not cut";
+  EXPECT_EQ(all.at("small").in_force, 12_GiB);
+  input.accounts[0].demand = 6_GiB;
   all = by_name(input);
-  EXPECT_EQ(all.at("nlp").effective, 16_GiB);
-  EXPECT_EQ(all.at("big").effective, 18_GiB) << "4 free, 2 more are needed, the larger burst gives them";
-  EXPECT_EQ(all.at("small").effective, 12_GiB);
+  EXPECT_EQ(all.at("nlp").in_force, 16_GiB);
+  EXPECT_EQ(all.at("big").in_force, 18_GiB) << "4 free, 2 more are needed, the larger burst gives them";
+  EXPECT_EQ(all.at("small").in_force, 12_GiB);
   EXPECT_TRUE(all.at("big").shrinking);
-  EXPECT_EQ(to_text(all.at("big")), "has to give back what is guaranteed to nlp");
+  EXPECT_EQ(to_text(all.at("big")), "must free memory that is guaranteed to nlp");
   input.accounts[2].idle = true;
-  EXPECT_EQ(by_name(input).at("small").effective, 10_GiB) << "the idle first";
+  EXPECT_EQ(by_name(input).at("small").in_force, 10_GiB) << "the idle first";
   input.accounts[1].priority = -1;
-  EXPECT_EQ(by_name(input).at("big").effective, 18_GiB) << "the lowest priority before that";
-  input.accounts[0].wants = 30_GiB;
+  EXPECT_EQ(by_name(input).at("big").in_force, 18_GiB) << "the lowest priority before that";
+  input.accounts[0].demand = 30_GiB;
   all = by_name(input);
-  EXPECT_EQ(all.at("big").effective, 12_GiB) << "8 for what is unused of the guarantee, however much is asked for";
+  EXPECT_EQ(all.at("big").in_force, 12_GiB) << "8 for what is unused of the guarantee, however much is asked for";
 }
 
 TEST(Balance, WhatMakesRoomForSlicesSaysSo) {
   Balanced balanced;
-  balanced.reason = LimitReason::kGivingBack;
-  EXPECT_EQ(to_text(balanced), "has to give back what is sliced or kept free");
+  balanced.reason = LimitReason::kMustShrink;
+  EXPECT_EQ(to_text(balanced), "must free memory that is sliced or kept free");
 }
 
 TEST(Balance, ATenantsWorkloadsTogetherStayWithinItsLimit) {
@@ -102,14 +102,14 @@ TEST(Balance, ATenantsWorkloadsTogetherStayWithinItsLimit) {
       40_GiB, {account("a", 20_GiB, 0_GiB, 2_GiB), account("b", 20_GiB, 0_GiB, 2_GiB)}, {{"t", 24_GiB, 0_GiB}}};
   for (auto& entry : input.accounts) entry.tenant = "t";
   auto all = by_name(input);
-  EXPECT_EQ(all.at("a").effective, 12_GiB);
-  EXPECT_EQ(all.at("b").effective, 12_GiB);
+  EXPECT_EQ(all.at("a").in_force, 12_GiB);
+  EXPECT_EQ(all.at("b").in_force, 12_GiB);
   EXPECT_EQ(all.at("a").reason, LimitReason::kTenantLimit);
-  input.accounts[0].wants = 15_GiB;
-  EXPECT_EQ(by_name(input).at("a").effective, 17_GiB + 2_GiB + 512_MiB) << "what it asks for, then half of the rest";
+  input.accounts[0].demand = 15_GiB;
+  EXPECT_EQ(by_name(input).at("a").in_force, 17_GiB + 2_GiB + 512_MiB) << "what it asks for, then half of the rest";
   input.tenants[0].limit = 3_GiB;
   all = by_name(input);
-  EXPECT_EQ(all.at("a").effective + all.at("b").effective, 3_GiB);
+  EXPECT_EQ(all.at("a").in_force + all.at("b").in_force, 3_GiB);
   EXPECT_TRUE(all.at("a").shrinking);
 }
 
@@ -123,7 +123,7 @@ TEST(Balance, ATenantsGuaranteeServesWhicheverWorkloadNeedsIt) {
   EXPECT_EQ(all.at("a").guarantee + all.at("b").guarantee, 10_GiB);
   EXPECT_GE(all.at("a").guarantee, 6_GiB);
   input.accounts.erase(input.accounts.begin(), input.accounts.begin() + 2);
-  EXPECT_EQ(by_name(input).at("x").effective, 30_GiB) << "kept for the tenant's next workload";
+  EXPECT_EQ(by_name(input).at("x").in_force, 30_GiB) << "kept for the tenant's next workload";
 }
 
 TEST(Balance, LimitsThatHoldGoodAreLeftAlone) {
@@ -134,27 +134,27 @@ TEST(Balance, LimitsThatHoldGoodAreLeftAlone) {
   const auto apply = [&] {
     for (const Balanced& entry : balance(input)) {
       for (auto& each : input.accounts) {
-        if (each.id == entry.id) each.effective = entry.effective;
+        if (each.id == entry.id) each.in_force = entry.in_force;
       }
     }
   };
   apply();
-  EXPECT_EQ(input.accounts[1].effective, 12_GiB);
+  EXPECT_EQ(input.accounts[1].in_force, 12_GiB);
   input.accounts[1].used = 3_GiB;
   apply();
-  EXPECT_EQ(input.accounts[1].effective, 12_GiB) << "half a GiB more for b is not worth it";
-  input.accounts[2].wants = 9_GiB;
+  EXPECT_EQ(input.accounts[1].in_force, 12_GiB) << "half a GiB more for b is not worth it";
+  input.accounts[2].demand = 9_GiB;
   apply();
-  EXPECT_EQ(input.accounts[2].effective, 4_GiB + 9_GiB + 4_GiB);
-  input.accounts[2].wants = 0_GiB;
+  EXPECT_EQ(input.accounts[2].in_force, 4_GiB + 9_GiB + 4_GiB);
+  input.accounts[2].demand = 0_GiB;
   apply();
-  EXPECT_EQ(input.accounts[2].effective, 17_GiB) << "no way back without need";
+  EXPECT_EQ(input.accounts[2].in_force, 17_GiB) << "no way back without need";
   input.accounts[0].limit = 9_GiB;
   apply();
-  EXPECT_EQ(input.accounts[0].effective, 8_GiB) << "nothing is left to hand out";
+  EXPECT_EQ(input.accounts[0].in_force, 8_GiB) << "nothing is left to hand out";
   input.accounts[2].limit = 16_GiB;
   apply();
-  EXPECT_EQ(input.accounts[0].effective, 9_GiB);
+  EXPECT_EQ(input.accounts[0].in_force, 9_GiB);
 }
 
 /// Programs on one device: they take up to their limit while the device has it, and free what they like.
@@ -188,8 +188,8 @@ struct World {
       return;
     }
     const Bytes more = size(random() % 4 == 0 ? 6000 : 500);
-    if (each.used + more > *each.effective || used() + more > input.capacity)
-      each.wants = std::max(each.wants, more);
+    if (each.used + more > *each.in_force || used() + more > input.capacity)
+      each.demand = std::max(each.demand, more);
     else
       each.used += more;
   }
@@ -197,10 +197,10 @@ struct World {
   std::vector<Balanced> tick() {
     const auto result = balance(input);
     for (std::size_t i = 0; i < result.size(); ++i) {
-      input.accounts[i].effective = result[i].effective;
-      input.accounts[i].wants = Bytes{0};
+      input.accounts[i].in_force = result[i].in_force;
+      input.accounts[i].demand = Bytes{0};
       if (cooperate && result[i].shrinking) {  // pools trim
-        const Bytes over = input.accounts[i].used - result[i].effective;
+        const Bytes over = input.accounts[i].used - result[i].in_force;
         input.accounts[i].used -= std::min(over, size(500));
       }
     }
@@ -213,12 +213,12 @@ struct World {
     std::map<std::string, Bytes> tenants;
     for (std::size_t i = 0; i < result.size(); ++i) {
       const auto& each = input.accounts[i];
-      ASSERT_GE(result[i].effective, each.guarantee);
-      ASSERT_LE(result[i].effective, each.limit);
-      ASSERT_EQ(result[i].effective.count() % kGranule.count(), 0U);
-      ASSERT_EQ(result[i].reason == LimitReason::kConfigured, result[i].effective == each.limit);
-      sum += std::max(result[i].effective, each.used);
-      tenants[each.tenant] += result[i].effective;
+      ASSERT_GE(result[i].in_force, each.guarantee);
+      ASSERT_LE(result[i].in_force, each.limit);
+      ASSERT_EQ(result[i].in_force.count() % kGranule.count(), 0U);
+      ASSERT_EQ(result[i].reason == LimitReason::kConfigured, result[i].in_force == each.limit);
+      sum += std::max(result[i].in_force, each.used);
+      tenants[each.tenant] += result[i].in_force;
       guarantees = guarantees || each.guarantee > Bytes{0};
     }
     for (const auto& tenant : input.tenants) {
@@ -280,7 +280,7 @@ TEST(BalanceRandom, WithoutGuaranteesLimitsAreTheConfiguredWithinTheTenants) {
       ASSERT_FALSE(HasFatalFailure()) << "seed " << seed << " tick " << tick;
       for (std::size_t i = 0; i < result.size(); ++i) {
         const auto& each = node.input.accounts[i];
-        ASSERT_TRUE(each.tenant == "t0" || result[i].effective == each.limit) << "seed " << seed;
+        ASSERT_TRUE(each.tenant == "t0" || result[i].in_force == each.limit) << "seed " << seed;
       }
       for (int step = 0; step < 20; ++step) node.act();
     }
@@ -296,7 +296,7 @@ TEST(BalanceRandom, ANewGuaranteeIsFilledByWhatCooperatingProgramsGiveBack) {
     }
     auto fresh = account("fresh", kUnlimited, kGranule * 8'000, {});
     fresh.tenant = "fresh";
-    fresh.effective = fresh.guarantee;
+    fresh.in_force = fresh.guarantee;
     node.input.accounts.push_back(fresh);
     int ticks = 0;
     for (; node.input.accounts.back().used < fresh.guarantee; ++ticks) {
@@ -307,7 +307,7 @@ TEST(BalanceRandom, ANewGuaranteeIsFilledByWhatCooperatingProgramsGiveBack) {
       if (more <= free)
         holder.used += more;
       else
-        holder.wants = more;
+        holder.demand = more;
       const auto result = node.tick();
       node.check(result, node.spoken_for() <= node.input.capacity);
       ASSERT_FALSE(HasFatalFailure()) << "seed " << seed;
@@ -323,9 +323,9 @@ TEST(BalanceRandom, TheSameLookTwiceChangesNothing) {
       const BalanceInput before = node.input;
       const auto first = node.tick();
       BalanceInput again = before;
-      for (std::size_t i = 0; i < first.size(); ++i) again.accounts[i].effective = first[i].effective;
+      for (std::size_t i = 0; i < first.size(); ++i) again.accounts[i].in_force = first[i].in_force;
       const auto second = balance(again);
-      for (std::size_t i = 0; i < first.size(); ++i) ASSERT_EQ(first[i].effective, second[i].effective) << seed;
+      for (std::size_t i = 0; i < first.size(); ++i) ASSERT_EQ(first[i].in_force, second[i].in_force) << seed;
       for (int step = 0; step < 20; ++step) node.act();
     }
   }
@@ -339,14 +339,14 @@ TEST(BalanceRandom, TheReachOfAnAccountIsItsLimitWhenItAloneAsksForEverything) {
       node.tick();
       for (int step = 0; step < 20; ++step) node.act();
       BalanceInput quiet = node.input;
-      for (auto& each : quiet.accounts) each.wants = Bytes{0};
+      for (auto& each : quiet.accounts) each.demand = Bytes{0};
       const auto result = balance(quiet);
       for (std::size_t i = 0; i < result.size(); ++i) {
         BalanceInput asking = quiet;
-        asking.accounts[i].wants = kUnlimited;
-        ASSERT_EQ(result[i].reach.count() >> 21, balance(asking)[i].effective.count() >> 21)
+        asking.accounts[i].demand = kUnlimited;
+        ASSERT_EQ(result[i].reach.count() >> 21, balance(asking)[i].in_force.count() >> 21)
             << "seed " << seed << " tick " << tick << " of " << i;
-        above += result[i].reach > result[i].effective ? 1 : 0;
+        above += result[i].reach > result[i].in_force ? 1 : 0;
       }
     }
   }
@@ -355,11 +355,11 @@ TEST(BalanceRandom, TheReachOfAnAccountIsItsLimitWhenItAloneAsksForEverything) {
 
 TEST(Balance, TheReachOfPartOfASharedLimitIsAllThatTheOthersLeaveOfIt) {
   BalanceInput input{40_GiB, {account("a", 5_GiB, 0_GiB, 2_GiB), account("b", 30_GiB, 30_GiB, 1_GiB)}, {}};
-  input.accounts[0].most = 8_GiB;
+  input.accounts[0].limit_alone = 8_GiB;
   auto all = by_name(input);
-  EXPECT_EQ(all.at("a").effective, 5_GiB);
+  EXPECT_EQ(all.at("a").in_force, 5_GiB);
   EXPECT_EQ(all.at("a").reach, 8_GiB);
-  input.accounts[0].most = 12_GiB;
+  input.accounts[0].limit_alone = 12_GiB;
   EXPECT_EQ(by_name(input).at("a").reach, 10_GiB) << "the guarantee leaves no more";
 }
 
@@ -368,12 +368,12 @@ TEST(BalanceRandom, OfMoreCapacityNobodyGetsLess) {
     World node = world(seed, true);
     node.tick();
     for (int step = 0; step < 200; ++step) node.act();
-    for (auto& each : node.input.accounts) each.effective.reset();
+    for (auto& each : node.input.accounts) each.in_force.reset();
     auto smaller = balance(node.input);
     for (int step = 0; step < 50; ++step) {
       node.input.capacity += kGranule * (1 + node.random() % 50);
       const auto larger = balance(node.input);
-      for (std::size_t i = 0; i < larger.size(); ++i) ASSERT_GE(larger[i].effective, smaller[i].effective) << seed;
+      for (std::size_t i = 0; i < larger.size(); ++i) ASSERT_GE(larger[i].in_force, smaller[i].in_force) << seed;
       smaller = larger;
     }
   }

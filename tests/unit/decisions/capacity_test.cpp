@@ -21,7 +21,7 @@ TEST(Capacity, ALeaseTakesItsRoomUntilItIsGivenBack) {
   EXPECT_TRUE(capacity.has_room({0}, 4_GiB, "nlp"));
   EXPECT_FALSE(capacity.has_room({0}, 5_GiB, "nlp"));
   EXPECT_EQ(capacity.missing_on(0, 5_GiB, "nlp"), static_cast<std::int64_t>((1_GiB).count()));
-  capacity.give_back({0, 7}, "nlp", 10_GiB, 10_GiB);
+  capacity.release({0, 7}, "nlp", 10_GiB, 10_GiB);
   EXPECT_EQ(capacity.free_on(0), 14_GiB);
 }
 

@@ -12,7 +12,7 @@ constexpr std::uint64_t kSeconds = 1'000'000'000, kMinutes = 60 * kSeconds;
 TEST(IdleWatch, AnswersOnceWhenNothingHappenedForLongEnough) {
   IdleWatch watch;
   const IdlePolicy policy{1, {{30 * kMinutes, IdleAction::kTrim}}};
-  const WorkloadFacts facts{"jup", 5_GiB, 10 * kMinutes, 0};
+  const IdleObservation facts{"jup", 5_GiB, 10 * kMinutes, 0};
   EXPECT_FALSE(watch.decide(facts, policy, 39 * kMinutes));
   const auto decision = watch.decide(facts, policy, 57 * kMinutes);
   ASSERT_TRUE(decision);

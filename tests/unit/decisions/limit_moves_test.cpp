@@ -12,24 +12,24 @@ namespace {
 
 using namespace ration::literals;
 
-const LimitMoves::Place kNlp{"/run/ration/w-nlp", 0}, kServe{"/run/ration/w-serve", 0};
+const LimitMoves::AccountKey kNlp{"/run/ration/w-nlp", 0}, kServe{"/run/ration/w-serve", 0};
 
 TEST(LimitMoves, ABurstIsTakenOnceWithItsCountAndFromItsFirstToItsLast) {
   LimitMoves moves;
   moves.note(kNlp, 8_GiB, 6_GiB, "kept for serve", 10 * kSecond);
   moves.note(kNlp, 6_GiB, 7_GiB, "kept for serve", 12 * kSecond);
   moves.note(kNlp, 7_GiB, 5_GiB, "kept for vision", 14 * kSecond);
-  EXPECT_TRUE(moves.take_over(18 * kSecond).empty()) << "it may go on";
-  const auto taken = moves.take_over(19 * kSecond);
+  EXPECT_TRUE(moves.take_ended(18 * kSecond).empty()) << "it may go on";
+  const auto taken = moves.take_ended(19 * kSecond);
   ASSERT_EQ(taken.size(), 1U);
-  EXPECT_EQ(taken[0].place, kNlp);
+  EXPECT_EQ(taken[0].account, kNlp);
   EXPECT_EQ(taken[0].from, 8_GiB);
   EXPECT_EQ(taken[0].to, 5_GiB);
   EXPECT_EQ(taken[0].count, 3U);
   EXPECT_EQ(taken[0].first_ns, 10 * kSecond);
   EXPECT_EQ(taken[0].last_ns, 14 * kSecond);
-  EXPECT_EQ(taken[0].because, "kept for vision");
-  EXPECT_TRUE(moves.take_over(1000 * kSecond).empty());
+  EXPECT_EQ(taken[0].reason, "kept for vision");
+  EXPECT_TRUE(moves.take_ended(1000 * kSecond).empty());
 }
 
 TEST(LimitMoves, WhatReadsTheSameIsNotTaken) {
@@ -37,8 +37,8 @@ TEST(LimitMoves, WhatReadsTheSameIsNotTaken) {
   moves.note(kNlp, 3962_MiB, 3964_MiB, "", kSecond);  // 3.87 GiB, both
   moves.note(kServe, 4_GiB, 6_GiB, "", kSecond);
   moves.note(kServe, 6_GiB, 4_GiB, "", 2 * kSecond);
-  EXPECT_TRUE(moves.take_over(100 * kSecond).empty());
-  EXPECT_TRUE(moves.take_of(kServe.first).empty());
+  EXPECT_TRUE(moves.take_ended(100 * kSecond).empty());
+  EXPECT_TRUE(moves.take_for(kServe.first).empty());
 }
 
 TEST(LimitMoves, SmallStepsAddUpToOneThatCanBeRead) {
@@ -46,7 +46,7 @@ TEST(LimitMoves, SmallStepsAddUpToOneThatCanBeRead) {
   std::uint64_t told = 0;
   for (std::uint64_t step = 0; step < 100; ++step) {  // 2 MiB every quarter of a minute
     moves.note(kNlp, Bytes{(4096 + 2 * step) << 20}, Bytes{(4098 + 2 * step) << 20}, "", step * 15 * kSecond);
-    for (const auto& burst : moves.take_over((step * 15 + 10) * kSecond)) {
+    for (const auto& burst : moves.take_ended((step * 15 + 10) * kSecond)) {
       ++told;
       EXPECT_NE(format_size(burst.from), format_size(burst.to));
     }
@@ -60,7 +60,7 @@ TEST(LimitMoves, OneThatDoesNotEndIsTakenOnceAMinute) {
   std::size_t told = 0;
   for (std::uint64_t second = 1; second <= 600; ++second) {
     moves.note(kNlp, Bytes{second << 30}, Bytes{(second + 1) << 30}, "", second * kSecond);
-    told += moves.take_over(second * kSecond).size();
+    told += moves.take_ended(second * kSecond).size();
   }
   EXPECT_EQ(told, 9U);
 }
@@ -69,19 +69,19 @@ TEST(LimitMoves, WhatCameOfItFindsItToldFirst) {
   LimitMoves moves;
   moves.note(kNlp, 8_GiB, 6_GiB, "", kSecond);
   moves.note(kServe, 2_GiB, 4_GiB, "", kSecond);
-  const auto taken = moves.take_of(kNlp.first);
+  const auto taken = moves.take_for(kNlp.first);
   ASSERT_EQ(taken.size(), 1U);
-  EXPECT_EQ(taken[0].place, kNlp);
-  EXPECT_EQ(moves.take_over(100 * kSecond).size(), 1U) << "the other one's";
+  EXPECT_EQ(taken[0].account, kNlp);
+  EXPECT_EQ(moves.take_ended(100 * kSecond).size(), 1U) << "the other one's";
 }
 
 TEST(LimitMoves, AfterSomebodyElseSetItTheNextOneBeginsThere) {
   LimitMoves moves;
   moves.note(kNlp, 8_GiB, 6_GiB, "", kSecond);
-  EXPECT_EQ(moves.take_of(kNlp.first).size(), 1U);
+  EXPECT_EQ(moves.take_for(kNlp.first).size(), 1U);
   moves.forget(kNlp.first);
   moves.note(kNlp, 10_GiB, 9_GiB, "", 2 * kSecond);
-  const auto taken = moves.take_over(100 * kSecond);
+  const auto taken = moves.take_ended(100 * kSecond);
   ASSERT_EQ(taken.size(), 1U);
   EXPECT_EQ(taken[0].from, 10_GiB);
 }
@@ -110,9 +110,9 @@ TEST(LimitMoves, WhateverHappensTheyFollowEachOtherAndCountEveryMove) {
         limit = fresh;
         ++noted;
       }
-      check(random() % 8 == 0 ? moves.take_of(kNlp.first) : moves.take_over(now));
+      check(random() % 8 == 0 ? moves.take_for(kNlp.first) : moves.take_ended(now));
     }
-    check(moves.take_over(now + LimitMoves::kQuiet));
+    check(moves.take_ended(now + LimitMoves::kQuiet));
     ASSERT_LE(counted, noted);
     ASSERT_EQ(format_size(told), format_size(limit));
   }

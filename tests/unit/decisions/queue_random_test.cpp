@@ -20,7 +20,7 @@ constexpr std::uint64_t kNever = std::numeric_limits<std::uint64_t>::max();
 struct Job {
   LeaseRequest request;
   std::uint64_t runs_ns = 0;
-  bool taken_up = true;
+  bool starts = true;
   bool cancelled = false;
   // Kept by the checker.
   std::int64_t due = 0, rank = 0;
@@ -86,7 +86,7 @@ class Checker {
         waiting_.push_back(job);
         ASSERT_LE(with, without) << entry.request.id << " may delay " << jobs_[head].request.id;
       }
-      ++passed;
+      ++backfilled;
       run(job, gpus, now);
     } else {
       run(job, gpus, now);
@@ -114,7 +114,7 @@ class Checker {
     return sum;
   }
 
-  int passed = 0;
+  int backfilled = 0;
 
  private:
   static constexpr int kWorlds = 12;
@@ -178,7 +178,7 @@ class Checker {
 struct Outcome {
   std::uint64_t end = 0, longest_wait = 0;
   double waited = 0;  ///< together, in nanoseconds
-  int granted = 0, expired = 0, lapsed = 0, passed = 0;
+  int granted = 0, expired = 0, lapsed = 0, backfilled = 0;
 };
 
 enum class What { kArrival, kCancel, kEnd, kLook };
@@ -221,7 +221,7 @@ Outcome simulate(std::vector<Job>& jobs, const std::vector<Bytes>& capacity) {
     }
     const StepResult result = queue.step(now);
     for (const Lease& lease : result.lapsed) {
-      EXPECT_EQ(now, lease.granted_ns + kTakeUpGrace);
+      EXPECT_EQ(now, lease.granted_ns + kStartGrace);
       checker.ended(std::stoul(lease.request.id));
       ++outcome.lapsed;
     }
@@ -233,15 +233,15 @@ Outcome simulate(std::vector<Job>& jobs, const std::vector<Bytes>& capacity) {
       ++outcome.granted;
       outcome.waited += static_cast<double>(now - lease.request.submitted_ns);
       outcome.longest_wait = std::max(outcome.longest_wait, now - lease.request.submitted_ns);
-      if (jobs[id].taken_up) queue.take_up(lease.request.id);
-      events.push({now + (jobs[id].taken_up ? jobs[id].runs_ns : kTakeUpGrace),
-                   jobs[id].taken_up ? What::kEnd : What::kLook, id});
+      if (jobs[id].starts) queue.mark_running(lease.request.id);
+      events.push(
+          {now + (jobs[id].starts ? jobs[id].runs_ns : kStartGrace), jobs[id].starts ? What::kEnd : What::kLook, id});
       outcome.end = std::max(outcome.end, now + jobs[id].runs_ns);
     }
     checker.stepped(now);
     if (testing::Test::HasFatalFailure()) return outcome;
   }
-  outcome.passed = checker.passed;
+  outcome.backfilled = checker.backfilled;
   EXPECT_EQ(queue.waiting(), 0U) << "somebody was left behind";
   for (std::size_t gpu = 0; gpu < capacity.size(); ++gpu)
     EXPECT_EQ(queue.capacity().free_on(static_cast<int>(gpu)), capacity[gpu]) << "a lease was left behind";
@@ -272,7 +272,7 @@ std::vector<Job> arrivals(std::size_t count, double load, const std::vector<Byte
       if (random() % 10 == 0) job.request.gpus = {static_cast<int>(random() % capacity.size())};
       if (random() % 20 == 0) job.request.gpus = {0, 1};
       if (random() % 20 == 0) job.request.guarantee = job.request.bytes + 1_MiB;
-      job.taken_up = random() % 30 != 0;
+      job.starts = random() % 30 != 0;
       job.cancelled = random() % 30 == 0;
     }
     area += static_cast<double>(need(job).count()) * static_cast<double>(job.runs_ns) *
@@ -298,10 +298,10 @@ TEST(LeaseQueueRandom, TenThousandArrivalsKeepEveryRuleAndNobodyStarves) {
     ASSERT_FALSE(HasFatalFailure());
     std::printf(
         "load 0.85, seed %u: %d granted (%d ahead of another), %d expired, %d lapsed, longest wait %.1f minutes\n",
-        seed, outcome.granted, outcome.passed, outcome.expired, outcome.lapsed,
+        seed, outcome.granted, outcome.backfilled, outcome.expired, outcome.lapsed,
         static_cast<double>(outcome.longest_wait) / 60e9);
     EXPECT_GT(outcome.lapsed, 100);
-    EXPECT_GT(outcome.passed, 100);
+    EXPECT_GT(outcome.backfilled, 100);
     EXPECT_LT(outcome.longest_wait, 4 * 3600 * kSecond) << "the longest program runs an hour";
   }
 }
@@ -334,11 +334,11 @@ TEST(LeaseQueueRandom, KnownLengthsShortenTheWaitOfAll) {
     const Outcome with = simulate(known, kNode), without = simulate(unknown, kNode);
     ASSERT_FALSE(HasFatalFailure());
     const auto mean = [](const Outcome& outcome) { return outcome.waited / outcome.granted / 60e9; };
-    std::printf("%4u %38.1f %15.1f %17d %7d\n", seed, mean(without), mean(with), without.passed, with.passed);
+    std::printf("%4u %38.1f %15.1f %17d %7d\n", seed, mean(without), mean(with), without.backfilled, with.backfilled);
     RecordProperty("mean_wait_minutes_unknown_" + std::to_string(seed), std::to_string(mean(without)));
     RecordProperty("mean_wait_minutes_known_" + std::to_string(seed), std::to_string(mean(with)));
     EXPECT_LT(with.waited, without.waited);
-    EXPECT_GT(with.passed, without.passed);
+    EXPECT_GT(with.backfilled, without.backfilled);
   }
 }
 

@@ -34,7 +34,7 @@ std::vector<std::string> granted(LeaseQueue& queue, std::uint64_t now) {
   std::vector<std::string> all;
   for (const auto& lease : queue.step(now).granted) {
     all.push_back(lease.request.id);
-    queue.take_up(lease.request.id);
+    queue.mark_running(lease.request.id);
   }
   return all;
 }
@@ -109,9 +109,9 @@ TEST(LeaseQueue, WhoSurelyWantsItsPlaceGoesBeforeWhoMay) {
   ASSERT_TRUE(queue.submit(request("running", 16_GiB, 0)));
   granted(queue, 0);
   for (const char* id : {"may0", "may1"}) {
-    auto unsure = request(id, 16_GiB, 1 * kSecond, "a");
-    unsure.sure = false;
-    ASSERT_TRUE(queue.submit(unsure));
+    auto is_changing = request(id, 16_GiB, 1 * kSecond, "a");
+    is_changing.confirmed = false;
+    ASSERT_TRUE(queue.submit(is_changing));
   }
   ASSERT_TRUE(queue.submit(request("own", 16_GiB, 5 * kSecond, "a")));
   ASSERT_TRUE(queue.submit(request("other", 16_GiB, 10 * kSecond, "b")));
@@ -147,9 +147,9 @@ TEST(LeaseQueue, ASmallOnePassesOnlyIfTheHeadIsNotDelayed) {
   const auto leases = queue.step(5).granted;
   ASSERT_EQ(leases.size(), 1U) << "gone before the head can start";
   EXPECT_EQ(leases[0].request.id, "brief");
-  ASSERT_TRUE(leases[0].passed);
-  EXPECT_EQ(leases[0].passed->head, "head");
-  EXPECT_TRUE(leases[0].passed->gone_in_time);
+  ASSERT_TRUE(leases[0].backfill);
+  EXPECT_EQ(leases[0].backfill->head, "head");
+  EXPECT_TRUE(leases[0].backfill->ends_before_head);
 }
 
 TEST(LeaseQueue, WhoseLengthIsNotKnownPassesOnlyWhereThereIsRoomForBoth) {
@@ -166,7 +166,7 @@ TEST(LeaseQueue, WhoseLengthIsNotKnownPassesOnlyWhereThereIsRoomForBoth) {
   const auto leases = queue.step(4).granted;
   ASSERT_EQ(leases.size(), 1U) << "beside the head there are 4 GiB for ever";
   EXPECT_EQ(leases[0].request.id, "narrow");
-  EXPECT_FALSE(leases[0].passed->gone_in_time);
+  EXPECT_FALSE(leases[0].backfill->ends_before_head);
   queue.release("running");
   EXPECT_EQ(granted(queue, 5), Names{"head"});
 }
@@ -276,13 +276,13 @@ TEST(LeaseQueue, ALeaseThatNobodyTakesUpGoesBack) {
   ASSERT_TRUE(queue.submit(request("gone", 16_GiB, 0)));
   ASSERT_TRUE(queue.submit(request("next", 16_GiB, 0)));
   EXPECT_EQ(queue.step(kSecond).granted.size(), 1U);
-  EXPECT_TRUE(queue.step(kSecond + kTakeUpGrace - 1).lapsed.empty());
-  const auto later = queue.step(kSecond + kTakeUpGrace);
+  EXPECT_TRUE(queue.step(kSecond + kStartGrace - 1).lapsed.empty());
+  const auto later = queue.step(kSecond + kStartGrace);
   ASSERT_EQ(later.lapsed.size(), 1U);
   EXPECT_EQ(later.lapsed[0].request.id, "gone");
   ASSERT_EQ(later.granted.size(), 1U);
-  EXPECT_TRUE(queue.take_up("next"));
-  EXPECT_TRUE(queue.step(100 * kTakeUpGrace).lapsed.empty());
+  EXPECT_TRUE(queue.mark_running("next"));
+  EXPECT_TRUE(queue.step(100 * kStartGrace).lapsed.empty());
 }
 
 TEST(LeaseQueue, ADeadlineEndsTheWait) {
@@ -300,7 +300,7 @@ TEST(LeaseQueue, ADeadlineEndsTheWait) {
 TEST(LeaseQueue, TheEstimateIsTheMedianOfRealWaitsOrSaysWhyThereIsNone) {
   auto queue = one_device();
   EXPECT_FALSE(queue.estimate().median_ns);
-  EXPECT_EQ(queue.estimate().unknown_because, "0 waits are known, 3 are needed");
+  EXPECT_EQ(queue.estimate().unknown_reason, "0 waits are known, 3 are needed");
   ASSERT_TRUE(queue.submit(request("r0", 16_GiB, 0, "r0")));
   granted(queue, 0);  // at once: no wait
   EXPECT_EQ(queue.estimate().count, 0U);
@@ -318,10 +318,10 @@ TEST(LeaseQueue, TheEstimateIsTheMedianOfRealWaitsOrSaysWhyThereIsNone) {
 
 TEST(LeaseQueue, LeasesOfBeforeARestartAreBelieved) {
   auto queue = one_device();
-  queue.adopt({request("old", 12_GiB, 0), {0}, 0, true});
+  queue.restore({request("old", 12_GiB, 0), {0}, 0, true});
   ASSERT_TRUE(queue.submit(request("new", 8_GiB, 1)));
   EXPECT_EQ(granted(queue, 2), Names{});
-  queue.adopt({request("larger", 16_GiB, 0), {0}, 0, true});
+  queue.restore({request("larger", 16_GiB, 0), {0}, 0, true});
   EXPECT_EQ(queue.capacity().free_on(0), 0_GiB);
   queue.release("larger");
   queue.release("old");

@@ -12,12 +12,12 @@ using namespace ration::literals;
 TEST(Settled, TheFirstCountsAtOnceAndOneThatIsOffNever) {
   Settled amount;
   EXPECT_EQ(amount.note(2_GiB), 2_GiB);
-  EXPECT_FALSE(amount.unsure());
+  EXPECT_FALSE(amount.is_changing());
   EXPECT_EQ(amount.note(3_GiB), 2_GiB);
-  EXPECT_TRUE(amount.unsure());
+  EXPECT_TRUE(amount.is_changing());
   EXPECT_EQ(amount.note(3_GiB), 2_GiB);
   EXPECT_EQ(amount.note(2_GiB), 2_GiB);
-  EXPECT_FALSE(amount.unsure());
+  EXPECT_FALSE(amount.is_changing());
   EXPECT_EQ(amount.note(1_GiB), 2_GiB);
   EXPECT_EQ(amount.note(3_GiB), 2_GiB) << "they contradict each other";
   EXPECT_EQ(amount.note(3_GiB), 2_GiB);
@@ -50,7 +50,7 @@ TEST(Settled, WhateverIsMeasuredItStaysWithinWhatWasMeasuredAndFollowsWhatStays)
     const Bytes last{random() % 1'000'000};
     for (int i = 0; i < 6; ++i) settled = amount.note(last);
     ASSERT_EQ(settled, last);
-    ASSERT_FALSE(amount.unsure());
+    ASSERT_FALSE(amount.is_changing());
   }
 }
 

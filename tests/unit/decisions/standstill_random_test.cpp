@@ -21,7 +21,7 @@ constexpr Bytes kBlock = 64_MiB, kCard = 16_GiB;
 constexpr std::uint64_t kNoStandstill = 60 * kSecond;
 
 struct Notebook {
-  enum class Does { kClosed, kGrows, kWorks, kRests, kLeaves, kAway, kReturns };
+  enum class Does { kClosed, kGrows, kWorks, kRests, kLeaves, kSuspended, kReturns };
   std::string id;
   Does does = Does::kClosed;
   Bytes limit, target, used;
@@ -77,13 +77,13 @@ class Hour {
  private:
   using Does = Notebook::Does;
 
-  static Bytes on_card(const Notebook& notebook) { return notebook.does == Does::kAway ? 0_GiB : notebook.used; }
+  static Bytes on_card(const Notebook& notebook) { return notebook.does == Does::kSuspended ? 0_GiB : notebook.used; }
   [[nodiscard]] Bytes free() const {
     Bytes used;
     for (const Notebook& notebook : notebooks_) used += on_card(notebook);
     return kCard - used;
   }
-  std::uint64_t about(std::uint64_t time) { return time / 2 + random_() % time; }
+  std::uint64_t event_subject(std::uint64_t time) { return time / 2 + random_() % time; }
   [[nodiscard]] static std::uint64_t moving_time(const Notebook& notebook) {
     return notebook.used.count() / (1_GiB).count() * 300 * kMillisecond + 100 * kMillisecond;
   }
@@ -111,7 +111,7 @@ class Hour {
         if (notebook.used < notebook.target) return;
         notebook.waits_since_ns = 0;
         notebook.does = Does::kWorks;
-        if (std::exchange(notebook.begins, false)) notebook.until_ns = now_ + about(6 * kSecond);
+        if (std::exchange(notebook.begins, false)) notebook.until_ns = now_ + event_subject(6 * kSecond);
         return;
       case Does::kWorks:
         notebook.touched_ns = progress_ns_ = now_;
@@ -123,7 +123,7 @@ class Hour {
           return;
         }
         notebook.does = Does::kRests;
-        notebook.until_ns = now_ + about(rest_ns_);
+        notebook.until_ns = now_ + event_subject(rest_ns_);
         return;
       case Does::kClosed:
       case Does::kRests:
@@ -131,10 +131,10 @@ class Hour {
         return;
       case Does::kLeaves:
         if (now_ < moved_at_[notebook.id]) return;
-        notebook.does = Does::kAway;
+        notebook.does = Does::kSuspended;
         progress_ns_ = now_;
         return;
-      case Does::kAway:
+      case Does::kSuspended:
         notebook.asks = notebook.asks || notebook.gave_way || now_ >= notebook.until_ns;
         if (notebook.asks && notebook.waits_since_ns == 0) notebook.waits_since_ns = now_;
         return;
@@ -160,8 +160,9 @@ class Hour {
   void tick() {
     const IdlePolicy policy{1, {{2 * kSecond, IdleAction::kSuspend}}};
     for (Notebook& notebook : notebooks_) {
-      const bool here = notebook.does == Does::kWorks || notebook.does == Does::kRests || notebook.does == Does::kGrows;
-      if (!here) continue;
+      const bool on_device =
+          notebook.does == Does::kWorks || notebook.does == Does::kRests || notebook.does == Does::kGrows;
+      if (!on_device) continue;
       const std::uint64_t active = notebook.does == Does::kRests ? notebook.touched_ns : now_;
       if (idle_.decide({notebook.id, notebook.used, active, 0}, policy, now_)) suspend(notebook);
     }
@@ -174,16 +175,16 @@ class Hour {
     for (const Notebook& notebook : notebooks_) {
       StandstillWorkload one;
       one.id = notebook.id;
-      one.here = notebook.does == Does::kWorks || notebook.does == Does::kRests || notebook.does == Does::kGrows;
-      one.moves = notebook.does == Does::kLeaves || notebook.does == Does::kReturns;
+      one.on_device = notebook.does == Does::kWorks || notebook.does == Does::kRests || notebook.does == Does::kGrows;
+      one.moving = notebook.does == Does::kLeaves || notebook.does == Does::kReturns;
       const bool seen = notebook.refused && notebook.does == Does::kGrows && random_() % 8 != 0;  // else between tries
-      one.places = {{0, notebook.used, 0_GiB, seen ? WaitsFor::kDevice : WaitsFor::kNothing, {}, {}}};
+      one.accounts = {{0, notebook.used, 0_GiB, seen ? WaitsFor::kDevice : WaitsFor::kNothing, {}, {}}};
       if (notebook.does != Does::kClosed) all.push_back(one);
     }
     for (const StandstillDecision& decision : watch_.decide(all, now_)) {
       ++broken_;
       for (Notebook& notebook : notebooks_) {
-        if (notebook.id != decision.leaves) continue;
+        if (notebook.id != decision.victim) continue;
         ASSERT_EQ(notebook.does, Does::kGrows) << "only who waits leaves";
         notebook.gave_way = true;
         suspend(notebook);
@@ -203,7 +204,7 @@ class Hour {
     card.set_device(0, kCard, promised);
     queue_.update(std::move(card));
     for (Notebook& notebook : notebooks_) {
-      if (notebook.does != Does::kAway || !notebook.asks || leased_.count(notebook.id) != 0 ||
+      if (notebook.does != Does::kSuspended || !notebook.asks || leased_.count(notebook.id) != 0 ||
           queue_.position(notebook.id) != 0)
         continue;
       LeaseRequest request;
@@ -216,10 +217,10 @@ class Hour {
     }
     for (const Lease& lease : queue_.step(now_).granted) {
       leased_.insert(lease.request.id);
-      ASSERT_TRUE(queue_.take_up(lease.request.id));
+      ASSERT_TRUE(queue_.mark_running(lease.request.id));
     }
     for (Notebook& notebook : notebooks_) {
-      if (notebook.does != Does::kAway || leased_.count(notebook.id) == 0 || free() < notebook.used) continue;
+      if (notebook.does != Does::kSuspended || leased_.count(notebook.id) == 0 || free() < notebook.used) continue;
       notebook.does = Does::kReturns;
       moved_at_[notebook.id] = now_ + moving_time(notebook);
     }

@@ -15,7 +15,7 @@ TEST(TickPace, TicksOnDemandTakeATenthOfTheTimeHoweverManyAsk) {
     pace.pay();
     spent += kTook;
   }
-  EXPECT_LE(spent, 100 * TickPace::kMaxShare + TickPace::kMaxAtHand);
+  EXPECT_LE(spent, 100 * TickPace::kMaxShare + TickPace::kMaxBudget);
   EXPECT_GE(spent, 100 * TickPace::kMaxShare * 0.9);
 }
 

@@ -43,8 +43,8 @@ TEST_F(ClaimsTest, IsKeptFromOthersUntilItIsGivenBack) {
   EXPECT_EQ(error_of("two", 6_GiB, 6_GiB), "E1304");
   EXPECT_EQ(error_of("two", 6_GiB, 4_GiB), "") << "what is not guaranteed may be more than there is";
   Events events;
-  ASSERT_TRUE(return_claim(engine_->state(), "one", events));
-  ASSERT_TRUE(return_claim(engine_->state(), "one", events));
+  ASSERT_TRUE(release_claim(engine_->state(), "one", events));
+  ASSERT_TRUE(release_claim(engine_->state(), "one", events));
   EXPECT_EQ(events.size(), 1U);
   EXPECT_EQ(available(), 12_GiB);
 }
@@ -79,7 +79,7 @@ TEST_F(ClaimsTest, WhatItsContainerIsPromisedIsNotCountedTwice) {
   Program& program = run("web", 12_GiB, 12_GiB, book::OnDeny::kFail, "claims=one");
   EXPECT_EQ(available(), 4_GiB);
   ASSERT_TRUE(program.take(12_GiB)) << "it is kept for it";
-  EXPECT_EQ(limit_of(program).effective, 12_GiB);
+  EXPECT_EQ(limit_of(program).in_force, 12_GiB);
 }
 
 TEST_F(ClaimsTest, SurvivesARestartAndADamagedFileIsTold) {
@@ -91,7 +91,7 @@ TEST_F(ClaimsTest, SurvivesARestartAndADamagedFileIsTold) {
   std::ofstream(folder_ + "/claims.json") << R"([{"id":"../x","name":"n","tenant":"t","on_deny":"","devices":[]}])";
   const ContainerClaims damaged(folder_ + "/claims.json");
   EXPECT_TRUE(damaged.all().empty());
-  EXPECT_NE(damaged.lost(), "");
+  EXPECT_NE(damaged.damage(), "");
 }
 
 TEST_F(ClaimsTest, ATenantsClaimsStayWithinItsLimit) {

@@ -50,14 +50,14 @@ class DriverLimitsTest : public ::testing::Test {
 };
 
 TEST_F(DriverLimitsTest, AWorkloadsOwnCgroupIsLimitedAndFreeAfterwards) {
-  EXPECT_TRUE(limits_.hold("train", creator(::getpid()), {{0, 256_MiB}}));
+  EXPECT_TRUE(limits_.apply("train", creator(::getpid()), {{0, 256_MiB}}));
   EXPECT_EQ(held(), 256_MiB);
-  EXPECT_TRUE(limits_.hold("train", creator(::getpid()), {{0, 512_MiB}}));
+  EXPECT_TRUE(limits_.apply("train", creator(::getpid()), {{0, 512_MiB}}));
   EXPECT_EQ(held(), 512_MiB);
-  EXPECT_TRUE(limits_.holds("train"));
+  EXPECT_TRUE(limits_.is_applied("train"));
   limits_.release("train");
   EXPECT_EQ(held(), std::nullopt);
-  EXPECT_FALSE(limits_.holds("train"));
+  EXPECT_FALSE(limits_.is_applied("train"));
 }
 
 TEST_F(DriverLimitsTest, DescendantsAreItsOwnAndOthersAreNot) {
@@ -67,10 +67,10 @@ TEST_F(DriverLimitsTest, DescendantsAreItsOwnAndOthersAreNot) {
     ::_exit(0);
   }
   enter(group_ + "/below", child);
-  EXPECT_TRUE(limits_.hold("parent", creator(::getpid()), {{0, 256_MiB}}));
+  EXPECT_TRUE(limits_.apply("parent", creator(::getpid()), {{0, 256_MiB}}));
   limits_.release("parent");
   // The child's workload would limit its parent, too.
-  EXPECT_FALSE(limits_.hold("child", creator(child), {{0, 256_MiB}}));
+  EXPECT_FALSE(limits_.apply("child", creator(child), {{0, 256_MiB}}));
   EXPECT_EQ(held(), std::nullopt);
   ::kill(child, SIGKILL);
   ::waitpid(child, nullptr, 0);
@@ -79,14 +79,14 @@ TEST_F(DriverLimitsTest, DescendantsAreItsOwnAndOthersAreNot) {
 TEST_F(DriverLimitsTest, WhoStartedAWorkloadIsAskedOnce) {
   int asked = 0;
   const auto unknown = [&] { return ++asked, std::optional<std::int32_t>(); };
-  EXPECT_FALSE(limits_.hold("train", unknown, {{0, 256_MiB}}));
-  EXPECT_FALSE(limits_.hold("train", unknown, {{0, 512_MiB}}));
+  EXPECT_FALSE(limits_.apply("train", unknown, {{0, 256_MiB}}));
+  EXPECT_FALSE(limits_.apply("train", unknown, {{0, 512_MiB}}));
   EXPECT_EQ(asked, 1);
 }
 
 TEST_F(DriverLimitsTest, WhatIsNoCgroupIsLeftAlone) {
   std::filesystem::remove_all(group_);
-  EXPECT_FALSE(limits_.hold("train", creator(::getpid()), {{0, 256_MiB}}));
+  EXPECT_FALSE(limits_.apply("train", creator(::getpid()), {{0, 256_MiB}}));
   EXPECT_TRUE(limits_.take_problems().empty());
 }
 

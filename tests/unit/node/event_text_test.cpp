@@ -21,7 +21,7 @@ namespace {
 using namespace literals;
 using nlohmann::json;
 
-const About kTrain{"train", "nlp", "ann", 1};
+const EventSubject kTrain{"train", "nlp", "ann", 1};
 
 DeniedRequest denied_request() {
   DeniedRequest denied{"d-17-3", book::DenialReason::kLimit, "it held all of it", "the GPU was full", "cuMemAlloc_v2"};
@@ -50,7 +50,7 @@ TEST(EventText, ADenialSaysWhatBoundItAtThatMoment) {
 }
 
 TEST(EventText, AChangeOfLimitsNamesOnlyWhatWasAskedFor) {
-  LimitChangeTold change;
+  LimitChangeFacts change;
   change.guarantee = {0_GiB, 2_GiB};
   change.by = "ops";
   EXPECT_EQ(resized_event(kTrain, change).text, "nlp/train: guarantee 0 B → 2.00 GiB, by ops");

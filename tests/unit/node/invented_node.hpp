@@ -147,7 +147,7 @@ class InventedNode : public testing::Test {
     auto reading = config::parse_configuration({{"test.toml", configuration}});
     for (const FileProblem& problem : reading.problems) ADD_FAILURE() << place_text(problem) << ": " << problem.what;
     engine_ = std::make_unique<Engine>(std::move(options_), std::move(reading.configuration));
-    ASSERT_TRUE(engine_->adopt(folder_, ::getuid()));
+    ASSERT_TRUE(engine_->watch(folder_, ::getuid()));
   }
 
   Program& run(const std::string& name, Bytes limit, Bytes guarantee = Bytes{0},

@@ -29,14 +29,14 @@ AccountView suspended(const std::string& path, Bytes held) {
   away.path = path;
   away.gpu = 0;
   away.suspended = true;
-  away.away = held;
+  away.suspended_bytes = held;
   away.limit = 16_GiB;
   away.creator = *identity_of(::getpid());
   return away;
 }
 
-LeaseWish wish(Bytes bytes) {
-  LeaseWish wanted;
+LeaseSubmission submission(Bytes bytes) {
+  LeaseSubmission wanted;
   wanted.tenant = wanted.user = "nlp";
   wanted.bytes = bytes;
   wanted.waiter = *identity_of(::getpid());
@@ -47,9 +47,9 @@ TEST(Leases, WaitsAreCountedFromAskingToTheGrant) {
   Snapshot now = one_device(16_GiB);
   Leases leases;
   leases.step(now, 1 * kSecond);
-  const std::string first = *leases.submit(wish(10_GiB), 2 * kSecond);
+  const std::string first = *leases.submit(submission(10_GiB), 2 * kSecond);
   leases.step(now, 2 * kSecond);
-  const std::string second = *leases.submit(wish(8_GiB), 5 * kSecond);
+  const std::string second = *leases.submit(submission(8_GiB), 5 * kSecond);
   leases.step(now, 6 * kSecond);
   EXPECT_EQ(leases.waits().count, 1U);
   EXPECT_EQ(leases.waits().seconds, 0);
@@ -65,8 +65,8 @@ TEST(Leases, AWaitThatWasGivenUpIsNotCounted) {
   Snapshot now = one_device(16_GiB);
   Leases leases;
   leases.step(now, 1 * kSecond);
-  (void)*leases.submit(wish(10_GiB), 2 * kSecond);
-  const std::string second = *leases.submit(wish(8_GiB), 2 * kSecond);
+  (void)*leases.submit(submission(10_GiB), 2 * kSecond);
+  const std::string second = *leases.submit(submission(8_GiB), 2 * kSecond);
   leases.step(now, 3 * kSecond);
   ASSERT_TRUE(leases.cancel(second, std::nullopt));
   leases.step(now, 60 * kSecond);
@@ -78,9 +78,9 @@ TEST(Leases, ATenantWaitsForItsOwnLimitAndKeepsNobodyElseWaiting) {
   const TenantShares limits{{{"nlp", 0}, {4_GiB, 0_GiB}}};
   Leases leases;
   leases.step(now, 1 * kSecond, limits);
-  const std::string first = *leases.submit(wish(3_GiB), 2 * kSecond);
-  const std::string second = *leases.submit(wish(2_GiB), 3 * kSecond);
-  LeaseWish other = wish(12_GiB);
+  const std::string first = *leases.submit(submission(3_GiB), 2 * kSecond);
+  const std::string second = *leases.submit(submission(2_GiB), 3 * kSecond);
+  LeaseSubmission other = submission(12_GiB);
   other.tenant = "vision";
   const std::string third = *leases.submit(other, 4 * kSecond);
   leases.step(now, 5 * kSecond, limits);
@@ -100,12 +100,12 @@ TEST(Leases, WhatIsKeptForATenantIsGrantedToNobodyElse) {
   const TenantShares shares{{{"nlp", 0}, {kUnlimited, 6_GiB}}};
   Leases leases;
   leases.step(now, 1 * kSecond, shares);
-  LeaseWish other = wish(12_GiB);
+  LeaseSubmission other = submission(12_GiB);
   other.tenant = "vision";
   const std::string first = *leases.submit(other, 2 * kSecond);
   other.bytes = 10_GiB;
   const std::string second = *leases.submit(other, 3 * kSecond);
-  const std::string own = *leases.submit(wish(6_GiB), 4 * kSecond);
+  const std::string own = *leases.submit(submission(6_GiB), 4 * kSecond);
   leases.step(now, 5 * kSecond, shares);
   const auto state = [&](const std::string& id) { return leases.view(id)->state; };
   EXPECT_EQ(state(first), LeaseState::kWaiting);
@@ -121,16 +121,16 @@ TEST(Leases, WhoIsOverDoesNotComeBack) {
   now.accounts.push_back(away);
   Leases leases;
   leases.step(now, 1 * kSecond);
-  leases.ask_again(away.path, "it works again", now, 2 * kSecond);
+  leases.requeue(away.path, "it works again", now, 2 * kSecond);
   leases.step(now, 2 * kSecond);
-  EXPECT_TRUE(leases.take_returning().empty()) << "no room";
+  EXPECT_TRUE(leases.take_resumable().empty()) << "no room";
   now.accounts.clear();
   leases.step(now, 3 * kSecond);
   now.devices.front().device.free = 16_GiB;
   now.devices.front().ungoverned = Bytes{0};
   leases.step(now, 4 * kSecond);
-  EXPECT_TRUE(leases.take_returning().empty());
-  const std::string next = *leases.submit(wish(16_GiB), 5 * kSecond);
+  EXPECT_TRUE(leases.take_resumable().empty());
+  const std::string next = *leases.submit(submission(16_GiB), 5 * kSecond);
   leases.step(now, 5 * kSecond);
   EXPECT_EQ(leases.view(next)->state, LeaseState::kGranted) << "nothing is kept for it";
 }
@@ -144,16 +144,16 @@ TEST(Leases, WhoSurelyWorksComesBackBeforeWhoMay) {
   }
   Leases leases;
   leases.step(now, 1 * kSecond);
-  leases.ask_again("a", "it stirred", now, 2 * kSecond, false);
-  leases.ask_again("b", "it stirred", now, 3 * kSecond, false);
-  leases.ask_again("c", "it works", now, 4 * kSecond);
-  leases.ask_again("b", "it works", now, 5 * kSecond);
+  leases.requeue("a", "it stirred", now, 2 * kSecond, false);
+  leases.requeue("b", "it stirred", now, 3 * kSecond, false);
+  leases.requeue("c", "it works", now, 4 * kSecond);
+  leases.requeue("b", "it works", now, 5 * kSecond);
   leases.step(now, 5 * kSecond);
   std::vector<std::string> order;
   for (std::uint64_t second = 6; second < 9; ++second) {
     now.devices.front().ungoverned = Bytes{0};
     leases.step(now, second * kSecond);
-    for (const std::string& path : leases.take_returning()) order.push_back(path), leases.leave(path);
+    for (const std::string& path : leases.take_resumable()) order.push_back(path), leases.suspend(path);
   }
   EXPECT_EQ(order, (std::vector<std::string>{"c", "b", "a"}));
 }
@@ -170,7 +170,7 @@ TEST(Leases, WhoWaitsOnTheDeviceComesBeforeWhoComesToIt) {
   now.accounts.push_back(waits);
   Leases leases;
   leases.step(now, 1 * kSecond);
-  const std::string asks = *leases.submit(wish(6_GiB), 2 * kSecond);
+  const std::string asks = *leases.submit(submission(6_GiB), 2 * kSecond);
   leases.step(now, 3 * kSecond);
   EXPECT_EQ(leases.view(asks)->state, LeaseState::kWaiting);
   now.accounts.front().waiting = false;
@@ -190,34 +190,35 @@ TEST(Leases, WhoAsksForMoreThanThereIsComesBackWhenAllIsFree) {
   now.accounts = {away, other};
   Leases leases;
   leases.step(now, 1 * kSecond);
-  leases.ask_again(away.path, "it works again", now, 2 * kSecond);
+  leases.requeue(away.path, "it works again", now, 2 * kSecond);
   leases.step(now, 2 * kSecond);
-  EXPECT_TRUE(leases.take_returning().empty()) << "it has a place in the queue";
+  EXPECT_TRUE(leases.take_resumable().empty()) << "it has a place in the queue";
   now.accounts.pop_back();
   leases.step(now, 3 * kSecond);
-  EXPECT_EQ(leases.take_returning(), std::vector<std::string>{away.path});
+  EXPECT_EQ(leases.take_resumable(), std::vector<std::string>{away.path});
 }
 
 TEST(Leases, WhoAsksAgainUnderItsKeyHasOnePlace) {
   Snapshot now = one_device(16_GiB);
   Leases leases;
   leases.step(now, 1 * kSecond);
-  LeaseWish keyed = wish(10_GiB);
+  LeaseSubmission keyed = submission(10_GiB);
   keyed.key = "first";
   const std::string first = *leases.submit(keyed, 2 * kSecond);
   EXPECT_EQ(*leases.submit(keyed, 3 * kSecond), first);
   leases.step(now, 4 * kSecond);
   EXPECT_EQ(*leases.submit(keyed, 5 * kSecond), first) << "granted meanwhile";
-  LeaseWish stranger = keyed;
+  LeaseSubmission stranger = keyed;
   stranger.waiter.start_time += 1;
   EXPECT_NE(*leases.submit(stranger, 6 * kSecond), first) << "another process with that word";
-  EXPECT_NE(*leases.submit(wish(10_GiB), 7 * kSecond), *leases.submit(wish(10_GiB), 7 * kSecond)) << "without a key";
+  EXPECT_NE(*leases.submit(submission(10_GiB), 7 * kSecond), *leases.submit(submission(10_GiB), 7 * kSecond))
+      << "without a key";
   ASSERT_TRUE(leases.cancel(first, std::nullopt));
   EXPECT_NE(*leases.submit(keyed, 8 * kSecond), first);
 }
 
-LeaseWish called(const std::string& name, Bytes bytes) {
-  LeaseWish wanted = wish(bytes);
+LeaseSubmission called(const std::string& name, Bytes bytes) {
+  LeaseSubmission wanted = submission(bytes);
   wanted.name = name;
   wanted.command = "python " + name + ".py";
   return wanted;
@@ -253,7 +254,7 @@ TEST(Leases, ALeaseIsShownWithWhatItWaitsForAndItsCommandToItsOwnerOnly) {
   Snapshot now = one_device(16_GiB);
   Leases leases;
   leases.step(now, 1 * kSecond);
-  LeaseWish wanted = wish(10_GiB);
+  LeaseSubmission wanted = submission(10_GiB);
   wanted.owner = 1000;
   wanted.command = "train.py";
   const std::string first = *leases.submit(wanted, 2 * kSecond), second = *leases.submit(wanted, 3 * kSecond);
@@ -309,14 +310,14 @@ TEST_F(Restarted, WhoWaitedKeepsItsPlaceAndItsDeadline) {
   {
     Leases leases(file());
     leases.step(now_, 1 * kSecond);
-    granted = *leases.submit(wish(10_GiB), 2 * kSecond);
+    granted = *leases.submit(submission(10_GiB), 2 * kSecond);
     leases.step(now_, 3 * kSecond);
-    first = *leases.submit(wish(8_GiB), 4 * kSecond);
-    second = *leases.submit(wish(9_GiB), 5 * kSecond);
-    LeaseWish hurried = wish(16_GiB);
+    first = *leases.submit(submission(8_GiB), 4 * kSecond);
+    second = *leases.submit(submission(9_GiB), 5 * kSecond);
+    LeaseSubmission hurried = submission(16_GiB);
     hurried.wait_ns = 60 * kSecond;
     timed = *leases.submit(hurried, 6 * kSecond);
-    LeaseWish dead = wish(1_GiB);
+    LeaseSubmission dead = submission(1_GiB);
     ++dead.waiter.start_time;
     (void)*leases.submit(dead, 7 * kSecond);
   }
@@ -327,7 +328,7 @@ TEST_F(Restarted, WhoWaitedKeepsItsPlaceAndItsDeadline) {
   EXPECT_EQ(leases.view(first)->position, 1);
   EXPECT_EQ(leases.view(second)->position, 2);
   EXPECT_EQ(leases.queue().waiting(), 3U) << "whose waiter is dead is gone";
-  EXPECT_EQ(*leases.submit(wish(1_GiB), 11 * kSecond), "q-6") << "no number twice";
+  EXPECT_EQ(*leases.submit(submission(1_GiB), 11 * kSecond), "q-6") << "no number twice";
   leases.step(now_, 67 * kSecond);
   EXPECT_EQ(state(leases, timed), "over");
 }
@@ -342,12 +343,12 @@ TEST_F(Restarted, WhoRunsKeepsItsLeaseSoThatWhoWaitsForItIsNotPassed) {
   {
     Leases leases(file());
     leases.step(now_, 1 * kSecond);
-    lease = *leases.submit(wish(10_GiB), 2 * kSecond);
+    lease = *leases.submit(submission(10_GiB), 2 * kSecond);
     leases.step(now_, 3 * kSecond);
-    ASSERT_TRUE(leases.take_up(lease, runs.path, 0));
+    ASSERT_TRUE(leases.mark_running(lease, runs.path, 0));
     now_.accounts.push_back(runs);
-    head = *leases.submit(wish(16_GiB), 4 * kSecond);
-    small = *leases.submit(wish(4_GiB), 5 * kSecond);
+    head = *leases.submit(submission(16_GiB), 4 * kSecond);
+    small = *leases.submit(submission(4_GiB), 5 * kSecond);
     leases.step(now_, 6 * kSecond);
     EXPECT_EQ(state(leases, small), "waiting");
   }
@@ -369,10 +370,10 @@ TEST_F(Restarted, ADamagedFileIsAsNone) {
         "{\"waiting\":{},\"running\":{\"q-1\":{\"granted_ns\":1,\"gpus\":[\"0\"]}},\"last\":1}"}) {
     std::ofstream(file()) << content;
     Leases leases(file());
-    EXPECT_NE(leases.lost().find("It was kept as " + file() + ".damaged-"), std::string::npos) << leases.lost();
+    EXPECT_NE(leases.damage().find("It was kept as " + file() + ".damaged-"), std::string::npos) << leases.damage();
     EXPECT_TRUE(leases.step(now_, 1 * kSecond).empty()) << content;
     EXPECT_EQ(leases.queue().waiting(), 0U) << content;
-    EXPECT_TRUE(leases.submit(wish(1_GiB), 2 * kSecond)) << content;
+    EXPECT_TRUE(leases.submit(submission(1_GiB), 2 * kSecond)) << content;
   }
 }
 

@@ -36,14 +36,14 @@ class LimitsTest : public ::testing::Test {
 TEST_F(LimitsTest, TheSameFileIsTheSameWorkloadWhateverIsWrittenIntoIt) {
   {
     Limits limits(file());
-    EXPECT_TRUE(limits.take_up(workload_));
+    EXPECT_TRUE(limits.add(workload_));
     ASSERT_TRUE(limits.save());
   }
   workload_.book.accounts.front().limit = 12_GiB;
   workload_.book.tenant = "somebody else";
   workload_.book.created_ns = 5;
   Limits limits(file());
-  EXPECT_FALSE(limits.take_up(workload_));
+  EXPECT_FALSE(limits.add(workload_));
   EXPECT_EQ(limits.find(workload_.path)->accounts.front().configured, 4_GiB);
   EXPECT_EQ(limits.find(workload_.path)->tenant, "nlp");
 }
@@ -51,26 +51,26 @@ TEST_F(LimitsTest, TheSameFileIsTheSameWorkloadWhateverIsWrittenIntoIt) {
 TEST_F(LimitsTest, AnotherFileAtItsPathIsAnotherWorkload) {
   {
     Limits limits(file());
-    EXPECT_TRUE(limits.take_up(workload_));
+    EXPECT_TRUE(limits.add(workload_));
     ASSERT_TRUE(limits.save());
   }
   workload_.file_number = 8;
   workload_.book.accounts.front().limit = 12_GiB;
   Limits limits(file());
-  EXPECT_TRUE(limits.take_up(workload_));
+  EXPECT_TRUE(limits.add(workload_));
   EXPECT_EQ(limits.find(workload_.path)->accounts.front().configured, 12_GiB);
 }
 
 TEST_F(LimitsTest, WhatCannotBeWrittenIsSaidEachTime) {
   Limits limits(folder_ + "/nowhere/limits.json");
-  EXPECT_TRUE(limits.take_up(workload_));
+  EXPECT_TRUE(limits.add(workload_));
   for (int i = 0; i < 3; ++i) EXPECT_FALSE(limits.save()) << "somebody may be about to move a program away";
 }
 
 TEST_F(LimitsTest, AfterABootNobodyIsKnown) {
   {
     Limits limits(file());
-    EXPECT_TRUE(limits.take_up(workload_));
+    EXPECT_TRUE(limits.add(workload_));
     ASSERT_TRUE(limits.save());
   }
   std::stringstream text;
@@ -80,20 +80,20 @@ TEST_F(LimitsTest, AfterABootNobodyIsKnown) {
   other[boot] = other[boot] == '0' ? '1' : '0';
   std::ofstream(file()) << other;
   Limits limits(file());
-  EXPECT_TRUE(limits.take_up(workload_));
+  EXPECT_TRUE(limits.add(workload_));
 }
 
 TEST_F(LimitsTest, ADamagedFileIsKeptAndToldOf) {
   {
     Limits limits(file());
-    EXPECT_EQ(limits.lost(), "") << "the first start";
-    EXPECT_TRUE(limits.take_up(workload_));
+    EXPECT_EQ(limits.damage(), "") << "the first start";
+    EXPECT_TRUE(limits.add(workload_));
     ASSERT_TRUE(limits.save());
   }
   std::stringstream text;
   text << std::ifstream(file()).rdbuf();
   const std::string whole = text.str();
-  EXPECT_EQ(Limits(file()).lost(), "");
+  EXPECT_EQ(Limits(file()).damage(), "");
   const auto with = [&](const std::string& now, const std::string& instead) {
     std::string other = whole;
     EXPECT_NE(other.find(now), std::string::npos) << now;
@@ -108,12 +108,12 @@ TEST_F(LimitsTest, ADamagedFileIsKeptAndToldOf) {
   for (const std::string& content : damaged) {
     std::ofstream(file()) << content;
     Limits limits(file());
-    EXPECT_NE(limits.lost().find("limits.json is damaged"), std::string::npos) << content;
-    EXPECT_TRUE(limits.take_up(workload_)) << content;
+    EXPECT_NE(limits.damage().find("limits.json is damaged"), std::string::npos) << content;
+    EXPECT_TRUE(limits.add(workload_)) << content;
     EXPECT_FALSE(std::filesystem::exists(file())) << content;
-    const std::size_t name = limits.lost().find(file() + ".damaged-");
-    ASSERT_NE(name, std::string::npos) << limits.lost();
-    std::string aside = limits.lost().substr(name);
+    const std::size_t name = limits.damage().find(file() + ".damaged-");
+    ASSERT_NE(name, std::string::npos) << limits.damage();
+    std::string aside = limits.damage().substr(name);
     aside.pop_back();  // the full stop
     std::stringstream kept;
     kept << std::ifstream(aside).rdbuf();

@@ -153,7 +153,7 @@ TEST_F(RecorderTest, WhoFollowsIsToldOfAnEventOnceItHasANumber) {
   Announcer announcer(loop, options, none);
   history::Event stored, waits;
   stored.id = 7;
-  announcer.tell({stored, waits});
+  announcer.send({stored, waits});
   EXPECT_EQ(announcer.stream().newest_id(), 7U);
   waits.type = "alert";
   announcer.send_alerts("", {waits});
@@ -202,8 +202,8 @@ TEST_F(RecorderTest, HealthSaysWhatIsWrongAndWhere) {
   EXPECT_EQ(answer.at("problem"), "the disk is full");
   answer = health_json(health, nobody);
   EXPECT_EQ(answer.dump().find("disk is full"), std::string::npos) << "it may name a place";
-  EXPECT_EQ(check(answer, "disk.history"), "warn: there is a problem, which tenants and operators see");
-  EXPECT_EQ(answer.at("problem"), "there is a problem, which tenants and operators see");
+  EXPECT_EQ(check(answer, "disk.history"), "warn: there is a problem, visible to tenants and operators");
+  EXPECT_EQ(answer.at("problem"), "there is a problem, visible to tenants and operators");
 }
 
 }  // namespace

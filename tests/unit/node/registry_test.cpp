@@ -35,7 +35,7 @@ class RegistryTest : public ::testing::Test {
     char folder[] = "/tmp/ration-registry-XXXXXX";
     folder_ = ::mkdtemp(folder);
     ASSERT_EQ(::mkdir((folder_ + "/books").c_str(), 0700), 0);
-    ASSERT_TRUE(registry_.adopt(folder_, ::getuid()));
+    ASSERT_TRUE(registry_.watch(folder_, ::getuid()));
   }
   void TearDown() override {
     for (const pid_t child : children_) {
@@ -305,7 +305,7 @@ class Granted : public RegistryTest {
   }
   Workload seen_by_another_daemon(const std::string& path, std::uint32_t owner = ::getuid()) {
     Registry another;
-    EXPECT_TRUE(another.adopt(folder_, owner));
+    EXPECT_TRUE(another.watch(folder_, owner));
     another.refresh();
     const auto found = another.workloads().find(path);
     EXPECT_NE(found, another.workloads().end());
@@ -355,9 +355,9 @@ TEST_F(Granted, ItStaysUntilItsFirstProcessHasEndedAndLeavesNothing) {
   kill(first_);
   EXPECT_EQ(registry_.refresh().ended.size(), 1U);
   Registry another;
-  ASSERT_TRUE(another.adopt(folder_, ::getuid()));
+  ASSERT_TRUE(another.watch(folder_, ::getuid()));
   const Changes changes = another.refresh();
-  EXPECT_EQ(changes.left, std::vector{path});
+  EXPECT_EQ(changes.abandoned, std::vector{path});
   EXPECT_TRUE(changes.damaged.empty());
   book::retire(path);
   EXPECT_FALSE(std::filesystem::exists(path)) << "nothing can be read of it";
@@ -410,7 +410,7 @@ TEST_F(RegistryTest, ABookThatIsBeingMadeIsTakenUpWhenItIsDone) {
 TEST_F(RegistryTest, AFolderCountsOnceHoweverItIsSpelled) {
   hold(make("train", 1, 4_GiB), 1_GiB);
   for (const char* tail : {"", "/", "//", "/.", "/./", "/books/.."}) {
-    ASSERT_TRUE(registry_.adopt(folder_ + tail, ::getuid())) << tail;
+    ASSERT_TRUE(registry_.watch(folder_ + tail, ::getuid())) << tail;
   }
   EXPECT_EQ(registry_.folders().size(), 1U);
   registry_.refresh();
@@ -420,7 +420,7 @@ TEST_F(RegistryTest, AFolderCountsOnceHoweverItIsSpelled) {
 TEST_F(RegistryTest, ABookUnderTwoNamesIsNone) {
   const std::string path = make("train", 1, 4_GiB);
   std::filesystem::create_hard_link(path, folder_ + "/books/twin.2.book");
-  ASSERT_TRUE(registry_.adopt(folder_, ::getuid()));
+  ASSERT_TRUE(registry_.watch(folder_, ::getuid()));
   registry_.refresh();
   EXPECT_TRUE(registry_.workloads().empty());
 }
@@ -485,7 +485,7 @@ TEST_F(RegistryTest, OneUsersBooksAreBoundedOverAllFolders) {
   const std::string second = folder_ + "/second";
   ASSERT_EQ(::mkdir(second.c_str(), 0700), 0);
   ASSERT_EQ(::mkdir((second + "/books").c_str(), 0700), 0);
-  ASSERT_TRUE(registry_.adopt(second, ::getuid()));
+  ASSERT_TRUE(registry_.watch(second, ::getuid()));
   for (std::size_t run = 0; run < Registry::kMaxBooks + 20; ++run)
     (void)make("train", run, 4_GiB, run % 2 == 0 ? folder_ : second);
   registry_.refresh();
@@ -509,11 +509,11 @@ TEST_F(RegistryTest, NumbersThatCannotBeAreDamage) {
 }
 
 TEST_F(RegistryTest, OnlyFoldersOfTheUserAreAdopted) {
-  EXPECT_EQ(registry_.adopt(folder_, ::getuid() + 1).error().exit_code, 5);
-  EXPECT_FALSE(registry_.adopt(folder_ + "/nothing", ::getuid()));
-  EXPECT_FALSE(registry_.adopt("relative", ::getuid()));
+  EXPECT_EQ(registry_.watch(folder_, ::getuid() + 1).error().exit_code, 5);
+  EXPECT_FALSE(registry_.watch(folder_ + "/nothing", ::getuid()));
+  EXPECT_FALSE(registry_.watch("relative", ::getuid()));
   ASSERT_EQ(::symlink("/", (folder_ + "/root").c_str()), 0);
-  EXPECT_FALSE(registry_.adopt(folder_ + "/root", ::getuid()));
+  EXPECT_FALSE(registry_.watch(folder_ + "/root", ::getuid()));
 }
 
 TEST_F(RegistryTest, TheSnapshotAddsUpToTheDriversNumber) {
@@ -537,7 +537,7 @@ TEST_F(RegistryTest, TheSnapshotAddsUpToTheDriversNumber) {
   ASSERT_EQ(now.ungoverned.size(), 2U);
   ASSERT_EQ(now.accounts.size(), 1U);
   EXPECT_EQ(now.accounts.front().processes.front().driver_used, 1100_MiB);
-  EXPECT_EQ(now.accounts.front().processes.front().state, ProcessState::kManaged);
+  EXPECT_EQ(now.accounts.front().processes.front().state, ProcessState::kGoverned);
 }
 
 TEST_F(RegistryTest, WhoEndedSinceTheDriverWasAskedIsNotUngoverned) {

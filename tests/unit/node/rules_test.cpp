@@ -124,7 +124,7 @@ TEST_F(RulesTest, BalancingKeepsAGuaranteeFreeAndNeverGivesMoreThanTheDeviceHas)
     driver_sees({{&burst, held}});
     (void)tick();
     EXPECT_LE(burst.book.account(0).used() + 6_GiB, 16_GiB) << "round " << round;
-    EXPECT_LE(std::max(burst.book.account(0).used(), limit_of(burst).effective) +
+    EXPECT_LE(std::max(burst.book.account(0).used(), limit_of(burst).in_force) +
                   std::max(6_GiB, guaranteed.book.account(0).used()),
               16_GiB)
         << "round " << round;
@@ -147,7 +147,7 @@ TEST_F(RulesTest, DriverLimitsHoldAWorkloadsCgroupToItsLimitAndGoWithIt) {
   (void)tick();
   const auto held = [&] { return machine::cgroup_limit(SIMULATED_DRIVER, 0, group).value_or(std::nullopt); };
   EXPECT_EQ(held(), 512_MiB);
-  EXPECT_TRUE(engine_->state().running[train.path].held_by_driver);
+  EXPECT_TRUE(engine_->state().running[train.path].driver_enforced);
   train.end(0);
   (void)tick();
   EXPECT_EQ(held(), std::nullopt);
@@ -208,7 +208,7 @@ TEST_F(RulesTest, OveruseIsAViolationAtTheThirdTick) {
   (void)tick();
   driver_sees({{&train, 4_GiB}});
   EXPECT_EQ(told("violation", 2), Texts{});
-  EXPECT_EQ(engine_->snapshot().accounts.front().processes.front().state, ProcessState::kManaged);
+  EXPECT_EQ(engine_->snapshot().accounts.front().processes.front().state, ProcessState::kGoverned);
   EXPECT_EQ(told("violation", 1).size(), 1U);
   EXPECT_EQ(engine_->snapshot().accounts.front().processes.front().state, ProcessState::kViolator);
   EXPECT_EQ(told("violation", 10), Texts{}) << "told once";
@@ -280,10 +280,10 @@ TEST_F(RulesTest, WhoIsIdleIsSuspendedAndComesBackWhenThereIsRoomForItAndAMargin
   EXPECT_EQ(told("idle", 3).size(), 1U);
   EXPECT_EQ(told("suspended", 0), Texts{});
   NodeState& state = engine_->state();
-  for (int ticks = 0; ticks < 5 && !state.suspension.is_away(train.path); ++ticks) (void)tick();
-  ASSERT_TRUE(state.suspension.is_away(train.path));
-  EXPECT_EQ(state.residency_changes.left, Texts{train.path});
-  ASSERT_TRUE(state.suspension.ask(train.path, "it works again"));
+  for (int ticks = 0; ticks < 5 && !state.suspension.is_suspended(train.path); ++ticks) (void)tick();
+  ASSERT_TRUE(state.suspension.is_suspended(train.path));
+  EXPECT_EQ(state.residency_changes.suspended, Texts{train.path});
+  ASSERT_TRUE(state.suspension.request_resume(train.path, "it works again"));
   approve_resume(state, train.path);
   const auto others_hold = [&](Bytes bytes) {
     device_.processes = {{1, bytes}};
@@ -305,9 +305,9 @@ TEST_F(RulesTest, WhoIsIdleIsAskedToGiveBackAndSuspendedLater) {
   driver_sees({{&train, 3_GiB}});
   EXPECT_EQ(told("trimmed", 5), Texts{"nlp/train gave back 1.00 GiB of 4.00 GiB"});
   EXPECT_EQ(told("idle", 9), Texts{}) << "what it gave back is no work, and the second step is not due";
-  EXPECT_FALSE(engine_->state().suspension.is_away(train.path));
-  for (int ticks = 0; ticks < 10 && !engine_->state().suspension.is_away(train.path); ++ticks) (void)tick();
-  EXPECT_TRUE(engine_->state().suspension.is_away(train.path));
+  EXPECT_FALSE(engine_->state().suspension.is_suspended(train.path));
+  for (int ticks = 0; ticks < 10 && !engine_->state().suspension.is_suspended(train.path); ++ticks) (void)tick();
+  EXPECT_TRUE(engine_->state().suspension.is_suspended(train.path));
 }
 
 TEST_F(RulesTest, WhoIsIdleIsSoByNoClockThatIsSetAheadOrBack) {
@@ -334,7 +334,7 @@ TEST_F(RulesTest, WhoCannotBeSuspendedIsToldSoAndStays) {
   Program& train = run_idle();
   jobs_->problem = Error{"E1543", "the driver said no", "ration doctor", 1};
   EXPECT_EQ(told("suspend_failed", 16), Texts{"nlp/train was not suspended: the driver said no"});
-  EXPECT_FALSE(engine_->state().suspension.is_away(train.path));
+  EXPECT_FALSE(engine_->state().suspension.is_suspended(train.path));
 }
 
 TEST_F(RulesTest, AStandstillEndsWithTheSuspensionOfOne) {
@@ -344,7 +344,7 @@ TEST_F(RulesTest, AStandstillEndsWithTheSuspensionOfOne) {
   (void)tick();
   ASSERT_TRUE(first.take(8_GiB));
   (void)tick();
-  ASSERT_TRUE(second.take(limit_of(second).effective));
+  ASSERT_TRUE(second.take(limit_of(second).in_force));
   driver_sees({{&first, first.book.account(0).used()}, {&second, second.book.account(0).used()}});
   (void)tick();
   first.begin_waiting(4_GiB);
@@ -354,7 +354,8 @@ TEST_F(RulesTest, AStandstillEndsWithTheSuspensionOfOne) {
   ASSERT_EQ(suspending.size(), 1U);
   EXPECT_NE(suspending.front().find("2 workloads on GPU 0 hold memory and wait for more"), std::string::npos)
       << suspending.front();
-  EXPECT_NE(engine_->state().suspension.is_away(first.path), engine_->state().suspension.is_away(second.path));
+  EXPECT_NE(engine_->state().suspension.is_suspended(first.path),
+            engine_->state().suspension.is_suspended(second.path));
 }
 
 TEST_F(RulesTest, AlertsAreRaisedAndCleared) {

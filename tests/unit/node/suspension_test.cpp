@@ -60,7 +60,7 @@ class SuspensionTest : public ::testing::Test {
     std::vector<What> what;
     for (const auto& change : suspension_.update(now_ += kSecond)) {
       what.push_back(change.what);
-      sure_ = change.sure;
+      confirmed_ = change.confirmed;
     }
     return what;
   }
@@ -73,7 +73,7 @@ class SuspensionTest : public ::testing::Test {
   /// Rests long enough for the kernel's counters to be still.
   void suspend(bool held = false) {
     stir();
-    suspension_.watch("a", processes_, now_ += kSecond);
+    suspension_.observe_rest("a", processes_, now_ += kSecond);
     now_ += kSecond;
     ASSERT_TRUE(suspension_.suspend("a", processes_, held, now_));
   }
@@ -86,21 +86,21 @@ class SuspensionTest : public ::testing::Test {
   FakeJobs* jobs_ = new FakeJobs;
   Suspension suspension_{std::unique_ptr<CheckpointJobs>(jobs_)};
   std::uint64_t now_ = kSecond;
-  bool sure_ = false;  ///< of the last that asked
+  bool confirmed_ = false;  ///< of the last that asked
 };
 
 TEST_F(SuspensionTest, WhoRestsStaysAwayAndWhoStirsAsks) {
   suspend();
-  EXPECT_EQ(suspension_.state_of("a"), State::kLeaving);
-  EXPECT_FALSE(suspension_.is_away("a")) << "its bytes are still there";
+  EXPECT_EQ(suspension_.state_of("a"), State::kSuspending);
+  EXPECT_FALSE(suspension_.is_suspended("a")) << "its bytes are still there";
   EXPECT_EQ(tick(), std::vector{What::kSuspended});
   EXPECT_EQ(tick(), std::vector<What>{});
   stir();
-  EXPECT_EQ(tick(), std::vector{What::kAsks});
+  EXPECT_EQ(tick(), std::vector{What::kRequestsResume});
   EXPECT_EQ(tick(), std::vector<What>{}) << "it asks once";
   EXPECT_TRUE(suspension_.resume("a"));
   EXPECT_EQ(tick(), std::vector{What::kResumed});
-  EXPECT_EQ(suspension_.state_of("a"), State::kHere);
+  EXPECT_EQ(suspension_.state_of("a"), State::kOnDevice);
 }
 
 TEST_F(SuspensionTest, WhoStirsWhileItLeavesIsNotMissed) {
@@ -109,11 +109,11 @@ TEST_F(SuspensionTest, WhoStirsWhileItLeavesIsNotMissed) {
   EXPECT_EQ(tick(), std::vector<What>{});
   stir();
   jobs_->finish = true;
-  EXPECT_EQ(tick(), (std::vector{What::kSuspended, What::kAsks}));
+  EXPECT_EQ(tick(), (std::vector{What::kSuspended, What::kRequestsResume}));
 }
 
 TEST_F(SuspensionTest, WhoTickedAtRestAsksWhenItFallsSilent) {
-  suspension_.watch("a", processes_, now_);
+  suspension_.observe_rest("a", processes_, now_);
   for (int tick = 0; tick < 8; ++tick) stir();
   ASSERT_TRUE(suspension_.suspend("a", processes_, false, now_ += kSecond));
   stir();
@@ -122,21 +122,21 @@ TEST_F(SuspensionTest, WhoTickedAtRestAsksWhenItFallsSilent) {
     stir();
     EXPECT_EQ(tick(), std::vector<What>{}) << "it ticks as it did";
   }
-  EXPECT_EQ(first_within(8), std::vector{What::kAsks}) << "a call of the driver keeps it";
+  EXPECT_EQ(first_within(8), std::vector{What::kRequestsResume}) << "a call of the driver keeps it";
 }
 
 TEST_F(SuspensionTest, WhoStirredIsNotSureToAskBeforeItWorks) {
   suspend();
   EXPECT_EQ(tick(), std::vector{What::kSuspended});
   stir();
-  EXPECT_EQ(tick(), std::vector{What::kAsks});
-  EXPECT_FALSE(sure_) << "it may be a timer";
-  EXPECT_TRUE(suspension_.anybody_may_ask());
+  EXPECT_EQ(tick(), std::vector{What::kRequestsResume});
+  EXPECT_FALSE(confirmed_) << "it may be a timer";
+  EXPECT_TRUE(suspension_.may_request_resume());
   stir();
   EXPECT_EQ(tick(), std::vector<What>{});
   work();
-  EXPECT_EQ(tick(), std::vector{What::kAsks});
-  EXPECT_TRUE(sure_);
+  EXPECT_EQ(tick(), std::vector{What::kRequestsResume});
+  EXPECT_TRUE(confirmed_);
   work();
   EXPECT_EQ(tick(), std::vector<What>{}) << "once";
 }
@@ -145,10 +145,10 @@ TEST_F(SuspensionTest, ATimerSlowerThanTheRestThatWasSeenBringsItBackOnceForNoth
   suspend();
   (void)tick();
   stir();
-  EXPECT_EQ(tick(), std::vector{What::kAsks});
+  EXPECT_EQ(tick(), std::vector{What::kRequestsResume});
   ASSERT_TRUE(suspension_.resume("a"));
   EXPECT_EQ(tick(), std::vector{What::kResumed});
-  suspension_.watch("a", processes_, now_);
+  suspension_.observe_rest("a", processes_, now_);
   stir();
   ASSERT_TRUE(suspension_.suspend("a", processes_, false, now_ += kSecond));
   EXPECT_EQ(tick(), std::vector{What::kSuspended});
@@ -156,23 +156,23 @@ TEST_F(SuspensionTest, ATimerSlowerThanTheRestThatWasSeenBringsItBackOnceForNoth
     stir();
     EXPECT_EQ(tick(), std::vector<What>{}) << "it is known to stir";
   }
-  EXPECT_EQ(first_within(10), std::vector{What::kAsks}) << "a call of the driver keeps it";
-  EXPECT_TRUE(sure_);
+  EXPECT_EQ(first_within(10), std::vector{What::kRequestsResume}) << "a call of the driver keeps it";
+  EXPECT_TRUE(confirmed_);
 }
 
 TEST_F(SuspensionTest, WhoWorkedIsNotTakenForATimer) {
   suspend();
   (void)tick();
   work();
-  EXPECT_EQ(tick(), std::vector{What::kAsks});
+  EXPECT_EQ(tick(), std::vector{What::kRequestsResume});
   ASSERT_TRUE(suspension_.resume("a"));
   (void)tick();
-  suspension_.watch("a", processes_, now_);
+  suspension_.observe_rest("a", processes_, now_);
   stir();
   ASSERT_TRUE(suspension_.suspend("a", processes_, false, now_ += kSecond));
   (void)tick();
   stir();
-  EXPECT_EQ(tick(), std::vector{What::kAsks});
+  EXPECT_EQ(tick(), std::vector{What::kRequestsResume});
 }
 
 TEST_F(SuspensionTest, WhoseRestWasNotSeenDoesNotStayAwayForEver) {
@@ -180,7 +180,7 @@ TEST_F(SuspensionTest, WhoseRestWasNotSeenDoesNotStayAwayForEver) {
   EXPECT_EQ(tick(), std::vector{What::kSuspended});
   std::vector<What> what;
   for (int second = 0; second < 12 && what.empty(); ++second) what = tick();
-  EXPECT_EQ(what, std::vector{What::kAsks});
+  EXPECT_EQ(what, std::vector{What::kRequestsResume});
 }
 
 TEST_F(SuspensionTest, WhoIsHeldComesBackWhenAPersonSaysSo) {
@@ -189,15 +189,15 @@ TEST_F(SuspensionTest, WhoIsHeldComesBackWhenAPersonSaysSo) {
   stir();
   EXPECT_EQ(tick(), std::vector<What>{});
   EXPECT_FALSE(suspension_.resume("a")) << "it has not asked";
-  EXPECT_TRUE(suspension_.ask("a", "somebody wants it"));
-  EXPECT_EQ(tick(), std::vector{What::kAsks});
+  EXPECT_TRUE(suspension_.request_resume("a", "somebody wants it"));
+  EXPECT_EQ(tick(), std::vector{What::kRequestsResume});
 }
 
 TEST_F(SuspensionTest, FailuresLeaveItWhereItIs) {
   jobs_->problem = Error{"E1543", "busy", "wait", 1};
   suspend();
   EXPECT_EQ(tick(), std::vector{What::kNotSuspended});
-  EXPECT_EQ(suspension_.state_of("a"), State::kHere);
+  EXPECT_EQ(suspension_.state_of("a"), State::kOnDevice);
   jobs_->problem.reset();
   suspend();
   (void)tick();
@@ -205,8 +205,8 @@ TEST_F(SuspensionTest, FailuresLeaveItWhereItIs) {
   (void)tick();
   jobs_->problem = Error{"E1544", "no room", "wait", 4};
   ASSERT_TRUE(suspension_.resume("a"));
-  EXPECT_EQ(tick(), (std::vector{What::kNotResumed, What::kAsks})) << "it asks again";
-  EXPECT_TRUE(suspension_.is_away("a"));
+  EXPECT_EQ(tick(), (std::vector{What::kNotResumed, What::kRequestsResume})) << "it asks again";
+  EXPECT_TRUE(suspension_.is_suspended("a"));
 }
 
 TEST_F(SuspensionTest, WhomTheDriverHasGivenUpDoesNotAskForEver) {
@@ -219,15 +219,15 @@ TEST_F(SuspensionTest, WhomTheDriverHasGivenUpDoesNotAskForEver) {
   EXPECT_EQ(tick(), std::vector{What::kNotResumed});
   stir();
   EXPECT_EQ(tick(), std::vector<What>{});
-  EXPECT_TRUE(suspension_.ask("a", "a person tries again"));
+  EXPECT_TRUE(suspension_.request_resume("a", "a person tries again"));
 }
 
 TEST_F(SuspensionTest, WhoWasAwayBeforeARestartAsksUnlessHeld) {
-  suspension_.adopt("a", processes_, false);
-  suspension_.adopt("b", processes_, true);
-  EXPECT_EQ(tick(), std::vector{What::kAsks});
-  EXPECT_EQ(suspension_.state_of("a"), State::kAsking);
-  EXPECT_EQ(suspension_.state_of("b"), State::kAway);
+  suspension_.restore("a", processes_, false);
+  suspension_.restore("b", processes_, true);
+  EXPECT_EQ(tick(), std::vector{What::kRequestsResume});
+  EXPECT_EQ(suspension_.state_of("a"), State::kRequesting);
+  EXPECT_EQ(suspension_.state_of("b"), State::kSuspended);
   suspension_.forget("a");
   EXPECT_FALSE(suspension_.resume("a"));
 }
@@ -257,15 +257,15 @@ TEST(CheckpointProcesses, WhoComesBackGoesBeforeThoseThatHaveNotBegunToLeave) {
 
 TEST(CheckpointWords, ProcessesAndOutcomesComeBackAsTheyWere) {
   const ProcessIdentity own = current_process();
-  const auto read = process_of_word(to_word(own));
+  const auto read = process_from_word(to_word(own));
   ASSERT_TRUE(read);
   EXPECT_TRUE(read->same_as(own));
   for (const char* wrong : {"", "1", "1:2", "1:2:", "a:1:2", "1:2:3:4", "1:2:3 "})
-    EXPECT_FALSE(process_of_word(wrong)) << wrong;
-  EXPECT_EQ(outcome_of_line(to_line(machine::CheckpointOutcome{{4, 5}}))->driver_threads, (std::vector<int>{4, 5}));
-  EXPECT_EQ(outcome_of_line(to_line(tl::unexpected(Error{"E1544", "x", "y", 4}))).error().exit_code, 4);
+    EXPECT_FALSE(process_from_word(wrong)) << wrong;
+  EXPECT_EQ(outcome_from_line(to_line(machine::CheckpointOutcome{{4, 5}}))->driver_threads, (std::vector<int>{4, 5}));
+  EXPECT_EQ(outcome_from_line(to_line(tl::unexpected(Error{"E1544", "x", "y", 4}))).error().exit_code, 4);
   for (const char* wrong : {"", "{}", "[]", "null", R"({"driver_threads":"x"})", R"({"error":{}})"})
-    EXPECT_EQ(outcome_of_line(wrong).error().id, "E1545") << wrong;
+    EXPECT_EQ(outcome_from_line(wrong).error().id, "E1545") << wrong;
 }
 
 }  // namespace

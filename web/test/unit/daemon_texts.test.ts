@@ -47,8 +47,8 @@ const told = [
 ];
 /** Of these the sentences that stand in an event or a reason; most of what they say is the answer to a request. */
 const partly: Record<string, RegExp> = {
-  "node/http/event_view.cpp": /holds memory|not yours|driver did not say/, "node/http/node_routes.cpp": /no limit is set|does not name/, "node/queue/leases_routes.cpp": /waits for|its turn|taken out of the queue/,
-  "node/watch/webhook.cpp": /alerts could|keep up|answers with/, "history/store.cpp": /events from/, "history/history.cpp": /was (damaged|removed|exchanged)/, "node/http/now.cpp": /on TCP nobody/,
+  "node/http/event_view.cpp": /holds memory|not yours|driver did not say/, "node/http/node_routes.cpp": /no limit is set|does not name/, "node/queue/leases_routes.cpp": /waits for|its turn|removed from the queue/,
+  "node/watch/webhook.cpp": /alerts could|too slow|answers with/, "history/store.cpp": /events from/, "history/history.cpp": /was (damaged|removed|exchanged)/, "node/http/session.cpp": /TCP clients/,
 };
 /** Refusals that an event quotes. */
 const quoted = /^(E1304|E1411|E1541|E1542|E1543|E1544|E1545|E1547)$/;

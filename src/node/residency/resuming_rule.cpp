@@ -1,4 +1,4 @@
-// Brings suspended workloads that ask for it back onto their device once it has room.
+// Resumes suspended workloads that request it, once their devices have room.
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -10,17 +10,17 @@ namespace ration::node {
 
 namespace {
 
-/// What a device has to have free beside what comes back: after one restore without room no other succeeds
-/// (NVIDIA/cuda-checkpoint issue 44), and what the driver needs meanwhile is not known.
+/// Free device memory required beyond what returns: after a restore without room no later one succeeds
+/// (NVIDIA/cuda-checkpoint issue 44), and the driver's own need during a restore is unknown.
 constexpr Bytes kRestoreMargin{std::uint64_t{256} << 20};
 
-class ReturnRule final : public Rule {
+class ResumeRule final : public Rule {
  public:
   void run(NodeState& state, Events& events) override;
 };
 
-// What was promised has to be there, too, and a margin: see kRestoreMargin. But no more than there can ever be.
-void ReturnRule::run(NodeState& state, Events& events) {
+// Requires room for the guarantees and kRestoreMargin, but at most what the device can ever have free.
+void ResumeRule::run(NodeState& state, Events& events) {
   if (!state.machine) return;
   std::map<book::DeviceUuid, Bytes> free, most;
   for (const machine::Device& device : state.machine->devices) {
@@ -29,8 +29,8 @@ void ReturnRule::run(NodeState& state, Events& events) {
     most[device.bytes] = device.total - std::min(device.total, beside);
   }
   for (const auto& [path, workload] : state.registry.workloads()) {
-    bool& may_return = state.running[path].may_return;
-    if (!may_return) continue;
+    bool& may_resume = state.running[path].may_resume;
+    if (!may_resume) continue;
     const auto& accounts = workload.book.accounts;
     OwnedWorkload* owned = state.limits.find(path);
     std::vector<Bytes> bytes = workload.used;
@@ -42,16 +42,16 @@ void ReturnRule::run(NodeState& state, Events& events) {
       fits = fits && free[device] >= std::min(bytes[i] + kRestoreMargin, most[device]);
     }
     if (!fits) continue;
-    may_return = false;
+    may_resume = false;
     if (!state.suspension.resume(path)) continue;
     for (std::size_t i = 0; i < accounts.size(); ++i)
       free[accounts[i].device] -= std::min(free[accounts[i].device], bytes[i]);
-    if (owned != nullptr) set_away(state, workload, *owned, false, events);
+    if (owned != nullptr) set_guarantee_lapsed(state, workload, *owned, false, events);
   }
 }
 
 }  // namespace
 
-std::unique_ptr<Rule> return_rule() { return std::make_unique<ReturnRule>(); }
+std::unique_ptr<Rule> resume_rule() { return std::make_unique<ResumeRule>(); }
 
 }  // namespace ration::node
