@@ -299,7 +299,7 @@ function events(world: World, query: URLSearchParams): Answer {
 type Answering = (world: World, asked: Asked, name: string) => Answer;
 
 export const routes: Record<string, Answering> = {
-  "GET /api/v1/session": (_world, asked) => ok({ role: asked.operator ? "operator" : "tenant", user: null, user_na: "on TCP nobody is known by name", version: "0.1.0", command_options: { set: ["--sim=demo"], plan: ["--sim=demo"] } }),
+  "GET /api/v1/session": (_world, asked) => ok({ role: asked.operator ? "operator" : "tenant", user: null, user_na: "TCP clients have no user name", version: "0.1.0", command_options: { set: ["--sim=demo"], plan: ["--sim=demo"] } }),
   "POST /api/v1/session": (world, asked) => {
     if (world.once === null || asked.body["token"] !== world.once) return refuse(401, "E1518", "wrong token", "this link was used already, or is older than an hour", "ration dashboard   prints a new one");
     world.once = null;

@@ -226,7 +226,7 @@ export class World {
       utilisation_percent: Math.round(60 + 20 * wave(at / 1000, gpu)), temperature_celsius: 54 - gpu * 6,
       promised_bytes: this.workloads.filter((one) => one.gpu === gpu).reduce((sum, one) => sum + one.guarantee, 0), keep_free_bytes: 0, available_bytes: this.free(gpu, at), governed_bytes: this.held(gpu, at),
       ungoverned_bytes: gpu === 0 ? this.strangerAt(at) : 0, unexplained_bytes: this.unexplained(gpu), orphaned_bytes: 0,
-      ...(gpu === 0 ? { time_to_full_seconds: 2040 + Math.round(200 * wave(at / 1000, 5)) } : { time_to_full_seconds: null, time_to_full_seconds_na: "its use has not grown steadily for a minute" }),
+      ...(gpu === 0 ? { time_to_full_seconds: 2040 + Math.round(200 * wave(at / 1000, 5)) } : { time_to_full_seconds: null, time_to_full_seconds_na: "usage has not grown steadily for a minute" }),
     }));
     const workloads = this.workloads.map((one) => this.row(one, at)).map((row): WorkloadRow => (operator ? row : {
       ...row, command: null, command_na: "not yours", labels: null, labels_na: "not yours", processes: null, processes_na: "not yours",
