@@ -30,7 +30,7 @@ struct Workload {
   bool ended =
       false;  ///< no process is left, but others still hold its memory: by descriptors, or as pieces of its pools
   std::string unreadable;  ///< why its book can no longer be read; empty: it can
-  /// By account, of a container's workload: as granted when the book was made. The container can write into the book.
+  /// Accounts of a container's workload, as granted when the book was made. The container can write into the book.
   std::vector<book::AccountSnapshot> granted;
   std::uint64_t limit_changes_seen = 0;
   std::uint64_t file_number = 0;  ///< see BookReader::file_number()

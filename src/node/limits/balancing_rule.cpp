@@ -83,7 +83,7 @@ void split_group_limit(const Group& group, BalanceInput& input, std::vector<Byte
   }
 }
 
-/// Groups accounts by policy: each workload, each user's, or all that match.
+/// Groups accounts by policy: one group per workload, per user, or for all that match.
 std::vector<Group> groups_of_policies(NodeState& state, const machine::Device& device,
                                       const std::vector<const Workload*>& workloads) {
   std::map<std::pair<const config::Policy*, std::string>, Group> groups;

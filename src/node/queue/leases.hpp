@@ -39,7 +39,7 @@ enum class LeaseState {
   kOver,       ///< its wait timed out, or its workload never started
 };
 
-/// A holder of device memory that a waiting request would need: its guarantee, or its usage if larger.
+/// A holder of memory on a device, with the larger of its guarantee and its usage.
 struct Occupant {
   std::string who;
   Bytes taken;

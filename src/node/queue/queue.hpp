@@ -70,7 +70,7 @@ struct StepResult {
   std::vector<Lease> lapsed;
 };
 
-/// Why a request waits. The caller adds the occupants of the device.
+/// The reason why a request waits. The caller adds the occupants of the device.
 struct WaitReason {
   enum class Kind {
     kNoRoom,    ///< `gpu` comes closest, and has too little

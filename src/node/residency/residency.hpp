@@ -16,7 +16,7 @@ namespace ration::node {
 void begin_trim(NodeState& state, const Workload& workload, const std::string& by);
 /// Marks a suspended workload as having room for its resume.
 void approve_resume(NodeState& state, const std::string& path);
-/// Writes into its book whether its guarantees count.
+/// Writes into the workload's book whether its guarantees count.
 void set_guarantee_lapsed(NodeState& state, const Workload& workload, OwnedWorkload& owned, bool lapsed,
                           Events& events);
 

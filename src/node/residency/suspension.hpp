@@ -94,7 +94,7 @@ class Suspension {
     std::uint64_t last_ns = 0;
     std::optional<double> rate_at_rest;  ///< processor time per second at rest; absent: unknown
     Timers timers;
-    bool has_new_threads = false;                      ///< at rest
+    bool has_new_threads = false;                      ///< threads were created while it was at rest
     std::map<std::int32_t, std::uint64_t> last_woken;  ///< by thread, since the suspension
     std::set<std::int32_t> woken;  ///< threads that were silent at rest and woke since the suspension
     bool confirmed = false;        ///< its resume request is confirmed

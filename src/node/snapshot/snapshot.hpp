@@ -28,7 +28,7 @@ struct ProcessView {
   Bytes used, context, pooled;       ///< by its book; `used` includes the other two
   Bytes managed;                     ///< part of `used`; the driver's figures for processes leave it out
   Bytes shared;                      ///< part of `used` that other processes may hold too, whichever is charged
-  std::optional<Bytes> driver_used;  ///< absent: the driver does not report it, for `unknown_reason`
+  std::optional<Bytes> driver_used;  ///< absent: not reported; `unknown_reason` says why
   const char* unknown_reason = machine::kNotAttributed;
 
   /// Returns the part of `used` that the driver's figure includes.
@@ -74,7 +74,7 @@ struct AccountView {
   [[nodiscard]] Bytes trusted_usage() const;
 };
 
-/// A process with memory on a device that is in no book.
+/// An ungoverned process: it holds memory on a device, and is in no book.
 struct UngovernedView {
   ProcessView process;
   int gpu = 0;
