@@ -37,7 +37,7 @@ endfunction()
 function(ration_test name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS;LABELS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
-  target_link_libraries(${name} PRIVATE ration_options ${ARG_DEPENDS} GTest::gtest_main Threads::Threads)
+  target_link_libraries(${name} PRIVATE ration_options ration_case_limit ${ARG_DEPENDS} GTest::gtest_main Threads::Threads)
   ration_unity(${name})
   # What is tested is optimised, the test need not be: it compiles in half the time.
   target_compile_options(${name} PRIVATE $<$<CONFIG:RelWithDebInfo>:-O0>)

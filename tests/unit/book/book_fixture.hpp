@@ -8,8 +8,10 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <cstdlib>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -26,8 +28,15 @@ struct SharedWord {
   std::atomic<std::uint64_t>& operator*() const { return *word; }
 };
 
+/// Waits until `word` is at least `value`; ends the test, or the child that waits, after 20 s.
 inline void wait_until(const std::atomic<std::uint64_t>& word, std::uint64_t value) {
-  while (word.load() < value) std::this_thread::yield();
+  const auto latest = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (word.load() < value) {
+    if (std::chrono::steady_clock::now() > latest)
+      throw std::runtime_error("never: a shared word is " + std::to_string(value) + "; it is " +
+                               std::to_string(word.load()));
+    std::this_thread::yield();
+  }
 }
 
 class BookTest : public ::testing::Test {

@@ -118,14 +118,42 @@ TEST_F(BookTest, ThreadsOfOneProcessShareTheLimitExactly) {
 }
 
 // Slots are read one after another: bytes that pass from one process to another meanwhile may be found in both.
-TEST_F(BookTest, WhoWatchesNeverSeesMoreThanTheBookCounts) {
+TEST_F(BookTest, BytesThatAreFoundInTwoSlotsCountOnce) {
   make(64_MiB);
   Book giver = open(), taker = open();
   ASSERT_TRUE(giver.processes().attach() && taker.processes().attach());
   ASSERT_EQ(giver.account(0).charge(32_MiB), Charged::kGranted);
   BookSnapshot now = snapshot();
+  ASSERT_EQ(now.processes.size(), 2U);
   now.processes[1].held[0] = now.processes[0].held[0];
   EXPECT_EQ(held_by_living(now)[0], 32_MiB);
+}
+
+TEST_F(BookTest, WhoWatchesNeverSeesMoreThanTheBookCounts) {
+  constexpr int kWatched = 5'000;
+  make(32_MiB);  // so that one of them holds all of it, or nobody
+  const SharedWord rounds, stop;
+  std::vector<pid_t> both;
+  for (int process = 0; process < 2; ++process)
+    both.push_back(start([&] {
+      Book own;
+      if (Book::open(path_.c_str(), own) != BookStatus::kOk || !own.processes().attach()) return 1;
+      while ((*stop).load() == 0) {
+        if (own.account(0).charge(32_MiB) != Charged::kGranted) continue;
+        (*rounds).fetch_add(1);
+        own.account(0).refund(32_MiB);
+      }
+      return 0;
+    }));
+  wait_until(*rounds, 100);
+  for (int watched = 0; watched < kWatched; ++watched) {
+    const BookSnapshot now = snapshot();
+    ASSERT_LE(held_by_living(now)[0], 32_MiB) << "reading " << watched << ", round " << (*rounds).load();
+    ASSERT_LE(held_by_living(now)[0], now.accounts[0].used) << "reading " << watched;
+  }
+  (*stop).store(1);
+  for (const pid_t child : both) EXPECT_EQ(finish(child), 0);
+  EXPECT_EQ(held_by_living(snapshot())[0], 0_B);
 }
 
 TEST_F(BookTest, WhatTheDeviceDidNotGiveIsNoPeak) {
@@ -416,7 +444,8 @@ TEST_F(BookTest, ProcessesOfOtherPidNamespacesAreToldApartAndReaped) {
       return WIFEXITED(status) ? WEXITSTATUS(status) : 0;
     }));
   }
-  while ((*attached).load() < 2) {
+  for (const auto latest = std::chrono::steady_clock::now() + std::chrono::seconds(20); (*attached).load() < 2;) {
+    ASSERT_LT(std::chrono::steady_clock::now(), latest) << "they never attached";
     int status = 0;
     for (const pid_t init : inits) {
       if (::waitpid(init, &status, WNOHANG) == init) {
@@ -468,20 +497,23 @@ TEST_F(BookTest, AProcessThatClosesEveryDescriptorIsStillAlive) {
 
 TEST_F(BookTest, AChildThatOutlivesItsParentDoesNotKeepItAlive) {
   make(10_MiB);
-  const SharedWord stop;
+  const SharedWord lives, stop;
   const pid_t parent = start([&] {
     Book own;
     if (Book::open(path_.c_str(), own) != BookStatus::kOk || !own.processes().attach()) return 1;
     if (own.account(0).charge(2_MiB) != Charged::kGranted) return 1;
     if (::fork() == 0) {
-      while ((*stop).load() == 0) ::sched_yield();
+      (*lives).store(static_cast<std::uint64_t>(::getpid()));
+      wait_until(*stop, 1);
       ::_exit(0);
     }
-    return 0;
+    wait_until(*lives, 1);
+    ::_exit(0);  // all that it has open is its child's from here on
   });
-  finish(parent);
+  ASSERT_EQ(finish(parent), 0);
   Book book = open();
   EXPECT_EQ(book.processes().reap(), 2_MiB);
+  EXPECT_EQ(::kill(static_cast<pid_t>((*lives).load()), 0), 0) << "it is there";
   (*stop).store(1);
 }
 

@@ -39,17 +39,29 @@ TEST_F(HistoryTest, AMonthIsClosedOnceAndOnlyWhenItIsOver) {
 }
 
 TEST_F(HistoryTest, WhatIsRecordedLaterLeavesAClosedMonthAsItWas) {
-  History history = open({4 * kHourMs, false});
-  until_february(history);
-  const auto closed = history.close_period("2026-01", kFebruary + kDayMs);
+  std::optional<History> history(open({4 * kHourMs, false}));
+  until_february(*history);
+  const auto closed = history->close_period("2026-01", kFebruary + kDayMs);
   ASSERT_TRUE(closed);
   const auto before = reader().usage(of_january());
   ASSERT_TRUE(before->closed);
   EXPECT_EQ(before->period, "2026-01");
-  ASSERT_TRUE(history.record(sample_at(kFebruary + 2 * kHourMs, {workload(1, "train", 8_GiB)})));
-  ASSERT_TRUE(history.commit());
+  ASSERT_NE(find_row(*before, "nlp"), nullptr);
+  EXPECT_EQ(byte_seconds(find_row(*before, "nlp")->used), seconds(8_GiB, kHourMs));
+  ASSERT_TRUE(history->record(sample_at(kFebruary + 2 * kHourMs, {workload(1, "train", 8_GiB)})));
+  // The clock is set back into that month, and the daemon begins anew.
+  for (const std::uint64_t run : {1U, 2U}) {
+    ASSERT_TRUE(history->record(sample_at(kFebruary - kHourMs / 2, {workload(run, "train", 9_GiB)})));
+    ASSERT_TRUE(history->record(sample_at(kFebruary - kHourMs / 4, {workload(run, "train", 9_GiB)})));
+    ASSERT_TRUE(history->commit());
+    history.reset();
+    history.emplace(open({4 * kHourMs, false}));
+  }
   const auto after = reader().usage(of_january());
   EXPECT_TRUE(after->sum == before->sum);
+  ASSERT_NE(find_row(*after, "nlp"), nullptr);
+  EXPECT_EQ(byte_seconds(find_row(*after, "nlp")->used), seconds(8_GiB, kHourMs));
+  EXPECT_EQ(after->closed->lines, closed->lines);
   EXPECT_EQ(after->closed->seal, closed->seal);
   EXPECT_TRUE(after->closed->intact);
 }
@@ -57,11 +69,16 @@ TEST_F(HistoryTest, WhatIsRecordedLaterLeavesAClosedMonthAsItWas) {
 TEST_F(HistoryTest, NobodyChangesASealedMonthUnseen) {
   History history = open({4 * kHourMs, false});
   until_february(history);
-  ASSERT_TRUE(history.close_period("2026-01", kFebruary + kDayMs));
+  const auto closed = history.close_period("2026-01", kFebruary + kDayMs);
+  ASSERT_TRUE(closed);
+  const auto kept = [&] { return reader().usage(of_january())->closed.value(); };
   EXPECT_EQ(sql("UPDATE periods SET lines = 'less'"), "a closed period is never changed");
   EXPECT_EQ(sql("DELETE FROM periods"), "a closed period is never removed");
-  sql("DROP TRIGGER periods_stay; UPDATE periods SET lines = replace(lines, 'nlp', 'vis')");
-  EXPECT_FALSE(reader().usage(of_january())->closed->intact);
+  EXPECT_EQ(kept().lines, closed->lines);
+  EXPECT_TRUE(kept().intact);
+  EXPECT_EQ(sql("DROP TRIGGER periods_stay; UPDATE periods SET lines = replace(lines, 'nlp', 'vis')"), "");
+  EXPECT_NE(kept().lines, closed->lines);
+  EXPECT_FALSE(kept().intact);
 }
 
 TEST_F(HistoryTest, TheSameMonthHasTheSameSealWhereverItWasRecorded) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <random>
 
+#include "drawn.hpp"
 #include "node.hpp"
 #include "top/controls.hpp"
 #include "top/frame_parts.hpp"
@@ -12,33 +13,7 @@ namespace {
 
 using Frame = Top;
 
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> lines;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t end = std::min(text.find('\n', at), text.size());
-    lines.push_back(text.substr(at, end - at));
-    at = end + 1;
-  }
-  return lines;
-}
-
 bool holds(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
-/// Nothing that a terminal would obey, and no line wider than the frame.
-void expect_harmless(const Grid& grid, bool utf8) {
-  const std::string text = grid.text(false);
-  const auto lines = lines_of(text);
-  EXPECT_EQ(static_cast<int>(lines.size()), grid.rows());
-  for (const std::string& line : lines) {
-    EXPECT_LE(width_of(line), grid.columns());
-    for (const char letter : line) {
-      const auto byte = static_cast<unsigned char>(letter);
-      EXPECT_FALSE(byte < 0x20 || byte == 0x7f || (!utf8 && byte >= 0x80)) << static_cast<int>(byte);
-    }
-    EXPECT_EQ(line.find("\xc2\x9b"), std::string::npos);      // CSI in one byte
-    EXPECT_EQ(line.find("\xe2\x80\xae"), std::string::npos);  // writes from right to left
-  }
-}
 
 TEST_F(Frame, ShowsDevicesTenantsWorkloadsAndWhatHappened) {
   View view = view_of(snapshot(usual_rows()));
@@ -206,7 +181,8 @@ TEST_F(Frame, AnyJsonIsASnapshot) {
                                            nlohmann::json::array({nullptr, 1, "x"})};
   const auto whole = snapshot(usual_rows());
   for (const auto& value : values) {
-    (void)read_snapshot(value);
+    View whole_view = view_of(value);
+    expect_harmless(draw(whole_view, 80, 24, true), true);
     for (const char* part : {"devices", "workloads", "tenants", "queue", "warnings", "devices_na"}) {
       auto data = whole;
       data[part] = value;
