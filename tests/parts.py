@@ -20,7 +20,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 COMPILED = "CMakeLists.txt CMakePresets.json VERSION cmake libration/include libration/pool libration/runtime sim src tests/CMakeLists.txt"
 # What Python programs under ration, installed files and pages are made of.
 SERVED = "libration/python share web"
-HELPERS = "tests/system/node_client.py tests/system/book_layout.py tests/system/own_machine.py tests/unit/temporary.hpp"
+HELPERS = "tests/system/waiting.py tests/system/node_client.py tests/system/book_layout.py tests/system/own_machine.py tests/unit/case_limit.cpp tests/unit/stopped_at.hpp tests/unit/temporary.hpp"
 PAGES = "docs README.md ARCHITECTURE.md CHANGELOG.md CONTRIBUTING.md DECISIONS.md examples/README.md libration/python/README.md sim/README.md tests/gpu/README.md " \
     "share/ration/scenarios/README.md share/ration/traces/README.md"
 

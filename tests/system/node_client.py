@@ -6,12 +6,12 @@ import re
 import shutil
 import socket
 import tempfile
-import time
+
+from waiting import PATIENCE, until  # noqa: F401
 
 BIN = pathlib.Path(os.environ["BUILD_BIN"])
 SOURCE = pathlib.Path(os.environ["SOURCE"])
 MIB, GIB = 1 << 20, 1 << 30
-PATIENCE = float(os.environ.get("RATION_TEST_PATIENCE", "30"))  # seconds until a condition that is polled counts as never
 
 
 class UnixConnection(http.client.HTTPConnection):
@@ -23,16 +23,6 @@ class UnixConnection(http.client.HTTPConnection):
         self.sock = socket.socket(socket.AF_UNIX)
         self.sock.settimeout(PATIENCE)
         self.sock.connect(self.path)
-
-
-def until(condition, what):
-    deadline = time.monotonic() + PATIENCE
-    while time.monotonic() < deadline:
-        found = condition()
-        if found:
-            return found
-        time.sleep(0.01)  # the processors are for those it waits for
-    raise AssertionError("never: " + what)
 
 
 def free_ports(count):

@@ -7,6 +7,7 @@ SOURCE = pathlib.Path(os.environ["SOURCE"])
 MINOR = os.environ.get("RATION_TEST_KUBERNETES")  # as 1.36; the newest where it says none
 PROGRAMS = SOURCE / "build/kubernetes" / (f"cluster-{MINOR}" if MINOR else "cluster")
 LOGS = SOURCE / "build/kubernetes/log" / PROGRAMS.name / pathlib.Path(sys.argv[0]).stem  # of every program, until the test runs again
+os.environ.setdefault("RATION_TEST_CASE_SECONDS", "900")
 os.environ["KUBERNETES_BIN"] = f"{PROGRAMS}:{PROGRAMS.parent}"
 
 sys.dont_write_bytecode = True  # share goes into packages

@@ -7,10 +7,12 @@ import select
 import shutil
 import subprocess
 
+import waiting
 from node_client import BIN, SOURCE, until
 from own_machine import CHECKOUT
 
 PROGRAM_PATIENCE = 300  # seconds that a program in a container may take
+waiting.CASE_SECONDS = 2 * PROGRAM_PATIENCE
 
 CONFIGURATION = """[containers]
 default_ulimits = ["nofile=20000:20000", "nproc=20000:20000"]

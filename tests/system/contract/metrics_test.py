@@ -144,8 +144,12 @@ class Metrics(unittest.TestCase):
 
     def test_counters_grow(self):
         name, labels = "ration_byte_seconds_total", {"tenant": "nlp", "gpu": "0", "basis": "used"}
-        before = self.value(name, **labels)
-        until(lambda: self.setUp() or self.value(name, **labels) > before, "more byte-seconds")
+        before = {sample: value for sample, value in self.samples.items() if self.types.get(sample[0]) == "counter"}
+        self.assertGreater(len(before), 10)
+        used = self.value(name, **labels)
+        self.assertGreater(used, 0)
+        until(lambda: self.setUp() or self.value(name, **labels) > used, "more byte-seconds")
+        self.assertEqual([sample for sample, value in before.items() if self.samples[sample] < value], [], "a counter only grows")
 
     def test_they_are_well_formed(self):
         done = self.promtool("check", "metrics", input=self.text)

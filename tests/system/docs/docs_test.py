@@ -102,6 +102,10 @@ for each in sorted((SOURCE / "docs/scenarios").glob("*.md")):
 
 
 class Reading(unittest.TestCase):
+    def test_scenarios_are_found(self):
+        played = [name for name in dir(Scenarios) if name.startswith("test_")]
+        self.assertGreater(len(played), 8, played)
+
     def test_what_is_shown_is_compared(self):
         self.assertTrue(matches("a … c\n…\nz\n", "a b c\n1\n2\nz\n"))
         self.assertTrue(matches("a\n…\nz\n", "a\nz\n"))

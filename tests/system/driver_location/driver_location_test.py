@@ -14,6 +14,7 @@ import tempfile
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+import waiting  # noqa: E402, F401
 from own_machine import CHECKOUT  # noqa: E402
 
 HERE = pathlib.Path(__file__).parent

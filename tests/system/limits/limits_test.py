@@ -11,7 +11,8 @@ import sys
 import tempfile
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "sim"))
+sys.path[:0] = [str(pathlib.Path(__file__).parent.parent / "sim"), str(pathlib.Path(__file__).parent.parent)]
+import waiting  # noqa: E402, F401
 from actor import Actor  # noqa: E402
 from actor import __file__ as ACTOR  # noqa: E402
 

@@ -8,7 +8,8 @@ import sys
 import tempfile
 import unittest
 
-sys.path[:0] = [str(pathlib.Path(__file__).parent), str(pathlib.Path(__file__).parent.parent / "sim")]
+sys.path[:0] = [str(pathlib.Path(__file__).parent), str(pathlib.Path(__file__).parent.parent / "sim"), str(pathlib.Path(__file__).parent.parent)]
+import waiting  # noqa: E402, F401
 from actor import Actor  # noqa: E402
 from program import Program  # noqa: E402
 

@@ -3,10 +3,13 @@ import json
 import os
 import pathlib
 import subprocess
+import sys
 import tempfile
 import unittest
 
-from program import Program
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+import waiting  # noqa: E402, F401
+from program import Program  # noqa: E402
 
 BIN = pathlib.Path(os.environ["BUILD_BIN"])
 MIB = 1 << 20

@@ -115,8 +115,9 @@ set = { day = "2GiB" }
             with self.subTest(text=text):
                 done = self.ration("set", "--schedule", text)
                 self.assertEqual((done.returncode, done.stderr.split()[:1]), (code, [error]), done.stderr)
-        self.assertEqual(self.ration("set", "nlp", "--schedule", "n=off").returncode, 2)
-        self.assertEqual(self.ration("set", "--limit", "1GiB").returncode, 2)
+        for words in (("nlp", "--schedule", "n=off"), ("--limit", "1GiB")):
+            done = self.ration("set", *words)
+            self.assertEqual((done.returncode, done.stderr.split()[:1]), (2, ["E1001"]), done.stderr)
         self.assertEqual(len(self.get("/api/v1/schedules")), 1, "the one of the file")
         if os.getuid() == 0:
             os.chmod(self.folder, 0o755)

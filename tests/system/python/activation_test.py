@@ -10,6 +10,9 @@ import tempfile
 import textwrap
 import unittest
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+import waiting  # noqa: E402, F401
+
 BUILD = pathlib.Path(os.environ["BUILD"])
 SOURCE = pathlib.Path(os.environ["SOURCE"])
 RATION = str(BUILD / "bin/ration")

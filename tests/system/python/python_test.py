@@ -9,6 +9,9 @@ import tempfile
 import textwrap
 import unittest
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+import waiting  # noqa: E402, F401
+
 BUILD = pathlib.Path(os.environ["BUILD"])
 SOURCE = pathlib.Path(os.environ["SOURCE"])
 
@@ -467,7 +470,7 @@ class Package(unittest.TestCase):
             library.ration_torch_alloc.restype = ctypes.c_void_p
             library.ration_torch_alloc.argtypes = [ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p]
             held = []
-            while address := library.ration_torch_alloc(100 << 20, 0, None): held.append(address)
+            while len(held) < 20 and (address := library.ration_torch_alloc(100 << 20, 0, None)): held.append(address)
             # What is left is the context and the reserve that ration sets (TF_DEVICE_MIN_SYS_MEMORY_IN_MB).
             assert len(held) == (1024 - 64 - 128) // 100, len(held)
         """, prefix=prefix)
@@ -525,7 +528,10 @@ class Package(unittest.TestCase):
         self.python(self.LIBRARY + """
             ration.setup_gpu('growth')
             use(600)
-            while experimental.get_memory_info('GPU:0')['held']: pass
+            import time
+            latest = time.monotonic() + 20
+            while held := experimental.get_memory_info('GPU:0')['held']: assert time.monotonic() < latest, f'{held >> 20} MiB are kept'
+            assert experimental.get_memory_info('GPU:0')['peak'] == 600 << 20
         """, RATION_IDLE_TRIM="1ms")
 
     def test_a_child_of_fork_is_told_so(self):

@@ -9,10 +9,14 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
 import urllib.request
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+import waiting  # noqa: E402, F401
 
 BIN = pathlib.Path(os.environ["BUILD_BIN"])
 SCENARIOS = pathlib.Path(os.environ["SOURCE"]) / "share/ration/scenarios"

@@ -12,7 +12,8 @@ import sys
 import tempfile
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
+sys.path[:0] = [str(pathlib.Path(__file__).parent), str(pathlib.Path(__file__).resolve().parent.parent)]
+from waiting import until  # noqa: E402
 from actor import MIB, Actor  # noqa: E402
 
 BIN = pathlib.Path(os.environ["BUILD_BIN"])
@@ -57,16 +58,14 @@ class Checkpoint(unittest.TestCase):
     @staticmethod
     def wait_for_sleep(actor):
         """Until it is in the middle of a slow call: nanosleep or clock_nanosleep, on x86-64 and arm64."""
-        while not pathlib.Path(f"/proc/{actor.pid}/syscall").read_text().startswith(("230 ", "35 ", "115 ", "101 ")):
-            pass
+        until(lambda: pathlib.Path(f"/proc/{actor.pid}/syscall").read_text().startswith(("230 ", "35 ", "115 ", "101 ")), "it sleeps")
 
     def assert_waits(self, actor):
         """Asleep in the system, not turning: no processor time passes, and no answer comes."""
         def used():
             fields = pathlib.Path(f"/proc/{actor.pid}/stat").read_text().rsplit(")", 1)[1].split()
             return fields[0], int(fields[11]) + int(fields[12])
-        while used()[0] != "S":
-            pass
+        until(lambda: used()[0] == "S", "it sleeps")
         before = used()[1]
         ready, _, _ = select.select([actor.process.stdout], [], [], 0.3)
         self.assertEqual(ready, [], "it should wait")

@@ -7,7 +7,8 @@ import sys
 import tempfile
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
+sys.path[:0] = [str(pathlib.Path(__file__).parent), str(pathlib.Path(__file__).resolve().parent.parent)]
+import waiting  # noqa: E402, F401
 from actor import Actor  # noqa: E402
 
 SIM = pathlib.Path(os.environ["BUILD_BIN"]).parent / "sim"

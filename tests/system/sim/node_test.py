@@ -10,7 +10,9 @@ import sys
 import tempfile
 import unittest
 
-from actor import Actor
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from waiting import until  # noqa: E402
+from actor import Actor  # noqa: E402
 
 SOURCE = pathlib.Path(__file__).parents[3]
 BIN = pathlib.Path(os.environ["BUILD_BIN"])
@@ -325,29 +327,24 @@ class Node(unittest.TestCase):
             churning.append(subprocess.Popen([BIN / "ration-workload", "replay", "medium_512_inference", "--loops", "1000000"],
                                              env=self.environment, stdout=subprocess.DEVNULL))
             self.addCleanup(lambda process: (process.kill(), process.wait()), churning[-1])
-        while len(self.truth()[0]["processes"]) < len(churning):
-            pass
+        until(lambda: len(self.truth()[0]["processes"]) == len(churning), "all of them hold memory")
 
         def stat(process):
             return pathlib.Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()
-
-        def until(holds):
-            while not holds():
-                pass
 
         other, choice = self.actor(), random.Random(1)
         self.assertEqual(other.ask("init"), 0)
         for _ in range(300):
             one = choice.choice(churning)
             one.send_signal(signal.SIGSTOP)
-            until(lambda: stat(one)[0] == "T")
+            until(lambda: stat(one)[0] == "T", "it stands")
             self.assertEqual(other.ask("churn", 500), 0)
-            until(lambda: stat(one)[0] == "T")  # whoever helped it out of the lock has left it
+            until(lambda: stat(one)[0] == "T", "it stands")  # whoever helped it out of the lock has left it
             one.send_signal(signal.SIGCONT)
         for one in churning:
             self.assertIsNone(one.poll())
             before = stat(one)[11:13]
-            until(lambda: stat(one)[11:13] != before)
+            until(lambda: stat(one)[11:13] != before, "it goes on")
 
     def test_a_large_device_costs_the_host_nothing_until_written(self):
         before = sum(path.stat().st_blocks for path in self.folder.rglob("*") if path.is_file()) * 512
