@@ -35,7 +35,7 @@ std::string because(const Denial& denial, const book::BookSnapshot& book, const 
                                format_size(Bytes{denial.device_free}, units), format_size(denial.requested, units));
     case DenialReason::kNoAccount:
       return denial.device == book::DeviceUuid{}
-                 ? fmt::format("it was asked for on a GPU that was not granted to {}", book.name)
+                 ? fmt::format("the request was for a GPU that was not granted to {}", book.name)
                  : fmt::format("GPU {} was not granted to {}", device_text(denial.device, index_of), book.name);
     case DenialReason::kShare:
       return fmt::format("{}: that part of {} held {} of its share {}, and {} more would not fit", denial.function,

@@ -25,8 +25,7 @@ Result<void> join_labels(const std::vector<std::string>& labels, std::string& ou
     out += (out.empty() ? "" : ",") + label;
   }
   if (out.size() > kMaxLabels)
-    return fail("E1415", fmt::format("the labels are longer than {} letters together.", kMaxLabels), "Shorten them.",
-                2);
+    return fail("E1415", fmt::format("the labels have more than {} letters together.", kMaxLabels), "Shorten them.", 2);
   return {};
 }
 
@@ -83,22 +82,23 @@ Result<void> enter_slice(const PlanRequest& request, const machine::Machine& mac
   if (slice == slices.end()) {
     return fail("E1608",
                 fmt::format("there is no slice '{}'.{}", request.slice,
-                            names.empty() ? " None has been made."
-                                          : fmt::format(" There is: {}.{}", fmt::join(names, ", "),
+                            names.empty() ? " This node has none."
+                                          : fmt::format(" This node has: {}.{}", fmt::join(names, ", "),
                                                         suggestion(request.slice, names))),
                 names.empty() ? "ration split 0 --into 4" : "ration split", 3);
   }
   const auto books = store.list();
   if (const auto* other = occupant(books, slice->name); other != nullptr) {
     return fail("E1604",
-                fmt::format("slice {} is taken by {} (pid {}, {}).", slice->name, other->contents.name,
+                fmt::format("slice {} is in use by {} (pid {}, {}).", slice->name, other->contents.name,
                             other->contents.creator.pid, other->contents.command),
-                "Choose another slice (ration split shows them), or wait for it to end.", 4);
+                "Choose another slice (ration split shows them), or wait until that workload has ended.", 4);
   }
   const auto device = machine::choose_devices(machine.devices, slice->uuid);
   if (!device)
-    return fail("E1608", fmt::format("the device of slice {} ({}) is gone.", slice->name, slice->uuid), "ration split",
-                3);
+    return fail("E1608",
+                fmt::format("the GPU of slice {} ({}) is no longer in this machine.", slice->name, slice->uuid),
+                "ration split", 3);
   plan.slice = slice->name;
   plan.accounts.push_back({device->front(), slice->size, slice->size, std::nullopt, std::nullopt});
   return {};
@@ -113,10 +113,11 @@ Result<Bytes> granules_on(const machine::Device& device, Bytes asked, const std:
   }
   const Bytes size = round_down(std::min(asked, device.total), kGranule);
   if (size == Bytes{0}) {
-    return fail("E1105",
-                fmt::format("{} {} is less than one granule of device memory (2.00 MiB): it would deny everything.",
-                            what, text),
-                "Give more than a CUDA context takes, such as 1GiB, or leave it out for all of the GPU.", 2);
+    return fail(
+        "E1105",
+        fmt::format("{} {} is less than one granule of device memory (2.00 MiB), so every request would be denied.",
+                    what, text),
+        "Give more than a CUDA context takes, such as 1GiB, or leave it out for all of the GPU.", 2);
   }
   return size;
 }
@@ -128,7 +129,7 @@ Result<void> enter_devices(const PlanRequest& request, const machine::Machine& m
                                          [](const machine::Device& each) { return each.mig.has_value(); });
       instance != devices.end() && devices.size() > 1)
     return fail("E1407",
-                fmt::format("CUDA shows a program one MIG instance and nothing beside it, and {} devices are chosen.",
+                fmt::format("CUDA shows a program one MIG instance and no other device, but {} devices are chosen.",
                             devices.size()),
                 command({"run", "--gpu", instance->mig->label(), "--"}) + " …", 2);
   for (const machine::Device& device : devices) {
@@ -171,8 +172,8 @@ Result<Bytes> changed_limit(const machine::Device& device, const std::string& te
   const Bytes from = std::min(now, device.total);
   if (text.front() == '-' && *step >= from)
     return fail("E1105",
-                fmt::format("{} less than the limit {} leaves nothing.", format_size(*step), format_size(from)),
-                "Give the new limit itself: --limit 1GiB", 2);
+                fmt::format("{} less than the limit {} leaves no memory.", format_size(*step), format_size(from)),
+                "Give the new limit as a size: --limit 1GiB", 2);
   const Bytes wanted = text.front() == '+' ? from + *step : from - *step;
   return granules_on(device, wanted, format_size(wanted), "limit");
 }
@@ -187,7 +188,7 @@ Result<DenialAnswer> parse_on_deny(const std::string& text) {
       return answer;
     }
   }
-  return fail("E1408", fmt::format("'{}' is not an answer to a denial.", text),
+  return fail("E1408", fmt::format("'{}' is not fail, wait or wait:TIME.", text),
               "Write --on-deny fail, wait or wait:30s.", 2);
 }
 
@@ -209,7 +210,7 @@ bool takes_guarantee_away(const std::string& text) {
 
 Result<Bytes> guarantee_on(const machine::Device& device, const std::string& text) {
   if (text == "unlimited")
-    return fail("E1102", "a guarantee is a size: 'unlimited' cannot be kept for anybody.",
+    return fail("E1102", "a guarantee must be a size: 'unlimited' cannot be kept for a workload.",
                 "--guarantee max   keeps the whole GPU, --guarantee 4GiB a part of it", 2);
   return takes_guarantee_away(text) ? Result<Bytes>(Bytes{0}) : size_on(device, text, "guarantee");
 }
@@ -239,13 +240,13 @@ Result<Plan> make_plan(const PlanRequest& request, const machine::Machine& machi
     return config::not_a_name(*name);
   }
   if (is_number_of_something(request.name))
-    return fail("E1409",
-                fmt::format("'{}' cannot be the name of a workload: it is a number of something else.", request.name),
-                command({"run", "--name", "job-" + request.name, "--"}) +
-                    " …   is not taken for an event, a denial or a place in the queue",
-                2);
+    return fail(
+        "E1409",
+        fmt::format("'{}' cannot be the name of a workload: events, denials and places in the queue have such numbers.",
+                    request.name),
+        command({"run", "--name", "job-" + request.name, "--"}) + " …   cannot be mistaken for one of them", 2);
   if (!request.account.empty() && request.account != "device" && request.account != "heap") {
-    return fail("E1416", fmt::format("account '{}' is unknown.", request.account),
+    return fail("E1416", fmt::format("'{}' is not a value of --account.", request.account),
                 "--account device (contexts count) or heap (allocations only)", 2);
   }
   if (request.account == "heap") plan.account_mode = book::AccountMode::kHeap;
@@ -253,8 +254,8 @@ Result<Plan> make_plan(const PlanRequest& request, const machine::Machine& machi
   const auto* policy =
       std::find(std::begin(kPolicies), std::end(kPolicies), request.managed.empty() ? "resident" : request.managed);
   if (policy == std::end(kPolicies)) {
-    return fail("E1416", fmt::format("managed '{}' is unknown.", request.managed),
-                "--managed resident (what may be on the device), charge (all of it) or ignore", 2);
+    return fail("E1416", fmt::format("'{}' is not a value of --managed.", request.managed),
+                "--managed resident (the part that may be on the GPU), charge (all of it) or ignore (none)", 2);
   }
   plan.managed = static_cast<book::ManagedPolicy>(policy - kPolicies);
   RATION_TRY(const auto on_deny, parse_on_deny(request.on_deny));

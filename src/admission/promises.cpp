@@ -86,7 +86,7 @@ Result<void> Promises::check(const machine::Device& device, const std::string& t
       fmt::format("{} cannot be promised to {}: GPU {} has {}, of which {}.", format_size(asked), tenant, device.index,
                   format_size(device.total), taken.empty() ? "nothing else is promised" : "promised already: " + taken),
       left == Bytes{0} || !less_would_do ? command({"explain", "--gpu", std::to_string(device.index)}) +
-                                               "   shows who is there; lower another guarantee first"
+                                               "   shows who holds it; lower another guarantee first"
                                          : fmt::format("--guarantee {}, at most", exact_size(left)),
       4);
 }

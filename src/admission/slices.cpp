@@ -27,18 +27,19 @@ Result<std::vector<Bytes>> fitting(const machine::Device& device, std::vector<By
   for (Bytes& share : shares) {
     share = round_down(share, kGranule);
     if (share == Bytes{0})
-      return fail("E1602", "a slice of nothing.",
+      return fail("E1602", "a slice would have no memory.",
                   "Give each slice more than a CUDA context takes, such as 1GiB, or make fewer of them.", 2);
     before = sum;
     sum = add(sum, share);
   }
   if (sum > device.total) {
-    return fail(
-        "E1602",
-        fmt::format("the slices need {}, GPU {} has {}.", format_size(sum), device.index, format_size(device.total)),
-        before < device.total ? fmt::format("Make the last one {}, or 'rest'.", exact_size(device.total - before))
-                              : std::string("Make them smaller: --into makes equal ones."),
-        4);
+    return fail("E1602",
+                fmt::format("the slices need {}, but GPU {} has {}.", format_size(sum), device.index,
+                            format_size(device.total)),
+                before < device.total
+                    ? fmt::format("Make the last one {}, or 'rest'.", exact_size(device.total - before))
+                    : std::string("Make them smaller: --into makes equal ones."),
+                4);
   }
   return shares;
 }
@@ -52,8 +53,8 @@ Result<std::vector<Slice>> read_slices(const book::Store& store) {
   if (!std::filesystem::exists(path, error)) return slices;
   const auto all = nlohmann::json::parse(read_whole(path).value_or(""), nullptr, false);
   const auto damaged = [&] {
-    return fail("E1606", fmt::format("{} cannot be read as slices.", slices_file(store)),
-                fmt::format("rm {}   (and split again)", slices_file(store)), 2);
+    return fail("E1606", fmt::format("the file of the slices, {}, is damaged.", slices_file(store)),
+                fmt::format("rm {}   and split again", slices_file(store)), 2);
   };
   if (!all.is_array()) return damaged();
   for (const auto& entry : all) {
@@ -76,7 +77,7 @@ Result<void> write_slices(const book::Store& store, const machine::Device& devic
     const auto taken =
         std::find_if(present.begin(), present.end(), [&](const Slice& other) { return other.name == slice.name; });
     if (taken != present.end()) {
-      return fail("E1607", fmt::format("another slice is called '{}' already.", slice.name), "Choose other --names.",
+      return fail("E1607", fmt::format("another slice has the name '{}' already.", slice.name), "Choose other --names.",
                   2);
     }
     present.push_back(slice);
@@ -114,7 +115,7 @@ Result<std::vector<Bytes>> parse_shares(const machine::Device& device, const std
       return fail("E1602", "'rest' can only be the last slice.", "--sizes 6GiB,6GiB,rest", 2);
     if (rest && sum >= device.total)
       return fail("E1602",
-                  fmt::format("nothing is left for 'rest': the slices before it need {}, GPU {} has {}.",
+                  fmt::format("no memory is left for 'rest': the slices before it need {}, and GPU {} has {}.",
                               format_size(sum), device.index, format_size(device.total)),
                   "Make them smaller, or leave 'rest' out.", 2);
     const Result<Bytes> share =
@@ -128,7 +129,8 @@ Result<std::vector<Bytes>> parse_shares(const machine::Device& device, const std
 
 Result<std::vector<Bytes>> equal_shares(const machine::Device& device, int into) {
   if (into < 1 || into > 64)
-    return fail("E1602", fmt::format("a GPU is not cut into {} slices.", into), "--into 1 to 64", 2);
+    return fail("E1602", fmt::format("a GPU cannot be cut into {} slices.", into),
+                "--into 4, or another number from 1 to 64", 2);
   return fitting(device, std::vector<Bytes>(static_cast<std::size_t>(into),
                                             Bytes{device.total.count() / static_cast<unsigned>(into)}));
 }

@@ -70,7 +70,7 @@ Result<Bytes> parse_from(std::string_view typed, std::size_t start, Bytes device
     if (*less > device_total)
       return too_large(text.substr(4), fmt::format("the GPU has ({})", format_size(device_total)));
     if (*less == device_total)
-      return fail("E1105", fmt::format("{} leaves nothing.", typed), "Take less away, such as max-1GiB.", 2);
+      return fail("E1105", fmt::format("{} leaves no memory.", typed), "Subtract less, such as max-1GiB.", 2);
     return device_total - *less;
   }
   double number = 0;

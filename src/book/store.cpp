@@ -67,13 +67,13 @@ Result<Store> Store::open() {
     if (!runtime.empty() && is_usable(runtime + "/ration")) return store;
     if (is_usable(own_folder_in_tmp("ration"))) return store;
   }
-  return fail("E1405", fmt::format("no folder for the books: {} {}.", store.folder_, why),
+  return fail("E1405", fmt::format("books cannot be kept, because {} {}.", store.folder_, why),
               "export RATION_RUNTIME_DIR=<a folder of yours>", 125);
 }
 
 Result<void> Store::make(const std::string& folder) {
   if (const std::string why = unusable_for_books(folder); !why.empty())
-    return fail("E1405", fmt::format("no folder for the books: {} {}.", folder, why), "ls -ld " + folder, 125);
+    return fail("E1405", fmt::format("books cannot be kept, because {} {}.", folder, why), "ls -ld " + folder, 125);
   return {};
 }
 

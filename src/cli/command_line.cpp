@@ -14,13 +14,13 @@
 namespace ration::cli {
 namespace {
 
-/// Of a variable that is set to something.
+/// Returns the value of an environment variable; empty where it is not set.
 std::string environment(const char* name) {
   const char* value = std::getenv(name);
   return value == nullptr ? "" : value;
 }
 
-/// E1101 to E1104 for a size that no device could have: said before any device is asked.
+/// Returns E1101 to E1104 for a size that no device could have, before any device is queried.
 Result<void> check_sizes(const CLI::App& verb) {
   for (const auto* option : verb.get_options()) {
     if (option->get_type_name() != "SIZE") continue;
@@ -51,7 +51,7 @@ CommandLine::CommandLine(Arguments typed) : words(std::move(typed)) {
   add_verbs(*this);
   for (CLI::App* verb : app.get_subcommands([](CLI::App* each) { return !each->get_group().empty(); })) {
     const VerbText& text = verb_text(verb->get_name());
-    if (*text.changes != '\0') verb->add_flag("--dry-run", session.dry_run, "show what would be done, and do nothing");
+    if (*text.changes != '\0') verb->add_flag("--dry-run", session.dry_run, "show what would be done; change nothing");
     add_node_options(verb, text.node);
   }
 }
@@ -59,7 +59,7 @@ CommandLine::CommandLine(Arguments typed) : words(std::move(typed)) {
 Result<int> CommandLine::execute() {
   RATION_TRY(check_values(words, surely_ours(words)));
   try {
-    app.parse(std::vector<std::string>(words.all.rbegin(), words.all.rend()));  // backwards, as the parser wants them
+    app.parse(std::vector<std::string>(words.all.rbegin(), words.all.rend()));  // the parser takes them backwards
   } catch (const CLI::Success&) {
     return 0;
   } catch (const CLI::ParseError& error) {
@@ -79,7 +79,7 @@ CLI::App* CommandLine::add_subcommand(const std::string& name, const std::string
     chosen_ = [this, verb, action]() -> Result<int> {
       RATION_TRY(check_dry_run(*verb));
       RATION_TRY(check_sizes(*verb));
-      if (names_demo(session.simulated_node) && verb->get_name() != "serve")  // which makes a node, and joins none
+      if (names_demo(session.simulated_node) && verb->get_name() != "serve")  // serve makes a node and joins none
         RATION_TRY(join_demo(session));
       return action();
     };
@@ -97,7 +97,7 @@ CLI::App* CommandLine::add_verb(const std::string& name, const Action& action) {
           fmt::print("{}", verb_help(*verb, everything));
           throw CLI::Success();
         },
-        everything ? "examples and every option" : "usage and options");
+        everything ? "show examples and every option" : "show usage and options");
   }
   return verb;
 }
@@ -113,11 +113,11 @@ void CommandLine::add_output(CLI::App* verb, bool csv, bool lines) {
   if (csv) forms.emplace_back("csv");
   if (lines) forms.emplace_back("jsonl");
   choice(verb, "-o,--output", session.output, "FORMAT", forms,
-         lines ? "text, json, csv or jsonl (a row a line)"
+         lines ? "text, json, csv or jsonl (one row a line)"
          : csv ? "text, json or csv"
                : "text or json");
   verb->add_flag_callback(
-      "--json", [this] { session.output = "json"; }, "the same as -o json");
+      "--json", [this] { session.output = "json"; }, "short for -o json");
   choice(verb, "--units", session.units, "UNITS", {"iec", "si", "bytes"}, "iec (GiB), si (GB) or bytes");
   choice(verb, "--color", session.colour, "WHEN", {"auto", "always", "never"}, "auto, always or never");
 }
@@ -126,14 +126,14 @@ void CommandLine::add_node_options(CLI::App* verb, unsigned takes) {
   if ((takes & kSim) != 0)
     option(verb, "--sim", session.simulated_node, "NODE",
            verb->get_name() == "serve"
-               ? "of a simulated node: T4, T4:16GiB*2,A100-40, or a TOML file"
-               : "use a simulated node: T4, T4:16GiB*2,A100-40, a TOML file, or demo, the one of ration demo")
+               ? "simulate a node: T4, T4:16GiB*2,A100-40, or a TOML file"
+               : "use a simulated node: T4, T4:16GiB*2,A100-40, a TOML file, or demo for the node of ration demo")
         ->expected(0, 1);
   if ((takes & kSocket) != 0)
-    option(verb, "--socket", session.socket, "PATH", "the daemon's socket, where it is not the usual one");
+    option(verb, "--socket", session.socket, "PATH", "socket of the daemon; default: the usual places");
 }
 
-// What was typed, or what the environment says, of the node that the verb is about.
+// Sets the node that the verb is about, from the options or else from the environment.
 void CommandLine::choose_node(const CLI::App& verb, unsigned takes) {
   if ((takes & kSim) != 0) {
     if (session.simulated_node.empty()) session.simulated_node = environment("RATION_SIM");
@@ -146,7 +146,7 @@ void CommandLine::choose_node(const CLI::App& verb, unsigned takes) {
   session.context.socket = session.socket;
 }
 
-// E1001 for --dry-run with what changes nothing.
+// Returns E1001 for --dry-run with a verb that changes nothing.
 Result<void> CommandLine::check_dry_run(const CLI::App& verb) const {
   if (!session.dry_run) return {};
   const auto* action = verb.get_option_no_throw("action");

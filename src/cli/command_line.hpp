@@ -1,5 +1,5 @@
-// The command line: every verb with its options, and what was typed. Used by main() and, to declare the verbs, by
-// verb_options.cpp. Promise: a verb runs only after everything typed has been understood.
+// The command line: every verb with its options, and the words typed. Used by main(), and by verb_options.cpp, which
+// declares the verbs. Promises that a verb runs only after every word has been understood.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -13,7 +13,7 @@
 
 namespace ration::cli {
 
-/// What is typed for a verb without options of its own.
+/// The options of a verb that has none of its own.
 struct Nothing {};
 
 class CommandLine {
@@ -26,21 +26,21 @@ class CommandLine {
   Session session;
   Arguments words;
 
-  /// A verb of the table of verbs. `perform` gets the session and what was typed into the options.
+  /// Adds a verb of the table of verbs. `perform` receives the session and the options as typed.
   template <class Options, class Perform>
   std::pair<CLI::App*, Options&> add(const std::string& name, Perform perform) {
     auto typed = std::make_shared<Options>();
     return {add_verb(name, [this, typed, perform] { return perform(session, *typed); }), *typed};
   }
-  /// One that other programs call: in no help. `takes`: of NodeOption.
+  /// Adds a verb that programs call and no help lists. `takes` is a set of NodeOption.
   template <class Options, class Perform>
   std::pair<CLI::App*, Options&> add_hidden(const std::string& name, unsigned takes, Perform perform) {
     auto typed = std::make_shared<Options>();
     return {add_hidden_verb(name, takes, [this, typed, perform] { return perform(session, *typed); }), *typed};
   }
-  /// -o, --json, --units and --color.
+  /// Adds the options -o, --json, --units and --color.
   void add_output(CLI::App* verb, bool csv = false, bool lines = false);
-  /// What was typed, done; its exit code. E1001 and others of usage.
+  /// Performs the verb that was typed and returns its exit code; E1001 and other errors of usage.
   [[nodiscard]] Result<int> execute();
 
  private:
@@ -57,7 +57,7 @@ class CommandLine {
   Action chosen_;
 };
 
-/// `type`: the word that stands for the value in help; completion knows from it what to list.
+/// Adds an option. `type` stands for the value in the help, and tells completion what to list.
 template <class Value>
 CLI::Option* option(CLI::App* verb, const char* names, Value& value, const char* type, const char* meaning) {
   return verb->add_option(names, value, meaning)->type_name(type);
@@ -68,7 +68,7 @@ inline CLI::Option* choice(CLI::App* verb, const char* names, std::string& value
   return option(verb, names, value, type, meaning)->check(CLI::IsMember(choices));
 }
 
-/// Declares every verb; of a container's hook, which nobody types, that alone (verb_options.cpp).
+/// Declares every verb (verb_options.cpp). A container's hook declares its own verb alone.
 void add_verbs(CommandLine& line);
 
 }  // namespace ration::cli

@@ -1,4 +1,4 @@
-// Reads what was typed, has the verb do it, and prints the error.
+// Reads the words typed, performs the verb, and prints its error.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -23,12 +23,12 @@ Result<int> execute(cli::CommandLine& line) {
       fmt::print("{}", cli::overview());
       return 0;
     }
-    // The doctor reports a misspelt variable as one of its findings; everything else stops at it.
+    // The doctor reports a misspelt variable as one of its findings; other verbs stop at it.
     const auto good = verb == "doctor" || verb == "help" ? Result<void>() : config::check_variables(environ);
     return good ? line.execute() : tl::unexpected(good.error());
-  } catch (const std::system_error& error) {  // as fmt says that a stream takes nothing
-    return fail("E1002", fmt::format("what it says cannot be written: {}.", error.code().message()),
-                "Look at what standard output and error are redirected to: df -h .", 125);
+  } catch (const std::system_error& error) {  // thrown by fmt where a stream cannot be written
+    return fail("E1002", fmt::format("the output cannot be written: {}.", error.code().message()),
+                "Check where standard output and standard error are redirected: df -h .", 125);
   }
 }
 
@@ -46,7 +46,7 @@ int main(int argc, char** argv) {
   if (outcome) return *outcome;
   Error error = outcome.error();
   if (error.exit_code == 125 && verb != "run")
-    error.exit_code = 1;  // there it tells ration's failure from the program's
+    error.exit_code = 1;  // 125 tells ration's failure from the program's, which only `run` needs
   cli::tell([&] {
     line.session.print_error(verb, error);
     (void)std::fflush(stdout);

@@ -1,4 +1,4 @@
-// The options of every verb. What else is said of a verb is in verb_texts.cpp.
+// The options of every verb. The other texts of a verb are in verb_texts.cpp.
 #include <fmt/format.h>
 
 #include "adapters/containers/cdi.hpp"
@@ -11,7 +11,7 @@
 namespace ration::cli {
 namespace {
 
-/// A word of the verb's own; the usage line says what it means.
+/// Adds a positional argument; the usage line of the verb explains it.
 template <class Value>
 CLI::Option* word(CLI::App* verb, const char* name, Value& value, const char* type) {
   return option(verb, name, value, type, "");
@@ -25,48 +25,51 @@ void add_yes(CommandLine& line, CLI::App* verb) { verb->add_flag("-y,--yes", lin
 
 void add_sim_cuda(CLI::App* verb, std::string& cuda) {
   option(verb, "--sim-cuda", cuda, "VERSION",
-         "with --sim, the CUDA runtime to simulate: auto (what each program asks for), 12, 13, none");
+         "with --sim, the CUDA runtime to simulate: auto (the version that each program asks for), 12, 13, none");
 }
 
 void add_plan_options(CLI::App* verb, RunOptions& typed) {
-  auto& wish = typed.wish;
-  option(verb, "-l,--limit", wish.limit, "SIZE", "bytes it can never exceed: 4GiB, 512MiB, 50%, max-1GiB");
-  option(verb, "--guarantee", wish.guarantee, "SIZE",
-         "bytes kept for it; an error if they cannot be promised beside others");
-  option(verb, "--gpu", wish.gpu, "GPU",
-         "index, UUID, several (0,1), all, or auto: the one with the most room. The limit is per GPU. Left out: "
-         "CUDA_VISIBLE_DEVICES, or all that --sim names, else auto");
-  option(verb, "--slice", wish.slice, "SLICE", "run inside a slice made by ration split");
-  option(verb, "-n,--name", wish.name, "NAME", "name of the workload");
-  option(verb, "--tenant", wish.tenant, "TENANT", "who is charged");
-  option(verb, "--label", wish.labels, "KEY=VALUE", "a note kept with the run; may be given again")
+  auto& request = typed.request;
+  option(verb, "-l,--limit", request.limit, "SIZE", "limit of GPU memory: 4GiB, 512MiB, 50%, max-1GiB");
+  option(verb, "--guarantee", request.guarantee, "SIZE",
+         "memory kept for it; an error if other guarantees leave too little");
+  option(verb, "--gpu", request.gpu, "GPU",
+         "index, UUID, several (0,1), all, or auto: the one with the most room. The limit holds on each GPU. "
+         "Default: CUDA_VISIBLE_DEVICES, else all that --sim names, else auto");
+  option(verb, "--slice", request.slice, "SLICE", "run inside a slice made by ration split");
+  option(verb, "-n,--name", request.name, "NAME", "name of the workload");
+  option(verb, "--tenant", request.tenant, "TENANT", "tenant that is charged");
+  option(verb, "--label", request.labels, "KEY=VALUE", "note kept with the run; may be repeated")
       ->expected(1)
       ->take_all()
-      ->allow_extra_args(false);  // the word after it may be the program
-  option(verb, "--on-deny", wish.on_deny, "ANSWER", "fail | wait | wait:30s: what a denied allocation does");
-  option(verb, "--account", wish.account, "KIND", "device: everything nvidia-smi counts | heap: allocations only");
-  option(
-      verb, "--managed", wish.managed, "POLICY",
-      "managed memory: resident: what may be on the device, the rest stays on the host | charge: all of it | ignore");
-  verb->add_flag("--growth", wish.growth, "TensorFlow and JAX start small and grow, whatever their variables say");
+      ->allow_extra_args(false);  // the next word may be the program
+  option(verb, "--on-deny", request.on_deny, "ANSWER", "what a denied allocation does: fail | wait | wait:30s");
+  option(verb, "--account", request.account, "KIND",
+         "memory that counts: device (everything that nvidia-smi counts) | heap (allocations only)");
+  option(verb, "--managed", request.managed, "POLICY",
+         "managed memory that counts: resident (the part that may be on the GPU; the rest stays on the host) | "
+         "charge (all of it) | ignore (none)");
+  verb->add_flag("--growth", request.growth,
+                 "make TensorFlow and JAX start small and grow, whatever their variables say");
   verb->add_option_function<std::string>(
-          "--framework-hints", [&wish](const std::string& hints) { wish.framework_hints = hints == "auto"; },
-          "auto: frameworks start small unless told otherwise | off")
+          "--framework-hints", [&request](const std::string& hints) { request.framework_hints = hints == "auto"; },
+          "auto: frameworks start small unless their variables are set | off")
       ->check(CLI::IsMember({"auto", "off"}))
       ->type_name("auto|off");
   verb->add_flag("--require-enforced", typed.require_enforced,
-                 "exit 6 if not everything of this program would be held");
-  verb->add_flag("--require-limit", typed.require_limit, "exit 6 if less than the limit could be taken at the start");
+                 "exit with 6 if the limit would not hold for every part of the program");
+  verb->add_flag("--require-limit", typed.require_limit,
+                 "exit with 6 if less than the limit is available at the start");
   verb->add_flag("--allow-ungoverned", typed.allow_ungoverned, "start it although the limit would not hold for it");
-  option(verb, "--summary", typed.summary, "KIND", "auto | always | never | json:FILE");
+  option(verb, "--summary", typed.summary, "KIND", "summary at the end: auto | always | never | json:FILE");
   add_sim_cuda(verb, typed.simulated_cuda);
 }
 
-void add_container_limit(CLI::App* verb, admission::PlanRequest& wish) {
-  option(verb, "-l,--limit", wish.limit, "SIZE", "bytes it can never exceed: 4GiB, 512MiB, 50%");
-  option(verb, "--gpu", wish.gpu, "GPU", "with --limit: index or UUID");
-  option(verb, "--slice", wish.slice, "SLICE", "a slice made by ration split");
-  option(verb, "--tenant", wish.tenant, "TENANT", "who is charged, and whose limit holds");
+void add_container_limit(CLI::App* verb, admission::PlanRequest& request) {
+  option(verb, "-l,--limit", request.limit, "SIZE", "limit of GPU memory: 4GiB, 512MiB, 50%");
+  option(verb, "--gpu", request.gpu, "GPU", "with --limit: index or UUID");
+  option(verb, "--slice", request.slice, "SLICE", "slice made by ration split");
+  option(verb, "--tenant", request.tenant, "TENANT", "tenant that is charged, and whose limit holds");
 }
 
 std::vector<std::string> snippet_names() {
@@ -83,9 +86,10 @@ void add_snippet(CommandLine& line) {
       });
   word(snippet, "kind", typed.kind, "KIND")->required()->check(CLI::IsMember(snippet_names()));
   word(snippet, "name", typed.name, "NAME");
-  add_container_limit(snippet, typed.run.wish);
-  option(snippet, "--node", typed.node, "NODE", "with slurm: what Slurm's configuration has to say of this machine");
-  option(snippet, "--instances", typed.instances, "N", "of a model server, which share the limit")
+  add_container_limit(snippet, typed.run.request);
+  option(snippet, "--node", typed.node, "NODE",
+         "with slurm: this machine's name there; prints the lines that Slurm's configuration needs for it");
+  option(snippet, "--instances", typed.instances, "N", "with a model server: how many instances share the limit")
       ->check(CLI::Range(1, 64));
 }
 
@@ -104,10 +108,10 @@ void add_inject(CommandLine& line) {
       });
   word(inject, "engine", typed.engine, "ENGINE")->required()->check(CLI::IsMember(inject_names()));
   word(inject, "bundle", typed.bundle, "BUNDLE");
-  add_container_limit(inject, typed.run.wish);
+  add_container_limit(inject, typed.run.request);
   inject->add_flag("--without-cdi", typed.without_cdi,
-                   "mounts and variables in place of a device: for engines without CDI");
-  option(inject, "--service", typed.services, "SERVICE", "with compose: only this one; may be given again")
+                   "for engines without CDI: use mounts and variables in place of a device");
+  option(inject, "--service", typed.services, "SERVICE", "with compose: only this service; may be repeated")
       ->expected(1)
       ->take_all();
 }
@@ -120,13 +124,13 @@ void add_jupyter(CommandLine& line) {
       });
   action(jupyter, typed.action, {"install", "list", "uninstall"});
   word(jupyter, "kernel", typed.kernel, "KERNEL");
-  option(jupyter, "-n,--name", typed.name, "NAME", "of a new kernel; ration-4gib if left out");
-  option(jupyter, "-l,--limit", typed.limit, "SIZE", "bytes of each GPU that a notebook can never exceed: 4GiB, 50%");
-  option(jupyter, "--display-name", typed.display_name, "TEXT", "what people choose it by");
-  option(jupyter, "--python", typed.python, "PATH", "the Python that has Jupyter, and runs the cells; else python3");
-  auto* user = jupyter->add_flag("--user", typed.user, "for this user; else for everybody");
-  auto* sys_prefix = jupyter->add_flag("--sys-prefix", typed.sys_prefix, "into the environment of that Python");
-  option(jupyter, "--prefix", typed.prefix, "FOLDER", "into the environment at this folder")
+  option(jupyter, "-n,--name", typed.name, "NAME", "name of a new kernel; default: ration-4gib, by its limit");
+  option(jupyter, "-l,--limit", typed.limit, "SIZE", "limit of a notebook on each GPU: 4GiB, 50%");
+  option(jupyter, "--display-name", typed.display_name, "TEXT", "name that Jupyter shows");
+  option(jupyter, "--python", typed.python, "PATH", "Python that has Jupyter and runs the cells; default: python3");
+  auto* user = jupyter->add_flag("--user", typed.user, "install for this user; default: for all users");
+  auto* sys_prefix = jupyter->add_flag("--sys-prefix", typed.sys_prefix, "install in the environment of that Python");
+  option(jupyter, "--prefix", typed.prefix, "FOLDER", "install in the environment at this folder")
       ->excludes(user)
       ->excludes(sys_prefix);
   sys_prefix->excludes(user);
@@ -144,17 +148,18 @@ void add_run(CommandLine& line) {
   });
   run->prefix_command();
   add_plan_options(run, typed);
-  auto* wait =
-      option(run, "--wait", typed.wait, "TIME", "wait in the daemon's queue until the limit is free, at most so long")
-          ->expected(0, 1);
-  option(run, "--priority", typed.priority, "N", "with --wait: larger goes first")->needs(wait);
-  option(run, "--retry", typed.retries, "N", "so often again with more, if it fails right after a denial")
+  auto* wait = option(run, "--wait", typed.wait, "TIME",
+                      "wait in the daemon's queue until the limit is free; with a time, at most that long")
+                   ->expected(0, 1);
+  option(run, "--priority", typed.priority, "N", "with --wait: a larger number goes first")->needs(wait);
+  option(run, "--retry", typed.retries, "N",
+         "start it again up to N times, each time with a larger limit, if it fails right after a denial")
       ->check(CLI::Range(0, 100));
-  option(run, "--retry-limit", typed.retry_limit, "STEP", "how much more each time: +25%, +2GiB");
+  option(run, "--retry-limit", typed.retry_limit, "STEP", "how much --retry adds to the limit: +25%, +2GiB");
   option(run, "--denied-exit", typed.denied_exit, "CODE", "exit code if it fails right after a denial")
       ->check(CLI::Range(1, 255));
-  run->add_flag("--scope", typed.scope, "in a control group of its own, made by systemd");
-  run->add_flag("--print-env", typed.print_env, "print the variables that would be set, and do nothing");
+  run->add_flag("--scope", typed.scope, "run it in a control group of its own, made by systemd");
+  run->add_flag("--print-env", typed.print_env, "print the variables that would be set; start nothing");
   line.add_output(run);
 
   auto [env, of_env] = line.add<RunOptions>("env", cli::env);
@@ -173,13 +178,13 @@ void add_run(CommandLine& line) {
 void add_workload_verbs(CommandLine& line) {
   auto [stop, to_stop] = line.add<StopOptions>("stop", cli::stop);
   word(stop, "workload", to_stop.name, "WORKLOAD")->required();
-  option(stop, "--grace", to_stop.grace, "TIME", "between SIGTERM and SIGKILL; 10s if left out");
+  option(stop, "--grace", to_stop.grace, "TIME", "time between SIGTERM and SIGKILL; default: 10s");
   add_yes(line, stop);
   line.add_output(stop);
 
   auto [trim, to_trim] = line.add<TrimOptions>("trim", cli::trim);
   word(trim, "workload", to_trim.name, "WORKLOAD");
-  option(trim, "--idle", to_trim.idle, "TIME", "all that took and gave back nothing for so long: 30m");
+  option(trim, "--idle", to_trim.idle, "TIME", "all workloads whose memory did not change for this long: 30m");
   line.add_output(trim);
 
   using OfWorkload = Result<int> (*)(const Session&, const std::string&);
@@ -195,11 +200,12 @@ void add_workload_verbs(CommandLine& line) {
     return by_hour ? schedule(session, options.schedule) : cli::set(session, options);
   });
   auto* whose = word(set, "name", typed.name, "WORKLOAD");
-  option(set, "-l,--limit", typed.limit, "SIZE", "its new limit; +1GiB or -1GiB: so much more or less")->needs(whose);
-  option(set, "--guarantee", typed.guarantee, "SIZE", "its new guarantee")->needs(whose);
+  option(set, "-l,--limit", typed.limit, "SIZE", "new limit; +1GiB and -1GiB change the present one")->needs(whose);
+  option(set, "--guarantee", typed.guarantee, "SIZE", "new guarantee; none ends it")->needs(whose);
   option(set, "--gpu", typed.gpu, "GPU", "only on this GPU")->needs(whose);
   option(set, "--schedule", typed.schedule, "'NAME=[DAYS ]FROM-TO:TENANT=SIZE,…'",
-         "limits of tenants by the hour, kept by the daemon; NAME=off ends one; alone shows all")
+         "limits of tenants for hours of the day, which the daemon applies; NAME=off ends a schedule; without a "
+         "value, shows all schedules")
       ->expected(0, 1)
       ->excludes(whose);
   add_yes(line, set);
@@ -209,29 +215,31 @@ void add_workload_verbs(CommandLine& line) {
 void add_views(CommandLine& line) {
   auto [ps, to_list] = line.add<PsOptions>("ps", cli::ps);
   word(ps, "workload", to_list.name, "WORKLOAD");
-  option(ps, "--sort", to_list.sort, "FIELDS", "-used,name: the largest first, then by name");
-  option(ps, "-w,--watch", to_list.every, "TIME", "again every two seconds, or every so often; ^C ends it")
+  option(ps, "--sort", to_list.sort, "FIELDS", "order; -used,name: the largest first, then by name");
+  option(ps, "-w,--watch", to_list.every, "TIME", "refresh every 2 s, or at this interval; Ctrl-C stops")
       ->expected(0, 1)
       ->default_str("2s");
-  option(ps, "--tenant", to_list.tenant, "TENANT", "only of this tenant");
-  option(ps, "--user", to_list.user, "USER", "only of this user");
+  option(ps, "--tenant", to_list.tenant, "TENANT", "only workloads of this tenant");
+  option(ps, "--user", to_list.user, "USER", "only workloads of this user");
   option(ps, "--gpu", to_list.gpu, "GPU", "only this GPU");
-  option(ps, "--filter", to_list.filter, "FILTER", "only what matches: used>4GiB & denied>0, tenant~=nlp, idle>30m");
+  option(ps, "--filter", to_list.filter, "FILTER",
+         "only rows that match: 'used>4GiB & denied>0', tenant~=nlp, governed==no, idle>30m");
   line.add_output(ps, true, true);
 
   auto [top, to_show] = line.add<TopOptions>("top", cli::top);
-  top->add_flag("--once", to_show.once, "one frame as text; also where there is no terminal");
+  top->add_flag("--once", to_show.once, "print one frame as text; the default without a terminal");
   option(top, "--filter", to_show.filter, "FILTER",
-         "only these: 'used>4GiB & denied>0', tenant~=nlp, governed==no, idle>30m");
-  option(top, "--sort", to_show.sort, "FIELDS", "-used,name: the largest first, then by name");
-  top->add_flag("--readonly", to_show.read_only, "no key changes anything; so it is for whoever is not an operator");
-  top->add_flag("--ascii", to_show.ascii, "for a terminal without UTF-8; else as LC_ALL and LANG say");
+         "only rows that match: 'used>4GiB & denied>0', tenant~=nlp, governed==no, idle>30m");
+  option(top, "--sort", to_show.sort, "FIELDS", "order; -used,name: the largest first, then by name");
+  top->add_flag("--readonly", to_show.read_only,
+                "let no key change anything; the default for users who are no operators");
+  top->add_flag("--ascii", to_show.ascii, "draw for a terminal without UTF-8; default: by LC_ALL and LANG");
   line.add_output(top);
 
   auto [explain, of_what] = line.add<ExplainOptions>("explain", cli::explain);
   auto* part = word(explain, "target", of_what.target, "WORKLOAD");
-  auto* device = option(explain, "--gpu", of_what.gpu, "GPU", "a whole device")->excludes(part);
-  option(explain, "--tenant", of_what.tenant, "TENANT", "a whole tenant, also where a workload has its name")
+  auto* device = option(explain, "--gpu", of_what.gpu, "GPU", "explain a whole GPU")->excludes(part);
+  option(explain, "--tenant", of_what.tenant, "TENANT", "explain a tenant, even where a workload has the same name")
       ->excludes(part)
       ->excludes(device);
   line.add_output(explain);
@@ -241,13 +249,12 @@ void add_views(CommandLine& line) {
   line.add_output(why);
 
   auto [events, of_past] = line.add<EventsOptions>("events", cli::events);
-  events->add_flag("-f,--follow", of_past.follow, "go on as they happen");
-  option(events, "--since", of_past.since, "NUMBER|TIME",
-         "after the event of this number, or of the last so long: 10m");
-  option(events, "-n,--lines", of_past.lines, "N", "so many of the newest")->check(CLI::Range(0, 10000));
-  option(events, "--type", of_past.types, "TYPE", "denied, resized and so on")->delimiter(',');
-  option(events, "--tenant", of_past.tenants, "TENANT", "only of these tenants")->delimiter(',');
-  option(events, "--workload", of_past.workloads, "NAME", "only of these workloads")->delimiter(',');
+  events->add_flag("-f,--follow", of_past.follow, "print further events as they happen");
+  option(events, "--since", of_past.since, "NUMBER|TIME", "only events after this number, or of this last time: 10m");
+  option(events, "-n,--lines", of_past.lines, "N", "only the newest N")->check(CLI::Range(0, 10000));
+  option(events, "--type", of_past.types, "TYPE", "only these types: denied, resized and so on")->delimiter(',');
+  option(events, "--tenant", of_past.tenants, "TENANT", "only events of these tenants")->delimiter(',');
+  option(events, "--workload", of_past.workloads, "NAME", "only events of these workloads")->delimiter(',');
   line.add_output(events);
 
   line.add_output(
@@ -257,28 +264,28 @@ void add_views(CommandLine& line) {
 void add_planning(CommandLine& line) {
   auto [split, to_split] = line.add<SplitOptions>("split", cli::split);
   word(split, "gpu", to_split.gpu, "GPU");
-  option(split, "--into", to_split.into, "N", "so many equal slices");
-  option(split, "--sizes", to_split.sizes, "SIZES", "6GiB,6GiB,rest");
-  option(split, "--ratio", to_split.ratio, "RATIO", "40:60");
-  option(split, "--names", to_split.names, "NAMES", "a,b,c instead of 0.0,0.1,0.2");
-  split->add_flag("--off", to_split.off, "make it whole again");
+  option(split, "--into", to_split.into, "N", "number of equal slices");
+  option(split, "--sizes", to_split.sizes, "SIZES", "sizes of the slices: 6GiB,6GiB,rest");
+  option(split, "--ratio", to_split.ratio, "RATIO", "ratio of the slices: 40:60");
+  option(split, "--names", to_split.names, "NAMES", "names of the slices: a,b,c; default: 0.0,0.1,0.2");
+  split->add_flag("--off", to_split.off, "remove the slices of the GPU");
   add_yes(line, split);
   line.add_output(split, true);
 
   auto [plan, to_plan] = line.add<PlanOptions>("plan", cli::plan);
-  option(plan, "--gpu", to_plan.gpus, "GPUS", "hardware by name: A100-40:2, T4:15GiB*3; left out: this machine's")
+  option(plan, "--gpu", to_plan.gpus, "GPUS", "GPUs by model: A100-40:2, T4:15GiB*3; default: this machine's")
       ->expected(1)
       ->take_all();
-  option(plan, "--tenant", to_plan.tenants, "TENANT", "NAME=GUARANTEE[:LIMIT][*COUNT]; may be given again")
+  option(plan, "--tenant", to_plan.tenants, "TENANT", "NAME=GUARANTEE[:LIMIT][*COUNT]; may be repeated")
       ->expected(1)
       ->take_all()
       ->required();
-  plan->add_flag("--spread", to_plan.spread, "side by side, so that limits can be reached, instead of tight");
+  plan->add_flag("--spread", to_plan.spread, "spread tenants over the GPUs, so that they can reach their limits");
   line.add_output(plan);
 
   auto [fits, to_fit] = line.add<FitsOptions>("fits", cli::fits);
   word(fits, "size", to_fit.size, "SIZE")->required();
-  option(fits, "--gpu", to_fit.gpu, "GPU", "as of ration run: auto (any one), all, or these, together");
+  option(fits, "--gpu", to_fit.gpu, "GPU", "as for ration run: auto (any GPU), all, or each of these");
   line.add_output(fits);
 }
 
@@ -289,50 +296,54 @@ void add_accounts(CommandLine& line) {
   });
   word(report, "action", typed.action, "ACTION")->check(CLI::IsMember({"close"}));
   word(report, "period", typed.period, "MONTH");
-  option(report, "--last", typed.workload, "WORKLOAD", "the newest run, of all or of one workload")->expected(0, 1);
-  option(report, "--slurm", typed.slurm_job, "JOB", "one job of Slurm, with what it was granted for how long");
-  option(report, "--by", typed.by, "WHAT", "tenant, user, workload, label:KEY, gpu (or device) or day");
-  option(report, "--window", typed.window, "TIME", "24h, 7d, 2026-01, thismonth, lastmonth");
-  option(report, "--basis", typed.basis, "BASIS", "used, limit, guarantee, max(used,guarantee) or peak");
-  option(report, "--price", typed.price, "PRICE", "of one GiB for an hour, for everybody: 0.031");
+  option(report, "--last", typed.workload, "WORKLOAD", "the newest run of all, or of this workload")->expected(0, 1);
+  option(report, "--slurm", typed.slurm_job, "JOB",
+         "one job of Slurm: the memory that it was granted, and for how long");
+  option(report, "--by", typed.by, "WHAT",
+         "one row for each tenant, user, workload, label:KEY, gpu (or device) or day");
+  option(report, "--window", typed.window, "TIME", "time to report: 24h, 7d, 2026-01, thismonth, lastmonth");
+  option(report, "--basis", typed.basis, "BASIS",
+         "memory that is charged: used, limit, guarantee, max(used,guarantee) or peak");
+  option(report, "--price", typed.price, "PRICE", "price of one GiB for an hour, for every tenant: 0.031");
   choice(report, "--share-idle", typed.share_idle, "HOW", {"none", "even", "weighted"},
-         "who pays for what nobody held: none, even or weighted");
+         "how tenants pay for memory that no tenant held: none, even or weighted");
   choice(report, "-o,--output", line.session.output, "FORMAT", {"text", "json", "csv", "md", "focus", "opencost"},
          "text, json, csv, md, focus (FOCUS 1.2) or opencost");
 }
 
 void add_machine_verbs(CommandLine& line) {
   auto [doctor, to_check] = line.add<DoctorOptions>("doctor", cli::doctor);
-  doctor->add_flag("--probe", to_check.probe, "really try to exceed a limit in every way");
-  doctor->add_flag("--try-suspend", to_check.try_suspend, "move a program of ration's own to the host and back");
-  doctor->add_flag("--strict", to_check.strict, "warnings count as failures");
-  option(doctor, "--only", to_check.only, "CHECK", "these checks, or groups of them")->delimiter(',');
-  option(doctor, "--skip", to_check.skip, "CHECK", "all but these")->delimiter(',');
+  doctor->add_flag("--probe", to_check.probe, "try to exceed a limit in every known way");
+  doctor->add_flag("--try-suspend", to_check.try_suspend, "move the memory of a test program to the host and back");
+  doctor->add_flag("--strict", to_check.strict, "count warnings as failures");
+  option(doctor, "--only", to_check.only, "CHECK", "only these checks or groups of checks")->delimiter(',');
+  option(doctor, "--skip", to_check.skip, "CHECK", "all checks but these")->delimiter(',');
   line.add_output(doctor, true);
 
   auto [config, to_configure] = line.add<ConfigOptions>("config", cli::config);
   action(config, to_configure.action, {"init", "print", "validate", "path", "reload"});
   word(config, "file", to_configure.file, "FILE");
-  config->add_flag("--force", to_configure.force, "init: replace the file that is there");
+  config->add_flag("--force", to_configure.force, "with init: replace an existing file");
   line.add_output(config);
 
   auto [serve, to_serve] = line.add<ServeOptions>("serve", cli::serve);
-  option(serve, "--listen", to_serve.listen, "ADDRESS:PORT", "address and port of HTTP; \"\": none")
+  option(serve, "--listen", to_serve.listen, "ADDRESS:PORT", "address and port for HTTP; \"\" opens none")
       ->each([&given = to_serve.listen_given](const std::string&) { given = true; });
-  option(serve, "--state", to_serve.state, "FOLDER", "folder of its database");
+  option(serve, "--state", to_serve.state, "FOLDER", "folder of the daemon's database");
 
   auto [service, to_control] = line.add<ServiceOptions>("service", cli::service);
   action(service, to_control.action, {"install", "uninstall", "start", "stop", "restart", "status", "print"});
-  service->add_flag("--user", to_control.user, "of this user instead of the machine");
-  service->add_flag("--now", to_control.now, "with install: start it, now and at every boot");
+  service->add_flag("--user", to_control.user, "control this user's daemon, not the machine's");
+  service->add_flag("--now", to_control.now, "with install: start it now and at every boot");
 
   auto [demo, to_play] = line.add<DemoOptions>("demo", cli::demo);
   option(demo, "--scenario", to_play.scenario, "SCENARIO",
          "demo, jupyterhub, gan, serving, fragmentation, noisy-neighbour, slurm, kubernetes, or a TOML file");
-  option(demo, "--speed", to_play.speed, "X", "how many times as fast")->check(CLI::Range(0.1, 100.0));
-  option(demo, "--seed", to_play.seed, "N", "of what the programs do at random");
-  option(demo, "--for", to_play.length, "TIME", "end after so long; else at Ctrl-C or, without a terminal, at the end");
-  demo->add_flag("--keep", to_play.keep, "end at Ctrl-C alone, without a terminal too");
+  option(demo, "--speed", to_play.speed, "X", "play it X times as fast")->check(CLI::Range(0.1, 100.0));
+  option(demo, "--seed", to_play.seed, "N", "seed of the programs' random numbers");
+  option(demo, "--for", to_play.length, "TIME",
+         "end after this time; default: at Ctrl-C or, without a terminal, at the end of the scenario");
+  demo->add_flag("--keep", to_play.keep, "end only at Ctrl-C, even without a terminal");
 }
 
 void add_help(CommandLine& line) {
@@ -357,9 +368,8 @@ void add_container_hook(CommandLine& line) {
   word(hook, "device", typed.device, "DEVICE")->required();
 }
 
-/// Not for people: used by the build (manual pages), by shells (completion), by run and doctor (one context in a
-/// process of its own), by the daemon (memory of programs moved in a process of its own), by libration (a program
-/// that is governed from inside) and by the daemon's pod (the package copied to its node).
+/// Adds the verbs that programs call: the build (manual), shells (candidates), run and doctor (measure-context), the
+/// daemon (checkpoint-processes), libration (activate), Slurm's plugin (job-hook) and the daemon's pod (copy-package).
 void add_hidden_verbs(CommandLine& line) {
   auto [manual, folder] = line.add_hidden<std::string>(
       "manual", 0, [&line](const Session&, const std::string& place) { return cli::manual(line.app, place); });
@@ -397,7 +407,7 @@ void add_hidden_verbs(CommandLine& line) {
 }  // namespace
 
 void add_verbs(CommandLine& line) {
-  // A container waits for it, and to declare the other verbs takes longer than what the hook does.
+  // A container waits for the hook, and declaring the other verbs takes longer than the hook itself.
   if (line.words.verb == adapters::cdi::kHookVerb) return add_container_hook(line);
   add_run(line);
   add_inject(line);

@@ -68,12 +68,12 @@ bool holds(const AlertRule& rule, const Fact& fact) {
 
 const std::vector<Measure>& measures() {
   static const std::vector<Measure> all{
-      {"tenant.used", Unit::kBytes, "what a tenant holds of a GPU: 20GiB, or 90% of its limit"},
-      {"device.used", Unit::kBytes, "what is held of a GPU: 20GiB, or 95% of it"},
-      {"device.time_to_full", Unit::kDuration, "how long until a GPU is full if use grows as it does"},
-      {"idle", Unit::kDuration, "how long a workload has done nothing with the memory that it holds"},
+      {"tenant.used", Unit::kBytes, "memory of a GPU that a tenant holds: 20GiB, or 90% of its limit"},
+      {"device.used", Unit::kBytes, "memory of a GPU in use: 20GiB, or 95% of it"},
+      {"device.time_to_full", Unit::kDuration, "time until a GPU is full if its use grows as it does now"},
+      {"idle", Unit::kDuration, "time for which a workload has been idle while it holds memory"},
       {"denials", Unit::kCount, "denied requests of a workload in the last minute"},
-      {"queue.length", Unit::kCount, "how many wait for memory"},
+      {"queue.length", Unit::kCount, "number of runs that wait for memory"},
       {"guard.lost", Unit::kEvent, "a workload is no longer held to its limit"},
   };
   return all;
@@ -92,7 +92,7 @@ Result<AlertRule> parse_rule(const std::string& text) {
   if (rule.measure == nullptr) {
     const std::string meant = nearest(name, names);
     return fail("E1601",
-                fmt::format("nothing is known of '{}'{}", name,
+                fmt::format("there is no measure '{}'{}", name,
                             meant.empty() ? "" : fmt::format(" - did you mean '{}'?", meant)),
                 fmt::format("Known: {}", fmt::join(names, ", ")), 2);
   }
@@ -104,12 +104,12 @@ Result<AlertRule> parse_rule(const std::string& text) {
     rest = std::string(trimmed(rest.substr(0, last_for)));
   }
   if (rule.measure->unit == Unit::kEvent) {
-    if (!rest.empty()) return wrong(fmt::format("{} is or is not; nothing can be compared with it", name));
+    if (!rest.empty()) return wrong(fmt::format("{} is true or false and cannot be compared with a value", name));
     return rule;
   }
   const bool equal = rest.size() > 1 && rest[1] == '=';
   if (rest.empty() || (rest[0] != '<' && rest[0] != '>'))
-    return wrong(fmt::format("'{}' says not what {} is compared with", rule.text, name));
+    return wrong(fmt::format("'{}' lacks the value that {} is compared with", rule.text, name));
   rule.comparison = rest[0] == '>' ? (equal ? Comparison::kAtLeast : Comparison::kAbove)
                                    : (equal ? Comparison::kAtMost : Comparison::kBelow);
   if (const auto good = parse_threshold(std::string(trimmed(rest.substr(equal ? 2 : 1))), rule); !good)

@@ -49,11 +49,11 @@ class ConsistencyCheck {
     const auto endpoint = parse_listen(daemon.listen.value);
     if (endpoint && !endpoint->loopback && daemon.token_file.value.empty()) {
       wrong(daemon.listen.origin,
-            fmt::format("{} can be reached from other machines: a token_file is needed", daemon.listen.value),
+            fmt::format("other machines can reach {}, which takes a token_file", daemon.listen.value),
             "token_file = \"/etc/ration/token\", or listen = \"127.0.0.1:7077\"");
     }
     if (daemon.sample.value < std::chrono::milliseconds(10))
-      wrong(daemon.sample.origin, "sample is at least 10ms", "sample = \"500ms\"");
+      wrong(daemon.sample.origin, "sample must be at least 10ms", "sample = \"500ms\"");
     if (daemon.sample_idle.value < daemon.sample.value) {
       const bool typed = !daemon.sample_idle.origin.is_default();
       wrong(typed ? daemon.sample_idle.origin : daemon.sample.origin, "sample_idle is shorter than sample",
@@ -84,7 +84,7 @@ class ConsistencyCheck {
     if (!idle.after.value || idle.action.value == IdleAction::kSuspend ||
         *idle.suspend_after.value <= *idle.after.value)
       wrong(idle.suspend_after.origin,
-            "suspend_after is the second step: it comes later than after, and action is another",
+            "suspend_after is a second step: it must be later than after, and action must not be suspend",
             "idle = { after = \"30m\", action = \"trim\", suspend_after = \"2h\" }");
   }
 
@@ -99,7 +99,7 @@ class ConsistencyCheck {
       if (tenant == nullptr) {
         const std::string meant = nearest(name, names);
         wrong(limit.origin,
-              fmt::format("tenant '{}' is not known{}", name,
+              fmt::format("there is no tenant '{}'{}", name,
                           meant.empty() ? "" : fmt::format(" - did you mean '{}'?", meant)),
               names.empty() ? "[[tenant]]" : fmt::format("Known: {}", fmt::join(names, ", ")));
       } else {
@@ -124,14 +124,17 @@ class ConsistencyCheck {
 void check_needed(const Item& item, std::vector<FileProblem>& problems) {
   const std::string_view section = item.section->name;
   if (section == "policy" && item.leaves.empty())
-    problems.push_back({item.origin.file, item.origin.place, "a policy that says nothing", "limit = \"8GiB\""});
+    problems.push_back(
+        {item.origin.file, item.origin.place, "a policy sets no limit, guarantee or idle", "limit = \"8GiB\""});
   if (section != "schedule") return;
   const bool sets = std::any_of(item.leaves.begin(), item.leaves.end(),
                                 [](const auto& entry) { return entry.first.rfind("set.", 0) == 0; });
   if (item.leaves.count("when") == 0)
-    problems.push_back({item.origin.file, item.origin.place, "a schedule needs when", "when = \"22:00-07:00\""});
+    problems.push_back(
+        {item.origin.file, item.origin.place, "a schedule needs the key when", "when = \"22:00-07:00\""});
   if (!sets)
-    problems.push_back({item.origin.file, item.origin.place, "a schedule needs set", "set = { nlp = \"90%\" }"});
+    problems.push_back(
+        {item.origin.file, item.origin.place, "a schedule needs the key set", "set = { nlp = \"90%\" }"});
 }
 
 }  // namespace

@@ -29,8 +29,7 @@ class Reader {
         if (node.kind == TomlValue::Kind::kTable)
           items.push_back(item(*section, node));
         else
-          wrong(node.key, fmt::format("'{}' is a table, written once", section->name),
-                fmt::format("[{}]", section->name));
+          wrong(node.key, fmt::format("'{}' must be one table", section->name), fmt::format("[{}]", section->name));
       } else {
         read_several(*section, node, items);
       }
@@ -56,7 +55,7 @@ class Reader {
                         std::all_of(node.items.begin(), node.items.end(),
                                     [](const TomlValue& entry) { return entry.kind == TomlValue::Kind::kTable; });
     if (!tables) {
-      wrong(node.key, fmt::format("'{}' is a list of tables", section.name), fmt::format("[[{}]]", section.name));
+      wrong(node.key, fmt::format("'{}' must be a list of tables", section.name), fmt::format("[[{}]]", section.name));
       return;
     }
     std::map<std::string, std::size_t> lines;
@@ -74,7 +73,7 @@ class Reader {
         if (!is_new) {
           wrong(leaf->second.origin.place,
                 fmt::format("{} '{}' is written twice: also on line {}", section.name, made.identity, first->second),
-                "Make one of the two.");
+                "Merge the two.");
         }
       }
       items.push_back(std::move(made));
@@ -103,7 +102,7 @@ class Reader {
       } else if (below.empty()) {
         unknown(node, known_below(*item.section, prefix));
       } else if (node.kind != TomlValue::Kind::kTable) {
-        wrong(node.key, fmt::format("'{}' is a table", node.name),
+        wrong(node.key, fmt::format("'{}' must be a table", node.name),
               below.front() == "*" ? fmt::format("{} = {{ NAME = … }}", node.name)
                                    : fmt::format("{} = {{ {} = … }}", node.name, below.front()));
       } else {

@@ -20,13 +20,13 @@ std::vector<Key> with_match(std::vector<Key> keys, const std::vector<Key>& more)
                   {"match.users", field<kTexts, match, &Match::users>, "", "Names of users.", "[\"alice\", \"bob\"]"},
                   {"match.groups", field<kTexts, match, &Match::groups>, "", "Names of groups of users.", "[\"ml-*\"]"},
                   {"match.cgroup", field<kTexts, match, &Match::cgroup>, "", "Its control group.", "\"*/nlp/*\""},
-                  {"match.service", field<kTexts, match, &Match::service>, "", "The systemd unit it belongs to.",
-                   "\"jupyterhub\""},
+                  {"match.service", field<kTexts, match, &Match::service>, "",
+                   "Systemd unit that the process belongs to.", "\"jupyterhub\""},
                   {"match.image", field<kTexts, match, &Match::image>, "", "Its container's image.", "\"nlp-*\""},
                   {"match.label.*", field<kTexts, match, &Match::labels>, "",
-                   "A label. Whoever starts a workload chooses its labels.", "\"nlp\""},
+                   "A label of the workload. The user who starts it chooses its labels.", "\"nlp\""},
                   {"match.any", field<kFlag, match, &Match::any>, "false",
-                   "One of these is enough; false: all that are written.", "false"},
+                   "true: one matching entry is enough; false: all must match.", "false"},
               });
   keys.insert(keys.end(), more.begin(), more.end());
   return keys;
@@ -35,46 +35,49 @@ std::vector<Key> with_match(std::vector<Key> keys, const std::vector<Key>& more)
 std::vector<Key> daemon_keys() {
   return {
       {"socket", field<kText, &Daemon::socket>, "/run/ration/ration.sock",
-       "Unix socket that the command line talks to.", "\"/run/ration/ration.sock\""},
+       "Unix socket of the daemon, for the command line.", "\"/run/ration/ration.sock\""},
       {"listen", field<kListen, &Daemon::listen>, "127.0.0.1:7077",
-       "Address and port of HTTP; empty: none. Beyond this machine a token_file is needed.", "\"127.0.0.1:7077\""},
-      {"token_file", field<kText, &Daemon::token_file>, "", "File with the token that makes its sender an operator.",
-       "\"/etc/ration/token\""},
-      {"state", field<kText, &Daemon::state>, "/var/lib/ration", "Folder of what the daemon keeps.",
+       "Address and port for HTTP; empty: none. An address that other machines can reach takes a token_file.",
+       "\"127.0.0.1:7077\""},
+      {"token_file", field<kText, &Daemon::token_file>, "",
+       "File with the token that gives a request an operator's rights.", "\"/etc/ration/token\""},
+      {"state", field<kText, &Daemon::state>, "/var/lib/ration", "Folder of the daemon's database and state.",
        "\"/var/lib/ration\""},
-      {"sample", field<kDuration, &Daemon::sample>, "500ms", "How often the books and the driver are read.",
-       "\"500ms\""},
+      {"sample", field<kDuration, &Daemon::sample>, "500ms",
+       "Time between two ticks, which read the books and the driver.", "\"500ms\""},
       {"sample_idle", field<kDuration, &Daemon::sample_idle>, "5s",
-       "How often while no client watches and nothing changes.", "\"5s\""},
+       "The same while no client watches and nothing changes.", "\"5s\""},
       {"metrics_processes", field<kFlag, &Daemon::metrics_processes>, "false",
-       "Metrics of single processes too: many series, and command lines in them.", "false"},
+       "Also metrics of each process, which are many series and contain command lines.", "false"},
   };
 }
 
 std::vector<Key> defaults_keys() {
   return {
-      {"limit", field<kSize, &Defaults::limit>, "unlimited", "Bytes a workload can never exceed.", "\"50%\""},
-      {"guarantee", field<kFinite, &Defaults::guarantee>, "", "Bytes kept for it.", "\"2GiB\""},
-      {"gpu", field<kText, &Defaults::gpu>, "", "Which GPU: index, UUID, auto, or several: 0,1.", "\"auto\""},
+      {"limit", field<kSize, &Defaults::limit>, "unlimited", "Limit of a workload on each GPU.", "\"50%\""},
+      {"guarantee", field<kFinite, &Defaults::guarantee>, "", "Bytes of each GPU kept for it.", "\"2GiB\""},
+      {"gpu", field<kText, &Defaults::gpu>, "", "GPU: index, UUID, auto, or several: 0,1.", "\"auto\""},
       {"on_deny", field<kOnDeny, &Defaults::on_deny>, "fail", "What a denied allocation does.", "\"wait:30s\""},
       {"account", field<kWord, &Defaults::account>, "device",
-       "What counts: device, all that nvidia-smi counts; heap, allocations only.", "\"device\"",
+       "Memory that counts: device, all that nvidia-smi counts; heap, allocations only.", "\"device\"",
        one_of("device", "heap")},
       {"managed", field<kWord, &Defaults::managed>, "resident",
-       "What of managed memory counts: resident, what may be on the device, while the rest stays on the host; charge, "
-       "all of it; ignore, nothing.",
+       "Managed memory that counts: resident, the part that may be on the GPU, while the rest stays on the host; "
+       "charge, all of it; ignore, none.",
        "\"charge\"", one_of("resident", "charge", "ignore")},
-      {"tenant", field<kName, &Defaults::tenant>, "", "Who is charged where nothing else says.", "\"nlp\""},
-      {"summary", field<kSummary, &Defaults::summary>, "auto", "The closing line of ration run.", "\"auto\""},
+      {"tenant", field<kName, &Defaults::tenant>, "", "Tenant that is charged where nothing else names one.",
+       "\"nlp\""},
+      {"summary", field<kSummary, &Defaults::summary>, "auto", "Summary that ration run prints at the end.",
+       "\"auto\""},
       {"growth", field<kFlag, &Defaults::growth>, "false",
        "TensorFlow and JAX start small, whatever their variables say.", "false"},
       {"framework_hints", field<kFlag, &Defaults::framework_hints>, "true",
        "Frameworks start small, and TensorFlow leaves 128 MiB unused, unless their variables say otherwise.", "true"},
       {"require_enforced", field<kFlag, &Defaults::require_enforced>, "false",
-       "Start nothing that the limit would not hold for.", "false"},
+       "Start no program that the limit would not hold.", "false"},
       {"ungoverned", field<kOneOf<Ungoverned>, &Defaults::ungoverned>, "report",
-       "What happens to a process on a GPU that is under no limit: it is shown; an alert is raised as well; it is "
-       "ended after the grace.",
+       "Treatment of a process on a GPU that is under no limit. report: it is shown; warn: an alert is raised as well; "
+       "terminate: it is ended after the grace.",
        "\"report\"", one_of("report", "warn", "terminate")},
       {"grace", field<kDuration, &Defaults::grace>, "30s",
        "Time between the warning and the end of an ungoverned process.", "\"30s\""},
@@ -83,11 +86,11 @@ std::vector<Key> defaults_keys() {
 
 std::vector<Key> device_keys() {
   return {
-      {"match", field<kText, &DeviceRule::match>, "", "Its index, UUID or name; * stands for any letters.",
+      {"match", field<kText, &DeviceRule::match>, "", "Index, UUID or name of the GPU; * stands for any letters.",
        "\"GPU-5fd4*\""},
-      {"keep_free", field<kFinite, &DeviceRule::keep_free>, "", "Bytes that are given to no workload.", "\"256MiB\""},
+      {"keep_free", field<kFinite, &DeviceRule::keep_free>, "", "Bytes that no workload gets.", "\"256MiB\""},
       {"slices", field<kSizes, &DeviceRule::slices>, "",
-       "Slices that the daemon cuts it into for programs of its own user, as ration split does; one cut by hand stays.",
+       "Slices into which the daemon cuts the GPU for programs of its own user. Slices made by ration split stay.",
        "[\"6GiB\", \"6GiB\", \"rest\"]"},
   };
 }
@@ -97,11 +100,12 @@ std::vector<Key> tenant_keys() {
       {{"name", field<kName, &Tenant::name>, "", "Its name.", "\"nlp\""}},
       {
           {"guarantee", field<kFinite, &Tenant::guarantee>, "", "Bytes of each GPU kept for it.", "\"8GiB\""},
-          {"limit", field<kSize, &Tenant::limit>, "unlimited",
-           "Bytes of each GPU that its workloads together can never exceed.", "\"16GiB\""},
-          {"soft", field<kShare, &Tenant::soft>, "", "Share of its limit from which on it is warned.", "\"90%\""},
-          {"priority", field<kWhole, &Tenant::priority>, "0", "Who is served first in the queue: the higher.", "10"},
-          {"price", field<kPrice, &Tenant::price>, "", "What a GiB costs it for an hour.", "\"0.031 EUR/GiB·h\""},
+          {"limit", field<kSize, &Tenant::limit>, "unlimited", "Limit on each GPU for all of its workloads together.",
+           "\"16GiB\""},
+          {"soft", field<kShare, &Tenant::soft>, "", "Share of the limit above which the daemon warns the tenant.",
+           "\"90%\""},
+          {"priority", field<kWhole, &Tenant::priority>, "0", "Place in the queue: a higher number goes first.", "10"},
+          {"price", field<kPrice, &Tenant::price>, "", "Price of a GiB for an hour.", "\"0.031 EUR/GiB·h\""},
       });
 }
 
@@ -109,57 +113,59 @@ std::vector<Key> policy_keys() {
   return with_match<&Policy::match>(
       {}, {
               {"per", field<kOneOf<Per>, &Policy::per>, "workload",
-               "Whom the limit is for: each user, each workload, all together.", "\"user\"",
+               "Holders of the limit: each user, each workload, or all together.", "\"user\"",
                one_of("workload", "user", "all")},
               {"limit", field<kSize, &Policy::limit>, "", "Bytes of each GPU.", "\"8GiB\""},
               {"idle.after", field<kDuration, &Policy::idle, &Idle::after>, "",
-               "Idle for so long, a workload is acted on.", "\"30m\""},
-              {"idle.below", field<kActivity, &Policy::idle, &Idle::below>, "0% activity", "What counts as idle.",
-               "\"1% activity\""},
+               "Time after which an idle workload is acted on.", "\"30m\""},
+              {"idle.below", field<kActivity, &Policy::idle, &Idle::below>, "0% activity",
+               "Condition that counts as idle.", "\"1% activity\""},
               {"idle.action", field<kOneOf<IdleAction>, &Policy::idle, &Idle::action>, "report",
-               "It is shown; asked to give memory back; stopped, with its memory moved to the host.", "\"trim\"",
-               one_of("report", "trim", "suspend")},
+               "Action. report: it is shown; trim: it is asked to give memory back; suspend: it is stopped, with its "
+               "memory moved to the host.",
+               "\"trim\"", one_of("report", "trim", "suspend")},
               {"idle.suspend_after", field<kDuration, &Policy::idle, &Idle::suspend_after>, "",
-               "Still idle after so long, it is suspended.", "\"2h\""},
+               "Time after which a workload that is still idle is suspended.", "\"2h\""},
           });
 }
 
 std::vector<Key> schedule_keys() {
   return {
-      {"when", field<kHours, &Schedule::when>, "", "From, to; past midnight if the end is before the begin.",
+      {"when", field<kHours, &Schedule::when>, "", "Begin and end; past midnight if the end is earlier than the begin.",
        "\"22:00-07:00\""},
-      {"days", field<kDays, &Schedule::days>, "mon-sun", "Days on which it begins.", "\"mon-fri\""},
-      {"set.*", field<kSize, &Schedule::set>, "", "A tenant's limit in that time.", "\"90%\""},
+      {"days", field<kDays, &Schedule::days>, "mon-sun", "Days on which the schedule begins.", "\"mon-fri\""},
+      {"set.*", field<kSize, &Schedule::set>, "", "Limit of a tenant during that time.", "\"90%\""},
   };
 }
 
 std::vector<Key> alerts_keys() {
   return {
-      {"rules", field<kRules, &AlertSettings::rules>, "", "What to watch: subject, comparison, value, how long.",
+      {"rules", field<kRules, &AlertSettings::rules>, "", "Conditions to watch: subject, comparison, value, duration.",
        "[\"tenant.used > 90% for 5m\", \"device.time_to_full < 10m\", \"guard.lost\"]"},
       {"webhook", field<kUrl, &AlertSettings::webhook>, "",
-       "Where each alert is sent as JSON. Redirects are not followed.", "\"https://hooks.example.org/ration\""},
+       "URL that receives each alert as JSON. Redirects are not followed.", "\"https://hooks.example.org/ration\""},
   };
 }
 
 std::vector<Key> report_keys() {
   return {
-      {"basis", field<kOneOf<Basis>, &Report::basis>, "used", "What is charged for.", "\"used\"",
+      {"basis", field<kOneOf<Basis>, &Report::basis>, "used", "Memory that is charged.", "\"used\"",
        one_of("used", "limit", "max(used,guarantee)", "peak")},
       {"currency", field<kText, &Report::currency>, "EUR", "Of all prices.", "\"EUR\""},
-      {"share_idle", field<kOneOf<ShareIdle>, &Report::share_idle>, "none", "How the cost of unused memory is shared.",
-       "\"none\"", one_of("none", "even", "weighted")},
-      {"retention", field<kDuration, &Report::retention>, "400d", "How long use is kept.", "\"400d\""},
-      {"price", field<kPrice, &Report::price>, "",
-       "What a GiB costs for an hour where the tenant has no price of its own.", "\"0.031 EUR/GiB·h\""},
+      {"share_idle", field<kOneOf<ShareIdle>, &Report::share_idle>, "none",
+       "Division of the cost of unused memory among tenants.", "\"none\"", one_of("none", "even", "weighted")},
+      {"retention", field<kDuration, &Report::retention>, "400d", "Time for which records of use are kept.",
+       "\"400d\""},
+      {"price", field<kPrice, &Report::price>, "", "Price of a GiB for an hour where the tenant has none of its own.",
+       "\"0.031 EUR/GiB·h\""},
   };
 }
 
 std::vector<Key> http_keys() {
   return {
       {"anonymous", field<kOneOf<Anonymous>, &Configuration::http, &Http::anonymous>, "totals",
-       "What a request sees that shows neither a user nor a token: totals, of devices alone; all, everything but "
-       "command lines, labels and processes. Read when the daemon starts.",
+       "Data for requests without a user and a token: totals, those of the GPUs alone; all, everything except command "
+       "lines, labels and processes. Read when the daemon starts.",
        "\"all\"", one_of("totals", "all")},
   };
 }
@@ -167,8 +173,8 @@ std::vector<Key> http_keys() {
 std::vector<Key> containers_keys() {
   return {
       {"cdi", field<kText, &Configuration::containers, &Containers::cdi>, "auto",
-       "Folder of the CDI specifications that name each tenant and slice as a device of containers; auto: "
-       "/var/run/cdi, where the daemon runs as root with the books in /run/ration; none.",
+       "Folder of the CDI specifications that describe each tenant and slice as a device to container engines; auto: "
+       "/var/run/cdi if the daemon runs as root with its books in /run/ration; none: no specifications.",
        "\"/var/run/cdi\""},
   };
 }
@@ -185,28 +191,28 @@ std::vector<Key> compat_keys() {
 
 const Table& sections() {
   static const Table all{
-      {"daemon", nullptr, nullptr, "The node's daemon, rationd.", rows::daemon_keys()},
+      {"daemon", nullptr, nullptr, "The daemon, rationd.", rows::daemon_keys()},
       {"defaults", nullptr, nullptr,
-       "What ration run does where nothing else is typed, and what holds for a workload that no tenant or policy "
-       "says more about.",
+       "Values of ration run where no option is typed, and of workloads where no tenant or policy gives others.",
        rows::defaults_keys()},
       {"device", "match", add<&Configuration::devices>,
-       "A GPU, or several alike. The first that fits a GPU holds for it.", rows::device_keys()},
+       "A GPU, or all GPUs that match. The first [[device]] that matches a GPU holds for it.", rows::device_keys()},
       {"tenant", "name", add<&Configuration::tenants>,
-       "Who is charged. A workload belongs to the first tenant that fits it; without a fit, to its user. A tenant "
-       "without match is entered by asking for it: ration run --tenant NAME.",
+       "A tenant that is charged. A workload belongs to the first tenant that matches it, else to its user. A tenant "
+       "without match is chosen by name: ration run --tenant NAME.",
        rows::tenant_keys()},
       {"policy", nullptr, add<&Configuration::policies>,
-       "Limits for all workloads that fit. The first policy that fits a workload holds for it.", rows::policy_keys()},
+       "Limits for all workloads that match. The first policy that matches a workload holds for it.",
+       rows::policy_keys()},
       {"schedule", nullptr, add<&Configuration::schedules>,
        "Limits of tenants that change with the hour. Where several schedules hold at once and name the same tenant, "
        "the first holds.",
        rows::schedule_keys()},
-      {"alerts", nullptr, nullptr, "What the daemon raises an alert for.", rows::alerts_keys()},
-      {"report", nullptr, nullptr, "How use is counted and charged.", rows::report_keys()},
-      {"http", nullptr, nullptr, "What the HTTP interface answers.", rows::http_keys()},
-      {"containers", nullptr, nullptr, "How container engines learn of this node.", rows::containers_keys()},
-      {"compat", nullptr, nullptr, "Habits of other programs.", rows::compat_keys()},
+      {"alerts", nullptr, nullptr, "Conditions for which the daemon raises alerts.", rows::alerts_keys()},
+      {"report", nullptr, nullptr, "Records of use and their charges.", rows::report_keys()},
+      {"http", nullptr, nullptr, "Answers of the HTTP interface.", rows::http_keys()},
+      {"containers", nullptr, nullptr, "Descriptions of this node for container engines.", rows::containers_keys()},
+      {"compat", nullptr, nullptr, "Variables of other programs.", rows::compat_keys()},
   };
   return all;
 }

@@ -72,8 +72,8 @@ Result<Assignment> asked_for(const Configuration& configuration, const Subject& 
       if (may_be(other, subject)) open.push_back(other.name.value);
     }
     return fail("E1502",
-                fmt::format("{} may not run as tenant {} ({}).", subject.user.empty() ? "you" : subject.user, name,
-                            tenant->name.origin.text()),
+                fmt::format("{} may not run as tenant {} ({}).", subject.user.empty() ? "this user" : subject.user,
+                            name, tenant->name.origin.text()),
                 open.empty() ? "Leave --tenant out." : fmt::format("Leave --tenant out, or: --tenant {}", open.front()),
                 5);
   }
@@ -82,13 +82,13 @@ Result<Assignment> asked_for(const Configuration& configuration, const Subject& 
     // A workload without a tenant is charged to its user's name, so no other user may choose that name.
     if (!subject.asks_for_another || subject.is_operator || subject.uid == 0) return Assignment{name, nullptr};
     return fail("E1502",
-                fmt::format("{} may not run as tenant {}: that is another user of this machine.",
-                            subject.user.empty() ? "you" : subject.user, name),
+                fmt::format("{} may not run as tenant {}: that is the name of another user of this machine.",
+                            subject.user.empty() ? "this user" : subject.user, name),
                 "Leave --tenant out, or give a name that is not a user's.", 5);
   }
   std::vector<std::string> names;
   for (const Tenant& tenant : configuration.tenants) names.push_back(tenant.name.value);
-  return fail("E1801", fmt::format("tenant '{}' is not known.{}", name, suggestion(name, names)),
+  return fail("E1801", fmt::format("there is no tenant '{}'.{}", name, suggestion(name, names)),
               fmt::format("Known: {}", fmt::join(names, ", ")), 3);
 }
 

@@ -113,7 +113,7 @@ std::string written_key(const std::string& section, const std::string& key, cons
 std::string initial_configuration(const Table& table) {
   std::string text =
       "# ration.toml - see: man ration.toml, ration help config, ration config validate\n"
-      "# Every key stands here with an example, or with its default; take the # away from what you need.\n"
+      "# Every key is here with an example or its default. Remove the # from the keys that you set.\n"
       "schema = 1\n";
   for (const Section& section : table) {
     text += fmt::format("\n# {}\n{}{}\n", section.meaning, section.several() ? "# " : "", header_of(section));
@@ -186,21 +186,18 @@ std::vector<SectionText> reference(const Table& table) {
 }
 
 std::string layers_text() {
-  return "/etc/ration/ration.toml, then $XDG_CONFIG_HOME/ration/ration.toml (or RATION_CONFIG) over it; what is typed "
-         "wins over both.\n"
-         "A file begins with schema = 1. Key by key the later file wins. A tenant of the same name, a device of the "
-         "same match is the same one in "
-         "both. "
-         "Tenants, devices,\npolicies and schedules that only the later file has stand in front. Where several fit, "
-         "the "
-         "first holds.\n"
-         "An unknown key or a value that cannot be is an error with its line and column, and nothing of the file is "
+  return "ration reads /etc/ration/ration.toml, then $XDG_CONFIG_HOME/ration/ration.toml (or the file in\n"
+         "RATION_CONFIG). For each key the later file wins, and an option of the command line wins over both.\n"
+         "A file begins with schema = 1. Tenants with the same name, and devices with the same match, are merged\n"
+         "over the files. Tenants, devices, policies and schedules that only the later file has come first. Where\n"
+         "several match, the first holds.\n"
+         "An unknown key or an impossible value is an error with its line and column, and nothing of the file is\n"
          "applied.\n";
 }
 
 std::string rules_text() {
   std::string text =
-      "Rules of alerts are SUBJECT [> | >= | < | <= VALUE] [for DURATION], for instance \"tenant.used > 90% for 5m\". "
+      "A rule of alerts is SUBJECT [> | >= | < | <= VALUE] [for DURATION], such as \"tenant.used > 90% for 5m\".\n"
       "Subjects:\n";
   for (const Measure& measure : measures()) text += fmt::format("  {:<22} {}\n", measure.name, measure.meaning);
   return text;

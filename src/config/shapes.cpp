@@ -51,7 +51,7 @@ Result<Amount> size(const std::string& text) {
 
 Result<Amount> finite_size(const Key&, const TomlValue& value) {
   if (value.text != "unlimited") return size(value.text);
-  return refuse(fmt::format("'{}' has to be a size", value.name), fmt::format("{} = \"2GiB\"", value.name));
+  return refuse(fmt::format("'{}' must be a size", value.name), fmt::format("{} = \"2GiB\"", value.name));
 }
 
 Result<std::string> slice(const std::string& text) {
@@ -61,12 +61,14 @@ Result<std::string> slice(const std::string& text) {
 
 Result<std::string> on_deny(const std::string& text) {
   if (text == "fail" || text == "wait" || (text.starts_with("wait:") && parse_duration(text.substr(5)))) return text;
-  return refuse(fmt::format("'{}' is not an answer to a denial", text), "on_deny = \"fail\", \"wait\" or \"wait:30s\"");
+  return refuse(fmt::format("'{}' is not fail, wait or wait:DURATION", text),
+                "on_deny = \"fail\", \"wait\" or \"wait:30s\"");
 }
 
 Result<std::string> summary(const std::string& text) {
   if (text == "auto" || text == "always" || text == "never" || text.starts_with("json:")) return text;
-  return refuse(fmt::format("summary '{}' is unknown", text), "\"auto\", \"always\", \"never\" or \"json:FILE\"");
+  return refuse(fmt::format("'{}' is not auto, always, never or json:FILE", text),
+                "\"auto\", \"always\", \"never\" or \"json:FILE\"");
 }
 
 Result<std::string> listen(const std::string& text) {
@@ -98,7 +100,7 @@ using Parsed = typename decltype(parsed<parse>({}, {}))::value_type;
 template <auto parse>
 std::optional<Parsed<parse>> text(const Key& key, const TomlValue& value, Problems& problems) {
   if (value.kind != Kind::kText)
-    return wrong(problems, value.key, fmt::format("'{}' is a text in quotes", value.name),
+    return wrong(problems, value.key, fmt::format("'{}' must be a text in quotes", value.name),
                  fmt::format("{} = \"…\"", value.name));
   auto result = parsed<parse>(key, value);
   if (!result) return wrong(problems, value.key, result.error().what, result.error().fix);
@@ -109,23 +111,23 @@ using Twice = std::optional<Error> (*)(const Key& key, const std::string& text);
 std::optional<Error> may_repeat(const Key&, const std::string&) { return {}; }
 std::optional<Error> one_rest(const Key& key, const std::string& text) {
   if (text != "rest") return {};
-  return Error{"E1601", "'rest' can be there once", key.example, 2};
+  return Error{"E1601", "'rest' may stand once", key.example, 2};
 }
 std::optional<Error> no_rule_twice(const Key&, const std::string& text) {
-  return Error{"E1601", fmt::format("the rule '{}' is there twice", text), "Remove one.", 2};
+  return Error{"E1601", fmt::format("the rule '{}' is given twice", text), "Remove one.", 2};
 }
 
 template <auto parse, Twice twice>
 std::optional<std::vector<Parsed<parse>>> list(const Key& key, const TomlValue& value, Problems& problems) {
   if (value.kind != Kind::kList)
-    return wrong(problems, value.key, fmt::format("'{}' is a list of texts", value.name),
+    return wrong(problems, value.key, fmt::format("'{}' must be a list of texts", value.name),
                  fmt::format("{} = {}", value.name, key.example));
   std::vector<Parsed<parse>> all;
   Texts seen;
   const std::size_t before = problems.size();
   for (const TomlValue& item : value.items) {
     if (item.kind != Kind::kText) {
-      wrong(problems, item.place, "a text in quotes is wanted here", key.example);
+      wrong(problems, item.place, "this must be a text in quotes", key.example);
       continue;
     }
     if (auto result = parsed<parse>(key, item))
@@ -148,13 +150,13 @@ std::optional<Texts> text_or_list(const Key& key, const TomlValue& value, Proble
 
 std::optional<bool> flag(const Key&, const TomlValue& value, Problems& problems) {
   if (value.kind == Kind::kFlag) return value.text == "true";
-  return wrong(problems, value.key, fmt::format("'{}' is true or false", value.name),
+  return wrong(problems, value.key, fmt::format("'{}' must be true or false", value.name),
                fmt::format("{} = true", value.name));
 }
 
 std::optional<std::int64_t> whole(const Key& key, const TomlValue& value, Problems& problems) {
   if (value.kind == Kind::kWhole) return std::strtoll(value.text.c_str(), nullptr, 10);
-  return wrong(problems, value.key, fmt::format("'{}' is an integer", value.name),
+  return wrong(problems, value.key, fmt::format("'{}' must be an integer", value.name),
                fmt::format("{} = {}", value.name, key.example));
 }
 

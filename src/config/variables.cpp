@@ -26,26 +26,25 @@ std::string absolute(const std::string& path) {
 const std::vector<Variable>& variables() {
   static const std::vector<Variable> all{
       {"RATION_RUNTIME_DIR",
-       "folder of the books and slices; unset: /run/ration, else $XDG_RUNTIME_DIR/ration, else /tmp/ration-UID, or "
+       "folder of the books and slices; default: /run/ration, else $XDG_RUNTIME_DIR/ration, else /tmp/ration-UID, or "
        "/tmp/ration-UID.XXXXXX if another user has that name",
        Value::kPath},
       {"RATION_CONFIG", "configuration file read instead of $XDG_CONFIG_HOME/ration/ration.toml", Value::kPath},
-      {"RATION_SIM", "the simulated node, as --sim takes it: T4:16GiB*2,A100-40, or the path of a TOML file",
+      {"RATION_SIM", "simulated node, as for --sim: T4:16GiB*2,A100-40, or the path of a TOML file",
        Value::kTextOrTomlFile},
-      {"RATION_SIM_DRIVER",
-       "the driver of simulated nodes that name none: 535, 560-container, or the path of a profile",
+      {"RATION_SIM_DRIVER", "driver of simulated nodes that name none: 535, 560-container, or the path of a profile",
        Value::kTextOrTomlFile},
-      {"RATION_SOCKET", "the daemon's socket, as --socket takes it", Value::kPath},
+      {"RATION_SOCKET", "socket of the daemon, as for --socket", Value::kPath},
       {"RATION_SIM_DIR", "folder of the simulated node's shared state", Value::kPath},
-      {"RATION_SIM_LATENCY", "how slow the simulated driver is: cuMemAlloc=132us,context=200ms,kernel=1ms"},
-      {"RATION_SIM_FAULT", "which simulated calls fail: cuMemAlloc:call=3:error=2"},
-      {"RATION_IDLE_TRIM", "the library: give back what the pool keeps when nothing was asked for in so long: 30s"},
-      {"RATION_MIN_BLOCK", "the library: requests smaller than this are rounded up to it: 1MiB"},
-      {"RATION_LIBRARY", "Python: the libration.so.1 to load instead of the package's own"},
-      {"RATION_PROGRAM", "Python: the command ration to start instead of the one beside that Python or on PATH"},
-      {"RATION_BOOK", "set by `ration run` for the program: the book that it is charged to"},
+      {"RATION_SIM_LATENCY", "duration of calls of the simulated driver: cuMemAlloc=132us,context=200ms,kernel=1ms"},
+      {"RATION_SIM_FAULT", "calls of the simulated driver that fail: cuMemAlloc:call=3:error=2"},
+      {"RATION_IDLE_TRIM", "library: time without a request after which the pool gives unused memory back: 30s"},
+      {"RATION_MIN_BLOCK", "library: size to which smaller requests are rounded up: 1MiB"},
+      {"RATION_LIBRARY", "Python: libration.so.1 to load instead of the package's own"},
+      {"RATION_PROGRAM", "Python: command ration to start instead of the one beside that Python or on PATH"},
+      {"RATION_BOOK", "set by `ration run` for the program: its book"},
       {"RATION_ALLOW_UNGOVERNED",
-       "set by `ration run --allow-ungoverned` for the program: the guard is not put back into what drops it"},
+       "set by `ration run --allow-ungoverned` for the program: the guard does not return to a child that drops it"},
       {"RATION_DRIVER_PATH", "set by `ration run --sim` for the program: folder of the driver behind the guard"},
   };
   return all;
@@ -70,7 +69,7 @@ Result<void> check_variables(char** environment) {
     if (name.rfind(kPrefix, 0) == 0 && std::find(known.begin(), known.end(), rest) != known.end()) continue;
     const std::string meant = nearest(rest, known);
     if (meant.empty()) continue;
-    return fail("E1603", fmt::format("{} is not a variable of ration: it would be ignored.", name),
+    return fail("E1603", fmt::format("ration has no variable {}, and would ignore it.", name),
                 fmt::format("Did you mean {}{}?  unset {}", kPrefix, meant, name), 2);
   }
   return {};

@@ -187,8 +187,8 @@ Result<Basis> parse_basis(const std::string& text) {
   for (const auto& [basis, name] : kBases) {
     if (text == name) return basis;
   }
-  return fail("E1916", fmt::format("'{}' is not a basis of charging.", text),
-              "One of: used, limit, guarantee, max(used,guarantee), peak.", 2);
+  return fail("E1916", fmt::format("'{}' is not a value of --basis.", text),
+              "Give one of: used, limit, guarantee, max(used,guarantee), peak.", 2);
 }
 
 std::string name_of(Basis basis) {
@@ -227,7 +227,7 @@ Result<Charges> collect_charges(Database& database, const Window& window, Slice 
   whole.from = window.from / kHourMs * kHourMs;
   whole.to = std::min((window.to + kHourMs - 1) / kHourMs * kHourMs, read_mark(database, "recorded_to"));
   if (window.from < 0 || window.from >= window.to) {
-    return fail("E1916", fmt::format("nothing lies between {} and {}.", rfc3339(window.from), rfc3339(window.to)),
+    return fail("E1916", fmt::format("the window from {} to {} is empty.", rfc3339(window.from), rfc3339(window.to)),
                 "Give a window whose end is after its beginning.", 2);
   }
   if (whole.to < whole.from) whole.to = whole.from;  // nothing recorded there yet

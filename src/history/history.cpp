@@ -47,7 +47,8 @@ Result<void> History::begin_anew() {
 
 Result<Recorded> History::record(const Sample& sample) {
   const auto impossible = [](const std::string& what) {
-    return fail("E1918", fmt::format("a sample cannot be recorded: {}.", what), "This is a fault of ration.");
+    return fail("E1918", fmt::format("a sample cannot be recorded: {}.", what),
+                "This is a fault of ration: please report it with the daemon's log.");
   };
   std::vector<std::uint64_t> governed(sample.devices.size());
   for (const auto& workload : sample.workloads) {

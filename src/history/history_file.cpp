@@ -90,8 +90,8 @@ Result<void> HistoryFile::begin_anew() {
   const bool removed = identity() == Identity{}, damaged = in_place();
   const std::string aside = removed ? "" : set_aside(path_);
   if (aside.empty() && !removed) {
-    return fail("E1912", fmt::format("the history at {} is damaged and cannot be set aside.", path_),
-                "Look at the rights of its folder.");
+    return fail("E1912", fmt::format("the history at {} is damaged, and the daemon cannot move it aside.", path_),
+                "Check the owner and the mode of its folder: ls -ld");
   }
   RATION_TRY(make_folder_again(path_, lock_));
   RATION_TRY(open_database(true));

@@ -76,9 +76,9 @@ Result<ClosedPeriod> History::close_period(const std::string& name, TimeMs now) 
   RATION_TRY(commit());
   if (now < month.second || committed_to_ < month.second) {
     return fail("E1914",
-                fmt::format("{} is not over: it ends at {} and is recorded up to {}.", name, rfc3339(month.second),
-                            rfc3339(committed_to_)),
-                "Close it when it is over and the daemon has run since.");
+                fmt::format("{} cannot be closed yet: it ends at {} and is recorded up to {}.", name,
+                            rfc3339(month.second), rfc3339(committed_to_)),
+                "Close it after its end, once the daemon has recorded it whole.");
   }
   Database& database = file_.database();
   database.run("BEGIN IMMEDIATE");
@@ -91,8 +91,8 @@ Result<ClosedPeriod> History::close_period(const std::string& name, TimeMs now) 
   if (!charges || !charges->consistent) {
     database.run("ROLLBACK");
     if (!charges) return tl::unexpected(charges.error());
-    return fail("E1914", fmt::format("the hours of {} do not add up: it cannot be sealed.", name),
-                "This is a fault of ration, or another program wrote to its file.");
+    return fail("E1914", fmt::format("{} cannot be closed, because its hours do not add up.", name),
+                "This is a fault of ration, or another program wrote to its file: please report it.");
   }
   ClosedPeriod period{name, now, {}, canonical_lines(name, *charges), true};
   period.seal = sha256(period.lines);

@@ -49,8 +49,9 @@ Result<Reader> Reader::open(const std::string& path) {
   }
   RATION_TRY(database.outcome());
   if (version != newest_schema()) {
-    return fail("E1911", fmt::format("{} has schema {}, this ration reads {}.", path, version, newest_schema()),
-                version > newest_schema() ? "Update ration." : "Let its daemon open it first.");
+    return fail("E1911",
+                fmt::format("{} has schema {}, but this ration reads schema {}.", path, version, newest_schema()),
+                version > newest_schema() ? "Update ration." : "Start its daemon once: that updates the file.");
   }
   return Reader(std::move(database));
 }
@@ -99,7 +100,7 @@ Result<Event> Reader::event(std::int64_t id) {
   Statement row(database_, std::string(kEventColumns) + "WHERE id = ?");
   if (row.with(id).row()) return read_event(row);
   RATION_TRY(database_.outcome());
-  return fail("E1917", fmt::format("event {} is not known (any more).", id), "ration events", 3);
+  return fail("E1917", fmt::format("event {} is not recorded, or no longer.", id), "ration events", 3);
 }
 
 bool Reader::has(const Event& event) {
@@ -129,7 +130,7 @@ Result<Event> Reader::denial(const std::string& id, const std::string& asker) {
                 command({"why", std::to_string(found.front().id)}), 3);
   if (!found.empty()) return std::move(found.front());
   RATION_TRY(database_.outcome());
-  return fail("E1917", fmt::format("denial '{}' is not known (any more).", id), "ration events --type denied", 3);
+  return fail("E1917", fmt::format("denial '{}' is not recorded, or no longer.", id), "ration events --type denied", 3);
 }
 
 Result<std::pair<std::int64_t, std::int64_t>> Reader::kept_events() {

@@ -95,16 +95,16 @@ Choice choose_by_peaks(Bytes largest) {
 }
 
 Choice choose_by_needs(const DeniedRequests& denied) {
-  return {least_limit(denied.need()),
-          fmt::format("a denied run needed at least {}, rounded to 256 MiB: what beyond that is not known",
-                      to_text(denied))};
+  return {
+      least_limit(denied.need()),
+      fmt::format("a denied run needed at least {}, rounded to 256 MiB; how much more is not known", to_text(denied))};
 }
 
 Choice choose_above(Bytes denied_at) {
-  return {
-      round_up(Bytes{denied_at.count() + denied_at.count() / 4}, kAdviceStep),
-      fmt::format("a quarter above {}, the highest limit at which a run was denied memory: what it needed is not known",
-                  format_size(denied_at))};
+  return {round_up(Bytes{denied_at.count() + denied_at.count() / 4}, kAdviceStep),
+          fmt::format(
+              "a quarter above {}, the highest limit at which a run was denied memory; how much it needed is not known",
+              format_size(denied_at))};
 }
 
 Choice cap(Choice choice, Bytes capacity) {
@@ -128,7 +128,7 @@ void choose_limit(Recommendation& found, const RecommendQuestion& question, cons
                                           format_size(question.floor), format_size(found.peak_max))};
   choice = cap(std::move(choice), capacity);
   if (found.denied.impossible > Bytes{0})
-    choice.reason += fmt::format("; no limit gives the {} that a run needed, more than the device's {}",
+    choice.reason += fmt::format("; a run needed {}, which is more than the device's {}",
                                  format_size(found.denied.impossible), format_size(capacity));
   found.limit = choice.limit, found.limit_reason = std::move(choice.reason);
 }
@@ -181,7 +181,7 @@ Result<Recommendation> make_recommendation(Database& database, const RecommendQu
   if (runs.empty()) {
     return fail("E1917",
                 fmt::format("{} has not run in the last {} days.", question.workload, question.window / kDayMs),
-                "ration report --by workload shows what has.", 3);
+                "ration report --by workload   lists those that have", 3);
   }
   Recommendation found;
   found.workload = question.workload;
@@ -245,7 +245,7 @@ std::string to_text(const Recommendation& found, TimeMs now) {
         "not enough history: {} run{} (need {}) - showing the largest peak seen, {}{}. Give a limit of at least {}, or "
         "let it run more often.\n",
         found.runs, found.runs == 1 ? "" : "s", found.fewest_runs, size(found.peak_max),
-        found.denied.need() > found.peak_max ? "; denied was what needs at least " + to_text(found.denied) : "",
+        found.denied.need() > found.peak_max ? "; a denied run needed at least " + to_text(found.denied) : "",
         size(found.limit));
   }
   const TimeMs ago = std::max<TimeMs>(now - found.last_run, 0), seen = std::max<TimeMs>(now - found.first_run, 0);

@@ -192,8 +192,8 @@ Result<void> parse_by(const std::string& text, ReportQuestion& question) {
     question.label = text.substr(6);
     return {};
   }
-  return fail("E1916", fmt::format("a report cannot be made by '{}'.", text),
-              "One of: tenant, user, workload, label:KEY, gpu (or device), day.", 2);
+  return fail("E1916", fmt::format("'{}' is not a value of --by.", text),
+              "Give one of: tenant, user, workload, label:KEY, gpu (or device), day.", 2);
 }
 
 std::string name_of_by(const ReportQuestion& question) {

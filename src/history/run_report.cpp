@@ -30,7 +30,7 @@ std::string times(std::int64_t count) { return count == 1 ? "once" : fmt::format
 std::string note_of_denials(const RunOnDevice& device, const DeniedRequests& denied) {
   const std::string begin = fmt::format("It was denied memory {} at {}: ", times(device.denials), size(device.limited));
   const auto next_time = [](Bytes limit) {
-    return fmt::format("'ration why' tells each, or next time  {}",
+    return fmt::format("'ration why' explains each, or next time  {}",
                        command({"run", "--limit", exact_size(limit), "--"}) + " …");
   };
   if (denied.known == 0) {
@@ -38,11 +38,12 @@ std::string note_of_denials(const RunOnDevice& device, const DeniedRequests& den
     return begin + "what it needed is not known; " + next_time(round_up(more, kAdviceStep));
   }
   if (denied.need() == Bytes{0})
-    return fmt::format("{}it needed {}, more than the device's {}: no limit gives that", begin,
+    return fmt::format("{}it needed {}, more than the device's {}, so no limit is enough", begin,
                        format_size(denied.impossible), size(device.device.capacity));
   const std::string need = "it needed at least " + to_text(denied);
   if (denied.need() <= Bytes{static_cast<std::uint64_t>(device.limited)})
-    return begin + need + ", which that limit allows: the device was full, or the limit was lower: 'ration why' tells";
+    return begin + need +
+           ", which that limit allows, so the device was full or the limit was lower: 'ration why' explains it";
   return fmt::format("{}{}; {}", begin, need, next_time(least_limit(denied.need())));
 }
 
@@ -96,7 +97,7 @@ Result<RunReport> make_run_report(Database& database, const std::string& workloa
     return fail(
         "E1917",
         workload.empty() ? std::string("no run is recorded.") : fmt::format("no run of {} is recorded.", workload),
-        "ration report --by workload shows what is.", 3);
+        "ration report --by workload   lists the recorded ones", 3);
   }
   TimeMs first = 0, last = 0;
   Statement devices(database,

@@ -104,7 +104,7 @@ Result<void> migrate(Database& database, const std::string& path) {
     return fail("E1911",
                 fmt::format("{} was written by a newer ration (schema {}, this one reads 1-{}).", path, version,
                             newest_schema()),
-                "Update ration, or start this one with a history of its own.", 1);
+                "Update ration, or give this daemon another folder: ration serve --state FOLDER", 1);
   }
   for (; version < newest_schema(); ++version) {
     database.run("BEGIN IMMEDIATE");

@@ -35,7 +35,8 @@ Result<Series> make_series(Database& database, const SeriesQuestion& asked) {
   SeriesQuestion question = asked;
   question.points = std::clamp<std::int64_t>(question.points, 1, kMaxPoints);
   if (question.from < 0 || question.from >= question.to) {
-    return fail("E1916", fmt::format("nothing lies between {} and {}.", rfc3339(question.from), rfc3339(question.to)),
+    return fail("E1916",
+                fmt::format("the window from {} to {} is empty.", rfc3339(question.from), rfc3339(question.to)),
                 "Give a window whose end is after its beginning.", 2);
   }
   const TimeMs recorded_to = read_mark(database, "recorded_to");

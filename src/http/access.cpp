@@ -18,15 +18,15 @@ std::optional<Response> host_refused(const Request& request, const AccessRules& 
       name && (*name == request.peer.local_address || *name == "localhost" || *name == "127.0.0.1" || *name == "::1" ||
                std::find(rules.host_names.begin(), rules.host_names.end(), *name) != rules.host_names.end());
   if (ours) return {};
-  return problem({"E1513", fmt::format("this daemon is not '{}'", host),
-                  "Use its address: 127.0.0.1, localhost, or the one of [daemon] listen", 5},
+  return problem({"E1513", fmt::format("this daemon does not answer for the host '{}'", host),
+                  "Use its address: 127.0.0.1, localhost, or the address in [daemon] listen", 5},
                  421);
 }
 
 std::optional<Response> origin_refused(const Request& request) {
   const std::string* origin = request.headers.find("origin");
   if (origin == nullptr || same_origin(*origin, request.headers.get("host"))) return {};
-  return problem({"E1514", fmt::format("a page of {} may not do this here", *origin),
+  return problem({"E1514", fmt::format("a page of {} may not send this request to the daemon", *origin),
                   "Open the dashboard of this daemon itself", 5},
                  403);
 }
@@ -36,7 +36,8 @@ std::optional<Response> content_refused(const Request& request) {
   if (request.body.empty() && type == nullptr) return {};
   // A browser sends other types for a form of any page without a preflight request.
   if (type != nullptr && media_type(*type) == "application/json") return {};
-  return problem({"E1515", "the body must be JSON, and say so", "Content-Type: application/json", 2}, 415);
+  return problem(
+      {"E1515", "the body must be JSON, with a header that says so", "Send Content-Type: application/json", 2}, 415);
 }
 
 }  // namespace
@@ -56,9 +57,9 @@ std::optional<Response> refused(Request& request, const AccessRules& rules, bool
     request.peer.token_accepted = true;
     return {};
   }
-  auto response = problem(
-      {"E1518", "the token is not the daemon's", "Send the content of its token file: Authorization: Bearer TOKEN", 5},
-      401);
+  auto response = problem({"E1518", "the token is not the one in the daemon's token file",
+                           "Send the content of that file: Authorization: Bearer TOKEN", 5},
+                          401);
   response.headers.emplace_back("WWW-Authenticate", "Bearer realm=\"ration\"");
   return response;
 }

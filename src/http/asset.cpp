@@ -60,7 +60,8 @@ Response serve(const Asset& asset, const Request& request) {
   }
   if (!accepts_identity(accepted))
     return problem(
-        {"E1520", fmt::format("'Accept-Encoding: {}' leaves no form of this", accepted), "Accept-Encoding: gzip", 2},
+        {"E1520", fmt::format("'Accept-Encoding: {}' excludes gzip, the only encoding of this file", accepted),
+         "Send Accept-Encoding: gzip", 2},
         406);
   if (!asset.gzip) {
     response.body = asset.body;

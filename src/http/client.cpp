@@ -172,7 +172,7 @@ Result<FileDescriptor> Client::connected() {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (path_.empty() || path_.size() >= sizeof address.sun_path)
-    return fail("E1501", fmt::format("'{}' is not a path of a socket", path_), "", 3);
+    return fail("E1501", fmt::format("'{}' is too long for the path of a socket", path_), "", 3);
   std::memcpy(address.sun_path, path_.data(), path_.size());
   FileDescriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   // The timeout also bounds connecting, which waits while the daemon's queue is full.
@@ -191,7 +191,7 @@ Result<FileDescriptor> Client::connected() {
   const int problem = errno;
   if (problem == EAGAIN) return tl::unexpected(silent("too many others wait for it"));
   if (problem == EACCES || problem == EPERM)
-    return fail("E1502", fmt::format("you may not speak to the daemon at {}", path_),
+    return fail("E1502", fmt::format("this user may not connect to the daemon at {}", path_),
                 "ls -l " + path_ + "    Ask a member of group ration", 5);
   const std::string why = problem == ENOENT         ? fmt::format("no {}", path_)
                           : problem == ECONNREFUSED ? fmt::format("no daemon answers on {}", path_)

@@ -116,8 +116,8 @@ void Connection::dispatch() {
   peer_.token_accepted = false;
   auto target = parse_target(parser_.target());
   if (!target)
-    return refuse(
-        400, {"E1510", "the address of this request cannot be read", "Write /PATH?NAME=VALUE, percent-encoded", 2});
+    return refuse(400, {"E1510", "the address of this request cannot be understood",
+                        "Write /PATH?NAME=VALUE, percent-encoded", 2});
   Request request{.method = parser_.method(),
                   .path = std::move(target->path),
                   .query = std::move(target->query),

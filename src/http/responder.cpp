@@ -36,7 +36,7 @@ Responder::Responder(std::shared_ptr<Mailbox> mailbox, std::shared_ptr<Exchange>
 
 Responder::Ticket::~Ticket() {
   if (answered) return;
-  answer_later(mailbox, exchange, problem({"E1500", "the daemon gave no answer to this", "ration doctor", 1}));
+  answer_later(mailbox, exchange, problem({"E1500", "the daemon made no answer to this request", "ration doctor", 1}));
 }
 
 void Responder::respond(Response response) const {

@@ -16,7 +16,7 @@ namespace {
 /// Sends the error and closes, without ever keeping the connection.
 void turn_away(int socket) {
   const auto response =
-      problem({"E1517", "too many clients are connected", "Try again in 5 s; who they are: ss -xp", 1}, 503);
+      problem({"E1517", "too many clients are connected", "Retry in 5 s; ss -xp lists the clients", 1}, 503);
   const std::string text = fmt::format(
       "HTTP/1.1 503 Service Unavailable\r\nContent-Type: {}\r\nContent-Length: {}\r\nRetry-After: 5\r\nCache-Control: "
       "no-store\r\n"
@@ -126,12 +126,12 @@ void Server::handle(Connection& connection, Request request) {
     ++counters_.refused;
     if (found.allowed.empty())
       return connection.answer(
-          problem({"E1511", "there is no " + request.path, "GET /openapi.json lists what there is", 3}, 404));
+          problem({"E1511", "there is no path " + request.path, "GET /openapi.json lists the paths", 3}, 404));
     if (std::find(found.allowed.begin(), found.allowed.end(), "GET") != found.allowed.end())
       found.allowed.push_back("HEAD");
     const std::string allowed = fmt::format("{}", fmt::join(found.allowed, ", "));
     auto response =
-        problem({"E1512", fmt::format("{} is not for {}", request.path, request.method), "Use " + allowed, 2}, 405);
+        problem({"E1512", fmt::format("{} does not take {}", request.path, request.method), "Use " + allowed, 2}, 405);
     response.headers.emplace_back("Allow", allowed);
     return connection.answer(std::move(response));
   }
@@ -152,7 +152,7 @@ void Server::handle(Connection& connection, Request request) {
   }
   ++counters_.handler_failures;
   connection.answer(
-      problem({"E1500", fmt::format("the daemon failed at {} {}: {}", request.method, request.path, failure),
+      problem({"E1500", fmt::format("the daemon failed to answer {} {}: {}", request.method, request.path, failure),
                "ration doctor", 1},
               500));
 }

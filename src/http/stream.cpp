@@ -215,7 +215,7 @@ void EventStream::subscribe(const Request& request, const Responder& responder) 
     ++counters_.turned_away;
     auto full =
         problem({"E1517", fmt::format("{} clients follow the stream already", trusted ? clients_.size() : of_peer),
-                 "Try again in 5 s, or ask GET /api/v1/snapshot now and then", 1},
+                 "Retry in 5 s, or send GET /api/v1/snapshot at an interval", 1},
                 503);
     full.headers.emplace_back("Retry-After", "5");
     return responder.respond(std::move(full));

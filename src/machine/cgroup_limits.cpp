@@ -32,13 +32,14 @@ Result<void> result(nvmlReturn_t answer, const std::string& cgroup) {
     case NVML_SUCCESS:
       return {};
     case NVML_ERROR_NOT_SUPPORTED:
-      return fail("E1551", "this driver holds no limits of cgroups (release 615 and newer, cgroup v2, no MIG).",
-                  "The shim holds them.", 1);
+      return fail("E1551", "this driver cannot hold limits of cgroups, which takes release 615, cgroup v2 and no MIG.",
+                  "Nothing to do: the guard holds them.", 1);
     case NVML_ERROR_NO_PERMISSION:
       return fail("E1552", fmt::format("this user may not set the driver's limit of {}.", cgroup),
                   "Run the daemon as root.", 5);
     default:
-      return fail("E1553", fmt::format("the driver answers error {} for {}.", static_cast<int>(answer), cgroup),
+      return fail("E1553",
+                  fmt::format("the driver rejected the limit of {} with error {}.", cgroup, static_cast<int>(answer)),
                   "ration doctor", 1);
   }
 }

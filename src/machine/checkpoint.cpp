@@ -106,12 +106,12 @@ class Checkpointer {
                     "Run the daemon as root, or as the program's own user.", 5);
       case CUDA_ERROR_NOT_READY:
         return fail("E1543", fmt::format("a driver call of pid {} did not end within {} s.", pid, kMaxCallMs / 1000),
-                    "It computes: try again when it rests.", 1);
+                    "Retry when the program is idle.", 1);
       case CUDA_ERROR_OUT_OF_MEMORY:
         return fail("E1544", fmt::format("the device has no room for the memory of pid {} now.", pid), "ration ps", 4);
       default:
         return fail("E1545",
-                    fmt::format("the driver answers error {} to {} of pid {}.", static_cast<int>(answer), step, pid),
+                    fmt::format("the driver failed with error {} to {} pid {}.", static_cast<int>(answer), step, pid),
                     "ration doctor", 1);
     }
   }
@@ -131,7 +131,7 @@ class Checkpointer {
                                          static_cast<CUcheckpointRestoreArgs*>(nullptr));
     // The driver keeps returning this after a restore that found no room (NVIDIA/cuda-checkpoint issue 44).
     if (answer == CUDA_ERROR_OPERATING_SYSTEM)
-      return fail("E1545", fmt::format("the driver does not bring pid {} back any more (error 304).", pid),
+      return fail("E1545", fmt::format("the driver can no longer bring pid {} back (error 304).", pid),
                   fmt::format("Start it again: kill {}", pid), 1);
     return result(pid, "restore", answer);
   }

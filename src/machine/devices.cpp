@@ -377,10 +377,10 @@ Result<std::vector<Device>> choose_devices(const std::vector<Device>& devices, c
       };
       if (const auto part = std::find_if(devices.begin(), devices.end(), is_part); part != devices.end())
         return fail("E1407",
-                    fmt::format("GPU {} is in MIG mode: programs use its instances. There is: {}.", entry, all),
+                    fmt::format("GPU {} is in MIG mode: programs use its instances. This machine has: {}.", entry, all),
                     fmt::format("Use --gpu {}, --gpu {}, --gpu auto or --gpu all", part->mig->label(), part->uuid), 3);
       return fail(
-          "E1407", fmt::format("there is no GPU '{}' on this machine. There is: {}.", entry, all),
+          "E1407", fmt::format("there is no GPU '{}' on this machine. It has: {}.", entry, all),
           fmt::format("Use --gpu {}, --gpu {}, --gpu auto or --gpu all", devices.front().index, devices.front().uuid),
           3);
     }

@@ -57,14 +57,14 @@ struct Outside {
   const char* instead;
   const char* verb = nullptr;  ///< it counts only with this argument; null: always
 };
-constexpr const char* kOwnEnvironment = "it starts programs with an environment of its own, without the guard";
-constexpr const char* kContainer = "what it runs in a container inherits nothing from here";
-constexpr const char* kSandbox = "it runs programs in a sandbox that the guard is not in";
+constexpr const char* kOwnEnvironment = "it starts programs with a new environment, without the guard";
+constexpr const char* kContainer = "programs in its container inherit no guard from here";
+constexpr const char* kSandbox = "it runs programs in a sandbox without the guard";
 constexpr const char* kHost = "the program starts on another host, or is started by a service of this one";
 constexpr const char* kJob = "a scheduler starts the program, which inherits no guard from here";
-constexpr const char* kServer = "a server that runs already may start the program, which inherits nothing from here";
+constexpr const char* kServer = "a server that runs already may start the program, which inherits no guard from here";
 constexpr const char* kNamespace = "the program runs in other namespaces, where the guard may not be";
-constexpr const char* kInside = "ration run -- …   inside, where the guard is installed, too";
+constexpr const char* kInside = "ration run -- …   inside, with ration installed there as well";
 constexpr Outside kOutside[] = {
 #define RATION_LAUNCHER(name, word, reason, instead) {name, reason, instead, word},
 #include "base/launchers.inc"
@@ -295,9 +295,10 @@ std::string why_secure(const std::string& path) {
   const bool other_user = (status.st_mode & S_ISUID) != 0 && status.st_uid != ::getuid();
   const bool other_group =
       (status.st_mode & S_ISGID) != 0 && (status.st_mode & S_IXGRP) != 0 && status.st_gid != ::getgid();
-  if (other_user || other_group) return "it is set-uid or set-gid, and the loader preloads nothing into such programs";
+  if (other_user || other_group)
+    return "it is set-uid or set-gid, and the dynamic linker preloads nothing into such programs";
   if (::geteuid() != 0 && ::getxattr(path.c_str(), "security.capability", nullptr, 0) > 0)
-    return "it has file capabilities, and the loader preloads nothing into such programs";
+    return "it has file capabilities, and the dynamic linker preloads nothing into such programs";
   return "";
 }
 
@@ -357,18 +358,19 @@ std::string why_not_preloaded(const std::string& loader, const std::string& prog
   const auto preload = sets.find("LD_PRELOAD");
   if (preload == sets.end()) return "";
   if (!has_text(loader, "TRACE_LOADED_OBJECTS"))
-    return fmt::format("its loader {} is not glibc's, for which the guard is built", loader);
+    return fmt::format("its dynamic linker {} is not glibc's, for which the guard is built", loader);
   const auto listed = listed_by(loader, program, sets);
-  if (!listed) return fmt::format("its loader {} cannot be started", loader);
+  if (!listed) return fmt::format("its dynamic linker {} cannot be started", loader);
   for (const char* library : {"/libcuda.so.1", "/libnvidia-ml.so.1"}) {
     std::string entry;
     for (const std::string_view each : split(preload->second, ':'))
       if (entry.empty() && each.ends_with(library)) entry = each;
     if (entry.empty()) continue;
     if (const std::string missing = line_with(*listed, "not found", entry); !missing.empty())
-      return fmt::format("its C library is older than the guard needs ({})",
+      return fmt::format("its C library is too old for the guard ({})",
                          missing.substr(missing.find_first_not_of("\t ")));
-    if (line_with(*listed, entry, " (0x").empty()) return fmt::format("its loader {} does not take the guard", loader);
+    if (line_with(*listed, entry, " (0x").empty())
+      return fmt::format("its dynamic linker {} does not load the guard", loader);
   }
   return "";
 }
@@ -386,7 +388,7 @@ Enforcement examine_file(const std::string& path, const std::string& loader,
   const std::string& own = loader.empty() ? elf->interpreter : loader;
   if (own.empty()) {
     return {path, Hold::kChildren,
-            "it is statically linked: only what it starts is held, since a driver is a shared library", ""};
+            "it is statically linked and loads no driver: the limit holds the programs that it starts", ""};
   }
   if (own.find("musl") != std::string::npos) return nothing("it uses the musl C library; the guard is built for glibc");
   if (std::string refused = why_not_preloaded(own, path, sets); !refused.empty()) return nothing(std::move(refused));
@@ -413,8 +415,8 @@ std::optional<Enforcement> examine_program(const std::vector<std::string>& typed
       if (launched.drops_guard &&
           (sets.contains(kAllowUngoverned) || examine_file(path, loader, sets).hold != Hold::kProgram))
         return Enforcement{path, Hold::kNothing,
-                           fmt::format("{} takes the guard out of the program's environment", launcher->name),
-                           fmt::format("{0} … ration run …: ration behind {0}", launcher->name)};
+                           fmt::format("{} removes the guard from the program's environment", launcher->name),
+                           fmt::format("Type ration after {0}: {0} … ration run …", launcher->name)};
       words = std::move(launched.words);
       continue;
     }

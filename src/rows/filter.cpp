@@ -40,7 +40,8 @@ class FilterParser {
   Result<Filter> parse() {
     RATION_TRY(either(0));
     skip_blanks();
-    if (!rest_.empty()) return not_understood(fmt::format("'{}' is one too many in the filter.", shortened(rest_, 20)));
+    if (!rest_.empty())
+      return not_understood(fmt::format("the filter cannot continue with '{}'.", shortened(rest_, 20)));
     return std::move(filter_);
   }
 
@@ -124,10 +125,10 @@ class FilterParser {
     if (node.field == nullptr) {
       std::vector<std::string> names;
       for (const Field& field : fields()) names.emplace_back(field.name);
-      return not_understood(
-          fmt::format("there is no '{}' to filter by.{} There are {}.", word, suggestion(word, names), field_names()));
+      return not_understood(fmt::format("rows have no field '{}' to filter by.{} They have {}.", word,
+                                        suggestion(word, names), field_names()));
     }
-    RATION_TRY(const auto given, value(fmt::format("a value behind '{}'", node.field->name)));
+    RATION_TRY(const auto given, value(fmt::format("a value after '{}'", node.field->name)));
     node.text = lower(given);
     node.unknown = node.text == "n/a" && (*compare == Operator::kEqual || *compare == Operator::kUnequal);
     if (node.unknown) return add(node);
@@ -163,8 +164,8 @@ class FilterParser {
     while (end < rest_.size() && !ends_word(rest_[end])) ++end;
     if (end == 0) {
       return not_understood(rest_.empty()
-                                ? fmt::format("the filter wants {} at its end.", what)
-                                : fmt::format("the filter wants {} instead of '{}'.", what, shortened(rest_, 20)));
+                                ? fmt::format("the filter needs {} at its end.", what)
+                                : fmt::format("the filter needs {} in place of '{}'.", what, shortened(rest_, 20)));
     }
     std::string text(rest_.substr(0, end));
     rest_.remove_prefix(end);
@@ -216,7 +217,7 @@ class FilterParser {
 
 Result<Filter> Filter::parse(std::string_view text) {
   if (text.find_first_not_of(" \t\n") == std::string_view::npos) return Filter{};
-  if (text.size() > kMaxLength) return not_understood(fmt::format("a filter has at most {} letters.", kMaxLength));
+  if (text.size() > kMaxLength) return not_understood(fmt::format("a filter may have at most {} letters.", kMaxLength));
   return FilterParser(text).parse();
 }
 

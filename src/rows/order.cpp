@@ -40,10 +40,10 @@ Result<Order> Order::parse(std::string_view text) {
     if (field == nullptr) {
       std::vector<std::string> names;
       for (const Field& each : fields()) names.emplace_back(each.name);
-      return fail(
-          "E1431",
-          fmt::format("there is no '{}' to sort by.{} There are {}.", name, suggestion(name, names), field_names()),
-          "-used,name   sorts by use, the largest first, then by name", 2);
+      return fail("E1431",
+                  fmt::format("rows have no field '{}' to sort by.{} They have {}.", name, suggestion(name, names),
+                              field_names()),
+                  "-used,name   sorts by use, the largest first, then by name", 2);
     }
     order.keys_.push_back({field, descending});
   }

@@ -31,13 +31,13 @@ void move(View& view, std::int64_t by) {
   view.selected = rows[static_cast<std::size_t>(std::clamp<std::int64_t>(at + by, 0, last))]->key();
 }
 
-/// The row that keys are about; says so where there is none to be asked about.
+/// Returns the selected row if it is governed; else null, with a message for an ungoverned one.
 const Row* governed_row(View& view) {
   const auto rows = shown_rows(view);
   const Row* row = selected_row(view, rows);
   if (row == nullptr) return nullptr;
   if (row->governed) return row;
-  say(view, row->title() + " was started outside ration: nothing more is known of it, and it has no limit.", true);
+  say(view, row->title() + " was started outside ration: it has no limit, and nothing more is known of it.", true);
   return nullptr;
 }
 
@@ -54,7 +54,7 @@ std::optional<Request> ask_why(View& view) {
   const Row* row = governed_row(view);
   if (row == nullptr) return std::nullopt;
   if (row->last_denial.empty()) {
-    say(view, row->title() + " was denied nothing.");
+    say(view, row->title() + " has no denials.");
     return std::nullopt;
   }
   Request request = about(*row, Request::Kind::kWhy);
@@ -95,7 +95,7 @@ Pressed press_on_page(View& view, const Key& key) {
   return {};
 }
 
-/// What was typed is complete.
+/// Acts on the text typed in the prompt. Returns a request where one follows.
 std::optional<Request> finish(View& view) {
   Prompt prompt = std::move(*view.prompt);
   view.prompt.reset();
@@ -199,7 +199,8 @@ Pressed press_letter(View& view, char32_t letter) {
   }
   if (view.read_only && (letter == U's' || letter == U't'))
     say(view,
-        view.has_daemon ? "read-only: you are no operator, or --readonly was given." : "read-only: no daemon runs.",
+        view.has_daemon ? "read-only: this user is no operator, or --readonly was given."
+                        : "read-only: no daemon runs.",
         true);
   return {};
 }
@@ -216,7 +217,7 @@ void take_set(View& view, const Request& request, const nlohmann::json& data) {
   const nlohmann::json& first = changes->front();
   if (data.contains("agree")) {
     view.prompt = {Prompt::Kind::kAgree,
-                   fmt::format("{} uses {}, more than {}: deny it more until it is under? [y/N] ", request.workload,
+                   fmt::format("{} holds {}, more than {}: deny requests until it holds less? [y/N] ", request.workload,
                                size_in(view, first, "used_bytes"), size_in(view, first, "limit_bytes")),
                    "", request};
     return;

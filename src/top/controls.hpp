@@ -1,5 +1,5 @@
-// What keys do to the view, and what answers do. Used by the live loop; no terminal and no daemon here.
-// Promise: what changes something is only ever asked for where the view is not read-only.
+// The effects of keys and of answers on the view. Used by the live loop; independent of terminal and daemon. Promises
+// that a read-only view never yields a request that changes something.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -13,7 +13,7 @@ namespace ration::top {
 struct Key {
   enum class Kind { kLetter, kUp, kDown, kPageUp, kPageDown, kHome, kEnd, kEnter, kEscape, kBackspace, kOther };
   Kind kind = Kind::kOther;
-  char32_t letter = 0;  ///< of kLetter
+  char32_t letter = 0;  ///< letter of a kLetter
 };
 
 struct Pressed {
@@ -23,8 +23,8 @@ struct Pressed {
 
 [[nodiscard]] Pressed press(View& view, const Key& key);
 
-/// What came back. kSet: `{"changes":[…],"consequences":[…]}`, with `"agree":true` where nothing was changed because
-/// the new limit is below what is held; kWhy: the denial; kExplain: a list of what holds the bytes, one a device.
+/// Takes the answer to a request. kSet: `{"changes":[…],"consequences":[…]}`, with `"agree":true` where nothing was
+/// changed because the new limit is below what is held; kWhy: the denial; kExplain: an explanation for each device.
 void take_answer(View& view, const Request& request, const Result<nlohmann::json>& answer);
 
 }  // namespace ration::top

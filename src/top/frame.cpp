@@ -33,7 +33,7 @@ void draw_header(Grid& grid, const View& view) {
                                   view.read_only && !view.once ? "  r/o" : "");
   if (out_of_date(view) && view.seen_at) right = fmt::format("{} s old  ", view.now - *view.seen_at) + right;
   int at = grid.put(0, 0, "ration top", kBold) + 2;
-  // Where it is narrow the counts go, not the warning.
+  // A narrow frame leaves out the counts, never the warning.
   const int end = grid.columns() - width_of(right) - 1;
   for (const std::string& part :
        {view.host, fmt::format("{} · {} · {}", number_of(view.model.devices.size(), "GPU"),
@@ -45,7 +45,7 @@ void draw_header(Grid& grid, const View& view) {
                  out_of_date(view) ? kBad : kPlain);
 }
 
-/// What the line above the table has to say; empty: there is none.
+/// Returns the line above the table; empty where there is none.
 std::string filter_line(const View& view) {
   if (view.filter.empty()) return "";
   return fmt::format("{} of {} shown: {}", shown_rows(view).size(), view.model.rows.size(), view.filter_text) +
@@ -58,18 +58,18 @@ std::string waiting_line(const View& view, const Waiting& waiting) {
                      waiting.of.value_or(0), waiting.reason);
 }
 
-/// Lines at the bottom, above the keys: who waits, then what happened last.
+/// Returns the lines above the keys: the queue, then the latest events.
 std::vector<std::pair<std::string, Style>> ribbon(const View& view, int most) {
   std::vector<std::pair<std::string, Style>> lines;
   for (const Waiting& waiting : view.model.queue)
     if (static_cast<int>(lines.size()) < std::max(0, most - 1)) lines.emplace_back(waiting_line(view, waiting), kWarn);
   if (!view.lost.empty() && most > 0) {
-    lines.emplace_back("nothing new: " + view.lost + ". It is tried again each second.", kWarn);
+    lines.emplace_back("no new numbers: " + view.lost + ". Trying again each second.", kWarn);
     return lines;
   }
   const auto room = static_cast<std::size_t>(std::max(0, most - static_cast<int>(lines.size())));
   if (!view.has_daemon) {
-    // Events are the daemon's; the books know the newest denial of each.
+    // Only the daemon has events; a book has the newest denial of its workload.
     for (const Row& row : view.model.rows)
       if (row.denials.value_or(0) > 0 && lines.size() < room)
         lines.emplace_back(fmt::format("{} was denied {} times, last {}", row.title(), *row.denials, row.last_denial),
@@ -85,7 +85,7 @@ std::vector<std::pair<std::string, Style>> ribbon(const View& view, int most) {
 void draw_keys(Grid& grid, int row, const View& view) {
   if (view.prompt) {
     const int at = grid.put(row, 0, view.prompt->question, kBold);
-    // The end of what is typed is what one looks at.
+    // A long text shows its end, where the cursor is.
     std::string_view text = view.prompt->text;
     while (width_of(text) > std::max(1, grid.columns() - at - 1)) take_character(text);
     const int behind = at + grid.put(row, at, text);
@@ -154,7 +154,7 @@ Grid draw(View& view, int columns, int rows, bool utf8) {
   if (view.page) {
     draw_page(grid, 1, keys, view);
   } else {
-    // At least two rows of the table, whatever else there is.
+    // The table keeps at least two rows.
     const auto last = ribbon(view, view.once || rows >= 20 ? 3 : rows >= 12 ? 2 : rows >= 8 ? 1 : 0);
     const int bottom = keys - static_cast<int>(last.size());
     int row = draw_devices(grid, 1, view.once ? bottom : std::max(2, bottom - 4), view);

@@ -1,5 +1,5 @@
-// One frame of the live view, from what it knows and the size of the terminal. Used by the screen and by `--once`.
-// Promises: any size and any content may be given; nothing is asked of a terminal or of a clock.
+// Draws one frame of the live view from its state and the size of the terminal. Used by the screen and by `--once`.
+// Promises to take any size and any content, and to read neither a terminal nor a clock.
 #pragma once
 
 #include "top/grid.hpp"
@@ -7,9 +7,9 @@
 
 namespace ration::top {
 
-/// Remembers in `view` what fitted, for the keys that page.
+/// Draws a frame. Stores in `view` how much fitted, for the keys that page.
 [[nodiscard]] Grid draw(View& view, int columns, int rows, bool utf8);
-/// Rows that a frame needs to show everything there is.
+/// Returns the number of rows that a frame needs to show everything.
 [[nodiscard]] int needed_rows(const View& view);
 
 }  // namespace ration::top

@@ -8,27 +8,27 @@ namespace {
 
 std::vector<std::string> help_lines(const View& view) {
   std::vector<std::string> lines{"arrows j k PgUp PgDn Home End   choose a workload",
-                                 "Enter   where its bytes are          w   why it was denied last",
+                                 "Enter   where its memory is          w   why it was denied last",
                                  "e       events, newest last          /   filter        o   sort",
                                  "F       full      c   compact        q   quit          ?   this page"};
   if (view.read_only)
-    lines.emplace_back("Read-only: who is not an operator changes limits with ration set (their own, downwards).");
+    lines.emplace_back("Read-only: users who are no operators can lower their own limits with ration set.");
   else
     lines.emplace_back("s       set its limit                t   ask it to give memory back");
   const std::vector<std::string> rest{
       "",
       "FILTER  used>4GiB & denied>0    tenant~=nlp    governed==no    idle>30m    !(gpu=0 | gpu=1)",
-      "        = != > >= < <=, ~= holds, !~ does not; a bare word is looked for everywhere",
+      "        = != > >= < <=, ~= contains, !~ does not; a bare word is searched in every field",
       "        " + field_names(),
       "SORT    -used,name: the largest first, then by name; the same fields",
       "",
-      "BARS    one fill pattern a tenant, the same on every device and in the line below",
+      "BARS    one fill pattern for each tenant, the same on every device and in the line below",
       "        ░ ungoverned: in no book   ≡ the driver's own   + other tenants   · free",
-      "        ╌ free, but promised to somebody (guarantees)   ┊ where the guarantees end",
-      "HISTORY ten minutes, the newest at the right; full height is the limit, without one the device",
-      "STATE   FULL: less than 2 MiB under its limit   shrinking: over a lowered limit",
-      "        waiting: asks for memory and sleeps   held back: a guarantee of somebody else needs the room",
-      "n/a     nobody could tell"};
+      "        ╌ free, but promised by a guarantee   ┊ where the guarantees end",
+      "HISTORY ten minutes, the newest at the right; full height is the limit, without a limit the GPU",
+      "STATE   FULL: less than 2 MiB below its limit   shrinking: above a lowered limit",
+      "        waiting: asks for memory and sleeps   held back: a guarantee of another needs the room",
+      "n/a     not known"};
   lines.insert(lines.end(), rest.begin(), rest.end());
   return lines;
 }
@@ -45,7 +45,7 @@ std::vector<std::pair<std::string, Style>> lines_of(const View& view, int width)
     case Page::Kind::kEvents:
       for (const Event& event : view.events) add(event_line(event), style_of(event));
       if (view.events.empty())
-        add(view.has_daemon ? "nothing has happened yet." : "events are kept by the daemon, and none runs.", kDim);
+        add(view.has_daemon ? "no events yet." : "only a daemon records events, and none runs.", kDim);
       break;
     case Page::Kind::kText:
       for (const std::string& line : view.page->lines) add(line, kPlain);

@@ -6,14 +6,14 @@
 
 namespace ration::top {
 
-/// The glyph and colour that a tenant is drawn with on every device; those beyond the patterns share them.
+/// The glyph and colour of a tenant on every device. Tenants beyond the number of patterns share one.
 struct Pattern {
   const char* glyph = nullptr;
   Style style;
 };
 [[nodiscard]] Pattern pattern_of(const View& view, const std::string& tenant);
 
-/// What of a device is whose.
+/// The part of a device's memory that belongs to one holder.
 struct Part {
   std::string label;
   Pattern pattern;
@@ -21,23 +21,23 @@ struct Part {
   std::optional<Bytes> limit;
   bool full = false;
 };
-/// Tenants from the largest, then what no book has, then what nobody explains.
+/// Returns the parts of a device: tenants, the largest first, then ungoverned memory, then memory without explanation.
 [[nodiscard]] std::vector<Part> parts_of(const View& view, const Device& device);
 
-/// Three rows of a device, or one (`compact`). Answers how many were drawn.
+/// Draws a device in three rows, or in one if `compact`. Returns the number of rows drawn.
 int draw_device(Grid& grid, int row, const View& view, const Device& device, bool compact);
 
-/// Head and rows of the table from `row` to before `end`.
+/// Draws the head and the rows of the table, from `row` to before `end`.
 void draw_table(Grid& grid, int row, int end, View& view);
 
-/// The page over everything between the first row and the last.
+/// Draws the page over the rows from `row` to before `end`.
 void draw_page(Grid& grid, int row, int end, View& view);
 
-/// `12:03:58 d-17-3 DENIED …` of an event.
+/// Returns the line of an event: `12:03:58 d-17-3 DENIED …`.
 [[nodiscard]] std::string event_line(const Event& event);
 [[nodiscard]] Style style_of(const Event& event);
 
-/// How long something lasts, in its largest part: `47m`, `3h`, `2d`.
+/// Returns a duration in its largest unit: `47m`, `3h`, `2d`.
 [[nodiscard]] std::string short_time(std::uint64_t seconds);
 
 }  // namespace ration::top

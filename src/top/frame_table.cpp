@@ -12,7 +12,7 @@ constexpr std::array<const char*, 8> kLevels{"▁", "▂", "▃", "▄", "▅", 
 constexpr int kRemark = 9;                       // `suspended`
 constexpr std::uint64_t kIdleWorthSaying = 300;  // seconds
 
-/// Where each column stands; 0 wide: there is no room for it.
+/// The widths of the columns; 0 where there is no room for one.
 struct Columns {
   int name = 12, pid = 7, user = 6, gpu = 3, where = 0, size = 5, limit = 5, guarantee = 5, peak = 5, denied = 4;
   int history = 7, remark = kRemark;
@@ -27,7 +27,8 @@ int taken(const Columns& columns) {
   return sum - 1;
 }
 
-/// What is least missed goes first where it is narrow; what gains most from room grows first where it is wide.
+/// Chooses the columns. A narrow table leaves out the least important first; a wide one gives room to those that gain
+/// most.
 Columns columns_for(const View& view, int width) {
   Columns columns;
   if (view.units == Units::kBytes) columns.size = columns.limit = columns.guarantee = columns.peak = 13;
@@ -72,7 +73,8 @@ std::string pids_of(const Row& row) {
   return row.process_count <= 1 ? first : fmt::format("{}+{}", first, row.process_count - 1);
 }
 
-/// Heights are of the limit, so that two workloads can be compared; without one, of the device.
+/// Draws the history of a row. The full height is its limit, or the device for a row without one, so that workloads can
+/// be compared.
 std::string sparkline(const View& view, const Row& row, int width) {
   const Device* device = view.model.device(row.gpu);
   Bytes whole = device != nullptr && device->total ? *device->total : Bytes{0};
@@ -164,7 +166,7 @@ void draw_table(Grid& grid, int row, int end, View& view) {
   view.fitting = static_cast<std::size_t>(std::max(1, end - row));
   const Row* selected = selected_row(view, rows);
   const auto place = static_cast<std::size_t>(std::find(rows.begin(), rows.end(), selected) - rows.begin());
-  // The selected row stays in sight, and the list moves no further than it must.
+  // The list scrolls no further than it must to keep the selected row in sight.
   if (view.first + view.fitting > rows.size()) view.first = rows.size() - std::min(rows.size(), view.fitting);
   if (selected != nullptr && place < view.first) view.first = place;
   if (selected != nullptr && place >= view.first + view.fitting) view.first = place + 1 - view.fitting;

@@ -14,7 +14,7 @@ namespace {
 
 constexpr char32_t kUnreadable = U'\uFFFD';
 
-/// What is shown for a letter where the terminal has ASCII only.
+/// A letter, and the one that stands for it on a terminal with ASCII alone.
 constexpr std::array<std::pair<char32_t, char>, 32> kInAscii{
     {{U'█', '#'}, {U'▓', '='}, {U'▒', '%'}, {U'▚', 'x'}, {U'▞', 'o'}, {U'▤', '+'},       {U'▥', '&'}, {U'◆', '@'},
      {U'░', '?'}, {U'·', '.'}, {U'┊', '|'}, {U'╌', '-'}, {U'≡', 'd'}, {U'▁', '_'},       {U'▂', '.'}, {U'▃', ':'},
@@ -23,10 +23,10 @@ constexpr std::array<std::pair<char32_t, char>, 32> kInAscii{
 
 struct Shown {
   char32_t glyph;
-  int width;  ///< 0: shows nothing
+  int width;  ///< number of columns; 0 for an invisible letter
 };
 
-// Marks that change the direction of writing, and all else without a width, are left out: a cell holds one letter.
+// Skips letters without a width, such as marks of the direction of writing, since each cell has one letter.
 Shown shown(char32_t letter, bool utf8) {
   if (letter == kNoCharacter) letter = kUnreadable;
   if (letter >= 0x20 && letter < 0x7f) return {letter, 1};
@@ -65,7 +65,7 @@ int Grid::put(int row, int column, std::string_view text, Style style, int width
   if (row < 0 || row >= rows_ || column < 0 || column >= columns_) return 0;
   const int room = width < 0 ? columns_ - column : std::min(width, columns_ - column);
   auto* const line = cells_.data() + static_cast<std::size_t>(row) * static_cast<std::size_t>(columns_);
-  // The right half of a wide letter must not lose its left one.
+  // Overwriting the left half of a wide letter would leave its right half alone.
   const auto clear = [&](int place) {
     if (line[place].glyph == 0 && place > 0) line[place - 1].glyph = U' ';
     if (place + 1 < columns_ && line[place + 1].glyph == 0) line[place + 1].glyph = U' ';
@@ -76,7 +76,7 @@ int Grid::put(int row, int column, std::string_view text, Style style, int width
     if (letter.width == 0) continue;
     if (taken + letter.width > room) {
       if (room <= 0) return 0;
-      // The last letter makes room for the sign that there is more; a wide one leaves a blank.
+      // `…` replaces the last letter; in place of a wide one it leaves a blank.
       const int place = column + (taken == room ? last : taken);
       clear(place);
       line[place] = {utf8_ ? U'…' : U'~', style};
@@ -110,7 +110,7 @@ std::string Grid::text(bool colour) const {
   std::string all;
   for (int row = 0; row < rows_; ++row) {
     std::string line;
-    std::size_t end = 0;  // behind the last letter
+    std::size_t end = 0;  // index after the last letter
     Style now;
     for (int column = 0; column < columns_; ++column) {
       const Cell& cell = at(row, column);
@@ -137,7 +137,7 @@ std::vector<std::string> wrapped(std::string_view text, int width) {
   std::vector<std::string> lines;
   std::string line;
   int taken = 0, blank_at = 0;
-  std::size_t blank = std::string::npos;  // the last place to break at
+  std::size_t blank = std::string::npos;  // last place where a line can be broken
   while (!text.empty()) {
     const std::string_view before = text;
     const char32_t letter = take_character(text);

@@ -1,7 +1,7 @@
-// A frame of the live view as cells. Used by whatever draws (frame.cpp) and by whatever shows a frame (screen.cpp, and
-// `--once` as text). Promises: every text passes put(), and put() lets no control character, no half of a UTF-8
-// sequence and nothing invisible through, so that no name of a tenant can steer a terminal; nothing is written outside
-// the grid, however small that is; without UTF-8 every cell is ASCII.
+// A frame of the live view as cells. Used by frame.cpp, which draws, and by screen.cpp and `--once`, which show it.
+// Promises that put() lets no control character, no half of a UTF-8 sequence and nothing invisible through, so that no
+// name of a tenant can steer a terminal; that nothing is written outside the grid, however small; and that every cell
+// is ASCII without UTF-8.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ inline constexpr Style kBad{Colour::kRed, true, false, false};
 inline constexpr Style kWarn{Colour::kYellow, false, false, false};
 
 struct Cell {
-  char32_t glyph = U' ';  ///< 0: the right half of the wide letter before it
+  char32_t glyph = U' ';  ///< letter; 0 for the right half of the wide letter before it
   Style style;
 };
 
@@ -39,16 +39,16 @@ class Grid {
   [[nodiscard]] int rows() const { return rows_; }
   [[nodiscard]] const Cell& at(int row, int column) const;
 
-  /// Writes `text` from there on, at most `width` columns of it (negative: to the edge); what does not fit ends in `…`.
-  /// Answers the columns taken. Places outside the grid are allowed and show nothing.
+  /// Writes `text` at a place, in at most `width` columns (negative: up to the edge), and ends a text that does not fit
+  /// with `…`. Returns the number of columns taken. Shows nothing at places outside the grid.
   int put(int row, int column, std::string_view text, Style style = {}, int width = -1);
-  /// The same, ending at the right of `width` columns.
+  /// Writes `text` at the right end of `width` columns.
   void put_right(int row, int column, std::string_view text, int width, Style style = {});
-  /// Gives a whole row a style (selection), or every cell (what is out of date).
+  /// Gives a style to a whole row (the selected one) or to every cell (of an old frame).
   void restyle(int row, Style style);
   void restyle_all(Style style);
 
-  /// Lines without blanks at their ends; with `colour` as SGR sequences.
+  /// Returns the grid as lines without trailing blanks, with SGR sequences if `colour`.
   [[nodiscard]] std::string text(bool colour) const;
 
  private:
@@ -57,10 +57,10 @@ class Grid {
   std::vector<Cell> cells_;
 };
 
-/// Columns that `text` takes in a grid.
+/// Returns the number of columns that `text` takes in a grid.
 [[nodiscard]] int width_of(std::string_view text, bool utf8 = true);
 
-/// `text` cut into lines of at most `width` columns, at blanks where there are some.
+/// Returns `text` in lines of at most `width` columns, broken at blanks where there are some.
 [[nodiscard]] std::vector<std::string> wrapped(std::string_view text, int width);
 
 }  // namespace ration::top

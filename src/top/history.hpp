@@ -1,6 +1,6 @@
-// What each row used in the last ten minutes, for its sparkline. Kept by the live view while it runs, filled at the
-// start from what the daemon recorded. Promise: a peak that was seen stays visible, however few columns are drawn;
-// what was not watched is absent, never 0. Time is an argument: seconds of the wall clock.
+// The use of each row in the last ten minutes, for its sparkline. Kept by the live view while it runs, and filled at
+// the start from the daemon's records. Promises that a peak stays visible however few columns are drawn, and that a
+// time without samples is absent, never 0. Times are seconds of the wall clock.
 #pragma once
 
 #include <array>
@@ -14,20 +14,21 @@
 
 namespace ration::top {
 
-using namespace rows;  // what the live view shows
+using namespace rows;  // the live view shows rows
 
+/// The use of rows in steps of kStep seconds.
 class History {
  public:
   static constexpr std::int64_t kStep = 10;  ///< seconds
   static constexpr std::size_t kSteps = 60;
 
-  /// Takes up what the rows use at that second, and forgets rows that were not seen for ten minutes.
+  /// Records the use of the rows at that second, and forgets rows that were absent for ten minutes.
   void add(const Model& model, std::int64_t now);
-  /// Takes up one answer of GET /series by workload that ends at `now`. A workload that is on several devices is left
-  /// out unless the answer is of one device. What was seen already stays.
+  /// Adds one answer of GET /series by workload that ends at `now`. Skips a workload on several devices, unless the
+  /// answer is of one device. Keeps what was recorded already.
   void fill(const nlohmann::json& series, const Model& model, std::int64_t now);
 
-  /// The maxima of the last ten minutes in that many columns (at most kSteps), oldest first.
+  /// Returns the maxima of the last ten minutes in that many columns (at most kSteps), oldest first.
   [[nodiscard]] std::vector<std::optional<Bytes>> last(const std::string& row, int columns, std::int64_t now) const;
 
  private:

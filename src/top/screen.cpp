@@ -37,13 +37,14 @@ attr_t attributes_of(const Style& style) {
 
 Result<std::unique_ptr<Screen>> Screen::open(bool colour) {
   std::unique_ptr<Screen> screen(new Screen(colour));
-  // Blocked before ncurses looks: it leaves a signal alone whose handler it cannot reach, and so do later threads.
+  // Blocks the signals before ncurses starts, so that neither ncurses nor a later thread takes them.
   const sigset_t handled = handled_signals();
   ::pthread_sigmask(SIG_BLOCK, &handled, &screen->before_);
   screen->signals_ = FileDescriptor(::signalfd(-1, &handled, SFD_CLOEXEC | SFD_NONBLOCK));
   if (::newterm(nullptr, stdout, stdin) == nullptr) {
     const char* name = std::getenv("TERM");
-    return fail("E1430", fmt::format("the terminal '{}' is not known here.", name == nullptr ? "" : name),
+    return fail("E1430",
+                fmt::format("this machine has no description of the terminal '{}'.", name == nullptr ? "" : name),
                 "TERM=xterm ration top    or one frame as text: ration top --once", 1);
   }
   ::cbreak();
@@ -102,7 +103,7 @@ void Screen::take_signal(int signal) {
     case SIGTSTP:
       stop_until_continued();
       break;
-    case SIGCONT:  // somebody stopped us with SIGSTOP: the shell has used the screen
+    case SIGCONT:  // the shell has used the screen after a SIGSTOP
       ::clearok(stdscr, TRUE);
       ::reset_prog_mode();
       measure();
@@ -121,7 +122,7 @@ void Screen::stop_until_continued() {
   sigemptyset(&stop);
   sigaddset(&stop, SIGTSTP);
   ::raise(SIGTSTP);
-  ::pthread_sigmask(SIG_UNBLOCK, &stop, nullptr);  // here it stops, and from here it goes on
+  ::pthread_sigmask(SIG_UNBLOCK, &stop, nullptr);  // stops here, and continues from here
   ::pthread_sigmask(SIG_BLOCK, &stop, nullptr);
   measure();
   ::clearok(stdscr, TRUE);

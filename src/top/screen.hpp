@@ -1,7 +1,6 @@
-// The terminal: shows frames, gives keys and signals. Used by the live loop; the only place that knows ncurses.
-// Promises: the terminal is as it was before when this is destroyed and whenever the program is stopped (Ctrl-Z); it is
-// left to nobody else to restore it, because SIGINT, SIGTERM, SIGHUP, SIGTSTP, SIGCONT and SIGWINCH arrive here and
-// nowhere else. One at a time; made before any other thread is.
+// The terminal: shows frames and returns keys and signals. Used by the live loop; the only place that uses ncurses.
+// Promises to restore the terminal when it is destroyed and whenever the program is stopped (Ctrl-Z). For that it alone
+// takes SIGINT, SIGTERM, SIGHUP, SIGTSTP, SIGCONT and SIGWINCH. At most one exists, made before any other thread.
 #pragma once
 
 #include <csignal>
@@ -17,7 +16,7 @@ namespace ration::top {
 
 class Screen {
  public:
-  /// E1430: not a terminal that can be drawn on. `colour`: where the terminal has it.
+  /// Takes over the terminal, with colours if `colour` and the terminal has them. E1430 where it cannot be drawn on.
   [[nodiscard]] static Result<std::unique_ptr<Screen>> open(bool colour);
   ~Screen();
   Screen(const Screen&) = delete;
@@ -27,11 +26,11 @@ class Screen {
   [[nodiscard]] int rows() const;
   void show(const Grid& grid);
 
-  /// Waits for a key, a signal, `other` becoming readable, or that many milliseconds.
+  /// Waits until a key or a signal comes, `other` is readable, or that many milliseconds have passed.
   void wait(int other, int milliseconds);
-  /// The next key that was pressed already; absent: none.
+  /// Returns the next key that was pressed; absent where none was.
   [[nodiscard]] std::optional<Key> key();
-  /// The signal that asks to end; 0: none did. A terminal that is gone counts as SIGHUP.
+  /// Returns the signal that asks this process to end, or 0. The loss of the terminal counts as SIGHUP.
   [[nodiscard]] int ended_by() const { return ended_by_; }
 
  private:
@@ -46,7 +45,7 @@ class Screen {
   FileDescriptor signals_;
 };
 
-/// Ends this process as that signal would have, so that whoever waits for it sees it.
+/// Ends this process by that signal, so that its parent sees the signal.
 [[noreturn]] void end_by(int signal);
 
 }  // namespace ration::top

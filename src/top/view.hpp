@@ -1,5 +1,5 @@
-// Everything the live view shows and remembers between two frames. Filled by the feed, changed by keys (controls.hpp),
-// drawn by frame.hpp. No terminal and no daemon here.
+// The state of the live view between two frames. Filled by the feed, changed by keys (controls.hpp), drawn by
+// frame.hpp; independent of terminal and daemon.
 #pragma once
 
 #include <deque>
@@ -15,31 +15,31 @@
 
 namespace ration::top {
 
-using namespace rows;  // what the live view shows
+using namespace rows;  // the live view shows rows
 
-/// What somebody has to be asked: the daemon, or the books.
+/// A request to the daemon or, without one, to the books.
 struct Request {
   enum class Kind { kSet, kTrim, kWhy, kExplain } kind = Kind::kWhy;
   std::string workload;
   std::optional<int> gpu;
-  std::string value;                     ///< kSet: the limit as typed; kWhy: the denial
-  std::optional<std::uint64_t> changes;  ///< kSet: the row's limit_changes when it was looked at
-  bool agreed = false;                   ///< kSet: also below what is held
+  std::string value;                     ///< limit as typed of kSet, denial of kWhy
+  std::optional<std::uint64_t> changes;  ///< limit_changes that the row of kSet had when it was drawn
+  bool agreed = false;                   ///< true where kSet may go below what is held
 };
 
-/// What is typed on the last line.
+/// A question on the last line, with the text typed so far.
 struct Prompt {
   enum class Kind { kFilter, kSort, kLimit, kAgree } kind = Kind::kFilter;
   std::string question, text;
-  Request request;  ///< of kLimit and kAgree
+  Request request;  ///< request of kLimit and kAgree
 };
 
-/// A page over the table: help, events, the answer to a question.
+/// A page over the table: help, events, or the answer to a request.
 struct Page {
   enum class Kind { kHelp, kEvents, kText } kind = Kind::kText;
   std::string title;
-  std::vector<std::string> lines;  ///< of kText
-  int first = 0;                   ///< the line at the top
+  std::vector<std::string> lines;  ///< lines of kText
+  int first = 0;                   ///< number of the line at the top
 };
 
 enum class Detail { kAuto, kCompact, kFull };
@@ -49,43 +49,43 @@ struct View {
 
   Model model;
   History history;
-  std::deque<Event> events;           ///< newest last
-  std::vector<std::string> patterns;  ///< tenants in the order of their fill patterns; only ever grows
+  std::deque<Event> events;           ///< events, newest last
+  std::vector<std::string> patterns;  ///< tenants in the order of their fill patterns; never shrinks
   std::int64_t now = 0;               ///< seconds of the wall clock
 
-  std::string host, source;  ///< `daemon`, or what is seen without one
+  std::string host, source;  ///< host, and `daemon` or what else the numbers come from
   bool has_daemon = true;
-  std::optional<std::int64_t> seen_at;  ///< when the snapshot came; absent: none yet
-  std::string lost;                     ///< why nothing comes any more; empty: it does
+  std::optional<std::int64_t> seen_at;  ///< time of the snapshot; absent where none has come
+  std::string lost;                     ///< reason why no snapshots come; empty while they do
 
   bool read_only = true;
-  bool once = false;  ///< one frame as text: no keys, nothing selected
+  bool once = false;  ///< true for one frame as text, without keys and selection
   Units units = Units::kIec;
   Detail detail = Detail::kAuto;
   Filter filter;
   std::string filter_text;
   Order order;
-  std::string selected;  ///< key of a row; empty: the first
+  std::string selected;  ///< key of the selected row; empty for the first
   std::optional<Page> page;
   std::optional<Prompt> prompt;
   std::string message;
   bool message_is_bad = false;
 
-  // What the last frame had room for.
+  // The numbers of rows and lines that the last frame had, and had room for.
   std::size_t first = 0, fitting = 1;
   int page_lines = 1, page_fitting = 1;
 };
 
-/// Rows that the filter lets through, in order.
+/// Returns the rows that match the filter, in order.
 [[nodiscard]] std::vector<const Row*> shown_rows(const View& view);
-/// The selected one of them, else the first; null: there is none.
+/// Returns the selected row if it is shown, else the first; null where none is shown.
 [[nodiscard]] const Row* selected_row(const View& view, const std::vector<const Row*>& shown);
 
-/// A new snapshot. `now`: seconds of the wall clock.
+/// Takes a new snapshot. `now` is in seconds of the wall clock.
 void take_snapshot(View& view, Model model, std::int64_t now);
 void take_event(View& view, Event event);
 
-/// `12.1G`; `-` where there is no limit, `n/a` where it is not known.
+/// Returns a size such as `12.1G`, `-` for no limit, `n/a` for an unknown size.
 [[nodiscard]] std::string short_size(const std::optional<Bytes>& bytes, Units units);
 
 }  // namespace ration::top

@@ -26,10 +26,10 @@ bool is_alphanumeric(unsigned char letter) { return letter < 0x80 && std::isalnu
 std::string path_of(const std::string& folder, const std::string& file) { return folder + "/ration-" + file + ".json"; }
 
 tl::unexpected<Error> not_written(const std::string& path) {
-  return fail(
-      "E1704",
-      fmt::format("{} cannot be written: {}. No container engine learns of these devices.", path, std::strerror(errno)),
-      "Give the daemon another folder, and the engine too: [containers] cdi = \"/etc/cdi\"", 1);
+  return fail("E1704",
+              fmt::format("{} cannot be written: {}. Without it, no container engine knows these devices.", path,
+                          std::strerror(errno)),
+              "Give the daemon another folder that the engine reads too: [containers] cdi = \"/etc/cdi\"", 1);
 }
 
 }  // namespace
@@ -121,7 +121,7 @@ Result<void> check_unique(const std::vector<std::string>& folders, const std::st
       });
       if (same)
         return fail("E1705",
-                    fmt::format("{} specifies {}, too: engines reject a device that two files specify.", path,
+                    fmt::format("{} describes {} as well: engines reject a device that two files describe.", path,
                                 device.qualified()),
                     "rm " + path, 1);
     }

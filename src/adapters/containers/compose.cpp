@@ -55,8 +55,10 @@ Result<ComposeWords> read_compose_words(const std::vector<std::string>& words) {
     const bool takes_next = std::find(std::begin(kWithValue), std::end(kWithValue), *at) != std::end(kWithValue);
     if (takes_next && at + 1 != words.end()) ++at;
   }
-  if (!has_file) return fail("E1711", "no compose file is named, and ration adds a further one.", kExample, 2);
-  if (at == words.end()) return fail("E1711", "there is no command for docker compose.", kExample, 2);
+  if (!has_file)
+    return fail("E1711", "no compose file is named, and docker compose needs one beside the file that ration adds.",
+                kExample, 2);
+  if (at == words.end()) return fail("E1711", "the command of docker compose is missing after --.", kExample, 2);
   return ComposeWords{{words.begin(), at}, {at, words.end()}};
 }
 

@@ -99,7 +99,7 @@ Result<void> mount_in(std::int32_t pid, const std::string& root, bool read_only_
                       const std::string& inside, const std::map<std::string, std::string>& guards) {
   const auto failed = [&](const std::string& why) {
     return fail("E1703", fmt::format("the container cannot be put under its limit: {}.", why),
-                "Hooks run as root, and the image is an ordinary one: ration help containers", 1);
+                "Let the engine run its hooks as root, with an image that has glibc: ration help containers", 1);
   };
   const FileDescriptor space{::open(fmt::format("/proc/{}/ns/mnt", pid).c_str(), O_RDONLY | O_CLOEXEC)};
   if (!space) return failed(fmt::format("its mount namespace: {}", std::strerror(errno)));

@@ -14,8 +14,8 @@ using nlohmann::ordered_json;
 constexpr int kMaxDepth = 64;  // the deepest of the specification, 8, and room for annotations of others
 
 tl::unexpected<Error> rejected(const std::string& why) {
-  return fail("E1710", fmt::format("this is no configuration of a container that can be put under a limit: {}.", why),
-              "runc spec   writes one: config.json of a bundle", 2);
+  return fail("E1710", fmt::format("this configuration of a container cannot be put under a limit: {}.", why),
+              "runc spec   writes one that can, config.json of a bundle", 2);
 }
 
 bool has(const ordered_json& object, const char* key, bool (ordered_json::*is)() const noexcept) {

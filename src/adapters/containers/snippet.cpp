@@ -199,7 +199,7 @@ Result<double> instance_fraction(const SnippetFacts& facts) {
   const Bytes contexts = facts.context * instances;
   if (facts.bytes == Bytes{0} || contexts >= facts.bytes)
     return fail("E1708",
-                facts.bytes == Bytes{0} ? std::string("a fraction needs a limit in bytes.")
+                facts.bytes == Bytes{0} ? std::string("the fraction for each instance needs a limit in bytes.")
                                         : fmt::format("{} instances take {} for their CUDA contexts alone.", instances,
                                                       format_size(contexts)),
                 "ration snippet vllm --limit 20GiB --instances 2", 2);
@@ -212,10 +212,10 @@ Result<std::string> snippet(const std::string& kind, const SnippetFacts& facts) 
   const auto found =
       std::find_if(texts().begin(), texts().end(), [&](const Text& text) { return kind == text.kind.name; });
   if (found == texts().end())
-    return fail("E1708", fmt::format("there is no text for {}.", kind), "ration snippet --help", 2);
+    return fail("E1708", fmt::format("there is no snippet '{}'.", kind), "ration snippet --help", 2);
   if (*found->kind.named != '\0' && facts.name.empty()) return missing(found->kind, found->kind.named);
   if (*found->kind.named == '\0' && !facts.name.empty())
-    return fail("E1708", fmt::format("{} takes no name: '{}' is one word too many.", kind, printable(facts.name)),
+    return fail("E1708", fmt::format("{} takes no name, but '{}' is given.", kind, printable(facts.name)),
                 "ration snippet --help", 2);
   if (!is_plain_name(facts.name) ||
       (std::strcmp(found->kind.named, "IMAGE") != 0 && facts.name.find('/') != std::string::npos))

@@ -70,7 +70,8 @@ bool takes_devices(const std::string& engine) {
 Result<std::vector<std::string>> with_options(const std::string& engine, const std::vector<std::string>& words,
                                               const std::vector<std::string>& options) {
   const Wrapper* wrapper = find(engine);
-  if (wrapper == nullptr) return fail("E1707", fmt::format("{} is not known.", engine), "ration inject --help", 2);
+  if (wrapper == nullptr)
+    return fail("E1707", fmt::format("ration inject has no engine '{}'.", engine), "ration inject --help", 2);
   std::vector<std::string> all{wrapper->name};
   all.insert(all.end(), words.begin(), words.end());
   const bool before_program = wrapper->behind.empty();
@@ -79,8 +80,8 @@ Result<std::vector<std::string>> with_options(const std::string& engine, const s
                    : std::find_first_of(all.begin(), all.end(), wrapper->behind.begin(), wrapper->behind.end());
   if (place == all.end())
     return fail("E1707",
-                before_program ? fmt::format("{} has no -- between its own options and the program.", wrapper->name)
-                               : fmt::format("there is no '{} {}' in what follows --.", wrapper->name,
+                before_program ? fmt::format("{} needs -- between its own options and the program.", wrapper->name)
+                               : fmt::format("the words after -- contain no '{} {}'.", wrapper->name,
                                              fmt::join(wrapper->behind, "' or '")),
                 wrapper->example, 2);
   all.insert(before_program ? place : place + 1, options.begin(), options.end());
@@ -120,11 +121,12 @@ Result<void> check_foreground(const std::string& engine, const std::vector<std::
   };
   for (const std::string& word : words)
     if (takes_devices(engine) && detaches(word))
-      return fail("E1707",
-                  fmt::format("'{}' lets the container outlive this command, and without CDI nobody else ends its "
-                              "limit.",
-                              word),
-                  fmt::format("Leave it out, or leave --without-cdi out: {}", find(engine)->example), 2);
+      return fail(
+          "E1707",
+          fmt::format("'{}' lets the container outlive this command, and without CDI only this command ends its "
+                      "limit.",
+                      word),
+          fmt::format("Leave it out, or leave --without-cdi out: {}", find(engine)->example), 2);
   return {};
 }
 

@@ -47,7 +47,8 @@ Result<std::string> configuration_of(const NodeFacts& node) {
   std::uint64_t sum = 0, largest = 0;
   for (const NodeFacts::Gpu& gpu : node.gpus) {
     if (!gpu.is_whole)
-      return fail("E1708", fmt::format("GPU {} is divided by MIG, and Slurm hands out its instances whole.", gpu.index),
+      return fail("E1708",
+                  fmt::format("GPU {} is divided by MIG, and Slurm can share no instance between jobs.", gpu.index),
                   "AutoDetect=nvml in gres.conf", 2);
     const std::string type = type_of(gpu.model);
     devices += fmt::format("NodeName={} Name=gpu Type={} File=/dev/nvidia{}\n", node.name, type, gpu.index);

@@ -29,8 +29,8 @@ constexpr std::uint64_t kMaxMib = std::uint64_t{1} << 40;
 
 Result<std::vector<Share>> shares_in(const std::string& gres) {
   const auto not_understood = [&] {
-    return fail("E1720", fmt::format("Slurm's grant '{}' does not tell one amount in MiB of one GPU.", printable(gres)),
-                "ration snippet slurm --node NAME   prints the lines of gres.conf that it is read by", 1);
+    return fail("E1720", fmt::format("Slurm's grant '{}' is not an amount in MiB of one GPU.", printable(gres)),
+                "ration snippet slurm --node NAME   prints the lines of gres.conf that make it one", 1);
   };
   std::vector<Share> shares;
   for (const std::string_view resource : resources_in(gres)) {

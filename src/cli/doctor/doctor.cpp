@@ -1,4 +1,5 @@
-// `ration doctor`: is this machine fit to hold limits? One line a check, stable ids, a fix for whatever is not right.
+// `ration doctor`: checks that this machine can hold limits. Prints one line for each check, with a stable id, and a
+// fix for each problem.
 #include "cli/doctor/doctor.hpp"
 
 #include <fmt/format.h>
@@ -55,14 +56,14 @@ Finding check_driver(const Session& session) {
   const auto machine = session.machine();
   if (!machine) return bad(machine.error());
   const std::string what = fmt::format(
-      "driver {}, {}: {}", machine->driver_version.empty() ? "n/a (it does not say)" : machine->driver_version,
+      "driver {}, {}: {}", machine->driver_version.empty() ? "n/a (it tells no version)" : machine->driver_version,
       counted(machine->devices.size(), "GPU"), machine->devices.front().name);
   if (machine->management) return ok(what);
-  return warn(what + ", but no NVML: memory by process is n/a, contexts are charged by estimate",
+  return warn(what + ", but no NVML: memory of each process is n/a, and contexts are charged by an estimate",
               "In Docker: NVIDIA_DRIVER_CAPABILITIES=compute,utility");
 }
 
-/// Which files are the driver, as a program that is started here would find them.
+/// Names the files of the driver that a program started here would load.
 Finding check_files(const Session& session) {
   const auto folder = session.driver_folder();
   if (!folder) return bad(folder.error());
@@ -72,10 +73,11 @@ Finding check_files(const Session& session) {
   };
   const std::string what = named("libcuda.so.1", files.driver, files.driver_problem) + ", " +
                            named("libnvidia-ml.so.1", files.management, files.management_problem);
-  if (files.driver.empty()) return bad(what, "ration help enforcement   says where a driver is looked for");
+  if (files.driver.empty()) return bad(what, "ration help enforcement   lists the folders that are searched");
   if (files.stubs.empty()) return ok(what);
-  return warn(fmt::format("{}; passed over, since they are made to link with: {}", what, fmt::join(files.stubs, ", ")),
-              "Without ration programs find these and no GPU: take their folder out of LD_LIBRARY_PATH or ld.so.conf");
+  return warn(fmt::format("{}; ignored, because they are stubs to link with: {}", what, fmt::join(files.stubs, ", ")),
+              "Programs without ration load these stubs and find no GPU: remove their folder from LD_LIBRARY_PATH or "
+              "ld.so.conf");
 }
 
 Finding check_context(const Session& session) {
@@ -111,10 +113,10 @@ Finding check_guard() {
     if (::access((*shim + "/" + library).c_str(), R_OK) != 0)
       return bad(fmt::format("the guard's {} is missing", library), "Install the whole package again.");
   }
-  return ok("the guard stands ready: " + *shim);
+  return ok("the guard is complete: " + *shim);
 }
 
-/// The limit in the book of that name, as it is by now; absent: there is no such book.
+/// Returns the present limit in the book of that name; absent where there is no such book.
 std::optional<Bytes> limit_in_book(const Session& session, const std::string& name) {
   const auto store = session.store();
   if (!store) return std::nullopt;
@@ -124,7 +126,7 @@ std::optional<Bytes> limit_in_book(const Session& session, const std::string& na
   return limit;
 }
 
-// A daemon may lower the limit of the trial, and raise it again, for the sake of others.
+// A daemon may lower the limit of the trial, and raise it again, while others need the room.
 bool is_limit_seen(Bytes seen, Bytes asked, Bytes in_book) {
   return in_book == asked ? seen == asked : seen <= std::max(asked, in_book);
 }
@@ -133,23 +135,23 @@ Finding check_preload(const Session& session) {
   const std::string name = fmt::format("doctor-{}", ::getpid());
   const auto done =
       self(with_sim(session, {"run", "--limit", "64%", "--name", name, "--", companion("ration-workload"), "total"}));
-  // ration run may have said before that others are promised a part of the limit.
-  const std::string told = last_line(done.text);
-  if (done.exit_code != 0 || told.empty() || std::isdigit(static_cast<unsigned char>(told.front())) == 0)
+  // ration run may have printed before that others are promised a part of the limit.
+  const std::string total = last_line(done.text);
+  if (done.exit_code != 0 || total.empty() || std::isdigit(static_cast<unsigned char>(total.front())) == 0)
     return bad("a program under a limit could not be started: " + first_line(done.text),
                "ration run --limit 1GiB -- ration-workload total");
   const auto machine = session.machine();
   if (!machine) return bad(machine.error());
   const auto asked = admission::size_on(machine->devices.front(), "64%");
   if (!asked) return bad(asked.error());
-  const Bytes seen{std::strtoull(told.c_str(), nullptr, 10)}, holds = limit_in_book(session, name).value_or(*asked);
+  const Bytes seen{std::strtoull(total.c_str(), nullptr, 10)}, holds = limit_in_book(session, name).value_or(*asked);
   if (!is_limit_seen(seen, *asked, holds))
     return bad(fmt::format("a program under a limit of {} saw a total of {}: the guard is not in front of the driver",
                            session.size(holds), session.size(seen)),
-               "Is the program's loader glibc's? ration help enforcement");
+               "Only programs with glibc's dynamic linker load the guard: ration help enforcement");
   if (seen == *asked)
     return ok(fmt::format("a program under a limit of {} sees it as the device's total", session.size(seen)));
-  return ok(fmt::format("a program under a limit sees it as the device's total; of the {} asked for the daemon left {}",
+  return ok(fmt::format("a program under a limit sees it as the device's total; the daemon lowered {} to {}",
                         session.size(*asked), session.size(seen)));
 }
 
@@ -161,7 +163,7 @@ Finding check_python() {
              "Use another python3: ration run does not start this one");
 }
 
-// Guard and program are built for one C library: that this one runs here shows that the guard can.
+// The guard and this program are built for the same C library, so this program shows that the guard can run here.
 Finding check_library() { return ok(std::string("glibc ") + ::gnu_get_libc_version()); }
 
 Finding check_books(const Session& session) {
@@ -172,7 +174,7 @@ Finding check_books(const Session& session) {
       ::statvfs(store->folder().c_str(), &space) == 0 ? Bytes{space.f_bavail * space.f_frsize} : Bytes{0};
   const auto books = store->list();
   const auto running = std::count_if(books.begin(), books.end(), [](const auto& book) { return book.live; });
-  const std::string text = fmt::format("{}: {} running, {} ended, {} of room", store->folder(), running,
+  const std::string text = fmt::format("{}: {} running, {} ended, {} free for more", store->folder(), running,
                                        static_cast<long>(books.size()) - running, session.size(room));
   if (room < Bytes{std::uint64_t{4} << 20})
     return bad(text + ": too little for another book", "export RATION_RUNTIME_DIR=<another folder>");
@@ -180,7 +182,7 @@ Finding check_books(const Session& session) {
     return warn(others.front().what, others.front().fix);
   const auto broken = store->damaged();
   if (!broken.empty())
-    return warn(fmt::format("{} is not a sound book: {}", broken.front().first, broken.front().second),
+    return warn(fmt::format("the book {} is damaged: {}", broken.front().first, broken.front().second),
                 fmt::format("rm {}", broken.front().first));
   return ok(text);
 }
@@ -214,7 +216,7 @@ Finding check_environment() {
     return warn(fmt::format("LD_PRELOAD={} already puts something in front of the driver", preload),
                 "unset LD_PRELOAD");
   }
-  return ok("RATION_* and LD_PRELOAD");
+  return ok("RATION_* and LD_PRELOAD are in order");
 }
 
 Finding check_frameworks() {
@@ -230,7 +232,7 @@ Finding check_frameworks() {
     return warn("XLA_PYTHON_CLIENT_PREALLOCATE=true is exported: JAX will take most of its limit at start",
                 "unset it, or: ration run --growth -- …");
   }
-  return ok("no variable makes a framework take everything at start");
+  return ok("no variable makes a framework take its whole limit at start");
 }
 
 Finding check_simulator() {
@@ -241,17 +243,17 @@ Finding check_simulator() {
              "ration run --sim=T4 --limit 1GiB -- ration-workload grab");
 }
 
-/// Whether programs can be suspended here. `now`: it is tried; else it is told what was seen before.
+/// Reports whether programs can be suspended here: tries it if `now`, else repeats the result of the last trial.
 Finding check_suspension(const Session& session, bool now) {
   const auto machine = session.machine();
   const auto store = session.store();
   if (!machine || !store)
-    return warn("not looked at: no GPU or no runtime directory", "ration doctor --only gpu.driver,books.folder");
+    return warn("not checked: no GPU or no runtime directory", "ration doctor --only gpu.driver,books.folder");
   std::string moved, problem;
   for (const auto& device : machine->devices) {
     const std::string gpu = fmt::format("GPU {}: ", device.index);
     if (now && device.persistence == false) {
-      problem += gpu + "not tried without persistence mode (as root: nvidia-smi -pm 1); ";
+      problem += gpu + "not tried without persistence mode (as root, nvidia-smi -pm 1); ";
       continue;
     }
     auto tried = machine::tried_suspension(device, machine->driver_version, store->folder());
@@ -269,16 +271,15 @@ Finding check_suspension(const Session& session, bool now) {
   for (std::string* text : {&moved, &problem})
     if (!text->empty()) text->resize(text->size() - 2);
   if (!problem.empty())
-    return warn(fmt::format("driver {} did not move a program of ration's own: {}", machine->driver_version, problem),
+    return warn(fmt::format("driver {} did not move ration's test program: {}", machine->driver_version, problem),
                 "No program is suspended here; idle = { action = \"trim\" } works with every driver.");
   if (!moved.empty()) return ok(fmt::format("driver {}: {}", machine->driver_version, moved));
-  return ok(
-      session.simulated
-          ? "a simulated driver moves plain memory; whether also what processes share: ration doctor --try-suspend"
-          : "n/a (not tried, so no program is suspended here: ration doctor --try-suspend)");
+  return ok(session.simulated
+                ? "a simulated driver moves plain memory; ration doctor --try-suspend tries shared memory as well"
+                : "n/a (not tried, so no program is suspended here: ration doctor --try-suspend)");
 }
 
-/// Which CUDA runtime a program of this environment would be given with --sim.
+/// Names the CUDA runtime that a program of this environment would get with --sim.
 Finding check_simulated_cuda() {
   const auto folder = library_folder("sim");
   if (!folder) return bad(folder.error());
@@ -290,19 +291,20 @@ Finding check_simulated_cuda() {
 /// One start of the probe under a limit.
 struct ProbeRun {
   std::vector<std::string> gpus, ways;  ///< options of `ration run` and of the probe
-  Bytes most;                           ///< a way that obtains more went past the limit
+  Bytes most;                           ///< most bytes that a way may obtain without passing the limit
 };
 
-/// What all runs of the probe found.
+/// The results of all runs of the probe.
 struct Probed {
   std::set<std::string> tried, past;
-  std::map<std::string, std::string> skipped;  ///< and why
+  std::map<std::string, std::string> skipped;  ///< reasons by way
 };
 
 constexpr Bytes kProbeLimit{std::uint64_t{64} << 20};
 
-/// Beside the whole of it, where there are two GPUs: memory of the second one, under a limit of its own there, and
-/// where it was not granted. A process sees one MIG instance alone.
+/// Returns the runs of the probe. The first tries every way. With two GPUs, two more runs take memory of the second:
+/// one under a limit there, one where it is not granted. A process sees only one MIG instance, so these get the first
+/// run alone.
 std::vector<ProbeRun> probe_runs(const std::vector<machine::Device>& devices) {
   std::vector<ProbeRun> runs{{{}, {}, kProbeLimit}};
   if (devices.size() < 2 || devices[0].mig || devices[1].mig) return runs;
@@ -312,20 +314,20 @@ std::vector<ProbeRun> probe_runs(const std::vector<machine::Device>& devices) {
   return runs;
 }
 
-/// Adds what the run says. Returns what kept it from being one; absent: nothing did.
+/// Performs a run and adds its results. Returns a finding where the run failed; absent where it did not.
 std::optional<Finding> run_probe(const Session& session, const ProbeRun& run, Probed& probed) {
-  // 64 MiB of heap in 16 MiB steps beside the contexts: some seconds, and no neighbour is harmed.
+  // 64 MiB of heap in steps of 16 MiB beside the contexts take some seconds and harm no neighbour.
   std::vector<std::string> words{"run", "--limit", "64MiB", "--account", "heap"};
   words.insert(words.end(), run.gpus.begin(), run.gpus.end());
   words.insert(words.end(), {"--", companion("ration-workload"), "probe", "16"});
   words.insert(words.end(), run.ways.begin(), run.ways.end());
   const auto done = self(with_sim(session, words));
   constexpr std::string_view kSkipped = "ration-workload: skipped ";
-  // One line a way: its name, bytes obtained, bytes left, the refusing error, whether everything came back.
+  // Each line is a way: its name, bytes obtained, bytes left, the error of the denial, and whether all was given back.
   std::istringstream lines(done.text);
   bool any = false;
   for (std::string line; std::getline(lines, line);) {
-    if (line.starts_with("ration: ")) continue;  // about the limit, before the start
+    if (line.starts_with("ration: ")) continue;  // a note about the limit, printed before the start
     if (line.starts_with(kSkipped)) {
       const std::size_t end = line.find(": ", kSkipped.size());
       probed.skipped[line.substr(kSkipped.size(), end - kSkipped.size())] = line.substr(end + 2);
@@ -335,9 +337,9 @@ std::optional<Finding> run_probe(const Session& session, const ProbeRun& run, Pr
     std::string name, left, refusal, after;
     std::uint64_t obtained = 0;
     if (!(words_of >> name >> obtained >> left >> refusal >> after) || (after != "returned" && after != "leaked"))
-      return bad("the probe said: " + line, "ration doctor --only enforce");
+      return bad("the probe printed: " + line, "ration doctor --only enforce");
     any = true;
-    if (obtained > 0 || refusal == "2" || run.most == Bytes{0})  // out of memory; of what was not granted, any error
+    if (obtained > 0 || refusal == "2" || run.most == Bytes{0})  // out of memory, or any error where nothing is granted
       probed.tried.insert(name);
     else
       probed.skipped[name] = "error " + refusal;
@@ -357,14 +359,14 @@ Finding probe(const Session& session) {
   for (const ProbeRun& run : probe_runs(machine->devices))
     if (const auto trouble = run_probe(session, run, probed)) return *trouble;
   if (!probed.past.empty())
-    return bad("these ways went past the limit or did not give everything back: " +
+    return bad("these ways passed the limit or did not give all memory back: " +
                    fmt::format("{}", fmt::join(probed.past, ", ")),
                "Limits do not hold here; please report it with the driver's version.");
   std::map<std::string, int> untried;  // by reason
   for (const auto& [name, why] : probed.skipped)
     if (!probed.tried.contains(name)) ++untried[why];
   std::string text =
-      fmt::format("{} ways of taking memory were tried under 64 MiB: none got past it", probed.tried.size());
+      fmt::format("{} ways of taking memory were tried under 64 MiB, and none passed it", probed.tried.size());
   for (const auto& [why, count] : untried) text += fmt::format("; {} not tried: {}", count, why);
   return ok(text);
 }
@@ -449,8 +451,7 @@ Result<int> doctor(const Session& session, const DoctorOptions& options) {
         " {} ok · {} warn · {} fail{}\n", counts[0], counts[1], counts[2],
         options.probe
             ? std::string()
-            : session.hint(
-                  "     ration doctor --probe  really tries to exceed a limit (uses ≤ 64 MiB for some seconds)"));
+            : session.hint("     ration doctor --probe  tries to exceed a limit (uses ≤ 64 MiB for some seconds)"));
   }
   return counts[2] > 0 || (options.strict && counts[1] > 0) ? 1 : 0;
 }

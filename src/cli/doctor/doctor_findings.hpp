@@ -1,4 +1,4 @@
-// What a check of `ration doctor` finds, and the checks of what runs at this moment. Used by doctor*.cpp.
+// Findings of `ration doctor`, and the checks that are not in doctor.cpp. Used by doctor*.cpp.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ enum class Verdict { kOk, kWarn, kFail };
 struct Finding {
   Verdict verdict = Verdict::kOk;
   std::string text, fix;
-  nlohmann::json details = nlohmann::json::object();  ///< further fields of its row as JSON
+  nlohmann::json details = nlohmann::json::object();  ///< further fields of the finding's row as JSON
 };
 inline Finding ok(std::string text) { return {Verdict::kOk, std::move(text), {}, nlohmann::json::object()}; }
 inline Finding warn(std::string text, std::string fix) {
@@ -23,17 +23,17 @@ inline Finding bad(std::string text, std::string fix) {
 }
 inline Finding bad(const Error& error) { return bad(error.what, error.fix); }
 
-/// Whether somebody answers at the daemon's socket, and when its last tick was.
+/// Checks that a daemon answers at its socket and has ticked lately.
 Finding check_daemon(const Session& session);
-/// What holds the limits of those who run by now.
+/// Reports what holds the limits of running workloads.
 Finding check_enforcer(const Session& session);
-/// Functions that ration does not know: those that the driver exports, and those that running workloads called.
+/// Lists functions that ration does not know: those that the driver exports, and those that running workloads called.
 Finding check_functions(const Session& session);
 Finding check_ungoverned(const Session& session);
-/// Memory that is in use, of no process and in no book.
+/// Reports memory in use that belongs to no process and no book.
 Finding check_orphaned(const Session& session);
 
-/// The folders that ration has, each with its size: its own, that of the books, the daemon's, those of simulated nodes.
+/// Report the folders of ration with their sizes: the package, the books, the daemon's state, simulated nodes.
 Finding check_package(const Session& session);
 Finding check_runtime(const Session& session);
 Finding check_state(const Session& session);

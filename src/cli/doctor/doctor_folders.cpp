@@ -1,4 +1,4 @@
-// The checks of `ration doctor` of the folders that ration has: with these gone, nothing of it is left.
+// The checks of `ration doctor` for the folders of ration. Nothing of ration is left once they are removed.
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What files take on their disk: books are as large as what was written in them.
+/// The space that files take on disk. Books are sparse, so this is less than their length.
 struct Amount {
   Bytes size{};
   std::uint64_t files = 0;
@@ -39,7 +39,8 @@ nlohmann::json details(const std::string& path, const Amount& amount) {
   return {{"path", path}, {"size_bytes", amount.size.count()}, {"files", amount.files}};
 }
 
-Finding told(const Session& session, const std::string& path, const Amount& amount, const std::string& more = "") {
+Finding size_finding(const Session& session, const std::string& path, const Amount& amount,
+                     const std::string& more = "") {
   Finding finding =
       ok(fmt::format("{}: {} in {}{}", path, session.size(amount.size), counted(amount.files, "file"), more));
   finding.details = details(path, amount);
@@ -58,7 +59,7 @@ bool is_of_the_package(const std::string& name) {
 
 }  // namespace
 
-// By names, since it may have been unpacked into a folder of everybody's, such as /usr.
+// Finds the package's files by name, since it may be unpacked into a shared folder such as /usr.
 Finding check_package(const Session& session) {
   const fs::path root = fs::path(companion("ration")).parent_path().parent_path();
   Amount amount;
@@ -69,9 +70,9 @@ Finding check_package(const Session& session) {
     for (fs::directory_iterator each(root / folder, error), end; !error && each != end; each.increment(error))
       if (is_of_the_package(each->path().filename())) amount.add(each->path());
   }
-  if (!fs::exists(root / "lib/ration", error))  // where it was built
+  if (!fs::exists(root / "lib/ration", error))  // a build tree
     for (const char* folder : {"shim", "sim"}) amount.add(root / folder);
-  return told(session, root, amount);
+  return size_finding(session, root, amount);
 }
 
 Finding check_runtime(const Session& session) {
@@ -81,8 +82,8 @@ Finding check_runtime(const Session& session) {
   amount.add(store->folder());
   const auto books = store->list();
   const auto running = std::count_if(books.begin(), books.end(), [](const auto& book) { return book.live; });
-  Finding finding =
-      told(session, store->folder(), amount, fmt::format(", {} ({} running)", counted(books.size(), "book"), running));
+  Finding finding = size_finding(session, store->folder(), amount,
+                                 fmt::format(", {} ({} running)", counted(books.size(), "book"), running));
   finding.details["books"] = books.size();
   return finding;
 }
@@ -93,10 +94,10 @@ Finding check_state(const Session& session) {
   const auto& chosen = configuration->daemon.state;
   const std::string path = chosen.origin.is_default() ? config::default_state_folder() : chosen.value;
   std::error_code error;
-  if (!fs::exists(path, error)) return not_there(path, "no daemon has kept anything there");
+  if (!fs::exists(path, error)) return not_there(path, "no daemon has written there");
   Amount amount;
   amount.add(path);
-  return told(session, path, amount);
+  return size_finding(session, path, amount);
 }
 
 Finding check_simulated_nodes(const Session& session) {
@@ -105,7 +106,7 @@ Finding check_simulated_nodes(const Session& session) {
   if (!fs::exists(path, error)) return not_there(path, "no GPU was simulated");
   Amount amount;
   amount.add(path);
-  return told(session, path, amount);
+  return size_finding(session, path, amount);
 }
 
 }  // namespace ration::cli

@@ -1,4 +1,4 @@
-// The checks of `ration doctor` of what runs at this moment: the daemon, the workloads, and who is outside of them.
+// The checks of `ration doctor` for running processes: the daemon, the workloads, and processes outside of them.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 namespace ration::cli {
 namespace {
 
-/// Seconds since a time such as 2026-01-14T12:03:58.214Z; absent: it is none.
+/// Returns the seconds since a time such as 2026-01-14T12:03:58.214Z; absent where the text is no time.
 std::optional<double> seconds_since(const std::string& text) {
   const auto then = parse_time(text);
   if (!then) return std::nullopt;
@@ -31,7 +31,7 @@ Finding check_daemon(const Session& session) {
   if (!*daemon) return ok("n/a (no daemon runs here; limits hold without one: ration serve)");
   const auto health = (*daemon)->get("/api/v1/health");
   if (!health) return bad(health.error());
-  const auto text = [&](const char* field) { return health->value(field, "n/a (not told)"); };
+  const auto text = [&](const char* field) { return health->value(field, "n/a (not in its answer)"); };
   const auto age = seconds_since(text("last_look"));
   const std::string what =
       fmt::format("{}: version {}{}, last tick {}", (*daemon)->socket(), text("version"),
@@ -39,29 +39,29 @@ Finding check_daemon(const Session& session) {
                   age ? fmt::format("{:.1f} s ago", *age) : "n/a (none yet)");
   if (text("version") != RATION_VERSION) return warn(what + "; this is " RATION_VERSION, "ration service restart");
   constexpr double kTooLong = 60;
-  if (age.value_or(0) > kTooLong) return warn(what + ": it does not tick any more", "ration service restart");
+  if (age.value_or(0) > kTooLong) return warn(what + ": it no longer ticks", "ration service restart");
   if (health->at("problem").is_string()) return warn(what + ": " + text("problem"), "ration events --type daemon");
   return ok(what);
 }
 
 Finding check_enforcer(const Session& session) {
   const auto now = node_snapshot(session, 1);
-  if (!now) return warn("not looked at: " + now.error().what, now.error().fix);
+  if (!now) return warn("not checked: " + now.error().what, now.error().fix);
   std::map<std::string, int> counts;
   for (const auto& row : now->at("workloads"))
     if (row.value("governed", false)) ++counts[row.value("enforced_by", "shim")];
   std::vector<std::string> parts;
   for (const auto& [who, count] : counts) parts.push_back(fmt::format("{} by {}", count, who));
   if (parts.empty()) return ok("n/a (nothing runs under a limit)");
-  return ok(fmt::format("running accounts whose limit is held: {}", fmt::join(parts, ", ")));
+  return ok(fmt::format("accounts whose limit is held: {}", fmt::join(parts, ", ")));
 }
 
 Finding check_functions(const Session& session) {
   const auto folder = session.driver_folder();
-  if (!folder || !session.machine()) return warn("not looked at: no GPU", "ration doctor --only gpu.driver");
+  if (!folder || !session.machine()) return warn("not checked: no GPU", "ration doctor --only gpu.driver");
   const auto exported = machine::unlisted_exports(*folder);
   const auto now = node_snapshot(session, 1);
-  if (!now) return warn("not looked at: " + now.error().what, now.error().fix);
+  if (!now) return warn("not checked: " + now.error().what, now.error().fix);
   std::vector<std::string> called;
   for (const auto& row : now->at("workloads")) {
     if (!row.contains("unlisted_functions")) continue;
@@ -79,15 +79,15 @@ Finding check_functions(const Session& session) {
                     exported.size() > shown ? ", …" : ""));
   }
   parts.insert(parts.end(), called.begin(), called.end());
-  return warn(fmt::format("{}; what is taken by such functions is not held", fmt::join(parts, "; ")),
-              "A newer ration may know them; until then: ration help enforcement");
+  return warn(fmt::format("{}; memory taken by such functions is not held", fmt::join(parts, "; ")),
+              "Update ration: a newer one may know them. More: ration help enforcement");
 }
 
 Finding check_ungoverned(const Session& session) {
   const auto now = node_snapshot(session, 1);
-  if (!now) return warn("not looked at: " + now.error().what, "ration doctor --only gpu.driver,books.folder");
+  if (!now) return warn("not checked: " + now.error().what, "ration doctor --only gpu.driver,books.folder");
   const auto& devices = now->at("devices");
-  if (devices.empty()) return warn("not looked at: no GPU", "ration doctor --only gpu.driver");
+  if (devices.empty()) return warn("not checked: no GPU", "ration doctor --only gpu.driver");
   std::vector<std::string> who;
   std::string first;
   for (const auto& row : now->at("workloads")) {
@@ -111,28 +111,29 @@ Finding check_ungoverned(const Session& session) {
     return ok(named ? "every process on the GPUs is under a limit" : "n/a (without NVML the processes are unknown)");
   return warn(
       fmt::format("not under any limit: {}", fmt::join(who, ", ")),
-      fmt::format("ration explain {}   until it is started through 'ration run' it can take what others need", first));
+      fmt::format("ration explain {}   started with 'ration run' it could not take memory that others need", first));
 }
 
 Finding check_orphaned(const Session& session) {
   const auto now = node_snapshot(session, 1);
-  if (!now) return warn("not looked at: " + now.error().what, now.error().fix);
+  if (!now) return warn("not checked: " + now.error().what, now.error().fix);
   const auto& devices = now->at("devices");
-  if (devices.empty()) return warn("not looked at: no GPU", "ration doctor --only gpu.driver");
+  if (devices.empty()) return warn("not checked: no GPU", "ration doctor --only gpu.driver");
   constexpr Bytes kWorthTelling{std::uint64_t{256} << 20};
   std::string where;
-  bool told = true;
+  bool is_known = true;
   for (const auto& device : devices) {
     const auto& bytes = device.at("orphaned_bytes");
-    told = told && bytes.is_number();
+    is_known = is_known && bytes.is_number();
     if (!bytes.is_number() || Bytes{bytes.get<std::uint64_t>()} < kWorthTelling) continue;
     where += fmt::format("{}GPU {}: {}", where.empty() ? "" : ", ", device.at("gpu").get<int>(),
                          session.size(Bytes{bytes.get<std::uint64_t>()}));
   }
   if (!where.empty())
-    return warn("in use, and of no process: " + where,
-                "fuser -v /dev/nvidia*   names who has the device open; a process in state D goes with a reboot");
-  return ok(told ? "all memory in use is of processes that the driver lists" : "n/a (the driver does not say)");
+    return warn("memory in use that belongs to no process: " + where,
+                "fuser -v /dev/nvidia*   lists the processes that have the device open; one in state D needs a reboot");
+  return ok(is_known ? "all memory in use belongs to processes that the driver lists"
+                     : "n/a (the driver does not say)");
 }
 
 }  // namespace ration::cli

@@ -23,7 +23,7 @@ namespace {
 constexpr const char* kMiB = "64";
 constexpr int kPatienceMs = 60'000;
 
-/// `ration-workload keep`, which is killed with all that it started when it is not wanted any more.
+/// A running `ration-workload keep`, which the destructor kills with all that it started.
 class MemoryHolder {
  public:
   MemoryHolder(const std::string& driver_folder, const machine::Device& device, bool shared) {
@@ -56,7 +56,7 @@ class MemoryHolder {
   MemoryHolder& operator=(const MemoryHolder&) = delete;
 
   void ask() const { (void)!::send(socket_.get(), "\n", 1, MSG_NOSIGNAL); }
-  /// Its next line; empty: it said none in time.
+  /// Returns the next line that it prints; empty where none comes in time.
   [[nodiscard]] std::string line() const {
     std::string text;
     pollfd waited{socket_.get(), POLLIN, 0};
@@ -72,7 +72,7 @@ class MemoryHolder {
   FileDescriptor socket_;
 };
 
-/// In a process that is ended where the driver hangs in it.
+/// Moves memory in a process of its own, which is killed where the driver hangs.
 Result<machine::CheckpointOutcome> move(const std::string& driver_folder, const char* action,
                                         const std::vector<ProcessIdentity>& processes) {
   std::vector<std::string> words{"timeout", "-k", "5", "120", companion("ration"), "checkpoint-processes", action};
@@ -81,15 +81,15 @@ Result<machine::CheckpointOutcome> move(const std::string& driver_folder, const 
   return node::outcome_from_line(output_of(words).text);
 }
 
-/// Why it did not work; empty: it did.
+/// Moves a program to the host and back. Returns the reason where that failed, else an empty text.
 std::string try_once(const Session& session, const std::string& driver_folder, const machine::Device& device,
                      bool shared) {
   const MemoryHolder holder(driver_folder, device, shared);
-  std::istringstream said(holder.line());
+  std::istringstream printed(holder.line());
   std::string word;
-  said >> word;
+  printed >> word;
   std::vector<ProcessIdentity> processes;
-  for (std::int32_t pid = 0; said >> pid;)
+  for (std::int32_t pid = 0; printed >> pid;)
     if (const auto process = identity_of(pid)) processes.push_back(*process);
   if (word != "holds" || processes.size() != (shared ? 2U : 1U))
     return fmt::format("a program with {} MiB could not be started", kMiB);
@@ -99,7 +99,7 @@ std::string try_once(const Session& session, const std::string& driver_folder, c
   if (machine::is_on_device(*machine, processes)) return "its memory was still on the device when it was suspended";
   if (const auto back = move(driver_folder, "resume", processes); !back) return back.error().what;
   holder.ask();
-  return holder.line() == "kept" ? "" : "the program did not find its memory as it was";
+  return holder.line() == "kept" ? "" : "the program's memory had changed when it was resumed";
 }
 
 }  // namespace

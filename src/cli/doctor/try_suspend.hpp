@@ -1,5 +1,5 @@
-// A program of ration's own, moved to the host and back on a device of this machine: what `ration doctor --try-suspend`
-// does before anybody's program is suspended.
+// A trial that moves a program of ration to the host and back on a device of this machine. Used by `ration doctor
+// --try-suspend`; other programs are suspended only after it succeeded.
 #pragma once
 
 #include <string>
@@ -11,10 +11,10 @@ namespace ration::cli {
 
 struct Trial {
   machine::Tried moved;
-  std::string problem;  ///< what happened where not all was moved; empty: all was
+  std::string problem;  ///< reason where some memory was not moved; empty where all was
 };
 
-/// First plain memory; then, where that came back, memory that two processes hold. What is lost is ration's own.
+/// Tries plain memory and, if that returns, memory that two processes share. Only ration's own memory is at risk.
 [[nodiscard]] Trial try_suspension(const Session& session, const machine::Device& device);
 
 }  // namespace ration::cli

@@ -1,6 +1,5 @@
-// Which node a session is about, and commands for it. Used by everything of the command line that prints a command, and
-// for the answers of the daemon that it starts. Promise: a printed command that is pasted into another terminal is
-// about the same node as the one that printed it.
+// The node that a session is about, and commands for that node. Used wherever the command line prints a command, and by
+// the daemon for its answers. Promises that a printed command, pasted into another terminal, reaches the same node.
 #pragma once
 
 #include <string>
@@ -11,15 +10,15 @@
 namespace ration::cli {
 
 struct Context {
-  std::string simulated;  ///< as --sim takes it: T4, demo; empty: the machine's own devices
-  std::string socket;     ///< as --socket takes it; empty: where it usually is
+  std::string simulated;  ///< value of --sim: T4, demo; empty for the devices of this machine
+  std::string socket;     ///< value of --socket; empty for the usual places
 };
 
-/// The context as each verb takes it.
+/// Returns the options by which each verb takes the context.
 [[nodiscard]] CommandOptions command_options(const Context& context);
 
-/// `text` with the context after each `ration VERB` in it, as far as that verb takes it and the command does not say
-/// something else.
+/// Returns `text` with the options of the context added to each `ration VERB` in it, unless that verb does not take
+/// them or the command names a node itself.
 [[nodiscard]] std::string in_context(std::string_view text, const Context& context);
 
 }  // namespace ration::cli

@@ -1,6 +1,6 @@
-// The node as a verb sees it: a daemon where one runs, else this process itself, which answers the same paths with the
-// same code (node/local_node.hpp). Used by every verb that shows or changes running workloads, so that no verb is
-// written twice. Paths and documents: docs/http-api.md.
+// The node as a verb sees it: the daemon where one runs, else this process itself, which answers the same paths with
+// the same code (node/local_node.hpp). Used by every verb that shows or changes running workloads, so that each verb is
+// written once. docs/http-api.md describes paths and documents.
 #pragma once
 
 #include <memory>
@@ -15,28 +15,28 @@
 
 namespace ration::cli {
 
-/// Not thread-safe.
+/// Answers of the node to requests by path. Not thread-safe.
 class NodeAccess {
  public:
   virtual ~NodeAccess() = default;
 
-  /// The daemon (NodeClient::find()), or, where none runs, the node without one.
+  /// Connects to the daemon (NodeClient::find()), or opens the node in this process where none runs.
   [[nodiscard]] static Result<std::unique_ptr<NodeAccess>> open(const Session& session);
 
-  /// The answer's `data`; its error as the daemon says it. `passed_over`: fields that nobody will look at.
+  /// Returns the `data` of the answer, or the daemon's error. Leaves out the fields named in `passed_over`.
   [[nodiscard]] virtual Result<nlohmann::json> get(const std::string& path,
                                                    std::span<const std::string_view> passed_over = {}) = 0;
   [[nodiscard]] virtual Result<nlohmann::json> patch(const std::string& path, const nlohmann::json& body,
                                                      const http::ExtraHeaders& headers = {}) = 0;
   [[nodiscard]] virtual bool is_daemon() const = 0;
-  /// Whatever waits for a daemon ends once that descriptor is readable.
+  /// Ends every wait for the daemon once that descriptor is readable.
   virtual void interrupted_by(int) {}
 
-  /// What Session::print_json() merges in: who answered.
+  /// Returns the field that says whether the daemon answered, for Session::print_json().
   [[nodiscard]] nlohmann::json source() const;
 };
 
-/// Without a daemon: this user's books and the devices, as they are when it is made.
+/// The node without a daemon: this user's books and the devices, read once when it opens.
 class LocalAccess final : public NodeAccess {
  public:
   [[nodiscard]] static Result<std::unique_ptr<LocalAccess>> open(const Session& session);
@@ -52,10 +52,10 @@ class LocalAccess final : public NodeAccess {
   std::unique_ptr<node::LocalNode> node_;
 };
 
-/// A text as one part of a path or a query.
+/// Encodes a text as one part of a path or a query.
 [[nodiscard]] std::string percent_encoded(const std::string& text);
 
-/// `data` of a document of this tool's. E1508: it is none.
+/// Returns `data` of a document that ration wrote; E1508 where it is no such document.
 [[nodiscard]] Result<nlohmann::json> data_of(std::string document, std::span<const std::string_view> passed_over = {});
 
 }  // namespace ration::cli

@@ -19,8 +19,8 @@ namespace {
 
 using nlohmann::json;
 
-/// Whether somebody listens there. E1502: this user may not even look.
-Result<bool> somebody_listens(const std::string& path) {
+/// Returns true if a daemon listens at that socket; E1502 if this user may not open it.
+Result<bool> is_listening(const std::string& path) {
   sockaddr_un address{};
   if (path.size() >= sizeof address.sun_path) return false;
   address.sun_family = AF_UNIX;
@@ -30,8 +30,8 @@ Result<bool> somebody_listens(const std::string& path) {
   if (::connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) return true;
   if (errno != EACCES && errno != EPERM) return false;
   const std::string folder = path.substr(0, path.rfind('/'));
-  return fail("E1502", fmt::format("whether a daemon runs cannot be seen: {} may not be opened by this user.", path),
-              fmt::format("sudo chmod 755 {}   or ask who runs the daemon: ls -ld {}", folder, folder), 5);
+  return fail("E1502", fmt::format("this user may not open {}, so whether a daemon runs is not known.", path),
+              fmt::format("sudo chmod 755 {}   or ask its owner: ls -ld {}", folder, folder), 5);
 }
 
 Result<json> answer_of(Result<http::Answer> answer, std::span<const std::string_view> passed_over = {}) {
@@ -45,15 +45,15 @@ Result<json> answer_of(Result<http::Answer> answer, std::span<const std::string_
 Result<std::optional<NodeClient>> NodeClient::find(const Session& session) {
   if (!session.socket.empty()) return NodeClient(session.socket, true);
   std::vector<std::string> candidates;
-  if (const auto configuration = config::read_configuration();  // one that is wrong is the daemon's to reject
+  if (const auto configuration = config::read_configuration();  // the daemon reports what is wrong in it
       configuration && !configuration->daemon.socket.origin.is_default())
     candidates.push_back(configuration->daemon.socket.value);
   if (const auto store = session.store()) candidates.push_back(store->folder() + "/ration.sock");
-  // Wherever the books lie: they register there.
+  // Workloads register with the daemons at these sockets wherever their books lie.
   candidates.emplace_back("/run/ration/ration.sock");
   candidates.emplace_back(adapters::kContainerSocket);
   for (const std::string& candidate : candidates) {
-    RATION_TRY(const auto listens, somebody_listens(candidate));
+    RATION_TRY(const auto listens, is_listening(candidate));
     if (listens) return NodeClient(candidate);
   }
   return std::nullopt;
@@ -102,7 +102,7 @@ Result<void> NodeClient::stream(const std::string& path, const std::function<boo
 
 namespace {
 
-/// Whether a daemon's snapshot is of another node than the one that was asked for.
+/// Returns true if the snapshot has none of this machine's devices, because the daemon governs another node.
 bool is_of_another(const json& snapshot, const machine::Machine& machine) {
   const json& devices = snapshot.at("devices");
   return std::none_of(devices.begin(), devices.end(), [&](const json& device) {
@@ -124,11 +124,11 @@ Result<json> node_snapshot(const Session& session, std::size_t most_processes,
                            std::span<const std::string_view> passed_over, const std::string& filter) {
   RATION_TRY(auto daemon, NodeClient::find(session));
   if (daemon) {
-    auto told = daemon->get(snapshot_path(most_processes, filter), passed_over);
-    if (!told || !session.simulated || daemon->was_named()) return told;
-    if (const auto asked_for = session.machine(); !asked_for || !is_of_another(*told, *asked_for)) return told;
+    auto answer = daemon->get(snapshot_path(most_processes, filter), passed_over);
+    if (!answer || !session.simulated || daemon->was_named()) return answer;
+    if (const auto asked_for = session.machine(); !asked_for || !is_of_another(*answer, *asked_for)) return answer;
   }
-  if (session.simulated)  // it was asked for
+  if (session.simulated)  // a --sim that describes no node is an error here
     RATION_TRY(session.machine());
   RATION_TRY(auto local, LocalAccess::open(session));
   return local->get(snapshot_path(most_processes, filter), passed_over);

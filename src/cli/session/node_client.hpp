@@ -1,4 +1,4 @@
-// The daemon over HTTP. Verbs that work without one, too, use NodeAccess (cli/node_access.hpp).
+// The daemon over HTTP. Verbs that also work without a daemon use NodeAccess (cli/session/node_access.hpp).
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -13,13 +13,14 @@
 
 namespace ration::cli {
 
-/// A daemon that answers. Not thread-safe.
+/// A connection to a running daemon. Not thread-safe.
 class NodeClient final : public NodeAccess {
  public:
-  /// `--socket` or RATION_SOCKET (E1501 where nobody is there); else `[daemon] socket`, beside this user's books,
-  /// /run/ration; absent: no daemon. E1502: whether one is there this user may not see.
+  /// Returns the daemon at `--socket` or RATION_SOCKET (whose first request fails with E1501 where none listens), else
+  /// at `[daemon] socket`, beside this user's books or in /run/ration; absent where no daemon runs. E1502 where this
+  /// user may not open a socket.
   [[nodiscard]] static Result<std::optional<NodeClient>> find(const Session& session);
-  /// The same, but E1501 where there is none.
+  /// Returns the same daemon, or E1501 where none runs.
   [[nodiscard]] static Result<NodeClient> require(const Session& session);
 
   Result<nlohmann::json> get(const std::string& path, std::span<const std::string_view> passed_over = {}) override;
@@ -30,18 +31,18 @@ class NodeClient final : public NodeAccess {
   [[nodiscard]] Result<nlohmann::json> post_during(const std::string& path, const nlohmann::json& body,
                                                    const std::function<void()>& work);
   [[nodiscard]] Result<nlohmann::json> put(const std::string& path, const nlohmann::json& body);
-  /// Null where there is nothing to say.
+  /// Sends DELETE; returns null where the answer has no body.
   [[nodiscard]] Result<nlohmann::json> remove(const std::string& path);
-  /// An answer that is not a JSON document of ours: reports in other formats.
+  /// Returns an answer that is no JSON document, such as a report in another format.
   [[nodiscard]] Result<std::string> text(const std::string& path);
   [[nodiscard]] Result<void> stream(const std::string& path,
                                     const std::function<bool(const http::StreamEvent&)>& taken);
 
   void interrupted_by(int descriptor) override { client_.interrupted_by(descriptor); }
   [[nodiscard]] const std::string& socket() const { return socket_; }
-  /// The daemon's (http::Client).
+  /// Returns the daemon's process number (http::Client).
   [[nodiscard]] std::optional<std::int32_t> daemon_pid() const noexcept { return client_.daemon_pid(); }
-  /// By --socket or RATION_SOCKET; else it was found.
+  /// Returns true if --socket or RATION_SOCKET named the daemon, false if find() found it.
   [[nodiscard]] bool was_named() const { return was_named_; }
 
  private:
@@ -53,10 +54,10 @@ class NodeClient final : public NodeAccess {
   http::Client client_;
 };
 
-/// The snapshot of the node that was asked for: from the daemon, or, without one or where that governs another
-/// simulated node, from the books and the driver.
-/// `most_processes`: named of each workload; of thousands they are most of what is said. `passed_over`: fields that
-/// nobody will look at. `filter`: only the workloads that match (rows/filter.hpp); empty: all. E1429.
+/// Returns the snapshot of the session's node: from the daemon, or from the books and the driver where no daemon runs
+/// or it governs another simulated node. Names at most `most_processes` of each workload, since thousands of them would
+/// fill the answer; leaves out the fields in `passed_over`; keeps only workloads that match `filter` (rows/filter.hpp),
+/// all where it is empty. E1429 for a filter that cannot be understood.
 [[nodiscard]] Result<nlohmann::json> node_snapshot(const Session& session,
                                                    std::size_t most_processes = node::kAllProcesses,
                                                    std::span<const std::string_view> passed_over = {},

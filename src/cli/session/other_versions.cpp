@@ -17,12 +17,12 @@ Error error_about(const book::ForeignBook& book) {
   if (!book.live)
     return {"E1450", fmt::format("{} was written by another ration ({}); its workload has ended.", book.path, formats),
             fmt::format("rm {}", shell_word(book.path)), 1};
-  // Of another user's or another container's process nobody is told the program.
+  // The kernel does not name the program of another user's or another container's process.
   const bool known = !book.program.empty();
   return {"E1450",
           fmt::format(
-              "workload '{}' was started by another ration ({}pid {}; {}): its limit holds, and only that ration can "
-              "show and change it.",
+              "workload '{}' was started by another ration ({}pid {}; {}): its limit holds, but only that ration can "
+              "show or change it.",
               book.name, known ? book.program + ", " : "", book.creator.pid, formats),
           known ? fmt::format("{} ps", shell_word(book.program)) : "Use the ration that started it.", 1};
 }

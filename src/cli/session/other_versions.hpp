@@ -1,5 +1,5 @@
-// Workloads whose books another version of ration wrote: this one cannot read them, and says who can. Used by ps, set,
-// stop, why and doctor.
+// Workloads whose books another version of ration wrote. This version cannot read them and names the program that can.
+// Used by ps, set, stop, why and doctor.
 #pragma once
 
 #include <string>
@@ -10,13 +10,13 @@
 
 namespace ration::cli {
 
-/// E1450 for each such book: which ration wrote it, and what to do. Those that run come first.
+/// Returns an E1450 for each such book, those of running workloads first. Each names the ration that wrote the book.
 [[nodiscard]] std::vector<Error> of_other_versions(const book::Store& store);
 
-/// Of those that run alone.
+/// Returns an E1450 for each such book of a running workload.
 [[nodiscard]] std::vector<Error> running_of_other_versions(const book::Store& store);
 
-/// E1450 if a workload of that name runs under another version, and none under this one.
+/// Returns E1450 if a workload of that name runs under another version and none runs under this one.
 [[nodiscard]] Result<void> is_of_this_version(const book::Store& store, const std::string& name);
 
 }  // namespace ration::cli

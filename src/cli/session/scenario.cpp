@@ -34,7 +34,7 @@ bool is_own(const std::string& table) {
   return std::find(std::begin(kOwnTables), std::end(kOwnTables), table) != std::end(kOwnTables);
 }
 
-/// `[[program]]`, `[program.x]` → `program`; empty: this line begins no table.
+/// Returns the table that a line begins: `program` for `[[program]]` and `[program.x]`; empty where it begins none.
 std::string header_of(const std::string& line) {
   std::size_t at = line.find_first_not_of(" \t");
   if (at == std::string::npos || line[at] != '[') return {};
@@ -45,7 +45,7 @@ std::string header_of(const std::string& line) {
   return at == std::string::npos ? std::string{} : line.substr(at, end - at);
 }
 
-/// Blank lines where the scenario's own tables stand, so that what is wrong with the rest is told with its line.
+/// Replaces the scenario's own tables by blank lines, so that errors in the rest keep their line numbers.
 std::string configuration_part(const std::string& text) {
   std::string kept;
   bool own = false;
@@ -63,7 +63,7 @@ std::string milliseconds(Nanoseconds time, double speed) {
   return fmt::format("{}ms", std::max<long>(1, static_cast<long>(static_cast<double>(time.count()) / 1e6 / speed)));
 }
 
-/// Reads the fields of one table; what is wrong is collected.
+/// Reads the fields of tables and collects every mistake.
 class Reader {
  public:
   Reader(std::string file, double speed, std::vector<FileProblem>& problems)
@@ -73,7 +73,7 @@ class Reader {
   using Fields = std::vector<std::pair<std::string, Take>>;
 
   void table(const TomlValue& node, const Fields& fields) {
-    if (node.kind != TomlValue::Kind::kTable) return wrong(node, "this has to be a table", "[[program]]");
+    if (node.kind != TomlValue::Kind::kTable) return wrong(node, "this must be a table", "[[program]]");
     for (const TomlValue& item : node.items) {
       const auto field =
           std::find_if(fields.begin(), fields.end(), [&](const auto& each) { return each.first == item.name; });
@@ -93,7 +93,7 @@ class Reader {
       if (node.kind == TomlValue::Kind::kText)
         out = node.text;
       else
-        wrong(node, fmt::format("{} is a text", node.name), node.name + " = \"…\"");
+        wrong(node, fmt::format("{} must be a text", node.name), node.name + " = \"…\"");
     };
   }
   Take one_of(std::string& out, std::vector<std::string> words) {
@@ -101,24 +101,25 @@ class Reader {
       if (std::find(words.begin(), words.end(), node.text) != words.end())
         out = node.text;
       else
-        wrong(node, fmt::format("{} is one of: {}", node.name, fmt::join(words, ", ")),
+        wrong(node, fmt::format("{} must be one of: {}", node.name, fmt::join(words, ", ")),
               node.name + " = \"" + words.front() + "\"");
     };
   }
   Take texts(std::vector<std::string>& out) {
     return [this, &out](const TomlValue& node) {
       for (const TomlValue& item : node.items) {
-        if (item.kind != TomlValue::Kind::kText) return wrong(item, "this list holds texts", node.name + " = [\"…\"]");
+        if (item.kind != TomlValue::Kind::kText)
+          return wrong(item, "this list must hold texts", node.name + " = [\"…\"]");
         out.push_back(item.text);
       }
       if (node.kind != TomlValue::Kind::kList)
-        wrong(node, fmt::format("{} is a list of texts", node.name), node.name + " = [\"…\"]");
+        wrong(node, fmt::format("{} must be a list of texts", node.name), node.name + " = [\"…\"]");
     };
   }
   Take size(std::string& out) {
     return [this, &out](const TomlValue& node) {
       if (node.kind != TomlValue::Kind::kText)
-        return wrong(node, fmt::format("{} is a text", node.name), node.name + " = \"4GiB\"");
+        return wrong(node, fmt::format("{} must be a size in quotes", node.name), node.name + " = \"4GiB\"");
       const Bytes any{std::uint64_t{1} << 40};
       const auto bytes = parse_size(node.text, any, any);
       if (!bytes) return wrong(node, bytes.error().what, bytes.error().fix);
@@ -130,7 +131,8 @@ class Reader {
       int number = least - 1;
       if (node.kind == TomlValue::Kind::kWhole && node.text.size() < 8) number = std::stoi(node.text);
       if (number < least || number > most)
-        return wrong(node, fmt::format("{} is an integer from {} to {}", node.name, least, most), node.name + " = 3");
+        return wrong(node, fmt::format("{} must be an integer from {} to {}", node.name, least, most),
+                     node.name + " = 3");
       out = number;
     };
   }
@@ -139,14 +141,14 @@ class Reader {
       if (node.kind == TomlValue::Kind::kFlag)
         out = node.text == "true";
       else
-        wrong(node, fmt::format("{} is true or false", node.name), node.name + " = true");
+        wrong(node, fmt::format("{} must be true or false", node.name), node.name + " = true");
     };
   }
   Take time(Nanoseconds& out) {
     return [this, &out](const TomlValue& node) {
       const auto span = parse_duration(node.text);
       if (node.kind != TomlValue::Kind::kText || !span)
-        return wrong(node, fmt::format("{} is a duration", node.name), node.name + " = \"20s\"");
+        return wrong(node, fmt::format("{} must be a duration", node.name), node.name + " = \"20s\"");
       out = Nanoseconds(static_cast<std::int64_t>(static_cast<double>(*span) / speed_));
     };
   }
@@ -218,12 +220,12 @@ void read_command(Reader& reader, const TomlValue& node, std::vector<ScenarioCom
     const auto& words = command.lines.back();
     known = known && !words.empty() && std::find(kVerbs.begin(), kVerbs.end(), words.front()) != kVerbs.end();
   }
-  reader.needs(node, known, "what to type (set, trim, suspend, resume, ps, explain)",
+  reader.needs(node, known, "a command (set, trim, suspend, resume, ps or explain)",
                "ration = [\"set train --limit 20GiB\"]");
   commands.push_back(std::move(command));
 }
 
-/// The durations after which policies act, divided by the speed, where they stand.
+/// Divides the durations after which policies act by the speed, in place.
 void hurry(std::string& text, const TomlValue& document, double speed) {
   std::vector<std::pair<FilePlace, std::string>> found;
   for (const TomlValue& table : document.items)
@@ -290,7 +292,7 @@ std::string scenario_program(const std::string& name) {
 Result<Scenario> read_scenario(const std::string& name, double speed) {
   const bool is_file = fs::path(name).extension() == ".toml";
   const fs::path path = is_file ? fs::path(name) : scenario_folder() / (name + ".toml");
-  // A name leads nowhere else.
+  // A name must not lead out of the folder of scenarios.
   const auto text = is_file || path.stem() == name ? read_whole(path) : tl::unexpected(std::string());
   std::error_code error;
   if (!text) {

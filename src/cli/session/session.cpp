@@ -90,7 +90,7 @@ Result<machine::Machine> Session::machine() const {
     const char* spec = std::getenv("RATION_SIM");
     const std::string described = spec != nullptr && *spec != '\0' ? spec : "T4";
     if (const auto node = simulated_node_folder(described); !node.problem.empty())
-      return fail("E1417", fmt::format("the simulated node cannot be kept: {}: {}.", node.path, node.problem),
+      return fail("E1417", fmt::format("the simulated node cannot be kept in {}: {}.", node.path, node.problem),
                   "RATION_SIM_DIR=/a/folder/of/yours", 1);
     return fail("E1417", fmt::format("'{}' does not describe a simulated node.", described),
                 fmt::format("--sim=T4, --sim='T4:16GiB*2,A100-40'; models: {}; any other with its size: NAME:24GiB",
@@ -168,7 +168,8 @@ void Table::print(Format format) const {
 
 namespace {
 
-/// Of this program. Asked once: its package may be replaced while a daemon runs. Empty: /proc is not there.
+/// Returns the path of this program; empty where /proc is missing. Reads it once, since the package may be replaced
+/// while a daemon runs.
 const std::filesystem::path& own_path() {
   static const std::filesystem::path path = [] {
     std::error_code error;
@@ -185,7 +186,7 @@ Result<std::string> library_folder(const std::string& kind) {
     return fail("E1406", "this program cannot be found: /proc/self/exe cannot be read.", "mount -t proc proc /proc",
                 125);
   const auto here = own_path().parent_path().parent_path();
-  // Installed under lib/ration; in a build tree beside bin.
+  // The libraries lie under lib/ration where ration is installed, and beside bin in a build tree.
   for (const auto& folder : {here / "lib" / "ration" / kind, here / kind}) {
     if (std::filesystem::exists(folder / "libcuda.so.1", error)) return folder.string();
   }
@@ -199,8 +200,8 @@ std::string companion(const std::string& name) { return own_path().parent_path()
 
 bool confirmed(const Session& session, const std::string& question) {
   if (session.yes) return true;
-  // A person has to see the question and be who answers it: a program that runs this one, or collects what it prints,
-  // has given one of these streams another end.
+  // A person must see the question and give the answer. Where a program runs this one or collects its output, one of
+  // these streams is no terminal.
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
     if (::isatty(stream) == 0) return false;
   fmt::print(stderr, "{} [y/N] ", question);
@@ -210,10 +211,10 @@ bool confirmed(const Session& session, const std::string& question) {
 
 Result<void> agree_to_shrink(const Session& session, const std::string& who, Bytes used, Bytes limit,
                              const std::string& again) {
-  fmt::print(stderr, "{} uses {}, {} more than the new limit. New allocations will be denied until it is under {}.\n",
+  fmt::print(stderr, "{} holds {}, {} more than the new limit. Allocations are denied until it holds less than {}.\n",
              who, session.size(used), session.size(used - limit), session.size(limit));
   if (confirmed(session, "Proceed?")) return {};
-  return fail("E1205", "shrinking below what is used was not confirmed; nothing was changed.", again, 4);
+  return fail("E1205", "a limit below what is held was not confirmed; nothing was changed.", again, 4);
 }
 
 std::vector<std::string> with_sim(const Session& session, std::vector<std::string> arguments) {

@@ -1,4 +1,4 @@
-// What every verb shares: how to print, which driver to ask, where the books are. One object for one command.
+// The session of one command: how to print, which driver to query, where the books are. Used by every verb.
 #pragma once
 
 #include <functional>
@@ -18,13 +18,13 @@ enum class Format { kText, kJson, kCsv };
 
 class Session {
  public:
-  // Set by the options that verbs have in common.
+  // Values of the options that verbs have in common.
   std::string output = "text";
   std::string units = "iec";
   std::string colour = "auto";
-  std::string simulated_node;  ///< as --sim gave it
-  std::string socket;          ///< of the daemon, as --socket or RATION_SOCKET gave it; empty: looked for
-  Context context;             ///< of the commands that are printed
+  std::string simulated_node;  ///< value of --sim
+  std::string socket;          ///< value of --socket or RATION_SOCKET; empty to look in the usual places
+  Context context;             ///< node that printed commands name
   bool simulated = false;
   bool yes = false;
   bool dry_run = false;
@@ -34,37 +34,38 @@ class Session {
   [[nodiscard]] std::string size(Bytes bytes) const;
   [[nodiscard]] std::string size(const std::optional<Bytes>& bytes, const char* reason) const;
 
-  /// Folder of the simulated driver with --sim, else empty: the machine's own. Sets RATION_SIM for whoever is started.
+  /// Returns the folder of the simulated driver with --sim; empty for the driver of this machine. Sets RATION_SIM for
+  /// the programs that this process starts.
   [[nodiscard]] Result<std::string> driver_folder() const;
   [[nodiscard]] Result<machine::Machine> machine() const;
   [[nodiscard]] Result<book::Store> store() const { return book::Store::open(); }
 
-  /// This session about the node on which the workload of that book runs.
+  /// Returns this session for the node on which the workload of that book runs.
   [[nodiscard]] Session about(const book::BookSnapshot& book) const;
 
-  /// `text` with commands that are about the same node as this one.
+  /// Returns `text` with its commands made to name this session's node.
   [[nodiscard]] std::string hint(std::string_view text) const { return in_context(text, context); }
 
-  /// The same, without anything that a terminal obeys: for texts that quote what strangers or files say.
+  /// Returns the same without control characters, for texts that quote files or other users' programs.
   [[nodiscard]] std::string shown(std::string_view text) const;
 
-  /// `text` in a colour (an SGR number) where standard output is a terminal that wants it.
+  /// Returns `text` in a colour (an SGR number) where standard output is a terminal that shows colours.
   [[nodiscard]] std::string painted(const std::string& text, int sgr) const;
 
-  /// Prints `{"schema":"ration.VERB/1",…,"data":…}` on standard output. `more` is merged in. Every `fix` in it is about
-  /// the same node as this command.
+  /// Prints `{"schema":"ration.VERB/1",…,"data":…}` on standard output, merged with `more`. Makes every `fix` in it
+  /// name this session's node.
   void print_json(const std::string& verb, nlohmann::json data,
                   const nlohmann::json& more = nlohmann::json::object()) const;
-  /// Something that is wrong, as one line on standard error, and what to type below it.
+  /// Prints a finding as one line on standard error, with the fix on the line below.
   void print_finding(const std::string& id, const std::string& what, const std::string& fix) const;
-  /// The same of an error; as JSON on standard output too where that was asked for.
+  /// Prints an error in the same way, and with -o json also as a document on standard output.
   void print_error(const std::string& verb, const Error& error) const;
 };
 
-/// The document as one line; names in it may hold any bytes.
+/// Returns the document as one line. Names in it may hold any bytes.
 [[nodiscard]] std::string one_line(const nlohmann::json& document);
 
-/// Rows for people (aligned) and for csv (the keys as header).
+/// A table that prints its rows aligned, or as csv with the keys as header.
 class Table {
  public:
   struct Column {
@@ -81,21 +82,22 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
 };
 
-/// Folder of the guard (`shim`) or the simulator (`sim`), beside this program. E1406.
+/// Returns the folder of the guard (`shim`) or of the simulator (`sim`) beside this program; E1406 where it is missing.
 [[nodiscard]] Result<std::string> library_folder(const std::string& kind);
-/// What comes with the programs, as files: `share`, beside their folder.
+/// Returns the folder of the installed data, `share` beside the folder of the programs.
 [[nodiscard]] std::string share_folder();
-/// A program that comes with ration, beside this one.
+/// Returns the path of another program of ration, which lies beside this one.
 [[nodiscard]] std::string companion(const std::string& name);
 
-/// Asks on a terminal; elsewhere only --yes is an answer.
+/// Asks a question on a terminal and returns true for yes. Without a terminal, returns true only with --yes.
 [[nodiscard]] bool confirmed(const Session& session, const std::string& question);
 
-/// Asks before `who` may hold less than it does; `again`: the command that says yes. E1205.
+/// Asks before `who` gets a limit below what it holds. Returns E1205 where that is not confirmed, with the command
+/// `again` as its fix.
 [[nodiscard]] Result<void> agree_to_shrink(const Session& session, const std::string& who, Bytes used, Bytes limit,
                                            const std::string& again);
 
-/// Returns the arguments of `ration VERB …` with the simulated node of `session` behind the verb, where it has one.
+/// Returns the arguments of `ration VERB …` with the session's simulated node, if it has one, after the verb.
 [[nodiscard]] std::vector<std::string> with_sim(const Session& session, std::vector<std::string> arguments);
 
 }  // namespace ration::cli

@@ -19,12 +19,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Those that programs link with, the ones that others need first, and the one that opens them by path.
+/// Libraries that programs link with, ordered so that each follows those it needs, and the one that opens them by path.
 constexpr const char* kLibraries[] = {"libcudart", "libcublasLt", "libcublas",         "libcudnn",
                                       "libcufft",  "libcurand",   "libcusparse",       "libcusolver",
                                       "libnccl",   "libcupti",    "libration_sim_open"};
 
-/// Folders in which a CUDA runtime may lie, by the installation that a program belongs to.
+/// Returns the folders of an installation in which a CUDA runtime may lie.
 std::vector<fs::path> library_folders(const fs::path& prefix) {
   std::vector<fs::path> result;
   std::error_code error;
@@ -44,7 +44,7 @@ std::vector<fs::path> library_folders(const fs::path& prefix) {
   return result;
 }
 
-/// The major versions of libcudart.so.N in that folder.
+/// Returns the major versions of libcudart.so.N in a folder.
 std::set<int> versions_in(const fs::path& folder) {
   std::set<int> result;
   std::error_code error;
@@ -62,8 +62,8 @@ struct Environment {
   std::vector<fs::path> folders;
 };
 
-/// The program's own installation if it has a CUDA runtime, else the active virtual environment's, else that of the
-/// first python3 in PATH.
+/// Returns the first installation that has a CUDA runtime: the program's own, the active virtual environment, the
+/// installation of the first python3 in PATH.
 Environment find_runtime(const std::string& program) {
   std::vector<fs::path> prefixes;
   const auto add_program = [&](const std::string& name) {
@@ -83,7 +83,7 @@ Environment find_runtime(const std::string& program) {
   return {prefixes.empty() ? "" : prefixes.front().string(), {}, {}};
 }
 
-/// The versions that the simulator's folder has a runtime of.
+/// Returns the CUDA versions whose runtime the simulator has.
 std::set<int> simulated_versions(const std::string& simulator) {
   std::set<int> result;
   std::error_code error;
@@ -94,8 +94,8 @@ std::set<int> simulated_versions(const std::string& simulator) {
   return result;
 }
 
-/// Adds the libraries of those versions, the newest first, but for those of a name that is there already: cuDNN and
-/// NCCL have the same one in every version.
+/// Adds the libraries of those versions, the newest first. Skips a name that is there already: cuDNN and NCCL have the
+/// same name in every version.
 void put_in_front(const std::string& simulator, const std::set<int>& versions, std::vector<std::string>& preload) {
   std::set<std::string> names;
   for (const std::string& file : preload) names.insert(fs::path(file).filename().string());
@@ -110,7 +110,8 @@ void put_in_front(const std::string& simulator, const std::set<int>& versions, s
   }
 }
 
-/// What `driver=` says in a description, or `driver` in the file that it names, or RATION_SIM_DRIVER where they do not.
+/// Returns the driver of a simulated node: by `driver=` in its description, by `driver` in the file that it names, else
+/// by RATION_SIM_DRIVER.
 std::string driver_of(const std::string& description) {
   static const std::regex in_description("(?:^|,)driver=([^,]*)"), in_file("^driver *= *[\"']([^\"']*)");
   std::smatch found;
@@ -158,13 +159,13 @@ Result<SimulatedLibraries> simulated_libraries(const std::string& driver_folder,
         "E1425",
         automatic ? fmt::format("the CUDA runtime in {} is version {}, which is not simulated.", around.prefix, version)
                   : fmt::format("CUDA {} is not simulated.", version),
-        "Simulated are 12 and 13. Install the framework's build for one of them, or leave the runtime out: "
+        "CUDA 12 and 13 are simulated. Install the framework's build for one of them, or leave the runtime out: "
         "--sim-cuda none",
         2);
   }
   SimulatedLibraries result;
   put_in_front(driver_folder, wanted, result.preload);
-  // A program that this one starts may be made for another version. Each finds its own by the library's name.
+  // This program may start others made for another version. Each finds its own by the name of the library.
   if (automatic) put_in_front(driver_folder, simulated, result.preload);
   for (const fs::path& folder : around.folders) {
     if (folder.parent_path().parent_path().filename() == "nvidia") result.folders.push_back(folder.string());

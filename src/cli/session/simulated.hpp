@@ -1,5 +1,5 @@
-// What a program needs beside the simulated driver: the simulated CUDA runtime, of whichever version it asks for.
-// Used by every verb with --sim.
+// Finds the simulated driver, and the simulated CUDA runtime in the version that a program asks for. Used by every verb
+// with --sim.
 #pragma once
 
 #include <map>
@@ -10,19 +10,20 @@
 
 namespace ration::cli {
 
-/// The folder of the simulated driver that RATION_SIM describes, in the simulator's own: with the names that its
-/// release has where `driver=` names one of sim/drivers, else with every name.
+/// Returns the folder of the simulated driver that RATION_SIM describes. Where `driver=` names a release of
+/// sim/drivers, its libraries export the functions of that release alone, else every function.
 [[nodiscard]] std::string simulated_driver_folder(const std::string& simulator);
 
 struct SimulatedLibraries {
   std::vector<std::string> preload;  ///< files to put in front of NVIDIA's, in this order
-  std::vector<std::string> folders;  ///< where the rest of the program's CUDA libraries lie
-  std::string found;                 ///< for people: which version, and where it was seen
+  std::vector<std::string> folders;  ///< folders of the program's other CUDA libraries
+  std::string found;                 ///< sentence for people with the version and its place
 };
 
-/// `program`: as typed; may be empty. `versions`: `auto` (every version, since the program may be a launcher of others;
-/// in front the one that lies beside its Python, or in the current environment), `none`, or major versions: `12`,
-/// `12,13`. E1425: that version is not simulated. E1426: no such version.
+/// Finds the simulated libraries for a program (as typed; may be empty). `versions` is `auto`, `none`, or major
+/// versions such as `12` or `12,13`. `auto` means every version, since the program may launch others, with the version
+/// of its own Python or of the current environment in front. E1425 for a version that is not simulated, E1426 for a
+/// text that is no version.
 [[nodiscard]] Result<SimulatedLibraries> simulated_libraries(const std::string& driver_folder,
                                                              const std::string& program, const std::string& versions);
 

@@ -14,7 +14,7 @@ namespace ration::cli {
 void reserve_standard_streams() {
   for (int number = 0; number <= 2; ++number) {
     if (::fcntl(number, F_GETFD) >= 0) continue;
-    (void)!::open("/dev/null", O_RDWR | O_CLOEXEC);  // takes the lowest number that is free
+    (void)!::open("/dev/null", O_RDWR | O_CLOEXEC);  // gets the lowest free number
   }
 }
 
@@ -25,7 +25,7 @@ void tell(const std::function<void()>& print) {
   ::sigaction(SIGPIPE, &ignore, &before);
   try {
     print();
-  } catch (const std::system_error&) {  // as fmt says that the stream takes nothing
+  } catch (const std::system_error&) {  // thrown by fmt where the stream cannot be written
   }
   ::sigaction(SIGPIPE, &before, nullptr);
 }
@@ -34,7 +34,7 @@ Result<void> finish_output() {
   const bool failed_before = std::ferror(stdout) != 0;
   if (std::fflush(stdout) == 0 && !failed_before) return {};
   return fail("E1002", fmt::format("standard output cannot be written: {}.", std::strerror(errno)),
-              "Look at what it is redirected to: df -h .", 1);
+              "Check where it is redirected: df -h .", 1);
 }
 
 }  // namespace ration::cli

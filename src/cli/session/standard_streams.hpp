@@ -1,4 +1,4 @@
-// Standard output and error where they cannot be written: closed, on a full device, or with nobody who reads on.
+// Handles standard output and standard error that are closed, on a full disk, or a pipe without a reader.
 #pragma once
 
 #include <functional>
@@ -7,15 +7,15 @@
 
 namespace ration::cli {
 
-/// Before any file is opened: gives /dev/null the numbers 0 to 2 that are closed, so that no file of ours gets them and
-/// texts for people go into a book. Programs that are started find them closed, as they were.
+/// Opens /dev/null at each closed descriptor from 0 to 2. Called before any other file is opened: a book with such a
+/// number would receive the texts printed for people. Programs that this one starts find them closed again.
 void reserve_standard_streams();
 
-/// Runs what prints something that only people read; if it cannot be written, nothing else is lost, and SIGPIPE ends
-/// nobody.
+/// Calls `print` for a text that only people read. Ignores that it cannot be written, and keeps SIGPIPE from ending
+/// this process.
 void tell(const std::function<void()>& print);
 
-/// Writes what is left of standard output. E1002: it could not be written.
+/// Writes the rest of standard output; E1002 where that fails.
 [[nodiscard]] Result<void> finish_output();
 
 }  // namespace ration::cli

@@ -18,7 +18,7 @@ using nlohmann::json;
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
-// A person who waits minutes does not notice; the daemon answers such a question from memory.
+// Half a second does not matter in a wait of minutes, and the daemon answers from memory.
 constexpr auto kAskedEvery = 500ms;
 
 std::string gpus_of(const json& lease) {
@@ -27,10 +27,10 @@ std::string gpus_of(const json& lease) {
   return fmt::format("{}", fmt::join(numbers, ","));
 }
 
-void tell_of_waiting(const Session& session, const json& lease, Bytes bytes) {
+void announce_waiting(const Session& session, const json& lease, Bytes bytes) {
   fmt::print(stderr, "ration: waiting for {} on {} - {}\n{}", format_size(bytes),
              lease.at("gpu") == "auto" ? "any GPU" : "GPU " + lease["gpu"].get<std::string>(),
-             lease.value("reason", "its turn"), takers_line(session, lease, "      taken by  "));
+             lease.value("reason", "its turn"), holders_line(session, lease, "      taken by  "));
   const json& estimate = lease.at("estimate_seconds");
   fmt::print(stderr, "      position {} of {} · usual wait here {} · Ctrl-C to leave the queue\n",
              lease.at("position").get<int>(), lease.at("of").get<int>(),
@@ -46,27 +46,27 @@ json devices_of(const std::vector<admission::PlannedAccount>& accounts) {
   return uuids;
 }
 
-constexpr int kAskedUnheard = 3;  // times; a daemon that is stopped stays silent
+constexpr int kMaxUnanswered = 3;  // requests; a stopped daemon never answers
 
 std::string random_word() {
   std::random_device source;
   return fmt::format("{:08x}{:08x}", source(), source());
 }
 
-/// Asks for a place in the queue, under the same key until there is an answer: a daemon that heard it the first time
-/// has one place for it.
-Result<json> ask_for_place(NodeClient& daemon, const json& wish, std::optional<Clock::time_point> end) {
-  for (int unheard = 0;;) {
-    auto lease = daemon.post("/api/v1/leases", wish);
+/// Asks for a place in the queue, and repeats the request under the same key until an answer comes. The key keeps the
+/// daemon from giving a second place if it did receive an earlier request.
+Result<json> ask_for_place(NodeClient& daemon, const json& request, std::optional<Clock::time_point> end) {
+  for (int unanswered = 0;;) {
+    auto lease = daemon.post("/api/v1/leases", request);
     if (lease) return lease;
     const std::string& id = lease.error().id;
-    const bool again = id == "E1517" || (id == "E1508" && ++unheard < kAskedUnheard);
+    const bool again = id == "E1517" || (id == "E1508" && ++unanswered < kMaxUnanswered);
     if (!again || (end && Clock::now() >= *end)) return lease;
     std::this_thread::sleep_for(kAskedEvery);
   }
 }
 
-/// As the daemon's queue names them.
+/// Returns the GPUs by number, as the daemon's queue names them.
 Result<std::string> numbers_of(const Session& session, const std::string& gpus) {
   if (gpus.empty() || gpus == "auto") return "auto";
   const auto machine = session.machine();
@@ -79,14 +79,14 @@ Result<std::string> numbers_of(const Session& session, const std::string& gpus) 
 
 }  // namespace
 
-std::string takers_line(const Session& session, const json& lease, std::string_view begin) {
+std::string holders_line(const Session& session, const json& lease, std::string_view begin) {
   constexpr std::size_t kMaxNamed = 8;
-  const auto takers = lease.find("taken_by");
-  if (takers == lease.end() || takers->empty()) return {};
+  const auto holders = lease.find("taken_by");
+  if (holders == lease.end() || holders->empty()) return {};
   std::vector<std::string> parts;
-  for (const json& row : *takers) {
+  for (const json& row : *holders) {
     if (parts.size() == kMaxNamed) {
-      parts.push_back(fmt::format("and {} more", takers->size() - kMaxNamed));
+      parts.push_back(fmt::format("and {} more", holders->size() - kMaxNamed));
       break;
     }
     const Bytes taken = bytes_in(row, "taken_bytes");
@@ -98,34 +98,34 @@ std::string takers_line(const Session& session, const json& lease, std::string_v
 }
 
 Result<Lease> wait_for_lease(const Session& session, NodeClient& daemon, const RunOptions& options, Bytes bytes) {
-  RATION_TRY(const auto gpus, numbers_of(session, options.wish.gpu));
-  json wish{{"bytes", bytes.count()},
-            {"gpu", gpus},
-            {"tenant", options.wish.tenant},
-            {"name", workload_name(options)},
-            {"command", shown_command(options.program)}};
-  if (!options.wait.empty()) wish["wait"] = options.wait;
-  if (options.priority) wish["priority"] = *options.priority;
-  wish["key"] = random_word();
+  RATION_TRY(const auto gpus, numbers_of(session, options.request.gpu));
+  json request{{"bytes", bytes.count()},
+               {"gpu", gpus},
+               {"tenant", options.request.tenant},
+               {"name", workload_name(options)},
+               {"command", shown_command(options.program)}};
+  if (!options.wait.empty()) request["wait"] = options.wait;
+  if (options.priority) request["priority"] = *options.priority;
+  request["key"] = random_word();
   const auto begun = Clock::now();
   std::optional<Clock::time_point> end;
   if (const auto longest = parse_duration(options.wait)) end = begun + std::chrono::nanoseconds(*longest);
-  auto lease = ask_for_place(daemon, wish, end);
+  auto lease = ask_for_place(daemon, request, end);
   if (lease && options.priority && lease->at("priority").get<int>() < *options.priority)
     fmt::print(stderr,
-               "ration: priority {} counts as {}: operators give up to 1000, others no more than their tenant has.\n",
+               "ration: priority {} counts as {}: only an operator may give more than the tenant has, up to 1000.\n",
                *options.priority, lease->at("priority").get<int>());
-  bool told = false;
+  bool announced = false;
   for (;;) {
     if (!lease) {
-      // The daemon was started again without its memory of who waits: ask once more, at the end of the queue.
+      // A daemon that was started again may have lost its queue: ask again, at the end of it.
       if (lease.error().id != "E1526") return tl::unexpected(lease.error());
-      lease = ask_for_place(daemon, wish, end);
+      lease = ask_for_place(daemon, request, end);
       if (!lease) return tl::unexpected(lease.error());
     }
     const std::string state = lease->at("state"), id = lease->at("lease");
     if (state == "granted" || state == "running") {
-      if (told) {
+      if (announced) {
         const auto waited = Clock::now() - begun;
         const std::string reason = lease->value("reason", "");
         fmt::print(stderr, "ration: started on GPU {} after {}{}\n", gpus_of(*lease),
@@ -136,19 +136,19 @@ Result<Lease> wait_for_lease(const Session& session, NodeClient& daemon, const R
     }
     if (state == "over") {
       (void)daemon.remove("/api/v1/leases/" + id);
-      if (!end) {  // granted, and not taken up in time: this process was stopped meanwhile
-        wish["key"] = random_word();
-        lease = ask_for_place(daemon, wish, end);
+      if (!end) {  // the grant expired because this process was stopped meanwhile
+        request["key"] = random_word();
+        lease = ask_for_place(daemon, request, end);
         continue;
       }
-      return fail("E1309", fmt::format("{} were not free within {}.", format_size(bytes), options.wait),
-                  "ration ps   shows who holds it; --wait without a time waits for ever", 124);
+      return fail("E1309", fmt::format("{} did not become free within {}.", format_size(bytes), options.wait),
+                  "ration ps   shows who holds it; --wait without a time waits without end", 124);
     }
-    if (!told) tell_of_waiting(session, *lease, bytes);
-    told = true;
+    if (!announced) announce_waiting(session, *lease, bytes);
+    announced = true;
     std::this_thread::sleep_for(kAskedEvery);
     auto answer = daemon.get("/api/v1/leases/" + id);
-    // A daemon that is being started again, or has too many clients: they wait on.
+    // Wait on while the daemon is being started again or has too many clients.
     if (!answer && (answer.error().id == "E1501" || answer.error().id == "E1508" || answer.error().id == "E1517"))
       continue;
     lease = std::move(answer);
@@ -156,17 +156,18 @@ Result<Lease> wait_for_lease(const Session& session, NodeClient& daemon, const R
 }
 
 Result<std::string> register_workload(NodeClient& daemon, const std::string& folder, const std::string& book,
-                                      const admission::PlanRequest& wish, const std::string& labels,
+                                      const admission::PlanRequest& request, const std::string& labels,
                                       const std::string& lease, const std::vector<admission::PlannedAccount>& accounts,
                                       std::optional<std::uint32_t> user) {
   json guarantees = json::object();
   for (const auto& account : accounts)
     if (account.guarantee > Bytes{0}) guarantees[account.device.uuid] = account.guarantee.count();
-  json body{{"folder", folder}, {"book", book},        {"tenant", wish.tenant},           {"labels", labels},
-            {"lease", lease},   {"slice", wish.slice}, {"devices", devices_of(accounts)}, {"guarantees", guarantees}};
+  json body{
+      {"folder", folder}, {"book", book},           {"tenant", request.tenant},        {"labels", labels},
+      {"lease", lease},   {"slice", request.slice}, {"devices", devices_of(accounts)}, {"guarantees", guarantees}};
   if (user) body["user"] = *user;
   RATION_TRY(const auto answer, daemon.post("/api/v1/workloads", body));
-  return answer.value("tenant", wish.tenant);
+  return answer.value("tenant", request.tenant);
 }
 
 Result<void> show_book(NodeClient& daemon, const std::string& folder, const std::string& tenant,

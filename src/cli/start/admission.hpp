@@ -1,5 +1,5 @@
-// What `ration run` agrees with the daemon before it starts a program: who is charged, and, with --wait, when and
-// where.
+// The agreement of `ration run` with the daemon before it starts a program: the tenant that is charged and, with
+// --wait, the time and the GPUs of the start.
 #pragma once
 
 #include <functional>
@@ -14,28 +14,29 @@ namespace ration::cli {
 
 struct Lease {
   std::string id;
-  std::string gpus;  ///< `1`, `0,1`: where it may start
+  std::string gpus;  ///< GPUs on which the program may start: `1`, `0,1`
 };
 
-/// Waits in the queue until `bytes` are free for it; says on standard error what it waits for. Exit code 124 (E1309)
-/// when `wait` has passed; E1501 without a daemon.
+/// Waits in the queue until `bytes` are free, and prints on standard error what it waits for. Returns E1309 (exit code
+/// 124) after the time in `options.wait`, E1501 without a daemon.
 [[nodiscard]] Result<Lease> wait_for_lease(const Session& session, NodeClient& daemon, const RunOptions& options,
                                            Bytes bytes);
 
-/// A line that begins with `begin`: who holds what a lease waits for, or was promised it. Empty: nobody is known.
-[[nodiscard]] std::string takers_line(const Session& session, const nlohmann::json& lease, std::string_view begin);
+/// Returns a line, after `begin`, that names those who hold or were promised the memory that a lease waits for; empty
+/// where none is known.
+[[nodiscard]] std::string holders_line(const Session& session, const nlohmann::json& lease, std::string_view begin);
 
-/// Tells the daemon of the book about to be made; returns the tenant that is charged. `user`: whose
-/// work it is, where root asks for somebody else. E1532: it governs other devices than these.
+/// Registers a book with the daemon before it is made, and returns the tenant that is charged. `user` is the owner
+/// where root starts another user's work. E1532 where the daemon governs other devices.
 [[nodiscard]] Result<std::string> register_workload(NodeClient& daemon, const std::string& folder,
-                                                    const std::string& book, const admission::PlanRequest& wish,
+                                                    const std::string& book, const admission::PlanRequest& request,
                                                     const std::string& labels, const std::string& lease,
                                                     const std::vector<admission::PlannedAccount>& accounts,
                                                     std::optional<std::uint32_t> user = {});
 
-/// After the book was made: returns when the daemon has seen it. Beside what is guaranteed to others its limit may have
-/// to be lower, and a program that is quicker than the daemon would take what is kept for them. A daemon that cannot
-/// answer is not a reason not to run, but for a container. `work` is done meanwhile.
+/// Shows a new book to the daemon, calls `work`, and returns once the daemon has read the book. The program must not
+/// start earlier: guarantees of others may lower its limit, and until then it could take memory kept for them. Only the
+/// start of a container fails where this does.
 Result<void> show_book(NodeClient& daemon, const std::string& folder, const std::string& tenant,
                        const std::string& labels, const std::function<void()>& work);
 

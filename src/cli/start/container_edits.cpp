@@ -24,22 +24,22 @@ namespace {
 namespace fs = std::filesystem;
 using adapters::cdi::Edits;
 
-/// What the hooks need of this process's environment, to find the same node.
+/// Variables of this process that a container's hooks need to find the same node.
 constexpr const char* kHandedOn[] = {
     "RATION_CONFIG", "RATION_RUNTIME_DIR", "RATION_SIM_DIR", "RATION_SIM_DRIVER", "XDG_CONFIG_HOME", "HOME", "PATH"};
 
 constexpr const char* kGuardLibraries[] = {"libcuda.so.1", "libnvidia-ml.so.1"};
-constexpr const char* kPreloadName = "ld.so.preload";  // in the folder that containers mount
+constexpr const char* kPreloadName = "ld.so.preload";  // lies in the folder that containers mount
 
 std::string shared_folder(const book::Store& store) { return store.folder() + "/for-containers"; }
 
-/// A file in that folder.
+/// Writes a file of that folder and returns its path. E1405.
 Result<std::string> shared_file(const Session& session, const book::Store& store, const char* name,
                                 const std::string& content) {
   const std::string path = shared_folder(store) + "/" + name;
   if (session.dry_run) return path;
   std::error_code error;
-  // One that is as it should be stays: a file in its place would take the mounts on it away from running containers.
+  // An unchanged file stays: replacing it would take its mount away from running containers.
   if (fs::is_regular_file(path, error) && machine::content_of(path) == content) return path;
   fs::create_directories(fs::path(path).parent_path(), error);
   if (write_whole(path, content, 0644)) return path;
@@ -47,7 +47,7 @@ Result<std::string> shared_file(const Session& session, const book::Store& store
               "Free some space there, or export RATION_RUNTIME_DIR=<another folder>", 125);
 }
 
-/// The simulated driver, its CUDA runtimes and the state that programs of the node share.
+/// Adds the simulated driver, its CUDA runtimes and the state that programs of the node share.
 Result<void> add_simulated_node(const Session& session, const book::Store& store, Edits& edits) {
   admission::Plan plan;
   RATION_TRY(add_simulation(session, store, "", "auto", plan));
@@ -79,14 +79,14 @@ Result<Edits> container_edits(const Session& session, const book::Store& store) 
   std::string preloaded;
   for (const char* library : kGuardLibraries) preloaded += fmt::format("{}/{}\n", book::kContainerGuard, library);
   RATION_TRY(const auto preload, shared_file(session, store, kPreloadName, preloaded));
-  // What is there until the hook has mounted the container's own book: the guard denies everything then.
+  // This empty book is in place until the hook mounts the container's own; with it, the guard denies everything.
   const auto book = shared_file(session, store, "book", "");
   if (!book) return tl::unexpected(book.error());
-  const auto program = shared_file(session, store, "bin/ration", "");  // for ration itself to be mounted at
+  const auto program = shared_file(session, store, "bin/ration", "");  // the place at which ration is mounted
   if (!program) return tl::unexpected(program.error());
   const std::string folder = shared_folder(store);
   std::error_code error;
-  if (!session.dry_run) fs::create_directories(folder + "/guard", error);  // for the guard to be mounted at
+  if (!session.dry_run) fs::create_directories(folder + "/guard", error);  // the place at which the guard is mounted
   Edits edits;
   edits.guard = guard;
   edits.hook = companion("ration");
@@ -122,23 +122,23 @@ std::string specification_file(const adapters::cdi::Device& device) {
 
 Result<adapters::cdi::Device> container_device(const Session& session, const RunOptions& typed,
                                                const book::Store& store) {
-  const admission::PlanRequest& wish = typed.wish;
-  const int named = !wish.tenant.empty() + !wish.slice.empty() + !wish.limit.empty();
-  if (named != 1 || (wish.limit.empty() && !wish.gpu.empty()))
-    return fail("E1707", "a container gets a --limit (with or without --gpu), a --slice or a --tenant.",
+  const admission::PlanRequest& request = typed.request;
+  const int named = !request.tenant.empty() + !request.slice.empty() + !request.limit.empty();
+  if (named != 1 || (request.limit.empty() && !request.gpu.empty()))
+    return fail("E1707", "a container needs one of --limit (with or without --gpu), --slice and --tenant.",
                 "--limit 4GiB --gpu 0, or --slice 0.2, or --tenant nlp", 2);
-  if (!wish.tenant.empty()) {
-    if (adapters::cdi::is_device_name(wish.tenant)) return adapters::cdi::Device{kTenantDevice, wish.tenant};
-    return fail("E1409", fmt::format("'{}' cannot be a tenant of containers.", printable(wish.tenant)),
-                "Use letters, digits and _-.: with a letter or digit at both ends.", 2);
+  if (!request.tenant.empty()) {
+    if (adapters::cdi::is_device_name(request.tenant)) return adapters::cdi::Device{kTenantDevice, request.tenant};
+    return fail("E1409", fmt::format("no container can be given the tenant '{}' by name.", printable(request.tenant)),
+                "Name the tenant with letters, digits and _-.: and a letter or digit at both ends.", 2);
   }
   RunOptions options = typed;
   RATION_TRY(const auto plan, resolve(session, options, store));
-  if (!wish.slice.empty()) return adapters::cdi::Device{kSliceDevice, wish.slice};
+  if (!request.slice.empty()) return adapters::cdi::Device{kSliceDevice, request.slice};
   const admission::PlannedAccount& account = plan.accounts.front();
   if (plan.accounts.size() > 1)
-    return fail("E1707", "a device of containers is of one GPU.",
-                "--gpu 0, and a device of each further one: ration help containers", 2);
+    return fail("E1707", "one --limit of a container is on one GPU.",
+                "--gpu 0, and a further device for each other GPU: ration help containers", 2);
   return adapters::cdi::Device{kLimitDevice,
                                fmt::format("{}{}{}", exact_size(account.limit), kOnGpu, account.device.index)};
 }

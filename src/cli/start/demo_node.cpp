@@ -32,9 +32,9 @@ namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 
 constexpr int kFirstPort = 7077, kPortsTried = 100;
-constexpr auto kPatience = 30s;         // with a daemon that starts
-constexpr auto kGracious = 3s;          // with processes that were told to end
-constexpr const char* kMark = "/demo";  // in the folder: the node's description, its name, what it plays
+constexpr auto kStartTime = 30s;        // longest start of the daemon
+constexpr auto kEndTime = 3s;           // longest end of processes that received SIGTERM
+constexpr const char* kMark = "/demo";  // file with the node's description, its name and its scenario
 constexpr const char* kPrefix = "ration-demo-";
 
 std::string base_folder() {
@@ -42,7 +42,7 @@ std::string base_folder() {
   return runtime != nullptr && ::access(runtime, W_OK) == 0 ? runtime : "/tmp";
 }
 
-/// Processes of a group, without the caller and without those that have ended and only wait to be fetched.
+/// Returns the living processes of a group, without the caller.
 std::vector<pid_t> others_in_group(pid_t group) {
   std::vector<pid_t> found;
   std::error_code error;
@@ -66,13 +66,13 @@ std::vector<pid_t> others_in_group(pid_t group) {
 void clean_up(pid_t group, const std::string& folder) {
   ::kill(-group, SIGTERM);
   ::kill(-group, SIGCONT);
-  const auto end = std::chrono::steady_clock::now() + kGracious;
+  const auto end = std::chrono::steady_clock::now() + kEndTime;
   for (auto left = others_in_group(group); !left.empty(); left = others_in_group(group)) {
     if (std::chrono::steady_clock::now() > end)
       for (const pid_t pid : left) ::kill(pid, SIGKILL);
     std::this_thread::sleep_for(10ms);
   }
-  // A verb that somebody typed at this moment may make a file meanwhile, which stops the removal half-way.
+  // A verb that is typed now may make a file meanwhile, which stops the removal half-way.
   std::error_code error;
   constexpr int kTries = 100;
   for (int tries = 0; tries < kTries && fs::exists(folder, error); ++tries) {
@@ -81,7 +81,7 @@ void clean_up(pid_t group, const std::string& folder) {
   }
 }
 
-/// The sweeper: a process group's first member. Everything else that is started joins the group.
+/// Runs the sweeper, the first member of the process group that everything else joins.
 [[noreturn]] void sweep(int owner, const std::string& folder) {
   for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGQUIT}) ::signal(signal, SIG_IGN);
   ::setpgid(0, 0);
@@ -96,7 +96,7 @@ void clean_up(pid_t group, const std::string& folder) {
 
 bool is_free(int port) {
   const FileDescriptor probe{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
-  const int yes = 1;  // as the daemon does: connections that are just being closed are no hindrance
+  const int yes = 1;  // like the daemon, passes over connections that are still closing
   ::setsockopt(probe.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
   sockaddr_in address{};
   address.sin_family = AF_INET;
@@ -105,7 +105,7 @@ bool is_free(int port) {
   return ::bind(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
 }
 
-/// What stands in this environment for other runs has no part in the demo.
+/// Removes the variables that are meant for other runs.
 void clear_environment() {
   std::vector<std::string> names;
   for (char** each = environ; *each != nullptr; ++each) {
@@ -161,7 +161,7 @@ Result<void> DemoNode::start_sweeper() {
   if (sweeper_ < 0) {
     std::error_code error;
     fs::remove_all(folder_, error);
-    return fail("E1443", "no process for the demo could be started.", "ulimit -u", 1);
+    return fail("E1443", "the demo could not start a process.", "ulimit -u   shows how many this user may have", 1);
   }
   ::setpgid(sweeper_, sweeper_);
   ::close(ends[0]);
@@ -174,10 +174,10 @@ Result<void> DemoNode::start_daemon() {
   daemon_ = start_in_background({companion("ration"), "serve", "--sim=" + node_, "--state", folder_ + "/state",
                                  "--listen", fmt::format("127.0.0.1:{}", port_)},
                                 log("daemon"), sweeper_);
-  const auto end = std::chrono::steady_clock::now() + kPatience;
+  const auto end = std::chrono::steady_clock::now() + kStartTime;
   int status = 0;
   while (std::chrono::steady_clock::now() < end && ::waitpid(daemon_, &status, WNOHANG) == 0) {
-    constexpr std::string_view kLink = "dashboard: ";  // the daemon's greeting
+    constexpr std::string_view kLink = "dashboard: ";  // begins a line that the daemon prints
     const std::string greeting = text_of("daemon");
     const std::size_t link = greeting.find(kLink);
     if (link != std::string::npos && greeting.find('\n', link) != std::string::npos) {
@@ -195,7 +195,7 @@ Result<void> DemoNode::start_daemon() {
 DemoNode::~DemoNode() {
   alive_ = FileDescriptor();
   if (sweeper_ <= 0) return;
-  siginfo_t how{};  // it stays to be fetched, so that nobody else gets its number
+  siginfo_t how{};  // the process is not reaped here, so that its number stays taken
   while (::waitid(P_PID, static_cast<id_t>(sweeper_), &how, WEXITED | WNOWAIT) != 0 && errno == EINTR) {
   }
   if (how.si_code != CLD_EXITED) clean_up(sweeper_, folder_);
@@ -263,7 +263,7 @@ struct RunningDemo {
   std::string folder, node, name, scenario;
 };
 
-/// The demo that runs in that folder of this user's.
+/// Returns the demo of this user that runs in that folder; absent where none does.
 std::optional<RunningDemo> demo_in(const fs::path& folder) {
   struct stat status {};
   if (::lstat(folder.c_str(), &status) != 0 || !S_ISDIR(status.st_mode) || status.st_uid != ::getuid())
@@ -313,14 +313,14 @@ Result<void> join_demo(Session& session) {
   if (here != nullptr) demo = demo_in(here);
   if (!demo || (!wanted.empty() && demo->name != wanted)) {
     std::vector<RunningDemo> all = running_demos();
-    if (all.empty()) return fail("E1444", "no demo of yours is running.", "ration demo   in another terminal", 3);
+    if (all.empty()) return fail("E1444", "this user runs no demo.", "ration demo   in another terminal", 3);
     const std::string others = listed(all);
     if (!wanted.empty()) std::erase_if(all, [&](const RunningDemo& each) { return each.name != wanted; });
     if (all.empty())
-      return fail("E1444", fmt::format("no demo of yours is {}; there is {}.", wanted, others),
-                  "--sim=demo   where only one runs, or one of these", 3);
+      return fail("E1444", fmt::format("this user runs no demo {}; running: {}.", wanted, others),
+                  fmt::format("--sim={}", all.front().name), 3);
     if (all.size() > 1)
-      return fail("E1445", fmt::format("{} demos of yours are running: {}.", all.size(), others),
+      return fail("E1445", fmt::format("this user runs {} demos: {}.", all.size(), others),
                   fmt::format("--sim={}   or another of them", all.front().name), 3);
     demo = std::move(all.front());
   }

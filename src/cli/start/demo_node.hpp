@@ -1,6 +1,6 @@
 // The node of `ration demo`: a private folder, a daemon on a port of its own, and programs under `ration run`.
-// Promise: when the owner ends, however it ends (SIGKILL too), every process that was started here is ended and the
-// folder is removed: a sweeper process waits for nothing else. Where that was killed, the owner does it at its end.
+// Promises that every process started here is ended and the folder is removed when the owner ends, even by SIGKILL: a
+// sweeper process waits for that moment. Where the sweeper was killed, the owner cleans up itself.
 #pragma once
 
 #include <sys/types.h>
@@ -20,8 +20,8 @@ namespace ration::cli {
 
 class DemoNode {
  public:
-  /// Makes the folder and starts the daemon; from then on this process's environment is the demo's. E1405: no folder;
-  /// E1443: the daemon did not start.
+  /// Makes the folder, starts the daemon and gives this process the demo's environment. E1405 where the folder cannot
+  /// be made, E1443 where the daemon does not start.
   [[nodiscard]] static Result<std::unique_ptr<DemoNode>> open(const Scenario& scenario);
   ~DemoNode();
   DemoNode(const DemoNode&) = delete;
@@ -29,16 +29,16 @@ class DemoNode {
 
   void start(const ScenarioProgram& program, double speed, unsigned seed);
 
-  /// Programs that have ended since the last question, and their exit codes.
+  /// Returns the programs that have ended since the last call, with their exit codes.
   [[nodiscard]] std::vector<std::pair<std::string, int>> take_ended();
-  /// What a program said, the last line of it.
+  /// Returns the last line that a program printed.
   [[nodiscard]] std::string last_words(const std::string& name) const;
 
   [[nodiscard]] const std::string& folder() const { return folder_; }
-  /// As --sim takes it, from any terminal.
+  /// Returns the demo's name, which --sim takes in any terminal.
   [[nodiscard]] static std::string name();
   [[nodiscard]] std::string socket() const { return folder_ + "/ration.sock"; }
-  /// To the dashboard; makes an operator of whoever opens it first.
+  /// Returns the link to the dashboard, which gives an operator's rights to the first browser that opens it.
   [[nodiscard]] const std::string& link() const { return link_; }
   [[nodiscard]] const std::string& token() const { return token_; }
 
@@ -53,19 +53,19 @@ class DemoNode {
   std::string folder_, token_, link_, node_;
   int port_ = 0;
   pid_t sweeper_ = -1, daemon_ = -1;
-  FileDescriptor alive_;   ///< its other end tells the sweeper that this process has ended
-  FileDescriptor marked_;  ///< locked while the demo runs: how join_demo() knows
+  FileDescriptor alive_;   ///< pipe whose closing tells the sweeper that this process has ended
+  FileDescriptor marked_;  ///< file that stays locked while the demo runs, as join_demo() checks
   std::map<std::string, pid_t> running_;
 };
 
-/// The name (`demo:4711`) of the demo of this user that this process belongs to, if it belongs to one.
+/// Returns the name (`demo:4711`) of the demo that this process belongs to; absent where it belongs to none.
 [[nodiscard]] std::optional<std::string> enclosing_demo();
 
-/// Whether a node's description means a demo that runs: `demo`, or `demo:4711` by the process of its `ration demo`.
+/// Returns true if a node's description names a running demo: `demo`, or `demo:4711` with the pid of `ration demo`.
 [[nodiscard]] bool names_demo(const std::string& node);
 
-/// The verb looks at that demo of this user: inside a demo at that one, else at the only one. E1444: it does not run;
-/// E1445: several do, and none is named.
+/// Points the session at the demo that it names: `demo` is the demo that this process belongs to, else the only one
+/// of this user. E1444 where it does not run, E1445 where several run and the session names none.
 [[nodiscard]] Result<void> join_demo(Session& session);
 
 }  // namespace ration::cli

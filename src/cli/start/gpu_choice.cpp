@@ -25,7 +25,7 @@ Result<GpuChoice> choose_gpus(const Session& session, const machine::Machine& ma
     return machine::choose_devices(machine.devices, typed).map([](std::vector<machine::Device> devices) {
       return GpuChoice{std::move(devices), false};
     });
-  // Where a scheduler has already chosen devices, its choice is taken over.
+  // A scheduler may have chosen devices already.
   if (const char* visible = std::getenv("CUDA_VISIBLE_DEVICES"); visible != nullptr && *visible != '\0') {
     if (auto devices = machine::choose_devices(machine.devices, visible)) return GpuChoice{std::move(*devices), false};
     return GpuChoice{machine.devices, true};

@@ -9,7 +9,7 @@ namespace ration::cli {
 
 Result<void> check_guard_files(const std::string& folder, bool with_audit) {
   struct GuardFile {
-    const char *name, *mark;  ///< a text that every build of it has, and no other library
+    const char *name, *mark;  ///< file, and a text that every build of it contains and no other library
   };
   constexpr GuardFile kFiles[] = {
       {"libcuda.so.1", "ration_shim"}, {"libnvidia-ml.so.1", "RATION_BOOK"}, {"libration-audit.so", "la_symbind64"}};
@@ -36,7 +36,7 @@ Result<void> refuse_ungoverned(const RunOptions& options, const machine::Enforce
   const bool is_another = !examined.program.empty() && !examined.program.ends_with(typed);
   const std::string program = printable(is_another ? examined.program : typed);
   if (options.require_enforced && options.allow_ungoverned)
-    return fail("E1404", "--allow-ungoverned cannot be given where every program has to be held.",
+    return fail("E1404", "--allow-ungoverned contradicts --require-enforced, by which every program must be held.",
                 "Leave it out; or leave out --require-enforced, which may also stand in a configuration file "
                 "(ration config print).",
                 6);
@@ -48,9 +48,9 @@ Result<void> refuse_ungoverned(const RunOptions& options, const machine::Enforce
     return {};
   }
   std::string fix = examined.instead.empty() ? "" : examined.instead + ". ";
-  if (!options.require_enforced) fix += "--allow-ungoverned starts it all the same. ";
+  if (!options.require_enforced) fix += "--allow-ungoverned starts it without a limit that holds. ";
   if (options.require_enforced && examined.hold == machine::Hold::kChildren)
-    fix += "Without --require-enforced it starts, and its children are held. ";
+    fix += "Without --require-enforced it starts, and the limit holds its children. ";
   return fail("E1404", fmt::format("{} would not be held to its limit: {}.", program, examined.reason),
               fix + "More: ration help enforcement", 6);
 }

@@ -1,5 +1,5 @@
-// Whether a program will be held before it is started, and the refusal where it will not. Used by every verb that
-// starts a program under a limit: none starts without its guard and without a word.
+// The check, before a program starts, that its limit will hold. Used by every verb that starts a program under a limit.
+// Promises that no program starts ungoverned without a message.
 #pragma once
 
 #include "admission/plan.hpp"
@@ -9,15 +9,15 @@
 
 namespace ration::cli {
 
-/// What `folder` holds of the guard can be preloaded. E1406.
+/// Checks that the guard in `folder` can be preloaded. E1406.
 [[nodiscard]] Result<void> check_guard_files(const std::string& folder, bool with_audit);
 
-/// Of the program in `options` under the variables of `plan`. A program that is not there is taken as held: it does not
-/// start.
+/// Examines the program in `options` under the variables of `plan`. Reports a missing program as held, since it does
+/// not start.
 [[nodiscard]] machine::Enforcement examine(const RunOptions& options, const admission::Plan& plan);
 
-/// E1404 where the limit would not hold, unless --allow-ungoverned was given: then says on standard error that nothing
-/// holds it.
+/// Returns E1404 where the limit would not hold. With --allow-ungoverned, prints on standard error instead that nothing
+/// holds the program.
 [[nodiscard]] Result<void> refuse_ungoverned(const RunOptions& options, const machine::Enforcement& examined);
 
 }  // namespace ration::cli

@@ -34,19 +34,19 @@ void forward(int signal) {
   errno = saved;
 }
 
-/// Kills what is left of a workload that was asked to end, this long after its program has ended.
+/// Time between the end of the program and the killing of what is left of its workload.
 constexpr std::chrono::seconds kGrace{10};
 
-/// As /proc shows them; absent: it is gone.
+/// Returns the parent and the state of a process, by /proc; absent where it is gone.
 std::optional<std::pair<pid_t, char>> parent_and_state(pid_t pid) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
   const std::string text{std::istreambuf_iterator<char>(file), {}};
-  const std::size_t at = text.rfind(')');  // a name may hold anything
+  const std::size_t at = text.rfind(')');  // the name before it may contain any character
   if (at == std::string::npos || at + 4 >= text.size()) return std::nullopt;
   return std::pair{static_cast<pid_t>(std::atoi(text.c_str() + at + 4)), text[at + 2]};
 }
 
-/// Every living process that descends from this one. Their orphans do, too: this process is their subreaper.
+/// Returns every living descendant of this process. Orphans stay descendants, since this process is their subreaper.
 std::vector<pid_t> descendants() {
   std::multimap<pid_t, pid_t> children;
   std::error_code error;
@@ -64,18 +64,18 @@ std::vector<pid_t> descendants() {
   return found;
 }
 
-/// Sends the signal to all of them, and to what they started meanwhile.
+/// Sends the signal to all descendants, including those that start while it does.
 void signal_all(int signal) {
-  std::set<pid_t> told;
+  std::set<pid_t> signalled;
   for (bool more = true; more;) {
     more = false;
     for (const pid_t pid : descendants())
-      if (told.insert(pid).second && ::kill(pid, signal) == 0) more = true;
+      if (signalled.insert(pid).second && ::kill(pid, signal) == 0) more = true;
   }
 }
 
-/// Takes SIGTERM and SIGHUP for as long as it lives, in a thread of its own: the first goes to every process of the
-/// workload, any later one kills them. The signals have to be blocked in every thread.
+/// A thread that takes SIGTERM and SIGHUP: it passes the first on to every process of the workload and kills them at
+/// the second. The signals must be blocked in every thread.
 class Ender {
  public:
   explicit Ender(const sigset_t& signals) : signals_(signals), thread_([this] { serve(); }) {}
@@ -104,7 +104,7 @@ class Ender {
   std::thread thread_;
 };
 
-/// Waits for children that have ended, without waiting for those that have not. True: some are left.
+/// Reaps the children that have ended. Returns true if others still run.
 bool reap() {
   pid_t which = 0;
   while ((which = ::waitpid(-1, nullptr, WNOHANG | __WNOTHREAD)) > 0) {
@@ -112,7 +112,7 @@ bool reap() {
   return which == 0;
 }
 
-/// Ends what the program has left behind: it was asked to end with it.
+/// Waits for the processes that the program left behind, and kills them after kGrace.
 void end_the_rest() {
   using Clock = std::chrono::steady_clock;
   const auto kill_at = Clock::now() + kGrace, give_up_at = kill_at + kGrace;  // another user's cannot be killed
@@ -131,9 +131,10 @@ Ended launch(const std::vector<std::string>& program, const std::function<void()
   int report[2];
   if (::pipe2(report, O_CLOEXEC) != 0) return {125, errno};
 
-  // A child whose own parent has ended stays a descendant of this process, so it is seen whose workload it belongs to.
+  // An orphan stays a descendant of this process, which shows to which workload it belongs.
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
-  // A signal that comes between fork and the handlers must reach the program too: it waits until they stand.
+  // A signal between the fork and the installation of the handlers must reach the program too, so it stays blocked
+  // until then.
   sigset_t held, before;
   ::sigfillset(&held);
   ::sigprocmask(SIG_BLOCK, &held, &before);
@@ -154,7 +155,7 @@ Ended launch(const std::vector<std::string>& program, const std::function<void()
   }
   ::close(report[1]);
   child_pid = child;
-  std::map<int, struct sigaction> found;  // as they were before, for what is launched next
+  std::map<int, struct sigaction> found;  // the old handlers, restored for the next launch
   const auto answer = [&](int signal, void (*handler)(int)) {
     struct sigaction action {};
     action.sa_handler = handler;
@@ -180,7 +181,7 @@ Ended launch(const std::vector<std::string>& program, const std::function<void()
   ::close(report[0]);
   if (ended.start_error == 0) running();
   int status = 0;
-  // Orphans become children of this thread; those that other threads start are theirs to wait for.
+  // Orphans become children of this thread. Other threads wait for the children that they start.
   for (pid_t which = 0; which != child;) {
     which = ::waitpid(-1, &status, __WNOTHREAD);
     if (which < 0 && errno != EINTR) break;
@@ -220,7 +221,7 @@ Result<int> become(const std::vector<std::string>& program) {
   execute(program);
   const std::string name = shell_word(program.front());
   return fail("E1419", fmt::format("{} cannot be started: {}.", name, std::strerror(errno)),
-              "Install it, or look at PATH: command -v " + name, 127);
+              "Install it, or check PATH: command -v " + name, 127);
 }
 
 std::string shown_command(const std::vector<std::string>& program) {
@@ -231,7 +232,7 @@ std::string shown_command(const std::vector<std::string>& program) {
 
 namespace {
 
-/// Of a child of this process. Nobody answers a helper: what is typed meanwhile stays for whoever runs this program.
+/// Turns a child of this process into the program, without input: what is typed meanwhile is for this process.
 [[noreturn]] void execute_with(const std::vector<std::string>& program, int output, Errors errors) {
   give_no_input();
   ::dup2(output, STDOUT_FILENO);
@@ -244,7 +245,7 @@ namespace {
 
 namespace {
 
-/// Takes the guard's libraries out of a list for the dynamic linker. False: there were none.
+/// Removes the guard's libraries from a list for the dynamic linker. Returns false if it had none.
 bool drop_guard(const char* variable) {
   const char* value = std::getenv(variable);
   const std::string entries = value != nullptr ? value : "";
@@ -272,8 +273,8 @@ bool drop_guard(const char* variable) {
 void leave_guard(char** arguments) {
   if (std::getenv("RATION_BOOK") == nullptr) return;
   const bool audited = drop_guard("LD_AUDIT"), preloaded = drop_guard("LD_PRELOAD");
-  // By the kernel's own call: the guard in this process would put itself back. RATION_BOOK stays: no limit is made
-  // inside a limit.
+  // By the system call itself, since the guard in this process would put itself back. RATION_BOOK stays, so that no
+  // limit is made inside a limit.
   if (audited || preloaded) ::syscall(SYS_execve, "/proc/self/exe", arguments, environ);
 }
 
@@ -302,7 +303,7 @@ pid_t start_in_background(const std::vector<std::string>& program, const std::st
     ::setpgid(0, group);
     execute_with(program, file, Errors::kCollected);
   }
-  // Here as well: whoever signals the group at once must reach it.
+  // The child does the same; here it is certain before anything signals the group.
   ::setpgid(child, group);
   ::close(file);
   return child;

@@ -1,4 +1,4 @@
-// Programs started: one in the foreground as env(1) would, and helpers whose output is collected.
+// Starts programs: one in the foreground, as env(1) does, and helpers whose output is collected.
 #pragma once
 
 #include <sys/types.h>
@@ -12,45 +12,45 @@
 namespace ration::cli {
 
 struct Ended {
-  int exit_code = 0;          ///< its own, 128 + signal, 126 (not executable) or 127 (not found)
-  int start_error = 0;        ///< errno of a start that failed; 0: it ran
-  bool left_running = false;  ///< processes that it started have outlived it
+  int exit_code = 0;          ///< exit code of the program, 128 + signal, 126 (not executable) or 127 (not found)
+  int start_error = 0;        ///< errno of a failed start; 0 where the program ran
+  bool left_running = false;  ///< true where processes that it started have outlived it
 };
 
-/// In the foreground: same process group, same terminal, signals passed on. What it starts and leaves becomes a child
-/// of this process, until that ends. SIGTERM and SIGHUP go to all of these processes; what is left 10 s after the
-/// program has ended is killed, at a second signal everything at once. `running` is called once it runs.
+/// Runs a program in the foreground, in the same process group and terminal, and calls `running` once it has started.
+/// Orphans of the program become children of this process. Passes SIGTERM and SIGHUP on to all of these processes, and
+/// kills those left 10 s after the program has ended; a second signal kills all at once.
 [[nodiscard]] Ended launch(
     const std::vector<std::string>& program, const std::function<void()>& running = [] {});
 
-/// Where this program was started under a guard, starts it again in its own place without: inside, the limit of the
-/// workload is all that a device has, and ration is about the device. Returns where there is none, or it cannot.
+/// Replaces this process by itself without the guard, if it runs under one: with the guard it would see the workload's
+/// limit as the size of a device. Returns only if there is no guard or the replacement fails.
 void leave_guard(char** arguments);
 
-/// Whether systemd runs here: of the machine, or of this user.
+/// Returns true if systemd runs here, for the machine or for this user.
 [[nodiscard]] bool has_systemd(bool of_user);
 
 /// Gives this process /dev/null as standard input.
 void give_no_input();
 
-/// This process becomes the program. Returns where it cannot be started, and errno says why.
+/// Replaces this process by the program. Returns only where that fails, with the reason in errno.
 void execute(const std::vector<std::string>& program);
-/// The same, or E1419 where it cannot be started.
+/// Replaces this process by the program, or returns E1419 where that fails.
 [[nodiscard]] Result<int> become(const std::vector<std::string>& program);
 
 struct Output {
   int exit_code = 125;
-  std::string text;  ///< standard output, and error where it was not left alone
+  std::string text;  ///< standard output, and standard error where it is collected
 };
 enum class Errors { kCollected, kLeftAlone };
 /// Runs a program to its end, without input, and collects what it prints.
 [[nodiscard]] Output output_of(const std::vector<std::string>& program, Errors errors = Errors::kCollected);
 
-/// The words of a command line as a shell takes them.
+/// Returns a command line with its words quoted for a shell.
 [[nodiscard]] std::string shown_command(const std::vector<std::string>& program);
 
-/// Starts a program in the background, in that process group, without input, its output in `log`. -1: it could not be
-/// started.
+/// Starts a program in the background, in that process group, without input and with its output in `log`. Returns -1
+/// where that fails.
 [[nodiscard]] pid_t start_in_background(const std::vector<std::string>& program, const std::string& log, pid_t group);
 
 }  // namespace ration::cli

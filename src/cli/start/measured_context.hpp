@@ -9,10 +9,10 @@
 
 namespace ration::cli {
 
-/// Returns what one context costs on a device, measured in a process of its own, so that no context stays in this one;
-/// nothing where it cannot be made.
+/// Returns the bytes that one context takes on a device, or nothing where none can be made. Measures in a process of
+/// its own, so that no context stays in this one.
 [[nodiscard]] std::optional<Bytes> measured_context(const Session& session, const machine::Device& device);
-/// Makes a context on that device and prints its bytes: the verb of the process above. Exit code 3 where it cannot.
+/// Makes a context on that device and prints its bytes; the process above runs this verb. Exit code 3 where it fails.
 Result<int> measure_context(const Session& session, const std::string& uuid);
 
 }  // namespace ration::cli

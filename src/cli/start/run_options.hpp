@@ -1,4 +1,4 @@
-// What is typed for a program that starts under a limit.
+// The options of a program that starts under a limit. Used by every verb that starts one.
 #pragma once
 
 #include <optional>
@@ -9,26 +9,26 @@
 
 namespace ration::cli {
 
-/// The engine of jobs whose book is their user's though root makes it.
+/// The engine name of Slurm's jobs, whose books belong to their users although root makes them.
 inline constexpr const char* kSlurmEngine = "slurm";
 
 struct RunOptions {
-  admission::PlanRequest wish;
-  std::string asked_gpus;  ///< by resolve(): what the daemon's queue is asked for
+  admission::PlanRequest request;
+  std::string asked_gpus;  ///< GPUs to ask the daemon's queue for; set by resolve()
   std::string summary;     ///< auto | always | never | json:FILE
   bool require_enforced = false;
-  bool require_limit = false;  ///< E1447 where less than the limit can be taken at the start
+  bool require_limit = false;  ///< true to fail with E1447 where less than the limit is available at the start
   bool allow_ungoverned = false;
   bool print_env = false;
-  bool scope = false;          ///< in a transient scope of systemd
+  bool scope = false;          ///< true to run in a transient scope of systemd
   std::string simulated_cuda;  ///< auto | none | 12 | 13 | 12,13
-  bool queue = false;          ///< --wait: start when there is room
-  std::string wait;            ///< at most so long; empty: for ever
+  bool queue = false;          ///< true to start when there is room (--wait)
+  std::string wait;            ///< longest wait; empty for no end
   std::optional<int> priority;
-  int retries = 0;                   ///< starts again that often, with more, after a denial ended the program
-  std::string retry_limit = "+25%";  ///< how much more: of the limit, or +SIZE
-  int denied_exit = 0;               ///< the exit code then; 0: the program's own
-  std::string engine;                ///< of containers, which starts `program`; empty: a program of this system
+  int retries = 0;                   ///< number of further starts, each with a larger limit, after a denial ended it
+  std::string retry_limit = "+25%";  ///< amount that each retry adds: a share of the limit, or +SIZE
+  int denied_exit = 0;               ///< exit code after a denial ended it; 0 for the program's own
+  std::string engine;                ///< container engine that starts `program`; empty where this process does
   std::vector<std::string> program;
 };
 

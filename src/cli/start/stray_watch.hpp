@@ -1,6 +1,6 @@
-// Processes of a workload that hold GPU memory without the guard: a child that dropped the preload, a second dynamic
-// loader. They cannot be seen beforehand, so `ration run` looks for them while its program runs, with or without a
-// daemon. What comes and goes between two looks is not seen.
+// Processes of a workload that hold GPU memory without the guard, such as a child that dropped the preload. They cannot
+// be foreseen, so `ration run` looks for them while its program runs, with or without a daemon. A process that comes
+// and goes between two looks is missed.
 #pragma once
 
 #include <condition_variable>
@@ -16,7 +16,7 @@ namespace ration::cli {
 
 struct Stray {
   std::string command;
-  Bytes most;  ///< that it was seen to hold on one GPU; 0: the driver does not say
+  Bytes most;  ///< most bytes seen on one GPU; 0 where the driver does not say
 };
 
 class StrayWatch {
@@ -26,8 +26,8 @@ class StrayWatch {
   StrayWatch(const StrayWatch&) = delete;
   StrayWatch& operator=(const StrayWatch&) = delete;
 
-  /// Looks at once a last time, where the program ran for long enough to be looked at, or `left_running` processes that
-  /// may hold memory. Returns all that were seen, by pid.
+  /// Returns all such processes by pid. Looks a last time if the program ran long enough to be looked at or left
+  /// processes running.
   [[nodiscard]] std::map<std::int32_t, Stray> finish(bool left_running);
 
  private:

@@ -32,40 +32,40 @@ using admission::Plan;
 using book::Book;
 using book::BookStatus;
 
-// What was not typed comes from the configuration.
+// Fills options that were not typed from the configuration.
 Result<void> apply_settings(RunOptions& options) {
   RATION_TRY(const auto settings, config::read_settings());
   const auto value = [&](const char* key, std::string& option) {
     if (const auto found = settings.find(key); option.empty() && found != settings.end()) option = found->second.value;
   };
-  admission::PlanRequest& wish = options.wish;
-  const bool own_place = !wish.slice.empty();
+  admission::PlanRequest& request = options.request;
+  const bool own_place = !request.slice.empty();
   if (!own_place) {
-    value("limit", wish.limit);
-    value("guarantee", wish.guarantee);
-    value("gpu", wish.gpu);
+    value("limit", request.limit);
+    value("guarantee", request.guarantee);
+    value("gpu", request.gpu);
   }
-  value("on_deny", wish.on_deny);
-  value("account", wish.account);
-  value("managed", wish.managed);
-  value("tenant", wish.tenant);
+  value("on_deny", request.on_deny);
+  value("account", request.account);
+  value("managed", request.managed);
+  value("tenant", request.tenant);
   value("summary", options.summary);
   const auto flag = [&](const char* key, bool& option) {
     if (const auto found = settings.find(key); found != settings.end()) option = found->second.value == "true";
   };
-  if (!wish.growth) flag("growth", wish.growth);
-  if (wish.framework_hints) flag("framework_hints", wish.framework_hints);
+  if (!request.growth) flag("growth", request.growth);
+  if (request.framework_hints) flag("framework_hints", request.framework_hints);
   if (!options.require_enforced) flag("require_enforced", options.require_enforced);
   if (options.summary.empty()) options.summary = "auto";
   if (options.summary != "auto" && options.summary != "always" && options.summary != "never" &&
       options.summary.rfind("json:", 0) != 0) {
-    return fail("E1418", fmt::format("summary '{}' is unknown.", options.summary),
+    return fail("E1418", fmt::format("'{}' is not a value of --summary.", options.summary),
                 "--summary auto, always, never or json:FILE", 2);
   }
   return {};
 }
 
-/// In front of what stands there already, in `sets` or in this environment.
+/// Puts a value in front of the variable's present one, in `sets` or else in this environment.
 void prepend(std::map<std::string, std::string>& sets, const char* variable, const std::string& value) {
   const char* present = std::getenv(variable);
   const auto known = sets.find(variable);
@@ -80,7 +80,7 @@ Result<std::string> preloadable_folder(const book::Store& store, const std::stri
   const auto folder = library_folder(kind);
   const auto carried = [](const std::string& path) { return path.find_first_of(" :\t\n") == std::string::npos; };
   if (!folder || carried(*folder)) return folder;
-  // One link for each place: a second version on this machine has its own.
+  // The name of the link follows from the place, so that two installed versions have two links.
   const std::string link = fmt::format("{}/{}-{:08x}", store.folder(), kind == "shim" ? "guard" : "simulator",
                                        stable_hash(*folder) & 0xffffffff);
   std::error_code error;
@@ -91,8 +91,8 @@ Result<std::string> preloadable_folder(const book::Store& store, const std::stri
   }
   if (carried(link) && std::filesystem::exists(link + "/libcuda.so.1", error)) return link;
   return fail("E1424",
-              fmt::format("the guard lies in '{}', and neither that nor the runtime folder can be preloaded: there is "
-                          "a space or a colon in it.",
+              fmt::format("the guard lies in '{}'. Neither that path nor the runtime folder can be preloaded, because "
+                          "each has a space or a colon.",
                           *folder),
               "Move ration to a path without spaces, or export RATION_RUNTIME_DIR=<such a folder>", 125);
 }
@@ -123,27 +123,28 @@ Result<void> add_guard(const Session& session, const book::Store& store, const R
     plan.sets["RATION_DRIVER_PATH"] = *session.driver_folder();
   }
   prepend(plan.sets, "LD_PRELOAD", shim + "/libcuda.so.1:" + shim + "/libnvidia-ml.so.1");
-  // Not for everybody: the linker then has little room for the thread-local memory of libraries that a program is
-  // linked with (3 KiB in glibc 2.36), and one that needs more does not start.
+  // Only on request: with an audit library, the linker has little room for thread-local memory (3 KiB in glibc 2.36),
+  // and a program linked with libraries that need more does not start.
   if (options.require_enforced) prepend(plan.sets, "LD_AUDIT", shim + "/libration-audit.so");
   return {};
 }
 
-/// Names the GPUs in the options. Of any one the emptiest, as `ration fits` finds it.
+/// Enters the chosen GPUs in the options. Where any GPU will do, chooses the one with the most room, as `ration fits`
+/// does.
 Result<void> grant_gpus(const Session& session, const machine::Machine& machine, RunOptions& options) {
-  admission::PlanRequest& wish = options.wish;
-  if (!wish.slice.empty()) return {};
-  RATION_TRY(const auto choice, choose_gpus(session, machine, wish.gpu));
+  admission::PlanRequest& request = options.request;
+  if (!request.slice.empty()) return {};
+  RATION_TRY(const auto choice, choose_gpus(session, machine, request.gpu));
   options.asked_gpus = choice.text();
   std::vector<std::string> granted;
   for (const machine::Device& device : choice.devices) granted.push_back(device.uuid);
   if (choice.any_one && granted.size() > 1) {
     RATION_TRY(const auto snapshot, node_snapshot(session));
     const std::vector<Room> rooms = rooms_on(choice.devices, snapshot);
-    // A daemon of other GPUs knows nothing of these.
+    // A daemon that governs other GPUs has no rooms of these.
     granted = {rooms.empty() ? granted.front() : deciding(rooms, true).device.uuid};
   }
-  wish.gpu = fmt::format("{}", fmt::join(granted, ","));
+  request.gpu = fmt::format("{}", fmt::join(granted, ","));
   return {};
 }
 
@@ -154,7 +155,7 @@ Result<Plan> resolve(const Session& session, RunOptions& options, const book::St
   const auto machine = session.machine();
   if (!machine) return tl::unexpected(machine.error());
   RATION_TRY(grant_gpus(session, *machine, options));
-  auto plan = admission::make_plan(options.wish, *machine, store, [&](const auto& device) -> std::optional<Bytes> {
+  auto plan = admission::make_plan(options.request, *machine, store, [&](const auto& device) -> std::optional<Bytes> {
     if (measuring == Measuring::kNo) return std::nullopt;
     const auto cost = measured_context(session, device);
     if (cost && !session.dry_run)
@@ -169,7 +170,7 @@ Result<Plan> resolve(const Session& session, RunOptions& options, const book::St
 
 std::string workload_name(const RunOptions& options) {
   const std::string base = std::filesystem::path(options.program.front()).filename();
-  std::string name(!options.wish.name.empty() ? options.wish.name : base.empty() ? "run" : shortened(base, 40));
+  std::string name(!options.request.name.empty() ? options.request.name : base.empty() ? "run" : shortened(base, 40));
   name = printable(std::move(name), '_');
   std::replace_if(
       name.begin(), name.end(), [](char letter) { return static_cast<unsigned char>(letter) <= 0x20 || letter == ','; },
@@ -179,7 +180,7 @@ std::string workload_name(const RunOptions& options) {
 
 namespace {
 
-/// What of the tenant's own guarantee none of its workloads has or is promised.
+/// Returns the part of a tenant's guarantee that is left after the use and the guarantees of its workloads.
 Bytes left_for(const std::string& tenant, int gpu, const nlohmann::json& snapshot) {
   const auto unspent = [](const nlohmann::json& row) {
     const Bytes guarantee = bytes_in(row, "guarantee_bytes");
@@ -194,21 +195,21 @@ Bytes left_for(const std::string& tenant, int gpu, const nlohmann::json& snapsho
   return left - std::min(left, promised);
 }
 
-/// The same run with another limit.
+/// Returns the command of the same run with another limit.
 std::string again(const RunOptions& options, bool wait, Bytes limit) {
-  const std::string &gpus = options.asked_gpus, &tenant = options.wish.tenant;
+  const std::string &gpus = options.asked_gpus, &tenant = options.request.tenant;
   return command({"run", wait ? "--wait" : "", gpus.empty() ? "" : "--gpu", gpus, tenant.empty() ? "" : "--tenant",
                   tenant, "--limit", exact_size(limit), "--"}) +
          " …";
 }
 
-/// E1303: others hold what the run is to be guaranteed, as one snapshot has it.
+/// Returns E1303 if, by one snapshot, others hold memory that the run asks to be guaranteed.
 Result<void> could_be_kept_now(const Session& session, const Plan& plan, const RunOptions& options,
                                const std::string& tenant) {
   RATION_TRY(const auto snapshot, node_snapshot(session));
   for (const auto& account : plan.accounts) {
     const std::vector<Room> rooms = rooms_on({account.device}, snapshot);
-    if (rooms.empty()) continue;  // of another daemon's node
+    if (rooms.empty()) continue;  // the daemon governs another node
     const int gpu = account.device.index;
     const Bytes room = rooms.front().available + left_for(tenant, gpu, snapshot);
     if (account.guarantee <= room) continue;
@@ -220,14 +221,14 @@ Result<void> could_be_kept_now(const Session& session, const Plan& plan, const R
                             session.size(account.device.total), who.empty() ? "" : " Held by " + who + "."),
                 (most == Bytes{0} ? "" : fmt::format("--guarantee {}, at most; or: ", exact_size(most))) +
                     (snapshot.contains("queue") ? again(options, true, account.limit) + "   starts when there is room"
-                                                : "ration ps   shows who has to end first"),
+                                                : "ration ps   shows which workloads hold it"),
                 4);
   }
   return {};
 }
 
-/// E1303: others hold what the run is to be guaranteed. Memory that a program takes while the daemon looks may be
-/// counted twice in one snapshot, so several in a row have to agree.
+/// Returns E1303 if others hold memory that the run asks to be guaranteed. A snapshot may count memory twice that a
+/// program takes during the tick, so several snapshots in a row must agree.
 Result<void> can_be_kept(const Session& session, const Plan& plan, const RunOptions& options,
                          const std::string& tenant) {
   const auto wanted = [](const auto& account) { return account.guarantee > Bytes{0}; };
@@ -235,7 +236,7 @@ Result<void> can_be_kept(const Session& session, const Plan& plan, const RunOpti
   constexpr int kSnapshots = 3;
   Result<void> result = could_be_kept_now(session, plan, options, tenant);
   for (int again = 1; !result && again < kSnapshots; ++again) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(600));  // the daemon's next look
+    std::this_thread::sleep_for(std::chrono::milliseconds(600));  // until the daemon's next tick
     result = could_be_kept_now(session, plan, options, tenant);
   }
   return result;
@@ -262,8 +263,8 @@ book::NewBook book_of(const Session& session, const Plan& plan, const RunOptions
   return book;
 }
 
-/// `engine`: of a container, whose grant is kept beside its book. A hook mounts the book itself, so it may be a mount,
-/// which `daemon` has to see.
+/// Makes the book and returns its path. The book of a container (`engine` is not empty) has its grant beside it, and a
+/// file system of its own if the process `daemon` sees that.
 Result<std::string> make_book(const book::Store& store, const book::NewBook& contents, const std::string& engine,
                               std::optional<std::int32_t> daemon) {
   book::remove_unfinished(store.folder());
@@ -277,14 +278,14 @@ Result<std::string> make_book(const book::Store& store, const book::NewBook& con
   const BookStatus status =
       engine.empty() ? Book::create(path.c_str(), contents) : book::create_granted(path, contents, daemon);
   if (status == BookStatus::kOk) return path;
-  return fail("E1405", fmt::format("no book could be made at {}: {}.", path, book::describe(status)),
+  return fail("E1405", fmt::format("the book {} cannot be made: {}.", path, book::describe(status)),
               status == BookStatus::kNoSpace ? "Free some space there, or export RATION_RUNTIME_DIR=<another folder>."
                                              : "export RATION_RUNTIME_DIR=<a folder of yours>",
               125);
 }
 
-/// Says on which GPUs less than the granted limit can be taken now, how much less, and for whom the rest is kept; E1447
-/// instead with --require-limit. Not `aloud`: standard error is a program's.
+/// Prints on which GPUs less than the granted limit is available now, how much less, and for whom the rest is kept;
+/// returns E1447 instead with --require-limit. Prints only if `aloud`: else standard error belongs to a program.
 Result<void> tell_limit_in_force(const Session& session, const RunOptions& options, const Plan& plan,
                                  const std::string& path, NodeClient& daemon, bool aloud) {
   book::BookSnapshot book;
@@ -309,7 +310,7 @@ Result<void> tell_limit_in_force(const Session& session, const RunOptions& optio
           "E1447", what + ".",
           (now == Bytes{0} ? "" : again(options, false, now) + "   fits; ") + "ration ps   shows who holds the rest",
           6);
-    if (aloud) fmt::print(stderr, "ration: {} (not started with --require-limit)\n", what);
+    if (aloud) fmt::print(stderr, "ration: {} (--require-limit would not start it)\n", what);
   }
   return {};
 }
@@ -320,10 +321,10 @@ Result<Started> start_workload(const Session& session, RunOptions& options, cons
                                const std::string& lease, std::optional<NodeClient>& daemon,
                                const std::optional<ProcessIdentity>& creator,
                                const std::function<Result<void>(const std::string&)>& bring) {
-  // Promises are checked and entered, and names taken, by one start at a time.
+  // One start at a time checks and enters promises and takes a name.
   auto alone = std::optional(store.lock());
   RATION_TRY(auto plan, resolve(session, options, store));
-  // A program that asks from inside has put the guard in front itself; what starts a container needs none.
+  // A program that asks for its own limit has loaded the guard itself, and an engine of containers needs none.
   if (!creator && options.engine.empty()) {
     RATION_TRY(refuse_ungoverned(options, examine(options, plan)));
   }
@@ -331,19 +332,19 @@ Result<Started> start_workload(const Session& session, RunOptions& options, cons
   book::NewBook contents = book_of(session, plan, options, number);
   contents.creator = creator;
   if (daemon) {
-    auto tenant = register_workload(*daemon, store.folder(), store.path_of(contents.name, number), options.wish,
+    auto tenant = register_workload(*daemon, store.folder(), store.path_of(contents.name, number), options.request,
                                     contents.labels, lease, plan.accounts,
                                     options.engine == kSlurmEngine ? std::optional(creator->user) : std::nullopt);
     if (!tenant && !lease.empty()) (void)daemon->remove("/api/v1/leases/" + lease);
     const bool other_node = !tenant && tenant.error().id == "E1532" && lease.empty() && !daemon->was_named();
     if (!tenant && !other_node) return tl::unexpected(tenant.error());
     if (other_node)
-      daemon.reset();  // the machine's, and these are simulated devices: nobody governs them
+      daemon.reset();  // the daemon of the machine does not govern these simulated devices
     else
       contents.tenant = std::move(*tenant);
   }
   if (!creator && lease.empty()) RATION_TRY(can_be_kept(session, plan, options, contents.tenant));
-  // The daemon's pid comes from its socket: the kernel takes ten milliseconds to read /proc/locks.
+  // Takes the daemon's pid from its socket, because reading it from /proc/locks takes ten milliseconds.
   const bool by_hook = creator && daemon;
   const auto book = make_book(store, contents, options.engine, by_hook ? daemon->daemon_pid() : std::nullopt);
   if (!book) return tl::unexpected(book.error());
@@ -353,14 +354,14 @@ Result<Started> start_workload(const Session& session, RunOptions& options, cons
     if (bring) brought = bring(*book);
   };
   if (daemon)
-    shown = show_book(*daemon, store.folder(), options.wish.tenant, plan.labels, work);
+    shown = show_book(*daemon, store.folder(), options.request.tenant, plan.labels, work);
   else
     work();
-  if (bring && brought) brought = shown;  // its tenant's limit is in force once the daemon has seen it
+  if (bring && brought) brought = shown;  // the tenant's limit is in force once the daemon has read the book
   if (brought && daemon) brought = tell_limit_in_force(session, options, plan, *book, *daemon, !creator);
   if (!brought) {
     book::remove_book(*book);
-    if (daemon) (void)show_book(*daemon, store.folder(), options.wish.tenant, plan.labels, [] {});
+    if (daemon) (void)show_book(*daemon, store.folder(), options.request.tenant, plan.labels, [] {});
     return tl::unexpected(brought.error());
   }
   return Started{*book, std::move(plan)};

@@ -1,5 +1,5 @@
-// What a program needs before it runs under a limit: a plan, the variables that put the guard in front of its driver,
-// and a book. Used by `ration run`, and by `ration activate` for a program that runs already.
+// The start of a workload: a plan, the variables that put the guard in front of the driver, and a book. Used by
+// `ration run`, and by `ration activate` for a program that runs already.
 #pragma once
 
 #include <functional>
@@ -14,36 +14,38 @@
 
 namespace ration::cli {
 
-/// Whether what a context costs is measured where it is not known: that makes one on the GPU.
+/// The choice to measure an unknown cost of a context, which makes one on the GPU, or to leave it unknown.
 enum class Measuring { kNo, kYes };
 
-/// The plan for `options`, with what the configuration says where nothing was typed, and with the variables of the
-/// guard and of the simulated node. Changes nothing.
-/// `options.wish.gpu` then names the GPUs, and `options.asked_gpus` what the daemon's queue is to be asked for.
+/// Returns the plan for `options`, with the configuration's values where nothing was typed, and with the variables of
+/// the guard and of the simulated node. Enters the chosen GPUs in `options.request.gpu`, and in `options.asked_gpus`
+/// those to ask the daemon's queue for; changes nothing else.
 [[nodiscard]] Result<admission::Plan> resolve(const Session& session, RunOptions& options, const book::Store& store,
                                               Measuring measuring = Measuring::kYes);
 
-/// The folder of the guard (`shim`) or the simulator (`sim`) as LD_PRELOAD can name it: a path with a space or a colon
-/// goes through a link in the runtime folder. E1424.
+/// Returns the folder of the guard (`shim`) or the simulator (`sim`) by a path that LD_PRELOAD can carry: a link in the
+/// runtime folder stands for a path with a space or a colon. E1424.
 [[nodiscard]] Result<std::string> preloadable_folder(const book::Store& store, const std::string& kind);
 
-/// What its workload is called; one that was given no name gets its number behind that (`python-17`).
+/// Returns the name of the workload. Without --name it is the program's, which later gets the number of the run
+/// (`python-17`).
 [[nodiscard]] std::string workload_name(const RunOptions& options);
 
-/// The simulated driver and, where the program has a CUDA runtime, the simulated one in front of that.
+/// Adds the simulated driver to the plan and, where the program has a CUDA runtime, the simulated runtime in front of
+/// it.
 [[nodiscard]] Result<void> add_simulation(const Session& session, const book::Store& store, const std::string& program,
                                           const std::string& versions, admission::Plan& plan);
 
-/// A workload whose book is made.
+/// A workload that has its book.
 struct Started {
-  std::string book;  ///< its path
+  std::string book;  ///< path of the book
   admission::Plan plan;
 };
 
-/// Checks and enters promises, takes the name, tells the daemon, makes the book. `lease`: of the daemon's queue; may be
-/// empty. `daemon` is reset where it governs another node. `creator`: with whom the workload ends; absent: this
-/// process. `bring`: brings the book to where the workload looks for it, while the daemon takes it up; where that
-/// fails, or the daemon has not seen it, the book is taken away again.
+/// Checks and enters promises, takes the name, registers with the daemon and makes the book. `lease` names a place in
+/// the daemon's queue and may be empty. Resets `daemon` where it governs another node. The workload ends with
+/// `creator`, or with this process where that is absent. `bring` puts the book where the workload looks for it, while
+/// the daemon reads it; where either fails, the book is removed again.
 [[nodiscard]] Result<Started> start_workload(const Session& session, RunOptions& options, const book::Store& store,
                                              const std::string& lease, std::optional<NodeClient>& daemon,
                                              const std::optional<ProcessIdentity>& creator = {},

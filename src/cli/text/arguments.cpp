@@ -14,7 +14,7 @@ bool takes_program(const std::string& verb) {
          verb == "candidates";
 }
 
-/// The options in a line that is being completed which say what node it is about. Its last word is not typed yet.
+/// Returns the options of an unfinished line that name its node. The last word is left out: it is still being typed.
 std::vector<std::string> node_options(const std::vector<std::string>& line) {
   std::vector<std::string> options;
   for (std::size_t i = 0; i + 1 < line.size() && line[i] != "--"; ++i) {
@@ -61,7 +61,7 @@ Result<void> check_values(const Arguments& words, std::size_t count) {
       what = fmt::format("the word after '{}' is empty.", words.all[i - 1]);
     if (!what.empty())
       return fail("E1001", what,
-                  fmt::format("ration {}   (in a script: \"${{LIMIT:?}}\" stops where LIMIT is not set)",
+                  fmt::format("ration {}   (in a script, \"${{LIMIT:?}}\" stops where LIMIT is not set)",
                               words.verb.empty() ? "help" : words.verb + " --help"),
                   2);
   }

@@ -1,4 +1,4 @@
-// What was typed, before any option is looked at. Used by main().
+// The words of a command line, before any option is parsed. Used by main().
 #pragma once
 
 #include <string>
@@ -9,25 +9,25 @@
 namespace ration::cli {
 
 struct Arguments {
-  std::string verb;              ///< empty: nothing was typed
-  std::vector<std::string> all;  ///< the verb and everything that is for it
-  std::vector<std::string>
-      program;          ///< of `run`, `inject`, `snippet`, `jupyter`, `sim` and `candidates`: what stands behind `--`
-  bool marked = false;  ///< of these: there was a `--`
+  std::string verb;                  ///< the first word; empty where none was typed
+  std::vector<std::string> all;      ///< the verb and every word meant for it
+  std::vector<std::string> program;  ///< the words after `--`, for the verbs that take a program
+  bool marked = false;               ///< true where there was a `--` before a program
 };
 
-/// As `rationd` it is `ration serve`. `candidates` is about the node that its words name.
+/// Splits a command line into verb, options and program. The name `rationd` stands for `ration serve`; `candidates`
+/// also gets the node options of the line that it completes.
 [[nodiscard]] Arguments split_arguments(int argc, char** argv);
 
-/// E1001 for an empty word among those that are for ration, the first `count` of all: `--limit "$UNSET"` is not the
-/// same as no limit, and of `--tenant=` the parser would take the next word for the tenant. Only `serve --listen ""`
-/// means something.
+/// Returns E1001 where one of the first `count` words is empty: `--limit "$UNSET"` must not run without a limit, and
+/// after `--tenant=` the parser would take the next word as the tenant. Accepts `serve --listen ""` alone.
 [[nodiscard]] Result<void> check_values(const Arguments& words, std::size_t count);
 
-/// How many words are surely for ration before they are parsed: where `run` has no `--`, none.
+/// Returns how many words belong to ration for certain before they are parsed: none where `run` has no `--`.
 [[nodiscard]] std::size_t surely_ours(const Arguments& words);
 
-/// E1402 where what was typed before the program of `run` would be taken for it: `before` is what no option took.
+/// Returns E1402 where a word before the program of `run` would itself be started as the program. `before` holds the
+/// words that belong to no option.
 [[nodiscard]] Result<void> check_before_program(const Arguments& words, const std::vector<std::string>& before,
                                                 const std::vector<std::string>& options);
 

@@ -1,4 +1,4 @@
-// Numbers out of the documents that verbs get from the daemon or make themselves.
+// Reads numbers of bytes from JSON documents. Used by verbs for what the daemon answers and what they build themselves.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -8,12 +8,12 @@
 
 namespace ration::cli {
 
-/// A field that is there, and is a number of bytes.
+/// Returns the bytes in a field that must be present and a number.
 inline Bytes bytes_in(const nlohmann::json& row, const char* field) {
   return Bytes{row.at(field).get<std::uint64_t>()};
 }
 
-/// Absent: nobody knows it, or the row has no such field.
+/// Returns the bytes in a field; absent where the field is missing or null.
 inline std::optional<Bytes> known_bytes(const nlohmann::json& row, const char* field) {
   const auto found = row.find(field);
   if (found == row.end() || !found->is_number_unsigned()) return std::nullopt;

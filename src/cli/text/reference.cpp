@@ -16,7 +16,7 @@ struct OptionText {
 
 bool is_hidden(const CLI::Option& option) { return option.get_group().empty(); }
 
-// Without the list of values that a check adds: the description names them.
+// Leaves out the list of values that a check appends: the description names them.
 std::string type_of(const CLI::Option& option) {
   const std::string name = option.get_type_name();
   return name.substr(0, name.find(':'));
@@ -65,7 +65,7 @@ std::string roff(const std::string& text) {
     else if (letter == '-')
       out += "\\-";
     else if (letter == '\xc2' || letter == '\xe2' || letter == '\x80')
-      continue;  // what begins the two letters beyond ASCII in these texts
+      continue;  // the first bytes of the two letters beyond ASCII in these texts
     else if (letter == '\xb7')
       out += "\\[pc]";  // the point of GiB·h
     else if (letter == '\xa6')
@@ -99,7 +99,7 @@ std::vector<std::string> long_options(const CLI::App& verb) {
 
 std::string introduction() {
   return "ration gives any program a GPU-memory limit that holds.\n\n"
-         "  ration demo                                       all of it, without a GPU\n"
+         "  ration demo                                       see it work, without a GPU\n"
          "  ration run --limit 4GiB -- python train.py        hold a program to 4 GiB\n"
          "  ration ps                                         who uses what\n";
 }
@@ -108,7 +108,7 @@ std::string overview() {
   std::string verbs;
   for (const VerbText& verb : verb_texts()) verbs += (verbs.empty() ? "" : " ") + std::string(verb.name);
   return introduction() + "\nVerbs: " + verbs +
-         "\nration help VERB explains one; ration help lists verbs and topics.\n";
+         "\nration help VERB explains a verb; ration help lists verbs and topics.\n";
 }
 
 std::string verb_list() {

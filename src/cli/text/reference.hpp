@@ -1,5 +1,5 @@
-// What is said about the verbs beyond their options: one table, from which --help, the manual pages, the completion and
-// `ration help` are all made, so that they cannot differ.
+// The texts about verbs beyond their options. --help, the manual pages, the completion and `ration help` are all made
+// from this one table, so they cannot differ.
 #pragma once
 
 #include <string>
@@ -15,25 +15,25 @@ struct Example {
   const char* command;
   const char* meaning;
 };
-/// What somebody wants to do: `ration help` groups the verbs by it.
+/// The purpose by which `ration help` groups the verbs.
 enum class Task { kRun, kLook, kShare, kPlan, kAccount, kMachine, kHelp };
 
-/// Which node a verb is about: the options that say so.
+/// Options by which a verb takes its node; a set of bits.
 enum NodeOption : unsigned { kSim = 1, kSocket = 2 };
 
 struct VerbText {
   const char* name;
   Task task;
-  unsigned node;        ///< of NodeOption
-  const char* changes;  ///< the actions that change something, so that --dry-run shows them; "*": the verb itself
+  unsigned node;        ///< a set of NodeOption
+  const char* changes;  ///< actions that change something and so take --dry-run; "*": the verb always does
   const char* summary;
-  const char* usage;  ///< after `ration NAME`
+  const char* usage;  ///< the words after `ration NAME`
   const char* details;
   std::vector<Example> examples;
 };
 [[nodiscard]] const std::vector<VerbText>& verb_texts();
 [[nodiscard]] const VerbText& verb_text(const std::string& name);
-/// Whether `ration VERB ACTION` changes anything; `action` is empty where the verb has none.
+/// Returns true if `ration VERB ACTION` changes anything. `action` is empty for a verb without actions.
 [[nodiscard]] bool changes_state(const VerbText& verb, const std::string& action);
 
 struct Topic {
@@ -48,26 +48,26 @@ struct ErrorText {
   const char* meaning;
   const char* fix;
 };
-/// Every error there is, by number. A test holds it against the source.
+/// Returns every error by number. A test compares the table with the sources.
 [[nodiscard]] const std::vector<ErrorText>& error_texts();
 
-/// Of those for people; null: there is none.
+/// Returns the verb of that name that the help lists; null where there is none.
 [[nodiscard]] const CLI::App* find_verb(const CLI::App& app, const std::string& name);
-/// `--limit` and so on.
+/// Returns the long names of a verb's options, such as `--limit`.
 [[nodiscard]] std::vector<std::string> long_options(const CLI::App& verb);
 
-/// What ration is, and where to begin.
+/// Returns three lines that say what ration is and how to begin.
 [[nodiscard]] std::string introduction();
-/// What `ration` alone prints.
+/// Returns the text that `ration` prints without a verb.
 [[nodiscard]] std::string overview();
-/// Every verb, by what somebody wants to do.
+/// Returns the list of verbs, grouped by Task.
 [[nodiscard]] std::string verb_list();
-/// `-h`: usage and options; `--help`: examples first, then all.
+/// Returns the usage and the options of a verb (`-h`); with `everything`, after examples and details (`--help`).
 [[nodiscard]] std::string verb_help(const CLI::App& verb, bool everything);
-/// The page of a verb in the manual's language (man(7)).
+/// Returns the manual page of a verb, in the language of man(7).
 [[nodiscard]] std::string verb_page(const CLI::App& verb);
 [[nodiscard]] std::string topic_page(const Topic& topic);
-/// ration.toml(5), from the table of keys.
+/// Returns the manual page ration.toml(5), made from the table of keys.
 [[nodiscard]] std::string configuration_page();
 [[nodiscard]] std::string overview_page();
 

@@ -14,53 +14,51 @@ const std::vector<VerbText>& verb_texts() {
        "*",
        "run a program under a GPU memory limit",
        "[OPTIONS] -- PROGRAM [ARGUMENTS]",
-       "Starts the program, and everything that it starts, so that together they can never hold more memory of the GPU "
-       "than the limit. "
-       "The program is not changed and sees the limit as the device's total. Its output, exit code, signals, standard "
-       "input and terminal are its own. Asked to end (SIGTERM, SIGHUP), it ends with every process that it started. "
+       "Starts a program under a limit: it and every process that it starts can never hold more GPU memory together. "
+       "The program needs no change and sees the limit as the size of the GPU. Its output, exit code, signals, "
+       "standard input and terminal are its own. SIGTERM and SIGHUP end it with every process that it started. "
        "Without --gpu it gets the GPUs that CUDA_VISIBLE_DEVICES names, else all that --sim names, else the one with "
-       "the most room; so do --wait and ration fits. Works without root and without a daemon.",
+       "the most room; --wait and ration fits choose in the same way. Works without root and without a daemon.",
        {{"ration run --limit 4GiB -- python train.py", "hold a training run to 4 GiB"},
-        {"ration run --limit 50% --guarantee 2GiB --gpu auto -- ./a.out", "on the GPU with the most free memory"},
-        {"ration run --slice 0.2 -- python serve.py", "inside a slice made by ration split"},
+        {"ration run --limit 50% --guarantee 2GiB --gpu auto -- ./a.out",
+         "run it on the GPU with the most free memory"},
+        {"ration run --slice 0.2 -- python serve.py", "run it inside a slice made by ration split"},
         {"ration run --limit 4GiB --on-deny wait:30s -- python train.py", "wait for memory instead of failing"},
-        {"ration run --retry 2 --retry-limit +25% --limit 6GiB -- python x.py", "again with more if it was denied"},
-        {"ration run --sim=T4:16GiB --limit 3GiB -- ration-workload grab", "without any GPU"}}},
+        {"ration run --retry 2 --retry-limit +25% --limit 6GiB -- python x.py",
+         "start it again with a larger limit if it fails after a denial"},
+        {"ration run --sim=T4:16GiB --limit 3GiB -- ration-workload grab", "try it without a GPU"}}},
       {"inject",
        Task::kRun,
        kSim | kSocket,
        "*",
        "start a container under a GPU memory limit",
        "ENGINE [BUNDLE] [OPTIONS] [-- ARGUMENTS OF THE ENGINE]",
-       "Runs docker, podman, bwrap or apptainer with what follows --, and with what puts the container under the limit "
-       "typed into it. Docker and Podman get a device of the Container Device Interface, which may also be typed, or "
-       "written into a file, without this command: --device ration.sh/tenant=nlp. It needs the daemon. bwrap, "
-       "apptainer "
-       "and engines without CDI get mounts, and work without one. compose runs docker compose with a further file, "
-       "which gives the device to every service, or to each --service. oci writes the same that a device is into "
-       "config.json of a BUNDLE, for runc, crun, youki and ctr run --config; a second time replaces it. --dry-run "
-       "prints the command, the file or the configuration.",
+       "Runs docker, podman, bwrap or apptainer with the words after --, and adds the options that put the container "
+       "under the limit. Docker and Podman get a device of the Container Device Interface, which needs the daemon "
+       "and works without this command too: --device ration.sh/tenant=nlp. bwrap, apptainer and engines without CDI "
+       "get mounts, which need no daemon. compose runs docker compose with one more file, which gives the device to "
+       "every service, or to each --service. oci writes the content of that device into config.json of a BUNDLE, for "
+       "runc, crun, youki and ctr run --config; repeated, it replaces its own entries. --dry-run prints the command, "
+       "the file or the configuration.",
        {{"ration inject docker --limit 4GiB -- run --rm --gpus all IMAGE", "a container of at most 4 GiB"},
-        {"ration inject podman --tenant nlp -- run --rm IMAGE", "under the limit of a tenant"},
+        {"ration inject podman --tenant nlp -- run --rm IMAGE", "a container under the limit of a tenant"},
         {"ration inject bwrap --limit 4GiB -- --bind / / --dev-bind /dev /dev -- python train.py", "a sandbox"},
         {"ration inject compose --limit 4GiB --service train -- -f compose.yaml up", "a service of a compose file"},
         {"ration inject oci /bundles/train --limit 4GiB", "a bundle that runc or crun starts"},
-        {"ration inject --dry-run docker --slice 0.2 -- run IMAGE", "what would be run"}}},
+        {"ration inject --dry-run docker --slice 0.2 -- run IMAGE", "print the command that would run"}}},
       {"snippet",
        Task::kRun,
        kSim | kSocket,
        "",
-       "print what goes into somebody else's configuration",
+       "print configuration that puts other software under a limit",
        "KIND [NAME] [OPTIONS] [-- COMMAND]",
-       "Prints a file, or a command, that puts a container (docker, compose), a service (systemd), everything of a "
-       "user "
-       "(systemd-user), a job (slurm), notebook servers (jupyterhub) or the instances of a model server (tf-serving, "
-       "triton, vllm) "
-       "under "
-       "a limit, and the check that shows that it works. NAME is the image, the unit or the user.",
+       "Prints a file or a command that puts a container (docker, compose), a service (systemd), all programs of a "
+       "user (systemd-user), a job (slurm), notebook servers (jupyterhub) or the instances of a model server "
+       "(tf-serving, triton, vllm) under a limit, and a command that checks it. NAME is the image, the unit or the "
+       "user.",
        {{"ration snippet compose nlp:2 --tenant nlp", "a service of a compose file"},
         {"ration snippet systemd train.service --limit 8GiB -- /usr/bin/train --all", "a drop-in for a unit"},
-        {"ration snippet systemd-user alice --limit 8GiB", "all that alice's user manager starts"},
+        {"ration snippet systemd-user alice --limit 8GiB", "all programs that alice's user manager starts"},
         {"ration snippet slurm --node n1", "Slurm's configuration for this machine"},
         {"ration snippet slurm --limit 8GiB -- python3 train.py > job.sh", "a script for sbatch"},
         {"ration snippet vllm --limit 20GiB --instances 2", "the flags of two servers on one limit"}}},
@@ -68,63 +66,65 @@ const std::vector<VerbText>& verb_texts() {
        Task::kRun,
        0,
        "install uninstall",
-       "notebooks under a GPU memory limit",
+       "put notebooks under a GPU memory limit",
        "install|list|uninstall [KERNEL] [OPTIONS] [-- OPTIONS OF RATION RUN]",
        "install makes a kernel, such as \"Python 3 \xc2\xb7 4 GiB GPU\", that JupyterLab, Notebook and VS Code offer: "
-       "each notebook that uses it is a workload under the limit. The Python that has Jupyter does it, by the module "
-       "ration_jupyter. What stands behind -- are further options of ration run. JupyterHub: "
+       "each notebook that uses it is a workload under the limit. The module ration_jupyter does this in the Python "
+       "that "
+       "has Jupyter. The words after -- are further options of ration run. For JupyterHub see "
        "docs/scenarios/notebooks.md.",
        {{"ration jupyter install --limit 4GiB --user", "a kernel of at most 4 GiB"},
-        {"ration jupyter install --limit 50% --user -- --on-deny wait:30s", "that waits for memory"},
-        {"ration jupyter list", "those that are installed"},
-        {"ration jupyter uninstall ration-4gib", "without it again"}}},
+        {"ration jupyter install --limit 50% --user -- --on-deny wait:30s", "a kernel that waits for memory"},
+        {"ration jupyter list", "the kernels that are installed"},
+        {"ration jupyter uninstall ration-4gib", "remove a kernel"}}},
       {"ps",
        Task::kLook,
        kSim | kSocket,
        "",
-       "who uses what, once",
+       "show who uses what, once",
        "[OPTIONS]",
-       "One line a GPU, then every workload under a limit and every process that is under none.",
+       "Shows one line for each GPU, then every workload under a limit and every process without one.",
        {{"ration ps", "a table"},
         {"ration ps nlp", "one workload"},
-        {"ration ps -w --sort=-used", "again and again, the largest first"},
+        {"ration ps -w --sort=-used", "refreshed every 2 s, the largest first"},
         {"ration ps -o json", "schema ration.ps/1"},
         {"ration ps --gpu 0 -o csv", "one GPU, for a spreadsheet"}}},
       {"top",
        Task::kLook,
        kSim | kSocket,
        "",
-       "who uses what, live",
+       "show who uses what, live",
        "[OPTIONS]",
-       "Every device with its tenants, every workload with its last ten minutes, and what happened last; ? shows the "
-       "keys. The numbers are the daemon's; without one they are looked up each second, and nothing can be changed.",
+       "Shows every GPU with its tenants, every workload with its last ten minutes, and the latest events; the key ? "
+       "lists the keys. The numbers come from the daemon. Without a daemon, top reads them itself each second and "
+       "can change nothing.",
        {{"ration top", "q ends it"},
         {"ration top --once", "one frame as text"},
-        {"ration top --filter 'used>4GiB & denied>0'", "a part"},
+        {"ration top --filter 'used>4GiB & denied>0'", "some of the workloads"},
         {"ration top -o json", "schema ration.top/1: the daemon's snapshot"}}},
       {"dashboard",
        Task::kLook,
        kSim | kSocket,
        "",
-       "a link to the daemon's dashboard",
+       "print a link to the daemon's dashboard",
        "[OPTIONS]",
-       "Prints a link that works once, within an hour, and makes an operator of the first who opens it: for root, the "
-       "daemon's own user and members of group ration. Everybody else opens the daemon's address without a token and "
-       "sees totals of devices; anonymous = \"all\" under [http] in ration.toml shows them more.",
-       {{"ration dashboard", "of the daemon that ration service started, too"},
-        {"xdg-open $(ration dashboard)", "straight to a browser, on a machine of your own"}}},
+       "Prints a link that works once, within an hour, and gives an operator's rights to the browser that opens it. "
+       "Root, the daemon's user and members of the group ration may ask for it. Everybody else opens the daemon's "
+       "address without a token and sees the totals of each GPU; anonymous = \"all\" under [http] in ration.toml "
+       "shows more.",
+       {{"ration dashboard", "print the link"},
+        {"xdg-open $(ration dashboard)", "open it in a browser on this machine"}}},
       {"explain",
        Task::kLook,
        kSim | kSocket,
        "",
-       "make the numbers add up",
+       "show where the memory is, to the last byte",
        "[PID | WORKLOAD | TENANT] [OPTIONS]",
-       "Shows where the bytes of a process, of a workload, of a tenant or of a whole GPU are: allocations, pools, CUDA "
-       "contexts, "
-       "and what nobody can explain.",
+       "Divides the memory of a process, a workload, a tenant or a whole GPU into allocations, pools, CUDA contexts "
+       "and the rest that has no explanation.",
        {{"ration explain 4411", "one process"},
         {"ration explain train", "one workload"},
-        {"ration explain --tenant nlp", "all of a tenant"},
+        {"ration explain --tenant nlp", "all workloads of a tenant"},
         {"ration explain --gpu 0", "one device"}}},
       {"why",
        Task::kLook,
@@ -132,106 +132,106 @@ const std::vector<VerbText>& verb_texts() {
        "",
        "explain one denial, event or wait",
        "[NUMBER | WORKLOAD]",
-       "Says what was denied, to whom, why, and what to type; of any other event what led to it; of who waits in the "
-       "queue what for. Denials are numbered d-RUN-NUMBER, events as ration events shows them, places in the queue "
-       "q-NUMBER.",
+       "For a denial, says what was denied, to which workload, why, and what to type. For another event, says what "
+       "led to it. For a place in the queue, says what it waits for. Denials are numbered d-RUN-NUMBER, events as "
+       "ration events shows them, places in the queue q-NUMBER.",
        {{"ration why", "the newest denial"},
-        {"ration why nlp", "the newest of a workload"},
+        {"ration why nlp", "the newest denial of a workload"},
         {"ration why d-17-3", "the third denial of run 17"},
         {"ration why 42", "event 42: a resize, a trim, a suspension"},
-        {"ration why q-5", "why it does not start yet"}}},
+        {"ration why q-5", "why a run in the queue has not started"}}},
       {"split",
        Task::kShare,
        kSim | kSocket,
        "*",
        "cut a GPU into slices",
        "[GPU] [OPTIONS]",
-       "A slice is a named, reserved share of a GPU's memory, entered with ration run --slice. Without options it "
-       "shows the slices. Slices divide memory only; compute is still shared.",
-       {{"ration split 0 --into 4", "four equal ones: 0.0 to 0.3"},
-        {"ration split 0 --sizes 6GiB,6GiB,rest --names a,b,c", "by size"},
-        {"ration split 0 --ratio 40:60", "by ratio"},
-        {"ration split 0 --off", "whole again"}}},
+       "A slice is a named, reserved share of a GPU's memory, entered with ration run --slice. Without options, "
+       "split shows the slices. Slices divide memory only; compute is still shared.",
+       {{"ration split 0 --into 4", "four equal slices: 0.0 to 0.3"},
+        {"ration split 0 --sizes 6GiB,6GiB,rest --names a,b,c", "slices by size"},
+        {"ration split 0 --ratio 40:60", "slices by ratio"},
+        {"ration split 0 --off", "remove the slices"}}},
       {"plan",
        Task::kPlan,
        kSim,
        "",
-       "will these tenants fit? (changes nothing)",
+       "check whether tenants would fit; changes nothing",
        "--tenant NAME=GUARANTEE[:LIMIT][*COUNT] ... [OPTIONS]",
-       "Puts tenants with guarantees onto GPUs and says what is left, and which limits cannot be reached beside the "
-       "neighbours. Hardware is named, so no GPU is needed; without --gpu it is this machine's, less what is promised "
-       "already. Exit code 4 if they do not fit, with the smallest change that would.",
-       {{"ration plan --gpu A100-40:2 --tenant nlp=16GiB:30GiB --tenant jup=4GiB*6", "two cards, seven tenants"},
-        {"ration plan --gpu T4 --tenant a=50%:max --tenant b=25%", "shares of a card"},
-        {"ration plan --tenant jup=2GiB*8 --spread", "on this machine, side by side"}}},
+       "Places tenants with guarantees on GPUs, and shows the memory that is left and the limits that other "
+       "guarantees put out of reach. --gpu names hardware, so no GPU is needed; without --gpu, plan uses the GPUs of "
+       "this machine, less what is promised already. Exit code 4 if the tenants do not fit, with the smallest change "
+       "that makes them fit.",
+       {{"ration plan --gpu A100-40:2 --tenant nlp=16GiB:30GiB --tenant jup=4GiB*6", "two GPUs, seven tenants"},
+        {"ration plan --gpu T4 --tenant a=50%:max --tenant b=25%", "shares of a GPU"},
+        {"ration plan --tenant jup=2GiB*8 --spread", "eight tenants spread over this machine's GPUs"}}},
       {"set",
        Task::kShare,
        kSim | kSocket,
        "*",
        "change limits of something running",
        "NAME [OPTIONS]",
-       "The next allocation sees the new limit. A limit below what is held takes nothing away: more is denied until "
-       "it is under.",
-       {{"ration set nlp --limit 20GiB", "raise"},
-        {"ration set nlp --limit +1GiB", "a GiB more than now; -1GiB: less"},
-        {"ration set nlp --limit 8GiB --yes", "lower, without being asked"},
-        {"ration set --schedule 'night=22:00-07:00:train=90%,serve=10%'", "other limits of tenants at night"}}},
+       "The next allocation sees the new limit. A limit below what the workload holds takes no memory away: every "
+       "further request is denied until the workload holds less than its limit.",
+       {{"ration set nlp --limit 20GiB", "a new limit"},
+        {"ration set nlp --limit +1GiB", "1 GiB more than now; -1GiB takes it off again"},
+        {"ration set nlp --limit 8GiB --yes", "a limit below what it holds, without a question"},
+        {"ration set --schedule 'night=22:00-07:00:train=90%,serve=10%'", "other limits for tenants at night"}}},
       {"fits",
        Task::kPlan,
        kSim | kSocket,
        "",
-       "can that many bytes start now? (exit code)",
+       "check by exit code whether a size fits now",
        "SIZE [OPTIONS]",
-       "Prints the GPUs that ration run would give a program now, and exits 0 if the size fits on each of them, else "
-       "4: "
-       "without --gpu those that CUDA_VISIBLE_DEVICES names, else all that --sim names, else the one with the most "
-       "room. "
-       "What is promised to others does not count as available.",
-       {{"ration fits 12GiB && echo go", "in a script"}}},
+       "Prints the GPUs that ration run would give a program now. Exits with 0 if the size fits on each of them, "
+       "else with 4. Without --gpu these are the GPUs that CUDA_VISIBLE_DEVICES names, else all that --sim names, "
+       "else the one with the most room. Memory that is promised to others does not count as available.",
+       {{"ration fits 12GiB && echo go", "act on it in a script"}}},
       {"doctor",
        Task::kMachine,
        kSim | kSocket,
        "",
        "check this machine",
        "[OPTIONS]",
-       "One line a check; exit code 1 if one of them fails.",
+       "Prints one line for each check. Exit code 1 if a check fails.",
        {{"ration doctor", "all checks"},
-        {"ration doctor --probe", "also really try to exceed a limit"},
+        {"ration doctor --probe", "also try to exceed a limit"},
         {"ration doctor --try-suspend",
-         "also move a program of its own to the host and back: before that none is suspended"},
+         "also move the memory of a test program to the host and back, which ration suspend requires"},
         {"ration doctor --sim=T4 --probe", "on a simulated GPU"}}},
       {"serve",
        Task::kMachine,
        kSim | kSocket,
        "*",
-       "the node's daemon, in the foreground",
+       "run the daemon in the foreground",
        "[OPTIONS]",
-       "Watches every workload, keeps the accounts, enforces promises, and serves the dashboard, an HTTP interface and "
-       "/metrics. Programs keep their limits when it ends, and it takes them up again when it starts. Also called "
-       "rationd.",
-       {{"ration serve", "of this user, or of the machine when root starts it"},
-        {"ration serve --sim=A100-40:2", "on a simulated node"},
-        {"ration serve --listen 127.0.0.1:0", "on any free port"}}},
+       "Watches every workload, keeps the accounts, enforces guarantees, and serves the dashboard, an HTTP interface "
+       "and /metrics. Programs keep their limits when the daemon ends, and it finds them again when it starts. "
+       "rationd is the same program.",
+       {{"ration serve", "a daemon of this user; started by root, of the machine"},
+        {"ration serve --sim=A100-40:2", "a daemon of a simulated node"},
+        {"ration serve --listen 127.0.0.1:0", "HTTP on any free port"}}},
       {"service",
        Task::kMachine,
        0,
        "install uninstall start stop restart",
-       "the daemon under systemd",
+       "run the daemon under systemd",
        "install | uninstall | start | stop | restart | status | print [OPTIONS]",
-       "Writes a hardened unit and controls it. Without root, or with --user, it is the user's own.",
-       {{"sudo ration service install --now", "of the machine"},
-        {"ration service install --user --now", "of this user"},
-        {"ration service print", "only look at the unit"}}},
+       "Writes a hardened unit of systemd and controls it. Without root, or with --user, the unit is the user's own.",
+       {{"sudo ration service install --now", "start the daemon of the machine, now and at every boot"},
+        {"ration service install --user --now", "start a daemon of this user"},
+        {"ration service print", "show the unit and write nothing"}}},
       {"events",
        Task::kLook,
        kSim | kSocket,
        "",
-       "what happened: denials, changes, alerts",
+       "show what happened: denials, changes, alerts",
        "[OPTIONS]",
-       "The daemon's log, the oldest first. With -f it goes on, and misses nothing when the daemon is started again.",
-       {{"ration events -f", "follow"},
-        {"ration events --type denied,violation --tenant nlp", "a part"},
-        {"ration events --since 10m", "of the last ten minutes"},
+       "Prints the daemon's events, the oldest first. With -f it prints further events as they happen, and misses "
+       "none when the daemon is started again.",
+       {{"ration events -f", "follow new events"},
+        {"ration events --type denied,violation --tenant nlp", "some types of one tenant"},
+        {"ration events --since 10m", "the last ten minutes"},
         {"ration events -f -o json", "one JSON object a line"}}},
       {"trim",
        Task::kShare,
@@ -239,71 +239,71 @@ const std::vector<VerbText>& verb_texts() {
        "*",
        "ask idle holders to give memory back",
        "[WORKLOAD] [OPTIONS]",
-       "Programs that use ration's library, or PyTorch through its allocator, give back what they hold and do not use. "
-       "Others keep it; ration suspend moves it away.",
+       "Asks programs to give back memory that they hold and do not use. Programs that use ration's library do so, "
+       "PyTorch through its allocator; others keep it, and ration suspend moves it to the host.",
        {{"ration trim nlp", "one workload"},
-        {"ration trim --idle 30m --dry-run", "who would be asked"},
-        {"ration trim --idle 30m", "all that were idle so long"}}},
+        {"ration trim --idle 30m --dry-run", "list the workloads that would be asked"},
+        {"ration trim --idle 30m", "all workloads that were idle for 30 minutes"}}},
       {"stop",
        Task::kRun,
        kSim | kSocket,
        "*",
        "end a workload",
        "WORKLOAD [OPTIONS]",
-       "Its processes get SIGTERM, and SIGKILL after the grace if they are still there. Only what runs under ration "
-       "run can be ended so, and only by who may send it a signal. Asks on a terminal; elsewhere it needs --yes.",
-       {{"ration stop notebook", "asks first"},
-        {"ration stop notebook --yes --grace 60s", "in a script, with a minute to save"},
-        {"ration stop notebook --dry-run", "who would be ended"}}},
+       "Sends SIGTERM to the processes of a workload, and SIGKILL to those that still run after the time of --grace. "
+       "Ends only programs that ration run started, and only for a user who may send them signals. Asks for "
+       "confirmation on a terminal; elsewhere it needs --yes.",
+       {{"ration stop notebook", "ask first"},
+        {"ration stop notebook --yes --grace 60s", "end it from a script, with a minute to save"},
+        {"ration stop notebook --dry-run", "list the processes that would end"}}},
       {"suspend",
        Task::kShare,
        kSim | kSocket,
        "*",
        "move a workload's GPU memory to the host",
        "WORKLOAD [OPTIONS]",
-       "By the driver's own calls (driver 570 and newer). The program keeps running until it next calls the driver, "
-       "and "
-       "waits there until ration resume. Policies in ration.toml do the same with idle workloads, and bring them back "
-       "when they work again.",
-       {{"ration suspend notebook", "its memory is free for others"}}},
+       "Moves it by calls of the driver (570 and newer). The program runs on until it next calls the driver, and "
+       "waits there until ration resume. Policies in ration.toml suspend idle workloads in the same way, and resume "
+       "them when they work again.",
+       {{"ration suspend notebook", "free its GPU memory for others"}}},
       {"resume",
        Task::kShare,
        kSim | kSocket,
        "*",
        "bring a suspended workload back",
        "WORKLOAD [OPTIONS]",
-       "Waits in the daemon's queue until its memory has room again. Without a daemon it is tried at once.",
+       "Waits in the daemon's queue until the GPU has room for the workload's memory. Without a daemon, tries once.",
        {{"ration resume notebook", ""}}},
       {"report",
        Task::kAccount,
        kSim | kSocket,
        "close",
-       "usage and cost, over any time",
+       "report usage and cost over any time",
        "[close MONTH] [OPTIONS]",
-       "Who had how much memory for how long. The rows, with what was idle, ungoverned and not watched, add up to "
-       "capacity multiplied by the recorded time; what was before the first record is said. A closed month never "
-       "changes any more.",
-       {{"ration report --last", "the newest run, with notes; -o md for a page"},
+       "Shows how much memory each tenant or user had, and for how long. The rows, with the memory that was idle, "
+       "ungoverned or not watched, add up to the capacity multiplied by the recorded time; a note names the time "
+       "before the first record. A closed month never changes.",
+       {{"ration report --last", "the newest run, with notes; -o md prints a page"},
         {"ration report --slurm 4711", "one job of Slurm"},
         {"ration report --by user --window lastmonth --price 0.031 -o md", "a bill"},
-        {"ration report --window 2026-01 -o focus > january.csv", "for chargeback"},
+        {"ration report --window 2026-01 -o focus > january.csv", "a file for chargeback"},
         {"ration report close 2026-01", "seal a month"}}},
       {"recommend",
        Task::kAccount,
        kSim | kSocket,
        "",
-       "what limit should I give",
+       "suggest a limit for a workload",
        "WORKLOAD [OPTIONS]",
-       "From the peaks and denied requests of its recorded runs: a limit and a guarantee, with reasons and a "
-       "back-test.",
+       "Suggests a limit and a guarantee from the peaks and the denied requests of the recorded runs, with reasons, "
+       "and shows which of these runs would have been denied under it.",
        {{"ration recommend nlp/train", ""}}},
       {"env",
        Task::kRun,
        kSim,
        "",
-       "print the variables run would set",
+       "print the variables that ration run would set",
        "[OPTIONS]",
-       "Shell lines on standard output, with what is kept as it is.",
+       "Prints lines for a shell on standard output; comments name the variables that stay as they are.",
        {{"ration env --limit 4GiB", ""}}},
       {"sim",
        Task::kRun,
@@ -311,52 +311,51 @@ const std::vector<VerbText>& verb_texts() {
        "",
        "put a program on the simulated GPU without a limit",
        "env [OPTIONS] [-- PROGRAM]",
-       "Shell lines that put the simulated driver, and the simulated CUDA runtime of the version that the program's "
-       "environment has, in front of NVIDIA's.",
-       {{"eval \"$(ration sim env --sim=T4:16GiB)\"", "for another launcher"},
-        {"ration sim env -- .venv/bin/python", "for that Python's CUDA version"}}},
+       "Prints lines for a shell that put the simulated driver in front of NVIDIA's, and the simulated CUDA runtime "
+       "in the version that the program's environment has.",
+       {{"eval \"$(ration sim env --sim=T4:16GiB)\"", "simulate a GPU for another launcher"},
+        {"ration sim env -- .venv/bin/python", "use the CUDA version of that Python"}}},
       {"config",
        Task::kMachine,
        kSim | kSocket,
        "init reload",
-       "the configuration: begin, show, check it",
+       "make, show and check the configuration",
        "init [FILE] | validate [FILE] | print | path | reload [OPTIONS]",
-       "init writes a file in which every key is explained and nothing is set. print shows each value that holds, with "
-       "the file and line it comes from. validate names everything that is wrong, with line and column, and exits 2; "
-       "with FILE it looks at that file alone. path shows which files count. reload has the daemon read them anew and "
-       "shows what changed; a file with anything wrong is rejected whole, and what held goes on.",
-       {{"ration config init", "your own file, or the machine's for root"},
-        {"ration config print", "what holds, and where it was written"},
-        {"ration config validate new.toml && sudo mv new.toml /etc/ration/ration.toml", "before it counts"},
-        {"ration config reload", "and the daemon takes it up"}}},
+       "init writes a file that explains every key and sets none. print shows each value in use, with the file and "
+       "line that it comes from. validate lists every mistake with line and column, and exits with 2; with FILE it "
+       "checks that file alone. path lists the files that are read. reload makes the daemon read them again and "
+       "shows what changed; a file with a mistake is rejected whole, and the old values stay.",
+       {{"ration config init", "write a file for this user; as root, for the machine"},
+        {"ration config print", "show each value and its origin"},
+        {"ration config validate new.toml && sudo mv new.toml /etc/ration/ration.toml",
+         "check a file before it is used"},
+        {"ration config reload", "make the daemon use the changed files"}}},
       {"demo",
        Task::kRun,
        0,
        "*",
-       "all of it on simulated GPUs",
+       "see ration work on simulated GPUs",
        "[OPTIONS]",
-       "A daemon of its own on simulated GPUs, a dashboard on 127.0.0.1:7077 (or the next port that is free), and real "
-       "programs of several tenants under limits: denials and their reasons, limits that move, idle programs. Needs "
-       "no "
-       "GPU, no root, no network; nothing on this machine is touched, and nothing is left behind. Other verbs look at "
-       "it with --sim=demo; each demo prints its own name, --sim=demo:4711, for where several run. What is played is a "
-       "TOML file: the tables of ration.toml beside [scenario], [[program]], "
-       "[[command]] and [[moment]]; share/ration/scenarios has those that come with ration. slurm and "
-       "kubernetes are programs instead: they play on a real Slurm of two nodes, or a real Kubernetes of one, as root "
-       "and where that is installed.",
-       {{"ration demo", "until Ctrl-C"},
-        {"ration demo --scenario jupyterhub --speed 2", "twelve notebooks on one card, twice as fast"},
+       "Starts a daemon on simulated GPUs, a dashboard on 127.0.0.1:7077 (or the next free port), and real programs "
+       "of several tenants under limits, so that denials and their reasons, changing limits and idle programs can be "
+       "seen. Needs no GPU, no root and no network, changes nothing on this machine and leaves nothing behind. Other "
+       "verbs reach it with --sim=demo; where several demos run, each prints its own name, such as --sim=demo:4711. "
+       "A scenario is a TOML file: the tables of ration.toml beside [scenario], [[program]], [[command]] and "
+       "[[moment]]; share/ration/scenarios has the scenarios that come with ration. The scenarios slurm and "
+       "kubernetes are programs: they use a real Slurm with two nodes or a real Kubernetes with one, as root, where "
+       "it is installed.",
+       {{"ration demo", "run until Ctrl-C"},
+        {"ration demo --scenario jupyterhub --speed 2", "twelve notebooks on one GPU, twice as fast"},
         {"ration demo --scenario slurm", "jobs of a real Slurm, as root"},
-        {"ration demo --for 20s | cat", "without a terminal, and shorter"},
-        {"ration set train --limit 20GiB --sim=demo", "from another terminal"}}},
+        {"ration demo --for 20s | cat", "20 seconds without a terminal"},
+        {"ration set train --limit 20GiB --sim=demo", "change a limit in it from another terminal"}}},
       {"help",
        Task::kHelp,
        0,
        "",
-       "this, or one topic",
+       "list verbs and topics, or explain one",
        "[VERB | TOPIC | ERROR]",
-       "Topics: units, exit-codes, env, config, enforcement, simulated, schema, errors. An error's number is explained "
-       "too.",
+       "Explains a verb, a topic or the number of an error. Without a word, lists verbs and topics.",
        {{"ration help units", ""},
         {"ration help E1104", ""},
         {"ration help schema ps", "the JSON schema of ration ps -o json"}}},
@@ -364,7 +363,7 @@ const std::vector<VerbText>& verb_texts() {
        Task::kHelp,
        0,
        "",
-       "which ration this is",
+       "print the version",
        "",
        "Prints the version, as ration --version does.",
        {{"ration version", ""}}},
@@ -372,9 +371,9 @@ const std::vector<VerbText>& verb_texts() {
        Task::kHelp,
        0,
        "",
-       "shell completion",
+       "print a script for shell completion",
        "bash | zsh | fish",
-       "Prints a script for the shell.",
+       "Prints a script that completes verbs, options and names in that shell.",
        {{"ration completion bash > ~/.local/share/bash-completion/completions/ration", ""}}}};
   return all;
 }

@@ -1,5 +1,5 @@
-// Completion: `ration completion SHELL` prints a script, which at each TAB asks `ration candidates -- WORD...` what the
-// last of these words can be. So every shell offers the same, and a script stays true when options change.
+// `ration completion SHELL` prints a script that asks `ration candidates -- WORD...` at each TAB for the values of the
+// last word. Every shell therefore offers the same, and a script stays correct when options change.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -16,7 +16,7 @@
 namespace ration::cli {
 namespace {
 
-// What `candidates` exits with where it has no list; the scripts know the numbers.
+// Exit codes by which `candidates` tells the scripts to complete file names or a program.
 constexpr int kAnswerFileNames = 10, kAnswerProgram = 11;
 
 struct Script {
@@ -24,7 +24,7 @@ struct Script {
   const char* text;
 };
 
-// Names may hold any printable letter: candidates are lines, never words that a shell would expand.
+// Names may contain any printable letter, so candidates are lines and never words that a shell would expand.
 constexpr Script kScripts[] = {{"bash", R"(_ration() {
   local words=() word meaning joined= found
   for word in "${COMP_WORDS[@]:1:COMP_CWORD}"; do  # which readline also splits at = and :
@@ -87,7 +87,7 @@ end
 complete -c ration -f -a '(__ration_candidates)'
 )"}};
 
-/// What a value can be, by the word that help shows for it; nothing: that cannot be listed.
+/// Returns the possible values of an option, by the word that help shows for its value; nothing where there is no list.
 Result<std::optional<std::set<std::string>>> names_of(const Session& session, const std::string& kind) {
   std::set<std::string> names;
   if (kind == "TOPIC") {
@@ -114,7 +114,7 @@ Result<std::optional<std::set<std::string>>> names_of(const Session& session, co
   return names;
 }
 
-/// The choices of a check, as the parser shows them behind the type: `FORMAT:{text,json}`.
+/// Returns the choices of a check, which the parser appends to the type: `FORMAT:{text,json}`.
 std::set<std::string> choices_of(const std::string& type) {
   std::set<std::string> choices;
   for (std::size_t at = type.find(":{"); at != std::string::npos && at + 1 < type.size() && type[at] != '}';) {
@@ -125,7 +125,7 @@ std::set<std::string> choices_of(const std::string& type) {
   return choices;
 }
 
-/// Prints what the value can be, each behind `before`.
+/// Prints the possible values of an option, each after `before`.
 Result<int> offer_values(const Session& session, const CLI::Option& option, const std::string& before) {
   const std::string type = option.get_type_name();
   std::set<std::string> names = choices_of(type);
@@ -144,7 +144,7 @@ Result<int> offer_options(const CLI::App& verb) {
   return 0;
 }
 
-/// The option that takes the word after this one as its value; null: none does.
+/// Returns the option that takes the word after `word` as its value; null where none does.
 const CLI::Option* waits_for_value(const CLI::App& verb, const std::string& word) {
   const CLI::Option* option = word.rfind('-', 0) == 0 ? verb.get_option_no_throw(word) : nullptr;
   return option != nullptr && option->get_items_expected_min() > 0 ? option : nullptr;
@@ -166,7 +166,7 @@ Result<int> candidates(const Session& session, const CLI::App& app, const std::v
     const CLI::Option* option = verb->get_option_no_throw(current.substr(0, equals));
     return option == nullptr ? Result<int>(0) : offer_values(session, *option, current.substr(0, equals + 1));
   }
-  std::size_t place = 0;  // among the verb's own words
+  std::size_t place = 0;  // index among the positional arguments
   for (std::size_t i = 1; i + 1 < words.size(); ++i) {
     if (const CLI::Option* option = waits_for_value(*verb, words[i])) {
       if (i + 2 == words.size()) return offer_values(session, *option, "");

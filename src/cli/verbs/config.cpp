@@ -21,7 +21,7 @@ namespace {
 using config::ConfigurationFile;
 using config::Layer;
 
-/// Where `init` writes when nobody says: the machine's file for root, else one's own.
+/// Returns the file that `init` writes without FILE: the machine's for root, else the user's.
 std::string own_path() {
   const auto files = config::configuration_files();
   return files.back().required || ::geteuid() != 0 ? files.back().path : files.front().path;
@@ -32,10 +32,10 @@ Error cannot_write(const std::string& path) {
 }
 
 Error is_there_already(const std::string& path) {
-  return {"E1610", fmt::format("{} is there already.", path), "ration config init --force   replaces it", 2};
+  return {"E1610", fmt::format("{} exists already.", path), "ration config init --force   replaces it", 2};
 }
 
-/// Written beside its place and then put there, so that nobody ever reads half of it.
+/// Writes the file beside its place and then moves it there, so that no program reads half of it.
 Result<void> write_configuration(const std::string& path, const std::string& text, bool replace) {
   const std::string beside = fmt::format("{}.{}", path, ::getpid());
   {
@@ -46,7 +46,7 @@ Result<void> write_configuration(const std::string& path, const std::string& tex
       return tl::unexpected(error);
     }
   }
-  // link() refuses what is there already; rename() does not.
+  // link() fails where a file exists already; rename() replaces it.
   const bool done = replace ? ::rename(beside.c_str(), path.c_str()) == 0 : ::link(beside.c_str(), path.c_str()) == 0;
   const int why = errno;
   ::unlink(beside.c_str());
@@ -69,7 +69,7 @@ Result<int> init(const Session& session, const ConfigOptions& options) {
   if (session.format() == Format::kJson)
     session.print_json("config", {{"action", "init"}, {"path", path.string()}});
   else
-    fmt::print("{}: {}; nothing is set in it yet\n", path.string(), session.dry_run ? "would be written" : "written");
+    fmt::print("{}: {}; it sets no key yet\n", path.string(), session.dry_run ? "would be written" : "written");
   return 0;
 }
 
@@ -101,7 +101,7 @@ Result<int> validate(const Session& session, const ConfigOptions& options) {
   const auto layers = config::read_layers(files);
   if (!layers && !options.file.empty())
     return fail("E1601", fmt::format("{} cannot be read.", options.file),
-                "ration config path   (of what another program writes: … | ration config validate /dev/stdin)", 2);
+                "ration config path   (to check another program's output: … | ration config validate /dev/stdin)", 2);
   if (!layers) return tl::unexpected(layers.error());
   config::Reading parsed = config::parse_configuration(*layers);
   std::vector<FileProblem>& problems = parsed.problems;
@@ -120,7 +120,8 @@ Result<int> validate(const Session& session, const ConfigOptions& options) {
     read.push_back(layer.name);
     if (problems.empty() && session.format() != Format::kJson) fmt::print("{}: good\n", session.shown(layer.name));
   }
-  if (layers->empty() && session.format() != Format::kJson) fmt::print("no configuration file: all defaults\n");
+  if (layers->empty() && session.format() != Format::kJson)
+    fmt::print("no configuration file: all values are defaults\n");
   if (session.format() == Format::kJson)
     session.print_json("config", {{"action", "validate"}, {"files", read}, {"problems", listed}});
   return problems.empty() ? 0 : 2;
@@ -143,15 +144,15 @@ Result<int> path(const Session& session) {
   return 0;
 }
 
-/// The daemon reads it anew, or keeps what it has and says what is wrong.
-Result<int> have_it_read_anew(const Session& session) {
+/// Makes the daemon read the configuration again. Where a file has a mistake, the daemon keeps its values and says so.
+Result<int> reload_configuration(const Session& session) {
   RATION_TRY(auto daemon, NodeClient::require(session));
   if (session.dry_run) {
     RATION_TRY(config::read_configuration());
     if (session.format() == Format::kJson)
       session.print_json("config", {{"action", "reload"}, {"changes", nlohmann::json::array()}});
     else
-      fmt::print("would have the daemon at {} read the configuration again: ration config print shows it\n",
+      fmt::print("would make the daemon at {} read the configuration again: ration config print shows it\n",
                  daemon.socket());
     return 0;
   }
@@ -174,7 +175,7 @@ Result<int> config(const Session& session, const ConfigOptions& options) {
     return fail("E1001", fmt::format("config {} takes no file.", options.action), "ration config --help", 2);
   if (options.action == "init") return init(session, options);
   if (options.action == "validate") return validate(session, options);
-  if (options.action == "reload") return have_it_read_anew(session);
+  if (options.action == "reload") return reload_configuration(session);
   return options.action == "print" ? print(session) : path(session);
 }
 

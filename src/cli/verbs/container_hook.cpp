@@ -1,5 +1,6 @@
-// `ration container-hook start DEVICE`: what container runtimes run, as the CDI specifications of ration say, before a
-// container's program starts. `stop`: after it has ended, as those of earlier versions say. Not for people.
+// `ration container-hook start DEVICE`: puts a container under its limit. Container runtimes run it before the
+// container's program starts, as ration's CDI specifications tell them. Specifications of
+// earlier versions also run `stop` after the program has ended.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -34,8 +35,8 @@ bool has_label(const std::string& labels, const std::string& wanted) {
   return ("," + labels + ",").find("," + wanted + ",") != std::string::npos;
 }
 
-/// Its own name as a workload may have it; where it is long, or a running workload has it, with the beginning of its
-/// id.
+/// Returns the container's name as the name of a workload; with the beginning of its id where the name is long or a
+/// running workload has it.
 std::string free_name(const std::vector<book::StoredBook>& books, const adapters::Container& container) {
   constexpr std::size_t kMaxName = 48;
   std::string name = printable(container.name, '_');
@@ -47,8 +48,8 @@ std::string free_name(const std::vector<book::StoredBook>& books, const adapters
   return std::string(shortened(name, kMaxName)) + "-" + container.id.substr(0, 6);
 }
 
-/// The ids of a container's claims: of all its devices, where all are claims. Of two claims the hook of the first makes
-/// the book.
+/// Returns the ids of a container's claims if all its devices are claims. The hook of the first claim makes the book
+/// for all of them.
 std::vector<std::string> claims_of(const adapters::Container& container) {
   std::vector<std::string> ids;
   for (const std::string& device : container.devices) {
@@ -59,10 +60,10 @@ std::vector<std::string> claims_of(const adapters::Container& container) {
   return ids;
 }
 
-/// What the claims were granted, together. E1714, and others of the daemon.
-Result<admission::PlanRequest> wish_of_claims(NodeClient& daemon, const std::vector<std::string>& ids) {
-  std::map<std::string, std::pair<std::uint64_t, std::uint64_t>> granted;  // limit and guarantee by UUID
-  admission::PlanRequest wish;
+/// Returns the limits and guarantees that were granted to the claims, added up. E1714, and other errors of the daemon.
+Result<admission::PlanRequest> request_of_claims(NodeClient& daemon, const std::vector<std::string>& ids) {
+  std::map<std::string, std::pair<std::uint64_t, std::uint64_t>> granted;  // limits and guarantees by UUID
+  admission::PlanRequest request;
   for (const std::string& id : ids) {
     RATION_TRY(const auto claim, daemon.get("/api/v1/claims/" + id));
     for (const auto& device : claim.at("devices")) {
@@ -70,40 +71,41 @@ Result<admission::PlanRequest> wish_of_claims(NodeClient& daemon, const std::vec
       limit += device.at("limit_bytes").get<std::uint64_t>();
       guarantee += device.at("guarantee_bytes").get<std::uint64_t>();
     }
-    wish.tenant = claim.at("tenant");
-    if (claim.at("on_deny") != "fail") wish.on_deny = claim.at("on_deny");
+    request.tenant = claim.at("tenant");
+    if (claim.at("on_deny") != "fail") request.on_deny = claim.at("on_deny");
   }
   for (const auto& [uuid, sizes] : granted) {
-    wish.gpu += (wish.gpu.empty() ? "" : ",") + uuid;
-    wish.of_device[uuid] = {fmt::format("{}B", sizes.first), fmt::format("{}B", sizes.second)};
+    request.gpu += (request.gpu.empty() ? "" : ",") + uuid;
+    request.of_device[uuid] = {fmt::format("{}B", sizes.first), fmt::format("{}B", sizes.second)};
   }
-  return wish;
+  return request;
 }
 
-/// As `tenant=nlp`, `gpu=0.2`, `limit=4GiB-gpu0` say it. E1706: none of these.
-Result<admission::PlanRequest> wish_of(const std::string& device, const machine::Machine& machine) {
-  admission::PlanRequest wish;
+/// Returns the request that a device stands for: `tenant=nlp`, `gpu=0.2` or `limit=4GiB-gpu0`. E1706 for any other.
+Result<admission::PlanRequest> request_of(const std::string& device, const machine::Machine& machine) {
+  admission::PlanRequest request;
   const std::size_t equals = std::min(device.find('='), device.size());
   const std::string kind = device.substr(0, equals), name = device.substr(std::min(equals + 1, device.size()));
-  std::string every;  // the container's visible devices choose among them
+  std::string every;  // all GPUs; the container's visible devices choose among them
   for (const machine::Device& each : machine.devices)
     every += fmt::format("{}{}", every.empty() ? "" : ",", each.index);
   if (kind == kSliceDevice) {
-    wish.slice = name;
+    request.slice = name;
   } else if (kind == kTenantDevice) {
-    wish.tenant = name;
-    wish.gpu = every;
+    request.tenant = name;
+    request.gpu = every;
   } else if (kind == kLimitDevice) {
     const std::size_t gpu = name.rfind(kOnGpu);
-    wish.limit = name.substr(0, gpu);
-    wish.gpu = gpu == std::string::npos ? every : name.substr(gpu + std::string_view(kOnGpu).size());
+    request.limit = name.substr(0, gpu);
+    request.gpu = gpu == std::string::npos ? every : name.substr(gpu + std::string_view(kOnGpu).size());
   }
-  if (name.empty() || (wish.slice.empty() && wish.tenant.empty() && wish.limit.empty()))
+  if (name.empty() || (request.slice.empty() && request.tenant.empty() && request.limit.empty()))
     return fail("E1706", fmt::format("there is no device ration.sh/{}.", device), "ration help containers", 2);
-  return wish;
+  return request;
 }
 
-/// First what the daemon and the hooks ask for: there may not be room for all.
+/// Returns the labels of a container. Those that the daemon and the hooks read come first, since the book may not have
+/// room for all.
 std::vector<std::string> labels_of(const adapters::Container& container, const std::vector<std::string>& claims) {
   std::vector<std::string> wanted;
   if (!claims.empty()) {
@@ -117,7 +119,7 @@ std::vector<std::string> labels_of(const adapters::Container& container, const s
   return fitting_labels(std::move(wanted));
 }
 
-/// Whether root here is root of the machine. In a rootless engine's user namespace it is the user who started it.
+/// Returns true if root here is root of the machine. In a rootless engine's user namespace it is an ordinary user.
 bool is_machine_root() {
   std::ifstream map("/proc/self/uid_map");
   std::uint64_t inside = 1, outside = 1;
@@ -127,33 +129,33 @@ bool is_machine_root() {
 Result<int> start(const Session& session, const std::string& device, const adapters::Container& container) {
   if (!is_machine_root())
     return fail("E1703",
-                fmt::format("container {} is a rootless one, and the machine's daemon gives devices to containers of "
-                            "root alone.",
+                fmt::format("container {} is rootless, and the machine's daemon gives devices only to containers of "
+                            "root.",
                             container.name),
                 "ration inject podman --without-cdi --limit 4GiB -- run IMAGE", 1);
   if (const std::string why = adapters::why_not_held(container); !why.empty())
     return fail("E1702", fmt::format("container {} would not be held to its limit: {}.", container.name, why),
-                "Use an image with glibc 2.17 or newer: most that are not alpine or busybox.", 6);
+                "Use an image with glibc 2.17 or newer: most images except alpine and busybox.", 6);
   RATION_TRY(const auto machine, session.machine());
   RATION_TRY(const auto store, session.store());
   RATION_TRY(auto daemon, NodeClient::require(session));
   const std::vector<std::string> claims = claims_of(container);
-  RATION_TRY(auto wish, claims.empty() ? wish_of(device, machine) : wish_of_claims(daemon, claims));
+  RATION_TRY(auto request, claims.empty() ? request_of(device, machine) : request_of_claims(daemon, claims));
   const auto first = identity_of(container.pid);
   if (!first)
     return fail("E1701", fmt::format("container {} has ended already.", container.name), "Start it again.", 1);
   RunOptions options;
-  options.wish = std::move(wish);
+  options.request = std::move(request);
   const auto books = store.list();
   const bool has_one = std::any_of(books.begin(), books.end(), [&](const book::StoredBook& book) {
     return book.live && book.contents.creator.same_as(*first);
   });
-  if (has_one && !claims.empty()) return 0;  // made by the hook of the first claim, for all of them
-  if (has_one)                               // the engine mounts one book over the other
+  if (has_one && !claims.empty()) return 0;  // the hook of the first claim made the book for all of them
+  if (has_one)                               // the engine would mount one book over the other
     return fail("E1706", fmt::format("container {} has two devices of ration.", container.name),
                 "Give it one: a tenant, a slice or a limit.", 2);
-  options.wish.name = free_name(books, container);
-  options.wish.labels = labels_of(container, claims);
+  options.request.name = free_name(books, container);
+  options.request.labels = labels_of(container, claims);
   options.engine = container.engine;
   options.program = container.program;
   RATION_TRY(const auto guards, container_guards(store));
@@ -173,7 +175,8 @@ Result<int> stop(const Session& session, const adapters::Container& container) {
   RATION_TRY(const auto store, session.store());
   for (const book::StoredBook& stored : store.list()) {
     if (has_label(stored.contents.labels, id_label(container)) &&
-        liveness(stored.contents.creator) != Liveness::kAlive)  // else it has not ended, whoever says so
+        liveness(stored.contents.creator) !=
+            Liveness::kAlive)  // a living container has not ended, whatever the runtime says
       book::retire(stored.path);
   }
   return 0;
@@ -185,7 +188,7 @@ Result<int> container_hook(const Session& session, const ContainerHookOptions& o
   const auto state = read_whole(STDIN_FILENO);
   if (!state)
     return fail("E1701", fmt::format("standard input is not the state of a container: {}.", state.error()),
-                "This verb is for container runtimes; people start containers: ration help containers", 1);
+                "Container runtimes run this verb. To start a container: ration help containers", 1);
   RATION_TRY(const auto container, adapters::read_container(*state));
   return options.action == "start" ? start(session, options.device, container) : stop(session, container);
 }

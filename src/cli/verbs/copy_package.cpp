@@ -1,6 +1,6 @@
-// `ration copy-package FOLDER`: this package in another folder, where a node's own programs and containers find it.
-// Used by the init container of share/ration/kubernetes/daemon. Promises: each file there is the old one or the new
-// one, whole; a file that is in use is replaced and never written into; one that is as it should be stays.
+// `ration copy-package FOLDER`: copies this package to a folder where a node's programs and containers find it. Used by
+// the init container of share/ration/kubernetes/daemon. Promises that each file there is at every moment the whole old
+// one or the whole new one, that a file in use is replaced and never written into, and that an unchanged file stays.
 #include <fmt/format.h>
 #include <sys/stat.h>
 
@@ -18,20 +18,20 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What a node needs of a package. In an image, other files lie beside them.
+/// The files of a package that a node needs. In an image, other files lie beside them.
 constexpr const char* kParts[] = {"bin/ration", "bin/ration-workload", "bin/ration-sim-truth",
                                   "lib/ration", "share/ration",        "share/doc/ration/site"};
 
-constexpr std::size_t kMostOfAFile = std::size_t{256} << 20;  // bytes: a program has 15 MiB
+constexpr std::size_t kLargestFile = std::size_t{256} << 20;  // bytes; the largest program has 15 MiB
 
 Result<void> replace_file(const fs::path& from, const fs::path& to) {
   std::error_code error;
   struct stat status {};
-  const auto content = read_whole(from, kMostOfAFile);
+  const auto content = read_whole(from, kLargestFile);
   if (!content)
     return fail("E1716", fmt::format("{} cannot be read: {}.", from.string(), content.error()),
                 "Install the whole package again.", 1);
-  if (read_whole(to, kMostOfAFile) == content) return {};
+  if (read_whole(to, kLargestFile) == content) return {};
   fs::create_directories(to.parent_path(), error);
   errno = error.value();
   if (!error && ::stat(from.c_str(), &status) == 0 && write_whole(to, *content, status.st_mode & 0777)) return {};

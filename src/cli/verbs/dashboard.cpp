@@ -1,5 +1,5 @@
-// `ration dashboard`: a fresh link of the daemon that runs, for whoever did not see its start (systemd's journal gets
-// none). It is printed and no browser is started: a command line with the link in it could be read by every user.
+// `ration dashboard`: prints a new link to the running daemon's dashboard, since systemd's journal shows none. It
+// starts no browser, because every user could read the link in that command line.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -17,7 +17,7 @@ Result<int> dashboard(const Session& session) {
   }
   fmt::print("{}\n", link.at("url").get<std::string>());
   if (::isatty(STDOUT_FILENO) != 0)
-    fmt::print(stderr, "Works once, within an hour: the first who opens it may change limits.\n");
+    fmt::print(stderr, "The link works once, within an hour. The browser that opens it can change limits.\n");
   return 0;
 }
 

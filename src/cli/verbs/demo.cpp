@@ -1,5 +1,5 @@
-// `ration demo`: a scenario played for real on simulated GPUs: a daemon, programs of several tenants, and what happens
-// to them as it happens.
+// `ration demo`: plays a scenario on simulated GPUs with a real daemon and real programs of several tenants, and prints
+// events as they happen.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -27,12 +27,12 @@ using namespace std::chrono_literals;
 
 volatile std::sig_atomic_t interrupted = 0;
 
-// What is worth a line: starts are told by the moments, and changes of a limit by the command that makes them or here.
-constexpr const char* kTold =
+// Types of events that get a line. Moments announce starts, and a command that changes a limit prints it.
+constexpr const char* kShownTypes =
     "denied,waited,resized,rebalanced,suspended,resumed,trimmed,queued,granted,violation,alert,ended";
 constexpr auto kBeat = 50ms;
 constexpr auto kTriedAgain = 200ms;
-constexpr auto kQuiet = 8s;  // about the same thing again
+constexpr auto kQuiet = 8s;  // shortest time between two lines about the same thing
 
 std::string devices_text(const json& snapshot) {
   std::map<std::string, int> counts;
@@ -52,7 +52,7 @@ std::string moments_text(const Scenario& scenario) {
   return fmt::format("{}", fmt::join(parts, "\n  "));
 }
 
-/// A command as it can be typed in another terminal.
+/// Returns a command as it can be typed in another terminal.
 std::vector<std::string> of_demo(std::vector<std::string> words) {
   words.emplace_back("--sim=" + DemoNode::name());
   return words;
@@ -64,7 +64,7 @@ Output run_in_demo(const std::vector<std::string>& words) {
   return output_of(program);
 }
 
-/// What the demo says, with the time since it began.
+/// The lines that the demo prints, with the time since its start.
 class Transcript {
  public:
   void begin() { begun_ = Clock::now(); }
@@ -81,7 +81,7 @@ class Transcript {
     const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(elapsed()).count();
     say("{:02}:{:02}  {}", seconds / 60, seconds % 60, fmt::format(format, std::forward<Arguments>(arguments)...));
   }
-  /// A command and what it prints.
+  /// Runs a command and shows it with its output.
   void show(const std::vector<std::string>& words) const {
     say("\n$ ration {}", fmt::join(of_demo(words), " "));
     fmt::print("{}", run_in_demo(words).text);
@@ -92,7 +92,7 @@ class Transcript {
   Clock::time_point begun_;
 };
 
-/// Types the scenario's commands when they are due.
+/// Runs the scenario's commands when they are due.
 class Typist {
  public:
   Typist(const Scenario& scenario, NodeClient& daemon, const Transcript& transcript)
@@ -104,7 +104,7 @@ class Typist {
   }
 
  private:
-  /// Of one that answers somebody's waiting each line has to succeed before the next.
+  /// Runs a command that is due. In a command that answers a program's waiting, each line must succeed before the next.
   void step(std::size_t number) {
     const ScenarioCommand& command = scenario_.commands[number];
     std::size_t& line = next_line_[number];
@@ -121,7 +121,8 @@ class Typist {
     if (type(command.lines[line], false)) ++line, next_try_ = Clock::now();
   }
 
-  /// True: it succeeded. Tries that fail are shown only where there is no other.
+  /// Runs a command line and returns true if it succeeded. Shows a failure only if `only_try`: other failures are
+  /// retried.
   bool type(const std::vector<std::string>& words, bool only_try) {
     const Output output = run_in_demo(words);
     const bool done = output.exit_code == 0;
@@ -144,27 +145,27 @@ class Typist {
   NodeClient& daemon_;
   const Transcript& transcript_;
   Clock::time_point next_try_;
-  std::map<std::size_t, std::size_t> next_line_;  ///< of each command
+  std::map<std::size_t, std::size_t> next_line_;  ///< number of the next line, by command
   std::set<std::string> waiting_;
 };
 
-/// A line for each event of the daemon that is worth one; the first denial is explained.
+/// Prints a line for each event in kShownTypes, and an explanation of the first denial.
 class EventLines {
  public:
   EventLines(const Session& session, double speed, NodeClient& daemon, const Transcript& transcript)
       : session_(session), quiet_(kQuiet / speed), daemon_(daemon), transcript_(transcript) {}
 
   void step() {
-    const auto events = daemon_.get(fmt::format("/api/v1/events?since={}&limit=200&type={}", last_event_, kTold));
+    const auto events = daemon_.get(fmt::format("/api/v1/events?since={}&limit=200&type={}", last_event_, kShownTypes));
     if (!events) return;
     for (const json& event : *events) {
       last_event_ = std::max(last_event_, event.at("id").get<std::int64_t>());
       const std::string type = event.at("type");
       const std::string about =
           type + "/" + (event.at("workload").is_string() ? event["workload"].get<std::string>() : "");
-      const auto told = told_.find(about);
-      if (told != told_.end() && Clock::now() - told->second < quiet_) continue;
-      told_[about] = Clock::now();
+      const auto last = shown_.find(about);
+      if (last != shown_.end() && Clock::now() - last->second < quiet_) continue;
+      shown_[about] = Clock::now();
       const bool refusal = type == "denied";
       transcript_.say_now("{:<10} {}", refusal ? session_.painted("DENIED", 31) + "    " : type,
                           event.at("text").get<std::string>());
@@ -182,7 +183,7 @@ class EventLines {
   NodeClient& daemon_;
   const Transcript& transcript_;
   std::int64_t last_event_ = 0;
-  std::map<std::string, Clock::time_point> told_;
+  std::map<std::string, Clock::time_point> shown_;
   bool explained_ = false;
 };
 
@@ -195,21 +196,21 @@ class Play {
     const auto snapshot = daemon_.get("/api/v1/snapshot");
     std::set<std::string> tenants;
     for (const ScenarioProgram& program : scenario_.programs) tenants.insert(program.tenant);
-    transcript_.say("ration demo: {}, {}, {}, seed {} - nothing on this machine is touched, no GPU is needed",
+    transcript_.say("ration demo: {}, {}, {}, seed {} - it changes nothing on this machine and needs no GPU",
                     snapshot ? devices_text(*snapshot) : scenario_.node, counted(tenants.size(), "tenant"),
                     counted(scenario_.programs.size(), "program"), options_.seed);
     transcript_.say("  {}: {}", scenario_.name, scenario_.about);
     transcript_.say("  dashboard  {}", node_.link());
-    transcript_.say("             (that link works once; to change limits in another browser: token {})",
+    transcript_.say("             (the link works once; to change limits in another browser, use token {})",
                     node_.token());
     transcript_.say("  terminal   ration ps --sim={}", DemoNode::name());
     if (!scenario_.moments.empty()) transcript_.say("  {}", moments_text(scenario_));
     if (!scenario_.try_this.empty()) transcript_.say("  try:  {} --sim={}", scenario_.try_this, DemoNode::name());
-    transcript_.say("^C to stop (speed ×{:g}, --speed 10, --scenario {})\n", options_.speed,
+    transcript_.say("Ctrl-C stops (speed ×{:g}; try --speed 10, --scenario {})\n", options_.speed,
                     fmt::join(scenario_names(), "|"));
   }
 
-  /// Until it is over, or somebody has seen enough.
+  /// Plays the scenario until its end or a signal.
   int play(std::optional<Nanoseconds> end) {
     Typist typist(scenario_, daemon_, transcript_);
     EventLines events(session_, options_.speed, daemon_, transcript_);
@@ -222,7 +223,7 @@ class Play {
       typist.step();
       events.step();
       for (const auto& [name, code] : node_.take_ended()) {
-        if (code < 125 || code > 127) continue;  // its own end is an event
+        if (code < 125 || code > 127) continue;  // an event reports the end of a program that ran
         transcript_.say_now("{} could not be run: {}", name, node_.last_words(name));
         outcome = 1;
       }
@@ -244,8 +245,7 @@ class Play {
 
 Result<int> play_program(const Session& session, const DemoOptions& options, const std::string& program) {
   if (!options.length.empty())
-    return fail("E1441",
-                fmt::format("--for is not of {}, which ends when it has shown what it shows.", options.scenario),
+    return fail("E1441", fmt::format("--for has no meaning for {}, which ends by itself.", options.scenario),
                 fmt::format("ration demo --scenario {}", options.scenario), 2);
   std::vector<std::string> words{program, fmt::format("--speed={:g}", options.speed)};
   if (options.keep) words.emplace_back("--keep");

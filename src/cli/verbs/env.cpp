@@ -1,5 +1,5 @@
-// `ration env`, `ration sim env` and `ration activate`: the variables of a limit and of a simulated node, for shells
-// and programs that set them themselves.
+// `ration env`, `ration sim env` and `ration activate`: print the variables of a limit and of a simulated node, for
+// shells and programs that set them themselves.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -16,7 +16,7 @@ Result<int> env(const Session& session, RunOptions options) {
     session.print_json("env", {{"sets", plan.sets}, {"keeps", plan.keeps}});
     return 0;
   }
-  fmt::print("# what `ration run` sets for the program; RATION_BOOK is added when the run starts\n");
+  fmt::print("# the variables that `ration run` sets for the program; the start of the run adds RATION_BOOK\n");
   for (const auto& [name, value] : plan.sets) fmt::print("export {}='{}'\n", name, value);
   for (const auto& [name, value] : plan.keeps) fmt::print("# kept: {}={}\n", name, value);
   return 0;
@@ -40,7 +40,7 @@ Result<int> simulation(const Session& session, const SimulationOptions& options,
 
 namespace {
 
-/// As its command line says.
+/// Returns the command line of a process.
 std::vector<std::string> words_of(pid_t process) {
   std::ifstream file(fmt::format("/proc/{}/cmdline", process), std::ios::binary);
   std::vector<std::string> words;
@@ -57,9 +57,9 @@ Result<int> activate(const Session& session, RunOptions options) {
   const auto program = identity_of(::getppid());
   if (!program) return fail("E1446", "the program that asked for a limit has ended.", "Start it again.", 125);
   options.program = words_of(program->pid);
-  // Which of them it uses is its own choice: it may change its variables until it starts the driver.
+  // The book has every GPU, since the program may still change CUDA_VISIBLE_DEVICES before it starts the driver.
   for (const auto& device : machine.devices)
-    options.wish.gpu += fmt::format("{}{}", options.wish.gpu.empty() ? "" : ",", device.index);
+    options.request.gpu += fmt::format("{}{}", options.request.gpu.empty() ? "" : ",", device.index);
   RATION_TRY(auto daemon, NodeClient::find(session));
   RATION_TRY(auto started, start_workload(session, options, store, "", daemon, program));
   auto& sets = started.plan.sets;

@@ -1,4 +1,4 @@
-// `ration events`: what happened on the node, and what happens (-f).
+// `ration events`: prints the events of the node, and with -f further events as they happen.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -23,10 +23,10 @@ namespace {
 using nlohmann::json;
 
 void print_event(const Session& session, const json& event) {
-  if (session.format() == Format::kJson) {  // a line each, so that a follower can read them as they come
-    json told = event;
-    add_command_options(told, command_options(session.context));
-    fmt::print("{}\n", one_line(told));
+  if (session.format() == Format::kJson) {  // one line an event, so that a program can read each as it comes
+    json line = event;
+    add_command_options(line, command_options(session.context));
+    fmt::print("{}\n", one_line(line));
   } else {
     const std::string type = event.at("type");
     const int colour = type == "denied" || type == "violation" || type == "guard_lost" ? 31 : type == "alert" ? 33 : 0;
@@ -45,7 +45,7 @@ Result<void> check_types(const std::vector<std::string>& typed) {
   for (const std::string& type : typed) {
     if (node::event_type(type)) continue;
     const std::vector<std::string> known = node::event_type_names();
-    return fail("E1001", fmt::format("no event is of type '{}'.{}", type, suggestion(type, known)),
+    return fail("E1001", fmt::format("there is no type of event '{}'.{}", type, suggestion(type, known)),
                 fmt::format("ration events --type {}", fmt::join(known, ",")), 2);
   }
   return {};
@@ -55,7 +55,7 @@ std::string text_in(const json& event, const char* field) {
   return event.at(field).is_string() ? event[field].get<std::string>() : std::string();
 }
 
-/// By its own name, TENANT/NAME or USER/NAME.
+/// Returns true if the event is about one of the workloads, named by NAME, TENANT/NAME or USER/NAME.
 bool is_about(const json& event, const std::vector<std::string>& workloads) {
   if (workloads.empty()) return true;
   const std::string name = text_in(event, "workload");
@@ -74,11 +74,11 @@ bool wanted(const EventsOptions& options, const json& event) {
 }
 
 struct Since {
-  std::int64_t number = 0;  ///< after this event
-  std::string time;         ///< as events have it; empty: at any
+  std::int64_t number = 0;  ///< number of the last event to leave out
+  std::string time;         ///< earliest time, in the form that events have; empty for any
 };
 
-/// The number of an event, or how long ago. E1106.
+/// Reads the number of an event, or a time back from now. E1106.
 Result<Since> since_of(const std::string& text) {
   Since since;
   if (text.empty()) return since;
@@ -102,7 +102,7 @@ Result<int> events(const Session& session, const EventsOptions& options) {
   std::string query = fmt::format("/api/v1/events?limit={}", lines);
   if (since.number > 0) query += fmt::format("&since={}", since.number);
   if (!options.types.empty()) query += "&type=" + percent_encoded(fmt::format("{}", fmt::join(options.types, ",")));
-  // Of one workload the daemon looks further back than to the newest events of everybody.
+  // For one workload the daemon searches further back than the newest events of all.
   if (options.workloads.size() == 1)
     query += "&workload=" + percent_encoded(options.workloads.front().substr(options.workloads.front().rfind('/') + 1));
   RATION_TRY(auto past, daemon.get(query));
@@ -126,22 +126,22 @@ Result<int> events(const Session& session, const EventsOptions& options) {
     if (received.name == "event" && event.is_object()) last = std::max(last, event.value("id", std::int64_t{0}));
     if (received.name == "event" && event.is_object() && wanted(options, event)) print_event(session, event);
     if (received.name == "gap")
-      fmt::print(stderr, "ration: events {} to {} are no longer kept for following; {}\n", event.value("from", 0),
+      fmt::print(stderr, "ration: events {} to {} are no longer kept for -f; {}\n", event.value("from", 0),
                  event.value("to", 0),
                  session.hint(command({"events", "--since", std::to_string(event.value("from", 1) - 1)})));
     return std::ferror(stdout) == 0;
   };
-  for (bool told = false;;) {
+  for (bool announced = false;;) {
     const auto followed = daemon.stream(
         fmt::format("/api/v1/stream?topics=events{}", last > 0 ? fmt::format("&last_event_id={}", last) : ""),
         [&](const http::StreamEvent& received) {
-          told = false;
+          announced = false;
           return take(received);
         });
     if (std::ferror(stdout) != 0) return 0;
     const bool gone = followed || followed.error().id == "E1501" || followed.error().id == "E1508";
     if (!gone) return tl::unexpected(followed.error());
-    if (!std::exchange(told, true)) fmt::print(stderr, "ration: the daemon is gone; waiting until it is back\n");
+    if (!std::exchange(announced, true)) fmt::print(stderr, "ration: the daemon ended; waiting for its next start\n");
     std::this_thread::sleep_for(std::chrono::milliseconds(500));
   }
 }

@@ -1,5 +1,5 @@
-// `ration explain`: where the bytes of a process, a workload, a tenant or a device are, and which numbers elsewhere
-// they match. The documents are the daemon's, or made here in the same way.
+// `ration explain`: divides the memory of a process, a workload, a tenant or a device, and names the numbers of other
+// tools that match. The daemon makes the documents; where none runs, this process does.
 #include "node/snapshot/explain.hpp"
 
 #include <fmt/format.h>
@@ -18,12 +18,12 @@ namespace {
 
 using nlohmann::json;
 
-/// What can be explained, by the node, and by the books of this user where the daemon does not know of them.
+/// Access to explanations: of the node, and of this user's books where the daemon does not know them.
 class Explainer {
  public:
   Explainer(const Session& session, std::unique_ptr<NodeAccess> node) : session_(session), node_(std::move(node)) {}
 
-  /// Those of the node that is explained, as far as choosing one needs.
+  /// Returns the devices of the explained node, with the fields by which one is chosen.
   [[nodiscard]] Result<std::vector<machine::Device>> devices() {
     RATION_TRY(const auto snapshot, node_->get("/api/v1/snapshot"));
     if (const auto warnings = snapshot.find("warnings"); warnings != snapshot.end() && !warnings->empty()) {
@@ -43,15 +43,15 @@ class Explainer {
     }
     return devices;
   }
-  /// `kind`: devices, tenants, workloads or processes.
+  /// Returns the explanation of a subject. `kind` is devices, tenants, workloads or processes.
   [[nodiscard]] Result<json> ask(const char* kind, const std::string& name) {
     const std::string path = fmt::format("/api/v1/{}/{}/explain", kind, percent_encoded(name));
-    auto told = node_->get(path);
-    if (told || !node_->is_daemon() || told.error().id != "E1801") return told;
+    auto answer = node_->get(path);
+    if (answer || !node_->is_daemon() || answer.error().id != "E1801") return answer;
     const auto local = LocalAccess::open(session_);
     auto own = local ? (*local)->get(path) : tl::unexpected(local.error());
     by_daemon_ = !own;
-    return own ? own : told;
+    return own ? own : answer;
   }
 
   void print(const std::string& schema, const json& document, json more = json::object()) const {
@@ -87,7 +87,7 @@ void print_rows(const Session& session, const json& rows, const std::optional<By
 }
 
 void print_other_numbers() {
-  fmt::print("Other numbers you may be looking at\n");
+  fmt::print("Numbers that other tools show\n");
   fmt::print("  torch.cuda.memory_allocated / tf get_memory_info 'current'   part of the first row\n");
   fmt::print(
       "  torch.cuda.memory_reserved                                   the first row (caching allocator) or the second "
@@ -99,7 +99,7 @@ std::string gpu_text(const json& row) {
   return row.at("gpu").is_number() ? fmt::format("GPU {}", row["gpu"].get<int>()) : "a GPU that is not here";
 }
 
-// What is free has its place below the line.
+// Free memory stands below the sum.
 void print_device(const Session& session, const json& document) {
   json rows = document.at("rows");
   std::optional<Bytes> left;
@@ -143,12 +143,13 @@ void print_overrun(const Session& session, const json& row, Bytes limit) {
   fmt::print("  → {}\n", session.hint(row.at("fix").get<std::string>()));
 }
 
-/// The processes of one workload on one device.
+/// Prints the processes of one workload on one device.
 void print_account(const Session& session, const json& account) {
   const std::string device = account.at("device"), workload = account.at("workload");
   const Bytes away = bytes_in(account, "suspended_bytes"), limit = bytes_in(account, "limit_bytes");
   if (account.at("processes").empty())
-    fmt::print("{} holds nothing on {} {}: no process of it is attached.\n", workload, gpu_text(account), device);
+    fmt::print("{} holds nothing on {} {}: none of its processes has opened it.\n", workload, gpu_text(account),
+               device);
   for (const json& process : account.at("processes")) {
     const std::string who = fmt::format("{} (pid {}, workload {})", process.at("command").get<std::string>(),
                                         process.at("pid").get<int>(), workload);
@@ -166,8 +167,9 @@ void print_account(const Session& session, const json& account) {
   }
   if (const Bytes shared = bytes_in(account, "shared_bytes"); shared > Bytes{0} && away == Bytes{0})
     fmt::print(
-        "  {} of the {} that its limit counts are shared: other processes may hold them, too, and every workload "
-        "that does is charged for them\n",
+        "  {} of the {} that its limit counts are shared: other processes may hold them as well, and each workload "
+        "that "
+        "does is charged for them\n",
         session.size(shared), session.size(bytes_in(account, "used_bytes")));
   if (const auto shrinking = account.find("shrinking"); shrinking != account.end())
     print_overrun(session, *shrinking, limit);
@@ -181,21 +183,21 @@ void print_accounts(const Session& session, const json& accounts) {
   if (any_table) print_other_numbers();
 }
 
-/// `field` of a row, or why it is not known.
-std::string told(const json& row, const char* field) {
+/// Returns a field of a row, or n/a with the reason.
+std::string text_or_reason(const json& row, const char* field) {
   const auto found = row.find(field);
   if (found != row.end() && found->is_string() && !found->get<std::string>().empty()) return found->get<std::string>();
   return fmt::format("n/a ({})", row.value(std::string(field) + "_na", "it cannot be read"));
 }
 
-/// What `[defaults] ungoverned` of the daemon means for who is not governed.
+/// Returns the effect of the daemon's `[defaults] ungoverned` on an ungoverned process.
 std::string policy_text(const std::string& policy) {
-  if (policy == "warn") return "warn: an alert is told, nothing else is done";
-  if (policy == "terminate") return "terminate: it is ended after [defaults] grace";
-  return "report: it is shown, nothing else is done";
+  if (policy == "warn") return "warn: the daemon raises an alert and does nothing else";
+  if (policy == "terminate") return "terminate: the daemon ends it after [defaults] grace";
+  return "report: the daemon shows it and does nothing else";
 }
 
-/// The command that would put it under a limit of what it holds now and an eighth more, in steps of 256 MiB.
+/// Returns the command that starts the program under a limit an eighth above what it holds now, in steps of 256 MiB.
 std::string governed_command(const json& document) {
   constexpr Bytes kStep{std::uint64_t{256} << 20};
   std::uint64_t most = 0;
@@ -210,17 +212,17 @@ std::string governed_command(const json& document) {
 void print_ungoverned(const Session& session, const json& document, const std::string& what, const std::string& fix) {
   const auto line = [](const char* label, const std::string& text) { fmt::print("  {:<10} {}\n", label, text); };
   fmt::print("{}\n", what);
-  line("program", told(document, "command"));
-  line("user", told(document, "user"));
-  line("container", told(document, "container"));
-  line("came from", told(document, "origin"));
+  line("program", text_or_reason(document, "command"));
+  line("user", text_or_reason(document, "user"));
+  line("container", text_or_reason(document, "container"));
+  line("came from", text_or_reason(document, "origin"));
   for (const json& row : document.at("devices")) {
     const auto used = known_bytes(row, "used_bytes");
-    line("holds", fmt::format("{} on {} {}", used ? session.size(*used) : told(row, "used_bytes"), gpu_text(row),
-                              row.at("device").get<std::string>()));
+    line("holds", fmt::format("{} on {} {}", used ? session.size(*used) : text_or_reason(row, "used_bytes"),
+                              gpu_text(row), row.at("device").get<std::string>()));
   }
   const json& policy = document.at("policy");
-  line("policy", policy.is_string() ? policy_text(policy.get<std::string>()) : told(document, "policy"));
+  line("policy", policy.is_string() ? policy_text(policy.get<std::string>()) : text_or_reason(document, "policy"));
   fmt::print("  → {}{}\n", session.hint(fix), document.at("container").is_string() ? "   inside its container" : "");
 }
 
@@ -275,7 +277,7 @@ Result<int> explain(const Session& session, const ExplainOptions& options) {
     return show(workload, "explain_workload", print_accounts);
   if (const auto of_tenant = explainer.ask("tenants", target); is_answer(of_tenant))
     return show(of_tenant, "explain_tenant", print_tenant);
-  return fail("E1801", fmt::format("no running workload, process or tenant '{}' of yours holds GPU memory.", target),
+  return fail("E1801", fmt::format("this user has no running workload, process or tenant '{}' on a GPU.", target),
               "ration ps", 3);
 }
 

@@ -1,4 +1,4 @@
-// `ration fits`: can that many bytes start now? The answer is the exit code.
+// `ration fits`: tells by its exit code whether a size fits on the GPUs now.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,11 +18,11 @@ Result<int> fits(const Session& session, const FitsOptions& options) {
   RATION_TRY(const auto snapshot, node_snapshot(session));
   const std::vector<Room> rooms = rooms_on(chosen.devices, snapshot);
   if (rooms.empty() || (!chosen.any_one && rooms.size() < chosen.devices.size()))
-    return fail("E1532", "the daemon that answers governs other GPUs.", "RATION_SOCKET=<the socket of their daemon>",
+    return fail("E1532", "the daemon governs other GPUs.", "export RATION_SOCKET=<socket of the daemon of these GPUs>",
                 4);
   const Room& best = deciding(rooms, chosen.any_one);
   const auto less = [](const Room& left, const Room& right) { return left.largest < right.largest; };
-  // Of any one the largest device is what can ever be had, of all together the smallest.
+  // The largest device bounds a size that any one GPU can hold, the smallest one that all must hold.
   const Room& largest = chosen.any_one ? *std::max_element(rooms.begin(), rooms.end(), less)
                                        : *std::min_element(rooms.begin(), rooms.end(), less);
   const bool together = rooms.size() > 1 && !chosen.any_one;
@@ -30,7 +30,7 @@ Result<int> fits(const Session& session, const FitsOptions& options) {
   for (const Room& room : rooms)
     if (!chosen.any_one || &room == &best) gpus.push_back(room.device.index);
   RATION_TRY(const auto wanted, parse_size(size, best.device.total, best.device.room()));
-  if (wanted == Bytes{0}) return fail("E1105", "nothing fits everywhere.", "ration fits 4GiB", 2);
+  if (wanted == Bytes{0}) return fail("E1105", "a size of 0 fits on every GPU.", "ration fits 4GiB", 2);
   const bool yes = wanted <= best.available;
   if (session.format() == Format::kJson) {
     session.print_json("fits", {{"fits", yes},
@@ -51,7 +51,7 @@ Result<int> fits(const Session& session, const FitsOptions& options) {
             "{} never fits: the {} is GPU {} with {}{}.", session.size(wanted), together ? "smallest" : "largest",
             largest.device.index, session.size(largest.device.total),
             largest.kept_free == Bytes{0} ? "" : fmt::format(", {} of it kept free", session.size(largest.kept_free))),
-        command({"fits", exact_size(round_down(largest.largest, kGranule))}) + "   is the most to ask for", 4);
+        command({"fits", exact_size(round_down(largest.largest, kGranule))}) + "   is the largest that can fit", 4);
   const std::string who = holders_on(session, snapshot, best.device.index);
   std::string why;
   if (best.device.free && best.available < *best.device.free)

@@ -1,4 +1,4 @@
-// `ration help` and the manual pages: from the same tables.
+// `ration help` and the manual pages, made from the same tables.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -16,7 +16,7 @@ namespace {
 
 std::filesystem::path schema_folder() { return std::filesystem::path(share_folder()) / "ration" / "schema"; }
 
-/// Every schema that is installed, with what it describes.
+/// Returns the list of installed schemas with their titles.
 std::string schema_list() {
   std::error_code error;
   std::set<std::filesystem::path> files;
@@ -63,11 +63,11 @@ Result<int> help(const CLI::App& app, const std::vector<std::string>& topic) {
   }
   if (topic.size() == 2 && topic[0] == "schema") return print_schema(topic[1]);
   if (topic.size() > 1)
-    return fail("E1422", fmt::format("'{}' is one word too many: help is on one thing.", topic[1]),
+    return fail("E1422", fmt::format("help explains one word, and '{}' is a second.", topic[1]),
                 "ration help " + topic.front(), 2);
   const std::string& name = topic.front();
   const bool is_topic =
-      name == "env" || name == "config";  // topics that share a verb's name: ration VERB --help is the verb
+      name == "env" || name == "config";  // topics with the name of a verb, which ration VERB --help explains
   if (find_verb(app, name) != nullptr && !is_topic) {
     fmt::print("{}", verb_help(*find_verb(app, name), true));
     return 0;

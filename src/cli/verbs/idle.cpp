@@ -1,4 +1,4 @@
-// `ration trim`, `ration suspend`, `ration resume`: what to do about those who hold memory and do nothing.
+// `ration trim`, `ration suspend`, `ration resume`: free the memory of idle workloads and bring it back.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -20,17 +20,17 @@ namespace {
 
 using nlohmann::json;
 
-/// A running workload, over all of its devices.
+/// A running workload with the sums over its devices.
 struct Idler {
   std::string user, workload, tenant;
   std::uint64_t run = 0, idle_seconds = 0;
   Bytes used, context, pooled;
   std::vector<std::int32_t> pids;
-  std::string asked_as;  ///< what the daemon finds it by
+  std::string asked_as;  ///< name by which the daemon finds it
   [[nodiscard]] std::string name() const { return user + "/" + workload; }
 };
 
-/// Every running workload once, the longest idle first.
+/// Returns every running workload once, the longest idle first.
 Result<std::vector<Idler>> workloads_of(NodeClient& daemon) {
   RATION_TRY(const auto rows, daemon.get("/api/v1/workloads"));
   std::vector<Idler> found;
@@ -60,8 +60,8 @@ Result<std::vector<Idler>> workloads_of(NodeClient& daemon) {
   return found;
 }
 
-/// The one that is meant by its own name, USER/NAME, TENANT/NAME or the number of its run; of several this user's. The
-/// daemon says what is wrong with a name.
+/// Returns the workload named by NAME, USER/NAME, TENANT/NAME or the number of its run; this user's, if several match.
+/// Returns the daemon's error for a name that means none.
 Result<std::vector<Idler>> one_named(NodeClient& daemon, const std::vector<Idler>& all, const std::string& name) {
   if (const auto known = daemon.get("/api/v1/workloads/" + percent_encoded(name) + "/explain"); !known)
     return tl::unexpected(known.error());
@@ -76,7 +76,7 @@ Result<std::vector<Idler>> one_named(NodeClient& daemon, const std::vector<Idler
   return meant;
 }
 
-/// Whether ration's library, which answers to a trim, is in a process; absent: that cannot be seen from here.
+/// Returns true if a process has loaded ration's library, which answers a trim; absent where no process can be read.
 std::optional<bool> cooperates(const std::vector<std::int32_t>& pids) {
   bool seen = false;
   for (const std::int32_t pid : pids) {
@@ -89,33 +89,33 @@ std::optional<bool> cooperates(const std::vector<std::int32_t>& pids) {
   return seen ? std::optional(false) : std::nullopt;
 }
 
-/// What of it can come back, and what cannot.
+/// Returns sentences about the memory that a trim can bring back.
 std::string prospect(const Session& session, const Idler& idler) {
   std::string text =
-      "could return  n/a (its processes cannot be seen from here): a program with ration's library gives back what "
-      "is free in it, others keep what they have\n";
+      "could return  n/a (its processes cannot be read here): a program with ration's library gives back unused "
+      "memory, "
+      "others keep theirs\n";
   if (const auto answers = cooperates(idler.pids); answers)
-    text = *answers ? "could return  what is free in ration's library, which it has loaded; how much only that knows\n"
-                    : "cannot return anything before it frees it or ends: ration's library is not loaded in it\n";
+    text = *answers ? "could return  the memory that is unused in ration's library; only the program knows how much\n"
+                    : "cannot return memory on request, since it has not loaded ration's library\n";
   const Bytes special = idler.context + idler.pooled;
   return text +
-         fmt::format(
-             "      holds         {} allocated by the program, {} reserved by the driver's pools, {} of contexts\n",
-             session.size(idler.used - std::min(idler.used, special)), session.size(idler.pooled),
-             session.size(idler.context));
+         fmt::format("      holds         {} allocated by the program, {} in pools of the driver, {} in contexts\n",
+                     session.size(idler.used - std::min(idler.used, special)), session.size(idler.pooled),
+                     session.size(idler.context));
 }
 
 std::string route_of(const std::string& name, const char* action) {
   return fmt::format("/api/v1/workloads/{}/{}", percent_encoded(name), action);
 }
 
-/// The number of the newest event.
+/// Returns the number of the newest event.
 Result<std::int64_t> newest_event(NodeClient& daemon) {
   RATION_TRY(const auto events, daemon.get("/api/v1/events?limit=1"));
   return events.empty() ? 0 : events.back().at("id").get<std::int64_t>();
 }
 
-/// The first event of one of the types about the workload, after the one of number `after`.
+/// Waits for an event of one of the types about the workload, after the event of number `after`, and returns it.
 Result<json> wait_for_event(NodeClient& daemon, const std::string& workload, std::int64_t after,
                             const std::vector<std::string>& types) {
   json found;
@@ -129,7 +129,7 @@ Result<json> wait_for_event(NodeClient& daemon, const std::string& workload, std
       });
   if (followed) return found;
   if (followed.error().id != "E1517") return tl::unexpected(followed.error());
-  for (;;) {  // too many follow the stream: it is asked now and then
+  for (;;) {  // too many clients follow the stream, so ask now and then
     RATION_TRY(auto events, daemon.get(fmt::format("/api/v1/events?since={}&type={}&workload={}", after,
                                                    fmt::join(types, ","), percent_encoded(workload))));
     if (!events.empty()) return events.front();
@@ -142,14 +142,15 @@ Result<int> print_moves(const Session& session, const char* schema, const json& 
   return 0;
 }
 
-/// Asks, and waits for what comes of it.
+/// Asks the daemon for an action and waits for the event that reports its result.
 Result<json> ask_and_wait(NodeClient& daemon, const std::string& name, const char* action,
                           const std::vector<std::string>& answers) {
   RATION_TRY(const auto newest, newest_event(daemon));
   RATION_TRY(const auto asked, daemon.post(route_of(name, action), json::object()));
-  if (std::string_view(action) == "resume")  // it may have to wait for room, as long as that takes
+  if (std::string_view(action) == "resume")  // the workload may wait for room without end
     fmt::print(stderr,
-               "ration: {} comes back as soon as there is room (ration ps shows who waits); ^C stops only this\n",
+               "ration: {} returns as soon as the GPU has room (ration ps shows the queue); Ctrl-C ends this command "
+               "alone\n",
                name);
   return wait_for_event(daemon, asked.at("workload"), newest, answers);
 }
@@ -157,7 +158,7 @@ Result<json> ask_and_wait(NodeClient& daemon, const std::string& name, const cha
 Result<int> move(const Session& session, NodeClient& daemon, const std::string& name, const char* action,
                  const std::vector<std::string>& answers) {
   RATION_TRY(const auto event, ask_and_wait(daemon, name, action, answers));
-  if (event.at("type") == "ended") return fail("E1801", fmt::format("{} ended meanwhile.", name), "ration ps", 3);
+  if (event.at("type") == "ended") return fail("E1801", fmt::format("{} has ended.", name), "ration ps", 3);
   if (event.at("type") == "suspend_failed")
     return fail("E1547", event.at("text").get<std::string>() + ".",
                 event.at("fix").is_string() ? event.at("fix").get<std::string>() : "ration events", 1);
@@ -165,7 +166,7 @@ Result<int> move(const Session& session, NodeClient& daemon, const std::string& 
   return print_moves(session, action, json::array({event}));
 }
 
-/// Who would be suspended or resumed.
+/// Prints the workload that would be suspended or resumed.
 Result<int> would_move(const Session& session, NodeClient& daemon, const std::string& name, const char* action) {
   RATION_TRY(const auto all, workloads_of(daemon));
   RATION_TRY(const auto meant, one_named(daemon, all, name));
@@ -179,7 +180,7 @@ Result<int> would_move(const Session& session, NodeClient& daemon, const std::st
   return print_moves(session, action, rows);
 }
 
-/// Without a daemon nobody else brings back what it left suspended.
+/// Resumes a workload in this process, since no daemon runs that could do it.
 Result<int> resume_alone(const Session& session, const std::string& name) {
   RATION_TRY(const auto store, book::Store::open());
   for (const book::StoredBook& stored : store.list()) {
@@ -217,10 +218,10 @@ Result<int> resume(const Session& session, const std::string& name) {
 
 namespace {
 
-/// Who is asked: one workload, or all, of those that were idle for long enough.
+/// Returns the workloads to trim: one by name, or all, without those that were not idle long enough.
 Result<std::vector<Idler>> chosen_for_trim(const Session& session, NodeClient& daemon, const TrimOptions& options) {
   const bool all = options.name.empty();
-  if (!all && options.idle.empty() && !session.dry_run) {  // the daemon knows who it is
+  if (!all && options.idle.empty() && !session.dry_run) {  // the daemon resolves the name
     std::vector<Idler> named(1);
     named.front().asked_as = options.name;
     return named;
@@ -236,7 +237,7 @@ Result<std::vector<Idler>> chosen_for_trim(const Session& session, NodeClient& d
   return found;
 }
 
-/// Non-operators trim only their own: takes the others out, and returns their names.
+/// Removes other users' workloads from `chosen`, unless an operator asks, and returns their names.
 Result<std::vector<std::string>> leave_out_others(NodeClient& daemon, std::vector<Idler>& chosen) {
   std::vector<std::string> others;
   RATION_TRY(const auto who, daemon.get("/api/v1/session"));
@@ -277,15 +278,16 @@ Result<int> trim(const Session& session, const TrimOptions& options) {
     if (session.format() == Format::kText) fmt::print("{}\n", event.at("text").get<std::string>());
   }
   const std::string not_yours =
-      others.empty() ? "" : fmt::format("not yours, and not asked: {}", fmt::join(others, ", "));
+      others.empty() ? "" : fmt::format("not asked, since they belong to other users: {}", fmt::join(others, ", "));
   if (session.format() == Format::kText && !others.empty()) fmt::print("{}\n", not_yours);
   if (chosen.empty() && others.empty() && session.format() == Format::kText)
-    fmt::print("{} was {}idle for {}: nobody is asked.\n", options.name.empty() ? "nobody" : options.name,
+    fmt::print("{} was {}idle for {}: nothing is asked.\n", options.name.empty() ? "no workload" : options.name,
                options.name.empty() ? "" : "not ", options.idle.empty() ? "30m" : options.idle);
   if (session.format() != Format::kJson) return 0;
   json more{{"source", "daemon"}};
   if (!others.empty())
-    more["warnings"] = json::array({{{"id", "E1502"}, {"message", not_yours}, {"fix", "ration ps   shows whose"}}});
+    more["warnings"] =
+        json::array({{{"id", "E1502"}, {"message", not_yours}, {"fix", "ration ps   shows their users"}}});
   session.print_json("trim", rows, more);
   return 0;
 }

@@ -1,5 +1,5 @@
-// `ration inject`: somebody else's command that starts a container, with what a limit takes typed into it; or the
-// configuration of a container, with that written into it.
+// `ration inject`: runs a container engine's command with the options that put the container under a limit, or writes
+// the same into the configuration of a container.
 #include <fmt/format.h>
 #include <sys/stat.h>
 
@@ -26,17 +26,18 @@ namespace fs = std::filesystem;
 using adapters::cdi::Device;
 using Words = std::vector<std::string>;
 
-/// A configuration has some 10 KiB.
+/// The largest configuration that is read; a usual one has 10 KiB.
 constexpr std::size_t kMaxConfiguration = 4'000'000;
 
-/// What the container gets, on a node whose daemon runs.
+/// The device of a container, on a node whose daemon runs.
 struct Governed {
   Session session;
   book::Store store;
   Device device;
 };
 
-/// The daemon is needed by the hook; that it does not run is said here, where there is room to say it.
+/// Finds the container's device. Returns E1501 where no daemon runs: the hook would fail later, with less room to say
+/// why.
 Result<Governed> govern(const Session& session, const RunOptions& options) {
   RATION_TRY(const auto store, session.store());
   RATION_TRY(const auto daemon, NodeClient::require(session));
@@ -46,12 +47,11 @@ Result<Governed> govern(const Session& session, const RunOptions& options) {
   return Governed{std::move(governed), store, device};
 }
 
-/// Nobody can tell whether a container that is stopped will be started again, and its engine then wants the
-/// specification of its device; so as many are kept as nobody has different limits. Each is a few KiB of text and
-/// promises nothing.
+/// Number of specifications of limits that are kept. A stopped container may be started again, and its engine then
+/// needs the specification of its device. Each has a few KiB and promises nothing.
 constexpr std::size_t kLimitsKept = 64;
 
-/// Where the engine looks for it. The daemon writes those of tenants and slices.
+/// Writes the specification of a limit where engines look for it. The daemon writes those of tenants and slices.
 Result<void> publish(const Governed& container) {
   const auto& [session, store, device] = container;
   RATION_TRY(const auto folder, specification_folder());
@@ -67,7 +67,7 @@ Result<void> publish(const Governed& container) {
   return {};
 }
 
-/// Becomes the command, or prints it.
+/// Replaces this process by the command, or prints the command with --dry-run.
 Result<int> become_or_print(const Session& session, const Words& words) {
   if (!session.dry_run) return become(words);
   fmt::print("{}\n", shown_command(words));
@@ -82,16 +82,16 @@ Result<int> inject_device(const Session& session, const InjectOptions& typed) {
   return become_or_print(session, words);
 }
 
-/// The services of the user's files, as `docker compose` reads them.
+/// Returns the services of the user's compose files, as `docker compose` lists them.
 Result<Words> services_of(const Words& compose) {
   Words words = compose;
   words.insert(words.end(), {"config", "--services"});
-  const Output told = output_of(words, Errors::kLeftAlone);
-  if (told.exit_code != 0)
-    return fail("E1711", "docker compose does not tell the services of the file.",
-                fmt::format("Name them: --service NAME; or look: {}", shown_command(words)), 1);
+  const Output listed = output_of(words, Errors::kLeftAlone);
+  if (listed.exit_code != 0)
+    return fail("E1711", "docker compose does not list the services of the file.",
+                fmt::format("Name them: --service NAME; or see why: {}", shown_command(words)), 1);
   Words services;
-  for (const std::string_view line : ration::split(told.text, '\n'))
+  for (const std::string_view line : ration::split(listed.text, '\n'))
     if (!trimmed(line).empty()) services.emplace_back(trimmed(line));
   return services;
 }
@@ -104,7 +104,7 @@ Result<int> inject_compose(const Session& session, const InjectOptions& typed) {
   RATION_TRY(const auto services, typed.services.empty() ? services_of(words) : typed.services);
   RATION_TRY(const auto text, adapters::compose_override(services, container.device.qualified()));
   RATION_TRY(publish(container));
-  // By its content: commands at once do not change each other's, and as many files stay as there are different ones.
+  // The name of the file follows from its content, so that two commands never change each other's file.
   const std::string path = fmt::format("{}/compose-{:016x}.yaml", container.store.folder(), stable_hash(text));
   if (!session.dry_run && !write_whole(path, text, 0600))
     return fail("E1405", fmt::format("{} cannot be written: {}.", path, std::strerror(errno)),
@@ -118,10 +118,10 @@ Result<int> inject_compose(const Session& session, const InjectOptions& typed) {
 
 Result<int> inject_configuration(const Session& session, const InjectOptions& typed) {
   if (typed.bundle.empty() || !typed.run.program.empty())
-    return fail("E1710", "oci takes the folder of a bundle, or its config.json, and nothing behind --.",
+    return fail("E1710", "oci takes the folder of a bundle, or its config.json, and nothing after --.",
                 "ration inject oci /bundles/train --limit 4GiB", 2);
   std::error_code error;
-  fs::path path = fs::canonical(typed.bundle, error);  // a link stays one
+  fs::path path = fs::canonical(typed.bundle, error);  // writes through a link, which stays
   if (!error && fs::is_directory(path, error)) path = fs::canonical(path / "config.json", error);
   if (error)
     return fail("E1710", fmt::format("{}: {}.", typed.bundle, error.message()),
@@ -153,10 +153,10 @@ Result<int> inject_configuration(const Session& session, const InjectOptions& ty
 Result<int> inject(const Session& session, const InjectOptions& typed) {
   if (typed.engine == "oci") return inject_configuration(session, typed);
   if (!typed.bundle.empty())
-    return fail("E1707", fmt::format("'{}' stands before --, where only oci has a word of its own.", typed.bundle),
+    return fail("E1707", fmt::format("'{}' stands before --, where only oci takes a word.", typed.bundle),
                 "ration inject docker --limit 4GiB -- run --rm IMAGE", 2);
   if (typed.run.program.empty())
-    return fail("E1402", fmt::format("no command for {}.", typed.engine),
+    return fail("E1402", fmt::format("the command of {} is missing after --.", typed.engine),
                 "ration inject docker --limit 4GiB -- run --rm IMAGE", 2);
   if (typed.engine == "compose") return inject_compose(session, typed);
   if (!typed.without_cdi && adapters::takes_devices(typed.engine)) return inject_device(session, typed);

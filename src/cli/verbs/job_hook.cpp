@@ -1,6 +1,6 @@
-// `ration job-hook prepare|start|enter|summary|stop JOB FACT…`: what Slurm's plugin of ration (engine/slurm/spank.cpp)
-// runs as root when a job begins on a node, when a task of it starts, and when it has ended. Not for people. FACT:
-// NAME=VALUE.
+// `ration job-hook prepare|start|enter|summary|stop JOB NAME=VALUE…`: puts jobs of Slurm under their limits. Ration's
+// plugin of Slurm (share/ration/slurm/ration_spank.cpp) runs it as root when a job begins on a node, when a task of it
+// starts, and after the job has ended.
 #include <fmt/format.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -50,7 +50,7 @@ std::optional<Number> number_in(const Facts& facts, const char* name) {
 
 std::string workload_of(const std::string& job) { return "slurm-" + job; }
 
-/// The books of that job here, the newest last: a job that was put back into the queue may have begun here before.
+/// Returns the books of a job on this node, the newest last. A job that was requeued may have several.
 std::vector<std::string> books_of(const book::Store& store, const std::string& job) {
   std::vector<std::pair<std::uint64_t, std::string>> books;
   const std::string beginning = workload_of(job) + ".";
@@ -69,7 +69,7 @@ std::vector<std::string> books_of(const book::Store& store, const std::string& j
   return paths;
 }
 
-/// The one that a task of it may use: what was granted is there as long as the job has the node.
+/// Returns the book that a task of the job may use; absent after the job has left the node.
 std::optional<std::string> live_book(const book::Store& store, const std::string& job) {
   for (const std::string& path : books_of(store, job)) {
     const auto granted = book::read_granted(path, ::getuid());
@@ -81,9 +81,9 @@ std::optional<std::string> live_book(const book::Store& store, const std::string
 std::string kept_file(const book::Store& store, const std::string& job, const char* what) {
   return fmt::format("{}/slurm/{}.{}", store.folder(), job, what);
 }
-/// Why the job has no book, for its tasks to say.
+/// Returns the file with the reason why the job has no book, which its tasks print.
 std::string reason_file(const book::Store& store, const std::string& job) { return kept_file(store, job, "failed"); }
-/// What the prolog was told, for the job's book.
+/// Returns the file with the guarantee that the prolog received, for the job's book.
 std::string guarantee_file(const book::Store& store, const std::string& job) {
   return kept_file(store, job, "guarantee");
 }
@@ -98,22 +98,22 @@ Result<RunOptions> wanted(const std::string& job, const Facts& facts, const adap
   RunOptions options;
   options.engine = kSlurmEngine;
   options.program = {fact(facts, "job_name").empty() ? workload_of(job) : fact(facts, "job_name")};
-  options.wish.name = workload_of(job);
-  options.wish.limit = fmt::format("{}MiB", share.bytes.count() >> 20);
-  options.wish.gpu = std::to_string(share.gpu);
+  options.request.name = workload_of(job);
+  options.request.limit = fmt::format("{}MiB", share.bytes.count() >> 20);
+  options.request.gpu = std::to_string(share.gpu);
   if (const auto guarantee = number_in<std::uint64_t>(facts, "guarantee")) {
     if (*guarantee > share.bytes.count() >> 20)
       return fail("E1722",
-                  fmt::format("job {} asks for a guarantee of {}, and its limit is {}.", job,
+                  fmt::format("job {} asks for a guarantee of {}, but its limit is {}.", job,
                               format_size(Bytes{*guarantee << 20}), format_size(share.bytes)),
-                  "--gpu-mem-guarantee at most as large as --gpu-mem", 2);
-    options.wish.guarantee = fmt::format("{}MiB", *guarantee);
+                  "Give --gpu-mem-guarantee at most --gpu-mem.", 2);
+    options.request.guarantee = fmt::format("{}MiB", *guarantee);
   }
   std::vector<std::string> labels{label_of("engine", "slurm"), label_of(kSlurmJobLabel, job),
                                   label_of("user", machine::user_name(uid))};
   for (const char* key : {"partition", "account", "job_name", "array"})
     if (!fact(facts, key).empty()) labels.push_back(label_of(key, fact(facts, key)));
-  options.wish.labels = fitting_labels(std::move(labels));
+  options.request.labels = fitting_labels(std::move(labels));
   return options;
 }
 
@@ -123,10 +123,9 @@ Result<int> start_book(const Session& session, const book::Store& store, const s
   const auto uid = number_in<std::uint32_t>(facts, "uid");
   auto first = pid ? identity_of(*pid) : std::nullopt;
   if (!first || !uid)
-    return fail("E1721", fmt::format("the hook of job {} was not told by whom and in which process it runs.", job),
-                kHelp, 1);
+    return fail("E1721", fmt::format("the hook of job {} received no user or no process.", job), kHelp, 1);
   facts["guarantee"] = machine::content_of(guarantee_file(store, job));
-  first->user = *uid;  // whose work it is: the daemon charges it to them
+  first->user = *uid;  // the daemon charges the job to this user
   RATION_TRY(auto options, wanted(job, facts, share, *uid));
   RATION_TRY(auto daemon, NodeClient::require(session));
   std::optional<NodeClient> governor(std::move(daemon));
@@ -146,9 +145,9 @@ Result<int> start(const Session& session, const std::string& job, const Facts& f
   if (shares->empty()) return 0;
   if (shares->size() > 1)
     return failed(Error{"E1720", fmt::format("job {} was granted shares of {} GPUs of this node.", job, shares->size()),
-                        "--gpu-mem is of one GPU; more tasks, each on its GPU, are more jobs", 1});
+                        "--gpu-mem is a share of one GPU; submit one job for each GPU", 1});
   if (live_book(store, job)) return 0;
-  // The place of its mounts in the tasks' own mount namespaces. Empty here, so that nothing finds a book there.
+  // The tasks mount their book here, in mount namespaces of their own. Outside of them the folder stays empty.
   if (::mkdir(book::kContainerFolder, 0755) != 0 && errno != EEXIST)
     return failed(Error{"E1721", fmt::format("{} cannot be made: {}.", book::kContainerFolder, std::strerror(errno)),
                         fmt::format("mkdir {}", book::kContainerFolder), 1});
@@ -166,7 +165,7 @@ bool mount_at(const std::string& from, const std::string& to, bool writable) {
          (writable || ::mount(nullptr, to.c_str(), nullptr, kFlags | MS_RDONLY, nullptr) == 0);
 }
 
-/// In the mount namespace of one task, which the plugin has made.
+/// Mounts guard and book for one task, in the mount namespace that the plugin has made for it.
 Result<int> enter(const Session& session, const std::string& job, const Facts& facts) {
   RATION_TRY(const auto store, session.store());
   const auto book = live_book(store, job);
@@ -174,20 +173,20 @@ Result<int> enter(const Session& session, const std::string& job, const Facts& f
     const std::string reason = machine::content_of(reason_file(store, job));
     const bool has_share = !fact(facts, "share").empty();
     if (!has_share && !fact(facts, "asked").empty() && reason.empty())
-      return not_entered(job, "it asked for --gpu-mem, and Slurm granted it no share: is cli_filter.lua in place");
+      return not_entered(job, "it asked for --gpu-mem, and Slurm granted it no share, as without cli_filter.lua");
     if (!has_share && reason.empty()) return 0;
-    return not_entered(job, reason.empty() ? "it has no book here; is PrologFlags=Alloc,Contain set" : reason);
+    return not_entered(job, reason.empty() ? "it has no book here, as without PrologFlags=Alloc,Contain" : reason);
   }
   RATION_TRY(auto edits, container_edits(session, store));
   struct stat preload {};
   if (::stat(adapters::kPreloadFile, &preload) != 0 &&
-      !write_whole(adapters::kPreloadFile, "", 0644))  // an empty one changes nothing
-    return not_entered(job, fmt::format("{} is not there, and cannot be made", adapters::kPreloadFile));
+      !write_whole(adapters::kPreloadFile, "", 0644))  // an empty file changes nothing
+    return not_entered(job, fmt::format("{} is missing and cannot be made", adapters::kPreloadFile));
   for (adapters::cdi::Mount& mount : edits.mounts) {
     if (mount.from == mount.to) continue;
     std::string from = mount.from;
     if (mount.to == adapters::kPreloadFile) {
-      // What the machine loads into every program stays.
+      // Keeps the libraries that the machine loads into every program.
       const std::string machines = machine::content_of(adapters::kPreloadFile);
       if (!machines.empty()) {
         from += "-of-jobs";
@@ -201,14 +200,14 @@ Result<int> enter(const Session& session, const std::string& job, const Facts& f
   }
   if (!mount_at(*book, book::kContainerBook, true))
     return not_entered(job, fmt::format("its book: {}", std::strerror(errno)));
-  // Slurm's number counts the GPUs that the job's control group lets it open.
+  // Slurm numbers only the GPUs that the job's control group lets it open.
   if (const auto granted = book::read_granted(*book, ::getuid()); granted && !granted->accounts.empty())
     edits.variables["CUDA_VISIBLE_DEVICES"] = machine::uuid_text(granted->accounts.front().device);
   for (const auto& [name, value] : edits.variables) fmt::print("{}={}\n", name, value);
   return 0;
 }
 
-/// `ration NODE: peak 3.61 GiB of 4.00 GiB, 2 denials`; nothing where the job had no share here.
+/// Prints `ration NODE: peak 3.61 GiB of 4.00 GiB, 2 denials`, or nothing where the job had no share here.
 void print_summary(const book::Store& store, const std::string& job, const std::string& node) {
   const auto books = books_of(store, job);
   book::BookSnapshot book;

@@ -1,4 +1,4 @@
-// `ration jupyter`: kernels under a limit, by the module ration_jupyter of the Python that has Jupyter.
+// `ration jupyter`: makes kernels under a limit, with the module ration_jupyter of the Python that has Jupyter.
 #include <fmt/format.h>
 
 #include <cstdlib>
@@ -9,7 +9,7 @@
 namespace ration::cli {
 namespace {
 
-/// E1712: that Python does not have the module.
+/// Returns E1712 where that Python does not have the module.
 Result<void> check_module(const std::string& python) {
   const Output ran = output_of(
       {python, "-c", "import importlib.util, sys; sys.exit(importlib.util.find_spec('ration_jupyter') is None)"});
@@ -30,7 +30,7 @@ Result<int> jupyter(const Session& session, const JupyterOptions& options) {
   if (options.action == "install" && options.limit.empty())
     return fail("E1712", "a kernel needs a limit.", "ration jupyter install --limit 4GiB --user", 2);
   if (options.action == "uninstall" && options.kernel.empty())
-    return fail("E1712", "which kernel is not said.", "ration jupyter list", 2);
+    return fail("E1712", "uninstall needs the name of a kernel.", "ration jupyter list", 2);
   std::vector<std::string> words{options.python, "-m", "ration_jupyter", options.action};
   const auto add = [&](const char* name, const std::string& value) {
     if (!value.empty()) words.insert(words.end(), {name, value});
@@ -52,7 +52,7 @@ Result<int> jupyter(const Session& session, const JupyterOptions& options) {
     return 0;
   }
   RATION_TRY(check_module(options.python));
-  ::setenv("RATION_PROGRAM", companion("ration").c_str(), 1);  // the kernels start this ration, and no other one
+  ::setenv("RATION_PROGRAM", companion("ration").c_str(), 1);  // the kernels must start this ration and no other
   return become(words);
 }
 

@@ -1,4 +1,4 @@
-// `ration plan`: will these tenants fit? On hardware that is named, or on this machine's. Changes nothing.
+// `ration plan`: checks whether tenants would fit on named hardware or on this machine. Changes nothing.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -33,7 +33,7 @@ std::string name_of(const node::PlacedGroup& group) {
   return group.count == 1 ? group.tenant : fmt::format("{}×{}", group.tenant, group.count);
 }
 
-/// One pattern a tenant, the end of the guarantees, dots for what is spare.
+/// Returns the bar of a device: a pattern for each tenant, a mark where the guarantees end, dots for spare memory.
 std::string bar(const node::PlacedDevice& placed, std::map<std::string, const char*>& patterns) {
   const auto columns = [&](Bytes bytes) {
     const double share = static_cast<double>(bytes.count()) / static_cast<double>(placed.device.usable.count());
@@ -58,7 +58,7 @@ std::string groups_text(const Session& session, const std::vector<node::PlacedGr
     const Bytes together = group.guarantee * static_cast<std::uint64_t>(group.count);
     text += fmt::format("{}{} {}", text.empty() ? "" : " · ", name_of(group), session.size(together));
   }
-  return text.empty() ? "nobody" : text;
+  return text.empty() ? "no tenant" : text;
 }
 
 void show(const Session& session, const node::Placement& placement) {
@@ -71,7 +71,7 @@ void show(const Session& session, const node::Placement& placement) {
   }
 }
 
-/// The same question with another tenant of the name of `instead`, and spread or not.
+/// Returns the command of the same plan with another tenant, `instead`, of the same name, and with or without --spread.
 std::string plan_command(const PlanOptions& options, const std::optional<node::PlanTenant>& instead, bool spread) {
   std::string text = "ration plan";
   for (const std::string& gpu : options.gpus) text += " --gpu " + shell_word(gpu);
@@ -86,12 +86,12 @@ void show_notes(const Session& session, const PlanOptions& options, const node::
                 const node::Placement& spread, bool wanted) {
   const char* head = "note";
   for (const auto& burst : placement.bursts) {
-    fmt::print("{:4}  {}'s limit of {} cannot be reached beside these neighbours ({} at most).\n", head, burst.tenant,
+    fmt::print("{:4}  {} cannot reach its limit of {} beside the others on its GPU ({} at most).\n", head, burst.tenant,
                session.size(burst.limit), session.size(burst.reachable));
     head = "";
   }
   if (wanted && !placement.spread)
-    fmt::print("{:4}  they fit only when packed tight: not spread.\n", head);
+    fmt::print("{:4}  they fit only packed tightly, not spread.\n", head);
   else if (spread.spread && spread.bursts.size() < placement.bursts.size()) {
     std::vector<std::string> places;
     for (const auto& placed : spread.devices)
@@ -118,9 +118,9 @@ std::string change_text(const Session& session, const PlanOptions& options, cons
     const auto largest =
         std::max_element(placement.devices.begin(), placement.devices.end(),
                          [](const auto& left, const auto& right) { return left.device.usable < right.device.usable; });
-    ways.push_back(fmt::format("{} more {} would do", placement.more_devices, largest->device.name));
+    ways.push_back(fmt::format("{} more {} would be enough", placement.more_devices, largest->device.name));
   }
-  return ways.empty() ? "Larger GPUs, or fewer tenants: no change of one of them is enough."
+  return ways.empty() ? "Use larger GPUs or fewer tenants: no change of a single tenant is enough."
                       : fmt::format("{}.", fmt::join(ways, "; "));
 }
 
@@ -137,7 +137,7 @@ Result<int> plan(const Session& session, const PlanOptions& options) {
                                    [&](const node::PlanTenant& other) { return other.name == tenant->name; });
     if (twice) {
       return fail("E1307", fmt::format("tenant {} is given twice.", tenant->name),
-                  fmt::format("Several alike: --tenant {}=4GiB*6", tenant->name), 2);
+                  fmt::format("--tenant {}=4GiB*6   plans several of the same size", tenant->name), 2);
     }
     tenants.push_back(*tenant);
   }
@@ -152,7 +152,7 @@ Result<int> plan(const Session& session, const PlanOptions& options) {
     return 0;
   }
   return fail("E1306",
-              fmt::format("no room for {}: {} needed, {} there.", groups_text(session, placement.left_over),
+              fmt::format("no room for {}: {} needed, {} available.", groups_text(session, placement.left_over),
                           session.size(placement.needed), session.size(placement.available)),
               change_text(session, options, placement, tenants), 4);
 }

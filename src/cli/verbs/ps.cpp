@@ -1,4 +1,4 @@
-// `ration ps`: who uses what, once. One line a device, then the workloads, then who waits.
+// `ration ps`: prints the devices, the workloads and the queue, once or at an interval.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -36,14 +36,14 @@ bool is_full(const json& row) {
 
 bool governed(const json& row) { return row.value("governed", false); }
 
-/// `0.1`, as --gpu takes an instance; empty: it is a whole card.
+/// Returns the number of a MIG instance as --gpu takes it, such as `0.1`; empty for a whole GPU.
 std::string mig_label(const json& device) {
   const auto mig = device.find("mig");
   if (mig == device.end()) return {};
   return machine::MigInstance{mig->at("gpu"), "", mig->at("instance"), ""}.label();
 }
 
-constexpr std::size_t kMaxHolders = 8;  // as many as a line of a terminal has room for
+constexpr std::size_t kMaxHolders = 8;  // a line of a terminal has room for so many
 
 std::string device_line(const Session& session, const json& device, std::vector<const json*> holders) {
   std::string line = fmt::format("[{}] {}", device.at("gpu").get<int>(), device.at("name").get<std::string>());
@@ -54,7 +54,7 @@ std::string device_line(const Session& session, const json& device, std::vector<
     line += fmt::format("  {}%", device["utilisation_percent"].get<int>());
   line += fmt::format("  {} of {} used", session.size(known_bytes(device, "used_bytes"), "the driver does not say"),
                       session.size(bytes_of(device, "total_bytes")));
-  if (holders.size() > kMaxHolders) {  // the table names everybody
+  if (holders.size() > kMaxHolders) {  // the table below names all holders
     std::stable_sort(holders.begin(), holders.end(), [](const json* left, const json* right) {
       return bytes_of(*left, "used_bytes") > bytes_of(*right, "used_bytes");
     });
@@ -74,7 +74,7 @@ std::string remark(const Session& session, const json& row) {
   const std::string state = row.value("state", "running");
   if (row.contains("book_altered")) return row["book_altered"].get<std::string>();
   if (state == "shrinking" || state == "waiting" || state == "suspended") return session.painted(state, 33);
-  if (state == "ended") return "ended; descriptors elsewhere keep its memory";
+  if (state == "ended") return "ended; other processes keep its memory open";
   if (row.contains("held_back_by"))
     return fmt::format("of {}: {}", session.size(bytes_of(row, "configured_limit_bytes")),
                        row["held_back_by"].get<std::string>());
@@ -84,7 +84,7 @@ std::string remark(const Session& session, const json& row) {
     return fmt::format("{} denied - {}", denials, session.hint(command({"why", row.value("last_denial", "")})));
   const auto unlisted = row.value("unlisted_function_count", std::uint64_t{0});
   if (unlisted == 0 && row.contains("launchers"))
-    return fmt::format("started {}: what that starts elsewhere is not governed - {}",
+    return fmt::format("started {}: programs that it starts elsewhere are not governed - {}",
                        fmt::join(row["launchers"].get<std::vector<std::string>>(), ", "),
                        session.hint("ration help enforcement"));
   if (unlisted == 0) return "";
@@ -126,7 +126,7 @@ void add_ungoverned(const Session& session, Table& table, const json& row) {
   const std::string program = command.substr(0, command.find(' '));
   table.add({"?/" + program.substr(program.rfind('/') + 1), std::to_string(process.at("pid").get<int>()),
              std::to_string(row.at("gpu").get<int>()),
-             session.size(known_bytes(row, "used_bytes"), row.value("used_bytes_na", "not told").c_str()), "-", "-",
+             session.size(known_bytes(row, "used_bytes"), row.value("used_bytes_na", "not known").c_str()), "-", "-",
              "-", "UNGOVERNED", where});
 }
 
@@ -147,7 +147,7 @@ void print_queue(const Session& session, const json& queue) {
   table.print(session.format());
 }
 
-// What runs on simulated nodes that are not shown, each with the command that shows it.
+// Prints how many workloads run on simulated nodes that are not shown, each with the command that shows it.
 void print_other_nodes(const Session& session, const json& devices, const json& rows) {
   const auto store = session.store();
   if (!store) return;
@@ -169,7 +169,7 @@ void print_other_nodes(const Session& session, const json& devices, const json& 
     fmt::print("{} more on simulated GPUs:  {}\n", count, command({"ps", "--sim=" + simulation}));
 }
 
-// Of rows, devices and the rest of the snapshot, what the table does not show.
+// Fields of the snapshot that the table does not show.
 constexpr std::string_view kNotShown[] = {"run",
                                           "slice",
                                           "started",
@@ -189,16 +189,16 @@ constexpr std::string_view kNotShown[] = {"run",
                                           "policy",
                                           "available_bytes"};
 
-/// By its own name, TENANT/NAME or USER/NAME.
+/// Returns true if a row is of the workload named by NAME, TENANT/NAME or USER/NAME.
 bool is_named(const json& row, const std::string& name) {
-  if (!governed(row)) return false;  // it has no name
+  if (!governed(row)) return false;  // an ungoverned process has no name
   const std::string own = row.value("workload", "");
   return !own.empty() &&
          (name == own || name == row.value("tenant", "") + "/" + own ||
           (row.contains("user") && row["user"].is_string() && name == row["user"].get<std::string>() + "/" + own));
 }
 
-/// E1431. `-used,name`: the largest first, then by name.
+/// Sorts rows by fields: `-used,name` puts the largest first, then sorts by name. E1431.
 Result<void> sort_rows(json& list, const std::string& text) {
   if (text.empty()) return {};
   RATION_TRY(const auto order, rows::Order::parse(text));
@@ -212,16 +212,15 @@ Result<void> sort_rows(json& list, const std::string& text) {
   return {};
 }
 
-/// Where there is no row: why, and what to type. `all`: rows before they were chosen from.
+/// Returns why there is no row, and what to type. `all` counts the rows before the options chose from them.
 std::string nothing_runs(const Session& session, const PsOptions& options, const json& snapshot, std::size_t all) {
   if (!options.filter.empty())
-    return fmt::format("nothing here is as the filter wants it: {}  {}", printable(options.filter),
-                       session.hint("ration ps"));
+    return fmt::format("no row matches the filter: {}  {}", printable(options.filter), session.hint("ration ps"));
   if (!options.tenant.empty() || !options.user.empty())
-    return fmt::format("nothing of{}{} is here, {} of others {}.  {}",
+    return fmt::format("no row is of{}{}; {} {} of others.  {}",
                        options.tenant.empty() ? "" : fmt::format(" tenant '{}'", printable(options.tenant)),
-                       options.user.empty() ? "" : fmt::format(" user '{}'", printable(options.user)), all,
-                       all == 1 ? "is" : "are", session.hint("ration ps"));
+                       options.user.empty() ? "" : fmt::format(" user '{}'", printable(options.user)),
+                       counted(all, "row"), all == 1 ? "is" : "are", session.hint("ration ps"));
   if (snapshot.at("devices").empty() && snapshot.contains("warnings")) {
     const json& warning = snapshot["warnings"].at(0);
     return fmt::format("nothing runs under a limit, and no GPU is known: {}\n  {}",
@@ -230,7 +229,7 @@ std::string nothing_runs(const Session& session, const PsOptions& options, const
   return "nothing runs under a limit.  " + session.hint("ration run --limit 4GiB -- python train.py");
 }
 
-/// Simulated runs stand apart from those of the machine, unless all are of the one node that was asked for.
+/// Prints the rows, with simulated runs apart from those of the machine, unless all are of the one node that was named.
 void print_rows(const Session& session, const json& rows, bool of_one_node, const std::string& without) {
   std::map<std::string, std::vector<const json*>> nodes{{"", {}}};
   const bool together = of_one_node || session.format() == Format::kCsv;
@@ -263,7 +262,7 @@ Result<int> ps_once(const Session& session, const PsOptions& options) {
   const std::string& gpu = options.gpu;
   const bool as_json = session.format() == Format::kJson;
   std::span<const std::string_view> not_shown = kNotShown;
-  if (as_json || !options.sort.empty()) not_shown = {};  // rows can be sorted by what is not shown, too
+  if (as_json || !options.sort.empty()) not_shown = {};  // rows may be sorted by fields that the table does not show
   RATION_TRY(auto snapshot, node_snapshot(session, as_json ? node::kAllProcesses : 1, not_shown, options.filter));
   json devices = snapshot.at("devices"), rows = std::move(snapshot.at("workloads"));
   if (!gpu.empty()) {
@@ -309,7 +308,7 @@ Result<int> ps_once(const Session& session, const PsOptions& options) {
     return 0;
   }
   if (session.format() == Format::kText) {
-    std::map<json, std::vector<const json*>> holders;  // by GPU
+    std::map<json, std::vector<const json*>> holders;  // rows by GPU
     for (const json& row : rows)
       if (governed(row)) holders[row.at("gpu")].push_back(&row);
     for (const json& device : devices)
@@ -336,7 +335,7 @@ Result<int> ps(const Session& session, const PsOptions& options) {
     const auto shown = ps_once(session, options);
     if (!shown) return shown;
     if (!screen && session.format() == Format::kText) fmt::print("\n");
-    if (std::fflush(stdout) != 0) return 0;  // nobody reads on
+    if (std::fflush(stdout) != 0) return 0;  // the reader of this pipe is gone
     std::this_thread::sleep_for(std::chrono::nanoseconds(every));
   }
 }

@@ -1,4 +1,4 @@
-// `ration recommend`: which limit a workload needs, from what its runs did.
+// `ration recommend`: suggests a limit for a workload from its recorded runs.
 #include <fmt/format.h>
 
 #include "cli/session/node_client.hpp"

@@ -1,4 +1,4 @@
-// `ration report`: accounts, one run looked back at, closing a month.
+// `ration report`: prints accounts of a time, a summary of one run, and closes months.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,8 +21,8 @@ Result<int> last_run(NodeClient& daemon, const Session& session, const std::stri
     return 0;
   }
   if (session.output != "text" && session.output != "json")
-    return fail("E1916", fmt::format("one run has no form '{}'.", session.output),
-                "ration report --last -o text, json or md; -o csv, focus and opencost are of a window.", 2);
+    return fail("E1916", fmt::format("the report of one run has no format '{}'.", session.output),
+                "ration report --last -o text, json or md; a report of a --window also has csv, focus and opencost", 2);
   RATION_TRY(const auto run, daemon.get(path));
   if (session.output == "json")
     session.print_json("last_run", run, {{"source", "daemon"}});
@@ -50,7 +50,7 @@ std::string cost_of(const json& row) {
   return fmt::format("n/a ({})", row.value("cost_na", "no price"));
 }
 
-/// Rows of which somebody kept a guarantee, or that are charged for one.
+/// Returns true if a row had a guarantee or is charged for one.
 bool has_guarantee(const json& report) {
   if (report.at("basis").get<std::string>().find("guarantee") != std::string::npos) return true;
   for (const json& row : report.at("rows")) {
@@ -60,7 +60,7 @@ bool has_guarantee(const json& report) {
   return false;
 }
 
-/// Set where anything has a price: by the daemon, or in the question.
+/// Returns true if the configuration or --price gives a price.
 bool is_priced(const json& report) { return report.contains("unpriced_rows"); }
 
 void print_rows(const Session& session, const json& report) {
@@ -110,10 +110,11 @@ std::string mib_seconds(const json& row, const char* field) {
   return fmt::format("{:.0f}", std::strtod(found->get<std::string>().c_str(), nullptr) / 1048576.0);
 }
 
-/// Of this node: a job on several has a part on each.
+/// Prints the part of a Slurm job on this node; a job on several nodes has a part on each.
 Result<int> slurm_job(NodeClient& daemon, const Session& session, const ReportOptions& options) {
   if (session.output != "text" && session.output != "json")
-    return fail("E1916", fmt::format("one job has no form '{}'.", session.output), "-o text or json", 2);
+    return fail("E1916", fmt::format("the report of one job has no format '{}'.", session.output), "-o text or json",
+                2);
   RATION_TRY(const auto data,
              daemon.get(fmt::format("/api/v1/reports/usage?by=label:{}&basis=limit&window={}", kSlurmJobLabel,
                                     percent_encoded(options.window.empty() ? "365d" : options.window))));
@@ -143,7 +144,7 @@ Result<int> slurm_job(NodeClient& daemon, const Session& session, const ReportOp
   return 0;
 }
 
-/// What would be sealed; the daemon says what is wrong with the month.
+/// Prints the rows that `close` would seal, or returns the daemon's error about the month.
 Result<int> would_close(NodeClient& daemon, const Session& session, const std::string& period) {
   RATION_TRY(const auto sums, daemon.get("/api/v1/reports/usage?window=" + percent_encoded(period)));
   if (session.output == "json") {
@@ -160,7 +161,7 @@ Result<int> would_close(NodeClient& daemon, const Session& session, const std::s
 Result<int> report(const Session& session, const ReportOptions& options) {
   RATION_TRY(auto daemon, NodeClient::require(session));
   if (options.action == "close") {
-    if (options.period.empty()) return fail("E1914", "which month?", "ration report close 2026-01", 2);
+    if (options.period.empty()) return fail("E1914", "close needs a month.", "ration report close 2026-01", 2);
     if (session.dry_run) return would_close(daemon, session, options.period);
     const auto closed =
         daemon.post(fmt::format("/api/v1/reports/periods/{}:close", percent_encoded(options.period)), json::object());

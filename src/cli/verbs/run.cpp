@@ -1,4 +1,4 @@
-// `ration run`: one program, and all that it starts, under one limit.
+// `ration run`: starts a program, with all that it starts, under one limit.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -38,8 +38,8 @@ using book::BookStatus;
 
 std::string joined(const std::vector<std::string>& words) { return fmt::format("{}", fmt::join(words, " ")); }
 
-/// The workload that this process runs in, by its container or its environment, or, where that was dropped, by its
-/// ancestors.
+/// Returns the workload that this process runs in: by its container, by its environment or, where a program dropped
+/// that, by its ancestors.
 std::optional<std::string> workload_around(const book::Store& store) {
   const char* book = book::workload_book();
   BookSnapshot outer;
@@ -54,12 +54,12 @@ std::optional<std::string> workload_around(const book::Store& store) {
   return std::nullopt;
 }
 
-// A limit inside a limit would be a way out of the outer one.
+// Returns E1414 inside a workload: a limit inside a limit would be a way out of the outer one.
 Result<void> refuse_nesting(const book::Store& store) {
   const auto outer = workload_around(store);
   if (!outer) return {};
   return fail(
-      "E1414", fmt::format("this shell runs under the limit of workload {} already.", *outer),
+      "E1414", fmt::format("this process runs under the limit of workload {} already.", *outer),
       command({"set", *outer, "--limit", "SIZE"}) + "   changes that limit; start other workloads from outside.", 125);
 }
 
@@ -139,7 +139,7 @@ nlohmann::json summary_of(const BookSnapshot& book, int exit_code, const Strays&
 
 constexpr std::string_view kJsonSummary = "json:";
 
-/// Before anything starts. E1405: the file could not be written afterwards.
+/// Returns E1405, before anything starts, where the file of the summary cannot be written at the end.
 Result<void> check_summary(const std::string& summary) {
   if (!summary.starts_with(kJsonSummary)) return {};
   const std::filesystem::path file = summary.substr(kJsonSummary.size());
@@ -149,13 +149,13 @@ Result<void> check_summary(const std::string& summary) {
   const bool good =
       is_there ? !std::filesystem::is_directory(file, error) : std::filesystem::is_directory(place, error);
   if (good && !file.empty() && ::access(place.c_str(), is_there ? W_OK : W_OK | X_OK) == 0) return {};
-  return fail("E1405", fmt::format("{} cannot be written, where the summary is to go.", file.string()),
+  return fail("E1405", fmt::format("the summary cannot be written to {}.", file.string()),
               "--summary json:/a/folder/of/yours/run.json", 125);
 }
 
 void summarise(const Session& session, const BookSnapshot& book, const RunOptions& options, const Plan& plan,
                int exit_code, const Strays& strays) {
-  // In whatever form, also where no summary is wanted: nobody shall take for held what was not.
+  // Printed in every format, even without a summary, so that memory that escaped is not taken for held.
   for (const auto& [pid, stray] : strays) {
     fmt::print(stderr,
                "ration: UNGOVERNED pid {} ({}) of this workload held {} without the guard: no limit held it · {}\n",
@@ -189,25 +189,25 @@ void summarise(const Session& session, const BookSnapshot& book, const RunOption
   }
 }
 
-/// Waits until the daemon says where there is room; from then on the whole limit is promised to it.
+/// Waits until the daemon grants GPUs with room; from then on the whole limit is promised to this run.
 Result<std::string> queue_up(const Session& session, RunOptions& options, const book::Store& store) {
   RATION_TRY(auto daemon, NodeClient::require(session));
   RunOptions wanted = options;
-  wanted.wish.guarantee.clear();  // promised when there is room, not now
-  // Contexts are measured on the GPUs that it is given.
+  wanted.request.guarantee.clear();  // the guarantee is promised only once there is room
+  // Contexts are measured later, on the GPUs that are granted.
   RATION_TRY(const auto plan, resolve(session, wanted, store, Measuring::kNo));
-  wanted.wish.gpu = wanted.asked_gpus;
+  wanted.request.gpu = wanted.asked_gpus;
   Bytes bytes;
   for (const auto& account : plan.accounts) bytes = std::max(bytes, account.limit);
-  if (wanted.wish.limit.empty() || bytes >= kUnlimited)
-    return fail("E1310", "--wait needs to know for how much.", "ration run --wait --limit 20GiB -- …", 2);
+  if (wanted.request.limit.empty() || bytes >= kUnlimited)
+    return fail("E1310", "--wait needs a --limit to wait for.", "ration run --wait --limit 20GiB -- …", 2);
   RATION_TRY(const auto lease, wait_for_lease(session, daemon, wanted, bytes));
-  options.wish.gpu = lease.gpus;
-  options.wish.guarantee = exact_size(bytes);
+  options.request.gpu = lease.gpus;
+  options.request.guarantee = exact_size(bytes);
   return lease.id;
 }
 
-/// What `engine` is started with, its container's book being at `book`.
+/// Returns the command line that starts the engine with its container's book at `book`.
 Result<std::vector<std::string>> program_of(const Session& session, const RunOptions& options, const book::Store& store,
                                             const std::string& book) {
   if (options.engine.empty()) return options.program;
@@ -215,17 +215,17 @@ Result<std::vector<std::string>> program_of(const Session& session, const RunOpt
   return adapters::with_options(options.engine, options.program, adapters::options_of(options.engine, edits, book));
 }
 
-/// What came of one start of the program.
+/// The outcome of one start of the program.
 struct Outcome {
   int exit_code = 0;
-  BookSnapshot book;  ///< without accounts: nothing ran
+  BookSnapshot book;  ///< book at the end; without accounts where nothing ran
   Plan plan;
 };
 
-/// `+25%` or `+2GiB` of a limit, in whole MiB. E1311.
+/// Returns a limit raised by a step, `+25%` or `+2GiB`, in whole MiB. E1311.
 Result<Bytes> raised(Bytes limit, const std::string& step) {
   const auto wrong = [&] {
-    return fail("E1311", fmt::format("'{}' is not a step of a limit.", step), "--retry-limit +25%, or +2GiB", 2);
+    return fail("E1311", fmt::format("--retry-limit '{}' is not a step.", step), "--retry-limit +25%, or +2GiB", 2);
   };
   if (step.size() < 2 || step.front() != '+') return wrong();
   const auto more = parse_size(step.substr(1), limit, limit);
@@ -242,7 +242,7 @@ void explain_start_failure(const Session& session, const std::string& program, i
     return print("E1419", "was not found",
                  "It is NVIDIA's: apt install nvidia-smi (Debian, component non-free) or nvidia-utils-RELEASE "
                  "(Ubuntu). A simulated card needs no driver beside it");
-  if (error == ENOENT) return print("E1419", "was not found", "Give its path, or look at PATH: command -v " + word);
+  if (error == ENOENT) return print("E1419", "was not found", "Give its path, or check PATH: command -v " + word);
   if (error == EACCES && program.ends_with(".py"))
     return print("E1401", "is not executable",
                  "Did you mean: " + command({"run", "--limit", "4GiB", "--", "python", program}) + " ?");
@@ -267,7 +267,7 @@ Result<Outcome> run_once(const Session& session, RunOptions options, const book:
     RATION_TRY(const auto plan, resolve(session, options, store));
     RATION_TRY(auto program, program_of(session, options, store, "BOOK"));
     options.program = program;
-    machine::Enforcement held;  // the container, by what it gets, whatever becomes of the program that starts it
+    machine::Enforcement held;  // the container is held by what it gets, whatever happens to its engine
     if (options.engine.empty()) held = examine(options, plan);
     show_plan(session, options, plan, held);
     return Outcome{};
@@ -287,7 +287,7 @@ Result<Outcome> run_once(const Session& session, RunOptions options, const book:
     for (const auto& [name, value] : plan.sets) ::setenv(name.c_str(), value.c_str(), 1);
     ::setenv("RATION_BOOK", path.c_str(), 1);
     if (options.allow_ungoverned)
-      ::setenv("RATION_ALLOW_UNGOVERNED", "1", 1);  // the guard puts nothing back into what the program starts
+      ::setenv("RATION_ALLOW_UNGOVERNED", "1", 1);  // keeps the guard out of programs that drop it
     else
       ::unsetenv("RATION_ALLOW_UNGOVERNED");
   }
@@ -296,14 +296,14 @@ Result<Outcome> run_once(const Session& session, RunOptions options, const book:
   const Ended ended = launch(*program, [&] { watch.emplace(session, name_in(path)); });
   const auto strays = watch ? watch->finish(ended.left_running) : std::map<std::int32_t, Stray>{};
   if (ended.start_error != 0) {
-    book::remove_book(path);  // nothing ran, so nothing is left behind
+    book::remove_book(path);  // nothing ran, so no book must stay
     tell([&] { explain_start_failure(session, program->front(), ended.start_error); });
     return Outcome{ended.exit_code, {}, {}};
   }
   Outcome outcome{ended.exit_code, {}, std::move(plan)};
   Book book;
   if (!options.engine.empty()) {
-    book::retire(path, ended.exit_code);  // what the container did to it harms nobody
+    book::retire(path, ended.exit_code);  // takes the book as hostile, since the container could write to it
   } else if (Book::open(path.c_str(), book) == BookStatus::kOk) {
     book.processes().reap();
     book.mark_ended(ended.exit_code);
@@ -313,7 +313,7 @@ Result<Outcome> run_once(const Session& session, RunOptions options, const book:
   return outcome;
 }
 
-/// The last denial, if it stood shortly before the end: then it is taken for the reason.
+/// Returns the last denial if it came shortly before the end, and so is probably the reason; else null.
 const book::Denial* denied_to_death(const Outcome& outcome) {
   constexpr std::uint64_t kShortlyNs = 5'000'000'000;
   if (outcome.exit_code == 0 || outcome.book.denials.empty()) return nullptr;
@@ -333,7 +333,7 @@ Result<int> run(const Session& session, RunOptions options) {
   RATION_TRY(const auto store, session.store());
   RATION_TRY(refuse_nesting(store));
   RATION_TRY(auto daemon, NodeClient::find(session));
-  int failed_with = 0;  // the program's own word, once it ran
+  int failed_with = 0;  // exit code of the program's last failure
   for (int attempt = 0;; ++attempt) {
     const auto outcome = run_once(session, options, store, daemon);
     if (!outcome && attempt > 0) {
@@ -345,9 +345,9 @@ Result<int> run(const Session& session, RunOptions options) {
     const book::Denial* denial = denied_to_death(*outcome);
     if (denial == nullptr) return outcome->exit_code;
     if (denial->account >= std::min(outcome->book.accounts.size(), outcome->plan.accounts.size()))
-      return outcome->exit_code;  // a device that it was not given
+      return outcome->exit_code;  // denied on a device that was not granted
     const auto& account = outcome->book.accounts[denial->account];
-    // As it was asked for: what the book says may be less at that moment, for others' sake.
+    // Starts from the limit that was asked for: the book may have less while others need the room.
     const Bytes limit = std::max(account.limit, outcome->plan.accounts[denial->account].limit);
     const Bytes more = std::min(*raised(limit, options.retry_limit), account.device_total);
     if (attempt == options.retries || more <= limit) return failed_with;
@@ -356,7 +356,7 @@ Result<int> run(const Session& session, RunOptions options) {
                  format_size(limit), outcome->book.run_number, denial->sequence, outcome->exit_code, attempt + 1,
                  options.retries, format_size(more));
     });
-    options.wish.limit = exact_size(more);
+    options.request.limit = exact_size(more);
   }
 }
 

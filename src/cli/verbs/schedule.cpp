@@ -1,4 +1,4 @@
-// `ration set --schedule`: limits of tenants that change with the hour.
+// `ration set --schedule`: sets limits of tenants that change with the hour.
 #include <fmt/format.h>
 
 #include "base/strings.hpp"
@@ -12,7 +12,7 @@ using nlohmann::json;
 
 struct Typed {
   std::string name;
-  json wish;  // null: the schedule ends
+  json request;  // the schedule, or null to end it
 };
 
 tl::unexpected<Error> unreadable(const std::string& text) {
@@ -21,7 +21,7 @@ tl::unexpected<Error> unreadable(const std::string& text) {
               2);
 }
 
-/// `NAME=[DAYS ]FROM-TO:TENANT=SIZE,…` or `NAME=off`. What the parts mean, the daemon checks.
+/// Reads `NAME=[DAYS ]FROM-TO:TENANT=SIZE,…` or `NAME=off`. The daemon checks the parts.
 Result<Typed> parse(const std::string& text) {
   const auto named = split_once(text, '=');
   if (!named || named->first.empty()) return unreadable(text);
@@ -33,7 +33,7 @@ Result<Typed> parse(const std::string& text) {
     days = rest.substr(0, space);
     rest.erase(0, space + 1);
   }
-  // FROM and TO have a colon each.
+  // FROM and TO contain a colon each.
   std::size_t colon = std::string::npos;
   for (int each = 0; each < 3; ++each) {
     colon = rest.find(':', colon == std::string::npos ? 0 : colon + 1);
@@ -45,7 +45,7 @@ Result<Typed> parse(const std::string& text) {
     if (!limit || limit->first.empty() || limit->second.empty()) return unreadable(text);
     if (!set.emplace(limit->first, limit->second).second) return unreadable(text);
   }
-  typed.wish = {{"when", rest.substr(0, colon)}, {"days", days}, {"set", std::move(set)}};
+  typed.request = {{"when", rest.substr(0, colon)}, {"days", days}, {"set", std::move(set)}};
   return typed;
 }
 
@@ -86,9 +86,9 @@ Result<int> schedule(const Session& session, const std::string& text) {
   RATION_TRY(auto daemon, NodeClient::require(session));
   const std::string all = "/api/v1/schedules", one = all + "/" + percent_encoded(typed.name);
   const std::string path = session.dry_run ? one + "?dry_run=1" : one;
-  RATION_TRY(const auto rows, text.empty()           ? daemon.get(all)
-                              : typed.wish.is_null() ? daemon.remove(path)
-                                                     : daemon.put(path, typed.wish));
+  RATION_TRY(const auto rows, text.empty()              ? daemon.get(all)
+                              : typed.request.is_null() ? daemon.remove(path)
+                                                        : daemon.put(path, typed.request));
   if (session.format() == Format::kJson)
     session.print_json("schedules", rows, {{"source", "daemon"}});
   else

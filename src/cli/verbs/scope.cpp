@@ -1,5 +1,5 @@
-// `ration run --scope`: the same run, in a transient scope of systemd: a control group of its own, which the driver's
-// own limits and systemd's accounts go by.
+// `ration run --scope`: performs the run in a transient scope of systemd. Its control group lets the driver hold the
+// limit, and systemd count the run.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -25,15 +25,16 @@ Result<int> run_in_scope(const Arguments& typed) {
     if (of_user) trial.emplace_back("--user");
     trial.insert(trial.end(), {"--", "true"});
     if (output_of(trial).exit_code != 0)
-      return fail("E1709",
-                  fmt::format("no systemd of this {} runs here, so there are no scopes.", of_user ? "user" : "machine"),
-                  "Leave --scope out: the limit holds without it.", 125);
+      return fail(
+          "E1709",
+          fmt::format("--scope needs the systemd of this {}, which does not run.", of_user ? "user" : "machine"),
+          "Leave --scope out: the limit holds without it.", 125);
   }
   words.emplace_back("--");
   words.insert(words.end(), typed.program.begin(), typed.program.end());
   execute(words);
   return fail("E1709", fmt::format("systemd-run cannot be started: {}.", std::strerror(errno)),
-              "Leave --scope out: the limit holds without it. It needs systemd.", 125);
+              "Leave --scope out: the limit holds without it.", 125);
 }
 
 }  // namespace ration::cli

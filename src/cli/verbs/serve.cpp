@@ -1,4 +1,4 @@
-// `ration serve`, which is also `rationd`: the node daemon in the foreground.
+// `ration serve`, or `rationd`: runs the daemon in the foreground.
 #include <fmt/format.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -19,7 +19,7 @@
 namespace ration::cli {
 namespace {
 
-/// Folders of books that other users of this machine have, where root looks for them.
+/// Returns the folders of other users' books, which a daemon of root reads.
 std::vector<std::pair<std::string, std::uint32_t>> folders_of_others() {
   std::vector<std::pair<std::string, std::uint32_t>> folders;
   std::error_code error;
@@ -35,7 +35,8 @@ std::vector<std::pair<std::string, std::uint32_t>> folders_of_others() {
   return folders;
 }
 
-/// Each workload and each client takes a descriptor: what a shell allows by itself is too little for a large node.
+/// Raises the limit of descriptors: each workload and each client takes one, and a shell allows too few for a large
+/// node.
 void allow_many_descriptors() {
   constexpr rlim_t kEnough = 65'536;
   rlimit limit{};
@@ -44,13 +45,13 @@ void allow_many_descriptors() {
   (void)::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-/// What others may read for ever is not a place for a secret (systemd.exec(5): the journal is a socket).
+/// Returns true if the stream is systemd's journal (a socket, by systemd.exec(5)), where a secret would stay readable.
 bool is_journal(int stream) {
   struct stat status {};
   return ::fstat(stream, &status) == 0 && S_ISSOCK(status.st_mode);
 }
 
-/// The configuration is checked: what is wrong with it would stop the daemon.
+/// Prints what the daemon would do, and checks the configuration, since a mistake in it would stop the daemon.
 Result<int> would_serve(const Session& session, const ServeOptions& options, const book::Store& store) {
   RATION_TRY(const auto configuration, config::read_configuration());
   const auto machine = session.machine();
@@ -61,7 +62,7 @@ Result<int> would_serve(const Session& session, const ServeOptions& options, con
   return 0;
 }
 
-/// How a terminal elsewhere finds the daemon that is started here.
+/// Returns the context by which another terminal finds the daemon that starts here.
 Result<Context> context_elsewhere(const Session& session, const book::Store& store) {
   if (auto demo = enclosing_demo()) return Context{std::move(*demo), ""};
   namespace fs = std::filesystem;
@@ -80,7 +81,7 @@ Result<Context> context_elsewhere(const Session& session, const book::Store& sto
   return context;
 }
 
-/// Where container engines look for what this node has; empty: nowhere.
+/// Returns the folder where container engines look for this node's devices; empty where none are described.
 std::string devices_folder(const std::string& configured, const book::Store& store) {
   if (configured == "none") return {};
   if (configured != "auto") return configured;

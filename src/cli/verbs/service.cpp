@@ -1,4 +1,4 @@
-// `ration service`: the daemon under systemd, of the machine or of the user.
+// `ration service`: installs and controls the daemon under systemd, of the machine or of the user.
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -13,7 +13,8 @@
 namespace ration::cli {
 namespace {
 
-// PrivateDevices= would hide the GPUs, ProtectProc= and PrivateTmp= the processes and books of the tenants.
+// The unit leaves out PrivateDevices=, which would hide the GPUs, and ProtectProc= and PrivateTmp=, which would hide
+// processes and books of tenants.
 constexpr const char* kUnit = R"([Unit]
 Description=ration: GPU memory of this {whose}
 Documentation=man:ration-serve(1)
@@ -74,7 +75,7 @@ Result<int> systemctl(const Session& session, bool user, std::vector<std::string
     fmt::print("would run {}\n", fmt::join(command, " "));
     return 0;
   }
-  // systemctl's own words where systemd runs; elsewhere they say nothing that helps.
+  // Where systemd runs, systemctl prints its own errors; elsewhere these would not help.
   if (has_systemd(user)) {
     const Ended ended = launch(command);
     if (ended.start_error == 0) return ended.exit_code;
@@ -95,7 +96,9 @@ Result<void> write_unit(const Session& session, const std::string& path, const s
   std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
   if (std::ofstream file(path); !(file << text) || !file.flush()) {
     return fail("E1428", fmt::format("{} cannot be written.", path),
-                ::getuid() == 0 ? "Look at its folder: is it read-only?" : "Look at its folder's owner.", 5);
+                fmt::format("ls -ld {}   shows {}", path.substr(0, path.rfind('/')),
+                            ::getuid() == 0 ? "its mode; the file system may be read-only" : "its owner"),
+                5);
   }
   fmt::print("wrote {}\n", path);
   return {};
@@ -118,7 +121,8 @@ Result<int> service(const Session& session, const ServiceOptions& options) {
     }
     if (auto reloaded = systemctl(session, user, {"daemon-reload"}); !reloaded || *reloaded != 0) return reloaded;
     auto enabled = systemctl(session, user, {"enable", "--now", "rationd"});
-    if (enabled && *enabled == 0 && !session.dry_run) fmt::print("next:  ration dashboard   prints a link to it\n");
+    if (enabled && *enabled == 0 && !session.dry_run)
+      fmt::print("next:  ration dashboard   prints a link to the dashboard\n");
     return enabled;
   }
   if (options.action == "uninstall") {

@@ -1,4 +1,4 @@
-// `ration set`: change the limit or the guarantee of something running.
+// `ration set`: changes the limit or the guarantee of a running workload or of a tenant.
 #include <fmt/format.h>
 
 #include "admission/plan.hpp"
@@ -20,8 +20,9 @@ std::string reach(const Session& session, const nlohmann::json& row) {
 }
 
 void print_shrinking(const Session& session, const std::string& name, Bytes used, Bytes limit) {
-  fmt::print("{}: shrinking, over by {}. Nothing is taken away; more is denied until it is under.\n", name,
-             session.size(used - limit));
+  fmt::print(
+      "{}: shrinking, {} above its limit. It keeps that memory; further requests are denied until it holds less.\n",
+      name, session.size(used - limit));
 }
 
 Result<void> agree_to(const Session& session, const SetOptions& options, Bytes used, Bytes limit) {
@@ -30,7 +31,7 @@ Result<void> agree_to(const Session& session, const SetOptions& options, Bytes u
                                   options.gpu, "--yes"}));
 }
 
-/// Asks wherever more is held than the new limit. E1205.
+/// Asks for confirmation where more is held than the new limit. E1205.
 Result<void> agree(const Session& session, const SetOptions& options, const nlohmann::json& document) {
   if (session.dry_run || options.limit.empty()) return {};
   for (const auto& row : document.at("changes")) {
@@ -53,7 +54,7 @@ void show(const Session& session, const SetOptions& options, const nlohmann::jso
     if (!options.limit.empty()) {
       fmt::print("{}", changed("limit", "old_limit_bytes", "limit_bytes"));
       if (row.contains("held_back_by"))
-        fmt::print(" It may hold {} at this moment: {}.\n", session.size(bytes_in(row, "effective_limit_bytes")),
+        fmt::print(" It may hold {} now: {}.\n", session.size(bytes_in(row, "effective_limit_bytes")),
                    row["held_back_by"].get<std::string>());
       else
         fmt::print("{}\n", reach(session, row));
@@ -64,11 +65,11 @@ void show(const Session& session, const SetOptions& options, const nlohmann::jso
   }
 }
 
-/// A tenant of the configuration: its workloads together.
+/// Sets the limit or the guarantee of a tenant, for its workloads together.
 Result<int> set_tenant(NodeAccess& node, const Session& session, const SetOptions& options,
-                       const nlohmann::json& wish) {
+                       const nlohmann::json& request) {
   const std::string path = "/api/v1/tenants/" + percent_encoded(options.name);
-  auto rows = node.patch(path + "?dry_run=1", wish);
+  auto rows = node.patch(path + "?dry_run=1", request);
   if (!rows) return tl::unexpected(rows.error());
   for (const auto& row : *rows) {
     for (const auto& over : row.at("over")) {
@@ -77,7 +78,7 @@ Result<int> set_tenant(NodeAccess& node, const Session& session, const SetOption
       RATION_TRY(agree_to(session, options, used, limit));
     }
   }
-  if (!session.dry_run) rows = node.patch(path, wish);
+  if (!session.dry_run) rows = node.patch(path, request);
   if (!rows) return tl::unexpected(rows.error());
   if (session.format() == Format::kJson) {
     session.print_json("change_tenant", *rows, node.source());
@@ -106,19 +107,20 @@ Result<int> set(const Session& session, const SetOptions& options) {
   if (const auto store = session.store()) RATION_TRY(is_of_this_version(*store, options.name));
   RATION_TRY(const auto node, NodeAccess::open(session));
   const std::string path = "/api/v1/workloads/" + percent_encoded(options.name);
-  nlohmann::json wish = nlohmann::json::object();
+  nlohmann::json request = nlohmann::json::object();
   for (const auto& [field, text] :
        {std::pair{"limit", options.limit}, {"guarantee", options.guarantee}, {"gpu", options.gpu}})
-    if (!text.empty()) wish[field] = text;
-  if (admission::takes_guarantee_away(options.guarantee)) wish["guarantee"] = "0MiB";  // a tenant's has to be a size
-  auto answer = node->patch(path + "?dry_run=1", wish);
-  if (!answer && answer.error().id == "E1801") {  // no workload of that name
-    auto tenant = set_tenant(*node, session, options, wish);
+    if (!text.empty()) request[field] = text;
+  if (admission::takes_guarantee_away(options.guarantee))
+    request["guarantee"] = "0MiB";  // a tenant's guarantee must be a size
+  auto answer = node->patch(path + "?dry_run=1", request);
+  if (!answer && answer.error().id == "E1801") {  // no workload has that name; it may be a tenant
+    auto tenant = set_tenant(*node, session, options, request);
     if (tenant || (tenant.error().id != "E1801" && tenant.error().id != "E1502")) return tenant;
   }
   if (!answer) return tl::unexpected(answer.error());
   RATION_TRY(agree(session, options, *answer));
-  if (!session.dry_run) answer = node->patch(path, wish);
+  if (!session.dry_run) answer = node->patch(path, request);
   if (!answer) return tl::unexpected(answer.error());
   show(session, options, *answer, node->source());
   return 0;

@@ -1,4 +1,4 @@
-// `ration snippet`: what goes into other people's configuration so that their programs run under a limit.
+// `ration snippet`: prints configuration that puts other software under a limit.
 #include "adapters/containers/snippet.hpp"
 
 #include <fmt/format.h>
@@ -15,7 +15,7 @@ namespace ration::cli {
 
 namespace {
 
-/// Beside the programs, as packages and builds have them.
+/// Returns a file of Slurm's, by its place in a package or in a build tree.
 std::string slurm_file(const char* installed, const char* built) {
   namespace fs = std::filesystem;
   const fs::path prefix = fs::path(companion("ration")).parent_path().parent_path();
@@ -26,7 +26,7 @@ std::string slurm_file(const char* installed, const char* built) {
 
 Result<int> slurm_node(const Session& session, const SnippetOptions& options) {
   if (options.kind != "slurm")
-    return fail("E1708", fmt::format("--node is of slurm, not of {}.", options.kind),
+    return fail("E1708", fmt::format("--node belongs to slurm, not to {}.", options.kind),
                 "ration snippet slurm --node NAME", 2);
   const auto machine = session.machine();
   if (!machine) return tl::unexpected(machine.error());
@@ -46,7 +46,7 @@ Result<int> slurm_node(const Session& session, const SnippetOptions& options) {
 
 Result<int> snippet(const Session& session, const SnippetOptions& options) {
   if (!options.node.empty()) return slurm_node(session, options);
-  const admission::PlanRequest& wish = options.run.wish;
+  const admission::PlanRequest& request = options.run.request;
   RATION_TRY(const auto store, session.store());
   RATION_TRY(const auto device, container_device(session, options.run, store));
   adapters::SnippetFacts facts;
@@ -55,10 +55,12 @@ Result<int> snippet(const Session& session, const SnippetOptions& options) {
   facts.instances = options.instances;
   facts.name = options.name;
   facts.command = options.run.program;
-  for (const auto& [name, value] :
-       {std::pair{"--limit", &wish.limit}, {"--gpu", &wish.gpu}, {"--slice", &wish.slice}, {"--tenant", &wish.tenant}})
+  for (const auto& [name, value] : {std::pair{"--limit", &request.limit},
+                                    {"--gpu", &request.gpu},
+                                    {"--slice", &request.slice},
+                                    {"--tenant", &request.tenant}})
     if (!value->empty()) facts.limit.insert(facts.limit.end(), {name, *value});
-  if (wish.tenant.empty()) {  // what a tenant may hold changes
+  if (request.tenant.empty()) {  // a tenant's limit may change, so the text names none
     RunOptions wanted = options.run;
     RATION_TRY(const auto plan, resolve(session, wanted, store));
     facts.bytes = plan.accounts.front().limit;

@@ -1,4 +1,4 @@
-// `ration split`: cut a device into named slices, show them, put it together again.
+// `ration split`: cuts a GPU into named slices, shows them, or removes them.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -24,13 +24,14 @@ Result<std::vector<admission::Slice>> named(const machine::Device& device, const
   else
     for (const std::string_view name : ration::split(options.names, ',')) names.emplace_back(name);
   if (names.size() != shares.size()) {
-    return fail("E1607", fmt::format("{} for {}.", counted(names.size(), "name"), counted(shares.size(), "slice")),
+    return fail("E1607",
+                fmt::format("--names has {} for {}.", counted(names.size(), "name"), counted(shares.size(), "slice")),
                 "Give one name a slice: --names a,b", 2);
   }
   std::vector<admission::Slice> slices;
   for (std::size_t i = 0; i < shares.size(); ++i) {
     if (!config::is_name(names[i]) || std::count(names.begin(), names.end(), names[i]) > 1) {
-      return fail("E1607", fmt::format("'{}' cannot be the name of a slice, or stands twice.", printable(names[i])),
+      return fail("E1607", fmt::format("'{}' is no name for a slice, or is given twice.", printable(names[i])),
                   "Use up to 59 letters without spaces, slashes, double quotes or commas.", 2);
     }
     slices.push_back({names[i], device.uuid, shares[i]});
@@ -38,19 +39,20 @@ Result<std::vector<admission::Slice>> named(const machine::Device& device, const
   return slices;
 }
 
-/// What the node says of the device.
+/// The promised memory of a device.
 struct Promised {
-  Bytes promised;  ///< guarantees of tenants and of what runs, slices, and what is kept free
-  Bytes bursting;  ///< what is held beyond guarantees, and would be taken away from: by a daemon
+  Bytes promised;  ///< guarantees of tenants and workloads, slices, and memory kept free
+  Bytes bursting;  ///< memory held beyond guarantees, which a daemon would reclaim for new ones
 };
 
-/// E1502: under a daemon, only an operator keeps memory from others.
+/// Returns the promised memory. E1502 where a daemon runs and this user is no operator, since slices keep memory from
+/// others.
 Result<Promised> promised_on(const Session& session, const machine::Device& device) {
   RATION_TRY(const auto node, NodeAccess::open(session));
   const auto self = node->is_daemon() ? node->get("/api/v1/session") : nlohmann::json{{"role", "operator"}};
   if (!self) return tl::unexpected(self.error());
   if (self->at("role") != "operator")
-    return fail("E1502", fmt::format("you may not keep slices of GPU {} from others.", device.index),
+    return fail("E1502", fmt::format("only an operator may cut GPU {} into slices.", device.index),
                 fmt::format("Ask root or a member of group ration: {}, or [[device]] slices in ration.toml",
                             command({"split", std::to_string(device.index), "--into", "4"})),
                 5);
@@ -68,8 +70,8 @@ Result<Promised> promised_on(const Session& session, const machine::Device& devi
   return found;
 }
 
-/// The same command with a yes.
-std::string said_yes(const SplitOptions& options) {
+/// Returns the same command with --yes.
+std::string confirmed_command(const SplitOptions& options) {
   const std::string into = options.into ? std::to_string(*options.into) : "";
   return command({"split", options.gpu, into.empty() ? "" : "--into", into, options.sizes.empty() ? "" : "--sizes",
                   options.sizes, options.ratio.empty() ? "" : "--ratio", options.ratio,
@@ -79,7 +81,7 @@ std::string said_yes(const SplitOptions& options) {
 Result<std::vector<Bytes>> shares_of(const machine::Device& device, const SplitOptions& options) {
   const int ways = options.into.has_value() + !options.sizes.empty() + !options.ratio.empty();
   if (ways != 1)
-    return fail("E1609", "say how to cut it: one of --into, --sizes, --ratio.", "ration split 0 --into 4", 2);
+    return fail("E1609", "split needs exactly one of --into, --sizes and --ratio.", "ration split 0 --into 4", 2);
   if (!options.sizes.empty()) return admission::parse_shares(device, options.sizes);
   return options.ratio.empty() ? admission::equal_shares(device, *options.into)
                                : admission::ratio_shares(device, options.ratio);
@@ -102,7 +104,7 @@ void show(const Session& session, const machine::Machine& machine, const book::S
           {"uuid", slice.uuid},
           {"limit_bytes", slice.size.count()},
           {"workload", inside == nullptr ? nlohmann::json(nullptr) : nlohmann::json(inside->contents.name)}};
-      if (inside == nullptr) row["workload_na"] = "nobody is in it";
+      if (inside == nullptr) row["workload_na"] = "no workload is in it";
       rows.push_back(row);
     }
     session.print_json("split", rows);
@@ -146,7 +148,7 @@ Result<int> split(const Session& session, const SplitOptions& options) {
   const bool change =
       options.off || options.into || !options.sizes.empty() || !options.ratio.empty() || !options.names.empty();
   if (options.gpu.empty() || !change) {
-    if (change) return fail("E1609", "which GPU?", "ration split 0 --into 4", 2);
+    if (change) return fail("E1609", "split needs a GPU.", "ration split 0 --into 4", 2);
     if (!options.gpu.empty()) {
       RATION_TRY(const auto device, machine::choose_devices(machine->devices, options.gpu));
       std::erase_if(present, [&](const auto& slice) { return slice.uuid != device.front().uuid; });
@@ -166,9 +168,9 @@ Result<int> split(const Session& session, const SplitOptions& options) {
     slices_now += slice.size;
     if (const auto* inside = admission::occupant(books, slice.name); inside != nullptr) {
       return fail("E1604",
-                  fmt::format("slice {} is taken by {} (pid {}).", slice.name, inside->contents.name,
+                  fmt::format("slice {} is in use by {} (pid {}).", slice.name, inside->contents.name,
                               inside->contents.creator.pid),
-                  "Wait until it ends: ration ps", 4);
+                  "Wait for its end: ration ps", 4);
     }
   }
   std::vector<admission::Slice> slices;
@@ -179,19 +181,20 @@ Result<int> split(const Session& session, const SplitOptions& options) {
     Bytes needed;
     for (const auto& slice : slices) needed += slice.size;
     RATION_TRY(const auto now, promised_on(session, device));
-    const Bytes promised = now.promised - std::min(now.promised, slices_now);  // what is cut anew was promised already
+    const Bytes promised =
+        now.promised - std::min(now.promised, slices_now);  // the old slices give their promises back
     admission::Promises others;
     others.add_workload("others", promised);
     if (const auto good = others.can_add(device, "slices", needed); needed > slices_now && !good) {
       Error error = good.error();
-      error.fix = fmt::format("Slices of {} together would fit, or end one of them: ration ps",
+      error.fix = fmt::format("Cut slices of {} together, or end a workload: ration ps",
                               session.size(device.total - std::min(device.total, promised)));
       return tl::unexpected(std::move(error));
     }
     const Bytes left = device.total - std::min(device.total, needed + promised);
     if (!session.dry_run && now.bursting > left) {
-      const std::string who = fmt::format("what runs on GPU {} beyond guarantees", device.index);
-      if (auto agreed = agree_to_shrink(session, who, now.bursting, left, said_yes(options)); !agreed)
+      const std::string who = fmt::format("GPU {}, beyond guarantees,", device.index);
+      if (auto agreed = agree_to_shrink(session, who, now.bursting, left, confirmed_command(options)); !agreed)
         return tl::unexpected(agreed.error());
     }
   }

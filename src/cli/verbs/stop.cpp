@@ -1,4 +1,4 @@
-// `ration stop`: ends a workload, its `ration run` first, so that it can say how it ended.
+// `ration stop`: ends a workload. Ends its `ration run` first, which then reports how the program ended.
 #include <fmt/format.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -22,13 +22,13 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// A process of the workload, by a handle: whoever has its number later is not meant.
+/// A process of the workload, by a handle, so that no later process with its number is meant.
 struct Target {
   std::int32_t pid = 0;
   FileDescriptor handle;
 };
 
-/// Everything that a process started, and they in turn.
+/// Adds all descendants of a process.
 void add_descendants(std::int32_t pid, std::vector<ProcessIdentity>& found) {
   std::ifstream children(fmt::format("/proc/{0}/task/{0}/children", pid));
   for (std::int32_t child = 0; children >> child;) {
@@ -39,7 +39,8 @@ void add_descendants(std::int32_t pid, std::vector<ProcessIdentity>& found) {
   }
 }
 
-/// What `ration run` started, and what the book knows, as far as each is what it was when it was entered.
+/// Returns the descendants of `ration run` and the processes in the book. Leaves out numbers that the kernel has given
+/// to other processes since.
 std::vector<Target> processes_of(const book::BookSnapshot& book) {
   std::vector<ProcessIdentity> all{book.creator};
   if (liveness(book.creator) == Liveness::kAlive) add_descendants(book.creator.pid, all);
@@ -49,18 +50,19 @@ std::vector<Target> processes_of(const book::BookSnapshot& book) {
   std::vector<Target> targets;
   for (const ProcessIdentity& identity : all) {
     FileDescriptor handle{static_cast<int>(::syscall(SYS_pidfd_open, identity.pid, 0))};
-    // The identity is compared after the handle is there.
+    // The identity is compared after the handle is opened, so that the handle is of that process.
     if (handle && identity.pid != ::getpid() && liveness(identity) == Liveness::kAlive)
       targets.push_back({identity.pid, std::move(handle)});
   }
   return targets;
 }
 
-/// E1502 where this user may not.
+/// Sends a signal to every target. E1502 where this user may not.
 Result<void> send(const std::vector<Target>& targets, int signal) {
   for (const Target& target : targets) {
     if (::syscall(SYS_pidfd_send_signal, target.handle.get(), signal, nullptr, 0) == 0 || errno == ESRCH) continue;
-    return fail("E1502", fmt::format("you may not end pid {}.", target.pid), "Ask its owner, or root: ration ps", 5);
+    return fail("E1502", fmt::format("this user may not end pid {}.", target.pid), "Ask its owner, or root: ration ps",
+                5);
   }
   return {};
 }
@@ -79,10 +81,9 @@ Result<int> stop(const Session& session, const StopOptions& options) {
     if (stored.contents.name == options.name) book = stored.contents;
   }
   if (!book)
-    return fail(
-        "E1801",
-        fmt::format("no running workload of yours is named '{}'.{}", options.name, suggestion(options.name, names)),
-        "ration ps", 3);
+    return fail("E1801",
+                fmt::format("this user runs no workload named '{}'.{}", options.name, suggestion(options.name, names)),
+                "ration ps", 3);
   std::vector<Target> targets = processes_of(*book);
   std::vector<std::int32_t> pids;
   for (const Target& target : targets) pids.push_back(target.pid);
@@ -96,7 +97,7 @@ Result<int> stop(const Session& session, const StopOptions& options) {
   };
   if (session.dry_run) return tell("would be ended");
   if (!confirmed(session, fmt::format("End {}?", session.shown(who))))
-    return fail("E1205", fmt::format("ending {} was not confirmed; nothing was done.", book->name),
+    return fail("E1205", fmt::format("the end of {} was not confirmed; nothing was done.", book->name),
                 command({"stop", options.name, "--yes"}), 4);
   RATION_TRY(send(targets, SIGTERM));
   const auto end = std::chrono::steady_clock::now() + std::chrono::nanoseconds(grace);
@@ -105,7 +106,7 @@ Result<int> stop(const Session& session, const StopOptions& options) {
     targets = processes_of(*book);
     if (targets.empty()) return tell(killed ? "killed" : "ended");
     if (killed || std::chrono::steady_clock::now() < end) continue;
-    // Whoever it started meanwhile is in its book by now.
+    // Processes that it started meanwhile are in its book by now.
     for (const auto& stored : store.list())
       if (stored.contents.run_number == book->run_number) book = stored.contents;
     RATION_TRY(send(processes_of(*book), SIGKILL));

@@ -1,4 +1,4 @@
-// `ration top`: the node as it is, in the terminal or as one frame of text.
+// `ration top`: shows the node live in the terminal, or prints one frame as text.
 #include <fmt/format.h>
 #include <langinfo.h>
 #include <sys/ioctl.h>
@@ -27,7 +27,7 @@ std::string variable(const char* name) {
 
 std::int64_t seconds_now() { return static_cast<std::int64_t>(std::time(nullptr)); }
 
-/// A terminal that can be drawn on, both ways.
+/// Returns true if input and output are a terminal that can be drawn on.
 bool interactive() { return ::isatty(STDIN_FILENO) != 0 && ::isatty(STDOUT_FILENO) != 0 && variable("TERM") != "dumb"; }
 
 bool wants_colour(const Session& session) {
@@ -99,7 +99,7 @@ Result<int> live(const Session& session, const TopOptions& options, const TopSta
     show();
   }
   const int signal = screen->ended_by();
-  screen.reset();  // the terminal first: the daemon may take its time
+  screen.reset();  // restores the terminal before it waits for the daemon
   if (signal != 0) top::end_by(signal);
   return 0;
 }

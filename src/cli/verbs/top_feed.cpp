@@ -26,12 +26,12 @@ void signal_on(const FileDescriptor& event) {
 
 Result<json> set_limit(NodeAccess& node, const top::Request& request) {
   const std::string path = "/api/v1/workloads/" + percent_encoded(request.workload);
-  json wish{{"limit", request.value}};
-  if (request.gpu) wish["gpu"] = std::to_string(*request.gpu);
+  json body{{"limit", request.value}};
+  if (request.gpu) body["gpu"] = std::to_string(*request.gpu);
   http::ExtraHeaders headers;
   if (request.changes) headers.emplace_back("If-Match", fmt::format("\"{}\"", *request.changes));
   if (!request.agreed) {
-    auto would_be = node.patch(path + "?dry_run=1", wish, headers);
+    auto would_be = node.patch(path + "?dry_run=1", body, headers);
     if (!would_be) return would_be;
     for (const json& row : would_be->value("changes", json::array())) {
       const auto limit = top::number_in(row, "limit_bytes"), old = top::number_in(row, "old_limit_bytes");
@@ -40,13 +40,13 @@ Result<json> set_limit(NodeAccess& node, const top::Request& request) {
       return would_be;
     }
   }
-  return node.patch(path, wish, headers);
+  return node.patch(path, body, headers);
 }
 
 Result<json> answer_to(const Session& session, const top::Request& request, int stop) {
   using Kind = top::Request::Kind;
   const std::string path = "/api/v1/workloads/" + percent_encoded(request.workload);
-  if (request.kind == Kind::kTrim) {  // the daemon's alone
+  if (request.kind == Kind::kTrim) {  // only a daemon can trim
     RATION_TRY(auto daemon, NodeClient::require(session));
     daemon.interrupted_by(stop);
     return daemon.post(path + "/trim", json::object());
@@ -68,7 +68,7 @@ Past past_of(NodeClient& daemon, const top::Model& model) {
   if (const auto events = daemon.get(fmt::format("/api/v1/events?limit={}", top::View::kEventsKept));
       events && events->is_array())
     for (const json& event : *events) past.events.push_back(top::read_event(event));
-  // One question for all, and one more for each device with a workload that is on others, too.
+  // One request for all devices, and one more for each device with a workload that is on others as well.
   std::map<std::string, std::set<int>> places;
   for (const top::Row& row : model.rows)
     if (row.governed && row.gpu) places[row.tenant + "/" + row.name].insert(*row.gpu);
@@ -88,7 +88,7 @@ Past past_of(NodeClient& daemon, const top::Model& model) {
 Result<TopStart> begin_top(const Session& session) {
   RATION_TRY(auto daemon, NodeClient::find(session));
   TopStart start;
-  const bool shown = session.format() == Format::kText;  // where the first process of each is enough
+  const bool shown = session.format() == Format::kText;  // text needs only the first process of each workload
   const std::size_t processes = shown ? 1 : node::kAllProcesses;
   RATION_TRY(auto snapshot, daemon ? daemon->get(snapshot_path(processes)) : node_snapshot(session, processes));
   start.snapshot = std::move(snapshot);
@@ -132,7 +132,7 @@ void Feed::ask(top::Request request) {
   asked_.notify_one();
 }
 
-void Feed::tell(News news) {
+void Feed::add(News news) {
   {
     const std::lock_guard lock(mutex_);
     news_.push_back(std::move(news));
@@ -147,7 +147,7 @@ bool Feed::stopped_within(int milliseconds) const {
 
 void Feed::watch(bool daemon) {
   do {
-    // Once there was a daemon its numbers are not mixed with others: it is waited for.
+    // Once a daemon has answered, its numbers are not mixed with others: wait until it is back.
     if (!daemon) {
       const auto found = NodeClient::find(session_);
       daemon = found && found->has_value();
@@ -155,14 +155,14 @@ void Feed::watch(bool daemon) {
     if (daemon) {
       const std::string why = follow();
       if (stopped_within(0)) return;
-      tell(Lost{why});
+      add(Lost{why});
       continue;
     }
     const auto snapshot = node_snapshot(session_);
     if (snapshot)
-      tell(top::read_snapshot(*snapshot));
+      add(top::read_snapshot(*snapshot));
     else
-      tell(Lost{snapshot.error().what});
+      add(Lost{snapshot.error().what});
   } while (!stopped_within(kLookEvery));
 }
 
@@ -173,20 +173,20 @@ std::string Feed::follow() {
   const auto snapshot = daemon->get(snapshot_path(1));  // the stream brings the rest
   if (!snapshot) return snapshot.error().what;
   const top::Model model = top::read_snapshot(*snapshot);
-  tell(Found{is_operator(*daemon)});
-  tell(model);
+  add(Found{is_operator(*daemon)});
+  add(model);
   Past past = past_of(*daemon, model);
   if (!past.events.empty()) last_event_ = std::max(last_event_, past.events.back().id);
-  tell(std::move(past));
+  add(std::move(past));
   const std::string path = fmt::format("/api/v1/stream?topics=snapshot,events&every=1s{}",
                                        last_event_ > 0 ? fmt::format("&last_event_id={}", last_event_) : "");
   const auto followed = daemon->stream(path, [this](const http::StreamEvent& received) {
     const json data = json::parse(received.data, nullptr, false);
-    if (received.name == "snapshot" && data.is_object()) tell(top::read_snapshot(data));
+    if (received.name == "snapshot" && data.is_object()) add(top::read_snapshot(data));
     if (received.name == "event" && data.is_object()) {
       top::Event event = top::read_event(data);
       last_event_ = std::max(last_event_, event.id);
-      tell(std::move(event));
+      add(std::move(event));
     }
     return !stopped_within(0);
   });
@@ -205,7 +205,7 @@ void Feed::answer_questions() {
     }
     auto answer = answer_to(session_, request, stop_.get());
     if (answer) add_command_options(*answer, command_options(session_.context));
-    tell(Answer{std::move(request), std::move(answer)});
+    add(Answer{std::move(request), std::move(answer)});
   }
 }
 

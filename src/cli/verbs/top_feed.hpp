@@ -1,7 +1,7 @@
-// Where the live view's numbers come from, and who its questions are put to: the daemon's stream and paths, or, where
-// no daemon runs, the books and the driver looked at once a second. Used by `ration top`. Promises: nothing here makes
-// whoever draws wait; what came is taken in the order in which it came; after a loss it tries again each second;
-// destroying it takes no longer than one look.
+// The source of the live view's numbers and answers: the daemon's stream and paths or, where no daemon runs, the books
+// and the driver, read once a second. Used by `ration top`. Promises that the drawing thread never waits, that news is
+// taken in the order in which it came, that a lost daemon is tried again each second, and that destroying the feed
+// takes no longer than one reading.
 #pragma once
 
 #include <condition_variable>
@@ -18,14 +18,14 @@
 
 namespace ration::cli {
 
-/// What is known at the start, before anything is followed.
+/// The node at the start, before the stream is followed.
 struct TopStart {
-  nlohmann::json snapshot;  ///< `data`, as the daemon or the books have it
+  nlohmann::json snapshot;  ///< `data` of the snapshot, from the daemon or the books
   bool daemon = false, is_operator = false;
 };
 [[nodiscard]] Result<TopStart> begin_top(const Session& session);
 
-/// The past as the daemon has it: events, and an answer of GET /series for each GPU that needs one of its own.
+/// The past that the daemon recorded: events, and an answer of GET /series for each GPU that needs one of its own.
 struct Past {
   std::vector<top::Event> events;
   std::vector<nlohmann::json> series;
@@ -46,21 +46,21 @@ class Feed {
   };
   using News = std::variant<top::Model, top::Event, Past, Lost, Found, Answer>;
 
-  /// Goes on from the start.
+  /// Follows the node from the state in `first`.
   Feed(const Session& session, const TopStart& first);
   ~Feed();
   Feed(const Feed&) = delete;
   Feed& operator=(const Feed&) = delete;
 
-  /// Readable while there is news.
+  /// Returns a descriptor that is readable while there is news.
   [[nodiscard]] int descriptor() const { return news_ready_.get(); }
   [[nodiscard]] std::vector<News> take();
   void ask(top::Request request);
 
  private:
-  void tell(News news);
+  void add(News news);
   void watch(bool daemon);
-  /// Until the stream ends; the reason why.
+  /// Follows the stream until it ends, and returns the reason.
   [[nodiscard]] std::string follow();
   void answer_questions();
   [[nodiscard]] bool stopped_within(int milliseconds) const;

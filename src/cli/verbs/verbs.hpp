@@ -18,45 +18,46 @@ class App;
 namespace ration::cli {
 
 Result<int> run(const Session& session, RunOptions options);
-/// `ration env`: the variables that `run` would set, for a shell.
+/// Prints the variables that `ration run` would set, for a shell (`ration env`).
 Result<int> env(const Session& session, RunOptions options);
-/// `ration activate`: a book for the program that started this one, with every GPU in it. Prints what it has to set, as
-/// NAME=VALUE with a zero byte behind each. E1446.
+/// Makes a book with every GPU for the program that started this one, and prints the variables that it has to set, as
+/// NAME=VALUE with a zero byte after each (`ration activate`). E1446.
 Result<int> activate(const Session& session, RunOptions options);
 
 struct SimulationOptions {
   std::string action;  ///< env
-  std::string cuda;    ///< as RunOptions::simulated_cuda
+  std::string cuda;    ///< versions of CUDA, as in RunOptions::simulated_cuda
 };
-/// `ration sim env`: what puts a program on the simulated node without a limit, for a shell. `program`: empty: any.
+/// Prints the variables that put a program on the simulated node without a limit, for a shell (`ration sim env`). An
+/// empty `program` stands for any program.
 Result<int> simulation(const Session& session, const SimulationOptions& options,
                        const std::vector<std::string>& program);
 
 struct PsOptions {
-  std::string name, gpu, tenant, user;  ///< only of these; empty: of all
-  std::string filter;                   ///< as rows/filter.hpp reads it; empty: everything
-  std::string sort;                     ///< `-used,name`; empty: as they started
-  std::string every;                    ///< --watch: again each time that so long has passed; empty: once
+  std::string name, gpu, tenant, user;  ///< values that rows must have; empty for all rows
+  std::string filter;                   ///< filter of rows/filter.hpp; empty for all rows
+  std::string sort;                     ///< order, such as `-used,name`; empty for the order of the starts
+  std::string every;                    ///< interval of --watch; empty to print once
 };
 Result<int> ps(const Session& session, const PsOptions& options);
 
 struct ExplainOptions {
-  std::string target, gpu, tenant;  ///< one of them; all empty: GPU 0
+  std::string target, gpu, tenant;  ///< subject, by one of the three; GPU 0 where all are empty
 };
 Result<int> explain(const Session& session, const ExplainOptions& options);
-/// `what` empty: the newest denial.
+/// Explains a denial, an event or a place in the queue; the newest denial where `what` is empty.
 Result<int> why(const Session& session, const std::string& what);
 
 struct SetOptions {
   std::string name, limit, guarantee, gpu;
-  std::string schedule;  ///< instead of all of these: for schedule()
+  std::string schedule;  ///< value of --schedule, which excludes the others
 };
 Result<int> set(const Session& session, const SetOptions& options);
-/// `text` empty: only shows them.
+/// Sets or ends a schedule; prints all schedules where `text` is empty.
 Result<int> schedule(const Session& session, const std::string& text);
 
 struct TrimOptions {
-  std::string name, idle;  ///< one workload, or all that were idle for so long
+  std::string name, idle;  ///< one workload, or the time for which workloads must have been idle
 };
 Result<int> trim(const Session& session, const TrimOptions& options);
 Result<int> suspend(const Session& session, const std::string& name);
@@ -66,7 +67,7 @@ struct ServeOptions {
   std::string state, listen;
   bool listen_given = false;
 };
-/// The daemon, in the foreground until it is told to end.
+/// Runs the daemon in the foreground until a signal ends it.
 Result<int> serve(const Session& session, const ServeOptions& options);
 
 struct ServiceOptions {
@@ -77,8 +78,8 @@ Result<int> service(const Session& session, const ServiceOptions& options);
 
 struct EventsOptions {
   bool follow = false;
-  std::string since;         ///< the number of an event, or a time: 10m
-  std::optional<int> lines;  ///< absent: 50, or all of the time that was asked for
+  std::string since;         ///< number of an event, or a time such as 10m
+  std::optional<int> lines;  ///< most lines; where absent, 50, or all events since the given time
   std::vector<std::string> types, tenants, workloads;
 };
 Result<int> events(const Session& session, const EventsOptions& options);
@@ -90,18 +91,18 @@ struct TopOptions {
 Result<int> top(const Session& session, const TopOptions& options);
 
 struct ReportOptions {
-  std::string action, period;  ///< `close 2026-01`; empty: show
+  std::string action, period;  ///< `close` and its month; empty to show a report
   bool last = false;
-  std::string workload;  ///< with `last`
+  std::string workload;  ///< workload whose newest run `last` means; empty for any
   std::string by, window, basis, price, share_idle;
-  std::string slurm_job;  ///< one job of Slurm instead
+  std::string slurm_job;  ///< job of Slurm to report in place of a window
 };
 Result<int> report(const Session& session, const ReportOptions& options);
 struct StopOptions {
   std::string name, grace = "10s";
 };
 Result<int> stop(const Session& session, const StopOptions& options);
-/// A one-time link to the daemon's dashboard.
+/// Prints a link to the daemon's dashboard that works once.
 Result<int> dashboard(const Session& session);
 Result<int> recommend(const Session& session, const std::string& workload);
 Result<int> reload(const Session& session);
@@ -114,7 +115,7 @@ struct SplitOptions {
 Result<int> split(const Session& session, const SplitOptions& options);
 
 struct PlanOptions {
-  std::vector<std::string> gpus, tenants;  ///< as typed
+  std::vector<std::string> gpus, tenants;  ///< values of --gpu and --tenant as typed
   bool spread = false;
 };
 Result<int> plan(const Session& session, const PlanOptions& options);
@@ -133,73 +134,74 @@ Result<int> config(const Session& session, const ConfigOptions& options);
 
 struct CheckpointOptions {
   std::string action, driver_folder, lock, book;  ///< suspend | resume
-  std::vector<std::string> processes;             ///< words of node/state/checkpoint_jobs.hpp
+  std::vector<std::string> processes;             ///< processes, as node/residency/checkpoint_jobs.hpp writes them
 };
 Result<int> checkpoint_processes(const CheckpointOptions& options);
 
-/// What a node needs of this package, copied into that folder. E1716: it cannot be written.
+/// Copies the files of this package that a node needs into a folder. E1716 where it cannot be written.
 Result<int> copy_package(const std::string& folder);
 
 struct InjectOptions {
   std::string engine;                 ///< docker | podman | bwrap | apptainer | compose | oci
-  std::string bundle;                 ///< with oci: a folder with config.json, or such a file
-  std::vector<std::string> services;  ///< with compose; none: all
+  std::string bundle;                 ///< with oci, a folder with config.json, or such a file
+  std::vector<std::string> services;  ///< with compose, the services to limit; empty for all
   bool without_cdi = false;
   RunOptions run;
 };
-/// Runs somebody else's command that starts a container, under a limit; with oci, puts one into a configuration.
+/// Runs a container engine so that its container is under a limit; with oci, writes the limit into a configuration.
 Result<int> inject(const Session& session, const InjectOptions& options);
 
 struct SnippetOptions {
-  std::string kind, name;  ///< of engine/snippet.hpp; the unit, the user or the image
-  std::string node;        ///< with slurm: the configuration of Slurm for this machine, by that name
+  std::string kind, name;  ///< kind, as in adapters/containers/snippet.hpp, and the unit, the user or the image
+  std::string node;        ///< with slurm, the name of this machine, to print Slurm's configuration for it
   int instances = 1;
   RunOptions run;
 };
-/// What goes into somebody else's configuration file.
+/// Prints configuration that puts other software under a limit.
 Result<int> snippet(const Session& session, const SnippetOptions& options);
 
 struct JupyterOptions {
   std::string action;  ///< install | list | uninstall
-  std::string kernel;  ///< with uninstall
-  std::string name;    ///< of a new kernel
+  std::string kernel;  ///< kernel to uninstall
+  std::string name;    ///< name of a new kernel
   std::string limit, display_name, prefix, python = "python3";
   bool user = false, sys_prefix = false;
   std::vector<std::string> run_options;
 };
-/// Has the module ration_jupyter of that Python do it. E1712: it is not there.
+/// Runs the module ration_jupyter of a Python. E1712 where that Python has no such module.
 Result<int> jupyter(const Session& session, const JupyterOptions& options);
 
 struct Arguments;
-/// Starts `ration run` again in a control group of its own. E1709: there is no systemd.
+/// Starts `ration run` again in a control group of its own. E1709 without systemd.
 Result<int> run_in_scope(const Arguments& typed);
 
 struct ContainerHookOptions {
   std::string action, device;  ///< start | stop; tenant=nlp, gpu=0.2, limit=4GiB-gpu0
 };
-/// The runtime's state of the container stands on standard input.
+/// Performs the hook of a container, whose state the runtime writes to standard input.
 Result<int> container_hook(const Session& session, const ContainerHookOptions& options);
 
 struct JobHookOptions {
   std::string action, job;         ///< prepare | start | enter | summary | stop
   std::vector<std::string> facts;  ///< NAME=VALUE
 };
-/// What Slurm's plugin runs as root: in the keeper of a job, in each of its tasks, and after it has ended.
+/// Performs a step of Slurm's plugin, as root: in the keeper of a job, in each of its tasks, and after its end.
 Result<int> job_hook(const Session& session, const JobHookOptions& options);
 
 struct DemoOptions {
-  std::string scenario = "demo";  ///< a name, or a file
-  std::string length;             ///< --for
-  bool keep = false;              ///< until ^C, on a terminal or not
+  std::string scenario = "demo";  ///< name or file of the scenario
+  std::string length;             ///< value of --for
+  bool keep = false;              ///< true to end at Ctrl-C alone, even without a terminal
   double speed = 1;
   unsigned seed = 1;
 };
 Result<int> demo(const Session& session, const DemoOptions& options);
 
 Result<int> help(const CLI::App& app, const std::vector<std::string>& topic);
-/// The script for a shell.
+/// Prints the completion script for a shell.
 Result<int> completion(const std::string& shell);
-/// What the last of the words after `ration` can be, one a line, a tab before what it means. The script asks.
+/// Prints the values that the last of the words after `ration` can have, one a line, each with a tab and its meaning.
+/// Called by the completion scripts.
 Result<int> candidates(const Session& session, const CLI::App& app, const std::vector<std::string>& words);
 /// Writes the manual pages of all verbs and topics into a folder.
 Result<int> manual(const CLI::App& app, const std::string& folder);

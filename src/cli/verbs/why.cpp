@@ -1,4 +1,4 @@
-// `ration why`: one denial, event or wait in the queue, explained.
+// `ration why`: explains a denial, an event or a place in the queue.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@ void print_fix(const Session& session, const nlohmann::json& event) {
   if (event.at("fix").is_string()) fmt::print("fix      {}\n", session.hint(event["fix"].get<std::string>()));
 }
 
-/// `source`: who told it, for print_json().
+/// Prints a denial. `source` goes to print_json().
 int show_denial(const Session& session, const nlohmann::json& denial, const nlohmann::json& source) {
   if (session.format() == Format::kJson) {
     session.print_json("why", denial, source);
@@ -46,7 +46,7 @@ Result<nlohmann::json> denial_at(NodeAccess& node, const std::string& id) {
   return node.get("/api/v1/denials/" + percent_encoded(id));
 }
 
-/// Absent: this user's books do not have that run.
+/// Returns the book of a run; absent where this user has none.
 std::optional<book::StoredBook> book_of(const Session& session, std::uint64_t run) {
   if (const auto store = session.store())
     for (auto& stored : store->list())
@@ -54,8 +54,8 @@ std::optional<book::StoredBook> book_of(const Session& session, std::uint64_t ru
   return std::nullopt;
 }
 
-/// What to type where the tenant of a run that is over may not hold that much, whatever limit the run has; empty: it
-/// may.
+/// Returns the command to type where the tenant of an ended run may not hold that much under any limit of the run;
+/// empty where it may.
 std::string tenant_fix(NodeAccess& node, const nlohmann::json& denial) {
   const auto tenants = node.get("/api/v1/tenants");
   if (!tenants || denial.value("reason", "") != "limit" || !denial.value("gpu", json()).is_number()) return "";
@@ -71,7 +71,7 @@ std::string tenant_fix(NodeAccess& node, const nlohmann::json& denial) {
   return "";
 }
 
-/// By its own name, which says what would be granted now, too.
+/// Explains a denial by its number, with the limit that would admit it now.
 Result<int> why_denial(const Session& session, const admission::DenialId& number, const std::string& id) {
   RATION_TRY(auto node, NodeAccess::open(session));
   const auto book = book_of(session, number.run);
@@ -79,31 +79,32 @@ Result<int> why_denial(const Session& session, const admission::DenialId& number
   RATION_TRY(const auto books, LocalAccess::open(about));
   const auto own = denial_at(*books, id);
   if (!node->is_daemon() && !own) return tl::unexpected(own.error());
-  auto told = node->is_daemon() ? denial_at(*node, id) : own;
-  // The daemon knows for whom a limit was lowered, and keeps what the books no longer have; but every user numbers
-  // their own runs, anew at each boot.
-  const bool same = told && own && told->at("time") == own->at("time") && told->at("workload") == own->at("workload");
+  auto recorded = node->is_daemon() ? denial_at(*node, id) : own;
+  // The daemon knows why a limit was lowered, and keeps denials that the books no longer have. Its denial may be
+  // another one, though: every user numbers runs from 1 after each boot.
+  const bool same =
+      recorded && own && recorded->at("time") == own->at("time") && recorded->at("workload") == own->at("workload");
   if (own && !same) return show_denial(about, *own, json::object());
-  if (!told) return tl::unexpected(told.error());
+  if (!recorded) return tl::unexpected(recorded.error());
   if (own && !book->live) {
-    const std::string of_tenant = node->is_daemon() ? tenant_fix(*node, *told) : "";
-    // The book has the command line of a run that ended.
-    told->at("fix") = of_tenant.empty() ? own->at("fix") : json(of_tenant);
+    const std::string of_tenant = node->is_daemon() ? tenant_fix(*node, *recorded) : "";
+    // Only the book has the command line of an ended run.
+    recorded->at("fix") = of_tenant.empty() ? own->at("fix") : json(of_tenant);
   }
-  return show_denial(about, *told, node->source());
+  return show_denial(about, *recorded, node->source());
 }
 
-/// Anything else that happened: the event, and what led to it.
+/// Explains another event by the events that led to it.
 Result<int> why_event(const Session& session, const std::string& number) {
   RATION_TRY(auto daemon, NodeClient::require(session));
   RATION_TRY(const auto event, daemon.get("/api/v1/events/" + number + "/why"));
   if (event.at("denial").is_string()) {
     const std::string id = event.at("denial");
-    const auto told = denial_at(daemon, number), of_that_name = denial_at(daemon, id);
-    if (!told) return tl::unexpected(told.error());
+    const auto recorded = denial_at(daemon, number), of_that_name = denial_at(daemon, id);
+    if (!recorded) return tl::unexpected(recorded.error());
     const auto own = admission::parse_denial_id(id);
-    if (own && of_that_name && of_that_name->at("id") == told->at("id")) return why_denial(session, *own, id);
-    return show_denial(session, *told, daemon.source());
+    if (own && of_that_name && of_that_name->at("id") == recorded->at("id")) return why_denial(session, *own, id);
+    return show_denial(session, *recorded, daemon.source());
   }
   if (session.format() == Format::kJson) {
     session.print_json("event_why", event, {{"source", "daemon"}});
@@ -120,7 +121,7 @@ Result<int> why_event(const Session& session, const std::string& number) {
   return 0;
 }
 
-/// Somebody in the queue, or with a place that was granted.
+/// Explains a place in the queue, waiting or granted.
 Result<int> why_lease(const Session& session, const std::string& id) {
   RATION_TRY(auto daemon, NodeClient::require(session));
   RATION_TRY(const auto lease, daemon.get("/api/v1/leases/" + percent_encoded(id)));
@@ -133,7 +134,7 @@ Result<int> why_lease(const Session& session, const std::string& id) {
              session.size(Bytes{lease.value("bytes", std::uint64_t{0})}));
   if (state != "waiting") return 0;
   fmt::print("because  {}\n", lease.value("reason", "its turn comes with the next tick"));
-  fmt::print("{}", takers_line(session, lease, "taken by "));
+  fmt::print("{}", holders_line(session, lease, "taken by "));
   fmt::print("position {} of {}\n", lease.value("position", 0), lease.value("of", 0));
   if (lease.at("estimate_seconds").is_number())
     fmt::print("estimate about {} (the median of {} waits)\n",
@@ -141,7 +142,7 @@ Result<int> why_lease(const Session& session, const std::string& id) {
                lease.value("estimate_of", 0));
   else
     fmt::print("estimate n/a ({})\n", lease.value("estimate_seconds_na", "not known"));
-  fmt::print("fix      {}   shows who holds what; a smaller --limit, or another --gpu, may start sooner\n",
+  fmt::print("fix      {}   shows who holds what; a smaller --limit or another --gpu may start sooner\n",
              session.hint("ration ps"));
   return 0;
 }
@@ -168,8 +169,8 @@ Result<Newest> newest_in_books(const Session& session, const std::string& own) {
   return found;
 }
 
-/// Of all, or of one workload (its own name, TENANT/NAME or USER/NAME): an event's number from the daemon, or a
-/// denial's from the books where that is newer: the daemon spares itself a look where many ask. E1413.
+/// Returns the number of the newest denial of all, or of one workload (NAME, TENANT/NAME or USER/NAME): an event's from
+/// the daemon, or a denial's from the books where that is newer, since the daemon may not have ticked yet. E1413.
 Result<std::string> newest_denial(const Session& session, const std::string& workload) {
   RATION_TRY(auto daemon, NodeClient::find(session));
   const std::string own = workload.substr(workload.rfind('/') + 1);
@@ -177,7 +178,7 @@ Result<std::string> newest_denial(const Session& session, const std::string& wor
   if (daemon) {
     RATION_TRY(const auto events, daemon->get("/api/v1/events?limit=1000&type=denied,waited" +
                                               (own.empty() ? "" : "&workload=" + percent_encoded(own))));
-    // A wait that was granted in the end is no denial.
+    // A wait that ended with the memory granted is no denial.
     for (const auto& event : events)
       if (event.at("denial").is_string())
         newest = {std::to_string(event.at("id").get<std::int64_t>()), event.at("time")};
@@ -186,10 +187,10 @@ Result<std::string> newest_denial(const Session& session, const std::string& wor
   if (in_books.time > newest.time) newest = in_books;
   if (!newest.id.empty()) return newest.id;
   if (const auto store = session.store(); store && !own.empty()) RATION_TRY(is_of_this_version(*store, own));
-  return fail("E1413",
-              workload.empty() ? "nothing was denied."
-                               : fmt::format("nothing of a workload '{}' was denied, as far as is known.", workload),
-              "ration ps", 3);
+  return fail(
+      "E1413",
+      workload.empty() ? "nothing was denied." : fmt::format("no denial of a workload '{}' is recorded.", workload),
+      "ration ps", 3);
 }
 
 }  // namespace
@@ -206,7 +207,7 @@ Result<int> why(const Session& session, const std::string& what) {
   const auto wanted = admission::parse_denial_id(id);
   if (!wanted) {
     return fail("E1412", fmt::format("'{}' is not the number of a denial, an event or a place in the queue.", id),
-                "They look like d-17-3 (ration ps, or the closing line of the run), 42 (ration events) or q-5.", 2);
+                "They look like d-17-3 (ration ps, or the last line of the run), 42 (ration events) or q-5.", 2);
   }
   return why_denial(session, *wanted, id);
 }

@@ -79,7 +79,7 @@ void note_record(const Report& report, std::vector<std::string>& notes) {
                     (problem.empty() ? "the daemon was not running, so there is nothing to add up." : problem));
     return;
   }
-  if (!problem.empty()) notes.push_back("What happens now is not recorded: " + problem);
+  if (!problem.empty()) notes.push_back("Nothing is being recorded now: " + problem);
   notes.push_back(report.adds_up ? "The lines add up to capacity × recorded time exactly."
                                  : "THE LINES DO NOT ADD UP: the history contradicts itself (ration doctor).");
   const TimeMs before = *report.recorded_from - report.from;

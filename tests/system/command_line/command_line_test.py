@@ -200,7 +200,7 @@ class CommandLine(unittest.TestCase):
     def test_a_fix_for_a_limit_of_nothing_is_a_limit(self):
         self.assertNotIn("0MiB", self.refused(2, "E1101", "run", NODE, "--limit", "0", "--", "true"))
         self.holding("w", "1GiB", "--limit", "4GiB")
-        self.assertIn("100 GiB less than the limit 4.00 GiB leaves nothing", self.refused(2, "E1105", "set", "w", NODE, "--limit", "-100GiB"))
+        self.assertIn("100 GiB less than the limit 4.00 GiB leaves no memory", self.refused(2, "E1105", "set", "w", NODE, "--limit", "-100GiB"))
         self.assertEqual(self.ration("set", "w", NODE, "--limit", "-1GiB").returncode, 0)
 
     def test_the_fix_for_a_number_without_a_unit_is_a_size_that_means_the_same(self):
@@ -221,7 +221,7 @@ class CommandLine(unittest.TestCase):
         self.assertEqual(self.ration("run", NODE, "--name", "a'b", "--", "true").returncode, 0)
 
     def test_a_name_is_no_number_of_something_else(self):
-        self.assertIn("'default' without one", self.ration("help", "tenant").stdout)
+        self.assertIn("it is 'default'", self.ration("help", "tenant").stdout)
         for name in ("42", "q-1", "e-7", "d-1-1"):
             self.refused(2, "E1409", "run", NODE, "--name", name, "--", "true")
         self.assertEqual(self.ration("run", NODE, "--name", "d-2", "--", "true").returncode, 0)
@@ -352,8 +352,8 @@ class CommandLine(unittest.TestCase):
         use = {"XDG_CONFIG_HOME": str(self.folder / ".config")}
         self.environment.update(use)
         self.assertIn(f"{own}  not there", self.ration("config", "path").stdout)
-        self.assertEqual(self.ration("config", "init", own).stdout, f"{own}: written; nothing is set in it yet\n")
-        self.assertIn("is there already", self.refused(2, "E1610", "config", "init", own))
+        self.assertEqual(self.ration("config", "init", own).stdout, f"{own}: written; it sets no key yet\n")
+        self.assertIn("exists already", self.refused(2, "E1610", "config", "init", own))
         self.assertEqual(os.listdir(own.parent), ["ration.toml"], "nothing is left beside it")
         self.assertEqual(self.ration("config", "validate").stdout.splitlines()[-1], f"{own}: good")
         own.write_text("broken")
@@ -387,7 +387,7 @@ class CommandLine(unittest.TestCase):
             f"E1601 ration: {config}:2:1: '4096' has no unit.", "      Write 4096MiB (TensorFlow's unit), 4GiB, or 50%.",
             f"E1601 ration: {config}:5:1: unknown key 'guarentee' - did you mean 'guarantee'?",
             "      Known here: name, match, guarantee, limit, soft, priority, price",
-            f"E1601 ration: {config}:7:10: nothing is known of 'guard.lsot' - did you mean 'guard.lost'?",
+            f"E1601 ration: {config}:7:10: there is no measure 'guard.lsot' - did you mean 'guard.lost'?",
             "      Known: tenant.used, device.used, device.time_to_full, idle, denials, queue.length, guard.lost"])
         problems = self.document("config", "config", "validate", config, "-o", "json", code=2)["data"]["problems"]
         self.assertEqual([(problem["line"], problem["column"]) for problem in problems], [(2, 1), (5, 1), (7, 10)])
@@ -449,7 +449,7 @@ class CommandLine(unittest.TestCase):
         self.refused(2, "E1602", "split", NODE, "0", "--ratio", "a:b")
         self.refused(2, "E1602", "split", NODE, "0", "--into", "0")
         self.refused(2, "E1609", "split", NODE, "0", "--names", "a,b")
-        self.assertIn("nothing is left for 'rest'", self.refused(2, "E1602", "split", NODE, "0", "--sizes", "20GiB,rest"))
+        self.assertIn("no memory is left for 'rest'", self.refused(2, "E1602", "split", NODE, "0", "--sizes", "20GiB,rest"))
         self.assertEqual(self.ration("split", NODE, "0", "--sizes", "6GiB,4GiB,rest", "--names", "a,b,c").returncode, 0)
         rows = self.document("split", "split", NODE, "-o", "json")["data"]
         self.assertEqual([(row["slice"], row["limit_bytes"]) for row in rows], [("a", 6144 * MIB), ("b", 4096 * MIB), ("c", 6144 * MIB)])
@@ -475,7 +475,7 @@ class CommandLine(unittest.TestCase):
 needs 50.0 GiB guaranteed on 78.8 GiB  → fits
   GPU 0  ████████████████▓▓▓▓▓▓▓▓▓▓▒▒▒▒▒▒▒▒▒▒▒▒▒┊·  nlp 16.0 GiB · vision 10.0 GiB · jup×3 12.0 GiB   1.39 GiB spare
   GPU 1  ▒▒▒▒▒▒▒▒▒▒▒▒┊····························  jup×3 12.0 GiB   27.4 GiB spare
-note  nlp's limit of 30.0 GiB cannot be reached beside these neighbours (17.4 GiB at most).
+note  nlp cannot reach its limit of 30.0 GiB beside the others on its GPU (17.4 GiB at most).
       ration plan --gpu A100-40:2 --tenant nlp=16GiB:30GiB --tenant vision=10GiB --tenant 'jup=4GiB*6' --spread  → nlp 16.0 GiB on GPU 0, vision 10.0 GiB · jup×6 24.0 GiB on GPU 1
 """)
         done = self.ration(*self.PLAN, "--spread")
@@ -490,8 +490,8 @@ note  nlp's limit of 30.0 GiB cannot be reached beside these neighbours (17.4 Gi
         done = self.ration(*plan)
         self.assertEqual(done.returncode, 4)
         self.assertIn("does not fit", done.stdout)
-        self.assertEqual(done.stderr, "E1306 ration: no room for b 4.00 GiB: 18.0 GiB needed, 16.0 GiB there.\n"
-                                      "      ration plan --gpu T4:16GiB --tenant a=8GiB:unlimited --tenant 'b=4GiB*2'   fits (2.00 GiB less); 1 more T4 would do.\n")
+        self.assertEqual(done.stderr, "E1306 ration: no room for b 4.00 GiB: 18.0 GiB needed, 16.0 GiB available.\n"
+                                      "      ration plan --gpu T4:16GiB --tenant a=8GiB:unlimited --tenant 'b=4GiB*2'   fits (2.00 GiB less); 1 more T4 would be enough.\n")
         data = self.document("plan", *plan, "-o", "json", code=4)["data"]
         self.assertEqual((data["fits"], data["change"]["less_bytes"], data["left_over"][0]["tenant"]), (False, 2 << 30, "b"))
         self.assertEqual(self.ration("plan", "--gpu", "T4:16GiB", "--tenant", "a=8GiB:unlimited", "--tenant", "b=4GiB*2").returncode, 0, "as it said")
@@ -564,8 +564,8 @@ note  nlp's limit of 30.0 GiB cannot be reached beside these neighbours (17.4 Gi
 
     def test_a_filter_that_leaves_nothing_says_what_was_asked_for(self):
         self.holding("nlp", "1GiB", "--limit", "2GiB", "--tenant", "research")
-        self.assertIn("nothing of tenant 'nosuch' is here, 1 of others is.", self.ration("ps", NODE, "--tenant", "nosuch").stdout)
-        self.assertIn("nothing of user 'nosuch' is here, 1 of others is.", self.ration("ps", NODE, "--user", "nosuch").stdout)
+        self.assertIn("no row is of tenant 'nosuch'; 1 row is of others.", self.ration("ps", NODE, "--tenant", "nosuch").stdout)
+        self.assertIn("no row is of user 'nosuch'; 1 row is of others.", self.ration("ps", NODE, "--user", "nosuch").stdout)
         self.assertIn("nlp", self.ration("ps", NODE, "--tenant", "research").stdout)
 
     def test_what_never_fits_is_not_waited_for(self):

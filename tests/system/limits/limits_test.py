@@ -719,13 +719,13 @@ print(*memory)
     def test_the_card_itself_is_refused_in_words(self):
         done = self.ration("run", f"--sim={self.node}", "--gpu", "0", "--limit", "1GiB", "--", "true")
         self.assertEqual(done.returncode, 3)
-        self.assertIn("GPU 0 is in MIG mode: programs use its instances. There is: 0.0 (NVIDIA A100-SXM4-40GB MIG 3g.20gb), 0.1", done.stderr)
+        self.assertIn("GPU 0 is in MIG mode: programs use its instances. This machine has: 0.0 (NVIDIA A100-SXM4-40GB MIG 3g.20gb), 0.1", done.stderr)
         self.assertIn("Use --gpu 0.0", done.stderr)
 
     def test_two_are_refused_since_a_program_sees_one(self):
         done = self.ration("run", f"--sim={self.node}", "--gpu", "0.0,0.1", "--limit", "1GiB", "--", "true")
         self.assertEqual(done.returncode, 2)
-        self.assertIn("one MIG instance and nothing beside it", done.stderr)
+        self.assertIn("one MIG instance and no other device", done.stderr)
         self.assertIn("ration run", done.stderr)
 
 
@@ -880,7 +880,7 @@ class Shared(Scene):
         row = self.rows()["giver"]
         self.assertEqual((row["state"], row["used_bytes"] // MIB, row["processes"]), ("ended", 512, []))
         self.assertEqual(self.truly_used(), 512)
-        self.assertIn("ended; descriptors elsewhere keep its memory", self.ration("ps", f"--sim={self.NODE}").stdout)
+        self.assertIn("ended; other processes keep its memory open", self.ration("ps", f"--sim={self.NODE}").stdout)
         os.close(received[0])
         self.assertEqual((self.rows(), self.truly_used()), ({}, 0))
 

@@ -105,16 +105,16 @@ class NeverOpen(unittest.TestCase):
         static = self.static_env()
         marker = self.folder / "started"
         self.held([static, "A=b", *GREEDY])
-        self.refused([static, "-i", "touch", marker], "env takes the guard out")
+        self.refused([static, "-i", "touch", marker], "env removes the guard")
         secure = self.folder / "secure/env"
         secure.parent.mkdir()
         shutil.copy(shutil.which("env"), secure)
         os.chown(secure, 65534, 65534)
         secure.chmod(0o4755)
-        self.refused([secure, "-i", "touch", marker], "env takes the guard out")
+        self.refused([secure, "-i", "touch", marker], "env removes the guard")
         self.assertFalse(marker.exists(), "nothing of it ran")
         done = self.run_it("env", "-i", "PATH=" + os.environ["PATH"], "touch", marker, options=["--allow-ungoverned"])
-        self.assertIn("nothing holds env to its limit: env takes the guard out", done.stderr)
+        self.assertIn("nothing holds env to its limit: env removes the guard", done.stderr)
         self.assertTrue(marker.exists())
 
     def test_launchers_that_have_a_program_started_elsewhere_are_refused_each_with_what_to_type(self):
@@ -255,7 +255,7 @@ class NeverOpen(unittest.TestCase):
             subprocess.run(["cc", "-shared", "-fPIC", self.folder / "source.c", "-o", target, *options], check=True)
         done = self.run_it("true", ration=package / "bin/ration")
         self.assertEqual(done.returncode, 6, done.stderr)
-        self.assertIn("C library is older than the guard needs", done.stderr)
+        self.assertIn("C library is too old for the guard", done.stderr)
         self.assertIn("GLIBC_9.99", done.stderr)
 
     def copied_package(self):
@@ -309,7 +309,7 @@ class NeverOpen(unittest.TestCase):
     def test_who_insists_gets_a_word(self):
         done = self.run_it("env", "-u", "LD_PRELOAD", "true", options=["--allow-ungoverned"])
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertRegex(done.stderr, "^ration: nothing holds env to its limit: env takes the guard")
+        self.assertRegex(done.stderr, "^ration: nothing holds env to its limit: env removes the guard")
         done = self.run_it("true", options=["--allow-ungoverned"])
         self.assertEqual((done.returncode, done.stderr), (0, ""), "it is held all the same")
         done = self.run_it("true", options=["--allow-ungoverned", "--require-enforced"])
@@ -321,8 +321,8 @@ class NeverOpen(unittest.TestCase):
     def test_a_dry_run_says_it(self):
         static = self.static_env()
         document = json.loads(self.run_it(static, "-i", "true", options=["--dry-run", "-o", "json"]).stdout)["data"]
-        self.assertEqual((document["enforced_by"], "env takes" in document["escape"]), ("nothing", True))
-        self.assertIn("NONE: env takes", self.run_it(static, "-i", "true", options=["--dry-run"]).stdout)
+        self.assertEqual((document["enforced_by"], "env removes" in document["escape"]), ("nothing", True))
+        self.assertIn("NONE: env removes", self.run_it(static, "-i", "true", options=["--dry-run"]).stdout)
 
     def test_what_others_preload_is_kept_in_order(self):
         other = next(iter(pathlib.Path("/lib").glob("*-linux-gnu/libm.so.6")))

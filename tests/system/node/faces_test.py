@@ -166,8 +166,8 @@ class Trim(Faces):
         self.assertGreaterEqual(row["idle_seconds"], 1)
         text = self.ration("trim", "train", "--dry-run").stdout
         self.assertIn("which holds 1.06 GiB", text)
-        self.assertIn("ration's library is not loaded in it", text)
-        self.assertIn("1.00 GiB allocated by the program, 0 B reserved by the driver's pools, 64.0 MiB of contexts", text)
+        self.assertIn("since it has not loaded ration's library", text)
+        self.assertIn("1.00 GiB allocated by the program, 0 B in pools of the driver, 64.0 MiB in contexts", text)
         self.assertEqual(self.ration("trim", "nobody", "--dry-run").returncode, 3)
 
     def test_a_program_with_rations_library_can_give_back_what_is_free_in_it(self):
@@ -184,13 +184,13 @@ class Trim(Faces):
         self.addCleanup(lambda: (holder.kill(), holder.communicate()))
         self.assertEqual(holder.stdout.readline(), "here\n")
         self.assertTrue(self.row("pool"))
-        self.assertIn("could return  what is free in ration's library", self.ration("trim", "pool", "--dry-run").stdout)
+        self.assertIn("could return  the memory that is unused in ration's library", self.ration("trim", "pool", "--dry-run").stdout)
 
     def test_who_was_not_idle_for_so_long_is_not_asked(self):
         self.holding("train", "1GiB", "--limit", "2GiB")
         self.row("train")
         done = self.ration("trim", "train", "--idle", "1h")
-        self.assertEqual((done.returncode, done.stdout), (0, "train was not idle for 1h: nobody is asked.\n"))
+        self.assertEqual((done.returncode, done.stdout), (0, "train was not idle for 1h: nothing is asked.\n"))
         self.assertEqual(self.events("trimmed"), [])
         self.assertIn("gave back nothing", self.ration("trim", "train", "--idle", "0s").stdout)
 
@@ -211,7 +211,7 @@ class Trim(Faces):
         for more in ((), ("--dry-run",)):
             done = stranger("--idle", "0s", *more)
             self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
-            self.assertRegex(done.stdout, r"^not yours, and not asked: \w+/train\n$")
+            self.assertRegex(done.stdout, r"^not asked, since they belong to other users: \w+/train\n$")
             warnings = json.loads(stranger("--idle", "0s", "-o", "json", *more).stdout)["warnings"]
             self.assertEqual([warning["id"] for warning in warnings], ["E1502"])
         self.assertEqual(stranger("train").returncode, 5)

@@ -103,7 +103,7 @@ class Strangers(Case):
             for path, body in (("/api/v1/workloads", {"folder": str(self.theirs)}), ("/api/v1/leases", {"bytes": GIB})):
                 status, problem = self.as_nobody("POST", path, json.dumps({**body, "tenant": tenant}))
                 self.assertEqual((status, problem["id"]), (403, "E1502"), problem)
-                self.assertIn(f"nobody may not run as tenant {tenant}: that is another user", problem["detail"])
+                self.assertIn(f"nobody may not run as tenant {tenant}: that is the name of another user", problem["detail"])
         for tenant in ("", "nobody", "a-project"):
             status, answer = self.as_nobody("POST", "/api/v1/workloads", json.dumps({"folder": str(self.theirs), "tenant": tenant}))
             self.assertEqual((status, answer["data"]["tenant"]), (200, tenant or "nobody"))
@@ -134,7 +134,7 @@ class Strangers(Case):
         self.assertEqual((status, problem["id"]), (403, "E1502"), problem)
         done = self.as_them("split", NODE, "0", "--into", "1")
         self.assertEqual((done.returncode, done.stderr.split()[0]), (5, "E1502"), done.stderr)
-        self.assertIn("you may not keep slices of GPU 0 from others", done.stderr)
+        self.assertIn("only an operator may cut GPU 0 into slices", done.stderr)
         self.assertEqual(self.as_them("split", NODE).returncode, 0, "to look is not to cut")
         self.assertEqual(self.as_nobody("POST", "/api/v1/workloads", json.dumps({"folder": str(self.theirs)}))[0], 200)
         self.stop()

@@ -124,7 +124,7 @@ TEST(Snippet, WhatIsMissingIsNamed) {
   EXPECT_EQ(snippet("lxc", lacking).error().id, "E1708");
   SnippetFacts named = facts();
   named.name = "train";
-  EXPECT_EQ(snippet("jupyterhub", named).error().what, "jupyterhub takes no name: 'train' is one word too many.");
+  EXPECT_EQ(snippet("jupyterhub", named).error().what, "jupyterhub takes no name, but 'train' is given.");
 }
 
 }  // namespace

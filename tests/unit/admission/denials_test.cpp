@@ -99,7 +99,7 @@ TEST_F(DenialsTest, ADeviceThatWasNotGrantedIsAddedInTheFix) {
   EXPECT_EQ(explained.because.rfind("GPU GPU-09", 0), 0U) << explained.because;
   EXPECT_EQ(explained.fix.text.rfind("ration run --gpu 0,GPU-0900", 0), 0U) << explained.fix.text;
   denial_.device = {};
-  EXPECT_EQ(explain().because, "it was asked for on a GPU that was not granted to nlp");
+  EXPECT_EQ(explain().because, "the request was for a GPU that was not granted to nlp");
   EXPECT_EQ(explain().fix.text.rfind("ration run --gpu all ", 0), 0U);
 }
 

@@ -19,7 +19,7 @@ class AdmissionTest : public ScriptedDaemon {
   Result<Lease> wait(const std::string& longest = "") {
     RunOptions run;
     run.program = {"python", "train.py"};
-    run.wish.tenant = "nlp";
+    run.request.tenant = "nlp";
     run.wait = longest;
     testing::internal::CaptureStderr();
     auto granted = wait_for_lease(session_, *daemon_, run, 4_GiB);
@@ -96,9 +96,9 @@ TEST_F(AdmissionTest, ABookIsRegisteredWithWhatIsPromisedToItAndTheTenantIsTheDa
   admission::PlannedAccount plain{{}, 8_GiB, 0_GiB, std::nullopt, std::nullopt};
   promised.device.uuid = "GPU-1";
   plain.device.uuid = "GPU-2";
-  admission::PlanRequest wish;
-  wish.tenant = "nlp";
-  const auto tenant = register_workload(*daemon_, "/run/x", "/run/x/a.book", wish, "k=v", "q-5", {promised, plain});
+  admission::PlanRequest request;
+  request.tenant = "nlp";
+  const auto tenant = register_workload(*daemon_, "/run/x", "/run/x/a.book", request, "k=v", "q-5", {promised, plain});
   ASSERT_TRUE(tenant) << tenant.error().what;
   EXPECT_EQ(*tenant, "vision");
   EXPECT_EQ(bodies_[0]["guarantees"], (json{{"GPU-1", (2_GiB).count()}}));
@@ -110,11 +110,11 @@ TEST(TakersLine, NamesTheFirstEightAndCountsTheRest) {
   json rows = json::array();
   for (int i = 0; i < 11; ++i)
     rows.push_back({{"who", std::string(1, static_cast<char>('a' + i))}, {"taken_bytes", 1}});
-  const std::string line = takers_line({}, {{"taken_by", rows}}, "by ");
+  const std::string line = holders_line({}, {{"taken_by", rows}}, "by ");
   EXPECT_EQ(line.rfind("by a 1 B · b 1 B", 0), 0U) << line;
   EXPECT_NE(line.find(" · h 1 B · and 3 more\n"), std::string::npos) << line;
-  EXPECT_EQ(takers_line({}, json::object(), "by "), "");
-  EXPECT_EQ(takers_line({}, {{"taken_by", json::array()}}, "by "), "");
+  EXPECT_EQ(holders_line({}, json::object(), "by "), "");
+  EXPECT_EQ(holders_line({}, {{"taken_by", json::array()}}, "by "), "");
 }
 
 }  // namespace

@@ -112,8 +112,8 @@ TEST_F(ScenarioTest, WhatIsWrongIsToldWithItsPlace) {
   EXPECT_EQ(problem("start = \"10s\"", "strat = \"10s\"")
                 .rfind(":12:1: there is no key 'strat' here. Did you mean 'start'?", 0),
             0U);
-  EXPECT_EQ(problem("\"10s\"", "10").rfind(":12:1: start is a duration", 0), 0U);
-  EXPECT_EQ(problem("copies = 3", "copies = 65").rfind(":16:1: copies is an integer from 1 to 64", 0), 0U);
+  EXPECT_EQ(problem("\"10s\"", "10").rfind(":12:1: start must be a duration", 0), 0U);
+  EXPECT_EQ(problem("copies = 3", "copies = 65").rfind(":16:1: copies must be an integer from 1 to 64", 0), 0U);
   EXPECT_EQ(problem("[\"1GiB:1s\"]", "[1]").rfind(":13:", 0), 0U);
   EXPECT_EQ(problem("set many", "reboot many").rfind(":19:", 0), 0U) << "only some verbs can be typed";
   EXPECT_EQ(problem("node = \"T4*2\"\n", "\n").rfind(":1:", 0), 0U);

@@ -169,7 +169,7 @@ TEST(Session, WithoutATerminalOnlyYesIsAnAnswer) {
   const auto refused = agree_to_shrink(session, "nlp", 4_GiB, 3_GiB, "ration set nlp --limit 3GiB --yes");
   EXPECT_EQ(
       testing::internal::GetCapturedStderr(),
-      "nlp uses 4.00 GiB, 1.00 GiB more than the new limit. New allocations will be denied until it is under 3.00 "
+      "nlp holds 4.00 GiB, 1.00 GiB more than the new limit. Allocations are denied until it holds less than 3.00 "
       "GiB.\n");
   if (refused) GTEST_SKIP() << "somebody is at a terminal";
   EXPECT_EQ(refused.error().id, "E1205");

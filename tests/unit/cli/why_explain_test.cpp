@@ -38,7 +38,7 @@ TEST_F(ShownTest, APlaceInTheQueueSaysForWhatItWaitsAndHowLongThatUsuallyTakes) 
             "because  2.00 GiB are missing\n"
             "position 2 of 3\n"
             "estimate about 1m 30s (the median of 7 waits)\n"
-            "fix      ration ps   shows who holds what; a smaller --limit, or another --gpu, may start sooner\n");
+            "fix      ration ps   shows who holds what; a smaller --limit or another --gpu may start sooner\n");
   EXPECT_EQ(why_of("q-6"), "GRANTED   q-6  nlp  8.00 GiB\n");
   EXPECT_EQ(why_of("q-7"), "E1801 nothing of that name");
 }
@@ -70,7 +70,7 @@ TEST_F(ShownTest, WhatIsNoNumberOfAnythingIsRefused) {
 TEST_F(ShownTest, WhereNothingWasDeniedThatIsSaid) {
   answer_with({{"GET /api/v1/events", answer(json::array())}});
   EXPECT_EQ(why_of(""), "E1413 nothing was denied.");
-  EXPECT_EQ(why_of("vision/nlp"), "E1413 nothing of a workload 'vision/nlp' was denied, as far as is known.");
+  EXPECT_EQ(why_of("vision/nlp"), "E1413 no denial of a workload 'vision/nlp' is recorded.");
 }
 
 json row(const char* id, const char* label, std::optional<Bytes> bytes) {
@@ -104,7 +104,7 @@ TEST_F(ShownTest, ANumberIsAProcessAndOnlyThenAName) {
   EXPECT_EQ(asked_[0], "GET /api/v1/processes/42/explain");
   EXPECT_EQ(asked_[1], "GET /api/v1/workloads/42/explain");
   EXPECT_EQ(explained({"nothing", "", ""}),
-            "E1801 no running workload, process or tenant 'nothing' of yours holds GPU memory.");
+            "E1801 this user has no running workload, process or tenant 'nothing' on a GPU.");
 }
 
 TEST_F(ShownTest, AProcessThatNobodyGovernsIsToldWithTheCommandThatWould) {

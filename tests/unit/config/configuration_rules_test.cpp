@@ -84,7 +84,7 @@ TEST(Tenants, WhoAsksForATenantHasToFitIt) {
   EXPECT_EQ(tenant_for(all, carol)->tenant, "carol");
   carol.asked_tenant = "vison";
   EXPECT_EQ(tenant_for(all, carol).error().id, "E1801");
-  EXPECT_EQ(tenant_for(all, carol).error().what, "tenant 'vison' is not known. Did you mean 'vision'?");
+  EXPECT_EQ(tenant_for(all, carol).error().what, "there is no tenant 'vison'. Did you mean 'vision'?");
   EXPECT_EQ(tenant_for(configuration(""), carol)->tenant, "vison") << "without tenants any name will do";
 }
 
@@ -107,7 +107,8 @@ TEST(Tenants, WithoutTenantsNobodyIsChargedInTheNameOfAnotherUser) {
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().id, "E1502");
   EXPECT_EQ(refused.error().exit_code, 5);
-  EXPECT_EQ(refused.error().what, "carol may not run as tenant alice: that is another user of this machine.");
+  EXPECT_EQ(refused.error().what,
+            "carol may not run as tenant alice: that is the name of another user of this machine.");
   carol.is_operator = true;
   EXPECT_EQ(tenant_for(none, carol)->tenant, "alice") << "operators may";
   carol.is_operator = false;

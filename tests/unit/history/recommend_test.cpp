@@ -98,8 +98,8 @@ TEST_F(HistoryTest, ARefusedRunNeededAtLeastWhatItHeldAndAskedFor) {
   ASSERT_TRUE(found);
   EXPECT_EQ(found->limit, 1792_MiB) << "1564 MiB, as ration why says";
   EXPECT_EQ(found->limit_reason,
-            "a denied run needed at least 1.53 GiB (1.00 GiB on top of the 540 MiB it held), rounded to 256 MiB: what "
-            "beyond that is not known");
+            "a denied run needed at least 1.53 GiB (1.00 GiB on top of the 540 MiB it held), rounded to 256 MiB; how "
+            "much more is not known");
   EXPECT_EQ(found->denials, 2U);
   ASSERT_EQ(found->checks.size(), 3U);
   EXPECT_EQ(found->checks[0].denied, 0U);
@@ -110,7 +110,7 @@ TEST_F(HistoryTest, ARefusedRunNeededAtLeastWhatItHeldAndAskedFor) {
   ASSERT_EQ(last->notes.size(), 1U);
   EXPECT_EQ(last->notes[0],
             "It was denied memory once at 1.17 GiB: it needed at least 1.53 GiB (1.00 GiB on top of the 540 MiB it "
-            "held); 'ration why' tells each, or next time  ration run --limit 1.75GiB -- …");
+            "held); 'ration why' explains each, or next time  ration run --limit 1.75GiB -- …");
 }
 
 TEST_F(HistoryTest, ARefusalIsOfTheRunThatHadItsNumberThen) {
@@ -129,7 +129,7 @@ TEST_F(HistoryTest, ARefusalIsOfTheRunThatHadItsNumberThen) {
   EXPECT_EQ(found->limit, 4_GiB);
   question.fewest_runs = 5;
   EXPECT_EQ(to_text(*reader().recommend(question), question.now),
-            "not enough history: 2 runs (need 5) - showing the largest peak seen, 1.00 GiB; denied was what needs at "
+            "not enough history: 2 runs (need 5) - showing the largest peak seen, 1.00 GiB; a denied run needed at "
             "least 4.00 GiB (3.00 GiB on top of the 1.00 GiB it held). Give a limit of at least 4.00 GiB, or let it "
             "run more often.\n");
 }
@@ -142,9 +142,9 @@ TEST_F(HistoryTest, NoLimitGivesMoreThanTheDeviceHas) {
   ASSERT_TRUE(history.commit());
   const auto found = reader().recommend(ask(kStart + 2 * kDayMs));
   EXPECT_EQ(found->limit, 1280_MiB) << "what nothing can meet says nothing about what to give";
-  EXPECT_NE(found->limit_reason.find("no limit gives the"), std::string::npos) << found->limit_reason;
+  EXPECT_NE(found->limit_reason.find("which is more than the device's"), std::string::npos) << found->limit_reason;
   EXPECT_EQ(found->checks[0].denied, 1U) << "no limit helps that one";
-  EXPECT_NE(reader().last_run("train")->notes[0].find("no limit gives that"), std::string::npos);
+  EXPECT_NE(reader().last_run("train")->notes[0].find("so no limit is enough"), std::string::npos);
   // It hides no other need of the same run.
   ASSERT_TRUE(history.append(denial("d-5-2", kStart + 30 * kHourMs + 9, 1_GiB, 3_GiB, 2_GiB)));
   ASSERT_TRUE(history.commit());

@@ -149,7 +149,7 @@ TEST_F(Controls, LettersThatSteerAreNotTyped) {
 
 TEST_F(Controls, WhyIsOfTheLastDenialAndSaysWhenThereIsNone) {
   EXPECT_FALSE(letter(U'w').request);
-  EXPECT_EQ(view_.message, "nlp/train was denied nothing.");
+  EXPECT_EQ(view_.message, "nlp/train has no denials.");
   (void)letter(U'j');
   const auto pressed = letter(U'w');
   ASSERT_TRUE(pressed.request);
