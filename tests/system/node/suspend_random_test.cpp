@@ -158,8 +158,8 @@ class SuspendRandomTest : public ::testing::Test {
 
   void look() {
     (void)engine_->tick(steady_time_ns(), unix_time_ns());
-    for (const auto& asking : std::exchange(engine_->state().residency_changes, {}).asking)
-      approve_resume(engine_->state(), asking.path);
+    for (const auto& request : std::exchange(engine_->state().residency_changes, {}).resume_requests)
+      approve_resume(engine_->state(), request.path);
   }
 
   [[nodiscard]] std::string state(const Program& program) const {
