@@ -55,6 +55,13 @@ class TensorFlow(FrameworkCase):
         self.run_program("take(64)", options=("--framework-hints", "off"), TF_FORCE_GPU_ALLOW_GROWTH="true")
         self.assertLess(self.held(), 600 * MiB)
 
+    def test_its_own_limit_of_a_device_bounds_each_region_and_not_their_sum(self):
+        """What the runner of `ration.testing` is for; and a value that is none ends TensorFlow."""
+        self.run_program("kept = [take(200), take(200)]", TF_PER_DEVICE_MEMORY_LIMIT_MB="300")
+        self.assertGreater(self.held(), 400 * MiB)
+        self.assertIn("Failed to parse the env-var", self.run_program("take(1)", code=134, TF_PER_DEVICE_MEMORY_LIMIT_MB="4GB",
+                                                                       TF_CPP_MIN_LOG_LEVEL="0"))
+
     def test_logical_devices_with_limits(self):
         self.run_program("""
             tf.config.set_logical_device_configuration(gpus[0], [tf.config.LogicalDeviceConfiguration(memory_limit=512),
