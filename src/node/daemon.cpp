@@ -13,8 +13,7 @@
 #include "book/container_books.hpp"
 #include "config/printer.hpp"
 #include "config/values.hpp"
-#include "node/limits/promises.hpp"
-#include "node/residency/residency.hpp"
+#include "node/queue/queue_step.hpp"
 
 namespace ration::node {
 namespace {
@@ -131,7 +130,7 @@ void Daemon::tick() {
   engine_.state().queue_length = leases_.queue().waiting();
   Events events = engine_.tick(now, unix_time_ns());
   if (const auto problem = announcer_.step(now)) events.push_back(daemon_event(*problem));
-  step_leases(now, events);
+  tick_at_once_ = step_queue(engine_.state(), leases_, events);
   if (slices_due_) apply_configured_slices(events);
   if (const auto problem = device_publisher_.step(engine_.state()))
     events.push_back(daemon_event(problem->what + " " + problem->fix));
@@ -144,18 +143,6 @@ void Daemon::tick() {
   pace_.note_tick(seconds, changed);
   recorder_.note_tick(seconds);
   schedule_tick();
-}
-
-void Daemon::step_leases(std::uint64_t now, Events& events) {
-  const ResidencyChanges changes = std::exchange(engine_.state().residency_changes, {});
-  for (const std::string& path : changes.suspended) leases_.suspend(path);
-  for (const auto& [path, reason, confirmed] : changes.resume_requests)
-    leases_.requeue(path, reason, engine_.snapshot(), now, confirmed);
-  for (Event& event : leases_.step(engine_.snapshot(), now, shares(engine_.state())))
-    events.push_back(std::move(event));
-  const std::vector<std::string> resumable = leases_.take_resumable();
-  for (const std::string& path : resumable) approve_resume(engine_.state(), path);
-  tick_at_once_ = !resumable.empty();
 }
 
 void Daemon::apply_configured_slices(Events& events) {

@@ -56,7 +56,6 @@ class Daemon final : private ApiHost {
   void publish(Events events);
   /// Returns the longest time between two ticks; a longer one counts as a gap.
   static history::TimeMs longest_step(const config::Daemon& settings);
-  void step_leases(std::uint64_t now, Events& events);
   void apply_configured_slices(Events& events);
   void commit();
 

@@ -64,10 +64,12 @@ Explained explained(const NodeState& state, const Workload& workload, const book
 
 }  // namespace
 
-void report(const NodeState& state, const Workload& workload, Event event, Events& events) {
+bool report(const NodeState& state, const Workload& workload, Event event, Events& events) {
   const auto& taken_up = state.changes.started;
   const bool new_here = std::find(taken_up.begin(), taken_up.end(), workload.path) != taken_up.end();
-  if (!new_here || !state.options.recorded(event)) events.push_back(std::move(event));
+  if (new_here && state.options.recorded(event)) return false;
+  events.push_back(std::move(event));
+  return true;
 }
 
 void report_started(const NodeState& state, const Workload& workload, Events& events) {
@@ -107,9 +109,11 @@ void report_denials(NodeState& state, const Workload& workload, Events& events) 
     const std::uint64_t time_ns = std::min(denial.time_ns, state.time_of_day_ns);
     state.recent_denials[workload.book.tenant + "/" + workload.book.name].push_back(state.now_ns -
                                                                                     (state.time_of_day_ns - time_ns));
-    if (denial.account < demand.size()) demand[denial.account] = std::max(demand[denial.account], denial.requested);
     report_limit_moves(state, workload, events);
-    report(state, workload, denial_event(state, workload, denial, true), events);
+    // What the daemon before this one was asked for was answered then.
+    const bool is_new = report(state, workload, denial_event(state, workload, denial, true), events);
+    if (is_new && denial.account < demand.size())
+      demand[denial.account] = std::max(demand[denial.account], denial.requested);
   }
 }
 

@@ -8,8 +8,9 @@
 
 namespace ration::node {
 
-/// Adds an event with its own time. Skips it if the workload is new to this daemon and an earlier daemon recorded it.
-void report(const NodeState& state, const Workload& workload, Event event, Events& events);
+/// Adds an event with its own time. Skips it, and returns false, if the workload is new to this daemon and an earlier
+/// daemon recorded it.
+bool report(const NodeState& state, const Workload& workload, Event event, Events& events);
 void report_started(const NodeState& state, const Workload& workload, Events& events);
 /// Describes a denial. `running`: the workload still runs, so that its limit can be raised.
 [[nodiscard]] Event denial_event(const NodeState& state, const Workload& workload, const book::Denial& denial,

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 
+#include "base/process.hpp"
 #include "node/events/workload_events.hpp"
 #include "node/limits/balance.hpp"
 #include "node/limits/promises.hpp"
@@ -17,14 +18,36 @@ namespace ration::node {
 
 namespace {
 
+/// Returns what the driver and, of managed memory, the book say that the workload holds. Absent: the driver does not
+/// say.
+std::optional<Bytes> held_by_driver(const machine::Device& device, const Workload& workload, std::uint32_t account) {
+  static const std::uint64_t own_namespace = own_pid_namespace();
+  if (!device.processes) return std::nullopt;
+  Bytes held;
+  for (const book::ProcessSnapshot& process : workload.book.processes) {
+    if (process.identity.pid_namespace != own_namespace) return std::nullopt;
+    held += process.managed[account];
+    for (const machine::DeviceProcess& listed : *device.processes) {
+      if (listed.pid != process.identity.pid) continue;
+      if (!listed.held) return std::nullopt;
+      held += *listed.held;
+    }
+  }
+  return held;
+}
+
 // Returns the usage of an account as far as it can be believed, because a false book must not lower the limits of
 // others: up to its limit, or more if the driver confirms it; almost nothing if the driver listed none of its processes
 // when both were read.
-Bytes trusted_usage(const NodeState& state, const Workload& workload, std::uint32_t account, Bytes in_force) {
-  constexpr Bytes kNotInBook{std::uint64_t{1} << 30};  // code and driver; as for violators
+Bytes trusted_usage(const NodeState& state, const machine::Device& device, const Workload& workload,
+                    std::uint32_t account, Bytes in_force) {
+  constexpr Bytes kNotInBook{std::uint64_t{1} << 30};  // code, driver: as for violators
   const Bytes said = workload.used[account];
   const AccountView* view = state.snapshot.account_of(workload.path, account);
-  if (view == nullptr) return std::min(said, in_force);  // a new workload may hold all of its limit
+  if (view == nullptr) {  // new, or of before a restart: then it may still hold more than a limit that was lowered
+    const auto held = held_by_driver(device, workload, account);
+    return std::min(said, held ? std::max(in_force, *held) : in_force);
+  }
   if (view->used > kNotInBook && view->trusted_usage() == Bytes{0}) return std::min(said, kNotInBook);
   if (said <= in_force) return said;
   Bytes held;
@@ -172,7 +195,7 @@ void BalancingRule::run(NodeState& state, Events& events) {
         entry.tenant = workload.book.tenant;
         entry.limit = mine.configured;
         entry.guarantee = state.running[path].guarantee_unchecked ? Bytes{0} : mine.guarantee;
-        entry.used = trusted_usage(state, workload, account, mine.in_force);
+        entry.used = trusted_usage(state, device, workload, account, mine.in_force);
         entry.demand = state.running[path].demand[account];
         entry.in_force = mine.in_force;
         entry.idle = state.running[path].activity.since_ns + kIdleAfter < state.now_ns;

@@ -26,6 +26,7 @@ json limit_json(const OwnedWorkload& owned) {
     accounts.push_back({{"configured", limit.configured.count()},
                         {"effective", limit.in_force.count()},
                         {"guarantee", limit.guarantee.count()},
+                        {"held_back_by", limit.held_back_by},
                         {"moved", limit.moved.count()}});
   }
   return {{"owner", owned.owner},
@@ -37,6 +38,7 @@ json limit_json(const OwnedWorkload& owned) {
           {"changed_ns", owned.changed_ns},
           {"suspended", owned.suspended},
           {"held", owned.held_by_person},
+          {"away", owned.guarantee_lapsed},
           {"altered", owned.altered},
           {"accounts", accounts}};
 }
@@ -52,11 +54,18 @@ OwnedWorkload from_json(const json& entry) {
   owned.tenant = entry.value("tenant", "");
   owned.suspended = entry.value("suspended", false);
   owned.held_by_person = entry.value("held", false);
+  owned.guarantee_lapsed = entry.value("away", owned.suspended);
   owned.altered = entry.value("altered", "");
   for (const json& account : entry.at("accounts")) {
     const auto bytes = [&](const char* name) { return Bytes{whole_number<std::uint64_t>(account.at(name))}; };
     const Bytes moved = account.contains("moved") ? bytes("moved") : Bytes{0};
-    owned.accounts.push_back({bytes("configured"), bytes("effective"), bytes("guarantee"), {}, {}, {}, moved});
+    owned.accounts.push_back({bytes("configured"),
+                              bytes("effective"),
+                              bytes("guarantee"),
+                              account.value("held_back_by", ""),
+                              {},
+                              {},
+                              moved});
   }
   return owned;
 }
@@ -88,8 +97,14 @@ bool Limits::add(const Workload& workload) {
   const auto known = owned_.find(workload.path);
   if (known != owned_.end() && known->second.file_number == workload.file_number &&
       known->second.owner == workload.owner && known->second.accounts.size() == accounts.size()) {
-    for (const OwnedLimit& limit : known->second.accounts) {
-      written.push_back(book_content(known->second, limit));
+    // The daemon before this one may have been killed between a suspension and the writing of its file: the book tells,
+    // out of which the guarantees of a workload on the host are taken.
+    OwnedWorkload& owned = known->second;
+    for (std::size_t i = 0; i < std::min(owned.accounts.size(), workload.book.accounts.size()); ++i)
+      if (owned.suspended && owned.accounts[i].guarantee > Bytes{0})
+        owned.guarantee_lapsed = workload.book.accounts[i].guarantee == Bytes{0};
+    for (const OwnedLimit& limit : owned.accounts) {
+      written.push_back(book_content(owned, limit));
       written.back().reach = kUnlimited;  // unknown: an earlier daemon may have written one
     }
     written_[workload.path] = std::move(written);

@@ -79,42 +79,76 @@ LeaseSubmission submission_from(const json& row) {
 
 }  // namespace
 
+Leases::Entry Leases::entry_from(const json& row) {
+  Entry entry{submission_from(row),
+              whole_number<std::uint64_t>(row.at("submitted_ns")),
+              std::nullopt,
+              row.value("workload", ""),
+              false,
+              row.value("away", false),
+              row.value("to_return", false),
+              row.value("because", ""),
+              row.value("sure", true)};
+  if (row.contains("held")) entry.held = Bytes{whole_number<std::uint64_t>(row["held"])};
+  if (row.contains("due")) entry.due = whole_number<std::int64_t>(row["due"]);
+  if (!row.contains("granted_ns")) return entry;
+  Lease lease;
+  lease.running = !entry.workload.empty();
+  lease.granted_ns = whole_number<std::uint64_t>(row["granted_ns"]);
+  for (const json& gpu : row.at("gpus")) lease.gpus.push_back(whole_number<int>(gpu));
+  entry.granted = std::move(lease);
+  return entry;
+}
+
+json Leases::entry_json(const std::string& id, const Entry& entry) const {
+  json row = submission_json(entry.submission, entry.submitted_ns);
+  if (!entry.workload.empty()) row["workload"] = entry.workload;
+  if (entry.granted) row.update({{"gpus", entry.granted->gpus}, {"granted_ns", entry.granted->granted_ns}});
+  if (const auto due = queue_.due(id)) row["due"] = *due;
+  if (entry.suspended) row["away"] = true;
+  if (entry.for_resume) row["to_return"] = true;
+  if (!entry.resume_reason.empty()) row.update({{"because", entry.resume_reason}, {"sure", entry.confirmed}});
+  if (entry.held) row["held"] = entry.held->count();
+  return row;
+}
+
 Leases::Leases(std::string file) : file_(std::move(file)) {
   const char* consequence = "commands that waited for memory must be repeated: ration run --wait.";
   file_.read(consequence, [this](const json& document) {
     std::map<std::string, Entry> kept;
     const json& waiting = document.at("waiting");
     if (!waiting.is_object()) throw std::invalid_argument("'waiting' is not an object");
-    for (const auto& [id, row] : waiting.items())
-      kept[id] = {
-          submission_from(row), whole_number<std::uint64_t>(row.at("submitted_ns")), std::nullopt, {}, false, false};
-    const json running = document.value("running", json::object());  // absent in files of earlier versions
-    if (!running.is_object()) throw std::invalid_argument("'running' is not an object");
-    for (const auto& [id, row] : running.items()) {
-      Lease lease;
-      lease.running = true;
-      lease.granted_ns = whole_number<std::uint64_t>(row.at("granted_ns"));
-      for (const json& gpu : row.at("gpus")) lease.gpus.push_back(whole_number<int>(gpu));
-      kept[id] = {submission_from(row), whole_number<std::uint64_t>(row.at("submitted_ns")), lease,
-                  row.at("workload").get<std::string>()};
+    for (const auto& [id, row] : waiting.items()) kept[id] = entry_from(row);
+    for (const char* of_workloads : {"running", "returning"}) {
+      const json rows = document.value(of_workloads, json::object());  // older files lack them
+      if (!rows.is_object()) throw std::invalid_argument(fmt::format("'{}' is not an object", of_workloads));
+      for (const auto& [id, row] : rows.items()) {
+        (void)row.at("workload");
+        kept[id] = entry_from(row);
+      }
     }
     last_id_ = whole_number<std::uint64_t>(document.at("last"));
     restored_ = std::move(kept);
   });
 }
 
-Result<LeaseRequest> Leases::request_of(const std::string& id, const LeaseSubmission& submission,
-                                        std::uint64_t submitted_ns) const {
-  RATION_TRY(auto gpus, parse_gpus(submission.gpu));
+Result<LeaseRequest> Leases::request_of(const std::string& id, const Entry& entry) const {
+  const LeaseSubmission& submission = entry.submission;
+  auto gpus = parse_gpus(submission.gpu);
+  if (!gpus) return tl::unexpected(gpus.error());
   LeaseRequest request;
   request.id = id;
   request.tenant = submission.tenant;
   request.bytes = submission.bytes;
   request.guarantee = submission.guarantee;
-  request.gpus = std::move(gpus);
+  request.gpus = std::move(*gpus);
   request.priority = submission.priority;
-  request.submitted_ns = submitted_ns;
-  if (submission.wait_ns) request.deadline_ns = submitted_ns + *submission.wait_ns;
+  request.submitted_ns = entry.submitted_ns;
+  request.confirmed = entry.confirmed;
+  request.held = entry.held;
+  request.due = entry.due;
+  if (!entry.resume_reason.empty()) return request;  // it comes back: nothing is known of how long it stays
+  if (submission.wait_ns) request.deadline_ns = entry.submitted_ns + *submission.wait_ns;
   request.expected = run_lengths_.expected(program_of(submission));
   return request;
 }
@@ -135,7 +169,7 @@ void Leases::restore_running() {
       ++kept;
       continue;
     }
-    if (auto request = request_of(id, entry.submission, entry.submitted_ns)) {
+    if (auto request = request_of(id, entry)) {
       entry.granted->request = std::move(*request);
       queue_.restore(*entry.granted);
       entries_[id] = std::move(entry);
@@ -144,28 +178,28 @@ void Leases::restore_running() {
   }
 }
 
-// Restores waiting requests. One that was granted but not started waits again at its old place, before all others.
+// By their places, so that none pushes another back.
 void Leases::restore_waiting(std::uint64_t now_ns) {
   std::vector<std::pair<std::string, Entry>> all;
   for (auto& kept : std::exchange(restored_, {})) all.push_back(std::move(kept));
   std::sort(all.begin(), all.end(),
             [](const auto& one, const auto& two) { return one.second.submitted_ns < two.second.submitted_ns; });
   for (auto& [id, entry] : all) {
-    auto request = request_of(id, entry.submission, std::min(entry.submitted_ns, now_ns));
-    if (request && queue_.submit(std::move(*request))) entries_[id] = std::move(entry);
+    entry.submitted_ns = std::min(entry.submitted_ns, now_ns);
+    auto request = request_of(id, entry);
+    if (entry.suspended || (request && queue_.submit(std::move(*request)))) entries_[id] = std::move(entry);
   }
 }
 
 void Leases::save() {
-  json waiting = json::object(), running = json::object();
+  json waiting = json::object(), running = json::object(), returning = json::object();
   for (const auto& [id, entry] : entries_) {
-    if (entry.workload.empty() && !entry.over) waiting[id] = submission_json(entry.submission, entry.submitted_ns);
-    if (entry.workload.empty() || !entry.granted || entry.for_resume) continue;
-    json& row = running[id] = submission_json(entry.submission, entry.submitted_ns);
-    row.update(
-        {{"workload", entry.workload}, {"gpus", entry.granted->gpus}, {"granted_ns", entry.granted->granted_ns}});
+    const bool runs = entry.granted && !entry.for_resume;
+    if (entry.over) continue;
+    (entry.workload.empty() ? waiting : runs ? running : returning)[id] = entry_json(id, entry);
   }
-  (void)file_.write({{"last", last_id_}, {"waiting", waiting}, {"running", running}});  // the next step retries
+  // Tried again at the next step.
+  (void)file_.write({{"last", last_id_}, {"waiting", waiting}, {"running", running}, {"returning", returning}});
 }
 
 std::string Leases::id_of(const LeaseSubmission& submission) const {
@@ -179,17 +213,19 @@ std::string Leases::id_of(const LeaseSubmission& submission) const {
 
 Result<std::string> Leases::submit(const LeaseSubmission& submission, std::uint64_t now_ns) {
   if (std::string known = id_of(submission); !known.empty()) return known;
-  RATION_TRY(auto request, request_of(fmt::format("q-{}", last_id_ + 1), submission, now_ns));
+  Entry entry{submission, now_ns, std::nullopt, {}, false, false};
+  auto request = request_of(fmt::format("q-{}", last_id_ + 1), entry);
+  if (!request) return tl::unexpected(request.error());
   const auto of_user = std::count_if(entries_.begin(), entries_.end(), [&](const auto& each) {
     return each.second.submission.owner == submission.owner;
   });
   if (of_user >= static_cast<std::ptrdiff_t>(kMaxPerUser))
     return fail("E1528", fmt::format("{} leases of {} wait or run already.", of_user, submission.user),
                 "ration ps   shows them", 4);
-  const std::string id = request.id;
-  RATION_TRY(queue_.submit(std::move(request)));
+  const std::string id = request->id;
+  if (auto taken = queue_.submit(std::move(*request)); !taken) return tl::unexpected(taken.error());
   ++last_id_;
-  entries_[id] = {submission, now_ns, std::nullopt, {}, false, false};
+  entries_[id] = std::move(entry);
   save();
   return id;
 }
@@ -258,9 +294,14 @@ void Leases::requeue(const std::string& path, const std::string& reason, const S
                [&](const AccountView& each) { return each.path == path; });
   if (accounts.empty()) return;
   const AccountView& account = accounts.front();
-  auto found =
-      std::find_if(entries_.begin(), entries_.end(), [&](const auto& each) { return each.second.workload == path; });
-  if (found == entries_.end()) {  // it started without a lease, and resumes with one
+  const auto is_its = [&](const auto& each) { return each.second.workload == path; };
+  // Of before a restart, and not queued again yet: one that surely asked keeps its place.
+  if (const auto kept = std::find_if(restored_.begin(), restored_.end(), is_its); kept != restored_.end()) {
+    if (!kept->second.granted && !kept->second.suspended && kept->second.confirmed) return;
+    entries_.insert(restored_.extract(kept));
+  }
+  auto found = std::find_if(entries_.begin(), entries_.end(), is_its);
+  if (found == entries_.end()) {  // it started without a lease; it returns with one
     Entry entry;
     entry.submission.tenant = account.tenant;
     entry.submission.user = account.user;
@@ -273,6 +314,7 @@ void Leases::requeue(const std::string& path, const std::string& reason, const S
   }
   auto& [id, entry] = *found;
   entry.resume_reason = reason;
+  entry.confirmed = confirmed;
   remove_from_queue(id);
   entry.submission.bytes = entry.submission.guarantee = Bytes{0};
   for (const AccountView& each : accounts) {
@@ -285,21 +327,16 @@ void Leases::requeue(const std::string& path, const std::string& reason, const S
   }
   entry.submitted_ns = now_ns;
   entry.suspended = false;
-  LeaseRequest request;
-  request.id = id;
-  request.tenant = entry.submission.tenant;
-  request.bytes = entry.submission.bytes;
-  request.guarantee = entry.submission.guarantee;
+  entry.due.reset();
+  entry.held = Bytes{0};
+  for (const AccountView& each : accounts) entry.held = std::max(*entry.held, each.suspended_bytes);
+  std::vector<int> gpus;
   for (const AccountView& each : accounts)
-    if (each.gpu) request.gpus.push_back(*each.gpu);
-  entry.submission.gpu = fmt::format("{}", fmt::join(request.gpus, ","));
-  request.priority = entry.submission.priority;
-  request.submitted_ns = now_ns;
-  request.confirmed = confirmed;
-  request.held = Bytes{0};
-  for (const AccountView& each : accounts) request.held = std::max(*request.held, each.suspended_bytes);
-  if (!queue_.submit(std::move(request)))
-    resumable_.push_back(path);  // the queue cannot place it, so the resume is tried at once
+    if (each.gpu) gpus.push_back(*each.gpu);
+  entry.submission.gpu = fmt::format("{}", fmt::join(gpus, ","));
+  auto request = request_of(id, entry);
+  if (!request || !queue_.submit(std::move(*request)))
+    resumable_.push_back(path);  // no queue can tell when: it is tried at once
 }
 
 bool Leases::mark_running(const std::string& id, const std::string& path, std::uint32_t user) {
@@ -307,6 +344,7 @@ bool Leases::mark_running(const std::string& id, const std::string& path, std::u
   if (found == entries_.end() || found->second.submission.owner != user || !found->second.granted) return false;
   if (!queue_.mark_running(id)) return false;
   found->second.workload = path;
+  save();  // a daemon that starts now grants it to nobody a second time
   return true;
 }
 

@@ -5,6 +5,7 @@
 
 #include <deque>
 #include <map>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <set>
 #include <string>
@@ -117,17 +118,21 @@ class Leases {
     LeaseSubmission submission;
     std::uint64_t submitted_ns = 0;
     std::optional<Lease> granted;
-    std::string workload;         ///< path of the book of its workload
-    bool over = false;            ///< its wait timed out, or its workload never started
-    bool suspended = false;       ///< its workload is suspended and not resuming
-    bool for_resume = false;      ///< made for the resume of a workload without a lease; ends with that resume
-    std::string resume_reason{};  ///< why its workload resumes; empty: it starts
+    std::string workload;               ///< path of the book of its workload
+    bool over = false;                  ///< its wait timed out, or its workload never started
+    bool suspended = false;             ///< its workload is suspended and not resuming
+    bool for_resume = false;            ///< made for the resume of a workload without a lease; ends with that resume
+    std::string resume_reason{};        ///< why its workload resumes; empty: it starts
+    bool confirmed = true;              ///< whether its need to resume is confirmed
+    std::optional<Bytes> held{};        ///< bytes that it will hold on each of its devices once it has resumed
+    std::optional<std::int64_t> due{};  ///< its place in the queue of the daemon before this one
   };
 
   /// Returns the id of an earlier identical request; empty: none.
   [[nodiscard]] std::string id_of(const LeaseSubmission& submission) const;
-  [[nodiscard]] Result<LeaseRequest> request_of(const std::string& id, const LeaseSubmission& submission,
-                                                std::uint64_t submitted_ns) const;
+  [[nodiscard]] Result<LeaseRequest> request_of(const std::string& id, const Entry& entry) const;
+  [[nodiscard]] static Entry entry_from(const nlohmann::json& row);
+  [[nodiscard]] nlohmann::json entry_json(const std::string& id, const Entry& entry) const;
   void remove_from_queue(const std::string& id);
   void restore_running();
   void restore_waiting(std::uint64_t now_ns);

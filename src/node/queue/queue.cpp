@@ -111,6 +111,7 @@ Result<void> LeaseQueue::submit(LeaseRequest request) {
         other.request.priority == waiting.request.priority)
       waiting.due = std::max(waiting.due, other.due + static_cast<std::int64_t>(kTenantStep));
   }
+  if (waiting.request.due) waiting.due = *waiting.request.due;
   insert(std::move(waiting));
   return {};
 }
@@ -320,6 +321,11 @@ StepResult LeaseQueue::step(std::uint64_t now_ns) {
     return std::find(started.begin(), started.end(), waiting.request.id) != started.end();
   });
   return result;
+}
+
+std::optional<std::int64_t> LeaseQueue::due(const std::string& id) const {
+  const std::size_t at = position(id);
+  return at == 0 ? std::nullopt : std::optional(waiting_[at - 1].due);
 }
 
 std::size_t LeaseQueue::position(const std::string& id) const {

@@ -47,6 +47,7 @@ struct LeaseRequest {
   std::uint64_t submitted_ns = 0;
   std::optional<std::uint64_t> deadline_ns;  ///< end of `--wait=T`, when it leaves the queue
   bool confirmed = true;                     ///< a resume without a confirmed need; see kUnconfirmedStep
+  std::optional<std::int64_t> due;           ///< its place before a restart; absent: behind those that wait already
   std::optional<Bytes> held;                 ///< bytes that a resumed workload will hold, which count for its tenant
   std::optional<RunLengths> expected;        ///< learnt from earlier runs
 };
@@ -126,6 +127,8 @@ class LeaseQueue {
   [[nodiscard]] std::size_t waiting() const { return waiting_.size(); }
   /// Returns the bytes that waiting requests need on all of their devices, by tenant.
   [[nodiscard]] std::map<std::string, Bytes> waiting_bytes() const;
+  /// Returns its place, which LeaseRequest::due keeps over a restart. Absent: it does not wait.
+  [[nodiscard]] std::optional<std::int64_t> due(const std::string& id) const;
   /// Returns the position in the queue, from 1; 0: not in it.
   [[nodiscard]] std::size_t position(const std::string& id) const;
   /// Returns nothing if no request has that id.

@@ -50,23 +50,29 @@ Result<void> host_has_room(const NodeState& state, const Workload& workload,
 }  // namespace
 
 // An owner can write any pid into the book, so each process must belong to the owner.
-Result<std::vector<ProcessIdentity>> processes_of(const NodeState& state, const Workload& workload) {
+Result<std::vector<ProcessIdentity>> own_processes(const Workload& workload, const std::vector<std::int32_t>& pids) {
   std::vector<ProcessIdentity> processes;
-  for (const AccountView& account : state.snapshot.accounts) {
-    if (account.path != workload.path || account.account != 0) continue;
-    for (const ProcessView& view : account.processes) {
-      const auto process = identity_of(view.pid);
-      if (!process || process->user != workload.person)
-        return fail("E1547",
-                    fmt::format("pid {} of {} is not visible from here as a process of {}.", view.pid,
-                                workload.book.name, workload.user),
-                    "Its container needs the host's pid namespace.", 1);
-      processes.push_back(*process);
-    }
+  for (const std::int32_t pid : pids) {
+    const auto process = identity_of(pid);
+    if (!process || process->user != workload.person)
+      return fail("E1547",
+                  fmt::format("pid {} of {} is not visible from here as a process of {}.", pid, workload.book.name,
+                              workload.user),
+                  "Its container needs the host's pid namespace.", 1);
+    processes.push_back(*process);
   }
   if (processes.empty())
     return fail("E1547", fmt::format("{} uses no device yet.", workload.book.name), "ration ps", 1);
   return processes;
+}
+
+Result<std::vector<ProcessIdentity>> processes_of(const NodeState& state, const Workload& workload) {
+  std::vector<std::int32_t> pids;
+  for (const AccountView& account : state.snapshot.accounts) {
+    if (account.path != workload.path || account.account != 0) continue;
+    for (const ProcessView& view : account.processes) pids.push_back(view.pid);
+  }
+  return own_processes(workload, pids);
 }
 
 Result<void> begin_suspension(NodeState& state, const Workload& workload, bool by_person) {
@@ -104,6 +110,7 @@ void approve_resume(NodeState& state, const std::string& path) {
 void set_guarantee_lapsed(NodeState& state, const Workload& workload, OwnedWorkload& owned, bool lapsed,
                           Events& events) {
   owned.guarantee_lapsed = lapsed;
+  state.limits.changed();
   if (const auto written = state.limits.write(workload); !written)
     events.push_back(book_unwritable_event(event_subject(state, workload), written.error()));
 }

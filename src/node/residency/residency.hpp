@@ -10,6 +10,9 @@ namespace ration::node {
 
 /// Finds the workload's processes in this pid namespace. E1547: there is none, or one is invisible or not its owner's.
 [[nodiscard]] Result<std::vector<ProcessIdentity>> processes_of(const NodeState& state, const Workload& workload);
+/// Returns the processes with these numbers in this pid namespace. E1547 as above.
+[[nodiscard]] Result<std::vector<ProcessIdentity>> own_processes(const Workload& workload,
+                                                                 const std::vector<std::int32_t>& pids);
 /// Starts a suspension. `by_person`: only a person resumes it. E1546 E1547 E1531.
 [[nodiscard]] Result<void> begin_suspension(NodeState& state, const Workload& workload, bool by_person);
 /// Notes the usage before a trim, whose result is reported two seconds later. `by`: the requester.

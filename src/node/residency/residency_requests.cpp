@@ -30,8 +30,13 @@ Result<void> suspend(NodeState& state, const std::string& name, const Caller& ca
 
 Result<void> resume(NodeState& state, const std::string& name, const Caller& caller) {
   RATION_TRY(const auto workload, workload_for(state, name, caller));
-  if (state.suspension.request_resume(workload->path, asked_to_resume_text(caller.name))) return {};
-  return fail("E1546", fmt::format("{} is not suspended.", workload->book.name), "ration ps", 4);
+  if (!state.suspension.request_resume(workload->path, asked_to_resume_text(caller.name)))
+    return fail("E1546", fmt::format("{} is not suspended.", workload->book.name), "ration ps", 4);
+  if (OwnedWorkload* owned = state.limits.find(workload->path); owned != nullptr) {
+    owned->held_by_person = false;  // a daemon that starts now resumes it
+    state.limits.changed();
+  }
+  return {};
 }
 
 Result<void> trim(NodeState& state, const std::string& name, const Caller& caller) {

@@ -27,7 +27,11 @@ void SuspensionRule::run(NodeState& state, Events& events) {
     if (owned == nullptr || !owned->suspended || state.suspension.state_of(path) != Suspension::State::kOnDevice)
       continue;
     std::vector<ProcessIdentity> listed;
-    for (const auto& process : workload.book.processes) listed.push_back(process.identity);
+    std::vector<std::int32_t> pids;
+    for (const auto& process : workload.book.processes) {
+      listed.push_back(process.identity);
+      pids.push_back(process.identity.pid);
+    }
     if (state.machine && machine::is_on_device(*state.machine, listed)) {
       owned->suspended = owned->held_by_person = owned->guarantee_lapsed = false;
       state.limits.changed();
@@ -35,10 +39,15 @@ void SuspensionRule::run(NodeState& state, Events& events) {
       events.push_back(resumed_event(event_subject(state, workload), true));
       continue;
     }
-    if (const auto processes = processes_of(state, workload)) {
-      state.suspension.restore(path, *processes, owned->held_by_person);
-      owned->guarantee_lapsed = true;
-    }
+    // No snapshot has been built yet, and no driver lists them.
+    const auto processes = own_processes(workload, pids);
+    if (!processes) continue;
+    state.suspension.restore(path, *processes, owned->held_by_person);
+    if (owned->guarantee_lapsed) continue;
+    events.push_back(
+        suspended_event(event_subject(state, workload), sum(workload.used)));  // it left while no daemon ran
+    state.residency_changes.suspended.push_back(path);
+    set_guarantee_lapsed(state, workload, *owned, true, events);
   }
   for (const Suspension::Change& change : state.suspension.update(state.now_ns)) {
     const auto found = state.registry.workloads().find(change.id);
