@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <deque>
 #include <filesystem>
+#include <list>
 #include <memory>
 #include <string>
 #include <utility>
@@ -63,7 +63,7 @@ class InventedNode : public testing::Test {
       EXPECT_EQ(::pipe2(orders, O_CLOEXEC), 0);
       EXPECT_EQ(::pipe2(answers, O_CLOEXEC), 0);
       pid = ::fork();
-      if (pid == 0) ::prctl(PR_SET_PDEATHSIG, SIGKILL), obey(path, orders[0], answers[1]);
+      if (pid == 0) ::prctl(PR_SET_PDEATHSIG, SIGKILL), obey(path, kept_alone(orders[0], answers[1]));
       ::close(orders[0]);
       ::close(answers[1]);
       orders_ = FileDescriptor(orders[1]);
@@ -101,7 +101,17 @@ class InventedNode : public testing::Test {
       EXPECT_EQ(::read(answers_.get(), &answer, sizeof answer), static_cast<ssize_t>(sizeof answer));
       return answer;
     }
-    [[noreturn]] static void obey(const std::string& path, int orders, int answers) {
+    /// Closes all else: a lock of the daemon's, inherited, would outlive the daemon.
+    static std::pair<int, int> kept_alone(int orders, int answers) {
+      constexpr int kOrders = 3, kAnswers = 4;
+      const int spare = ::fcntl(answers, F_DUPFD, kAnswers + 1);
+      ::dup2(orders, kOrders);
+      ::dup2(spare, kAnswers);
+      ::close_range(kAnswers + 1, ~0U, 0);
+      return {kOrders, kAnswers};
+    }
+    [[noreturn]] static void obey(const std::string& path, std::pair<int, int> pipes) {
+      const auto [orders, answers] = pipes;
       book::Book own;
       std::int32_t answer = 1;
       if (book::Book::open(path.c_str(), own) == book::BookStatus::kOk && own.processes().attach()) answer = 0;
@@ -133,16 +143,22 @@ class InventedNode : public testing::Test {
     device_.free = 16_GiB;
     device_.reserved = Bytes{0};
     device_.processes.emplace();
+    prepare_options();
+  }
+  ~InventedNode() override { std::filesystem::remove_all(folder_); }
+
+  void prepare_options() {
+    auto jobs = std::make_unique<FakeJobs>();
+    jobs_ = jobs.get();
+    options_ = {};
     options_.simulated = true;
-    options_.checkpoint_jobs = std::unique_ptr<CheckpointJobs>(jobs_);
+    options_.checkpoint_jobs = std::move(jobs);
     options_.query_devices = [this] {
       machine::Machine machine;
       machine.devices.push_back(device_);
       return is_lost_ ? Result<machine::Machine>(fail("E1403", "the driver does not answer.")) : machine;
     };
   }
-  ~InventedNode() override { std::filesystem::remove_all(folder_); }
-
   void start(const std::string& configuration = "") {
     auto reading = config::parse_configuration({{"test.toml", configuration}});
     for (const FileProblem& problem : reading.problems) ADD_FAILURE() << place_text(problem) << ": " << problem.what;
@@ -155,9 +171,12 @@ class InventedNode : public testing::Test {
     book::NewBook contents;
     contents.name = name;
     contents.tenant = "nlp";
-    contents.run_number = ++runs_;
     contents.on_deny = on_deny;
     contents.labels = labels;
+    return run(std::move(contents), limit, guarantee);
+  }
+  Program& run(book::NewBook contents, Bytes limit, Bytes guarantee) {
+    contents.run_number = ++runs_;
     book::NewAccount account;
     account.device = device_.bytes;
     account.device_name = device_.name;
@@ -166,7 +185,7 @@ class InventedNode : public testing::Test {
     account.guarantee = guarantee;
     contents.accounts.push_back(account);
     engine_->state().allowed.add(::getuid(), contents.tenant);
-    const std::string path = folder_ + "/books/" + name + "." + std::to_string(runs_) + ".book";
+    const std::string path = folder_ + "/books/" + contents.name + "." + std::to_string(runs_) + ".book";
     EXPECT_EQ(book::Book::create(path.c_str(), contents), book::BookStatus::kOk);
     return programs_.emplace_back(path);
   }
@@ -202,12 +221,12 @@ class InventedNode : public testing::Test {
   std::string folder_;
   machine::Device device_;
   bool is_lost_ = false;
-  FakeJobs* jobs_ = new FakeJobs;  // the options', then the engine's
+  FakeJobs* jobs_ = nullptr;  // the options', then the engine's
   NodeOptions options_;
   std::uint64_t now_ns_ = 1'700'000'000 * kTick, runs_ = 0;
   std::uint64_t jumped_ns_ = 0;  ///< by how much the clock was set, modulo 2^64: back is forward, too
   std::unique_ptr<Engine> engine_;
-  std::deque<Program> programs_;
+  std::list<Program> programs_;
 };
 
 }  // namespace ration::node
