@@ -32,25 +32,6 @@ std::string byte_seconds(ByteTime amount) {
   return digits;
 }
 
-ByteTime parse_byte_seconds(const std::string& text) {
-  std::size_t at = 0;
-  const bool negative = !text.empty() && text[0] == '-';
-  if (negative) ++at;
-  __int128 value = 0;
-  int decimals = -1;
-  for (; at < text.size(); ++at) {
-    if (text[at] == '.' && decimals < 0) {
-      decimals = 0;
-      continue;
-    }
-    if (text[at] < '0' || text[at] > '9' || decimals == 3) return ByteTime{};
-    value = value * 10 + (text[at] - '0');
-    if (decimals >= 0) ++decimals;
-  }
-  for (decimals = std::max(decimals, 0); decimals < 3; ++decimals) value *= 10;
-  return ByteTime{negative ? -value : value};
-}
-
 double gib_hours(ByteTime amount) { return static_cast<double>(amount.byte_ms()) / kGibHour; }
 
 TimeMs month_start(int year, int month) {

@@ -57,9 +57,6 @@ class ByteTime {
 /// Formats byte-seconds as a decimal number without rounding: `1234`, `1234.5`, `-0.001`.
 [[nodiscard]] std::string byte_seconds(ByteTime amount);
 
-/// Parses the same text; zero if it is not a number.
-[[nodiscard]] ByteTime parse_byte_seconds(const std::string& text);
-
 /// Converts to GiB·h for people and for prices; rounded to a double.
 [[nodiscard]] double gib_hours(ByteTime amount);
 

@@ -1,7 +1,5 @@
 #include "history/event_log.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <iterator>
 

@@ -8,7 +8,6 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 
-#include "base/command.hpp"
 #include "history/charges.hpp"
 
 namespace ration::history {

@@ -6,7 +6,6 @@
 #include <limits>
 
 #include "base/command.hpp"
-#include "history/periods.hpp"
 #include "history/schema.hpp"
 
 namespace ration::history {

@@ -214,25 +214,24 @@ std::string name_of_by(const ReportQuestion& question) {
 }
 
 Result<Report> make_report(Database& database, const ReportQuestion& question) {
-  auto charges =
-      collect_charges(database, question.window, question.by == By::kDay ? Slice::kDay : Slice::kWhole, question.basis);
-  if (!charges) return tl::unexpected(charges.error());
-  if (question.asker) charges->hide_labels_from(*question.asker);
+  RATION_TRY(auto charges, collect_charges(database, question.window,
+                                           question.by == By::kDay ? Slice::kDay : Slice::kWhole, question.basis));
+  if (question.asker) charges.hide_labels_from(*question.asker);
   Report report;
   report.question = question;
-  report.from = charges->from, report.to = charges->to;
-  report.gaps = charges->gaps;
-  report.capacity = charges->capacity, report.terms = terms_of(*charges);
-  report.recorded_from = charges->recorded_from, report.pruned = charges->pruned;
+  report.from = charges.from, report.to = charges.to;
+  report.gaps = charges.gaps;
+  report.capacity = charges.capacity, report.terms = terms_of(charges);
+  report.recorded_from = charges.recorded_from, report.pruned = charges.pruned;
   std::map<std::pair<Kind, std::string>, ReportRow> rows;
   std::map<std::int64_t, bool> devices;
-  for (const ChargeLine& line : charges->lines) {
+  for (const ChargeLine& line : charges.lines) {
     devices[line.device] = true;
-    const std::string name = row_name(question, *charges, line);
+    const std::string name = row_name(question, charges, line);
     ReportRow& row = rows[{line.kind, name}];
     row.name = name, row.kind = line.kind;
-    if (question.by == By::kGpu) row.device = device_of(*charges, line);
-    add_line(row, line, question.prices, charges->run_of(line));
+    if (question.by == By::kGpu) row.device = device_of(charges, line);
+    add_line(row, line, question.prices, charges.run_of(line));
   }
   for (auto& [key, row] : rows) {
     if (row.limited > ByteTime{})
@@ -240,7 +239,7 @@ Result<Report> make_report(Database& database, const ReportQuestion& question) {
     report.rows.push_back(row);
   }
   for (const auto& [id, seen] : devices) {
-    if (const auto device = charges->devices.find(id); device != charges->devices.end())
+    if (const auto device = charges.devices.find(id); device != charges.devices.end())
       report.devices.push_back(device->second);
   }
   share_idle_out(report);
@@ -249,7 +248,7 @@ Result<Report> make_report(Database& database, const ReportQuestion& question) {
     return question.by != By::kDay && left.charged > right.charged;
   });
   for (const ReportRow& row : report.rows) report.sum += row.charged;
-  report.adds_up = charges->consistent && report.sum == report.capacity;
+  report.adds_up = charges.consistent && report.sum == report.capacity;
   round_costs(report);
   count_priced(report);
 

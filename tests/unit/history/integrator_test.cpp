@@ -210,16 +210,13 @@ TEST_F(HistoryTest, RandomSamplesAgreeWithASimpleModel) {
   }
 }
 
-TEST(Amounts, AreWrittenAndReadWithoutRounding) {
+TEST(Amounts, AreWrittenWithoutRounding) {
   EXPECT_EQ(byte_seconds(ByteTime{0}), "0");
   EXPECT_EQ(byte_seconds(ByteTime{1}), "0.001");
   EXPECT_EQ(byte_seconds(ByteTime{-1500}), "-1.5");
   const ByteTime large{(__int128{1} << 100) + 7};
   EXPECT_EQ(byte_seconds(large), "1267650600228229401496703205.383");
-  for (const ByteTime amount : {large, ByteTime{-1}, ByteTime{123'456}, ByteTime{}})
-    EXPECT_TRUE(parse_byte_seconds(byte_seconds(amount)) == amount);
-  EXPECT_TRUE(parse_byte_seconds("1.2345") == ByteTime{}) << "finer than is ever written";
-  EXPECT_TRUE(parse_byte_seconds("=1") == ByteTime{});
+  EXPECT_EQ(byte_seconds(ByteTime{123'456}), "123.456");
   EXPECT_EQ(rfc3339(kStart + 123), "2026-01-05T00:00:00.123Z");
   EXPECT_EQ(rfc3339(month_start(2026, 13)), "2027-01-01T00:00:00.000Z");
 }
