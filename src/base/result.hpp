@@ -42,6 +42,7 @@ using Result = tl::expected<T, Error>;
 
 /// Returns the error of a Result, or of another tl::expected, from the enclosing function, or goes on with its value:
 ///     RATION_TRY(const auto plan, make_plan(book));
+///     RATION_TRY(workload.plan, make_plan(book));
 ///     RATION_TRY(save(plan));
 /// An expression with a comma outside of parentheses, as in `make<A, B>()`, stands in parentheses of its own.
 #define RATION_TRY(...) RATION_TRY_OF(__VA_ARGS__, RATION_TRY_DECLARE, RATION_TRY_CHECK, )(__VA_ARGS__)

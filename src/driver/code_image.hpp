@@ -76,55 +76,90 @@ inline bool is_of_multiprocessors(const char* name) noexcept {
 
 }  // namespace image
 
+namespace image {
+
+/// The section headers of the ELF at `start`, which ends before `end`. `read(at, out, size)` returns false if nothing
+/// is there.
+template <typename Read>
+class Sections {
+ public:
+  Sections(Read& read, std::uint64_t start, std::uint64_t end) noexcept : read_(read), start_(start), end_(end) {}
+
+  /// Reads the header; false: it is not the ELF of a device's code, or its section headers cannot be read.
+  bool open() noexcept {
+    Elf64_Shdr first;
+    if (!read_part(0, &header_, sizeof header_) || std::memcmp(header_.e_ident, ELFMAG, SELFMAG) != 0 ||
+        header_.e_ident[EI_CLASS] != ELFCLASS64 || header_.e_ident[EI_DATA] != ELFDATA2LSB ||
+        header_.e_shentsize != sizeof first || header_.e_shoff < sizeof header_ || !at(0, first))
+      return false;
+    // If there are more sections than the header's field can count, the first section has their number and the index
+    // of the one with the names (ELF, gABI).
+    count_ = header_.e_shnum != 0 ? header_.e_shnum : first.sh_size;
+    const std::uint64_t named_by = header_.e_shstrndx == SHN_XINDEX ? first.sh_link : header_.e_shstrndx;
+    if (count_ == 0 || named_by >= count_) return false;
+    has_names_ = named_by != SHN_UNDEF;
+    return !has_names_ || at(named_by, names_);
+  }
+  [[nodiscard]] std::uint64_t count() const noexcept { return count_; }
+
+  bool at(std::uint64_t index, Elf64_Shdr& out) const noexcept {
+    std::uint64_t offset = 0;
+    return !__builtin_mul_overflow(index, sizeof out, &offset) &&
+           !__builtin_add_overflow(offset, header_.e_shoff, &offset) && read_part(offset, &out, sizeof out);
+  }
+
+  /// Writes the first letters of a section's name, ended by a zero; empty: it has none that can be read.
+  void name_of(const Elf64_Shdr& section, char (&name)[12]) const noexcept {
+    std::memset(name, 0, sizeof name);
+    std::uint64_t at = 0;
+    if (!has_names_ || section.sh_name >= names_.sh_size ||
+        __builtin_add_overflow(names_.sh_offset, section.sh_name, &at) || read_part(at, name, sizeof name - 1))
+      return;
+    for (std::size_t i = 0; i + 1 < sizeof name; ++i)  // the names end before as many letters
+      if (!read_part(at + i, &name[i], 1) || name[i] == '\0') break;
+  }
+
+  /// Returns true if the bytes of a section that is loaded lie within the file; one of unknown length is trusted.
+  [[nodiscard]] bool has_bytes_of(const Elf64_Shdr& section) const noexcept {
+    return section.sh_type == SHT_NOBITS || end_ == kNoEnd || lies_within(section.sh_offset, section.sh_size);
+  }
+
+ private:
+  [[nodiscard]] bool lies_within(std::uint64_t offset, std::uint64_t bytes) const noexcept {
+    return within(offset, bytes, kNoEnd - start_) && within(start_ + offset, bytes, end_);
+  }
+  bool read_part(std::uint64_t offset, void* out, std::uint64_t bytes) const noexcept {
+    return lies_within(offset, bytes) && read_(start_ + offset, out, static_cast<std::size_t>(bytes));
+  }
+
+  Read& read_;
+  std::uint64_t start_, end_;
+  Elf64_Ehdr header_{};
+  Elf64_Shdr names_{};
+  std::uint64_t count_ = 0;
+  bool has_names_ = false;
+};
+
+}  // namespace image
+
 /// Visits each section of the ELF at `start`, which ends before `end`: `visit(section, offset)`, where `offset` is its
 /// place on the device, or kNoEnd if it is not loaded. `read(at, out, size)` returns false if nothing is there.
 /// kBroken: the sections cannot be read, or there are none. `size` is the total.
 template <typename Read, typename Visit>
 Telling visit_sections(Read&& read, std::uint64_t start, std::uint64_t end, Bytes& size, Visit&& visit) noexcept {
-  using namespace image;
-  Elf64_Ehdr header;
-  Elf64_Shdr section, names{};
-  const auto read_part = [&](std::uint64_t offset, void* out, std::uint64_t bytes) {
-    return within(offset, bytes, kNoEnd - start) && within(start + offset, bytes, end) &&
-           read(start + offset, out, static_cast<std::size_t>(bytes));
-  };
-  if (!read_part(0, &header, sizeof header) || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 ||
-      header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_ident[EI_DATA] != ELFDATA2LSB ||
-      header.e_shentsize != sizeof section || header.e_shoff < sizeof header)
-    return Telling::kBroken;
-  const auto section_at = [&](std::uint64_t index, Elf64_Shdr& out) {
-    std::uint64_t offset = 0;
-    return !__builtin_mul_overflow(index, sizeof out, &offset) &&
-           !__builtin_add_overflow(offset, header.e_shoff, &offset) && read_part(offset, &out, sizeof out);
-  };
-  if (!section_at(0, section)) return Telling::kBroken;
-  // If there are more sections than the header's field can count, the first section has their number and the index of
-  // the one with the names (ELF, gABI).
-  const std::uint64_t count = header.e_shnum != 0 ? header.e_shnum : section.sh_size;
-  const std::uint64_t named_by = header.e_shstrndx == SHN_XINDEX ? section.sh_link : header.e_shstrndx;
-  if (count == 0 || named_by >= count) return Telling::kBroken;
-  if (named_by != SHN_UNDEF && !section_at(named_by, names)) return Telling::kBroken;
+  image::Sections sections(read, start, end);
+  if (!sections.open()) return Telling::kBroken;
   std::uint64_t total = 0;
-  for (std::uint64_t index = 0; index < count; ++index) {
-    if (!section_at(index, section)) return Telling::kBroken;
-    std::uint64_t offset = kNoEnd;
+  for (std::uint64_t index = 0; index < sections.count(); ++index) {
+    Elf64_Shdr section;
+    if (!sections.at(index, section)) return Telling::kBroken;
+    std::uint64_t offset = image::kNoEnd;
     char name[12] = {};
-    std::uint64_t name_at = 0;
-    const bool is_named = named_by != SHN_UNDEF && (section.sh_flags & SHF_ALLOC) != 0 &&
-                          section.sh_name < names.sh_size &&
-                          !__builtin_add_overflow(names.sh_offset, section.sh_name, &name_at);
-    if (is_named && !read_part(name_at, name, sizeof name - 1)) {
-      for (std::size_t i = 0; i + 1 < sizeof name; ++i) {  // too short a rest for another name
-        if (!read_part(name_at + i, &name[i], 1) || name[i] == '\0') break;
-      }
-    }
-    if ((section.sh_flags & SHF_ALLOC) != 0 && !is_of_multiprocessors(name)) {
+    const bool is_loaded = (section.sh_flags & SHF_ALLOC) != 0;
+    if (is_loaded) sections.name_of(section, name);
+    if (is_loaded && !image::is_of_multiprocessors(name)) {
       const std::uint64_t step = std::max<std::uint64_t>(section.sh_addralign, 1);
-      if ((step & (step - 1)) != 0) return Telling::kBroken;
-      if (section.sh_type != SHT_NOBITS && end != kNoEnd &&
-          !(within(section.sh_offset, section.sh_size, kNoEnd - start) &&
-            within(start + section.sh_offset, section.sh_size, end)))
-        return Telling::kBroken;
+      if ((step & (step - 1)) != 0 || !sections.has_bytes_of(section)) return Telling::kBroken;
       const std::uint64_t padding = (step - total % step) % step;
       offset = std::min(kUnlimited.count(), total + std::min(padding, kUnlimited.count()));
       total = offset + std::min(section.sh_size, kUnlimited.count() - offset);

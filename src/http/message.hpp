@@ -4,12 +4,15 @@
 
 #include <sys/types.h>
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "base/result.hpp"
 
 namespace ration::http {
 
@@ -77,5 +80,8 @@ struct Response {
   std::string body = {};
   std::vector<std::pair<std::string, std::string>> headers = {};
 };
+
+/// Answers a request; an error becomes its problem (problem.hpp).
+using Handler = std::function<Result<Response>(const Request&)>;
 
 }  // namespace ration::http

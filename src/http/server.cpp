@@ -145,7 +145,8 @@ void Server::handle(Connection& connection, Request request) {
   std::string failure = "it threw something that is not an exception";
   try {
     if (!route.handler) return route.deferred(request, connection.responder());
-    return connection.answer(route.handler(request));
+    const auto answer = route.handler(request);
+    return connection.answer(answer ? *answer : problem(answer.error()));
   } catch (const std::exception& error) {
     failure = error.what();
   } catch (...) {

@@ -30,7 +30,6 @@ struct ServerOptions : PlaceOptions {
   ClientBounds clients;
 };
 
-using Handler = std::function<Response(const Request&)>;
 /// A handler that may keep the Responder and answer later, from any thread; it must copy the request for that.
 using DeferredHandler = std::function<void(const Request&, Responder)>;
 

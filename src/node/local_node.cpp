@@ -93,8 +93,9 @@ Response LocalNode::handle(const std::string& method, const std::string& target,
   request.peer.uid = ::getuid();
   request.peer.token_accepted = true;                                     // the books are this user's own
   const auto alone = method == "GET" ? FileDescriptor{} : store_.lock();  // serializes commands that make promises
-  Response response = handlers_[*found.route](request);
-  return recorded_ ? std::move(response) : http::problem(recorded_.error());
+  auto response = handlers_[*found.route](request);
+  if (!response) return http::problem(response.error());
+  return recorded_ ? *std::move(response) : http::problem(recorded_.error());
 }
 
 Response LocalNode::denial(const std::string& id) {

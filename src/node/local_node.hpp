@@ -47,7 +47,7 @@ class LocalNode final : private NodeHost {
   SnapshotBuilder builder_;
   NodeRoutes routes_{*this};
   http::Router router_;
-  std::vector<std::function<http::Response(const http::Request&)>> handlers_;
+  std::vector<http::Handler> handlers_;
 };
 
 }  // namespace ration::node

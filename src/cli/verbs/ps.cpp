@@ -258,30 +258,25 @@ void print_rows(const Session& session, const json& rows, bool of_one_node, cons
   }
 }
 
-Result<int> ps_once(const Session& session, const PsOptions& options) {
-  const std::string& gpu = options.gpu;
-  const bool as_json = session.format() == Format::kJson;
-  std::span<const std::string_view> not_shown = kNotShown;
-  if (as_json || !options.sort.empty()) not_shown = {};  // rows may be sorted by fields that the table does not show
-  RATION_TRY(auto snapshot, node_snapshot(session, as_json ? node::kAllProcesses : 1, not_shown, options.filter));
-  json devices = snapshot.at("devices"), rows = std::move(snapshot.at("workloads"));
-  if (!gpu.empty()) {
-    const auto matches = [&](const json& device) {
-      return gpu == std::to_string(device.at("gpu").get<int>()) || gpu == mig_label(device) ||
-             (gpu.size() > 4 && device.at("uuid").get<std::string>().rfind(gpu, 0) == 0);
-    };
-    const auto found = std::find_if(devices.begin(), devices.end(), matches);
-    if (found == devices.end()) {
-      RATION_TRY(session.machine());
-      return fail("E1407", fmt::format("there is no GPU '{}' on this machine.", gpu), "ration ps   shows them", 3);
-    }
-    const json chosen = *found;
-    devices = json::array({chosen});
-    rows.erase(
-        std::remove_if(rows.begin(), rows.end(), [&](const json& row) { return row.at("gpu") != chosen.at("gpu"); }),
-        rows.end());
+/// Leaves in `devices` and `rows` only the GPU named `gpu`: an index, a MIG instance, or a UUID. E1407.
+Result<void> choose_gpu(const Session& session, const std::string& gpu, json& devices, json& rows) {
+  const auto matches = [&](const json& device) {
+    return gpu == std::to_string(device.at("gpu").get<int>()) || gpu == mig_label(device) ||
+           (gpu.size() > 4 && device.at("uuid").get<std::string>().rfind(gpu, 0) == 0);
+  };
+  const auto found = std::find_if(devices.begin(), devices.end(), matches);
+  if (found == devices.end()) {
+    RATION_TRY(session.machine());
+    return fail("E1407", fmt::format("there is no GPU '{}' on this machine.", gpu), "ration ps   shows them", 3);
   }
-  const std::size_t all = rows.size();
+  const json chosen = *found;
+  devices = json::array({chosen});
+  std::erase_if(rows.get_ref<json::array_t&>(), [&](const json& row) { return row.at("gpu") != chosen.at("gpu"); });
+  return {};
+}
+
+/// Leaves in `rows` the workloads that the options name, sorted as they say. E1801 and E1450: none has that name.
+Result<void> choose_rows(const Session& session, const PsOptions& options, json& rows) {
   std::erase_if(rows.get_ref<json::array_t&>(), [&](const json& row) {
     const auto other = [&](const char* field, const std::string& wanted) {
       return !wanted.empty() && (!row.contains(field) || row[field] != wanted);
@@ -289,37 +284,56 @@ Result<int> ps_once(const Session& session, const PsOptions& options) {
     return other("tenant", options.tenant) || other("user", options.user) ||
            (!options.name.empty() && !is_named(row, options.name));
   });
-  const auto store = session.store();
-  if (store && !options.name.empty() && rows.empty()) RATION_TRY(is_of_this_version(*store, options.name));
-  if (!options.name.empty() && rows.empty())
+  if (!options.name.empty() && rows.empty()) {
+    if (const auto store = session.store()) RATION_TRY(is_of_this_version(*store, options.name));
     return fail("E1801", fmt::format("no running workload is named '{}'.", options.name), "ration ps", 3);
-  RATION_TRY(sort_rows(rows, options.sort));
+  }
+  return sort_rows(rows, options.sort);
+}
+
+/// Prints one document, with what the text prints around the table.
+void print_json(const Session& session, const json& snapshot, const json& devices, const json& rows) {
+  json more{{"devices", devices}, {"warnings", snapshot.value("warnings", json::array())}};
+  if (const auto store = session.store())
+    for (const auto& book : running_of_other_versions(*store))
+      more["warnings"].push_back({{"id", book.id}, {"message", book.what}, {"fix", book.fix}});
+  if (snapshot.contains("queue")) more.update({{"queue", snapshot.at("queue")}, {"source", "daemon"}});
+  session.print_json("ps", rows, more);
+}
+
+/// Prints a line for each device, with the workloads that hold it.
+void print_devices(const Session& session, const json& devices, const json& rows) {
+  std::map<json, std::vector<const json*>> holders;  // by GPU
+  for (const json& row : rows)
+    if (governed(row)) holders[row.at("gpu")].push_back(&row);
+  for (const json& device : devices)
+    fmt::print("{}\n", device_line(session, device, std::move(holders[device.at("gpu")])));
+}
+
+Result<int> ps_once(const Session& session, const PsOptions& options) {
+  const bool as_json = session.format() == Format::kJson, as_text = session.format() == Format::kText;
+  std::span<const std::string_view> not_shown = kNotShown;
+  if (as_json || !options.sort.empty()) not_shown = {};  // rows can be sorted by what is not shown, too
+  RATION_TRY(auto snapshot, node_snapshot(session, as_json ? node::kAllProcesses : 1, not_shown, options.filter));
+  json devices = snapshot.at("devices"), rows = std::move(snapshot.at("workloads"));
+  if (!options.gpu.empty()) RATION_TRY(choose_gpu(session, options.gpu, devices, rows));
+  const std::size_t all = rows.size();
+  RATION_TRY(choose_rows(session, options, rows));
   if (session.output == "jsonl") {
     for (const json& row : rows) fmt::print("{}\n", one_line(row));
     return 0;
   }
   if (as_json) {
-    json more{{"devices", devices}, {"warnings", snapshot.value("warnings", json::array())}};
-    if (store)
-      for (const auto& book : running_of_other_versions(*store))
-        more["warnings"].push_back({{"id", book.id}, {"message", book.what}, {"fix", book.fix}});
-    if (snapshot.contains("queue")) more.update({{"queue", snapshot.at("queue")}, {"source", "daemon"}});
-    session.print_json("ps", rows, more);
+    print_json(session, snapshot, devices, rows);
     return 0;
   }
-  if (session.format() == Format::kText) {
-    std::map<json, std::vector<const json*>> holders;  // rows by GPU
-    for (const json& row : rows)
-      if (governed(row)) holders[row.at("gpu")].push_back(&row);
-    for (const json& device : devices)
-      fmt::print("{}\n", device_line(session, device, std::move(holders[device.at("gpu")])));
-  }
+  if (as_text) print_devices(session, devices, rows);
   print_rows(session, rows, session.simulated || snapshot.contains("queue"),
              nothing_runs(session, options, snapshot, all));
-  if (session.format() != Format::kText) return 0;
+  if (!as_text) return 0;
   if (snapshot.contains("queue")) print_queue(session, snapshot.at("queue"));
   print_other_nodes(session, snapshot.at("devices"), rows);
-  if (store)
+  if (const auto store = session.store())
     for (const auto& book : running_of_other_versions(*store)) session.print_finding(book.id, book.what, book.fix);
   return 0;
 }

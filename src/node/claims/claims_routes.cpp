@@ -12,6 +12,7 @@ namespace ration::node {
 namespace {
 
 using http::Request;
+using http::Response;
 using nlohmann::json;
 
 json claim_json(const NodeState& state, const ContainerClaim& claim) {
@@ -84,8 +85,7 @@ Result<ContainerClaim> claim_from(const Request& request, const config::Configur
   if (growth)
     return fail("E1521", "a claim cannot let frameworks grow: their variables are the pod's own.",
                 "TF_FORCE_GPU_ALLOW_GROWTH=true and XLA_PYTHON_CLIENT_PREALLOCATE=false in the pod's env", 2);
-  RATION_TRY(auto devices, devices_of(body));
-  claim.devices = std::move(devices);
+  RATION_TRY(claim.devices, devices_of(body));
   RATION_TRY(const auto labels, labels_of(body));
   http::Peer own = request.peer;  // the daemon's own hooks start its containers
   own.uid = ::getuid();
@@ -105,16 +105,16 @@ Result<void> may_ask(const http::Peer& peer) {
 void Api::install_claims() {
   constexpr int kRetryLater = 503;  // the claim is saved, and published once the engines' folder is writable again
 
-  server_.route("GET", "/api/v1/claims", [this](const Request& request) {
-    if (auto good = may_ask(request.peer); !good) return http::problem(good.error());
+  server_.route("GET", "/api/v1/claims", [this](const Request& request) -> Result<Response> {
+    RATION_TRY(may_ask(request.peer));
     json rows = json::array();
     for (const auto& [id, claim] : host_.engine().state().container_claims.all())
       rows.push_back(claim_json(host_.engine().state(), claim));
     return answer("claims", rows);
   });
 
-  server_.route("GET", "/api/v1/claims/{id}", [this](const Request& request) {
-    if (auto good = may_ask(request.peer); !good) return http::problem(good.error());
+  server_.route("GET", "/api/v1/claims/{id}", [this](const Request& request) -> Result<Response> {
+    RATION_TRY(may_ask(request.peer));
     const ContainerClaim* claim = host_.engine().state().container_claims.find(request.captures.at("id"));
     if (claim == nullptr)
       return http::problem({"E1714", fmt::format("there is no claim {} on this node.", request.captures.at("id")),
@@ -122,27 +122,24 @@ void Api::install_claims() {
     return answer("claim", claim_json(host_.engine().state(), *claim));
   });
 
-  server_.route("PUT", "/api/v1/claims/{id}", [this](const Request& request) {
-    if (auto good = may_ask(request.peer); !good) return http::problem(good.error());
+  server_.route("PUT", "/api/v1/claims/{id}", [this](const Request& request) -> Result<Response> {
+    RATION_TRY(may_ask(request.peer));
     tick_before_change(host_, request);  // frees what ended workloads held
-    const auto claim = claim_from(request, host_.engine().configuration());
-    if (!claim) return http::problem(claim.error());
+    RATION_TRY(const auto claim, claim_from(request, host_.engine().configuration()));
     Events events;
-    const auto granted = grant_claim(host_.engine().state(), *claim, events);
-    if (!granted) return http::problem(granted.error());
+    RATION_TRY(const auto granted, grant_claim(host_.engine().state(), claim, events));
     host_.record(std::move(events));
-    host_.engine().state().allowed.add(::getuid(), granted->tenant);
+    host_.engine().state().allowed.add(::getuid(), granted.tenant);
     if (const auto published = host_.publish_container_devices(); !published)
       return http::problem(published.error(), kRetryLater);
-    return answer("claim", claim_json(host_.engine().state(), *granted));
+    return answer("claim", claim_json(host_.engine().state(), granted));
   });
 
-  server_.route("DELETE", "/api/v1/claims/{id}", [this](const Request& request) {
-    if (auto good = may_ask(request.peer); !good) return http::problem(good.error());
+  server_.route("DELETE", "/api/v1/claims/{id}", [this](const Request& request) -> Result<Response> {
+    RATION_TRY(may_ask(request.peer));
     const bool known = host_.engine().state().container_claims.find(request.captures.at("id")) != nullptr;
     Events events;
-    const auto returned = release_claim(host_.engine().state(), request.captures.at("id"), events);
-    if (!returned) return http::problem(returned.error());
+    RATION_TRY(release_claim(host_.engine().state(), request.captures.at("id"), events));
     host_.record(std::move(events));
     if (known)
       if (const auto published = host_.publish_container_devices(); !published)

@@ -33,100 +33,124 @@ Result<std::map<std::string, Bytes>> guarantees_of(const json& body) {
   return wanted;
 }
 
+/// What `ration run` sends before it makes its book.
+struct Registration {
+  std::string folder, tenant, labels, lease, book, slice;
+  std::map<std::string, Bytes> guarantees;  ///< by the UUID of the device
+  bool book_is_made = false;
+  std::vector<std::string> devices;
+  http::Peer person;  ///< who is charged: the one who asks, or whose job root starts
+};
+
+/// E1521, E1523.
+Result<Registration> registration_of(const Request& request) {
+  RATION_TRY(const auto body, body_of(request));
+  if (!request.peer.uid)
+    return fail("E1523", "workloads register on the socket, where their user is known.", "ration run --limit SIZE -- …",
+                5);
+  Registration wish;
+  for (auto [key, field] : {std::pair{"folder", &wish.folder},
+                            {"tenant", &wish.tenant},
+                            {"labels", &wish.labels},
+                            {"lease", &wish.lease},
+                            {"book", &wish.book},
+                            {"slice", &wish.slice}}) {
+    RATION_TRY(*field, text_field(body, key));
+  }
+  RATION_TRY(wish.guarantees, guarantees_of(body));
+  RATION_TRY(wish.book_is_made, flag_field(body, "made"));
+  RATION_TRY(wish.devices, list_field(body, "devices"));
+  RATION_TRY(const auto user, number_field(body, "user", 0, std::numeric_limits<std::uint32_t>::max()));
+  wish.person = request.peer;
+  if (user && request.peer.uid == 0U) wish.person.uid = static_cast<std::uint32_t>(*user);
+  return wish;
+}
+
+/// Checks that the node can keep every guarantee of `wish`, and that its user may be given it.
+Result<void> check_guarantees(ApiHost& host, const Request& request, const Registration& wish,
+                              const std::string& tenant) {
+  if (wish.guarantees.empty()) return {};
+  tick_before_change(host, request);  // releases the guarantees of workloads that have ended
+  const NodeState& state = host.engine().state();
+  for (const DeviceView& device : host.engine().snapshot().devices) {
+    const auto more = wish.guarantees.find(device.device.uuid);
+    if (more == wish.guarantees.end()) continue;
+    // The claim holds the guarantee of its containers.
+    if (!claims_of(state, *request.peer.uid, wish.labels, device.device.uuid).empty()) continue;
+    if (!viewer_of(request.peer).is_operator) RATION_TRY(may_promise(state, device, tenant, more->second, wish.slice));
+    RATION_TRY(can_promise(state, device, tenant, more->second, "", wish.slice));
+  }
+  return {};
+}
+
+/// Takes up the lease of `wish`, if it names one. E1524, E1530.
+Result<void> take_up_lease(ApiHost& host, const Request& request, const Registration& wish) {
+  if (wish.lease.empty()) return {};
+  if (wish.book.rfind(wish.folder + "/books/", 0) != 0)
+    return fail("E1530", "the book of a lease lies in the folder that is registered.",
+                "ration run --wait --limit SIZE -- …", 2);
+  const std::string book = real_path(wish.folder) + wish.book.substr(wish.folder.size());
+  if (host.leases().mark_running(wish.lease, book, *request.peer.uid)) return {};
+  return fail("E1524", fmt::format("lease {} is not granted to you.", wish.lease),
+              "ration run --wait --limit SIZE -- …", 4);
+}
+
+/// Returns the tenant to which a workload will be charged, once its books may be read and its guarantees can be kept.
+Result<std::string> register_workload(ApiHost& host, const Request& request) {
+  RATION_TRY(const auto wish, registration_of(request));
+  RATION_TRY(host.engine().check_devices(wish.devices));
+  RATION_TRY(host.engine().watch(wish.folder, *request.peer.uid));
+  RATION_TRY(const auto assigned,
+             config::tenant_for(host.engine().configuration(), subject_of(wish.person, wish.tenant, wish.labels)));
+  RATION_TRY(check_guarantees(host, request, wish, assigned.tenant));
+  RATION_TRY(take_up_lease(host, request, wish));
+  host.engine().state().allowed.add(*wish.person.uid, assigned.tenant);
+  if (wish.book_is_made)
+    host.tick_now();
+  else
+    host.tick_soon();
+  return assigned.tenant;
+}
+
+/// Begins to suspend, resume or trim a workload, as the last part of the path says.
+Result<std::string> move_workload(ApiHost& host, const Request& request, const std::string& action) {
+  Engine& engine = host.engine();
+  const std::string& name = request.captures.at("name");
+  tick_before_change(host, request);
+  const Caller caller = caller_of(request);
+  Events events;
+  RATION_TRY(action == "suspend"  ? suspend(engine.state(), name, caller, events)
+             : action == "resume" ? resume(engine.state(), name, caller)
+                                  : trim(engine.state(), name, caller));
+  host.record(std::move(events));
+  host.tick_soon();
+  const auto named = engine.registry().named(name, caller.user);
+  return named ? (*named)->book.name : name;
+}
+
 }  // namespace
 
 void Api::install_changes() {
   for (const auto& [action, state] :
        {std::pair{"suspend", "suspending"}, {"resume", "resuming"}, {"trim", "trimming"}}) {
-    server_.route("POST", fmt::format("/api/v1/workloads/{{name}}/{}", action),
-                  [this, action = std::string(action), state = std::string(state)](const Request& request) {
-                    Engine& engine = host_.engine();
-                    const std::string& name = request.captures.at("name");
-                    tick_before_change(host_, request);
-                    const Caller caller = caller_of(request);
-                    Events events;
-                    const auto done = action == "suspend"  ? suspend(engine.state(), name, caller, events)
-                                      : action == "resume" ? resume(engine.state(), name, caller)
-                                                           : trim(engine.state(), name, caller);
-                    if (!done) return http::problem(done.error());
-                    host_.record(std::move(events));
-                    host_.tick_soon();
-                    const auto named = engine.registry().named(name, caller.user);
-                    return answer("moving", {{"workload", named ? (*named)->book.name : name}, {"state", state}}, 202);
-                  });
+    server_.route(
+        "POST", fmt::format("/api/v1/workloads/{{name}}/{}", action),
+        [this, action = std::string(action), state = std::string(state)](const Request& request) -> Result<Response> {
+          RATION_TRY(const auto workload, move_workload(host_, request, action));
+          return answer("moving", {{"workload", workload}, {"state", state}}, 202);
+        });
   }
 
-  // `ration run` calls this before it makes its book: returns the tenant to charge, and registers the folder of the
-  // books.
-  server_.route("POST", "/api/v1/workloads", [this](const Request& request) {
-    const auto body = body_of(request);
-    if (!body) return http::problem(body.error());
-    if (!request.peer.uid)
-      return http::problem(
-          {"E1523", "workloads register on the socket, where their user is known.", "ration run --limit SIZE -- …", 5});
-    std::string folder, tenant, labels, lease, name, slice;
-    for (auto [key, field] : {std::pair{"folder", &folder},
-                              {"tenant", &tenant},
-                              {"labels", &labels},
-                              {"lease", &lease},
-                              {"book", &name},
-                              {"slice", &slice}}) {
-      const auto text = text_field(*body, key);
-      if (!text) return http::problem(text.error());
-      *field = *text;
-    }
-    const auto guarantees = guarantees_of(*body);
-    if (!guarantees) return http::problem(guarantees.error());
-    const auto made = flag_field(*body, "made");
-    if (!made) return http::problem(made.error());
-    const auto devices = list_field(*body, "devices");
-    if (!devices) return http::problem(devices.error());
-    if (auto good = host_.engine().check_devices(*devices); !good) return http::problem(good.error());
-    if (auto known = host_.engine().watch(folder, *request.peer.uid); !known) return http::problem(known.error());
-    http::Peer person = request.peer;
-    const auto user = number_field(*body, "user", 0, std::numeric_limits<std::uint32_t>::max());
-    if (!user) return http::problem(user.error());
-    if (*user && request.peer.uid == 0U)
-      person.uid = static_cast<std::uint32_t>(**user);  // root starts a job of that user
-    const auto assigned = config::tenant_for(host_.engine().configuration(), subject_of(person, tenant, labels));
-    if (!assigned) return http::problem(assigned.error());
-    const bool wants_promises = !guarantees->empty();
-    if (wants_promises) tick_before_change(host_, request);  // frees what ended workloads held
-    for (const DeviceView& device : host_.engine().snapshot().devices) {
-      if (!wants_promises) break;
-      const auto more = guarantees->find(device.device.uuid);
-      if (more == guarantees->end()) continue;
-      // A claim already has the guarantees of its containers.
-      if (!claims_of(host_.engine().state(), *request.peer.uid, labels, device.device.uuid).empty()) continue;
-      if (!viewer_of(request.peer).is_operator)
-        if (auto good = may_promise(host_.engine().state(), device, assigned->tenant, more->second, slice); !good)
-          return http::problem(good.error());
-      if (auto good = can_promise(host_.engine().state(), device, assigned->tenant, more->second, "", slice); !good)
-        return http::problem(good.error());
-    }
-    if (!lease.empty() && name.rfind(folder + "/books/", 0) != 0)
-      return http::problem({"E1530", "the book of a lease lies in the folder that is registered.",
-                            "ration run --wait --limit SIZE -- …", 2});
-    const std::string book = real_path(folder) + name.substr(std::min(name.size(), folder.size()));
-    if (!lease.empty() && !host_.leases().mark_running(lease, book, *request.peer.uid)) {
-      return http::problem(
-          {"E1524", fmt::format("lease {} is not granted to you.", lease), "ration run --wait --limit SIZE -- …", 4});
-    }
-    host_.engine().state().allowed.add(*person.uid, assigned->tenant);
-    if (*made)
-      host_.tick_now();
-    else
-      host_.tick_soon();
-    return answer("registered", {{"tenant", assigned->tenant}});
+  server_.route("POST", "/api/v1/workloads", [this](const Request& request) -> Result<Response> {
+    RATION_TRY(const auto tenant, register_workload(host_, request));
+    return answer("registered", {{"tenant", tenant}});
   });
 
-  server_.route("POST", "/api/v1/reload", [this](const Request& request) {
+  server_.route("POST", "/api/v1/reload", [this](const Request& request) -> Result<Response> {
     if (!viewer_of(request.peer).is_operator)
-      return http::problem(
-          {"E1502", "you may not reload the configuration.", "Ask root or a member of group ration.", 5});
-    const auto lines = host_.reload();
-    if (!lines) return http::problem(lines.error());
-    return answer("reload", {{"changes", *lines}});
+      return fail("E1502", "you may not reload the configuration.", "Ask root or a member of group ration.", 5);
+    RATION_TRY(const auto lines, host_.reload());
+    return answer("reload", {{"changes", lines}});
   });
 }
 

@@ -252,23 +252,19 @@ Response NodeRoutes::reply_text(const char* schema, const std::string& data) con
 }
 
 void NodeRoutes::install(const AddRoute& add) {
-  add("GET", "/api/v1/snapshot", [this](const Request& request) {
+  add("GET", "/api/v1/snapshot", [this](const Request& request) -> Result<Response> {
     host_.tick_if_stale();
-    const auto most = most_processes(request);
-    if (!most) return http::problem(most.error());
+    RATION_TRY(const auto most, most_processes(request));
     const Viewer viewer = viewer_with_own_books(request.peer, host_.state().registry);
-    const auto some = filtered(host_.state().snapshot, request, viewer);
-    if (!some) return http::problem(some.error());
-    return reply_text("snapshot", snapshot_text(*some ? **some : host_.state().snapshot, viewer, *most));
+    RATION_TRY(const auto some, filtered(host_.state().snapshot, request, viewer));
+    return reply_text("snapshot", snapshot_text(some ? *some : host_.state().snapshot, viewer, most));
   });
-  add("GET", "/api/v1/workloads", [this](const Request& request) {
+  add("GET", "/api/v1/workloads", [this](const Request& request) -> Result<Response> {
     host_.tick_if_stale();
-    const auto most = most_processes(request);
-    if (!most) return http::problem(most.error());
+    RATION_TRY(const auto most, most_processes(request));
     const Viewer viewer = viewer_of(request.peer);
-    const auto some = filtered(host_.state().snapshot, request, viewer);
-    if (!some) return http::problem(some.error());
-    return reply_text("workloads", rows_text(*some ? **some : host_.state().snapshot, viewer, *most));
+    RATION_TRY(const auto some, filtered(host_.state().snapshot, request, viewer));
+    return reply_text("workloads", rows_text(some ? *some : host_.state().snapshot, viewer, most));
   });
   add("GET", "/api/v1/devices", [this](const Request&) {
     host_.tick_if_stale();
@@ -290,11 +286,10 @@ void NodeRoutes::install(const AddRoute& add) {
     if (device == nullptr) return no_such("device", wanted);
     return reply("explain_device", explain_device(now, *device, viewer_of(request.peer)));
   });
-  add("GET", "/api/v1/workloads/{name}", [this](const Request& request) {
+  add("GET", "/api/v1/workloads/{name}", [this](const Request& request) -> Result<Response> {
     host_.tick_if_stale();
-    const auto named = host_.state().registry.named(request.captures.at("name"), request.peer.uid);
-    if (!named) return http::problem(named.error());
-    return reply_text("workloads", rows_text_of((*named)->path, host_.state().snapshot, viewer_of(request.peer)));
+    RATION_TRY(const auto named, host_.state().registry.named(request.captures.at("name"), request.peer.uid));
+    return reply_text("workloads", rows_text_of(named->path, host_.state().snapshot, viewer_of(request.peer)));
   });
   add("GET", "/api/v1/workloads/{name}/explain", [this](const Request& request) {
     host_.tick_if_stale();
@@ -328,10 +323,8 @@ void NodeRoutes::install(const AddRoute& add) {
 }
 
 void NodeRoutes::install_changes(const AddRoute& add) {
-  add("PATCH", "/api/v1/workloads/{name}", [this](const Request& request) {
-    const auto read = limit_request(request);
-    if (!read) return http::problem(read.error());
-    const LimitRequest& change = *read;
+  add("PATCH", "/api/v1/workloads/{name}", [this](const Request& request) -> Result<Response> {
+    RATION_TRY(const auto change, limit_request(request));
     tick_before_change(host_, request);
     Events events;
     auto changes = change_workload(host_.state(), change, caller_of(request), events);
@@ -344,14 +337,13 @@ void NodeRoutes::install_changes(const AddRoute& add) {
     return reply("change", changes_json(*changes, !change.dry_run));
   });
 
-  add("PATCH", "/api/v1/tenants/{name}", [this](const Request& request) {
-    const auto read = limit_request(request);
-    if (!read) return http::problem(read.error());
+  add("PATCH", "/api/v1/tenants/{name}", [this](const Request& request) -> Result<Response> {
+    RATION_TRY(const auto asked, limit_request(request));
     Events events;
-    const auto changes = change_tenant(host_.state(), *read, caller_of(request), events);
+    const auto changes = change_tenant(host_.state(), asked, caller_of(request), events);
     if (!changes) return http::problem(changes.error(), changes.error().id == "E1503" ? 412 : 0);
     host_.record(std::move(events));
-    if (!read->dry_run) host_.tick_now();
+    if (!asked.dry_run) host_.tick_now();
     json rows = json::array();
     for (const TenantChange& change : *changes) {
       json over = json::array();
@@ -362,7 +354,7 @@ void NodeRoutes::install_changes(const AddRoute& add) {
                       {"old", change.old_text},
                       {"new", change.new_text},
                       {"over", std::move(over)},
-                      {"applied", !read->dry_run}});
+                      {"applied", !asked.dry_run}});
     }
     return reply("change_tenant", rows);
   });

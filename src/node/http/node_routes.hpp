@@ -32,8 +32,7 @@ class NodeHost {
 };
 
 /// Adds a route: method, pattern (http/router.hpp) and handler.
-using AddRoute =
-    std::function<void(std::string, std::string_view, std::function<http::Response(const http::Request&)>)>;
+using AddRoute = std::function<void(std::string, std::string_view, http::Handler)>;
 
 class NodeRoutes {
  public:

@@ -27,11 +27,10 @@ void Api::install_now() {
     if (host_.engine().snapshot().time_ns != 0) return plain("ok\n");
     return http::problem({"E1522", "the first tick is not over yet.", "Try again in a second.", 1}, 503);
   });
-  server_.route("GET", "/metrics", [this](const Request& request) {
+  server_.route("GET", "/metrics", [this](const Request& request) -> Result<Response> {
     host_.tick_if_stale();
     const Viewer viewer = viewer_of(request.peer);
-    const auto some = filtered(host_.engine().snapshot(), request, viewer);
-    if (!some) return http::problem(some.error());
+    RATION_TRY(const auto some, filtered(host_.engine().snapshot(), request, viewer));
     MetricsOptions options;
     options.totals_only = viewer.totals_only;
     options.processes = host_.engine().configuration().daemon.metrics_processes.value;
@@ -39,7 +38,7 @@ void Api::install_now() {
     options.queue_bytes = host_.leases().queue().waiting_bytes();
     options.stream_clients = stream_.subscribers();
     options.queue_waits = host_.leases().waits();
-    return plain(metrics_text(*some ? **some : host_.engine().snapshot(), host_.recorder().counters(), options),
+    return plain(metrics_text(some ? *some : host_.engine().snapshot(), host_.recorder().counters(), options),
                  "text/plain; version=0.0.4; charset=utf-8");
   });
   const http::Asset contract = http::make_asset("application/json", openapi_gzip(), true);

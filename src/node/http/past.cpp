@@ -103,25 +103,91 @@ Result<std::int64_t> event_number(const std::string& text) {
   return fail("E1527", fmt::format("'{}' is not a number of an event.", text), "ration events", 2);
 }
 
+Result<history::EventQuestion> event_question(const Request& request) {
+  history::EventQuestion question;
+  RATION_TRY(question.since, number(request, "since", 0, std::numeric_limits<std::int64_t>::max()));
+  RATION_TRY(question.limit, number(request, "limit", 200, 10'000));
+  question.types = words(request.parameter("type"));
+  if (const std::string* workload = request.parameter("workload"); workload != nullptr) question.workload = *workload;
+  return question;
+}
+
+/// A question for lines over time, and what its answer repeats of it.
+struct SeriesRequest {
+  history::SeriesQuestion question;
+  std::string by = "tenant";
+  json gpu = nullptr;      ///< the index; null: every GPU
+  bool is_of_one = false;  ///< one workload was asked for: its lines go by its own name
+};
+
+Result<SeriesRequest> series_request(const Request& request, const Engine& engine) {
+  SeriesRequest asked;
+  history::SeriesQuestion& question = asked.question;
+  RATION_TRY(question.from, moment(request, "from", history::now_ms() - history::kHourMs));
+  RATION_TRY(question.to, moment(request, "to", history::now_ms()));
+  RATION_TRY(question.points, number(request, "points", 600, 5'000));
+  if (question.points == 0) return bad_parameter("points", "0", "points=1 to 5000");
+  if (const std::string* metric = request.parameter("metric"); metric != nullptr && *metric != "used_bytes")
+    return bad_parameter("metric", *metric, "metric=used_bytes");
+  using By = history::SeriesQuestion::By;
+  static const std::map<std::string, By> kinds{
+      {"tenant", By::kTenant}, {"workload", By::kWorkload}, {"device", By::kDevice}};
+  if (const std::string* by = request.parameter("by"); by != nullptr) asked.by = *by;
+  const auto kind = kinds.find(asked.by);
+  if (kind == kinds.end()) return bad_parameter("by", asked.by, "by=tenant, by=workload or by=device");
+  question.by = kind->second;
+  if (const std::string* name = request.parameter("name"); name != nullptr) question.name = *name;
+  if (const std::string* name = request.parameter("workload"); name != nullptr) {
+    asked.is_of_one = true;
+    question.by = By::kWorkload;
+    const auto running = engine.registry().named(*name);
+    question.name = running ? (*running)->book.tenant + "/" + (*running)->book.name : *name;
+  }
+  const std::string* wanted = request.parameter("gpu");
+  if (wanted == nullptr || wanted->empty()) return asked;
+  for (const DeviceView& device : engine.snapshot().devices) {
+    if (!device.device.is_named(*wanted)) continue;
+    question.uuid = device.device.uuid;
+    asked.gpu = device.device.index;
+  }
+  if (question.uuid.empty()) return fail("E1407", fmt::format("there is no GPU '{}'.", *wanted), "ration ps", 3);
+  return asked;
+}
+
+json recommendation_json(const history::Recommendation& found, TimeMs now) {
+  json row{{"workload", found.workload},
+           {"runs", found.runs},
+           {"enough", found.enough},
+           {"confidence", found.confidence},
+           {"limit_bytes", found.limit.count()},
+           {"guarantee_bytes", found.guarantee.count()},
+           {"limit_reason", found.limit_reason},
+           {"guarantee_reason", found.guarantee_reason},
+           {"peak_max_bytes", found.peak_max.count()},
+           {"text", history::to_text(found, now)}};
+  if (found.enough) return row;
+  const std::string reason = fmt::format("{} runs are recorded, {} are needed", found.runs, found.fewest_runs);
+  for (const char* field : {"guarantee_bytes", "guarantee_reason"}) {
+    row[field] = nullptr;
+    row[std::string(field) + "_na"] = reason;
+  }
+  return row;
+}
+
 }  // namespace
 
 void Api::install_past() {
   server_.route_deferred("GET", "/api/v1/events", [this](const Request& request, const Responder& responder) {
     host_.tick_if_stale();  // so that the latest events are in the answer
-    history::EventQuestion question;
-    const auto since = number(request, "since", 0, std::numeric_limits<std::int64_t>::max());
-    const auto limit = number(request, "limit", 200, 10'000);
-    if (!since || !limit) return responder.fail(since ? limit.error() : since.error());
-    question.since = *since;
-    question.limit = *limit;
-    question.types = words(request.parameter("type"));
-    if (const std::string* workload = request.parameter("workload"); workload != nullptr) question.workload = *workload;
-    ask_history(responder, "events", [question, viewer = viewer_of(request.peer)](Reader& reader) -> Result<json> {
-      RATION_TRY(const auto events, reader.events(question));
-      json rows = json::array();
-      for (const auto& event : events) rows.push_back(event_json(event, may_see_details(event, viewer)));
-      return rows;
-    });
+    const auto question = event_question(request);
+    if (!question) return responder.fail(question.error());
+    ask_history(responder, "events",
+                [question = *question, viewer = viewer_of(request.peer)](Reader& reader) -> Result<json> {
+                  RATION_TRY(const auto events, reader.events(question));
+                  json rows = json::array();
+                  for (const auto& event : events) rows.push_back(event_json(event, may_see_details(event, viewer)));
+                  return rows;
+                });
   });
 
   server_.route_deferred("GET", "/api/v1/events/{id}", [this](const Request& request, const Responder& responder) {
@@ -165,76 +231,24 @@ void Api::install_past() {
   });
 
   server_.route_deferred("GET", "/api/v1/series", [this](const Request& request, const Responder& responder) {
-    history::SeriesQuestion question;
-    const auto from = moment(request, "from", history::now_ms() - history::kHourMs);
-    const auto to = moment(request, "to", history::now_ms());
-    const auto points = number(request, "points", 600, 5'000);
-    if (points && *points == 0) return responder.fail(bad_parameter("points", "0", "points=1 to 5000").value());
-    for (const auto* given : {&from, &to, &points})
-      if (!*given) return responder.fail(given->error());
-    question.from = *from;
-    question.to = *to;
-    question.points = *points;
-    if (const std::string* metric = request.parameter("metric"); metric != nullptr && *metric != "used_bytes")
-      return responder.fail(bad_parameter("metric", *metric, "metric=used_bytes").value());
-    const std::string* by = request.parameter("by");
-    const std::string by_name = by == nullptr ? "tenant" : *by;
-    if (by_name == "workload")
-      question.by = history::SeriesQuestion::By::kWorkload;
-    else if (by_name == "device")
-      question.by = history::SeriesQuestion::By::kDevice;
-    else if (by_name != "tenant")
-      return responder.fail(bad_parameter("by", by_name, "by=tenant, by=workload or by=device").value());
-    if (const std::string* name = request.parameter("name"); name != nullptr) question.name = *name;
-    if (const std::string* name = request.parameter("workload"); name != nullptr) {
-      question.by = history::SeriesQuestion::By::kWorkload;
-      const auto running = host_.engine().registry().named(*name);
-      question.name = running ? (*running)->book.tenant + "/" + (*running)->book.name : *name;
-    }
-    json gpu = nullptr;
-    if (const std::string* wanted = request.parameter("gpu"); wanted != nullptr && !wanted->empty()) {
-      for (const DeviceView& device : host_.engine().snapshot().devices) {
-        if (!device.device.is_named(*wanted)) continue;
-        question.uuid = device.device.uuid;
-        gpu = device.device.index;
-      }
-      if (question.uuid.empty())
-        return responder.fail({"E1407", fmt::format("there is no GPU '{}'.", *wanted), "ration ps", 3});
-    }
-    ask_history(
-        responder, "series",
-        [question, gpu, by_name, bare = request.parameter("workload") != nullptr](Reader& reader) -> Result<json> {
-          RATION_TRY(const auto series, reader.series(question));
-          return series_json(series, gpu, by_name, bare);
-        });
+    auto asked = series_request(request, host_.engine());
+    if (!asked) return responder.fail(asked.error());
+    ask_history(responder, "series", [asked = *std::move(asked)](Reader& reader) -> Result<json> {
+      RATION_TRY(const auto series, reader.series(asked.question));
+      return series_json(series, asked.gpu, asked.by, asked.is_of_one);
+    });
   });
 
-  server_.route_deferred(
-      "GET", "/api/v1/recommendations/{workload}", [this](const Request& request, const Responder& responder) {
-        history::RecommendQuestion question;
-        question.workload = request.captures.at("workload");
-        question.now = history::now_ms();
-        ask_history(responder, "recommend", [question](Reader& reader) -> Result<json> {
-          RATION_TRY(const auto found, reader.recommend(question));
-          json row{{"workload", found.workload},
-                   {"runs", found.runs},
-                   {"enough", found.enough},
-                   {"confidence", found.confidence},
-                   {"limit_bytes", found.limit.count()},
-                   {"guarantee_bytes", found.guarantee.count()},
-                   {"limit_reason", found.limit_reason},
-                   {"guarantee_reason", found.guarantee_reason},
-                   {"peak_max_bytes", found.peak_max.count()},
-                   {"text", history::to_text(found, question.now)}};
-          if (found.enough) return row;
-          const std::string reason = fmt::format("{} runs are recorded, {} are needed", found.runs, found.fewest_runs);
-          for (const char* field : {"guarantee_bytes", "guarantee_reason"}) {
-            row[field] = nullptr;
-            row[std::string(field) + "_na"] = reason;
-          }
-          return row;
-        });
-      });
+  server_.route_deferred("GET", "/api/v1/recommendations/{workload}",
+                         [this](const Request& request, const Responder& responder) {
+                           history::RecommendQuestion question;
+                           question.workload = request.captures.at("workload");
+                           question.now = history::now_ms();
+                           ask_history(responder, "recommend", [question](Reader& reader) -> Result<json> {
+                             RATION_TRY(const auto found, reader.recommend(question));
+                             return recommendation_json(found, question.now);
+                           });
+                         });
 }
 
 }  // namespace ration::node

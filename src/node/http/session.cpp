@@ -27,11 +27,10 @@ void Api::install_session() {
       for (const auto& [name, value] : options) data["command_options"][verb].push_back(name + "=" + shell_word(value));
     return answer("session", data);
   });
-  server_.route("POST", "/api/v1/session", [this](const Request& request) {
-    const auto body = body_of(request);
-    const auto once = body ? text_field(*body, "token") : tl::unexpected(body.error());
-    if (!once) return http::problem(once.error());
-    if (login_tokens_.use(*once, LoginTokens::Clock::now())) return answer("login", {{"token", server_.token()}});
+  server_.route("POST", "/api/v1/session", [this](const Request& request) -> Result<Response> {
+    RATION_TRY(const auto body, body_of(request));
+    RATION_TRY(const auto once, text_field(body, "token"));
+    if (login_tokens_.use(once, LoginTokens::Clock::now())) return answer("login", {{"token", server_.token()}});
     return http::problem(
         {"E1518", "this link was used already, or is older than an hour", "ration dashboard   prints a new one", 5},
         401);

@@ -72,6 +72,76 @@ Result<void> check_amounts(const LimitChanged& change) {
               command({"set", change.workload, "--limit", exact_size(change.guarantee)}), 2);
 }
 
+/// E1104: the limit is more than the slice of the workload.
+Result<void> check_slice(const NodeState& state, const Workload& workload, const Device& device, Bytes limit) {
+  for (const admission::Slice& slice : state.slices)
+    if (slice.name == workload.book.slice && slice.uuid == device.uuid && limit > slice.size)
+      return fail("E1104",
+                  fmt::format("{} is more than its slice {} has ({}).", format_size(limit), slice.name,
+                              format_size(slice.size)),
+                  command({"set", workload.book.name, "--limit", exact_size(slice.size)}), 2);
+  return {};
+}
+
+/// Sets the limit and the guarantee of one account in `mine`, as `request` asks. Returns nothing for an account of
+/// another GPU than the one asked for.
+Result<std::optional<LimitChanged>> change_account(const NodeState& state, const Workload& workload,
+                                                   const LimitRequest& request, const Caller& caller,
+                                                   std::uint32_t account, OwnedLimit& mine) {
+  const book::AccountSnapshot& entry = workload.book.accounts[account];
+  const Device* present = device_of(state, entry.device);
+  if (!request.gpu.empty() && (present == nullptr || !present->is_named(request.gpu))) return std::nullopt;
+  const Device remembered = as_remembered(entry);
+  const Device& device = present != nullptr ? *present : remembered;
+  LimitChanged change{.path = workload.path,
+                      .workload = workload.book.name,
+                      .gpu = present != nullptr ? std::optional(present->index) : std::nullopt,
+                      .old_limit = mine.configured,
+                      .limit = mine.configured,
+                      .in_force = mine.in_force,
+                      .old_guarantee = mine.guarantee,
+                      .guarantee = mine.guarantee,
+                      .used = workload.used[account],
+                      .device_free = present != nullptr ? present->free : std::nullopt,
+                      .held_back_by = {}};
+  if (!request.limit.empty()) {
+    RATION_TRY(change.limit, admission::changed_limit(device, request.limit, mine.configured));
+    RATION_TRY(check_slice(state, workload, device, change.limit));
+  }
+  if (!request.guarantee.empty()) {
+    RATION_TRY(change.guarantee, admission::guarantee_on(device, request.guarantee));
+    for (const DeviceView& view : state.snapshot.devices) {
+      if (view.device.bytes != entry.device || change.guarantee <= mine.guarantee) continue;
+      RATION_TRY(can_promise(state, view, workload.book.tenant, change.guarantee, workload.path));
+    }
+  }
+  RATION_TRY(check_amounts(change));
+  RATION_TRY(may_change(workload, caller, change.limit > change.old_limit || change.guarantee > mine.guarantee));
+  mine.configured = change.limit;
+  mine.granted = mine.reach = Bytes{0};  // the next tick computes them
+  // A raise waits for the next tick if a guarantee of others may need the room; any other change is in force now.
+  mine.in_force = mine.held_back_by.empty() ? change.limit : std::min(mine.in_force, change.limit);
+  mine.guarantee = change.guarantee;
+  change.in_force = mine.in_force;
+  change.held_back_by = mine.held_back_by;
+  return change;
+}
+
+/// Returns the event of one account's change.
+Event change_event(const NodeState& state, const Workload& workload, const LimitRequest& request, const Caller& caller,
+                   const LimitChanged& change) {
+  LimitChangeFacts facts;
+  if (!request.limit.empty()) facts.limit = {change.old_limit, change.limit};
+  if (!request.guarantee.empty()) facts.guarantee = {change.old_guarantee, change.guarantee};
+  facts.gpu = change.gpu;
+  facts.over = change.used - std::min(change.used, change.limit);
+  facts.by = caller.name;
+  Event event = resized_event(event_subject(state, workload), facts);
+  event.old_value = std::to_string(change.old_limit.count());
+  event.new_value = std::to_string(change.limit.count());
+  return event;
+}
+
 Result<std::vector<LimitChanged>> change_limits(NodeState& state, const Workload& workload, const LimitRequest& request,
                                                 const Caller& caller, Events& events) {
   OwnedWorkload* owned = state.limits.find(workload.path);
@@ -90,57 +160,11 @@ Result<std::vector<LimitChanged>> change_limits(NodeState& state, const Workload
   std::vector<LimitChanged> changes;
   std::vector<OwnedLimit> fresh = owned->accounts;
   for (std::uint32_t account = 0; account < fresh.size(); ++account) {
-    const book::AccountSnapshot& entry = workload.book.accounts[account];
-    const Device* present = device_of(state, entry.device);
-    if (!request.gpu.empty() && (present == nullptr || !present->is_named(request.gpu))) continue;
-    const Device remembered = as_remembered(entry);
-    const Device* device = present != nullptr ? present : &remembered;
-    OwnedLimit& mine = fresh[account];
-    LimitChanged change{.path = workload.path,
-                        .workload = workload.book.name,
-                        .gpu = present != nullptr ? std::optional(present->index) : std::nullopt,
-                        .old_limit = mine.configured,
-                        .limit = mine.configured,
-                        .in_force = mine.in_force,
-                        .old_guarantee = mine.guarantee,
-                        .guarantee = mine.guarantee,
-                        .used = workload.used[account],
-                        .device_free = present != nullptr ? present->free : std::nullopt,
-                        .held_back_by = {}};
-    if (!request.limit.empty()) {
-      RATION_TRY(const auto limit, admission::changed_limit(*device, request.limit, mine.configured));
-      change.limit = limit;
-      for (const admission::Slice& slice : state.slices)
-        if (slice.name == workload.book.slice && slice.uuid == device->uuid && limit > slice.size)
-          return fail("E1104",
-                      fmt::format("{} is more than its slice {} has ({}).", format_size(limit), slice.name,
-                                  format_size(slice.size)),
-                      command({"set", workload.book.name, "--limit", exact_size(slice.size)}), 2);
-    }
-    if (!request.guarantee.empty()) {
-      RATION_TRY(const auto guarantee, admission::guarantee_on(*device, request.guarantee));
-      change.guarantee = guarantee;
-      for (const DeviceView& view : state.snapshot.devices) {
-        if (view.device.bytes != entry.device || guarantee <= mine.guarantee) continue;
-        if (auto good = can_promise(state, view, workload.book.tenant, guarantee, workload.path); !good)
-          return tl::unexpected(good.error());
-      }
-    }
-    RATION_TRY(check_amounts(change));
-    const bool raises = change.limit > change.old_limit || change.guarantee > mine.guarantee;
-    RATION_TRY(may_change(workload, caller, raises));
-    mine.configured = change.limit;
-    mine.granted = mine.reach = Bytes{0};  // the next tick computes them
-    // A raise waits for the next tick if a guarantee of others may need the room; any other change is in force now.
-    mine.in_force = mine.held_back_by.empty() ? change.limit : std::min(mine.in_force, change.limit);
-    mine.guarantee = change.guarantee;
-    change.in_force = mine.in_force;
-    change.held_back_by = mine.held_back_by;
-    changes.push_back(std::move(change));
+    RATION_TRY(auto change, change_account(state, workload, request, caller, account, fresh[account]));
+    if (change) changes.push_back(*std::move(change));
   }
-  if (changes.empty()) {
+  if (changes.empty())
     return fail("E1801", fmt::format("{} has nothing on GPU {}.", workload.book.name, request.gpu), "ration ps", 3);
-  }
   const bool nothing_new = std::all_of(changes.begin(), changes.end(), [](const LimitChanged& change) {
     return change.limit == change.old_limit && change.guarantee == change.old_guarantee;
   });
@@ -157,18 +181,7 @@ Result<std::vector<LimitChanged>> change_limits(NodeState& state, const Workload
   state.limits.changed();
   report_limit_moves(state, workload, events);
   state.limit_moves.forget(workload.path);
-  for (const LimitChanged& change : changes) {
-    LimitChangeFacts facts;
-    if (!request.limit.empty()) facts.limit = {change.old_limit, change.limit};
-    if (!request.guarantee.empty()) facts.guarantee = {change.old_guarantee, change.guarantee};
-    facts.gpu = change.gpu;
-    facts.over = change.used - std::min(change.used, change.limit);
-    facts.by = caller.name;
-    Event event = resized_event(event_subject(state, workload), facts);
-    event.old_value = std::to_string(change.old_limit.count());
-    event.new_value = std::to_string(change.limit.count());
-    events.push_back(std::move(event));
-  }
+  for (const LimitChanged& change : changes) events.push_back(change_event(state, workload, request, caller, change));
   // The change is in force even if it cannot be saved for the next start.
   if (const auto saved = state.limits.save(); !saved && !std::exchange(state.save_failure_reported, true))
     events.push_back(daemon_event(saved.error().what));
@@ -240,8 +253,11 @@ void refresh(const Snapshot& snapshot, std::vector<LimitChanged>& changes) {
   }
 }
 
-Result<std::vector<TenantChange>> change_tenant(NodeState& state, const LimitRequest& request, const Caller& caller,
-                                                Events& events) {
+namespace {
+
+/// Returns the tenant that may be changed as asked. E1420, E1502, E1503, E1801.
+Result<const TenantStatus*> tenant_to_change(const NodeState& state, const LimitRequest& request,
+                                             const Caller& caller) {
   if (!caller.is_operator)
     return fail("E1502", fmt::format("you may not change tenant {}.", request.workload),
                 "Ask root or a member of group ration, or change your own workloads: ration ps", 5);
@@ -263,31 +279,52 @@ Result<std::vector<TenantChange>> change_tenant(NodeState& state, const LimitReq
                 fmt::format("tenant {} was changed by {} meanwhile (limit now {}).", tenant->name, tenant->limit_from,
                             tenant->limit.is_set() ? tenant->limit.text : "none"),
                 "ration ps, then repeat the change.", 4);
-  if (!state.machine) return tl::unexpected(state.machine.error());
+  return tenant;
+}
+
+/// E1104: a size is more than the largest GPU has.
+Result<void> check_sizes(const machine::Machine& machine, const TenantStatus& tenant, const LimitRequest& request) {
   Bytes largest;
-  for (const machine::Device& device : state.machine->devices) largest = std::max(largest, device.total);
+  for (const machine::Device& device : machine.devices) largest = std::max(largest, device.total);
   for (const std::string& text : {request.limit, request.guarantee}) {
     const auto size = parse_size(text, largest, largest);
     if (!text.empty() && size && *size > largest && *size < kUnlimited)
       return fail("E1104", fmt::format("{} is more than the largest GPU has ({}).", text, format_size(largest)),
-                  command({"set", tenant->name, "--limit", "max"}), 2);
+                  command({"set", tenant.name, "--limit", "max"}), 2);
   }
-  for (const machine::Device& device : state.machine->devices) {
-    const config::Amount limit{request.limit.empty() ? tenant->limit.text : request.limit},
-        guarantee{request.guarantee.empty() ? tenant->guarantee.text : request.guarantee};
-    RATION_TRY(const auto most, limit.on(device.total, device.room()));
-    if (!guarantee.is_set()) continue;
-    RATION_TRY(const auto kept, guarantee.on(device.total, device.room()));
-    if (kept > most)
-      return fail("E1305",
-                  fmt::format("the guarantee {} is more than the limit {}.", format_size(kept), format_size(most)),
-                  command({"set", tenant->name, "--limit", guarantee.text}), 2);
-    const auto before =
-        tenant->guarantee.is_set() ? tenant->guarantee.on(device.total, device.room()) : Result<Bytes>(Bytes{0});
-    if (request.guarantee.empty() || (before && kept <= *before)) continue;  // nothing more is promised
-    for (const DeviceView& view : state.snapshot.devices)
-      if (view.device.index == device.index) RATION_TRY(can_guarantee(state, view, tenant->name, kept));
-  }
+  return {};
+}
+
+/// Checks on one GPU that the guarantee is within the limit and that the node can keep it. E1305 and what
+/// can_guarantee() returns.
+Result<void> check_tenant_on(const NodeState& state, const machine::Device& device, const TenantStatus& tenant,
+                             const LimitRequest& request) {
+  const config::Amount limit{request.limit.empty() ? tenant.limit.text : request.limit},
+      guarantee{request.guarantee.empty() ? tenant.guarantee.text : request.guarantee};
+  RATION_TRY(const auto most, limit.on(device.total, device.room()));
+  if (!guarantee.is_set()) return {};
+  RATION_TRY(const auto kept, guarantee.on(device.total, device.room()));
+  if (kept > most)
+    return fail("E1305",
+                fmt::format("the guarantee {} is more than the limit {}.", format_size(kept), format_size(most)),
+                command({"set", tenant.name, "--limit", guarantee.text}), 2);
+  const auto before =
+      tenant.guarantee.is_set() ? tenant.guarantee.on(device.total, device.room()) : Result<Bytes>(Bytes{0});
+  if (request.guarantee.empty() || (before && kept <= *before)) return {};  // it does not grow
+  for (const DeviceView& view : state.snapshot.devices)
+    if (view.device.index == device.index) RATION_TRY(can_guarantee(state, view, tenant.name, kept));
+  return {};
+}
+
+}  // namespace
+
+Result<std::vector<TenantChange>> change_tenant(NodeState& state, const LimitRequest& request, const Caller& caller,
+                                                Events& events) {
+  RATION_TRY(const TenantStatus* tenant, tenant_to_change(state, request, caller));
+  if (!state.machine) return tl::unexpected(state.machine.error());
+  RATION_TRY(check_sizes(*state.machine, *tenant, request));
+  for (const machine::Device& device : state.machine->devices)
+    RATION_TRY(check_tenant_on(state, device, *tenant, request));
   const std::string name = tenant->name;
   std::vector<TenantChange> would;
   if (!request.limit.empty()) would.push_back({name, "limit", tenant->limit.text, request.limit, caller.name, {}});

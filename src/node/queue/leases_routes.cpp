@@ -84,98 +84,113 @@ json waiting_json(const Leases& leases, const Viewer& viewer) {
   return rows;
 }
 
+namespace {
+
+/// Reads the fields of a request for a lease that do not depend on the node. E1407, E1521, E1525.
+Result<LeaseSubmission> submission_of(const Request& request, const json& body) {
+  LeaseSubmission submission;
+  submission.owner = *request.peer.uid;
+  submission.user = machine::user_name(submission.owner);
+  const auto identity = identity_of(*request.peer.pid);
+  if (!identity)
+    return fail("E1525", "the requesting process is not visible from here.",
+                "Ask from the host, or give the container the host's pid namespace.", 1);
+  submission.waiter = *identity;
+  for (auto [key, field] : {std::pair{"tenant", &submission.tenant},
+                            {"command", &submission.command},
+                            {"gpu", &submission.gpu},
+                            {"key", &submission.key},
+                            {"name", &submission.name}}) {
+    RATION_TRY(*field, text_field(body, key));
+  }
+  constexpr std::size_t kMaxGpus = 64;
+  if (submission.gpu.size() > kMaxGpus) return fail("E1407", "too many GPUs.", "--gpu auto, --gpu 0 or --gpu 0,1", 2);
+  constexpr std::size_t kMaxKey = 64;
+  if (submission.key.size() > kMaxKey)
+    return fail("E1521", "'key' is too long.", fmt::format("at most {} bytes", kMaxKey), 2);
+  for (std::string* shown : {&submission.command, &submission.name}) {
+    shown->resize(std::min(shown->size(), kCommandCompared));
+    *shown = printable(std::move(*shown));
+  }
+  for (auto [key, field] : {std::pair{"bytes", &submission.bytes}, {"guarantee", &submission.guarantee}}) {
+    RATION_TRY(*field, size_field(body, key));
+  }
+  RATION_TRY(const auto wait, text_field(body, "wait"));
+  if (!wait.empty()) {
+    RATION_TRY(submission.wait_ns, parse_duration(wait));
+  }
+  return submission;
+}
+
+/// Returns the priority asked for: a person may let others go first, an operator alone may go before others of the
+/// tenant's priority. E1521.
+Result<int> priority_of(const json& body, const Viewer& viewer, int of_tenant) {
+  constexpr std::int64_t kHighest = std::numeric_limits<std::int32_t>::max();
+  RATION_TRY(const auto priority, number_field(body, "priority", -kHighest, kHighest));
+  if (!priority) return of_tenant;
+  const int asked = static_cast<int>(std::clamp<std::int64_t>(*priority, -1000, 1000));
+  return viewer.is_operator ? asked : std::min(asked, of_tenant);
+}
+
+/// Checks that some device may give the guarantee, and that the tenant may ever hold the bytes. E1104 and what
+/// may_promise() returns.
+Result<void> check_submission(ApiHost& host, const LeaseSubmission& submission, const Viewer& viewer) {
+  const NodeState& state = host.engine().state();
+  if (submission.guarantee > Bytes{0} && !viewer.is_operator) {
+    Result<void> somewhere;
+    for (const DeviceView& device : host.engine().snapshot().devices)
+      if (somewhere = may_promise(state, device, submission.tenant, submission.guarantee, ""); somewhere) break;
+    RATION_TRY(somewhere);
+  }
+  std::optional<Bytes> most;  // the tenant's largest limit on any device
+  for (const auto& [where, share] : shares(state))
+    if (where.first == submission.tenant) most = std::max(most.value_or(Bytes{0}), share.limit);
+  if (!most || submission.bytes <= *most) return {};
+  return fail("E1104",
+              fmt::format("{} will never be free for tenant {}: it may hold {} of a GPU.",
+                          format_size(submission.bytes), submission.tenant, format_size(*most)),
+              "Ask for less, or: " + command({"set", submission.tenant, "--limit", "SIZE"}), 2);
+}
+
+/// Puts the request into the queue, and returns its lease: granted already, or waiting.
+Result<LeaseView> submit(ApiHost& host, const Request& request) {
+  RATION_TRY(const auto body, body_of(request));
+  if (!request.peer.uid || !request.peer.pid)
+    return fail("E1523", "leases are requested on the socket, where the user is known.",
+                "ration run --wait --limit SIZE -- …", 5);
+  RATION_TRY(auto submission, submission_of(request, body));
+  const config::Configuration& configuration = host.engine().configuration();
+  RATION_TRY(const auto assigned, config::tenant_for(configuration, subject_of(request.peer, submission.tenant, "")));
+  submission.tenant = assigned.tenant;
+  for (const config::Tenant& tenant : configuration.tenants)
+    if (tenant.name.value == submission.tenant) submission.priority = static_cast<int>(tenant.priority.value);
+  const Viewer viewer = viewer_of(request.peer);
+  RATION_TRY(submission.priority, priority_of(body, viewer, submission.priority));
+  RATION_TRY(check_submission(host, submission, viewer));
+  // The current time rather than the last tick's, so that no wait counts from before the request.
+  const bool known = host.leases().knows(submission);
+  RATION_TRY(const auto id, host.leases().submit(submission, steady_time_ns()));
+  host.tick_now();
+  const auto lease = host.leases().view(id);
+  if (!lease)  // restored, but the devices were not queried yet
+    return fail("E1522", "the devices cannot be queried yet.", "Retry in a second.", 1);
+  if (lease->state == LeaseState::kWaiting && !known)
+    host.record({queued_event({"", submission.tenant, submission.user, {}}, id, submission.bytes,
+                              lease->reason.empty() ? "its turn" : lease->reason)});
+  return *lease;
+}
+
+}  // namespace
+
 void Api::install_leases() {
   server_.route("GET", "/api/v1/leases", [this](const Request& request) {
     return answer("leases", waiting_json(host_.leases(), viewer_of(request.peer)));
   });
 
-  server_.route("POST", "/api/v1/leases", [this](const Request& request) {
-    const auto body = body_of(request);
-    if (!body) return http::problem(body.error());
-    if (!request.peer.uid || !request.peer.pid)
-      return http::problem({"E1523", "leases are requested on the socket, where the user is known.",
-                            "ration run --wait --limit SIZE -- …", 5});
-    LeaseSubmission submission;
-    submission.owner = *request.peer.uid;
-    submission.user = machine::user_name(submission.owner);
-    const auto identity = identity_of(*request.peer.pid);
-    if (!identity)
-      return http::problem({"E1525", "the requesting process is not visible from here.",
-                            "Ask from the host, or give the container the host's pid namespace.", 1});
-    submission.waiter = *identity;
-    for (auto [key, field] : {std::pair{"tenant", &submission.tenant},
-                              {"command", &submission.command},
-                              {"gpu", &submission.gpu},
-                              {"key", &submission.key},
-                              {"name", &submission.name}}) {
-      const auto text = text_field(*body, key);
-      if (!text) return http::problem(text.error());
-      *field = *text;
-    }
-    constexpr std::size_t kMaxGpus = 64;
-    if (submission.gpu.size() > kMaxGpus)
-      return http::problem({"E1407", "too many GPUs.", "--gpu auto, --gpu 0 or --gpu 0,1", 2});
-    constexpr std::size_t kMaxKey = 64;
-    if (submission.key.size() > kMaxKey)
-      return http::problem({"E1521", "'key' is too long.", fmt::format("at most {} bytes", kMaxKey), 2});
-    for (std::string* shown : {&submission.command, &submission.name}) {
-      shown->resize(std::min(shown->size(), kCommandCompared));
-      *shown = printable(std::move(*shown));
-    }
-    for (auto [key, field] : {std::pair{"bytes", &submission.bytes}, {"guarantee", &submission.guarantee}}) {
-      const auto size = size_field(*body, key);
-      if (!size) return http::problem(size.error());
-      *field = *size;
-    }
-    const auto assigned =
-        config::tenant_for(host_.engine().configuration(), subject_of(request.peer, submission.tenant, ""));
-    if (!assigned) return http::problem(assigned.error());
-    submission.tenant = assigned->tenant;
-    if (submission.guarantee > Bytes{0} && !viewer_of(request.peer).is_operator) {
-      Result<void> somewhere;
-      for (const DeviceView& device : host_.engine().snapshot().devices)
-        if (somewhere = may_promise(host_.engine().state(), device, submission.tenant, submission.guarantee, "");
-            somewhere)
-          break;
-      if (!somewhere) return http::problem(somewhere.error());
-    }
-    for (const config::Tenant& tenant : host_.engine().configuration().tenants)
-      if (tenant.name.value == submission.tenant) submission.priority = static_cast<int>(tenant.priority.value);
-    // Everyone may lower their priority; only operators may raise it above the tenant's.
-    constexpr std::int64_t kHighest = std::numeric_limits<std::int32_t>::max();
-    const auto priority = number_field(*body, "priority", -kHighest, kHighest);
-    if (!priority) return http::problem(priority.error());
-    if (*priority) {
-      const int asked = static_cast<int>(std::clamp<std::int64_t>(**priority, -1000, 1000));
-      submission.priority = viewer_of(request.peer).is_operator ? asked : std::min(asked, submission.priority);
-    }
-    if (const auto wait = text_field(*body, "wait"); !wait) {
-      return http::problem(wait.error());
-    } else if (!wait->empty()) {
-      const auto duration = parse_duration(*wait);
-      if (!duration) return http::problem(duration.error());
-      submission.wait_ns = *duration;
-    }
-    std::optional<Bytes> most;  // the tenant's largest limit on any device
-    for (const auto& [where, share] : shares(host_.engine().state()))
-      if (where.first == submission.tenant) most = std::max(most.value_or(Bytes{0}), share.limit);
-    if (most && submission.bytes > *most)
-      return http::problem({"E1104",
-                            fmt::format("{} will never be free for tenant {}: it may hold {} of a GPU.",
-                                        format_size(submission.bytes), submission.tenant, format_size(*most)),
-                            "Ask for less, or: " + command({"set", submission.tenant, "--limit", "SIZE"}), 2});
-    // The current time rather than the last tick's, so that no wait counts from before the request.
-    const bool known = host_.leases().knows(submission);
-    const auto id = host_.leases().submit(submission, steady_time_ns());
-    if (!id) return http::problem(id.error());
-    host_.tick_now();
-    const auto lease = host_.leases().view(*id);
-    if (!lease)  // restored, but the devices were not queried yet
-      return http::problem({"E1522", "the devices cannot be queried yet.", "Try again in a second.", 1}, 503);
+  server_.route("POST", "/api/v1/leases", [this](const Request& request) -> Result<Response> {
+    const auto lease = submit(host_, request);
+    if (!lease) return http::problem(lease.error(), lease.error().id == "E1522" ? 503 : 0);
     const bool waits = lease->state == LeaseState::kWaiting;
-    if (waits && !known)
-      host_.record({queued_event({"", submission.tenant, submission.user, {}}, *id, submission.bytes,
-                                 lease->reason.empty() ? "its turn" : lease->reason)});
     return answer("lease", lease_json(*lease, viewer_of(request.peer)), waits ? 202 : 201);
   });
 

@@ -51,29 +51,25 @@ Result<PlanTenant> tenant_of(const json& entry, const std::vector<PlanDevice>& d
 }  // namespace
 
 void Api::install_plan() {
-  server_.route("POST", "/api/v1/plan", [this](const http::Request& request) {
-    const auto body = body_of(request);
-    if (!body) return http::problem(body.error());
-    const auto spread = flag_field(*body, "spread");
-    if (!spread) return http::problem(spread.error());
-    const auto devices = devices_of(*body, host_.engine().snapshot());
-    if (!devices) return http::problem(devices.error());
-    const auto list = body->find("tenants");
-    if (list == body->end() || !list->is_array() || list->empty() || list->size() > kMaxTenants)
+  server_.route("POST", "/api/v1/plan", [this](const http::Request& request) -> Result<http::Response> {
+    RATION_TRY(const auto body, body_of(request));
+    RATION_TRY(const auto spread, flag_field(body, "spread"));
+    RATION_TRY(const auto devices, devices_of(body, host_.engine().snapshot()));
+    const auto list = body.find("tenants");
+    if (list == body.end() || !list->is_array() || list->empty() || list->size() > kMaxTenants)
       return http::problem(bad(fmt::format("'tenants' is not a list of 1 to {} tenants.", kMaxTenants)).value());
     std::vector<PlanTenant> tenants;
     for (const json& entry : *list) {
-      auto tenant = tenant_of(entry, *devices);
-      if (!tenant) return http::problem(tenant.error());
-      tenants.push_back(std::move(*tenant));
+      RATION_TRY(auto tenant, tenant_of(entry, devices));
+      tenants.push_back(std::move(tenant));
     }
     // Alternatives are found by trial, so the size of each trial is bounded.
     std::size_t many = 0;
     for (const PlanTenant& tenant : tenants) many += static_cast<std::size_t>(tenant.count);
-    if (many * devices->size() > kMaxPlaces)
+    if (many * devices.size() > kMaxPlaces)
       return http::problem(
-          bad(fmt::format("{} programs on {} GPUs are too many to plan at once.", many, devices->size())).value());
-    return answer("plan", to_json(place(*devices, tenants, *spread)));
+          bad(fmt::format("{} programs on {} GPUs are too many to plan at once.", many, devices.size())).value());
+    return answer("plan", to_json(place(devices, tenants, spread)));
   });
 }
 

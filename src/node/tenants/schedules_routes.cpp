@@ -52,25 +52,23 @@ json Api::schedules() { return schedule_json(schedule_rows(host_.engine().state(
 
 void Api::install_schedules() {
   server_.route("GET", "/api/v1/schedules", [this](const Request&) { return answer("schedules", schedules()); });
-  server_.route("PUT", "/api/v1/schedules/{name}", [this](const Request& request) {
-    auto schedule = schedule_from(request);
-    if (!schedule) return http::problem(schedule.error());
+  server_.route("PUT", "/api/v1/schedules/{name}", [this](const Request& request) -> Result<Response> {
+    RATION_TRY(auto schedule, schedule_from(request));
     Events events;
     const bool dry_run = is_dry_run(request);
-    const auto rows = set_schedule(host_.engine().state(), std::move(*schedule), caller_of(request), dry_run, events);
-    if (!rows) return http::problem(rows.error());
-    if (dry_run) return answer("schedules", schedule_json(*rows));
+    RATION_TRY(const auto rows,
+               set_schedule(host_.engine().state(), std::move(schedule), caller_of(request), dry_run, events));
+    if (dry_run) return answer("schedules", schedule_json(rows));
     host_.record(std::move(events));
     host_.tick_now();
     return answer("schedules", schedules());
   });
-  server_.route("DELETE", "/api/v1/schedules/{name}", [this](const Request& request) {
+  server_.route("DELETE", "/api/v1/schedules/{name}", [this](const Request& request) -> Result<Response> {
     Events events;
     const bool dry_run = is_dry_run(request);
-    const auto rows =
-        remove_schedule(host_.engine().state(), request.captures.at("name"), caller_of(request), dry_run, events);
-    if (!rows) return http::problem(rows.error());
-    if (dry_run) return answer("schedules", schedule_json(*rows));
+    RATION_TRY(const auto rows, remove_schedule(host_.engine().state(), request.captures.at("name"), caller_of(request),
+                                                dry_run, events));
+    if (dry_run) return answer("schedules", schedule_json(rows));
     host_.record(std::move(events));
     host_.tick_now();
     return answer("schedules", schedules());
