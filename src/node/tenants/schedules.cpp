@@ -56,7 +56,7 @@ Result<config::Schedule> to_schedule(const ScheduleRequest& request, const confi
 }
 
 Schedules::Schedules(std::string file) : file_(std::move(file)) {
-  const char* consequence = "only the configuration's schedules are in force; set others again: ration set --schedule.";
+  const char* consequence = "only the configuration's schedules apply; set others again: ration set --schedule.";
   file_.read(consequence, [this](const json& document) {
     if (!document.is_array()) throw std::invalid_argument("it is not a list");
     std::vector<ScheduleRequest> read;

@@ -135,7 +135,7 @@ class Inject(Case):
 
     def test_what_compose_lacks_is_said(self):
         broken = Recorded(self.folder, "docker", "echo 'no such file' >&2; exit 14")
-        for words, text in ((["up"], "no compose file"), (["-f", "x.yaml"], "no command"), (["-f", "x.yaml", "up"], "does not tell")):
+        for words, text in ((["up"], "no compose file"), (["-f", "x.yaml"], "command of docker compose is missing"), (["-f", "x.yaml", "up"], "does not list the services")):
             done = self.inject("compose", "--limit", "1GiB", "--", *words, env={"PATH": broken.path})
             self.assertNotEqual(done.returncode, 0)
             self.assertIn("E1711", done.stderr)

@@ -415,7 +415,7 @@ class Trimming(Case):
         done = self.ration("trim", "--idle", "0s", "--dry-run")
         self.assertIn("train", done.stdout)
         self.assertEqual(self.events("trimmed"), [])
-        self.assertIn("nobody was idle for 1h", self.ration("trim", "--idle", "1h").stdout)
+        self.assertIn("no workload was idle for 1h", self.ration("trim", "--idle", "1h").stdout)
 
 
 if __name__ == "__main__":

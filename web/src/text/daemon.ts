@@ -263,7 +263,7 @@ export const sentences: [string, string][] = [
   ["limits that were changed while workloads ran are as their books say now; see ration ps.", "运行中更改过的上限现以账面为准；见 ration ps。"],
   ["tenants' limits are as configured again; repeat changes: ration set TENANT --limit SIZE.", "对租户的设置恢复为配置所写；请重新设置：ration set TENANT --limit SIZE。"],
   ["no container of a claim starts until its engine repeats the request: restart the kubelet.", "在其引擎重新请求之前，申请的容器都不会启动：请重启 kubelet。"],
-  ["only the configuration's schedules are in force; set others again: ration set --schedule.", "只有配置中的时间表有效；其他的请重新设置：ration set --schedule。"],
+  ["only the configuration's schedules apply; set others again: ration set --schedule.", "只有配置中的时间表有效；其他的请重新设置：ration set --schedule。"],
   ["{} workloads in {} folders", "{2} 个文件夹中的 {1} 个工作负载"],
   ["listens on {}", "监听 {1}"],
   ["driver {}", "驱动 {1}"],

@@ -406,7 +406,7 @@ test("a report is grouped by workload and by a label, shares what was idle, and 
 test("a report is saved in each format, as it is grouped on the page", async () => {
   const { page, errors, close } = await open(browser, daemon, "/reports?by=label%3Ateam", { operator: true });
   await page.getByText("adds up:").waitFor();
-  const files: [string, string, string][] = [["CSV", "csv", "csv"], ["JSON", "json", "json"], ["MD", "md", "md"], ["HTML", "html", "html"], ["FOCUS", "focus", "focus.csv"], ["OpenCost", "opencost", "opencost.json"]];
+  const files: [string, string, string][] = [["CSV", "csv", "csv"], ["JSON", "json", "json"], ["MD", "md", "md"], ["FOCUS", "focus", "focus.csv"], ["OpenCost", "opencost", "opencost.json"]];
   for (const [name, format, ending] of files) {
     const saving = page.waitForEvent("download");
     await page.getByRole("link", { name, exact: true }).click();

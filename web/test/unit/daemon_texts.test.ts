@@ -57,7 +57,7 @@ const withQuoted = ["node/residency/residency.cpp", "admission/promises.cpp", "n
 /** Said on the terminal of whoever starts the daemon, or in a refusal; or no sentence. */
 const notShown = [
   /^\n /, /^ · \{\}/, /^ \(this machine only\)$/, /^no driver$/, /^ration /, /^--/, /^Ask /, /^Free /, /^Its container /, /^ {3}shows who/, /^Trim instead/, /^Run the daemon/, /^Retry /, /^Start it again/, /^ {3}or start it again$/,
-  /^'\w+' is not an object$/, /^'name' is not /, / is not an id of a claim/, /^it has a claim without/, /^a claim has at least/, /^device \{\} is there twice/, /^it is not an? (list|object)$/, / belongs to \{\}\.$/, /^\{\}, or: ration set/, /^look at$/, /   \(who (holds|it)/, /^cpp|^[a-z]+\/[a-z]/, /^\{:/,
+  /^'(\w+|\{\})' is not an object$/, /^'name' is not /, / is not an id of a claim/, /^it has a claim without/, /^a claim has at least/, /^device \{\} is there twice/, /^it is not an? (list|object)$/, / belongs to \{\}\.$/, /^\{\}, or: ration set/, /^look at$/, /   \(who (holds|it)/, /^cpp|^[a-z]+\/[a-z]/, /^\{:/,
 ];
 
 const places = (text: string): string => text.replace(/\{[^}]*\}/g, "{}").replace(/(\{\})+/g, "{}");
