@@ -21,7 +21,8 @@ namespace {
 Result<void> join_labels(const std::vector<std::string>& labels, std::string& out) {
   for (const std::string& label : labels) {
     if (!is_label(label))
-      return fail("E1415", fmt::format("'{}' is not a label.", printable(label)), "Write --label key=value.", 2);
+      return fail("E1415", fmt::format("'{}' is not a label.", printable(label)),
+                  "Write --label key=value, without commas and control characters.", 2);
     out += (out.empty() ? "" : ",") + label;
   }
   if (out.size() > kMaxLabels)

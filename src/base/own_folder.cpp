@@ -78,8 +78,9 @@ std::string with_real_path(const std::string& description) {
 
 std::string make_own_folder(const std::string& folder, mode_t mode) {
   const bool made = ::mkdir(folder.c_str(), mode) == 0;
+  const int problem = errno;
   struct stat status {};
-  if (::lstat(folder.c_str(), &status) != 0) return fmt::format("cannot be made: {}", std::strerror(errno));
+  if (::lstat(folder.c_str(), &status) != 0) return fmt::format("cannot be made: {}", std::strerror(problem));
   if (S_ISLNK(status.st_mode)) return "is a symbolic link";
   if (!S_ISDIR(status.st_mode)) return "is not a folder";
   if (status.st_uid != ::getuid()) return fmt::format("belongs to uid {}", status.st_uid);

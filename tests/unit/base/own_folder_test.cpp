@@ -49,6 +49,9 @@ TEST(OwnFolder, NeitherALinkNorAFileNorSomebodyElsesFolderIsUsed) {
   EXPECT_EQ(make_own_folder(folder.file("link"), 0700), "is a symbolic link");
   EXPECT_EQ(make_own_folder(folder.file("file"), 0700), "is not a folder");
   EXPECT_EQ(make_own_folder(folder.file("no/where"), 0700), "cannot be made: No such file or directory");
+  EXPECT_EQ(make_own_folder("/sys/ration", 0700).rfind("cannot be made: ", 0), 0U);
+  EXPECT_EQ(make_own_folder("/sys/ration", 0700).find("No such file"), std::string::npos)
+      << "that it is missing is no reason why it cannot be made";
   if (::getuid() != 0) GTEST_SKIP() << "only root can give a folder away";
   ASSERT_EQ(::chown(folder.file("target").c_str(), 12345, 12345), 0);
   EXPECT_EQ(make_own_folder(folder.file("target"), 0700), "belongs to uid 12345");
