@@ -27,6 +27,8 @@ struct LastFailure {
   ration_refusal refusal{};
 };
 thread_local LastFailure last_failure;
+// Behind a pointer: thread-local memory of a library that is loaded late is scarce.
+thread_local std::unique_ptr<std::string> last_problems;
 
 template <typename Call>
 ration_status guarded(Call&& call) noexcept {
@@ -153,10 +155,9 @@ ration_status ration_last_refusal(ration_refusal* out) {
 const char* ration_version(void) { return RATION_VERSION; }
 
 const char* ration_environment_problems(void) {
-  static thread_local std::string lines;
-  lines.clear();
-  for (const std::string& problem : ration::runtime::Environment::problems()) lines += problem + '\n';
-  return lines.c_str();
+  last_problems = std::make_unique<std::string>();
+  for (const std::string& problem : ration::runtime::Environment::problems()) *last_problems += problem + '\n';
+  return last_problems->c_str();
 }
 
 ration_status ration_runtime_create(ration_runtime** out) {
