@@ -80,6 +80,7 @@ inline constexpr MessageRow kMessageTable[] = {
     {"ungoverned.cannot_end", "pid {pid} ({command}, {user}) is under no limit and cannot be ended by this daemon's user"},
     {"process.container", "container {container}"},
     {"process.without_guard", "started by workload {workload}, but without the guard"},
+    {"process.book_removed", "its book {book} was removed while it ran, and no other counts it"},
     {"process.outside", "not started through ration"},
     {"orphaned.closed", "{orphaned_bytes} of GPU {gpu} are in use, and the driver lists no process with them; {file} is open nowhere"},
     {"orphaned.open", "{orphaned_bytes} of GPU {gpu} are in use, and the driver lists no process with them; {file} is open in {openers}"},

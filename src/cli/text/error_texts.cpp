@@ -80,6 +80,9 @@ const std::vector<ErrorText>& error_texts() {
       {"E1447", "--require-limit, but less than the limit is available now",
        "give a lower --limit, or wait; the message says for whom the rest is kept"},
       {"E1450", "a workload's book was written by another version of ration", "use the ration that the message names"},
+      {"E1451", "the book of a workload was removed, replaced or damaged while it ran",
+       "loginctl enable-linger   if it lay in /run/user; else export RATION_RUNTIME_DIR=<a folder that nothing "
+       "cleans>"},
       {"E1500", "the daemon failed while it answered a request, which is a bug", "read its log; nothing was changed"},
       {"E1501", "no daemon runs", "ration serve, or ration service install --now"},
       {"E1502", "this user may not do that", "ask the user whom the message names, or leave --tenant out"},

@@ -215,6 +215,17 @@ Result<std::vector<std::string>> program_of(const Session& session, const RunOpt
   return adapters::with_options(options.engine, options.program, adapters::options_of(options.engine, edits, book));
 }
 
+/// Says that the book was removed, replaced or damaged by somebody else, so that nothing is known of the run.
+void report_lost_book(const Session& session, const std::string& name, const std::string& path, BookStatus status) {
+  session.print_finding(
+      "E1451",
+      fmt::format("the book of {} was {} while it ran: {}. Processes that it started after that got no GPU memory, and "
+                  "what it held is not known.",
+                  name, status == BookStatus::kMissing ? "removed" : "replaced or damaged", path),
+      path.starts_with("/run/user/") ? "loginctl enable-linger   keeps that folder after the last logout"
+                                     : "export RATION_RUNTIME_DIR=<a folder that nothing cleans>");
+}
+
 /// The outcome of one start of the program.
 struct Outcome {
   int exit_code = 0;
@@ -293,7 +304,8 @@ Result<Outcome> run_once(const Session& session, RunOptions options, const book:
   }
 
   std::optional<StrayWatch> watch;
-  const Ended ended = launch(*program, [&] { watch.emplace(session, name_in(path)); });
+  const std::string name = name_in(path);
+  const Ended ended = launch(*program, [&] { watch.emplace(session, name); });
   const auto strays = watch ? watch->finish(ended.left_running) : std::map<std::int32_t, Stray>{};
   if (ended.start_error != 0) {
     book::remove_book(path);  // nothing ran, so no book must stay
@@ -301,6 +313,10 @@ Result<Outcome> run_once(const Session& session, RunOptions options, const book:
     return Outcome{ended.exit_code, {}, {}};
   }
   Outcome outcome{ended.exit_code, {}, std::move(plan)};
+  if (const BookStatus status = Book::read(path.c_str(), outcome.book); status != BookStatus::kOk) {
+    tell([&] { report_lost_book(session, name, path, status); });
+    return outcome;
+  }
   Book book;
   if (!options.engine.empty()) {
     book::retire(path, ended.exit_code);  // takes the book as hostile, since the container could write to it

@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <set>
+#include <string_view>
 #include <tuple>
 #include <utility>
 
@@ -180,21 +182,33 @@ const AccountView* Snapshot::account_of(const std::string& path, std::uint32_t a
 }
 
 Message UngovernedView::why() const {
-  return workload.empty() ? say<"process.outside">() : say<"process.without_guard">("workload"_is(workload));
+  if (!workload.empty()) return say<"process.without_guard">("workload"_is(workload));
+  return removed_book.empty() ? say<"process.outside">() : say<"process.book_removed">("book"_is(removed_book));
 }
 
 namespace {
 
+/// Returns the book that the process was started with; empty: none, or its environment cannot be read.
+std::string book_in_environment(std::int32_t pid) {
+  static constexpr std::string_view kVariable{"\0RATION_BOOK=", 13};
+  const std::string variables = '\0' + machine::content_of(fmt::format("/proc/{}/environ", pid));
+  const std::size_t at = variables.find(kVariable);
+  return at == std::string::npos ? "" : variables.substr(at + kVariable.size()).c_str();
+}
+
 /// Finds the workload that started the process, by its ancestors or its environment; empty: none.
-std::string workload_over(const Registry& registry, std::int32_t pid) {
-  const std::string variables = machine::content_of("/proc/" + std::to_string(pid) + "/environ");
+std::string workload_over(const Registry& registry, std::int32_t pid, const std::string& its_book) {
   for (const auto& [path, workload] : registry.workloads()) {
     const std::int32_t creator = workload.book.creator.pid;
-    if ((creator > 1 && machine::descends_from(pid, creator)) ||
-        ('\0' + variables).find(std::string(1, '\0') + "RATION_BOOK=" + path + '\0') != std::string::npos)
-      return workload.book.name;
+    if ((creator > 1 && machine::descends_from(pid, creator)) || path == its_book) return workload.book.name;
   }
   return {};
+}
+
+/// Returns true if the process sees no file of that name. False where its files cannot be seen.
+bool is_removed(std::int32_t pid, const std::string& book) {
+  const std::string root = fmt::format("/proc/{}/root", pid);
+  return ::access(root.c_str(), F_OK) == 0 && ::access((root + book).c_str(), F_OK) != 0 && errno == ENOENT;
 }
 
 }  // namespace
@@ -261,9 +275,11 @@ Snapshot build_snapshot(const Registry& registry, const Result<machine::Machine>
       view.driver_used = process.held;
       view.unknown_reason = process.unknown_reason;
       if (!process.held) device.unknown_reason = process.unknown_reason;
-      std::string workload = workload_over(registry, process.host_pid);
-      snapshot.ungoverned.push_back(
-          {std::move(view), device.device.index, std::move(workload), origin.container, origin.how, "report"});
+      std::string book = book_in_environment(process.host_pid);
+      std::string workload = workload_over(registry, process.host_pid, book);
+      if (!workload.empty() || book.empty() || !is_removed(process.host_pid, book)) book.clear();
+      snapshot.ungoverned.push_back({std::move(view), device.device.index, std::move(workload), std::move(book),
+                                     origin.container, origin.how, "report"});
       device.ungoverned += process.held.value_or(Bytes{0});
     }
     const auto used = device.used();

@@ -79,6 +79,7 @@ struct UngovernedView {
   ProcessView process;
   int gpu = 0;
   std::string workload;           ///< the workload that it descends from, but whose guard it does not have; empty: none
+  std::string removed_book;       ///< the book that it was started with, which was removed; empty: none was
   std::string container;          ///< empty: in none
   std::string origin;             ///< what started it, by its cgroup: `ssh session 3`, `cron.service`; empty: unknown
   const char* policy = "report";  ///< report, warn or terminate; null: no daemon runs

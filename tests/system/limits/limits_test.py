@@ -610,6 +610,28 @@ class Governed(Scene):
                               (["/no/such/program"], 127), (["/etc/passwd"], 126)):
             self.assertEqual(self.ration("run", "--sim=T4", "--limit", "1GiB", "--", *program).returncode, code, program)
 
+    def test_a_book_that_is_lost_under_its_job_is_told_and_widens_no_limit(self):
+        hold = BIN / "ration-workload"
+        steps = f"{hold} hold 1GiB & read line; kill $!; wait; timeout 60 {hold} hold 1MiB"
+        for what, lose in {"removed": pathlib.Path.unlink, "replaced or damaged": self.make_a_pipe_of_it}.items():
+            job = subprocess.Popen([BIN / "ration", "run", "--sim=T4", "--name", "job", "--limit", "2GiB", "--", "/bin/sh", "-c", steps],
+                                   env=self.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            self.addCleanup(job.kill)
+            self.assertEqual(job.stdout.readline(), "holding 1.00 GiB\n")
+            book = next((pathlib.Path(self.folder.name) / "books").glob("job.*.book"))
+            lose(book)
+            if what == "removed":
+                rows = json.loads(self.ration("ps", "--sim=T4", "--json").stdout)["data"]
+                self.assertEqual([row["workload_na"] for row in rows], [f"its book {book} was removed while it ran, and no other counts it"])
+            output, errors = job.communicate("go on\n")
+            self.assertEqual(output, "", "the next step got memory without a book")
+            self.assertIn(f"E1451 ration: the book of job was {what} while it ran: {book}. ", errors)
+            book.unlink(missing_ok=True)
+
+    def make_a_pipe_of_it(self, book):
+        book.unlink()
+        os.mkfifo(book)
+
     def test_nothing_is_added_to_the_programs_output(self):
         done = self.ration("run", "--sim=T4", "--limit", "1GiB", "--", "/bin/echo", "hello")
         self.assertEqual((done.stdout, done.stderr), ("hello\n", ""))

@@ -63,6 +63,7 @@ export const messages: Record<string, string> = {
   "ungoverned.cannot_end": "进程 {pid}（{command}，{user}）不受限制，且此守护进程的用户无法结束它",
   "process.container": "容器 {container}",
   "process.without_guard": "由工作负载 {workload} 启动，但未加载守护层",
+  "process.book_removed": "它的账本 {book} 在运行期间被删除，没有别的账本为它记账",
   "process.outside": "未通过 ration 启动",
   "orphaned.closed": "GPU {gpu} 的 {orphaned_bytes} 正在使用，而驱动未列出任何使用它们的进程；{file} 未被任何进程打开",
   "orphaned.open": "GPU {gpu} 的 {orphaned_bytes} 正在使用，而驱动未列出任何使用它们的进程；{file} 被 {openers} 打开",
