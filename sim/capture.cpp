@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <thread>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -18,6 +19,8 @@ struct Capture {
   Graph* graph = nullptr;
   const Context* context = nullptr;
   CUstream origin = nullptr;
+  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+  std::thread::id by = std::this_thread::get_id();
   bool own_graph = true;                                       // made by the capture, not given to it
   bool broken = false;                                         // a call failed or was not allowed: only its end is left
   std::unordered_map<CUstream, std::vector<GraphNode*>> last;  // stream -> what its next work waits for
@@ -34,7 +37,6 @@ std::unordered_map<CUstream, Capture*>& captures =
 std::unordered_map<CUevent, Mark>& marks = *new std::unordered_map<CUevent, Mark>;
 std::atomic<std::size_t> captured_streams{0};  // so that streams cost nothing while none is captured
 cuuint64_t next_id = 1;
-// Kept for the asking: no call of this driver is unsafe while a stream is captured.
 thread_local CUstreamCaptureMode thread_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
 
 /// The per-thread stream has one handle in all threads, and is another stream in each.
@@ -77,7 +79,8 @@ bool joined(const Capture& capture) {
   });
 }
 
-CUresult begin(CUstream stream, CUgraph graph, const CUgraphNode* dependencies, std::size_t count) {
+CUresult begin(CUstream stream, CUstreamCaptureMode mode, CUgraph graph = nullptr,
+               const CUgraphNode* dependencies = nullptr, std::size_t count = 0) {
   if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
   if (reinterpret_cast<std::uintptr_t>(stream) <= 1) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;  // the legacy stream
   stream = own(stream);
@@ -88,6 +91,7 @@ CUresult begin(CUstream stream, CUgraph graph, const CUgraphNode* dependencies, 
   capture->id = next_id++;
   capture->context = current();
   capture->origin = stream;
+  capture->mode = mode;
   capture->own_graph = graph == nullptr;
   capture->graph = graph == nullptr ? new_graph() : graph_of(graph);
   std::vector<GraphNode*> before;
@@ -228,6 +232,20 @@ bool break_captures_of(const Context* context) {
   return any;
 }
 
+bool break_captures_by_unsafe_call() {
+  if (captured_streams.load(std::memory_order_relaxed) == 0 || thread_mode == CU_STREAM_CAPTURE_MODE_RELAXED)
+    return false;
+  const std::lock_guard guard(driver().mutex);
+  bool any = false;
+  for (const auto& [stream, capture] : captures) {
+    const bool own_capture = capture->by == std::this_thread::get_id();
+    const bool elsewhere =
+        capture->mode == CU_STREAM_CAPTURE_MODE_GLOBAL && thread_mode == CU_STREAM_CAPTURE_MODE_GLOBAL;
+    if (capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED && (own_capture || elsewhere)) any = capture->broken = true;
+  }
+  return any;
+}
+
 CUresult capture_allocation(CUstream stream, int device, std::size_t size, CUdeviceptr& out) {
   stream = own(stream);
   const std::lock_guard guard(driver().mutex);
@@ -270,12 +288,12 @@ using namespace ration::sim;
     return call;                                \
   }
 
-RATION_BOTH(cuStreamBeginCapture, (CUstream stream), begin(stream, nullptr, nullptr, 0))
-RATION_BOTH(cuStreamBeginCapture_v2, (CUstream stream, CUstreamCaptureMode), begin(stream, nullptr, nullptr, 0))
+RATION_BOTH(cuStreamBeginCapture, (CUstream stream), begin(stream, CU_STREAM_CAPTURE_MODE_GLOBAL))
+RATION_BOTH(cuStreamBeginCapture_v2, (CUstream stream, CUstreamCaptureMode mode), begin(stream, mode))
 RATION_BOTH(cuStreamBeginCaptureToGraph,
             (CUstream stream, CUgraph graph, const CUgraphNode* dependencies, const CUgraphEdgeData*, std::size_t count,
-             CUstreamCaptureMode),
-            graph == nullptr ? CUDA_ERROR_INVALID_VALUE : begin(stream, graph, dependencies, count))
+             CUstreamCaptureMode mode),
+            graph == nullptr ? CUDA_ERROR_INVALID_VALUE : begin(stream, mode, graph, dependencies, count))
 RATION_BOTH(cuStreamEndCapture, (CUstream stream, CUgraph* out), finish(stream, out))
 RATION_BOTH(cuStreamIsCapturing, (CUstream stream, CUstreamCaptureStatus* out),
             information(stream, out, nullptr, nullptr, nullptr, nullptr))

@@ -30,6 +30,11 @@ bool capture_wait(cuda::CUstream stream, cuda::CUevent event);
 /// False: none is.
 [[nodiscard]] bool break_captures_of(const Context* context);
 
+/// A call that is potentially unsafe is not allowed while a stream is captured, unless the capture or the calling
+/// thread is relaxed, and invalidates the capture (CUDA driver API, cuThreadExchangeStreamCaptureMode). False: it is
+/// allowed.
+[[nodiscard]] bool break_captures_by_unsafe_call();
+
 /// Captures an allocation or a free on a captured stream.
 cuda::CUresult capture_allocation(cuda::CUstream stream, int device, std::size_t size, cuda::CUdeviceptr& out);
 cuda::CUresult capture_free(cuda::CUstream stream, cuda::CUdeviceptr address);

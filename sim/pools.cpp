@@ -494,6 +494,7 @@ RATION_ENTRY cuMemPoolDestroy(CUmemoryPool handle) {
 }
 RATION_ENTRY cuMemPoolTrimTo(CUmemoryPool handle, std::size_t keep) {
   if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
+  if (break_captures_by_unsafe_call()) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   const std::lock_guard guard(driver().mutex);
   Pool* pool = pool_of(handle);
   if (pool == nullptr) return CUDA_ERROR_INVALID_VALUE;

@@ -50,7 +50,7 @@ inline constexpr MessageRow kMessageTable[] = {
     {"idle.suspends", "{workload}: {reason}; it is being suspended"},
     {"idle.not_suspended", "{workload}: {reason}; it is not suspended: {problem}"},
     {"trim.gave_back", "{workload} gave back {returned_bytes} of {before_bytes}"},
-    {"trim.gave_nothing", "{workload} gave back nothing of {before_bytes}: it uses all of it, or nothing in it co-operates"},
+    {"trim.gave_nothing", "{workload} gave back nothing of {before_bytes}: it uses all of it, its framework caches it, or it called nothing that frees memory or waits for the GPU"},
     {"suspension.begins", "{workload} is being suspended"},
     {"suspension.gives_way", "{workload} is being suspended: {count} workloads on GPU {gpu} hold memory and wait for more; its {freed_bytes} let {other} go on, which has waited longer"},
     {"suspension.cannot_give_way", "{workload} and {other} wait for each other's memory, and it was not suspended: {reason}"},

@@ -239,8 +239,10 @@ const std::vector<VerbText>& verb_texts() {
        "*",
        "ask idle holders to give memory back",
        "[WORKLOAD] [OPTIONS]",
-       "Asks programs to give back memory that they hold and do not use. Programs that use ration's library do so, "
-       "PyTorch through its allocator; others keep it, and ration suspend moves it to the host.",
+       "Asks programs to give back memory that they hold and do not use. Pools of the driver (cuda_malloc_async of "
+       "TensorFlow, JAX and PyTorch) give theirs back in any program, at its next call that frees memory or waits for "
+       "the GPU; ration's library gives back its own. A framework's own cache stays: PyTorch empties it when a lower "
+       "limit denies it (ration set), and ration suspend moves everything to the host.",
        {{"ration trim nlp", "one workload"},
         {"ration trim --idle 30m --dry-run", "list the workloads that would be asked"},
         {"ration trim --idle 30m", "all workloads that were idle for 30 minutes"}}},

@@ -91,13 +91,18 @@ std::optional<bool> cooperates(const std::vector<std::int32_t>& pids) {
 
 /// Returns sentences about the memory that a trim can bring back.
 std::string prospect(const Session& session, const Idler& idler) {
-  std::string text =
-      "could return  n/a (its processes cannot be read here): a program with ration's library gives back unused "
-      "memory, "
-      "others keep theirs\n";
-  if (const auto answers = cooperates(idler.pids); answers)
-    text = *answers ? "could return  the memory that is unused in ration's library; only the program knows how much\n"
-                    : "cannot return memory on request, since it has not loaded ration's library\n";
+  std::string text;
+  if (idler.pooled > Bytes{0})
+    text = fmt::format(
+        "could return  what it does not use of {} in pools of the driver, at its next call that frees "
+        "memory or waits for the GPU\n",
+        session.size(idler.pooled));
+  if (const auto answers = cooperates(idler.pids); !answers)
+    text += "could return  n/a (its processes cannot be read here): what is unused in ration's library\n";
+  else if (*answers)
+    text += "could return  the memory that is unused in ration's library; only the program knows how much\n";
+  if (text.empty())
+    text = "cannot return memory on request: it holds none in pools of the driver or in ration's library\n";
   const Bytes special = idler.context + idler.pooled;
   return text +
          fmt::format("      holds         {} allocated by the program, {} in pools of the driver, {} in contexts\n",

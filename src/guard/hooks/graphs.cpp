@@ -17,6 +17,7 @@
 #include "guard/hooks/graph_reader.hpp"
 #include "guard/hooks/hooks.hpp"
 #include "guard/hooks/table.hpp"
+#include "guard/hooks/while_others_capture.hpp"
 
 namespace ration::guard {
 namespace {
@@ -370,6 +371,7 @@ void each_charged_pool(Visit&& visit) noexcept {
 
 void trim_graph_pools() noexcept {
   if (!any_memory_nodes.load(std::memory_order_acquire)) return;
+  const WhileOthersCapture relaxed;
   each_charged_pool(trim);
 }
 

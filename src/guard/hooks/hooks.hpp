@@ -21,6 +21,9 @@ void refresh_pools() noexcept;
 void trim_pools() noexcept;
 /// Corrects the book after a synchronisation if stream-ordered memory was freed since the last one. Cheap otherwise.
 void pools_after_synchronisation() noexcept;
+/// Trims if the daemon has asked for unused memory since this process last did. Does nothing while `stream`, the one
+/// that the program's call is for, is captured. No lock of a hook may be held. Cheap where nothing was asked.
+void trim_if_asked(cuda::CUstream stream = nullptr) noexcept;
 /// Frees a pool's pointer that is passed to an ordinary free function; `result` is the driver's. Returns false if the
 /// pointer is not a pool's.
 [[nodiscard]] bool free_pool_pointer(cuda::CUdeviceptr address, cuda::CUresult& result) noexcept;

@@ -18,6 +18,7 @@
 #include "guard/hooks/pool_source.hpp"
 #include "guard/hooks/pool_table.hpp"
 #include "guard/hooks/table.hpp"
+#include "guard/hooks/while_others_capture.hpp"
 #include "guard/hooks/written.hpp"
 
 namespace ration::guard {
@@ -88,12 +89,6 @@ bool follow(Pool& pool, Beyond beyond = Beyond::kCharge) noexcept {
   pool.charged = reserved;
   lend(pool);
   return true;
-}
-
-bool capturing(CUstream stream) noexcept {
-  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-  return real<cuStreamIsCapturing_t>(Symbol::cuStreamIsCapturing)(stream, &status) == CUDA_SUCCESS &&
-         status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
 /// Returns the most that the pool may grow for a request of `size`.
@@ -172,6 +167,7 @@ CUresult take_once(Pool& pool, Taking<Call>& taking, Bytes& refused) noexcept {
     return result;
   }
   // It grew by more than was foreseen: give everything back and deny.
+  const WhileOthersCapture relaxed;
   pool.map.distrust();
   real<cuMemFreeAsync_t>(Symbol::cuMemFreeAsync)(*out, stream);
   real<cuStreamSynchronize_t>(Symbol::cuStreamSynchronize)(stream);
@@ -194,7 +190,7 @@ CUresult take_uncharged(Taking<Call>& taking) noexcept {
 
 template <typename Call>
 CUresult take_from(const Source& source, Taking<Call>& taking) noexcept {
-  if (source.kind == Source::Kind::kNoDevice || capturing(taking.stream)) return take_uncharged(taking);
+  if (source.kind == Source::Kind::kNoDevice || is_capturing(taking.stream)) return take_uncharged(taking);
   if (source.kind == Source::Kind::kFull) {
     deny_for_table(account_of(source.device), Bytes{taking.size}, taking.function, pool_table::kMost);
     return CUDA_ERROR_OUT_OF_MEMORY;
@@ -259,6 +255,7 @@ CUresult return_loan(CUdeviceptr address, const Loan& loan, Call&& call) noexcep
 CUresult free_on_stream(Symbol symbol, CUdeviceptr address, CUstream given, CUstream stream) noexcept {
   auto* call_real = real<cuMemFreeAsync_t>(symbol);
   if (!governed()) return call_real(address, given);
+  trim_if_asked(stream);
   Loan loan;
   if (loans.take(address, loan)) return return_loan(address, loan, [&] { return call_real(address, given); });
   CUresult result = CUDA_SUCCESS;
@@ -315,6 +312,7 @@ void refresh_pools() noexcept {
 }
 
 void trim_pools() noexcept {
+  const WhileOthersCapture relaxed;
   each_pool([](Pool& pool) {
     real<cuMemPoolTrimTo_t>(Symbol::cuMemPoolTrimTo)(pool.handle.load(), 0);
     follow(pool);
@@ -481,11 +479,14 @@ RATION_HOOK CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool* out, void*
 
 // Freed stream-ordered memory leaves a pool at the next synchronisation; other processes of the workload may then take
 // it.
-#define RATION_SYNCHRONISE(name, type, parameters, arguments)                \
-  RATION_HOOK CUresult name parameters {                                     \
-    const CUresult result = real<type>(Symbol::name) arguments;              \
-    if (governed() && result == CUDA_SUCCESS) pools_after_synchronisation(); \
-    return result;                                                           \
+#define RATION_SYNCHRONISE(name, type, parameters, arguments)   \
+  RATION_HOOK CUresult name parameters {                        \
+    const CUresult result = real<type>(Symbol::name) arguments; \
+    if (governed() && result == CUDA_SUCCESS) {                 \
+      pools_after_synchronisation();                            \
+      trim_if_asked();                                          \
+    }                                                           \
+    return result;                                              \
   }
 RATION_SYNCHRONISE(cuStreamSynchronize, cuStreamSynchronize_t, (CUstream stream), (stream))
 RATION_SYNCHRONISE(cuStreamSynchronize_ptsz, cuStreamSynchronize_t, (CUstream stream), (stream))

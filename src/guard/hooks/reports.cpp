@@ -15,6 +15,7 @@ template <typename Size, typename Function>
 CUresult memory_info(Symbol symbol, Size* available, Size* total) noexcept {
   const CUresult result = real<Function>(symbol)(available, total);
   if (result != CUDA_SUCCESS || !governed()) return result;
+  trim_if_asked();
   const std::uint32_t account = current_place().account;
   if (account == kNoAccount) {
     *available = *total = 0;  // a device that was not granted: it exists, and none of it is this program's

@@ -6,6 +6,13 @@
 
 namespace ration::guard {
 
+/// Returns true if work on the stream becomes part of a graph instead of being done.
+[[nodiscard]] inline bool is_capturing(cuda::CUstream stream) noexcept {
+  cuda::CUstreamCaptureStatus status = cuda::CU_STREAM_CAPTURE_STATUS_NONE;
+  return real<cuda::cuStreamIsCapturing_t>(Symbol::cuStreamIsCapturing)(stream, &status) == cuda::CUDA_SUCCESS &&
+         status != cuda::CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
 /// While one lives, the driver calls of its thread neither disturb a stream that another thread captures nor become
 /// part of its graph.
 class WhileOthersCapture {

@@ -271,7 +271,8 @@ TEST_F(RulesTest, ATrimTellsWhatCameBackWhenItsTimeIsOver) {
   EXPECT_EQ(told("trimmed", 5), Texts{"nlp/train gave back 3.00 GiB of 4.00 GiB"});
   begin_trim(engine_->state(), engine_->state().registry.workloads().at(train.path), "root");
   EXPECT_EQ(told("trimmed", 5),
-            Texts{"nlp/train gave back nothing of 1.00 GiB: it uses all of it, or nothing in it co-operates"});
+            Texts{"nlp/train gave back nothing of 1.00 GiB: it uses all of it, its framework caches it, or it called "
+                  "nothing that frees memory or waits for the GPU"});
 }
 
 constexpr const char* kSuspendIdle =

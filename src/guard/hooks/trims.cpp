@@ -1,0 +1,34 @@
+// Trims that the daemon asks for, in programs that never heard of ration. No thread of the guard waits for such a
+// request: the program's next call that frees memory, asks how much is free or waits for the device answers it. A
+// program that makes no such call keeps its memory.
+#include <atomic>
+
+#include "guard/hooks/governor.hpp"
+#include "guard/hooks/graphs.hpp"
+#include "guard/hooks/hooks.hpp"
+#include "guard/hooks/while_others_capture.hpp"
+
+namespace ration::guard {
+namespace {
+
+// The requests that this process has answered. A child after fork holds nothing, so an answer of its parent does.
+std::atomic<std::uint64_t> answered{0};
+
+[[gnu::noinline]] void trim(std::uint64_t asked, std::uint64_t seen) noexcept {
+  if (!answered.compare_exchange_strong(seen, asked)) return;  // another thread answers
+  refresh_pools();
+  trim_pools();
+  trim_graph_pools();
+}
+
+}  // namespace
+
+void trim_if_asked(cuda::CUstream stream) noexcept {
+  if (!book_usable()) return;
+  const std::uint64_t asked = book().trim_requests();
+  const std::uint64_t seen = answered.load(std::memory_order_relaxed);
+  if (asked != seen && !is_capturing(stream)) [[unlikely]]
+    trim(asked, seen);
+}
+
+}  // namespace ration::guard
