@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "admission/slices.hpp"
-#include "base/units.hpp"
+#include "base/say.hpp"
 #include "config/match.hpp"
 
 namespace ration::admission {
@@ -27,36 +27,33 @@ bool same(const std::vector<Slice>& left, const std::vector<Slice>& right) {
   });
 }
 
-/// Cuts one device. Returns an empty text if nothing had to be done.
-Result<std::string> apply_to(const machine::Device& device, const book::Store& store,
-                             const std::vector<Slice>& wanted) {
+/// Cuts one device. Returns an empty message if nothing had to be done.
+Result<Message> apply_to(const machine::Device& device, const book::Store& store, const std::vector<Slice>& wanted) {
   RATION_TRY(auto present, read_slices(store));
   std::erase_if(present, [&](const Slice& slice) { return slice.uuid != device.uuid; });
   const bool by_hand = std::any_of(present.begin(), present.end(), [](const Slice& each) { return !each.configured; });
-  if (by_hand || same(present, wanted)) return std::string();
+  if (by_hand || same(present, wanted)) return Message();
   const auto books = store.list();
   for (const Slice& slice : present)
     if (const auto* inside = occupant(books, slice.name); inside != nullptr)
-      return fmt::format("GPU {} keeps its slices while {} is in {}: reload again when it has ended", device.index,
-                         inside->contents.name, slice.name);
+      return say<"slices.kept">("gpu"_is(device.index), "workload"_is(inside->contents.name), "slice"_is(slice.name));
   RATION_TRY(write_slices(store, device, wanted));
-  if (wanted.empty()) return fmt::format("GPU {} is whole again", device.index);
-  std::vector<std::string> sizes;
-  for (const Slice& slice : wanted) sizes.push_back(format_size(slice.size));
-  return fmt::format("GPU {} is cut into {}", device.index, fmt::join(sizes, ", "));
+  if (wanted.empty()) return say<"slices.removed">("gpu"_is(device.index));
+  std::vector<Bytes> sizes;
+  for (const Slice& slice : wanted) sizes.push_back(slice.size);
+  return say<"slices.cut">("gpu"_is(device.index), "slices_bytes"_is(sizes));
 }
 
 }  // namespace
 
-std::vector<std::string> apply_configured_slices(const book::Store& store, const config::Configuration& configuration,
-                                                 const std::vector<machine::Device>& devices) {
-  std::vector<std::string> sentences;
+std::vector<Message> apply_configured_slices(const book::Store& store, const config::Configuration& configuration,
+                                             const std::vector<machine::Device>& devices) {
+  std::vector<Message> sentences;
   for (const machine::Device& device : devices) {
     const auto wanted = wanted_slices(configuration, device);
     const auto done = wanted ? apply_to(device, store, *wanted) : tl::unexpected(wanted.error());
     if (!done)
-      sentences.push_back(
-          fmt::format("GPU {} is not cut as the configuration says: {}", device.index, done.error().what));
+      sentences.push_back(say<"slices.not_cut">("gpu"_is(device.index), "reason"_is(done.error().what)));
     else if (!done->empty())
       sentences.push_back(*done);
   }

@@ -14,8 +14,8 @@ namespace ration::admission {
 /// the memory that may be cut. A device that a user cut with `ration split` stays as it is, and so does one with an
 /// occupied slice. The caller holds the store's lock. Returns a sentence for every device that was changed or could not
 /// be.
-[[nodiscard]] std::vector<std::string> apply_configured_slices(const book::Store& store,
-                                                               const config::Configuration& configuration,
-                                                               const std::vector<machine::Device>& devices);
+[[nodiscard]] std::vector<Message> apply_configured_slices(const book::Store& store,
+                                                           const config::Configuration& configuration,
+                                                           const std::vector<machine::Device>& devices);
 
 }  // namespace ration::admission

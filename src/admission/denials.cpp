@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "base/command.hpp"
+#include "base/say.hpp"
+#include "base/units.hpp"
 #include "book/layout.hpp"
 #include "machine/devices.hpp"
 #include "machine/user_names.hpp"
@@ -22,30 +24,28 @@ std::string device_text(const book::DeviceUuid& device, const DeviceIndex& index
   return machine::uuid_text(device).substr(0, std::string_view("GPU-5fd4c2a1").size());
 }
 
-std::string because(const Denial& denial, const book::BookSnapshot& book, const DeviceIndex& index_of, Units units) {
+Message because(const Denial& denial, const book::BookSnapshot& book, const DeviceIndex& index_of) {
   switch (denial.reason) {
     case DenialReason::kLimit:
-      return fmt::format("{} held {} of its limit {}, and {} more would not fit", book.name,
-                         format_size(denial.used, units), format_size(denial.limit, units),
-                         format_size(denial.requested, units));
+      return say<"denial.limit">("workload"_is(book.name), "used_bytes"_is(denial.used), "limit_bytes"_is(denial.limit),
+                                 "requested_bytes"_is(denial.requested));
     case DenialReason::kDeviceFull:
       return denial.device_free == book::kUnknownBytes
-                 ? "the GPU itself was full; the limit would have allowed it"
-                 : fmt::format("the GPU itself was full: {} were free; the limit would have allowed {}",
-                               format_size(Bytes{denial.device_free}, units), format_size(denial.requested, units));
+                 ? say<"denial.device_full_untold">()
+                 : say<"denial.device_full">("free_bytes"_is(Bytes{denial.device_free}),
+                                             "requested_bytes"_is(denial.requested));
     case DenialReason::kNoAccount:
       return denial.device == book::DeviceUuid{}
-                 ? fmt::format("the request was for a GPU that was not granted to {}", book.name)
-                 : fmt::format("GPU {} was not granted to {}", device_text(denial.device, index_of), book.name);
+                 ? say<"denial.not_granted_untold">("workload"_is(book.name))
+                 : say<"denial.not_granted">("device"_is(device_text(denial.device, index_of)),
+                                             "workload"_is(book.name));
     case DenialReason::kShare:
-      return fmt::format("{}: that part of {} held {} of its share {}, and {} more would not fit", denial.function,
-                         book.name, format_size(denial.used, units), format_size(denial.limit, units),
-                         format_size(denial.requested, units));
+      return say<"denial.share">("share"_is(denial.function), "workload"_is(book.name), "used_bytes"_is(denial.used),
+                                 "limit_bytes"_is(denial.limit), "requested_bytes"_is(denial.requested));
     case DenialReason::kTableFull:
-      return fmt::format("all {} entries of the guard's table behind {} were in use: see limits-of-enforcement.md",
-                         denial.limit.count(), denial.function);
+      return say<"denial.table_full">("count"_is(denial.limit.count()), "function"_is(denial.function));
     default:
-      return "the book could not be used";
+      return say<"denial.no_book">();
   }
 }
 
@@ -132,14 +132,13 @@ const char* name_of(DenialReason reason) {
 }
 
 DenialExplained explain_denial(const Denial& denial, const book::BookSnapshot& book, bool running,
-                               const std::optional<LimitRoom>& room, const DeviceIndex& index_of, Units units) {
+                               const std::optional<LimitRoom>& room, const DeviceIndex& index_of) {
   DenialExplained explained{fmt::format("d-{}-{}", book.run_number, denial.sequence),
-                            because(denial, book, index_of, units),
+                            because(denial, book, index_of),
                             {},
                             fix(denial, book, running, room, index_of)};
   if (denial.reason == DenialReason::kLimit && denial.device_free != book::kUnknownBytes)
-    explained.not_because =
-        fmt::format("the GPU was full: {} were free", format_size(Bytes{denial.device_free}, units));
+    explained.not_because = say<"denial.device_was_not_full">("free_bytes"_is(Bytes{denial.device_free}));
   return explained;
 }
 

@@ -7,16 +7,16 @@
 #include <string>
 
 #include "admission/advised_limit.hpp"
-#include "base/units.hpp"
+#include "base/message.hpp"
 #include "book/snapshot.hpp"
 
 namespace ration::admission {
 
 struct DenialExplained {
   std::string id;  ///< `d-17-3`
-  std::string because;
-  std::string not_because;  ///< a wrong guess that it rules out; empty: none
-  Fix fix;                  ///< a command to type
+  Message because;
+  Message not_because;  ///< a wrong guess that it rules out; empty: none
+  Fix fix;              ///< a command to type
 };
 
 /// Returns the reason in one word, as in JSON and metrics: limit, device_full, not_granted, share, book.
@@ -28,8 +28,7 @@ using DeviceIndex = std::function<std::optional<int>(const book::DeviceUuid&)>;
 /// Explains a denial. `running`: the workload still runs, so that its limit can be changed. `room` is the limit that
 /// the workload could be granted on that device now; absent: it has ended, or that is unknown.
 [[nodiscard]] DenialExplained explain_denial(const book::Denial& denial, const book::BookSnapshot& book, bool running,
-                                             const std::optional<LimitRoom>& room, const DeviceIndex& index_of,
-                                             Units units = Units::kIec);
+                                             const std::optional<LimitRoom>& room, const DeviceIndex& index_of);
 
 /// Returns the command for a workload whose limit would suffice but is held back because others need the room. `gpu` is
 /// empty if unknown.

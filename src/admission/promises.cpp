@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/command.hpp"
+#include "base/say.hpp"
 #include "base/units.hpp"
 
 namespace ration::admission {
@@ -68,23 +69,23 @@ Result<void> Promises::check(const machine::Device& device, const std::string& t
                              Bytes without) const {
   const Bytes sum = total();
   if (sum <= device.total) return {};
-  std::string taken;
-  const auto add = [&](Bytes bytes, const std::string& what) {
-    if (bytes > Bytes{0}) taken += fmt::format("{}{} {}", taken.empty() ? "" : ", ", format_size(bytes), what);
-  };
+  std::vector<Message> taken;
   for (const auto& [name, share] : tenants_) {
-    const Bytes bytes = std::max(share.own, share.of_workloads);
-    add(name == tenant ? bytes - std::min(bytes, asked) : bytes,
-        name == tenant ? "to what else runs of " + name : "to " + name);
+    const Bytes bytes = std::max(share.own, share.of_workloads), others = bytes - std::min(bytes, asked);
+    if (name == tenant && others > Bytes{0})
+      taken.push_back(say<"guarantee.taken_by_same">("taken_bytes"_is(others), "tenant"_is(name)));
+    if (name != tenant && bytes > Bytes{0})
+      taken.push_back(say<"guarantee.taken_by">("taken_bytes"_is(bytes), "tenant"_is(name)));
   }
-  add(reserved_, "are sliced or kept free");
+  if (reserved_ > Bytes{0}) taken.push_back(say<"guarantee.taken_by_slices">("taken_bytes"_is(reserved_)));
   const Bytes excess = sum - device.total;
   const bool less_would_do = to(tenant) - without >= excess;
   const Bytes left = round_down(asked - std::min(asked, excess), kGranule);
   return fail(
       "E1304",
-      fmt::format("{} cannot be promised to {}: GPU {} has {}, of which {}.", format_size(asked), tenant, device.index,
-                  format_size(device.total), taken.empty() ? "nothing else is promised" : "promised already: " + taken),
+      say<"guarantee.no_room">(
+          "asked_bytes"_is(asked), "tenant"_is(tenant), "gpu"_is(device.index), "total_bytes"_is(device.total),
+          "taken"_is(taken.empty() ? say<"guarantee.nothing_taken">() : say<"guarantee.taken">("parts"_is(taken)))),
       left == Bytes{0} || !less_would_do ? command({"explain", "--gpu", std::to_string(device.index)}) +
                                                "   shows who holds it; lower another guarantee first"
                                          : fmt::format("--guarantee {}, at most", exact_size(left)),

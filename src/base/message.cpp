@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/say.hpp"
 #include "base/units.hpp"
 #include "base/utf8.hpp"
 
@@ -30,6 +31,12 @@ std::string quoted(std::string_view text) {
 
 std::string Message::json() const {
   return id_.empty() ? std::string() : fmt::format(R"({{"message_id":"{}","arguments":{}}})", id_, arguments_);
+}
+
+Message known_message(std::string text, std::string_view id, std::string arguments) {
+  const std::size_t place = messages::find_row(id);
+  if (place == std::size(kMessageTable)) return text;
+  return {std::move(text), kMessageTable[place].id, std::move(arguments)};
 }
 
 namespace messages {

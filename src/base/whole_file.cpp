@@ -13,7 +13,7 @@
 #include <string_view>
 
 #include "base/file.hpp"
-#include "base/units.hpp"
+#include "base/say.hpp"
 
 namespace ration {
 
@@ -29,22 +29,23 @@ bool write_all(int file, std::string_view content) {
   return true;
 }
 
-tl::unexpected<std::string> no(std::string why) { return tl::unexpected(std::move(why)); }
+tl::unexpected<Message> no(Message why) { return tl::unexpected(std::move(why)); }
 
 /// Returns a sentence that describes a path that is no regular file.
-const char* kind_of(mode_t mode) {
+FixedMessage kind_of(mode_t mode) {
   constexpr struct {
     mode_t type;
-    const char* name;
-  } kKinds[] = {{S_IFIFO, "it is a pipe"},   {S_IFSOCK, "it is a socket"}, {S_IFCHR, "it is a device"},
-                {S_IFBLK, "it is a device"}, {S_IFDIR, "it is a folder"},  {S_IFLNK, "it is a link"}};
+    FixedMessage name;
+  } kKinds[] = {{S_IFIFO, fixed<"file.is_pipe">()},   {S_IFSOCK, fixed<"file.is_socket">()},
+                {S_IFCHR, fixed<"file.is_device">()}, {S_IFBLK, fixed<"file.is_device">()},
+                {S_IFDIR, fixed<"file.is_folder">()}, {S_IFLNK, fixed<"file.is_link">()}};
   const auto* const kind = std::find_if(std::begin(kKinds), std::end(kKinds),
                                         [&](const auto& each) { return each.type == (mode & S_IFMT); });
-  return kind == std::end(kKinds) ? "it is no file" : kind->name;
+  return kind == std::end(kKinds) ? fixed<"file.is_none">() : kind->name;
 }
 
-tl::unexpected<std::string> too_large(std::size_t most) {
-  return no(fmt::format("it has more than the {} that are read of such a file", format_size(Bytes{most})));
+tl::unexpected<Message> too_large(std::size_t most) {
+  return no(say<"file.is_too_large">("most_bytes"_is(Bytes{most})));
 }
 
 }  // namespace
@@ -63,7 +64,7 @@ bool write_whole(const std::string& path, const std::string& content, mode_t mod
   return false;
 }
 
-tl::expected<FileDescriptor, std::string> open_regular(const std::string& path, Links links) {
+tl::expected<FileDescriptor, Message> open_regular(const std::string& path, Links links) {
   // Opened as a path only: opening a pipe waits for its other end, and opening a device may have side effects.
   const FileDescriptor place{::open(path.c_str(), O_PATH | O_CLOEXEC | (links == Links::kRejected ? O_NOFOLLOW : 0))};
   struct stat status {};
@@ -76,7 +77,7 @@ tl::expected<FileDescriptor, std::string> open_regular(const std::string& path, 
 
 std::string path_of(const FileDescriptor& file) { return fmt::format("/proc/self/fd/{}", file.get()); }
 
-tl::expected<std::string, std::string> read_whole(int file, std::size_t most) {
+tl::expected<std::string, Message> read_whole(int file, std::size_t most) {
   struct stat status {};
   if (::fstat(file, &status) != 0) return no(std::strerror(errno));
   // Files of /proc report 0.
@@ -94,7 +95,7 @@ tl::expected<std::string, std::string> read_whole(int file, std::size_t most) {
   }
 }
 
-tl::expected<std::string, std::string> read_whole(const std::string& path, std::size_t most, Links links) {
+tl::expected<std::string, Message> read_whole(const std::string& path, std::size_t most, Links links) {
   const auto file = open_regular(path, links);
   return file ? read_whole(file->get(), most) : no(file.error());
 }

@@ -10,6 +10,7 @@
 #include <tl/expected.hpp>
 
 #include "base/file.hpp"
+#include "base/message.hpp"
 
 namespace ration {
 
@@ -21,8 +22,8 @@ enum class Links { kFollowed, kRejected };
 
 /// Opens a regular file for reading, or returns why it is none: "it is a pipe". Does not wait for a pipe's other end
 /// and opens no device.
-[[nodiscard]] tl::expected<FileDescriptor, std::string> open_regular(const std::string& path,
-                                                                     Links links = Links::kFollowed);
+[[nodiscard]] tl::expected<FileDescriptor, Message> open_regular(const std::string& path,
+                                                                 Links links = Links::kFollowed);
 
 /// Returns a path under which that open file can be opened again, whatever its former name leads to by now.
 [[nodiscard]] std::string path_of(const FileDescriptor& file);
@@ -30,11 +31,10 @@ enum class Links { kFollowed, kRejected };
 constexpr std::size_t kMostOfOneFile = std::size_t{16} << 20;  // bytes: a container's configuration has 40 KiB
 
 /// Returns the content of a regular file, or why it cannot be read: it is not one, or has more than `most` bytes.
-[[nodiscard]] tl::expected<std::string, std::string> read_whole(const std::string& path,
-                                                                std::size_t most = kMostOfOneFile,
-                                                                Links links = Links::kFollowed);
+[[nodiscard]] tl::expected<std::string, Message> read_whole(const std::string& path, std::size_t most = kMostOfOneFile,
+                                                            Links links = Links::kFollowed);
 
 /// As above, for an open file, which may be a pipe.
-[[nodiscard]] tl::expected<std::string, std::string> read_whole(int file, std::size_t most = kMostOfOneFile);
+[[nodiscard]] tl::expected<std::string, Message> read_whole(int file, std::size_t most = kMostOfOneFile);
 
 }  // namespace ration

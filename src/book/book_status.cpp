@@ -1,31 +1,24 @@
 #include "book/book_status.hpp"
 
+#include "base/message_table.hpp"
+#include "book/status_ids.hpp"
+
 namespace ration::book {
+namespace {
+
+/// Their sentences alone: the guard carries no other of the table.
+constexpr auto kSentences = [] {
+  std::array<const char*, kStatusIds.size()> sentences{};
+  for (std::size_t status = 0; status < sentences.size(); ++status)
+    sentences[status] = kMessageTable[messages::find_row(kStatusIds[status])].english.data();
+  return sentences;
+}();
+
+}  // namespace
 
 const char* describe(BookStatus status) noexcept {
-  switch (status) {
-    case BookStatus::kOk:
-      return "the book is sound";
-    case BookStatus::kMissing:
-      return "there is no such book";
-    case BookStatus::kNotPermitted:
-      return "the book may not be opened for writing by this user";
-    case BookStatus::kTruncated:
-      return "the book is shorter than its format says";
-    case BookStatus::kForeign:
-      return "the file is not a book of ration";
-    case BookStatus::kOtherVersion:
-      return "the book was written by another version of ration";
-    case BookStatus::kDamaged:
-      return "the book's fields contradict each other";
-    case BookStatus::kNoSpace:
-      return "there is no space left for the book";
-    case BookStatus::kTooManyDevices:
-      return "a workload can have at most 16 devices";
-    case BookStatus::kSystem:
-      return "the system did not allow it";
-  }
-  return "unknown";
+  const auto number = static_cast<std::size_t>(status);
+  return number < kSentences.size() ? kSentences[number] : "unknown";
 }
 
 }  // namespace ration::book

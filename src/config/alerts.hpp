@@ -45,14 +45,15 @@ struct AlertRule {
 /// One measure of one subject at this moment. Unknown values are left out.
 struct Fact {
   std::string measure;          ///< "tenant.used"
-  std::string about;            ///< the subject: "nlp on GPU 0"; with the measure it identifies the fact over time
+  Message about;                ///< the subject: "nlp on GPU 0"; with the measure it identifies the fact over time
   double value = 1;             ///< bytes, nanoseconds, a count; 1 for an event
   std::optional<double> whole;  ///< 100 %: the limit, the device; absent: shares are unknown
 };
 
 struct AlertChange {
   bool raised = false;  ///< false: cleared
-  std::string rule, about;
+  std::string rule;
+  Message about;
   double value =
       0;  ///< the value when it was raised, or when the rule no longer held; if the subject is gone, the last one
   std::chrono::nanoseconds since{0};  ///< when the rule began to hold, on the caller's clock
@@ -75,7 +76,7 @@ class Alerts {
     double value = 0;
     bool raised = false;
   };
-  using States = std::map<std::pair<std::string, std::string>, State>;
+  using States = std::map<std::pair<std::string, Message>, State>;
 
   std::vector<AlertRule> rules_;
   States states_;  ///< of rules that hold

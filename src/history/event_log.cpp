@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "base/say.hpp"
 #include "history/amount.hpp"
 
 namespace ration::history {

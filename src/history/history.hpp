@@ -87,7 +87,7 @@ class History {
   void set_longest_step(TimeMs step) { integrator_.set_longest_step(step); }
 
   /// Returns notices about the file (set aside, and where to) since the last call.
-  [[nodiscard]] std::vector<std::string> take_notices() { return file_.take_notices(); }
+  [[nodiscard]] std::vector<Message> take_notices() { return file_.take_notices(); }
 
   [[nodiscard]] const std::string& path() const noexcept { return file_.path(); }
 

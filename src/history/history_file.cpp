@@ -10,6 +10,7 @@
 #include <ctime>
 #include <filesystem>
 
+#include "base/say.hpp"
 #include "history/schema.hpp"
 #include "history/set_aside.hpp"
 
@@ -80,7 +81,7 @@ Result<void> HistoryFile::open_database(bool again) {
     database = Database{};
     const std::string aside = set_aside(path_);
     if (aside.empty()) return tl::unexpected(prepared.error());
-    notices_.push_back(fmt::format("{} It was kept as {}, and a new history begun.", prepared.error().what, aside));
+    notices_.push_back(say<"history.unusable">("problem"_is(prepared.error().what), "kept"_is(aside)));
   }
 }
 
@@ -97,12 +98,9 @@ Result<void> HistoryFile::begin_anew() {
   RATION_TRY(open_database(true));
   left_ = {};
   unusable_.reset();
-  notices_.push_back(
-      removed ? fmt::format("the history at {} was removed, and a new one begun.", path_)
-      : damaged
-          ? fmt::format("the history at {} was damaged: it was kept as {}, and a new one begun.", path_, aside)
-          : fmt::format("the history at {} was exchanged for another file: that was kept as {}, and a new one begun.",
-                        path_, aside));
+  notices_.push_back(removed   ? say<"history.removed">("file"_is(path_))
+                     : damaged ? say<"history.damaged">("file"_is(path_), "kept"_is(aside))
+                               : say<"history.exchanged">("file"_is(path_), "kept"_is(aside)));
   return {};
 }
 

@@ -42,7 +42,7 @@ class HistoryFile {
   [[nodiscard]] bool is_sound() const;
 
   /// Returns notices about the file (set aside, and where to) since the last call.
-  [[nodiscard]] std::vector<std::string> take_notices() { return std::exchange(notices_, {}); }
+  [[nodiscard]] std::vector<Message> take_notices() { return std::exchange(notices_, {}); }
 
  private:
   /// The identity of the file after the last transaction.
@@ -61,7 +61,7 @@ class HistoryFile {
   Database database_;
   Identity left_;
   std::optional<Error> unusable_;
-  std::vector<std::string> notices_;
+  std::vector<Message> notices_;
 };
 
 }  // namespace ration::history

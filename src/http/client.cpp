@@ -14,6 +14,8 @@
 #include <random>
 #include <utility>
 
+#include "base/message_json.hpp"
+
 namespace ration::http {
 namespace {
 
@@ -145,7 +147,7 @@ Error error_of(const Answer& answer) {
     if (found != body.end() && found->is_string()) place = found->get<std::string>();
   };
   text("id", error.id);
-  text("detail", error.what);
+  if (Message what = message_in(body, "detail"); !what.empty()) error.what = std::move(what);
   text("fix", error.fix);
   if (const auto code = body.find("exit_code"); code != body.end() && code->is_number_integer())
     if (const auto value = code->get<std::int64_t>(); value >= 1 && value <= 255)

@@ -4,6 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/message_json.hpp"
+
 namespace ration::http {
 
 int status_of(const Error& error) noexcept {
@@ -33,6 +35,7 @@ Response problem(const Error& error, int status) {
                               {"detail", error.what},
                               {"fix", error.fix},
                               {"id", error.id}};
+  put_message(body, "detail", error.what);
   if (error.exit_code > 1) body["exit_code"] = error.exit_code;
   // Names in an error may come from anywhere: invalid UTF-8 is replaced instead of throwing.
   return {.status = status,

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/command.hpp"
+#include "base/say.hpp"
 #include "driver/cuda_share_abi.hpp"
 #include "machine/driver_library.hpp"
 #include "machine/measured.hpp"
@@ -25,8 +26,7 @@ class Checkpointer {
     CUprocessState state{};
     if (!driver_) return fail("E1403", driver_.problem(), "ration doctor", 1);
     if (driver_.call("cuCheckpointProcessGetState", CUDA_ERROR_NOT_FOUND, 0, &state) == CUDA_ERROR_NOT_FOUND)
-      return fail("E1541", "this driver cannot move a program's memory (cuCheckpointProcess*: driver 570 or newer).",
-                  "Trim instead: ration trim NAME", 1);
+      return fail("E1541", say<"suspension.no_function">(), "Trim instead: ration trim NAME", 1);
     return {};
   }
 
@@ -102,16 +102,16 @@ class Checkpointer {
       case CUDA_SUCCESS:
         return {};
       case CUDA_ERROR_NOT_PERMITTED:
-        return fail("E1542", fmt::format("the driver does not let this user {} pid {}.", step, pid),
+        return fail("E1542", say<"checkpoint.not_permitted">("step"_is(step), "pid"_is(pid)),
                     "Run the daemon as root, or as the program's own user.", 5);
       case CUDA_ERROR_NOT_READY:
-        return fail("E1543", fmt::format("a driver call of pid {} did not end within {} s.", pid, kMaxCallMs / 1000),
+        return fail("E1543", say<"checkpoint.too_slow">("pid"_is(pid), "count"_is(kMaxCallMs / 1000)),
                     "Retry when the program is idle.", 1);
       case CUDA_ERROR_OUT_OF_MEMORY:
-        return fail("E1544", fmt::format("the device has no room for the memory of pid {} now.", pid), "ration ps", 4);
+        return fail("E1544", say<"checkpoint.device_full">("pid"_is(pid)), "ration ps", 4);
       default:
         return fail("E1545",
-                    fmt::format("the driver failed with error {} to {} pid {}.", static_cast<int>(answer), step, pid),
+                    say<"checkpoint.failed">("error"_is(static_cast<int>(answer)), "step"_is(step), "pid"_is(pid)),
                     "ration doctor", 1);
     }
   }
@@ -121,8 +121,7 @@ class Checkpointer {
     const CUresult answer = driver_.call("cuCheckpointProcessGetState", CUDA_ERROR_NOT_SUPPORTED, pid, &state);
     RATION_TRY(result(pid, "look at", answer));
     if (state == CU_PROCESS_STATE_FAILED)
-      return fail("E1545", fmt::format("an earlier checkpoint of pid {} failed: the driver has given it up.", pid),
-                  fmt::format("Start it again: kill {}", pid), 1);
+      return fail("E1545", say<"checkpoint.given_up">("pid"_is(pid)), fmt::format("Start it again: kill {}", pid), 1);
     return state;
   }
 
@@ -131,8 +130,8 @@ class Checkpointer {
                                          static_cast<CUcheckpointRestoreArgs*>(nullptr));
     // The driver keeps returning this after a restore that found no room (NVIDIA/cuda-checkpoint issue 44).
     if (answer == CUDA_ERROR_OPERATING_SYSTEM)
-      return fail("E1545", fmt::format("the driver can no longer bring pid {} back (error 304).", pid),
-                  fmt::format("Start it again: kill {}", pid), 1);
+      return fail("E1545", say<"checkpoint.not_restored">("pid"_is(pid)), fmt::format("Start it again: kill {}", pid),
+                  1);
     return result(pid, "restore", answer);
   }
 
@@ -162,11 +161,7 @@ namespace {
 
 std::string tried_file(const std::string& runtime_folder) { return runtime_folder + "/suspension-tried.json"; }
 
-Error cannot_be_moved(std::string what, std::string fix) { return {"E1547", std::move(what), std::move(fix), 4}; }
-
-std::string named(const book::ProcessSnapshot& process, const book::BookSnapshot& book) {
-  return fmt::format("pid {} of {} ({})", process.identity.pid, book.name, process.command);
-}
+Error cannot_be_moved(Message what, std::string fix) { return {"E1547", std::move(what), std::move(fix), 4}; }
 
 }  // namespace
 
@@ -188,36 +183,29 @@ Result<void> may_be_moved(const book::BookSnapshot& book, const Machine& machine
     const auto device = std::find_if(machine.devices.begin(), machine.devices.end(),
                                      [&](const Device& each) { return each.bytes == account.device; });
     if (device == machine.devices.end())
-      return tl::unexpected(cannot_be_moved(
-          fmt::format("a device of {} is not on this machine, so what its driver moves is not known.", book.name),
-          trim));
+      return tl::unexpected(cannot_be_moved(say<"suspension.device_elsewhere">("workload"_is(book.name)), trim));
     const Tried tried = tried_suspension(*device, machine.driver_version, runtime_folder);
     shared_is_moved = shared_is_moved && tried.shared;
     if (!tried.plain && !plain_is_moved)
-      return tl::unexpected(cannot_be_moved(
-          fmt::format("it has not been seen here that driver {} moves a program's memory on GPU {} ({}) and brings it "
-                      "back; some drivers destroy the program.",
-                      machine.driver_version, device->index, device->name),
-          command({"doctor", "--try-suspend"}) + "   tries it with a program of its own"));
+      return tl::unexpected(
+          cannot_be_moved(say<"suspension.untried">("driver"_is(machine.driver_version), "gpu"_is(device->index),
+                                                    "device"_is(device->name)),
+                          command({"doctor", "--try-suspend"}) + "   tries it with a program of its own"));
     if (device->persistence == false)
-      return tl::unexpected(cannot_be_moved(
-          fmt::format("GPU {} ({}) is not in persistence mode, without which the driver may kill a program at its "
-                      "suspension.",
-                      device->index, device->name),
-          fmt::format("As root: nvidia-smi -i {} -pm 1, or run nvidia-persistenced", device->index)));
+      return tl::unexpected(
+          cannot_be_moved(say<"suspension.no_persistence">("gpu"_is(device->index), "device"_is(device->name)),
+                          fmt::format("As root: nvidia-smi -i {} -pm 1, or run nvidia-persistenced", device->index)));
   }
   for (const auto& process : book.processes) {
     if (process.has(book::Unmovable::kManaged))
-      return tl::unexpected(cannot_be_moved(
-          fmt::format("{} has used managed memory, which no release of the driver moves: its suspension would destroy "
-                      "the program.",
-                      named(process, book)),
-          trim));
+      return tl::unexpected(
+          cannot_be_moved(say<"suspension.managed_memory">("pid"_is(process.identity.pid), "workload"_is(book.name),
+                                                           "command"_is(process.command)),
+                          trim));
     if (process.has(book::Unmovable::kShared) && !shared_is_moved)
       return tl::unexpected(cannot_be_moved(
-          fmt::format("{} has exported memory to other processes, or imported it. Drivers before release 610 destroy "
-                      "such a program at its suspension, and of driver {} it was not seen here that it moves it.",
-                      named(process, book), machine.driver_version),
+          say<"suspension.shared_memory">("pid"_is(process.identity.pid), "workload"_is(book.name),
+                                          "command"_is(process.command), "driver"_is(machine.driver_version)),
           trim + "; with driver 610 or newer 'ration doctor --try-suspend' may show that it is moved"));
   }
   return {};

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/clock.hpp"
+#include "base/say.hpp"
 #include "base/strings.hpp"
 #include "driver/cuda_abi.hpp"
 #include "driver/nvml_abi.hpp"
@@ -17,6 +18,10 @@
 #include "machine/measured.hpp"
 
 namespace ration::machine {
+
+constinit const FixedMessage kNotAttributed = fixed<"unknown.not_attributed">();
+constinit const FixedMessage kNotAttributedInContainer = fixed<"unknown.in_container">();
+
 namespace {
 
 constexpr const char* kNoDriverFix = "In Docker add --gpus all. To try without one: ration demo, or --sim=T4";
@@ -88,7 +93,7 @@ void ask_utilisation(const Library& nvml, nvmlDevice_t handle, std::vector<Devic
     known = std::max(known, static_cast<int>(samples[i].smUtil));
   }
   for (DeviceProcess& process : processes)
-    if (process.unknown_reason != kNotAttributedInContainer) process.utilisation = highest[process.pid];
+    if (!(process.unknown_reason == kNotAttributedInContainer)) process.utilisation = highest[process.pid];
 }
 
 std::string capability_text(int major, int minor) { return fmt::format("{}.{}", major, minor); }
@@ -351,7 +356,7 @@ Result<Machine> query_devices(const std::string& driver_folder) {
     fill_in_sizes(driver_folder, machine, problem);
   }
   if (!machine.management) ask_driver(driver_folder, machine, problem);
-  if (machine.devices.empty()) return fail("E1403", fmt::format("no GPU found ({}).", problem), kNoDriverFix, 3);
+  if (machine.devices.empty()) return fail("E1403", say<"devices.none">("problem"_is(problem)), kNoDriverFix, 3);
   return machine;
 }
 

@@ -13,13 +13,12 @@
 namespace ration::machine {
 
 /// The reason why the memory held by a process is unknown.
-inline constexpr const char* kNotAttributed = "the driver does not attribute memory to this process";
-inline constexpr const char* kNotAttributedInContainer = "the driver does not tell it in a container";
+extern const FixedMessage kNotAttributed, kNotAttributedInContainer;
 
 struct DeviceProcess {
   std::int32_t pid = 0;
   std::optional<Bytes> held{};  ///< absent if the driver does not report it: `unknown_reason` is the reason
-  const char* unknown_reason = kNotAttributed;
+  FixedMessage unknown_reason = kNotAttributed;
   std::optional<int> utilisation{};  ///< percent of the last seconds in which it computed; absent: not reported
 };
 

@@ -68,7 +68,7 @@ std::string Daemon::greeting(bool with_link) {
   if (has_dashboard)
     text += fmt::format("\n to change limits in {} dashboard: ration dashboard prints a link, or the token in {}",
                         with_link ? "another" : "the", endpoints.token_file);
-  if (const std::string other = api_.port_problem(); !other.empty()) text += "\n " + other;
+  if (const Message other = api_.port_problem(); !other.empty()) text += "\n " + other;
   if (!now.machine_problem.empty()) text += fmt::format("\n no GPU: {}", now.machine_problem);
   return text + "\n";
 }
@@ -89,7 +89,7 @@ void Daemon::run(const std::function<void()>& ready) {
     commit();
   });
   publish({daemon_started_event(RATION_VERSION, ::getpid())});
-  if (const std::string other = api_.port_problem(); !other.empty()) publish({daemon_event(other)});
+  if (const Message other = api_.port_problem(); !other.empty()) publish({daemon_event(other)});
   tick();
   for (const FileProblem& broken :  // a tenant with impossible guarantees is governed nevertheless
        admission::broken_promises(engine_.configuration(), devices_of(engine_.snapshot())))
@@ -158,7 +158,7 @@ void Daemon::apply_configured_slices(Events& events) {
   const auto alone = store->try_lock();
   if (!alone) return;  // a workload is starting there
   slices_due_ = false;
-  for (std::string& text : admission::apply_configured_slices(*store, engine_.configuration(), devices))
+  for (Message& text : admission::apply_configured_slices(*store, engine_.configuration(), devices))
     events.push_back(config_event(std::move(text)));
 }
 

@@ -130,9 +130,9 @@ Result<void> Engine::watch(const std::string& folder, std::uint32_t owner) {
 // files.
 void Engine::load_folders() {
   restore_folders(folders_file_, state_.registry);
-  for (std::string text : {state_.limits.damage(), state_.tenants.damage(), state_.schedules.damage(),
-                           state_.container_claims.damage(), folders_file_.damage()})
-    if (!text.empty()) state_.pending_events.push_back(daemon_event(std::move(text)));
+  for (const Message& text : {state_.limits.damage(), state_.tenants.damage(), state_.schedules.damage(),
+                              state_.container_claims.damage(), folders_file_.damage()})
+    if (!text.empty()) state_.pending_events.push_back(daemon_event(text));
 }
 
 // Simulated and real nodes share folders, but no device. A workload governed before a restart stays so, even if its

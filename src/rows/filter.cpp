@@ -1,11 +1,10 @@
 #include "rows/filter.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <charconv>
 
+#include "base/say.hpp"
 #include "base/strings.hpp"
 #include "base/units.hpp"
 #include "base/utf8.hpp"
@@ -18,7 +17,7 @@ constexpr int kDeepest = 50;              // parentheses within each other
 
 bool contains(std::string_view text, const std::string& part) { return lower(text).find(part) != std::string::npos; }
 
-tl::unexpected<Error> not_understood(std::string what) {
+tl::unexpected<Error> not_understood(Message what) {
   return fail("E1429", std::move(what), "used>4GiB & denied>0, tenant~=nlp, governed==no, idle>30m", 2);
 }
 
@@ -40,8 +39,7 @@ class FilterParser {
   Result<Filter> parse() {
     RATION_TRY(either(0));
     skip_blanks();
-    if (!rest_.empty())
-      return not_understood(fmt::format("the filter cannot continue with '{}'.", shortened(rest_, 20)));
+    if (!rest_.empty()) return not_understood(say<"filter.rest">("text"_is(shortened(rest_, 20))));
     return std::move(filter_);
   }
 
@@ -98,14 +96,14 @@ class FilterParser {
   }
 
   Result<std::size_t> one(int depth) {
-    if (depth > kDeepest) return not_understood("the filter has too many parentheses within each other.");
+    if (depth > kDeepest) return not_understood(say<"filter.too_deep">());
     if (take("!")) {
       const auto inner = one(depth + 1);
       return inner ? Result<std::size_t>(join(Filter::Kind::kNot, *inner, 0)) : inner;
     }
     if (take("(")) {
       const auto inner = either(depth + 1);
-      if (inner && !take(")")) return not_understood("a ')' is missing in the filter.");
+      if (inner && !take(")")) return not_understood(say<"filter.no_parenthesis">());
       return inner;
     }
     return comparison();
@@ -113,7 +111,7 @@ class FilterParser {
 
   Result<std::size_t> comparison() {
     Node node;
-    RATION_TRY(const auto word, value("a field or a word"));
+    RATION_TRY(const auto word, value(say<"filter.field_or_word">()));
     const auto compare = read_operator();
     if (!compare) {
       node.text = lower(word);
@@ -125,10 +123,12 @@ class FilterParser {
     if (node.field == nullptr) {
       std::vector<std::string> names;
       for (const Field& field : fields()) names.emplace_back(field.name);
-      return not_understood(fmt::format("rows have no field '{}' to filter by.{} They have {}.", word,
-                                        suggestion(word, names), field_names()));
+      const std::string meant = nearest(word, names);
+      return not_understood(say<"filter.no_field">("field"_is(word),
+                                                   "meant"_is(meant.empty() ? std::nullopt : std::optional(meant)),
+                                                   "fields"_is(field_names())));
     }
-    RATION_TRY(const auto given, value(fmt::format("a value after '{}'", node.field->name)));
+    RATION_TRY(const auto given, value(say<"filter.value">("field"_is(node.field->name))));
     node.text = lower(given);
     node.unknown = node.text == "n/a" && (*compare == Operator::kEqual || *compare == Operator::kUnequal);
     if (node.unknown) return add(node);
@@ -151,11 +151,11 @@ class FilterParser {
     return std::nullopt;
   }
 
-  Result<std::string> value(const std::string& what) {
+  Result<std::string> value(const Message& what) {
     skip_blanks();
     if (!rest_.empty() && rest_.front() == '"') {
       const std::size_t end = rest_.find('"', 1);
-      if (end == std::string_view::npos) return not_understood("a '\"' is missing in the filter.");
+      if (end == std::string_view::npos) return not_understood(say<"filter.no_quote">());
       std::string text(rest_.substr(1, end - 1));
       rest_.remove_prefix(end + 1);
       return text;
@@ -164,8 +164,8 @@ class FilterParser {
     while (end < rest_.size() && !ends_word(rest_[end])) ++end;
     if (end == 0) {
       return not_understood(rest_.empty()
-                                ? fmt::format("the filter needs {} at its end.", what)
-                                : fmt::format("the filter needs {} in place of '{}'.", what, shortened(rest_, 20)));
+                                ? say<"filter.wants_at_end">("what"_is(what))
+                                : say<"filter.wants_instead">("what"_is(what), "text"_is(shortened(rest_, 20))));
     }
     std::string text(rest_.substr(0, end));
     rest_.remove_prefix(end);
@@ -178,17 +178,15 @@ class FilterParser {
     const bool equality = node.compare == Operator::kEqual || node.compare == Operator::kUnequal;
     if (kind == FieldKind::kText) {
       if (of_text || equality) return {};
-      return not_understood(fmt::format("'{}' is a text: compare it with =, !=, ~= or !~.", node.field->name));
+      return not_understood(say<"filter.is_text">("field"_is(node.field->name)));
     }
     if (of_text || (kind == FieldKind::kYesNo && !equality)) {
-      return not_understood(
-          kind == FieldKind::kYesNo
-              ? fmt::format("'{}' is yes or no: compare it with = or !=.", node.field->name)
-              : fmt::format("'{}' is a number: compare it with >, >=, <, <=, = or !=.", node.field->name));
+      return not_understood(kind == FieldKind::kYesNo ? say<"filter.is_yes_or_no">("field"_is(node.field->name))
+                                                      : say<"filter.is_number">("field"_is(node.field->name)));
     }
     if (kind == FieldKind::kYesNo) {
       const auto answer = yes_or_no(node.text);
-      if (!answer) return not_understood(fmt::format("'{}' is yes or no, not '{}'.", node.field->name, text));
+      if (!answer) return not_understood(say<"filter.not_yes_or_no">("field"_is(node.field->name), "text"_is(text)));
       node.number = *answer ? 1 : 0;
       return {};
     }
@@ -197,7 +195,7 @@ class FilterParser {
         (kind == FieldKind::kCount || node.number == 0))
       return {};
     if (kind == FieldKind::kCount)
-      return not_understood(fmt::format("'{}' is a number, not '{}'.", node.field->name, text));
+      return not_understood(say<"filter.not_number">("field"_is(node.field->name), "text"_is(text)));
     if (kind == FieldKind::kDuration) {
       RATION_TRY(const auto span, parse_duration(text));
       node.number = span / 1'000'000'000U;
@@ -217,7 +215,7 @@ class FilterParser {
 
 Result<Filter> Filter::parse(std::string_view text) {
   if (text.find_first_not_of(" \t\n") == std::string_view::npos) return Filter{};
-  if (text.size() > kMaxLength) return not_understood(fmt::format("a filter may have at most {} letters.", kMaxLength));
+  if (text.size() > kMaxLength) return not_understood(say<"filter.too_long">("count"_is(kMaxLength)));
   return FilterParser(text).parse();
 }
 

@@ -1,10 +1,10 @@
 // What the mock answers, by method and path as share/ration/openapi.json has them, apart from the stream. A test holds the
 // answers against share/ration/schema.
 
-import type { Explained, Health, PlanAnswer, PlanWish, Series, Usage, UsageRow } from "../src/api/types";
+import type { Explained, ExplainRow, Health, PlanAnswer, PlanWish, Series, Usage, UsageRow } from "../src/api/types";
 import { formatSize, parseDuration, parseSize } from "../src/logic/format";
-import type { Value } from "../src/text/message";
-import { say } from "./messages";
+import type { Said, Value } from "../src/text/message";
+import { put, say } from "./messages";
 import { gib, total, type Workload, type World } from "./world";
 
 export interface Asked {
@@ -64,16 +64,18 @@ function series(world: World, query: URLSearchParams): Answer {
   return ok(result);
 }
 
+const part = (id: string, label: string, bytes: number | null, source: string): ExplainRow => ({ id, bytes, ...put("label", say(label)), ...put(bytes === null ? "bytes_na" : "source", say(source)) });
+
 function explain(one: Workload, world: World): Explained & Record<string, unknown> {
   const used = world.usedAt(one, Date.now()), pooled = Math.min(one.pooled, used), unexplained = 24 * 2 ** 20;
   return {
     workload: one.name, tenant: one.tenant, user: one.user, device: "NVIDIA A100-SXM4-80GB", account: "device", processes: [],
     gpu: one.gpu, used_bytes: used, limit_bytes: world.limitAt(one, Date.now()), suspended_bytes: 0, shared_bytes: 0, driver_bytes: used + unexplained, rows: [
-      { id: "allocated", label: "allocated by the program", bytes: Math.max(0, used - pooled - one.context), source: "book (tensors, and what its framework caches)" },
-      { id: "pooled", label: "reserved by the driver's pools", bytes: pooled, source: "book" },
-      { id: "context", label: "CUDA context", bytes: one.context, source: "book, measured when it was made" },
-      { id: "framework_free", label: "of these, free inside the framework", bytes: null, bytes_na: "only the framework knows: torch.cuda.memory_reserved - memory_allocated" },
-      { id: "unexplained", label: "not explained (code, driver)", bytes: unexplained, source: "driver minus book" },
+      part("allocated", "memory.allocated", Math.max(0, used - pooled - one.context), "source.book"),
+      part("pooled", "memory.pooled", pooled, "source.book_pools"),
+      part("context", "memory.context", one.context, "source.book_context"),
+      part("framework_free", "memory.framework_free", null, "unknown.framework_only"),
+      part("unexplained", "memory.unexplained", unexplained, "source.rest_of_processes"),
     ],
   };
 }
@@ -93,11 +95,11 @@ function patchWorkload(world: World, asked: Asked, name: string): Answer {
     if (limit.bytes < 512 * 2 ** 20) return refuse(409, "E1204", "less than a context", `limit ${formatSize(limit.bytes)} is less than one CUDA context needs on this driver (314 MiB).`, `ration set ${name} --limit 512MiB`);
   }
   const used = world.usedAt(one, Date.now()), free = world.free(one.gpu, Date.now()), dry = asked.query.get("dry_run") === "1";
-  const consequences: { level: "info" | "warn"; text: string }[] = [];
+  const consequences: ({ level: "info" | "warn" } & Said)[] = [];
   if ("bytes" in limit) {
     consequences.push(limit.bytes < used
-      ? { level: "warn", text: `${name} uses ${formatSize(used)}, ${formatSize(used - limit.bytes)} more than that: nothing is taken away, more is denied until it is under.` }
-      : used + free >= limit.bytes ? { level: "info", text: `The next allocation on GPU ${one.gpu} sees ${formatSize(limit.bytes)}.` } : { level: "info", text: `GPU ${one.gpu} has ${formatSize(free)} free: ${formatSize(limit.bytes)} cannot be reached at this moment.` });
+      ? { level: "warn", ...say("change.exceeded", { workload: name, used_bytes: used, over_bytes: used - limit.bytes }) }
+      : used + free >= limit.bytes ? { level: "info", ...say("change.next", { gpu: one.gpu, limit_bytes: limit.bytes }) } : { level: "info", ...say("change.out_of_reach", { gpu: one.gpu, free_bytes: free, limit_bytes: limit.bytes }) });
   }
   const after = "bytes" in limit ? limit.bytes : before;
   const changes = [{
@@ -154,7 +156,7 @@ function move(world: World, name: string, verb: "trim" | "suspend" | "resume"): 
     told("suspended", "suspension.done", { moved_bytes: 4 * gib });
     return ok({ workload: name, state: "suspending" }, 202);
   }
-  told("resuming", "resumption.asked", { reason: "it was asked for" });
+  told("resuming", "resumption.asked", { reason: say("resumption.requested", { by: "token" }) });
   one.kind = "training";
   told("resumed", "resumption.done");
   return ok({ workload: name, state: "resuming" }, 202);
@@ -280,11 +282,11 @@ function health(world: World, operator: boolean): Health {
   const now = Date.now(), looks = Math.floor((now - world.started) / 1000) + 1;
   return {
     version: "0.1.0", pid: 812, started: new Date(world.started).toISOString(), last_look: new Date(now - 300).toISOString(), looks, look_seconds: looks * 0.0021, workloads: world.workloads.length,
-    stream_clients: 1, connections: 2, recorded_to: new Date(now - 1300).toISOString(), driver: "580.65", problem: null, problem_na: "none",
+    stream_clients: 1, connections: 2, recorded_to: new Date(now - 1300).toISOString(), driver: "580.65", problem: null, ...put("problem_na", say("unknown.none")),
     checks: [
-      { id: "gpu.driver", status: "ok", text: "driver 580.65" },
-      { id: "disk.history", status: "ok", text: "recorded" },
-      { id: "books", status: "ok", text: `${world.workloads.length} workloads in 1 folders` },
+      { id: "gpu.driver", status: "ok", ...say("daemon.has_driver", { version: "580.65" }) },
+      { id: "disk.history", status: "ok", ...say("daemon.records") },
+      { id: "books", status: "ok", ...say("daemon.has_workloads", { count: world.workloads.length, folders: 1 }) },
     ],
     ...(operator ? { folders: [{ folder: "/run/ration", user: "root" }] } : {}),
   };
@@ -299,7 +301,7 @@ function events(world: World, query: URLSearchParams): Answer {
 type Answering = (world: World, asked: Asked, name: string) => Answer;
 
 export const routes: Record<string, Answering> = {
-  "GET /api/v1/session": (_world, asked) => ok({ role: asked.operator ? "operator" : "tenant", user: null, user_na: "TCP clients have no user name", version: "0.1.0", command_options: { set: ["--sim=demo"], plan: ["--sim=demo"] } }),
+  "GET /api/v1/session": (_world, asked) => ok({ role: asked.operator ? "operator" : "tenant", user: null, ...put("user_na", say("unknown.no_user_on_tcp")), version: "0.1.0", command_options: { set: ["--sim=demo"], plan: ["--sim=demo"] } }),
   "POST /api/v1/session": (world, asked) => {
     if (world.once === null || asked.body["token"] !== world.once) return refuse(401, "E1518", "wrong token", "this link was used already, or is older than an hour", "ration dashboard   prints a new one");
     world.once = null;

@@ -2,9 +2,9 @@
 // at a time is a function of that time, so that the present and the history of the charts agree.
 
 import type { Denial, Device, EventType, Lease, NodeEvent, Period, Process, Snapshot, Tenant, WorkloadRow } from "../src/api/types";
-import { formatSize, parseSize } from "../src/logic/format";
+import { parseSize } from "../src/logic/format";
 import type { Said } from "../src/text/message";
-import { say } from "./messages";
+import { put, say } from "./messages";
 
 export const gib = 2 ** 30;
 const mib = 2 ** 20;
@@ -65,6 +65,10 @@ function wave(seconds: number, seed: number): number {
   return (Math.sin(seconds / 61 + seed) + Math.sin(seconds / 233 + seed * 2.3) + Math.sin(seconds / 1871 + seed * 3.7)) / 3;
 }
 
+/** Why the two that wait do so. */
+const noRoom = say("lease.no_room", { gpu: 1, free_bytes: 14.2 * gib, whole_bytes: 39.4 * gib });
+const behind = say("lease.behind", { gpu: 0, free_bytes: 2.1 * gib, lease: "q-5", start: say("lease.starts_any_moment"), length: say("lease.takes_unknown") });
+
 export class World {
   readonly started = Date.now();
   events: NodeEvent[] = [];
@@ -91,8 +95,8 @@ export class World {
       denials: 0, lastDenial: null, changes: 0, startedAgo: 8040 + index * 811,
     }));
     this.queue = [
-      { lease: "q-5", state: "waiting", tenant: "nlp", user: "alice", command: "python big.py --shards 4", bytes: 20 * gib, gpu: "auto", priority: 0, position: 1, of: 2, reason: "best is GPU 1: 14.2 GiB free of 39.4 GiB", since: this.iso(-340), estimate_seconds: 660 },
-      { lease: "q-6", state: "waiting", tenant: "batch", user: "dana", command: "python sweep.py --trial 3", bytes: 4 * gib, gpu: "0", priority: 0, position: 2, of: 2, reason: "GPU 0 has 2.10 GiB free, kept for q-5 which comes first", since: this.iso(-75), estimate_seconds: null, estimate_seconds_na: "3 waits are known, 5 are needed" },
+      { lease: "q-5", state: "waiting", tenant: "nlp", user: "alice", command: "python big.py --shards 4", bytes: 20 * gib, gpu: "auto", priority: 0, position: 1, of: 2, ...put("reason", noRoom), since: this.iso(-340), estimate_seconds: 660 },
+      { lease: "q-6", state: "waiting", tenant: "batch", user: "dana", command: "python sweep.py --trial 3", bytes: 4 * gib, gpu: "0", priority: 0, position: 2, of: 2, ...put("reason", behind), since: this.iso(-75), estimate_seconds: null, ...put("estimate_seconds_na", say("lease.few_waits", { count: 2, needed: 3 })) },
     ];
     this.past();
   }
@@ -116,10 +120,10 @@ export class World {
     train.changes = 2;
     this.add("ungoverned", say("ungoverned.found", { pid: 6001, command: "python notebook.py", user: "carol", used_bytes: 4 * gib, gpu: 0, why: say("process.outside"), origin: "ssh session 3" }), { gpu: 0, pid: 6001, user: "carol", bytes: 4 * gib, fix: "ration run --limit 4GiB -- python notebook.py" }, -1800);
     this.add("suspended", say("suspension.done", { workload: "jup/kernel-eve", moved_bytes: whole(3.2 * gib) }), { ...this.of(this.workloads[3] as Workload), bytes: whole(3.2 * gib) }, -900);
-    this.add("queued", say("lease.waits", { lease: "q-5", tenant: "nlp", requested_bytes: 20 * gib, reason: "best is GPU 1: 14.2 GiB free of 39.4 GiB" }), { tenant: "nlp", user: "alice", bytes: 20 * gib }, -340);
+    this.add("queued", say("lease.waits", { lease: "q-5", tenant: "nlp", requested_bytes: 20 * gib, reason: noRoom }), { tenant: "nlp", user: "alice", bytes: 20 * gib }, -340);
     this.deny("sweep-2", -120);
     this.rebalance(4, -90);
-    this.add("queued", say("lease.waits", { lease: "q-6", tenant: "batch", requested_bytes: 4 * gib, reason: "GPU 0 has 2.10 GiB free, kept for q-5 which comes first" }), { tenant: "batch", user: "dana", bytes: 4 * gib, gpu: 0 }, -75);
+    this.add("queued", say("lease.waits", { lease: "q-6", tenant: "batch", requested_bytes: 4 * gib, reason: behind }), { tenant: "batch", user: "dana", bytes: 4 * gib, gpu: 0 }, -75);
     this.events.sort((left, right) => Date.parse(left.time) - Date.parse(right.time));
     this.events.forEach((event, index) => { event.id = 1701 + index; });
   }
@@ -143,7 +147,7 @@ export class World {
   private rebalance(moves: number, secondsFromStart: number | null = null): void {
     const one = this.find("sweep-2")[0];
     if (!one) return;
-    const event = this.add("rebalanced", say("limit.moved", { workload: "batch/sweep-2", after_bytes: 7.5 * gib, before_bytes: 8 * gib, reason: "kept for vision", count: moves, within_seconds: 9 }), { ...this.of(one), pid: null, count: moves, old: String(8 * gib), new: String(7.5 * gib) }, secondsFromStart);
+    const event = this.add("rebalanced", say("limit.moved", { workload: "batch/sweep-2", after_bytes: 7.5 * gib, before_bytes: 8 * gib, reason: say("limit.kept", { tenants: "vision" }), count: moves, within_seconds: 9 }), { ...this.of(one), pid: null, count: moves, old: String(8 * gib), new: String(7.5 * gib) }, secondsFromStart);
     event.first_time = new Date(Date.parse(event.time) - 9000).toISOString();
   }
 
@@ -182,7 +186,7 @@ export class World {
     const event = this.add("denied", say("request.denied", { workload: `${one.tenant}/${name}`, requested_bytes: asked, used_bytes: held, limit_bytes: limit }), { ...this.of(one), bytes: asked, denial: id, fix }, secondsFromStart);
     this.denials.set(id, {
       denial: id, time: event.time, workload: name, tenant: one.tenant, pid: one.pid, requested_bytes: asked, used_bytes: held, limit_bytes: limit, device_free_bytes: this.free(one.gpu, at),
-      function: "cudaMallocAsync", because: `${name} held ${formatSize(held)} of its limit ${formatSize(limit)}, and 512 MiB more would not fit`, not_because: `the GPU was full: ${formatSize(this.free(one.gpu, at))} were free`, waited_seconds: 0, fix,
+      function: "cudaMallocAsync", ...put("because", say("denial.limit", { workload: name, used_bytes: held, limit_bytes: limit, requested_bytes: asked })), ...put("not_because", say("denial.device_was_not_full", { free_bytes: this.free(one.gpu, at) })), waited_seconds: 0, fix,
     });
     return event;
   }
@@ -226,15 +230,15 @@ export class World {
       utilisation_percent: Math.round(60 + 20 * wave(at / 1000, gpu)), temperature_celsius: 54 - gpu * 6,
       promised_bytes: this.workloads.filter((one) => one.gpu === gpu).reduce((sum, one) => sum + one.guarantee, 0), keep_free_bytes: 0, available_bytes: this.free(gpu, at), governed_bytes: this.held(gpu, at),
       ungoverned_bytes: gpu === 0 ? this.strangerAt(at) : 0, unexplained_bytes: this.unexplained(gpu), orphaned_bytes: 0,
-      ...(gpu === 0 ? { time_to_full_seconds: 2040 + Math.round(200 * wave(at / 1000, 5)) } : { time_to_full_seconds: null, time_to_full_seconds_na: "usage has not grown steadily for a minute" }),
+      ...(gpu === 0 ? { time_to_full_seconds: 2040 + Math.round(200 * wave(at / 1000, 5)) } : { time_to_full_seconds: null, ...put("time_to_full_seconds_na", say("unknown.no_growth")) }),
     }));
     const workloads = this.workloads.map((one) => this.row(one, at)).map((row): WorkloadRow => (operator ? row : {
-      ...row, command: null, command_na: "not yours", labels: null, labels_na: "not yours", processes: null, processes_na: "not yours",
+      ...row, command: null, ...put("command_na", say("unknown.not_yours")), labels: null, ...put("labels_na", say("unknown.not_yours")), processes: null, ...put("processes_na", say("unknown.not_yours")),
     }));
     const carol: WorkloadRow & Record<string, unknown> = {
-      workload: null, workload_na: "not started through ration", gpu: 0, governed: false, used_bytes: this.strangerAt(at), container: null, container_na: "in no container",
+      workload: null, ...put("workload_na", say("process.outside")), gpu: 0, governed: false, used_bytes: this.strangerAt(at), container: null, ...put("container_na", say("unknown.no_container")),
       origin: "ssh session 3", policy: "report", user: "carol",
-      processes: [{ pid: 6001, command: operator ? "python notebook.py" : null, ...(operator ? {} : { command_na: "not yours" }), state: "unmanaged" }],
+      processes: [{ pid: 6001, command: operator ? "python notebook.py" : null, ...(operator ? {} : { ...put("command_na", say("unknown.not_yours")) }), state: "unmanaged" }],
     };
     const sizeOf = (typed: string): number | null => {
       const size = parseSize(typed, total);
@@ -246,12 +250,12 @@ export class World {
         const own = this.workloads.filter((one) => one.tenant === tenant.name && one.gpu === gpu);
         const limit = sizeOf(tenant.limit);
         return {
-          gpu, used_bytes: own.reduce((sum, one) => sum + this.usedAt(one, at), 0), limit_bytes: limit, ...(limit === null ? { limit_bytes_na: "no limit is set for this tenant" } : {}),
+          gpu, used_bytes: own.reduce((sum, one) => sum + this.usedAt(one, at), 0), limit_bytes: limit, ...(limit === null ? { ...put("limit_bytes_na", say("unknown.no_limit")) } : {}),
           guarantee_bytes: sizeOf(tenant.guarantee) ?? 0, peak_bytes: own.reduce((sum, one) => sum + whole(one.base + one.swing), 0), denials: own.reduce((sum, one) => sum + one.denials, 0),
         };
       }),
     }));
-    return { devices, workloads: [...workloads, carol], tenants: books, queue: this.queue.map((lease) => (operator ? lease : { ...lease, command: null, command_na: "not yours" })), last_event: this.nextEventId() };
+    return { devices, workloads: [...workloads, carol], tenants: books, queue: this.queue.map((lease) => (operator ? lease : { ...lease, command: null, ...put("command_na", say("unknown.not_yours")) })), last_event: this.nextEventId() };
   }
 
   nextEventId(): number {

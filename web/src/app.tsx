@@ -17,7 +17,7 @@ import { Workload } from "./pages/workload";
 import { setPreferences, usePreferences, type Theme } from "./state/preferences";
 import { navigate, pageNames, pathOf, useView, type View } from "./state/route";
 import { isOperator, readState, seesTotalsOnly, signIn, signOut, useNow, useStore } from "./state/store";
-import { daemonText, t } from "./text";
+import { saidText, t } from "./text";
 import { Announcer } from "./ui/announcer";
 import { Badge, Choices, Dialog, Empty, Link } from "./ui/basics";
 
@@ -60,7 +60,7 @@ function Connection() {
     : old ? t("connection.old", { age: formatDuration(age / 1000) }) : t("connection.lost");
   const retry = connection === "lost" ? t("connection.retry", { time: formatDuration(Math.max(0, (retryAt - now) / 1000)) }) : "";
   return (
-    <span class={`connection ${connection === "live" && !old ? "live" : connection === "connecting" ? "" : "lost"}`} title={problem ? daemonText(problem) : retry}>
+    <span class={`connection ${connection === "live" && !old ? "live" : connection === "connecting" ? "" : "lost"}`} title={problem ? saidText(problem) : retry}>
       <i aria-hidden="true" /><span>{text}</span>
     </span>
   );
@@ -199,7 +199,7 @@ export function App() {
         <h1 ref={heading} tabIndex={-1} class={view.page === "now" ? "hidden" : ""}>{titleOf(view)}</h1>
         {linkUsed && !operator && <p class="notice warn">{t("token.linkUsed")}</p>}
         {totals && <p class="notice">{t("totals.notice")}</p>}
-        {ready ? <Page view={view} /> : <p class="notice bad">{problem ? daemonText(problem) : t("error.noDaemon")}</p>}
+        {ready ? <Page view={view} /> : <p class="notice bad">{problem ? saidText(problem) : t("error.noDaemon")}</p>}
       </main>
       <footer class="foot">
         <Settings />

@@ -107,7 +107,7 @@ std::string try_once(const Session& session, const std::string& driver_folder, c
 Trial try_suspension(const Session& session, const machine::Device& device) {
   Trial trial;
   const auto folder = session.driver_folder();
-  trial.problem = folder ? try_once(session, *folder, device, false) : folder.error().what;
+  trial.problem = folder ? try_once(session, *folder, device, false) : std::string(folder.error().what);
   trial.moved.plain = trial.problem.empty();
   if (!trial.moved.plain) return trial;
   if (const std::string problem = try_once(session, *folder, device, true); !problem.empty())

@@ -25,7 +25,7 @@ Events Recorder::take(NodeState& state) {
 
 Events Recorder::record(const history::Sample& sample) {
   const auto recorded = history_.record(sample);
-  const std::string problem = recorded ? "" : recorded.error().what;
+  const Message problem = recorded ? Message() : recorded.error().what;
   const bool is_news = std::exchange(sample_problem_, problem) != problem;
   if (!recorded) return is_news ? Events{daemon_event(problem)} : Events{};
   const auto apart = static_cast<std::uint64_t>(std::abs(sample.time_ns - recorded_ns_));
@@ -56,9 +56,9 @@ std::vector<history::Event> Recorder::store(Events events) {
 Events Recorder::commit() {
   if (damaged_.exchange(false)) (void)history_.check();
   const auto stored = history_.commit();
-  problem_ = stored ? "" : stored.error().what;
+  problem_ = stored ? Message() : stored.error().what;
   Events events;
-  for (const std::string& notice : history_.take_notices()) events.push_back(daemon_event(set_aside_ = notice));
+  for (const Message& notice : history_.take_notices()) events.push_back(daemon_event(set_aside_ = notice));
   return events;
 }
 

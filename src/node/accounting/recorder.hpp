@@ -37,8 +37,8 @@ class Recorder {
 
   struct Status {
     history::TimeMs recorded_to = 0;
-    std::string problem;    ///< of storing or of a reader; empty: none
-    std::string set_aside;  ///< where a damaged file was moved; empty: none was
+    Message problem;    ///< of storing or of a reader; empty: none
+    Message set_aside;  ///< where a damaged file was moved; empty: none was
   };
   [[nodiscard]] Status status() const;
   [[nodiscard]] const Counters& counters() const { return counters_; }
@@ -53,7 +53,7 @@ class Recorder {
   bool changed_ = false;
   EventFlood flood_;
   Counters counters_;
-  std::string problem_, sample_problem_, set_aside_;
+  Message problem_, sample_problem_, set_aside_;
   bool clock_is_back_ = false;
   std::atomic<bool> damaged_{false};
 };

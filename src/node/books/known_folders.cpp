@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/say.hpp"
 #include "node/state/whole_number.hpp"
 
 namespace ration::node {
@@ -15,9 +16,7 @@ Result<void> save_folders(StateFile& file, const std::vector<std::pair<std::stri
 }
 
 void restore_folders(StateFile& file, Registry& registry) {
-  const char* consequence =
-      "workloads of folders other than its own are governed again when one more starts there: ration ps.";
-  file.read(consequence, [&](const json& rows) {
+  file.read(fixed<"state.folders_lost">(), [&](const json& rows) {
     if (!rows.is_array()) throw std::invalid_argument("it is not a list");
     std::vector<std::pair<std::string, std::uint32_t>> known;
     for (const auto& row : rows)

@@ -18,9 +18,11 @@
 #include "base/labels.hpp"
 #include "base/own_folder.hpp"
 #include "base/process.hpp"
+#include "base/say.hpp"
 #include "base/strings.hpp"
 #include "book/book.hpp"
 #include "book/container_books.hpp"
+#include "book/status_message.hpp"
 #include "machine/process_origin.hpp"
 #include "machine/user_names.hpp"
 
@@ -259,7 +261,8 @@ void Registry::find_books(const std::string& folder, Folder& known, std::size_t&
     }
     if (read != BookStatus::kOk && !granted) {
       const std::string file = path.substr(path.rfind('/') + 1), whose = machine::user_name(owner);
-      changes.damaged.push_back({whose, fmt::format("a book of {}, {}: {}", whose, file, book::describe(read))});
+      changes.damaged.push_back(
+          {whose, say<"book.of_user">("user"_is(whose), "file"_is(file), "reason"_is(book::message_of(read)))});
       ignored_.insert(path);
       continue;
     }
@@ -321,8 +324,7 @@ void Registry::read_all(Changes& changes) {
     if (so_far < kMaxEntries)
       read_one(workload, source, changes);
     else
-      mark_unreadable(workload, source, "there are too many processes and shared memory in the books of its user",
-                      changes);
+      mark_unreadable(workload, source, say<"book.too_many_entries">(), changes);
     so_far += entries_of(workload.book);
   }
 }
@@ -332,13 +334,13 @@ void Registry::read_one(Workload& workload, Source& source, Changes& changes) {
   const BookStatus status = source.reader.read(book, workload.book.denial_count);
   if (source.reader.grown_to() > Bytes{0}) changes.grown.emplace_back(workload.path, source.reader.grown_to());
   const BookSnapshot& first = source.first;
-  std::string why;
+  Message why;
   if (status != BookStatus::kOk)
-    why = book::describe(status);
+    why = book::message_of(status);
   else if (!same_devices(book, first))
-    why = "its devices were changed";
+    why = say<"book.other_devices">();
   else if (!workload.granted.empty() && has_process_of_host(book, source.inside))
-    why = "a process outside the container was entered";
+    why = say<"book.outside_process">();
   if (!why.empty()) return mark_unreadable(workload, source, why, changes);
   workload.unreadable.clear();
   // The owner can write anything into the book; its identity and its devices stay as first read.
@@ -347,7 +349,7 @@ void Registry::read_one(Workload& workload, Source& source, Changes& changes) {
   workload.book = std::move(book);
 }
 
-void Registry::mark_unreadable(Workload& workload, Source& source, const std::string& why, Changes& changes) {
+void Registry::mark_unreadable(Workload& workload, Source& source, const Message& why, Changes& changes) {
   if (std::exchange(workload.unreadable, why).empty()) changes.altered.push_back(workload.path);
   source.creator = liveness(source.first.creator);
   workload.book.tenant = source.first.tenant;

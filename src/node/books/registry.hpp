@@ -29,7 +29,7 @@ struct Workload {
       used;  ///< by account: bytes of living processes, unrequested bytes, and shared memory that outlives its maker
   bool ended =
       false;  ///< no process is left, but others still hold its memory: by descriptors, or as pieces of its pools
-  std::string unreadable;  ///< why its book can no longer be read; empty: it can
+  Message unreadable;  ///< why its book can no longer be read; empty: it can
   /// Accounts of a container's workload, as granted when the book was made. The container can write into the book.
   std::vector<book::AccountSnapshot> granted;
   std::uint64_t limit_changes_seen = 0;
@@ -43,7 +43,7 @@ struct Workload {
 /// A book that could never be read. Every user sees this event, so the text leaves out the path.
 struct Damaged {
   std::string user;
-  std::string text;  ///< file, owner and reason
+  Message text;  ///< file, owner and reason
 };
 
 /// Differences between two refreshes.
@@ -123,7 +123,7 @@ class Registry {
   void read_all(Changes& changes);
   static void read_one(Workload& workload, Source& source, Changes& changes);
   /// Keeps the last values of the workload, without what an unreadable book can no longer prove.
-  static void mark_unreadable(Workload& workload, Source& source, const std::string& why, Changes& changes);
+  static void mark_unreadable(Workload& workload, Source& source, const Message& why, Changes& changes);
   static void read_final_state(Workload& workload, Source& source, Changes& changes);
   /// Returns true once the workload has ended: its creator has exited, or its hook has removed the grant.
   static bool has_ended(const Workload& workload, const Source& source);

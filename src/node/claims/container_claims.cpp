@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/labels.hpp"
+#include "base/say.hpp"
 #include "base/strings.hpp"
 #include "node/state/whole_number.hpp"
 
@@ -39,8 +40,7 @@ ContainerClaim claim_from(const json& row) {
 }  // namespace
 
 ContainerClaims::ContainerClaims(std::string file) : file_(std::move(file)) {
-  const char* consequence = "no container of a claim starts until its engine repeats the request: restart the kubelet.";
-  file_.read(consequence, [this](const json& document) {
+  file_.read(fixed<"state.claims_lost">(), [this](const json& document) {
     if (!document.is_array()) throw std::invalid_argument("it is not a list");
     std::map<std::string, ContainerClaim> read;
     for (const json& row : document) {

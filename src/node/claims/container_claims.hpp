@@ -58,7 +58,7 @@ class ContainerClaims {
   [[nodiscard]] const std::map<std::string, ContainerClaim>& all() const { return claims_; }
 
   /// Returns a report of a damaged file; empty: it was sound.
-  [[nodiscard]] const std::string& damage() const { return file_.damage(); }
+  [[nodiscard]] const Message& damage() const { return file_.damage(); }
 
  private:
   [[nodiscard]] Result<void> save(std::map<std::string, ContainerClaim> fresh);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "admission/denials.hpp"
+#include "base/message_json.hpp"
 #include "node/events/event_text.hpp"
 
 namespace ration::node {
@@ -36,15 +37,16 @@ constexpr bool in_order() {
 static_assert(in_order());  // name_of() relies on it
 
 json why_of(const DeniedRequest& denied, const std::string& fix) {
-  return {{"reason", admission::name_of(denied.reason)},
-          {"because", denied.because},
-          {"not_because", denied.not_because},
-          {"fix", fix},
-          {"function", denied.function},
-          {"used_bytes", denied.used.count()},
-          {"limit_bytes", denied.limit.count()},
-          {"device_free_bytes", denied.device_free ? json(denied.device_free->count()) : json()},
-          {"waited_seconds", static_cast<double>(denied.waited_ns) / 1e9}};
+  json why{{"reason", admission::name_of(denied.reason)},
+           {"fix", fix},
+           {"function", denied.function},
+           {"used_bytes", denied.used.count()},
+           {"limit_bytes", denied.limit.count()},
+           {"device_free_bytes", denied.device_free ? json(denied.device_free->count()) : json()},
+           {"waited_seconds", static_cast<double>(denied.waited_ns) / 1e9}};
+  put_message(why, "because", denied.because);
+  put_message(why, "not_because", denied.not_because);
+  return why;
 }
 
 }  // namespace

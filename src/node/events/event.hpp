@@ -52,7 +52,8 @@ enum class EventType {
 struct DeniedRequest {
   std::string id;  ///< `d-17-3`
   book::DenialReason reason{};
-  std::string because, not_because, function;
+  Message because, not_because;
+  std::string function;
   Bytes requested{}, used{}, limit{};
   std::optional<Bytes> device_free{};  ///< absent: unknown
   std::uint64_t waited_ns = 0;

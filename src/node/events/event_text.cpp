@@ -6,6 +6,7 @@
 
 #include "base/clock.hpp"
 #include "base/command.hpp"
+#include "base/say.hpp"
 #include "base/strings.hpp"
 #include "base/units.hpp"
 #include "machine/user_names.hpp"
@@ -36,10 +37,6 @@ Event event_of(const EventSubject& subject, EventType type, Message text) {
 std::int64_t number(Bytes bytes) { return static_cast<std::int64_t>(bytes.count()); }
 
 std::string command_of(const ProcessView& process) { return process.command.empty() ? "n/a" : process.command; }
-
-std::chrono::nanoseconds nanoseconds(std::uint64_t count) {
-  return std::chrono::nanoseconds(static_cast<std::int64_t>(count));
-}
 
 /// An argument that is absent where `is_there` is false.
 template <typename T>
@@ -87,17 +84,17 @@ Event denied_event(const EventSubject& subject, DeniedRequest denied, bool waite
   return event;
 }
 
-std::string held_back_text(const std::string& workload, Bytes used, Bytes limit, Bytes configured,
-                           const std::string& held_back_by) {
-  return fmt::format("{} held {} and might hold {} of its limit {} at that moment: {}", workload, format_size(used),
-                     format_size(limit), format_size(configured), held_back_by);
+Message held_back_text(const std::string& workload, Bytes used, Bytes limit, Bytes configured,
+                       const Message& held_back_by) {
+  return say<"denial.held_back">("workload"_is(workload), "used_bytes"_is(used), "limit_bytes"_is(limit),
+                                 "configured_bytes"_is(configured), "reason"_is(held_back_by));
 }
 
-std::string largest_holder_text(const std::string& who, Bytes held) {
-  return fmt::format("; of others {} holds most: {}", who, format_size(held));
+Message largest_holder_text(const Message& because, const Message& who, Bytes held) {
+  return say<"denial.largest_holder">("because"_is(because), "who"_is(who), "held_bytes"_is(held));
 }
 
-std::string ungoverned_name(std::int32_t pid) { return fmt::format("pid {}, ungoverned", pid); }
+Message ungoverned_name(std::int32_t pid) { return say<"denial.ungoverned">("pid"_is(pid)); }
 
 std::string addressed_fix(const std::string& fix, bool is_operators) {
   return (is_operators ? std::string(machine::kAskOperator) : "") + fix;
@@ -134,7 +131,7 @@ Event resized_event(const EventSubject& subject, const LimitChangeFacts& change)
 }
 
 Event tenant_resized_event(const TenantChange& change) {
-  const auto shown = [](const std::string& text) { return text.empty() ? std::string("none") : text; };
+  const auto shown = [](const std::string& text) { return text.empty() ? say<"limit.none">() : Message(text); };
   std::vector<Message> over;
   for (const TenantChange::Over& each : change.over)
     over.push_back(say<"tenant.over">("over_bytes"_is(each.used - each.limit), "gpu"_is(each.gpu)));

@@ -33,14 +33,14 @@ void add_largest_holder(const NodeState& state, const Workload& workload, const 
   }
   if (denial.reason != book::DenialReason::kDeviceFull || !gpu) return;
   Bytes most;
-  std::string who;
+  Message who;
   for (const AccountView& account : state.snapshot.accounts)
     if (account.gpu == gpu && account.path != workload.path && account.trusted_usage() > most)
       most = account.trusted_usage(), who = account.tenant + "/" + account.workload;
   for (const UngovernedView& each : state.snapshot.ungoverned)
     if (each.gpu == *gpu && each.process.driver_used.value_or(Bytes{0}) > most)
       most = *each.process.driver_used, who = ungoverned_name(each.process.pid);
-  if (most > Bytes{0}) explained.because += largest_holder_text(who, most);
+  if (most > Bytes{0}) explained.because = largest_holder_text(explained.because, who, most);
 }
 
 struct Explained : admission::DenialExplained {

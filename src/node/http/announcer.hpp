@@ -24,7 +24,7 @@ class Announcer {
   /// Sends the alerts among the events to `url`, with or without a number; an empty `url` sends none.
   void send_alerts(const std::string& url, const std::vector<history::Event>& events);
   /// Continues the webhook's transfers; called at every tick. Returns a new failure.
-  [[nodiscard]] std::optional<std::string> step(std::uint64_t now_ns) { return webhook_.step(now_ns); }
+  [[nodiscard]] std::optional<Message> step(std::uint64_t now_ns) { return webhook_.step(now_ns); }
   /// Returns true while a client follows the stream or an alert is unsent.
   [[nodiscard]] bool busy() const { return stream_.subscribers() > 0 || webhook_.busy(); }
 

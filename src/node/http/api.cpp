@@ -23,7 +23,8 @@ void Api::answer_later(const http::Responder& responder, std::function<Result<ht
     auto reader = history::Reader::open(path);
     auto response = reader ? make(*reader) : tl::unexpected(reader.error());
     // An unknown event may be missing because it could not be recorded.
-    if (!response && response.error().id == "E1917" && !problem.empty()) response.error().what += " " + problem;
+    if (!response && response.error().id == "E1917" && !problem.empty())
+      response.error().what = response.error().what + " " + problem;
     if (!response && response.error().id == "E1919") host_.recorder().report_damage();
     if (!response) return responder.fail(response.error());
     responder.respond(std::move(*response));
@@ -70,7 +71,7 @@ void Api::publish_snapshot() {
   stream_.publish("snapshot", "snapshot", [this](const http::Peer& peer) { return routes_.snapshot(viewer_of(peer)); });
 }
 
-std::optional<std::string> Api::keep_endpoints() {
+std::optional<Message> Api::keep_endpoints() {
   NodeState& state = host_.state();
   const std::string& own = state.options.runtime_folder;
   Result<void> good;
@@ -79,7 +80,7 @@ std::optional<std::string> Api::keep_endpoints() {
     if (good) good = state.folder_claims.claim(own);
   }
   if (good) good = server_.keep_sockets();
-  const std::string problem = good ? "" : good.error().what;
+  const Message problem = good ? Message() : good.error().what;
   const bool is_news = std::exchange(unreachable_, problem) != problem;
   return is_news && !problem.empty() ? std::optional(problem) : std::nullopt;
 }

@@ -58,11 +58,11 @@ class Api {
   /// Returns a link to the dashboard, which makes its first user an operator.
   [[nodiscard]] std::string make_link();
   /// Returns why the port is not the requested one; empty: it is.
-  [[nodiscard]] std::string port_problem() const;
+  [[nodiscard]] Message port_problem() const;
 
   /// Recreates the folder of the books and the socket if they were removed, unless another process has taken them.
   /// Returns a new failure.
-  [[nodiscard]] std::optional<std::string> keep_endpoints();
+  [[nodiscard]] std::optional<Message> keep_endpoints();
 
  private:
   void install_now();
@@ -90,8 +90,8 @@ class Api {
   http::Server server_;
   NodeRoutes routes_;
   LoginTokens login_tokens_;
-  std::string unreachable_;  // why clients cannot reach it; empty: they can
-  Worker worker_;            // last, so that it ends before what its jobs use
+  Message unreachable_;  // why clients cannot reach it; empty: they can
+  Worker worker_;        // last, so that it ends before what its jobs use
 };
 
 }  // namespace ration::node

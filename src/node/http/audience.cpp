@@ -3,11 +3,15 @@
 #include <algorithm>
 #include <string_view>
 
+#include "base/say.hpp"
 #include "http/problem.hpp"
 #include "node/http/request.hpp"
 #include "node/http/web_assets.hpp"
 
 namespace ration::node {
+
+constinit const FixedMessage kTotalsOnly = fixed<"unknown.totals_only">();
+
 namespace {
 
 struct PublicPath {

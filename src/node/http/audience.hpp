@@ -5,12 +5,13 @@
 #include <optional>
 #include <string>
 
+#include "base/message.hpp"
 #include "http/message.hpp"
 
 namespace ration::node {
 
 /// The reason for a null field or an empty list in answers to such requests.
-inline constexpr const char* kTotalsOnly = "totals only: an operator's token shows more (ration dashboard)";
+extern const FixedMessage kTotalsOnly;
 
 /// Rejects the request (403, E1502) if it has neither user nor token and its route, `pattern`, is not in the table.
 [[nodiscard]] std::optional<http::Response> withheld(const http::Request& request, const std::string& pattern);

@@ -1,21 +1,13 @@
 #include "node/http/event_view.hpp"
 
+#include "base/message_json.hpp"
+#include "base/say.hpp"
 #include "machine/user_names.hpp"
 #include "node/events/event.hpp"
 
 namespace ration::node {
 
 using nlohmann::json;
-
-namespace {
-
-/// Replaces the event's text, message id and arguments.
-void show(json& row, const Message& message) {
-  row["text"] = message;
-  row.update(json::parse(message.json()));
-}
-
-}  // namespace
 
 bool may_see_details(const history::Event& event, const Viewer& viewer) {
   return viewer.is_operator || (viewer.user && event.user == machine::user_name(*viewer.user));
@@ -45,15 +37,15 @@ json event_json(const history::Event& event, bool with_details) {
   if (const json message = json::parse(event.message, nullptr, false); message.is_object()) row.update(message);
   row["pid"] = with_details ? number(event.pid) : json(nullptr);
   if (!with_details) {
-    row["pid_na"] = "not yours";
+    put_message(row, "pid_na", kNotYours);
     // Sentences on ungoverned processes contain their command lines.
-    if (event_type(event.type) == EventType::kUngoverned) show(row, say<"ungoverned.hidden">());
+    if (event_type(event.type) == EventType::kUngoverned) put_message(row, "text", say<"ungoverned.hidden">());
     return row;
   }
   if (event.denial.empty() || event.why.empty()) return row;
   json why = json::parse(event.why, nullptr, false);
   if (why.is_object() && why.value("device_free_bytes", json(0)).is_null())
-    why["device_free_bytes_na"] = "the driver did not say";
+    put_message(why, "device_free_bytes_na", fixed<"unknown.driver_was_silent">());
   if (why.is_object()) why.erase("operators_fix");
   row["why"] = std::move(why);
   return row;
@@ -71,7 +63,7 @@ json denial_json(const history::Event& event, const Viewer& viewer, const std::s
   row["requested_bytes"] = row["bytes"];
   if (const auto free = row.find("device_free_bytes"); free == row.end() || free->is_null()) {
     row["device_free_bytes"] = nullptr;
-    row["device_free_bytes_na"] = "the driver did not say";
+    put_message(row, "device_free_bytes_na", fixed<"unknown.driver_was_silent">());
   }
   address_fix(row, event, viewer);
   if (!fix_now.empty()) row["fix"] = fix_now;

@@ -1,8 +1,9 @@
 #include "node/http/health.hpp"
 
-#include <fmt/format.h>
 #include <unistd.h>
 
+#include "base/message_json.hpp"
+#include "base/say.hpp"
 #include "base/time.hpp"
 #include "machine/user_names.hpp"
 
@@ -12,7 +13,7 @@ using nlohmann::json;
 
 namespace {
 
-constexpr const char* kSomeProblem = "there is a problem, visible to tenants and operators";
+constexpr FixedMessage kSomeProblem = fixed<"unknown.problem_hidden">();
 
 }  // namespace
 
@@ -20,18 +21,23 @@ json health_json(const Health& health, const Viewer& viewer) {
   const Snapshot& now = health.state.snapshot;
   const Registry& registry = health.state.registry;
   const bool has_driver = !now.driver_version.empty();
-  const auto shown = [&](const std::string& wrong) {
-    return wrong.empty() || !viewer.totals_only ? wrong : std::string(kSomeProblem);
+  const auto shown = [&](const Message& wrong) {
+    return wrong.empty() || !viewer.totals_only ? wrong : Message(kSomeProblem);
   };
-  const std::string problem = shown(health.recorded.problem);
+  const Message problem = shown(health.recorded.problem);
   json data{{"version", RATION_VERSION},
             {"started", utc(health.counters.started_ns)},
             {"last_look", utc(now.time_ns)},
             {"recorded_to", history::rfc3339(health.recorded.recorded_to)},
             {"driver", has_driver ? json(now.driver_version) : json(nullptr)},
-            {"problem", problem.empty() ? json(nullptr) : json(problem)}};
-  if (!has_driver) data["driver_na"] = now.machine_problem.empty() ? "not told" : shown(now.machine_problem);
-  if (problem.empty()) data["problem_na"] = "none";
+            {"problem", nullptr}};
+  if (!has_driver)
+    put_message(data, "driver_na",
+                now.machine_problem.empty() ? fixed<"unknown.not_told">() : shown(now.machine_problem));
+  if (problem.empty())
+    put_message(data, "problem_na", fixed<"unknown.none">());
+  else
+    put_message(data, "problem", problem);
   if (!viewer.totals_only) {
     data["pid"] = ::getpid();
     data["looks"] = health.counters.ticks;
@@ -45,18 +51,20 @@ json health_json(const Health& health, const Viewer& viewer) {
     for (const auto& [folder, owner] : registry.folders())
       data["folders"].push_back({{"folder", folder}, {"user", machine::user_name(owner)}});
   }
-  const auto check = [&](const char* id, const std::string& wrong, const std::string& good) {
-    data["checks"].push_back({{"id", id},
-                              {"status", wrong.empty() ? "ok" : "warn"},
-                              {"text", !wrong.empty()       ? shown(wrong)
-                                       : viewer.totals_only ? "ok"
-                                                            : good}});
+  const auto check = [&](const char* id, const Message& wrong, const Message& good) {
+    json row{{"id", id}, {"status", wrong.empty() ? "ok" : "warn"}};
+    put_message(row, "text",
+                !wrong.empty()       ? shown(wrong)
+                : viewer.totals_only ? Message(fixed<"daemon.is_well">())
+                                     : good);
+    data["checks"].push_back(std::move(row));
   };
-  check("gpu.driver", now.machine_problem, "driver " + now.driver_version);
-  check("disk.history", problem.empty() ? health.recorded.set_aside : problem, "recorded");
-  check("socket", health.unreachable, "listens on " + health.socket);
-  if (health.address) check("port", health.port_problem, "listens on " + *health.address);
-  check("books", "", fmt::format("{} workloads in {} folders", registry.workloads().size(), registry.folders().size()));
+  check("gpu.driver", now.machine_problem, say<"daemon.has_driver">("version"_is(now.driver_version)));
+  check("disk.history", problem.empty() ? health.recorded.set_aside : problem, fixed<"daemon.records">());
+  check("socket", health.unreachable, say<"daemon.listens">("place"_is(health.socket)));
+  if (health.address) check("port", health.port_problem, say<"daemon.listens">("place"_is(*health.address)));
+  check("books", {},
+        say<"daemon.has_workloads">("count"_is(registry.workloads().size()), "folders"_is(registry.folders().size())));
   return data;
 }
 

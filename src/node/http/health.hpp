@@ -16,9 +16,9 @@ struct Health {
   Recorder::Status recorded;
   std::size_t stream_clients = 0, connections = 0;
   std::string socket;
-  std::string unreachable;             ///< why clients cannot reach `socket`; empty: they can
+  Message unreachable;                 ///< why clients cannot reach `socket`; empty: they can
   std::optional<std::string> address;  ///< of the dashboard; empty: the port is taken; absent: not requested
-  std::string port_problem;            ///< why the port is not the requested one; empty: it is
+  Message port_problem;                ///< why the port is not the requested one; empty: it is
 };
 
 /// Renders the state. Anonymous viewers see only problems, without places, processes or counts; operators also see the

@@ -100,7 +100,7 @@ void devices(Exposition& out, const Snapshot& snapshot) {
        [&](const DeviceView& view, const std::string& gpu) { out.sample(gpu, view.available.count()); });
   each("ration_ungoverned_memory_bytes", "Memory of processes that were not started through ration.",
        [&](const DeviceView& view, const std::string& gpu) {
-         if (view.device.processes && view.unknown_reason == nullptr) out.sample(gpu, view.ungoverned.count());
+         if (view.device.processes && !view.unknown_reason) out.sample(gpu, view.ungoverned.count());
        });
   each("ration_device_orphaned_bytes", "Memory in use that is of no process that the driver lists.",
        [&](const DeviceView& view, const std::string& gpu) {
@@ -108,7 +108,7 @@ void devices(Exposition& out, const Snapshot& snapshot) {
        });
   each("ration_device_unexplained_bytes", "Memory in use that neither a book nor a process explains.",
        [&](const DeviceView& view, const std::string& gpu) {
-         if (view.device.processes && view.unknown_reason == nullptr && view.unexplained)
+         if (view.device.processes && !view.unknown_reason && view.unexplained)
            out.sample(gpu, view.unexplained->count());
        });
 }

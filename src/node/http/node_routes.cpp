@@ -5,7 +5,9 @@
 #include <charconv>
 #include <map>
 
+#include "base/message_json.hpp"
 #include "base/process.hpp"
+#include "base/say.hpp"
 #include "base/strings.hpp"
 #include "http/problem.hpp"
 #include "machine/process_origin.hpp"
@@ -86,32 +88,31 @@ json changed_json(const LimitChanged& change, bool applied) {
            {"shrinking", change.used > change.limit},
            {"applied", applied}};
   row["gpu"] = change.gpu ? json(*change.gpu) : json(nullptr);
-  if (!change.gpu) row["gpu_na"] = "the device is not on this machine";
+  if (!change.gpu) put_message(row, "gpu_na", fixed<"unknown.device_elsewhere">());
   row["device_free_bytes"] = change.device_free ? json(change.device_free->count()) : json(nullptr);
-  if (!change.device_free) row["device_free_bytes_na"] = "the driver cannot be queried";
-  if (!change.held_back_by.empty()) row["held_back_by"] = change.held_back_by;
+  if (!change.device_free) put_message(row, "device_free_bytes_na", fixed<"unknown.driver_unasked">());
+  if (!change.held_back_by.empty()) put_message(row, "held_back_by", change.held_back_by);
   return row;
+}
+
+Message effect_of(const LimitChanged& change) {
+  if (change.used > change.limit)
+    return say<"change.exceeded">("workload"_is(change.workload), "used_bytes"_is(change.used),
+                                  "over_bytes"_is(change.used - change.limit));
+  if (!change.held_back_by.empty())
+    return say<"change.held_back">("limit_bytes"_is(change.in_force), "reason"_is(change.held_back_by));
+  if (!change.gpu) return say<"change.next_elsewhere">("limit_bytes"_is(change.limit));
+  if (change.device_free && change.limit - change.used > *change.device_free)
+    return say<"change.out_of_reach">("gpu"_is(*change.gpu), "free_bytes"_is(*change.device_free),
+                                      "limit_bytes"_is(change.limit));
+  return say<"change.next">("gpu"_is(*change.gpu), "limit_bytes"_is(change.limit));
 }
 
 /// Describes the effect of a change in one sentence.
 json consequence(const LimitChanged& change) {
-  if (change.used > change.limit)
-    return {
-        {"level", "warn"},
-        {"text", fmt::format("{} uses {}, {} more than that: nothing is taken away, more is denied until it is under.",
-                             change.workload, format_size(change.used), format_size(change.used - change.limit))}};
-  if (!change.held_back_by.empty())
-    return {
-        {"level", "info"},
-        {"text", fmt::format("It may hold {} at this moment: {}.", format_size(change.in_force), change.held_back_by)}};
-  const Bytes more = change.limit - change.used;
-  const std::string gpu = change.gpu ? fmt::format("GPU {}", *change.gpu) : "a GPU that is not here";
-  if (change.device_free && more > *change.device_free)
-    return {{"level", "info"},
-            {"text", fmt::format("{} has {} free: {} cannot be reached at this moment.", gpu,
-                                 format_size(*change.device_free), format_size(change.limit))}};
-  return {{"level", "info"},
-          {"text", fmt::format("The next allocation on {} sees {}.", gpu, format_size(change.limit))}};
+  json row{{"level", change.used > change.limit ? "warn" : "info"}};
+  put_message(row, "text", effect_of(change));
+  return row;
 }
 
 /// Renders `{"changes":[…],"consequences":[{"level","text"}]}`. `applied`: false after a dry run.
@@ -195,15 +196,13 @@ json NodeRoutes::tenants() {
                    {"guarantee_bytes", sum.guarantee.count()},
                    {"peak_bytes", sum.peak.count()},
                    {"denials", sum.denials},
-                   {"limit_bytes", nullptr},
-                   {"limit_bytes_na", "no limit is set for this tenant"}};
+                   {"limit_bytes", nullptr}};
       if (entry != configured.end()) {
         const auto& device_now = device.device;
         if (entry->second->limit.is_set()) {
           const auto limit = entry->second->limit.on(device_now.total, device_now.room());
           if (limit && *limit < kUnlimited) {
             account["limit_bytes"] = limit->count();
-            account.erase("limit_bytes_na");
           }
         }
         if (entry->second->guarantee.is_set()) {
@@ -211,12 +210,13 @@ json NodeRoutes::tenants() {
             account["guarantee_bytes"] = guarantee->count();
         }
       }
+      if (account["limit_bytes"].is_null()) put_message(account, "limit_bytes_na", fixed<"unknown.no_limit">());
       accounts.push_back(std::move(account));
     }
     json row{{"tenant", name}, {"accounts", accounts}};
     row["changes"] = entry == configured.end() ? 0 : entry->second->changes;
     row["limit_from"] = entry == configured.end() ? json(nullptr) : json(entry->second->limit_from);
-    if (entry == configured.end()) row["limit_from_na"] = "the configuration does not name this tenant";
+    if (entry == configured.end()) put_message(row, "limit_from_na", fixed<"unknown.no_tenant">());
     row["priority"] = entry == configured.end() ? 0 : entry->second->priority;
     rows.push_back(std::move(row));
   }
@@ -234,8 +234,8 @@ std::string NodeRoutes::snapshot_text(const Snapshot& snapshot, const Viewer& vi
   json data = more_of_snapshot_ ? more_of_snapshot_(viewer) : json::object();
   data.update({{"devices", devices}, {"tenants", viewer.totals_only ? json::array() : tenants()}});
   if (viewer.totals_only)
-    for (const char* list : {"workloads_na", "tenants_na", "queue_na"}) data[list] = kTotalsOnly;
-  if (!state.snapshot.machine_problem.empty()) data["devices_na"] = state.snapshot.machine_problem;
+    for (const char* list : {"workloads_na", "tenants_na", "queue_na"}) put_message(data, list, kTotalsOnly);
+  if (!state.snapshot.machine_problem.empty()) put_message(data, "devices_na", state.snapshot.machine_problem);
   if (!state.machine)
     data["warnings"] = {{{"id", state.machine.error().id},
                          {"message", state.machine.error().what},

@@ -4,6 +4,8 @@
 #include <charconv>
 #include <ctime>
 
+#include "base/message_json.hpp"
+#include "base/say.hpp"
 #include "base/strings.hpp"
 #include "base/time.hpp"
 #include "base/units.hpp"
@@ -166,10 +168,10 @@ json recommendation_json(const history::Recommendation& found, TimeMs now) {
            {"peak_max_bytes", found.peak_max.count()},
            {"text", history::to_text(found, now)}};
   if (found.enough) return row;
-  const std::string reason = fmt::format("{} runs are recorded, {} are needed", found.runs, found.fewest_runs);
+  const Message reason = say<"unknown.few_runs">("count"_is(found.runs), "needed"_is(found.fewest_runs));
   for (const char* field : {"guarantee_bytes", "guarantee_reason"}) {
     row[field] = nullptr;
-    row[std::string(field) + "_na"] = reason;
+    put_message(row, std::string(field) + "_na", reason);
   }
   return row;
 }

@@ -3,6 +3,8 @@
 
 #include <chrono>
 
+#include "base/message_json.hpp"
+#include "base/say.hpp"
 #include "http/problem.hpp"
 #include "machine/user_names.hpp"
 #include "node/http/api.hpp"
@@ -20,7 +22,7 @@ void Api::install_session() {
                                             : "tenant"},
               {"version", RATION_VERSION}};
     data["user"] = viewer.user ? json(machine::user_name(*viewer.user)) : json(nullptr);
-    if (!viewer.user) data["user_na"] = "TCP clients have no user name";
+    if (!viewer.user) put_message(data, "user_na", fixed<"unknown.no_user_on_tcp">());
     data["command_options"] = json::object();
     // The options contain paths of this machine.
     for (const auto& [verb, options] : viewer.totals_only ? CommandOptions{} : host_.command_options())
@@ -59,11 +61,11 @@ std::string Api::make_link() {
   return fmt::format("{}/?token={}", dashboard_address(), login_tokens_.make(LoginTokens::Clock::now()));
 }
 
-std::string Api::port_problem() const {
+Message Api::port_problem() const {
   const std::string& problem = server_.tcp_problem();
-  if (problem.empty()) return "";
-  return server_.tcp_port() != 0 ? fmt::format("{}; the address is {}", problem, dashboard_address())
-                                 : fmt::format("{}; only the socket answers", problem);
+  if (problem.empty()) return {};
+  return server_.tcp_port() != 0 ? say<"daemon.other_port">("problem"_is(problem), "address"_is(dashboard_address()))
+                                 : say<"daemon.no_port">("problem"_is(problem));
 }
 
 }  // namespace ration::node

@@ -1,11 +1,11 @@
 #include "node/limits/balance.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <functional>
 #include <map>
 #include <numeric>
+
+#include "base/say.hpp"
 
 namespace ration::node {
 namespace {
@@ -335,21 +335,20 @@ class Balance {
 
 std::vector<Balanced> balance(const BalanceInput& input) { return Balance(input).run(); }
 
-std::string to_text(const Balanced& balanced) {
+Message to_text(const Balanced& balanced) {
   switch (balanced.reason) {
     case LimitReason::kConfigured:
-      return "as configured";
+      return say<"limit.as_configured">();
     case LimitReason::kTenantLimit:
-      return "its tenant's limit";
+      return say<"limit.of_tenant">();
     case LimitReason::kMustShrink:
-      return balanced.beneficiary.empty()
-                 ? "must free memory that is sliced or kept free"
-                 : fmt::format("must free memory that is guaranteed to {}", balanced.beneficiary);
+      return balanced.beneficiary.empty() ? say<"limit.gives_back_slices">()
+                                          : say<"limit.gives_back">("tenants"_is(balanced.beneficiary));
     case LimitReason::kGuarantees:
       break;
   }
-  return balanced.beneficiary.empty() ? "the rest is guaranteed to others, reserved, or in use"
-                                      : fmt::format("kept for {}", balanced.beneficiary);
+  return balanced.beneficiary.empty() ? say<"limit.rest_is_taken">()
+                                      : say<"limit.kept">("tenants"_is(balanced.beneficiary));
 }
 
 }  // namespace ration::node

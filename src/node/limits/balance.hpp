@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "base/bytes.hpp"
+#include "base/message.hpp"
 
 namespace ration::node {
 
@@ -77,6 +78,6 @@ struct Balanced {
 [[nodiscard]] std::vector<Balanced> balance(const BalanceInput& input);
 
 /// Returns why the limit is not as configured: `kept for nlp`.
-[[nodiscard]] std::string to_text(const Balanced& balanced);
+[[nodiscard]] Message to_text(const Balanced& balanced);
 
 }  // namespace ration::node

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "base/process.hpp"
+#include "base/say.hpp"
 #include "node/events/workload_events.hpp"
 #include "node/limits/balance.hpp"
 #include "node/limits/promises.hpp"
@@ -77,13 +78,13 @@ struct Group {
   Bytes limit;
   std::vector<std::size_t> members{};
   std::optional<Bytes> guarantee{};  ///< of all members together; absent: each keeps its own
-  std::string reason{};              ///< reason for a limit that the group lowers
+  Message reason{};                  ///< reason for a limit that the group lowers
 };
 
 // Splits the unused rest of the group's limit evenly among members with demand, else among all: their sum never exceeds
 // it, even between two ticks.
 void split_group_limit(const Group& group, BalanceInput& input, std::vector<Bytes>& granted,
-                       std::vector<std::string>& reasons) {
+                       std::vector<Message>& reasons) {
   Bytes used;
   std::size_t askers = 0;
   for (const std::size_t member : group.members) {
@@ -118,9 +119,10 @@ std::vector<Group> groups_of_policies(NodeState& state, const machine::Device& d
     const bool each = policy->per.value == config::Per::kWorkload, user = policy->per.value == config::Per::kUser;
     Group& group = groups[{policy, each ? workloads[i]->path : user ? workloads[i]->user : std::string()}];
     group.limit = *limit;
-    group.reason = user ? fmt::format("{} has {} by the policy at {}", workloads[i]->user, format_size(*limit),
-                                      policy->limit.origin.text())
-                        : fmt::format("the policy at {} gives {}", policy->limit.origin.text(), format_size(*limit));
+    const std::string place = policy->limit.origin.text();
+    group.reason =
+        user ? say<"limit.policy_of_user">("user"_is(workloads[i]->user), "limit_bytes"_is(*limit), "place"_is(place))
+             : say<"limit.policy">("place"_is(place), "limit_bytes"_is(*limit));
     group.members.push_back(i);
   }
   std::vector<Group> all;
@@ -162,8 +164,7 @@ std::vector<Group> groups_of_claims(const NodeState& state, const machine::Devic
       *group.guarantee += claim->share_of(device.uuid)->guarantee;
       names += (names.empty() ? "" : ", ") + claim->name;
     }
-    group.reason =
-        fmt::format("{} containers share the {} of claim {}", members.size(), format_size(group.limit), names);
+    group.reason = say<"limit.claim">("count"_is(members.size()), "limit_bytes"_is(group.limit), "claims"_is(names));
     groups.push_back(std::move(group));
   }
   return groups;
@@ -232,7 +233,7 @@ void BalancingRule::run(NodeState& state, Events& events) {
     }
     std::vector<const Workload*> workloads;
     for (const auto& place : keys) workloads.push_back(place.first);
-    std::vector<std::string> reasons(input.accounts.size());
+    std::vector<Message> reasons(input.accounts.size());
     for (const Group& group : groups_of_policies(state, device, workloads))
       split_group_limit(group, input, granted, reasons);
     for (const Group& group : groups_of_claims(state, device, workloads))

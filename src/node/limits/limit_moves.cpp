@@ -4,7 +4,7 @@
 
 namespace ration::node {
 
-void LimitMoves::note(const AccountKey& account, Bytes from, Bytes to, std::string reason, std::uint64_t now_ns) {
+void LimitMoves::note(const AccountKey& account, Bytes from, Bytes to, Message reason, std::uint64_t now_ns) {
   Moves& moves = moves_.try_emplace(account, Moves{from, from, {}, 0, 0, 0}).first->second;
   if (moves.count++ == 0) moves.first_ns = now_ns;
   moves.latest = to;

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/bytes.hpp"
+#include "base/message.hpp"
 
 namespace ration::node {
 
@@ -29,11 +30,11 @@ class LimitMoves {
   struct Burst {
     AccountKey account;
     Bytes from, to;
-    std::string reason;  ///< of the last move
+    Message reason;  ///< of the last move
     std::uint64_t count = 0, first_ns = 0, last_ns = 0;
   };
 
-  void note(const AccountKey& account, Bytes from, Bytes to, std::string reason, std::uint64_t now_ns);
+  void note(const AccountKey& account, Bytes from, Bytes to, Message reason, std::uint64_t now_ns);
 
   /// Returns the bursts that have ended.
   [[nodiscard]] std::vector<Burst> take_ended(std::uint64_t now_ns);
@@ -45,7 +46,7 @@ class LimitMoves {
  private:
   struct Moves {
     Bytes reported, latest;
-    std::string reason;
+    Message reason;
     std::uint64_t count = 0, first_ns = 0, last_ns = 0;
   };
   [[nodiscard]] static std::optional<Burst> take(const AccountKey& account, Moves& moves);

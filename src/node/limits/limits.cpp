@@ -1,10 +1,11 @@
 #include "node/limits/limits.hpp"
 
-#include <fmt/format.h>
-
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "base/message_json.hpp"
+#include "base/say.hpp"
+#include "book/status_message.hpp"
 #include "book/store_limits.hpp"
 #include "node/state/whole_number.hpp"
 
@@ -23,24 +24,26 @@ std::string boot() {
 json limit_json(const OwnedWorkload& owned) {
   json accounts = json::array();
   for (const OwnedLimit& limit : owned.accounts) {
-    accounts.push_back({{"configured", limit.configured.count()},
-                        {"effective", limit.in_force.count()},
-                        {"guarantee", limit.guarantee.count()},
-                        {"held_back_by", limit.held_back_by},
-                        {"moved", limit.moved.count()}});
+    json account{{"configured", limit.configured.count()},
+                 {"effective", limit.in_force.count()},
+                 {"guarantee", limit.guarantee.count()},
+                 {"moved", limit.moved.count()}};
+    put_message(account, "held_back_by", limit.held_back_by);
+    accounts.push_back(std::move(account));
   }
-  return {{"owner", owned.owner},
-          {"run", owned.run},
-          {"file_number", owned.file_number},
-          {"tenant", owned.tenant},
-          {"changes", owned.changes},
-          {"changed_by", owned.changed_by},
-          {"changed_ns", owned.changed_ns},
-          {"suspended", owned.suspended},
-          {"held", owned.held_by_person},
-          {"away", owned.guarantee_lapsed},
-          {"altered", owned.altered},
-          {"accounts", accounts}};
+  json row{{"owner", owned.owner},
+           {"run", owned.run},
+           {"file_number", owned.file_number},
+           {"tenant", owned.tenant},
+           {"changes", owned.changes},
+           {"changed_by", owned.changed_by},
+           {"changed_ns", owned.changed_ns},
+           {"suspended", owned.suspended},
+           {"held", owned.held_by_person},
+           {"away", owned.guarantee_lapsed},
+           {"accounts", accounts}};
+  put_message(row, "altered", owned.altered);
+  return row;
 }
 
 OwnedWorkload from_json(const json& entry) {
@@ -55,14 +58,14 @@ OwnedWorkload from_json(const json& entry) {
   owned.suspended = entry.value("suspended", false);
   owned.held_by_person = entry.value("held", false);
   owned.guarantee_lapsed = entry.value("away", owned.suspended);
-  owned.altered = entry.value("altered", "");
+  owned.altered = message_in(entry, "altered");
   for (const json& account : entry.at("accounts")) {
     const auto bytes = [&](const char* name) { return Bytes{whole_number<std::uint64_t>(account.at(name))}; };
     const Bytes moved = account.contains("moved") ? bytes("moved") : Bytes{0};
     owned.accounts.push_back({bytes("configured"),
                               bytes("effective"),
                               bytes("guarantee"),
-                              account.value("held_back_by", ""),
+                              message_in(account, "held_back_by"),
                               {},
                               {},
                               moved});
@@ -80,8 +83,7 @@ Limits::Written Limits::book_content(const OwnedWorkload& owned, const OwnedLimi
 }
 
 Limits::Limits(std::string file) : file_(std::move(file)) {
-  const char* consequence = "limits that were changed while workloads ran are as their books say now; see ration ps.";
-  file_.read(consequence, [this](const json& document) {
+  file_.read(fixed<"state.limits_lost">(), [this](const json& document) {
     const json& workloads = document.at("workloads");
     if (!workloads.is_object()) throw std::invalid_argument("'workloads' is not an object");
     if (document.at("boot").get<std::string>() != boot()) return;  // after a reboot the entries are stale
@@ -131,7 +133,7 @@ void Limits::forget(const std::string& path) {
   written_.erase(path);
 }
 
-bool Limits::note_altered(const std::string& path, const std::string& what) {
+bool Limits::note_altered(const std::string& path, const Message& what) {
   OwnedWorkload* owned = find(path);
   if (owned == nullptr || !owned->altered.empty()) return false;
   owned->altered = what;
@@ -159,7 +161,7 @@ std::vector<Bytes> Limits::in_book(const std::string& path) const {
 Result<void> Limits::write(const Workload& workload) {
   const OwnedWorkload* owned = find(workload.path);
   if (owned == nullptr)
-    return fail("E1411", fmt::format("{} is not known to the daemon.", workload.book.name), "ration ps");
+    return fail("E1411", say<"book.unknown_workload">("workload"_is(workload.book.name)), "ration ps");
   std::vector<book::LimitChange> changes;
   std::vector<Written>& written = written_[workload.path];
   written.resize(owned->accounts.size());
@@ -170,7 +172,7 @@ Result<void> Limits::write(const Workload& workload) {
   if (const auto status = book::store_limits(workload.descriptor, workload.owner, changes);
       status != book::BookStatus::kOk) {
     return fail("E1411",
-                fmt::format("the book of {} cannot be changed: {}.", workload.book.name, book::describe(status)),
+                say<"book.unchangeable">("workload"_is(workload.book.name), "reason"_is(book::message_of(status))),
                 "ration doctor");
   }
   for (std::uint32_t account = 0; account < owned->accounts.size(); ++account)

@@ -22,7 +22,7 @@ struct OwnedLimit {
   Bytes configured;  ///< as requested
   Bytes in_force;    ///< at most `configured`
   Bytes guarantee;
-  std::string held_back_by;  ///< why `in_force` is below `configured`; empty: it is not
+  Message held_back_by;  ///< why `in_force` is below `configured`; empty: it is not
   LimitReason reason = LimitReason::kConfigured;
   Bytes ceiling;    ///< limit up to which a waiting charge may rise; 0: not above `in_force`
   Bytes moved;      ///< bytes moved to the host by its suspension, which a resume needs again
@@ -40,7 +40,7 @@ struct OwnedWorkload {
   std::uint64_t changed_ns = 0;
   bool suspended = false;         ///< its memory is in host memory, or moving
   bool held_by_person = false;    ///< suspended by a person, and resumed only by a person
-  std::string altered;            ///< damage to its book, which then counts as if it held all it may; empty: none
+  Message altered;                ///< damage to its book, which then counts as if it held all it may; empty: none
   bool guarantee_lapsed = false;  ///< suspended and not resuming: its guarantee does not count
   std::vector<OwnedLimit> accounts;
 };
@@ -59,7 +59,7 @@ class Limits {
   /// An empty path keeps nothing. A damaged file counts as absent: the books are trusted then.
   explicit Limits(std::string file);
   /// Returns a report of a damaged file; empty: it was sound.
-  [[nodiscard]] const std::string& damage() const { return file_.damage(); }
+  [[nodiscard]] const Message& damage() const { return file_.damage(); }
 
   /// Adds a workload. Returns false if it was known, even from before a restart.
   bool add(const Workload& workload);
@@ -77,7 +77,7 @@ class Limits {
   [[nodiscard]] Result<void> write(const Workload& workload);
 
   /// Marks the book as damaged: from now on, nothing in it counts in its favour. Returns false if it was marked.
-  bool note_altered(const std::string& path, const std::string& what);
+  bool note_altered(const std::string& path, const Message& what);
 
   /// Marks the next alteration of this book as written by `ration set` while no daemon ran, without the right to do so.
   void mark_unwatched(const std::string& path) { unwatched_.insert(path); }

@@ -18,7 +18,7 @@ struct LimitChanged {
   std::optional<int> gpu;  ///< absent: the device is not on this machine
   Bytes old_limit, limit, in_force, old_guarantee, guarantee, used;
   std::optional<Bytes> device_free;  ///< absent: the driver does not report it
-  std::string held_back_by;          ///< why `in_force` is below `limit`; empty: it is not
+  Message held_back_by;              ///< why `in_force` is below `limit`; empty: it is not
 };
 
 struct LimitRequest {

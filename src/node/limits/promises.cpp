@@ -8,6 +8,7 @@
 #include "admission/configured_promises.hpp"
 #include "admission/promises.hpp"
 #include "base/command.hpp"
+#include "base/say.hpp"
 
 namespace ration::node {
 namespace {
@@ -123,11 +124,13 @@ Result<void> may_promise(const NodeState& state, const DeviceView& device, const
   const Bytes own = promises_on(state, device).to_workloads_of(tenant);
   const Bytes most = guarantees_on(state, device.device)[tenant];
   if (own + more <= most) return {};
-  const std::string kept = own == Bytes{0} ? "" : fmt::format(", of which {} is taken", format_size(own));
   return fail(
       "E1502",
-      fmt::format("{} of GPU {} may not be reserved for {}: it is guaranteed {} there{}.", format_size(more),
-                  device.device.index, tenant, most == Bytes{0} ? "nothing" : format_size(most), kept),
+      most == Bytes{0}
+          ? say<"guarantee.not_entitled">("asked_bytes"_is(more), "gpu"_is(device.device.index), "tenant"_is(tenant))
+          : say<"guarantee.used_up">("asked_bytes"_is(more), "gpu"_is(device.device.index), "tenant"_is(tenant),
+                                     "guaranteed_bytes"_is(most),
+                                     "taken_bytes"_is(own == Bytes{0} ? std::nullopt : std::optional(own))),
       fmt::format(
           "Leave --guarantee or --slice out, or ask root or a member of group ration for a [[tenant]] in ration.toml "
           "with guarantee = \"{}\" and match = {{ users }} that names you",

@@ -9,6 +9,8 @@
 #include <set>
 
 #include "admission/promises.hpp"
+#include "base/message_json.hpp"
+#include "base/say.hpp"
 #include "base/strings.hpp"
 #include "base/time.hpp"
 #include "node/events/event_text.hpp"
@@ -87,7 +89,7 @@ Leases::Entry Leases::entry_from(const json& row) {
               false,
               row.value("away", false),
               row.value("to_return", false),
-              row.value("because", ""),
+              message_in(row, "because"),
               row.value("sure", true)};
   if (row.contains("held")) entry.held = Bytes{whole_number<std::uint64_t>(row["held"])};
   if (row.contains("due")) entry.due = whole_number<std::int64_t>(row["due"]);
@@ -107,14 +109,16 @@ json Leases::entry_json(const std::string& id, const Entry& entry) const {
   if (const auto due = queue_.due(id)) row["due"] = *due;
   if (entry.suspended) row["away"] = true;
   if (entry.for_resume) row["to_return"] = true;
-  if (!entry.resume_reason.empty()) row.update({{"because", entry.resume_reason}, {"sure", entry.confirmed}});
+  if (!entry.resume_reason.empty()) {
+    put_message(row, "because", entry.resume_reason);
+    row["sure"] = entry.confirmed;
+  }
   if (entry.held) row["held"] = entry.held->count();
   return row;
 }
 
 Leases::Leases(std::string file) : file_(std::move(file)) {
-  const char* consequence = "commands that waited for memory must be repeated: ration run --wait.";
-  file_.read(consequence, [this](const json& document) {
+  file_.read(fixed<"state.queue_lost">(), [this](const json& document) {
     std::map<std::string, Entry> kept;
     const json& waiting = document.at("waiting");
     if (!waiting.is_object()) throw std::invalid_argument("'waiting' is not an object");
@@ -287,7 +291,7 @@ bool is_on(const AccountView& account, const DeviceView& device) {
 
 }  // namespace
 
-void Leases::requeue(const std::string& path, const std::string& reason, const Snapshot& snapshot, std::uint64_t now_ns,
+void Leases::requeue(const std::string& path, const Message& reason, const Snapshot& snapshot, std::uint64_t now_ns,
                      bool confirmed) {
   std::vector<AccountView> accounts;
   std::copy_if(snapshot.accounts.begin(), snapshot.accounts.end(), std::back_inserter(accounts),
@@ -401,7 +405,8 @@ Events Leases::step(const Snapshot& snapshot, std::uint64_t now_ns, const Tenant
     // A restored request has a time of the earlier daemon's clock.
     waits_.note(static_cast<double>(now_ns - std::min(now_ns, entry.submitted_ns)) / 1e9);
     events.push_back(granted_event({"", entry.submission.tenant, entry.submission.user, {}}, lease.request.id,
-                                   entry.submission.bytes, lease.gpus, lease.backfill ? to_text(*lease.backfill) : ""));
+                                   entry.submission.bytes, lease.gpus,
+                                   lease.backfill ? to_text(*lease.backfill) : Message()));
   }
   for (const LeaseRequest& request : result.expired) entries_.at(request.id).over = true;
   for (const Lease& lease : result.lapsed) entries_.at(lease.request.id).over = true;
@@ -462,9 +467,9 @@ std::optional<LeaseView> Leases::view(const std::string& id) const {
     view.estimate = queue_.estimate();
     const auto reason = queue_.reason(id);
     if (!reason) return view;
-    view.reason =
-        (entry.resume_reason.empty() ? "" : fmt::format("to come back to its device ({}): ", entry.resume_reason)) +
-        to_text(*reason);
+    view.reason = to_text(*reason);
+    if (!entry.resume_reason.empty())
+      view.reason = say<"lease.returns">("because"_is(entry.resume_reason), "reason"_is(view.reason));
     if (reason->kind == WaitReason::Kind::kTenant) return view;
     const auto occupants = devices_.find(reason->gpu);
     view.taken_by = occupants == devices_.end() ? std::vector<Occupant>{} : occupants->second;

@@ -54,7 +54,7 @@ struct LeaseView {
   std::uint64_t submitted_ns = 0;  ///< by the wall clock
   LeaseState state = LeaseState::kWaiting;
   std::optional<std::vector<int>> gpus{};           ///< where it was granted
-  std::string reason{};                             ///< what it waits for, or which lease it overtook; empty: neither
+  Message reason{};                                 ///< what it waits for, or which lease it overtook; empty: neither
   std::optional<std::vector<Occupant>> taken_by{};  ///< occupants of the device that it waits for
   std::size_t position = 0, of = 0;                 ///< in the queue; 0: not in it
   std::optional<WaitEstimate> estimate{};           ///< while it waits
@@ -70,7 +70,7 @@ class Leases {
   /// `file`: where leases are saved; empty: nowhere. A damaged file counts as absent; commands then submit again.
   explicit Leases(std::string file = "");
   /// Returns a report of a damaged file; empty: it was sound.
-  [[nodiscard]] const std::string& damage() const { return file_.damage(); }
+  [[nodiscard]] const Message& damage() const { return file_.damage(); }
 
   /// Leases of one user, waiting and granted.
   static constexpr std::size_t kMaxPerUser = 256;
@@ -96,7 +96,7 @@ class Leases {
   void suspend(const std::string& path);
   /// Queues a suspended workload for a return to its devices. `reason` is shown in the queue. A request that may be
   /// spurious may be withdrawn and repeated.
-  void requeue(const std::string& path, const std::string& reason, const Snapshot& snapshot, std::uint64_t now_ns,
+  void requeue(const std::string& path, const Message& reason, const Snapshot& snapshot, std::uint64_t now_ns,
                bool confirmed = true);
   /// Returns the paths of queued workloads that may resume, since the last call.
   [[nodiscard]] std::vector<std::string> take_resumable() { return std::exchange(resumable_, {}); }
@@ -122,7 +122,7 @@ class Leases {
     bool over = false;                  ///< its wait timed out, or its workload never started
     bool suspended = false;             ///< its workload is suspended and not resuming
     bool for_resume = false;            ///< made for the resume of a workload without a lease; ends with that resume
-    std::string resume_reason{};        ///< why its workload resumes; empty: it starts
+    Message resume_reason{};            ///< why its workload resumes; empty: it starts
     bool confirmed = true;              ///< whether its need to resume is confirmed
     std::optional<Bytes> held{};        ///< bytes that it will hold on each of its devices once it has resumed
     std::optional<std::int64_t> due{};  ///< its place in the queue of the daemon before this one

@@ -5,7 +5,9 @@
 
 #include "base/clock.hpp"
 #include "base/command.hpp"
+#include "base/message_json.hpp"
 #include "base/printable.hpp"
+#include "base/say.hpp"
 #include "base/time.hpp"
 #include "base/units.hpp"
 #include "http/problem.hpp"
@@ -57,9 +59,9 @@ json lease_json(const LeaseView& lease, const Viewer& viewer) {
            {"state", word_for(lease.state)}};
   const bool sees = viewer.may_see(lease.submission.owner);
   row["command"] = sees ? json(lease.submission.command) : json(nullptr);
-  if (!sees) row["command_na"] = "not yours";
+  if (!sees) put_message(row, "command_na", kNotYours);
   if (lease.gpus) row["gpus"] = *lease.gpus;
-  if (!lease.reason.empty()) row["reason"] = lease.reason;
+  if (!lease.reason.empty()) put_message(row, "reason", lease.reason);
   if (lease.taken_by) row["taken_by"] = occupants_json(*lease.taken_by);
   if (lease.state != LeaseState::kWaiting) return row;
   row["position"] = lease.position;
@@ -69,7 +71,7 @@ json lease_json(const LeaseView& lease, const Viewer& viewer) {
     row["estimate_of"] = lease.estimate->count;
   } else {
     row["estimate_seconds"] = nullptr;
-    row["estimate_seconds_na"] = lease.estimate->unknown_reason;
+    put_message(row, "estimate_seconds_na", lease.estimate->unknown_reason);
   }
   return row;
 }
@@ -176,7 +178,7 @@ Result<LeaseView> submit(ApiHost& host, const Request& request) {
     return fail("E1522", "the devices cannot be queried yet.", "Retry in a second.", 1);
   if (lease->state == LeaseState::kWaiting && !known)
     host.record({queued_event({"", submission.tenant, submission.user, {}}, id, submission.bytes,
-                              lease->reason.empty() ? "its turn" : lease->reason)});
+                              lease->reason.empty() ? say<"lease.its_turn">() : lease->reason)});
   return *lease;
 }
 
@@ -199,7 +201,7 @@ void Api::install_leases() {
     const Viewer viewer = viewer_of(request.peer);
     if (const auto lease = host_.leases().view(id)) return answer("lease", lease_json(*lease, viewer));
     if (const CancelledLease* gone = host_.leases().cancelled(id); gone != nullptr && viewer.may_see(gone->owner))
-      return http::problem({"E1549", fmt::format("{} was removed from the queue by {}.", id, gone->by),
+      return http::problem({"E1549", say<"lease.removed">("lease"_is(id), "by"_is(gone->by)),
                             "ration run --wait … asks anew, at the end of the queue", 4},
                            410);
     return http::problem({"E1526", fmt::format("there is no lease {}.", id), "ration ps", 3});

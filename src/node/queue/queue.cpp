@@ -6,6 +6,7 @@
 #include <limits>
 #include <set>
 
+#include "base/say.hpp"
 #include "base/units.hpp"
 
 namespace ration::node {
@@ -34,39 +35,39 @@ Bytes counted_for_tenant(const LeaseRequest& request) { return request.held ? *r
 
 }  // namespace
 
-std::string to_text(const WaitReason& reason) {
+Message to_text(const WaitReason& reason) {
+  const int gpu = reason.gpu;
   switch (reason.kind) {
     case WaitReason::Kind::kNoRoom:
-      if (reason.together)
-        return fmt::format("all are needed, and the fullest is GPU {}: {} of {} is neither held nor promised",
-                           reason.gpu, format_size(reason.free), format_size(reason.capacity));
-      return fmt::format("best is GPU {}: {} of {} is neither held nor promised", reason.gpu, format_size(reason.free),
-                         format_size(reason.capacity));
+      return reason.together
+                 ? say<"lease.no_room_together">("gpu"_is(gpu), "free_bytes"_is(reason.free),
+                                                 "whole_bytes"_is(reason.capacity))
+                 : say<"lease.no_room">("gpu"_is(gpu), "free_bytes"_is(reason.free), "whole_bytes"_is(reason.capacity));
     case WaitReason::Kind::kBehind:
-      if (reason.behind.empty()) return fmt::format("about to start on GPU {}", reason.gpu);
-      return fmt::format("GPU {} has {} left, kept for {} which comes first", reason.gpu, format_size(reason.free),
-                         reason.behind) +
-             (reason.head_in_ns == 0 ? std::string(" and may start at any moment")
-                                     : fmt::format(" and may start in {}", format_duration(reason.head_in_ns))) +
-             (reason.may_run_ns ? fmt::format("; this one may take {}", format_duration(*reason.may_run_ns))
-                                : std::string("; how long this one takes is not known"));
+      if (reason.behind.empty()) return say<"lease.about_to_start">("gpu"_is(gpu));
+      return say<"lease.behind">(
+          "gpu"_is(gpu), "free_bytes"_is(reason.free), "lease"_is(reason.behind),
+          "start"_is(reason.head_in_ns == 0
+                         ? say<"lease.starts_any_moment">()
+                         : say<"lease.starts_in">("start_seconds"_is(nanoseconds(reason.head_in_ns)))),
+          "length"_is(reason.may_run_ns ? say<"lease.takes">("length_seconds"_is(nanoseconds(*reason.may_run_ns)))
+                                        : say<"lease.takes_unknown">()));
     case WaitReason::Kind::kPromised:
-      return fmt::format("GPU {} has {} left, {} of it kept for {} (guarantees)", reason.gpu, format_size(reason.free),
-                         format_size(reason.kept), reason.behind);
+      return say<"lease.promised">("gpu"_is(gpu), "free_bytes"_is(reason.free), "kept_bytes"_is(reason.kept),
+                                   "tenants"_is(reason.behind));
     case WaitReason::Kind::kTooLarge:
-      return fmt::format("more than GPU {} can give: {}", reason.gpu, format_size(reason.capacity));
+      return say<"lease.too_large">("gpu"_is(gpu), "whole_bytes"_is(reason.capacity));
     case WaitReason::Kind::kTenant:
-      return fmt::format("its tenant has {} left of its limit {} on GPU {}", format_size(reason.free),
-                         format_size(reason.capacity), reason.gpu);
+      return say<"lease.tenant_full">("free_bytes"_is(reason.free), "limit_bytes"_is(reason.capacity), "gpu"_is(gpu));
     case WaitReason::Kind::kNoDevice:
       break;
   }
-  return "the GPU it asked for is gone";
+  return say<"lease.device_gone">();
 }
 
-std::string to_text(const Lease::Backfill& backfill) {
-  return backfill.ends_before_head ? fmt::format("ahead of {}, which cannot start before this one ends", backfill.head)
-                                   : fmt::format("ahead of {}, which has room beside it", backfill.head);
+Message to_text(const Lease::Backfill& backfill) {
+  return backfill.ends_before_head ? say<"lease.passed_in_time">("lease"_is(backfill.head))
+                                   : say<"lease.passed_beside">("lease"_is(backfill.head));
 }
 
 void LeaseQueue::update(Capacity capacity) {
@@ -391,7 +392,7 @@ WaitEstimate LeaseQueue::estimate() const {
   WaitEstimate estimate;
   estimate.count = waits_.size();
   if (waits_.size() < kMinWaits) {
-    estimate.unknown_reason = fmt::format("{} waits are known, {} are needed", waits_.size(), kMinWaits);
+    estimate.unknown_reason = say<"lease.few_waits">("count"_is(waits_.size()), "needed"_is(kMinWaits));
     return estimate;
   }
   std::vector<std::uint64_t> sorted(waits_.begin(), waits_.end());

@@ -90,15 +90,15 @@ struct WaitReason {
   std::optional<std::uint64_t> may_run_ns{};  ///< longest expected run; absent: unknown
 };
 /// Renders it: `best is GPU 1: 14.2 GiB of 47.5 GiB is neither held nor promised`.
-[[nodiscard]] std::string to_text(const WaitReason& reason);
+[[nodiscard]] Message to_text(const WaitReason& reason);
 /// Renders it: `ahead of q-5, which has room beside it`.
-[[nodiscard]] std::string to_text(const Lease::Backfill& backfill);
+[[nodiscard]] Message to_text(const Lease::Backfill& backfill);
 
 /// The usual wait here, or why it is unknown.
 struct WaitEstimate {
   std::optional<std::uint64_t> median_ns;
   std::size_t count = 0;
-  std::string unknown_reason;
+  Message unknown_reason;
 };
 
 /// Not thread-safe: the daemon's loop owns it.

@@ -7,7 +7,10 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 
+#include "base/message_json.hpp"
+#include "base/say.hpp"
 #include "book/book.hpp"
+#include "book/status_message.hpp"
 
 namespace ration::node {
 namespace {
@@ -16,9 +19,7 @@ using machine::CheckpointAction;
 using machine::CheckpointOutcome;
 using nlohmann::json;
 
-Error job_failed(const std::string& how) {
-  return {"E1545", fmt::format("the process that moves memory {}.", how), "ration doctor", 1};
-}
+Error job_failed(Message how) { return {"E1545", std::move(how), "ration doctor", 1}; }
 
 }  // namespace
 
@@ -53,10 +54,11 @@ void CheckpointProcesses::begin_next() {
 std::vector<CheckpointJobs::Finished> CheckpointProcesses::take_finished() {
   std::vector<Finished> finished = std::exchange(failed_, {});
   if (const auto ended = running_ ? running_->child.poll() : std::nullopt) {
-    finished.push_back({running_->job.id, running_->job.action,
-                        WIFEXITED(ended->status) ? outcome_from_line(ended->output)
-                                                 : tl::unexpected(job_failed(fmt::format("was ended by signal {}",
-                                                                                         WTERMSIG(ended->status))))});
+    finished.push_back(
+        {running_->job.id, running_->job.action,
+         WIFEXITED(ended->status)
+             ? outcome_from_line(ended->output)
+             : tl::unexpected(job_failed(say<"checkpoint.lost_by_signal">("signal"_is(WTERMSIG(ended->status)))))});
     running_.reset();
   }
   begin_next();
@@ -70,7 +72,7 @@ Result<CheckpointOutcome> move_memory(const std::string& driver_folder, Checkpoi
     book::BookSnapshot now;
     if (book.empty()) return {};
     if (const auto status = book::Book::read(book.c_str(), now); status != book::BookStatus::kOk)
-      return fail("E1547", fmt::format("the book {} cannot be read: {}.", book, book::describe(status)),
+      return fail("E1547", say<"suspension.unreadable_book">("book"_is(book), "reason"_is(book::message_of(status))),
                   "ration doctor", 1);
     if (std::none_of(now.processes.begin(), now.processes.end(),
                      [](const auto& process) { return process.unmovable != 0; }))
@@ -102,12 +104,14 @@ std::optional<ProcessIdentity> process_from_word(const std::string& word) {
 }
 
 std::string to_line(const Result<CheckpointOutcome>& outcome) {
-  const json line = outcome ? json{{"driver_threads", outcome->driver_threads}}
-                            : json{{"error",
-                                    {{"id", outcome.error().id},
-                                     {"what", outcome.error().what},
-                                     {"fix", outcome.error().fix},
-                                     {"exit", outcome.error().exit_code}}}};
+  json line;
+  if (outcome) {
+    line["driver_threads"] = outcome->driver_threads;
+  } else {
+    json& error =
+        line["error"] = {{"id", outcome.error().id}, {"fix", outcome.error().fix}, {"exit", outcome.error().exit_code}};
+    put_message(error, "what", outcome.error().what);
+  }
   return line.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
 }
 
@@ -115,12 +119,12 @@ Result<CheckpointOutcome> outcome_from_line(const std::string& line) {
   const json answer = json::parse(line, nullptr, false);
   try {
     if (const auto error = answer.find("error"); error != answer.end())
-      return tl::unexpected(Error{error->at("id"), error->at("what"), error->at("fix"), error->at("exit")});
+      return tl::unexpected(Error{error->at("id"), message_in(*error, "what"), error->at("fix"), error->at("exit")});
     CheckpointOutcome outcome;
     answer.at("driver_threads").get_to(outcome.driver_threads);
     return outcome;
   } catch (const json::exception&) {
-    return tl::unexpected(job_failed("ended without an answer"));
+    return tl::unexpected(job_failed(say<"checkpoint.lost">()));
   }
 }
 

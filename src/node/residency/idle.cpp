@@ -1,10 +1,8 @@
 #include "node/residency/idle.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
-#include "base/units.hpp"
+#include "base/say.hpp"
 
 namespace ration::node {
 
@@ -40,15 +38,15 @@ std::optional<IdleDecision> IdleWatch::decide(const IdleObservation& observed, c
   const IdleStep& step = policy.steps[history.steps_taken++];
   const bool known = observed.utilisation_percent.has_value();
   IdleDecision decision{observed.id, step.action, idle, {}};
-  decision.reason = known ? fmt::format("no memory taken or given back and no computing for {}", format_duration(idle))
-                          : fmt::format("no memory taken or given back for {}; whether it computes is not known",
-                                        format_duration(idle));
+  const std::chrono::nanoseconds length = nanoseconds(idle);
+  decision.reason = known ? say<"idle.no_computing">("idle_seconds"_is(length))
+                          : say<"idle.computing_unknown">("idle_seconds"_is(length));
   if (step.action == IdleAction::kSuspend && !known) {
     decision.action = IdleAction::kReport;
-    decision.reason += ", so it is not suspended";
+    decision.reason = say<"idle.stays">("idle_seconds"_is(length));
   } else if (step.action != IdleAction::kReport && observed.used == Bytes{0}) {
     decision.action = IdleAction::kReport;
-    decision.reason += ", and it holds nothing";
+    decision.reason = say<"idle.holds_nothing">("reason"_is(decision.reason));
   }
   if (decision.action == IdleAction::kTrim) history.trim_ends_ns = now_ns + kTrimTime;
   return decision;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/bytes.hpp"
+#include "base/message.hpp"
 
 namespace ration::node {
 
@@ -43,7 +44,7 @@ struct IdleDecision {
   std::string id;
   IdleAction action = IdleAction::kReport;
   std::uint64_t idle_ns = 0;
-  std::string reason;  ///< for people: `no memory taken or given back and no computing for 47m 00s`
+  Message reason;  ///< for people: `no memory taken or given back and no computing for 47m 00s`
 };
 
 /// Promises: a workload is idle since it last computed, allocated or freed, and a free on request does not count; each

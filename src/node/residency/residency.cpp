@@ -1,9 +1,8 @@
 #include "node/residency/residency.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
+#include "base/say.hpp"
 #include "machine/checkpoint.hpp"
 #include "machine/host_memory.hpp"
 
@@ -32,16 +31,16 @@ Result<void> host_has_room(const NodeState& state, const Workload& workload,
   const Bytes available = machine::host_memory_available();
   if (needed + kHostReserve > available)
     return fail("E1547",
-                fmt::format("the host has {} of memory free: too little for the {} of {}.", format_size(available),
-                            format_size(needed), workload.book.name),
+                say<"suspension.host_full">("free_bytes"_is(available), "needed_bytes"_is(needed),
+                                            "workload"_is(workload.book.name)),
                 fix, 4);
   if (state.options.simulated) return {};  // a simulated device's memory is in no process
   for (const ProcessIdentity& process : processes) {
     const auto room = machine::room_in_memory_group(process.pid);
     if (!room || needed <= room->left) continue;
     return fail("E1547",
-                fmt::format("the memory cgroup {} has {} left: the {} of {}, copied into it, would have it killed.",
-                            room->group, format_size(room->left), format_size(needed), workload.book.name),
+                say<"suspension.cgroup_full">("group"_is(room->group), "left_bytes"_is(room->left),
+                                              "needed_bytes"_is(needed), "workload"_is(workload.book.name)),
                 fix, 4);
   }
   return {};
@@ -55,14 +54,14 @@ Result<std::vector<ProcessIdentity>> own_processes(const Workload& workload, con
   for (const std::int32_t pid : pids) {
     const auto process = identity_of(pid);
     if (!process || process->user != workload.person)
-      return fail("E1547",
-                  fmt::format("pid {} of {} is not visible from here as a process of {}.", pid, workload.book.name,
-                              workload.user),
-                  "Its container needs the host's pid namespace.", 1);
+      return fail(
+          "E1547",
+          say<"suspension.unseen_process">("pid"_is(pid), "workload"_is(workload.book.name), "user"_is(workload.user)),
+          "Its container needs the host's pid namespace.", 1);
     processes.push_back(*process);
   }
   if (processes.empty())
-    return fail("E1547", fmt::format("{} uses no device yet.", workload.book.name), "ration ps", 1);
+    return fail("E1547", say<"suspension.no_device">("workload"_is(workload.book.name)), "ration ps", 1);
   return processes;
 }
 
@@ -78,7 +77,7 @@ Result<std::vector<ProcessIdentity>> processes_of(const NodeState& state, const 
 Result<void> begin_suspension(NodeState& state, const Workload& workload, bool by_person) {
   OwnedWorkload* owned = state.limits.find(workload.path);
   if (owned == nullptr || state.suspension.state_of(workload.path) != Suspension::State::kOnDevice)
-    return fail("E1546", fmt::format("{} is suspended, or on its way, already.", workload.book.name), "ration ps", 4);
+    return fail("E1546", say<"suspension.already">("workload"_is(workload.book.name)), "ration ps", 4);
   RATION_TRY(const auto processes, processes_of(state, workload));
   if (!state.machine) return tl::unexpected(state.machine.error());
   if (auto good =

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "base/say.hpp"
+#include "book/status_message.hpp"
 #include "book/store_limits.hpp"
 #include "node/residency/residency.hpp"
 
@@ -43,7 +45,7 @@ Result<void> trim(NodeState& state, const std::string& name, const Caller& calle
   RATION_TRY(const auto workload, workload_for(state, name, caller));
   if (const auto status = book::request_trim(workload->descriptor, workload->owner); status != book::BookStatus::kOk)
     return fail("E1411",
-                fmt::format("the book of {} cannot be changed: {}.", workload->book.name, book::describe(status)),
+                say<"book.unchangeable">("workload"_is(workload->book.name), "reason"_is(book::message_of(status))),
                 "ration doctor");
   begin_trim(state, *workload, caller.name);
   return {};

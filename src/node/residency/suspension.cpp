@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/say.hpp"
+
 namespace ration::node {
 namespace {
 
@@ -59,7 +61,7 @@ bool Suspension::suspend(const std::string& id, const std::vector<ProcessIdentit
   return true;
 }
 
-bool Suspension::request_resume(const std::string& id, const std::string& reason) {
+bool Suspension::request_resume(const std::string& id, const Message& reason) {
   const auto found = workloads_.find(id);
   if (found == workloads_.end() || found->second.state == State::kResuming) return false;
   found->second.request_reason = reason;  // reported at the next tick
@@ -81,7 +83,7 @@ void Suspension::restore(const std::string& id, const std::vector<ProcessIdentit
   workload.state = State::kSuspended;
   workload.processes = processes;
   workload.by_person = by_person;
-  if (!by_person) workload.request_reason = "it may have worked while no daemon ran";
+  if (!by_person) workload.request_reason = say<"resumption.unwatched">();
 }
 
 void Suspension::forget(const std::string& id) {
@@ -166,7 +168,7 @@ std::vector<Suspension::Change> Suspension::update(std::uint64_t now_ns) {
       if (error->id == "E1545")
         workload.by_person = true;
       else
-        workload.request_reason = "an earlier attempt failed";
+        workload.request_reason = say<"resumption.again">();
     } else {
       workloads_.erase(found);
     }
@@ -184,7 +186,7 @@ std::vector<Suspension::Change> Suspension::update(std::uint64_t now_ns) {
     const bool confirmed = (!workload.by_person && is_working(workload, now_ns)) || !workload.request_reason.empty();
     if (!confirmed && (workload.state == State::kRequesting || workload.woken.empty())) continue;
     if (workload.request_reason.empty())
-      workload.request_reason = confirmed ? "its program works again" : "one of its threads woke, so it may work again";
+      workload.request_reason = confirmed ? say<"resumption.works">() : say<"resumption.stirred">();
     changes.push_back({id, What::kRequestsResume, std::nullopt, std::exchange(workload.request_reason, {}), confirmed});
     workload.state = State::kRequesting;
     workload.confirmed = confirmed;

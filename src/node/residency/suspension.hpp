@@ -46,7 +46,7 @@ class Suspension {
     std::string id;
     What what = What::kSuspended;
     std::optional<Error> error;
-    std::string reason;     ///< why it requests its resume
+    Message reason;         ///< why it requests its resume
     bool confirmed = true;  ///< false: the request may be spurious
   };
 
@@ -62,7 +62,7 @@ class Suspension {
   bool suspend(const std::string& id, const std::vector<ProcessIdentity>& processes, bool by_person,
                std::uint64_t now_ns);
   /// Requests a resume for `reason`. Returns false unless the workload is suspended or moving to the host.
-  bool request_resume(const std::string& id, const std::string& reason);
+  bool request_resume(const std::string& id, const Message& reason);
   /// Starts the resume, for which there is room. Returns false unless the workload requests it.
   bool resume(const std::string& id);
   /// Restores the state of a workload that an earlier daemon suspended.
@@ -100,7 +100,7 @@ class Suspension {
     bool confirmed = false;        ///< its resume request is confirmed
     std::uint64_t suspended_ns = 0;
     bool by_person = false;
-    std::string request_reason;  ///< reason of a request since the last tick; empty: none
+    Message request_reason;  ///< reason of a request since the last tick; empty: none
   };
   /// Threads that caused an unconfirmed resume, and timers that such resumes revealed.
   struct Habits {

@@ -5,31 +5,31 @@
 #include <algorithm>
 
 #include "base/command.hpp"
+#include "base/message_json.hpp"
+#include "base/say.hpp"
 #include "base/units.hpp"
 
 namespace ration::node {
+
+constinit const FixedMessage kNoneAttributed = fixed<"unknown.none_attributed">();
+
 namespace {
 
 using nlohmann::json;
 
-constexpr const char* kUndetermined = "the driver does not say";
+constexpr FixedMessage kUndetermined = fixed<"unknown.driver_silent">(),
+                       kDeviceElsewhere = fixed<"unknown.device_elsewhere">(), kNoProc = fixed<"unknown.no_proc">();
 
-json row(const std::string& id, const std::string& label, const std::optional<Bytes>& bytes,
-         const std::string& source) {
-  json entry{{"id", id}, {"label", label}};
-  if (bytes) {
-    entry["bytes"] = bytes->count();
-    entry["source"] = source;
-  } else {
-    entry["bytes"] = nullptr;
-    entry["bytes_na"] = source;
-  }
+json row(const std::string& id, const Message& label, const std::optional<Bytes>& bytes, const Message& source) {
+  json entry{{"id", id}, {"bytes", bytes ? json(bytes->count()) : json(nullptr)}};
+  put_message(entry, "label", label);
+  put_message(entry, bytes ? "source" : "bytes_na", source);
   return entry;
 }
 
 void put_driver(const Holding& holding, json& answer) {
   answer["driver_bytes"] = holding.driver ? json(holding.driver->count()) : json(nullptr);
-  if (!holding.driver) answer["driver_bytes_na"] = holding.unknown_reason;
+  if (!holding.driver) put_message(answer, "driver_bytes_na", holding.unknown_reason);
 }
 
 // Adds up what the processes of these accounts, all of one device, hold, and writes it into `answer`.
@@ -83,21 +83,18 @@ Error not_yours(const std::string& what, const std::string& user) {
 json ungoverned_json(const Snapshot& snapshot, const std::vector<const UngovernedView*>& views, const Viewer& viewer) {
   const UngovernedView& first = *views.front();
   json answer{{"pid", first.process.pid}, {"governed", false}};
-  if (first.policy != nullptr)
-    answer["policy"] = first.policy;
-  else
-    answer.update({{"policy", nullptr}, {"policy_na", kNoDaemon}});
-  const auto enter = [&](const std::string& field, const std::string& value, const char* reason) {
+  const auto enter = [&](const std::string& field, const std::string& value, const FixedMessage& reason) {
     answer[field] = value.empty() ? json(nullptr) : json(value);
-    if (value.empty()) answer[field + "_na"] = reason;
+    if (value.empty()) put_message(answer, field + "_na", reason);
   };
-  enter("user", first.process.user, "its entry in /proc cannot be read");
+  enter("policy", first.policy != nullptr ? first.policy : "", kNoDaemon);
+  enter("user", first.process.user, kNoProc);
   if (viewer.is_operator)
-    enter("command", first.process.command, "its entry in /proc cannot be read");
+    enter("command", first.process.command, kNoProc);
   else
     enter("command", "", kNotYours);
-  enter("container", first.container, "in no container");
-  enter("origin", first.origin, "its cgroup is unknown");
+  enter("container", first.container, fixed<"unknown.no_container">());
+  enter("origin", first.origin, fixed<"unknown.no_cgroup">());
   answer["devices"] = json::array();
   for (const UngovernedView* view : views) {
     json device{{"gpu", view->gpu}, {"used_bytes", nullptr}};
@@ -106,7 +103,7 @@ json ungoverned_json(const Snapshot& snapshot, const std::vector<const Ungoverne
     if (view->process.driver_used)
       device["used_bytes"] = view->process.driver_used->count();
     else
-      device["used_bytes_na"] = view->process.unknown_reason;
+      put_message(device, "used_bytes_na", view->process.unknown_reason);
     answer["devices"].push_back(std::move(device));
   }
   return answer;
@@ -118,21 +115,17 @@ json rows_of(const Holding& holding) {
   const Bytes held = holding.held, special = holding.context + holding.pooled + holding.managed;
   const Bytes in_driver = held - std::min(held, holding.managed) + holding.unrequested;
   const auto& driver = holding.driver;
-  return {
-      row("allocated", "allocated by the program", held - std::min(held, special),
-          "book: tensors, and what its framework caches"),
-      row("pooled", "reserved by the driver's pools", holding.pooled, "book: in use, and free in them"),
-      row("managed", "managed memory that may be on the device", holding.managed,
-          "book: the driver's figures for processes leave it out"),
-      row("framework_free", "of both, cached and free", std::nullopt,
-          "in no book: torch.cuda.memory_reserved - memory_allocated, of ration's pool get_memory_info"),
-      row("context", "CUDA context", holding.contexts_counted ? std::optional(holding.context) : std::nullopt,
-          holding.contexts_counted ? "book, measured when it was made" : "account = heap: contexts are not entered"),
-      row("unrequested", "not requested (code, local memory of kernels)", holding.unrequested,
-          "driver minus book at several ticks; counts against the limit"),
-      row("unexplained", "not explained (newer than these ticks)",
-          driver ? std::optional(*driver - std::min(*driver, in_driver)) : std::nullopt,
-          driver ? "driver minus the rows above, except managed" : holding.unknown_reason)};
+  return {row("allocated", fixed<"memory.allocated">(), held - std::min(held, special), fixed<"source.book">()),
+          row("pooled", fixed<"memory.pooled">(), holding.pooled, fixed<"source.book_pools">()),
+          row("managed", fixed<"memory.managed">(), holding.managed, fixed<"source.book_managed">()),
+          row("framework_free", fixed<"memory.framework_free">(), std::nullopt, fixed<"unknown.framework_only">()),
+          row("context", fixed<"memory.context">(),
+              holding.contexts_counted ? std::optional(holding.context) : std::nullopt,
+              holding.contexts_counted ? fixed<"source.book_context">() : fixed<"unknown.contexts_left_out">()),
+          row("unrequested", fixed<"memory.unrequested">(), holding.unrequested, fixed<"source.several_ticks">()),
+          row("unexplained", fixed<"memory.unexplained">(),
+              driver ? std::optional(*driver - std::min(*driver, in_driver)) : std::nullopt,
+              driver ? fixed<"source.rest_of_processes">() : holding.unknown_reason)};
 }
 
 std::optional<Overrun> overrun_of(const AccountView& account) {
@@ -178,7 +171,7 @@ json overrun_json(const Overrun& overrun, const OverLimitAccount& who) {
               {"context_bytes", overrun.context.count()}, {"live_bytes", overrun.live.count()},
               {"movable_bytes", overrun.movable.count()}, {"text", text},
               {"fix", suggested_fix(overrun, who)}};
-  if (!who.held_back_by.empty()) answer["held_back_by"] = who.held_back_by;
+  if (!who.held_back_by.empty()) put_message(answer, "held_back_by", who.held_back_by);
   return answer;
 }
 
@@ -198,7 +191,7 @@ json explain_account(const AccountView& account) {
               {"limit_bytes", account.limit.count()},
               {"shared_bytes", account.shared.count()}};
   answer["gpu"] = account.gpu ? json(*account.gpu) : json(nullptr);
-  if (!account.gpu) answer["gpu_na"] = "the device is not on this machine";
+  if (!account.gpu) put_message(answer, "gpu_na", kDeviceElsewhere);
   add_rows({&account}, answer);
   if (const auto overrun = overrun_of(account))
     answer["shrinking"] = overrun_json(*overrun, {account.workload, account.gpu, account.held_back_by});
@@ -273,25 +266,26 @@ json explain_device(const Snapshot& snapshot, const DeviceView& device, const Vi
   for (const AccountView& account : snapshot.accounts) {
     if (account.gpu != device.device.index) continue;
     const Bytes trusted = account.trusted_usage();
-    std::string source = "book, limit " + format_size(account.limit);
-    if (trusted < account.used)
-      source += fmt::format("; it claims {}, none of which is there", format_size(account.used));
-    rows.push_back(row(account.workload, account.tenant + "/" + account.workload, trusted, source));
+    const auto said = trusted < account.used ? std::optional(account.used) : std::nullopt;
+    rows.push_back(row(account.workload, account.tenant + "/" + account.workload, trusted,
+                       say<"source.book_limit">("limit_bytes"_is(account.limit), "said_bytes"_is(said))));
   }
   for (const UngovernedView& view : snapshot.ungoverned) {
     if (view.gpu != device.device.index) continue;
-    const std::string source = view.process.driver_used ? "driver" : view.process.unknown_reason;
+    const Message source = view.process.driver_used ? fixed<"source.driver">() : view.process.unknown_reason;
     const std::string origin = whereabouts(viewer.is_operator ? view.process.user : "", view.container, view.origin);
-    rows.push_back(row(fmt::format("pid-{}", view.process.pid),
-                       fmt::format("ungoverned: pid {} {}", view.process.pid,
-                                   viewer.is_operator ? view.process.command : view.process.user),
-                       view.process.driver_used, origin.empty() ? source : source + ": " + origin));
+    rows.push_back(row(
+        fmt::format("pid-{}", view.process.pid),
+        say<"memory.ungoverned">("pid"_is(view.process.pid),
+                                 "whose"_is(viewer.is_operator ? view.process.command : view.process.user)),
+        view.process.driver_used, origin.empty() ? source : say<"source.at">("source"_is(source), "place"_is(origin))));
   }
-  rows.push_back(row("orphaned", "in use, and of no process", device.orphaned,
-                     device.orphaned ? "driver minus its processes" : kUndetermined));
-  rows.push_back(row("unexplained", "driver's own, and not explained", device.unexplained,
-                     device.unexplained ? "driver minus the rows above" : kUndetermined));
-  rows.push_back(row("free", "free", device.device.free, device.device.free ? "driver" : kUndetermined));
+  rows.push_back(row("orphaned", fixed<"memory.orphaned">(), device.orphaned,
+                     device.orphaned ? fixed<"source.not_of_processes">() : kUndetermined));
+  rows.push_back(row("unexplained", fixed<"memory.of_driver">(), device.unexplained,
+                     device.unexplained ? fixed<"source.rest">() : kUndetermined));
+  rows.push_back(row("free", fixed<"memory.free">(), device.device.free,
+                     device.device.free ? fixed<"source.driver">() : kUndetermined));
   json document{{"gpu", device.device.index},
                 {"name", device.device.name},
                 {"total_bytes", device.device.total.count()},
@@ -300,7 +294,7 @@ json explain_device(const Snapshot& snapshot, const DeviceView& device, const Vi
   if (const auto used = device.used())
     document["used_bytes"] = used->count();
   else
-    document["used_bytes_na"] = kUndetermined;
+    put_message(document, "used_bytes_na", kUndetermined);
   return document;
 }
 

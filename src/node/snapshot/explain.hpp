@@ -12,13 +12,15 @@
 
 namespace ration::node {
 
+extern const FixedMessage kNoneAttributed;
+
 /// Bytes that processes hold on one device, by the books and by the driver.
 struct Holding {
-  Bytes held, context, pooled, managed;  ///< by the books; `held` includes the other three
-  Bytes unrequested;                     ///< beside `held`; see AccountView
-  std::optional<Bytes> driver;           ///< absent: the driver does not attribute memory to these processes
-  bool contexts_counted = true;          ///< false: the books count allocations only, not contexts
-  const char* unknown_reason = "the driver does not attribute memory to these processes";  ///< why `driver` is absent
+  Bytes held, context, pooled, managed;           ///< by the books; `held` includes the other three
+  Bytes unrequested;                              ///< beside `held`; see AccountView
+  std::optional<Bytes> driver;                    ///< absent: the driver does not attribute memory to these processes
+  bool contexts_counted = true;                   ///< false: the books count allocations only, not contexts
+  FixedMessage unknown_reason = kNoneAttributed;  ///< why `driver` is absent
 };
 /// Splits the bytes by kind. The rows with a number add up to the driver's number.
 [[nodiscard]] nlohmann::json rows_of(const Holding& holding);
@@ -37,7 +39,7 @@ struct Overrun {
 struct OverLimitAccount {
   std::string workload;
   std::optional<int> gpu;  ///< absent: the device is not on this machine
-  std::string
+  Message
       held_back_by;  ///< reason for which ration holds the limit down, so that raising it would not help; empty: none
 };
 /// Returns the command to type.

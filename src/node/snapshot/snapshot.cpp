@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/process.hpp"
+#include "base/say.hpp"
 #include "machine/process_origin.hpp"
 #include "machine/user_names.hpp"
 
@@ -31,7 +32,7 @@ using Key = std::pair<std::uint64_t, std::int32_t>;
 struct DriverProcess {
   std::int32_t host_pid = 0;
   std::optional<Bytes> held;
-  const char* unknown_reason = machine::kNotAttributed;
+  FixedMessage unknown_reason = machine::kNotAttributed;
   bool governed = false;
 };
 struct DriverProcesses {
@@ -150,7 +151,7 @@ AccountView view_of(const Workload& workload, std::uint32_t account, const Workl
   }
   if (entry.own_limit < view.limit) {
     view.limit = entry.own_limit;
-    view.held_back_by = "the program itself set a lower limit";
+    view.held_back_by = say<"limit.own_request">();
   }
   for (const auto& process : book.processes) {
     view.context += process.context[account];

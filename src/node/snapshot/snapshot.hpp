@@ -29,7 +29,7 @@ struct ProcessView {
   Bytes managed;                     ///< part of `used`; the driver's figures for processes leave it out
   Bytes shared;                      ///< part of `used` that other processes may hold too, whichever is charged
   std::optional<Bytes> driver_used;  ///< absent: not reported; `unknown_reason` says why
-  const char* unknown_reason = machine::kNotAttributed;
+  FixedMessage unknown_reason = machine::kNotAttributed;
 
   /// Returns the part of `used` that the driver's figure includes.
   [[nodiscard]] Bytes used_by_driver() const { return used - std::min(used, managed); }
@@ -64,8 +64,8 @@ struct AccountView {
   bool suspended = false;        ///< its memory is in host memory: `used` is 0, `suspended_bytes` is what it held
   bool resuming = false;         ///< suspended, and asks for its device
   Bytes suspended_bytes;
-  std::string altered;       ///< damage to its book, which then counts as if it held all it may; empty: none
-  std::string held_back_by;  ///< why `limit` is below `configured_limit`; empty: it is not
+  Message altered;       ///< damage to its book, which then counts as if it held all it may; empty: none
+  Message held_back_by;  ///< why `limit` is below `configured_limit`; empty: it is not
   std::vector<ProcessView> processes;
 
   [[nodiscard]] bool shrinking() const { return used > limit; }
@@ -90,17 +90,19 @@ struct UngovernedView {
 
 struct DeviceView {
   machine::Device device;
-  Bytes governed;                        ///< by the books
-  Bytes ungoverned;                      ///< by the driver, for processes in no book
-  const char* unknown_reason = nullptr;  ///< why the driver does not report bytes of each process; null: it does
-  std::optional<Bytes> unexplained;      ///< the driver's own bytes, and those of unknown holders; absent: not reported
-  std::optional<Bytes> orphaned;         ///< bytes of no listed process; absent: not reported
+  Bytes governed;    ///< by the books
+  Bytes ungoverned;  ///< by the driver, for processes in no book
+  std::optional<FixedMessage>
+      unknown_reason;                ///< why the driver does not report bytes of each process; absent: it does
+  std::optional<Bytes> unexplained;  ///< the driver's own bytes, and those of unknown holders; absent: not reported
+  std::optional<Bytes> orphaned;     ///< bytes of no listed process; absent: not reported
   Bytes
       promised;  ///< guarantees and slices; of a tenant, the larger of its own guarantee and the sum of its workloads'
   Bytes keep_free;  ///< kept free by the configuration
   Bytes sliced;     ///< slices without a workload; an occupied slice counts as its workload's guarantee
   Bytes available;  ///< free for a workload without a guarantee
   std::optional<std::uint64_t> seconds_to_full;  ///< until full at the present growth; absent: no growth
+
   /// Absent: the driver does not report it.
   [[nodiscard]] std::optional<Bytes> used() const {
     return device.free ? std::optional(device.total - std::min(device.total, *device.free)) : std::nullopt;
@@ -110,7 +112,7 @@ struct DeviceView {
 struct Snapshot {
   std::uint64_t time_ns = 0;
   std::string driver_version;
-  std::string machine_problem;  ///< why the driver could not be queried; empty: it was
+  Message machine_problem;  ///< why the driver could not be queried; empty: it was
   std::vector<DeviceView> devices;
   std::vector<AccountView> accounts;  ///< ordered by path and account
   std::vector<UngovernedView> ungoverned;
@@ -123,13 +125,13 @@ struct Snapshot {
 
 /// The daemon's own record of a workload, beyond its book.
 struct WorkloadStatus {
-  std::vector<Bytes> limits;              ///< by account, as last written into the book
-  std::vector<Bytes> configured_limits;   ///< by account, as configured
-  std::vector<Bytes> guarantees;          ///< by account
-  std::vector<std::string> held_back_by;  ///< by account
+  std::vector<Bytes> limits;             ///< by account, as last written into the book
+  std::vector<Bytes> configured_limits;  ///< by account, as configured
+  std::vector<Bytes> guarantees;         ///< by account
+  std::vector<Message> held_back_by;     ///< by account
   std::optional<std::uint64_t> last_activity_ns;
   std::uint64_t limit_changes = 0;
-  std::string altered;  ///< damage to its book
+  Message altered;  ///< damage to its book
   bool suspended = false, resuming = false;
   bool driver_enforced = false;
 };

@@ -6,10 +6,18 @@
 
 #include <algorithm>
 
+#include "base/message_json.hpp"
+#include "base/say.hpp"
 #include "base/time.hpp"
 
 namespace ration::node {
+
+constinit const FixedMessage kNotYours = fixed<"unknown.not_yours">();
+constinit const FixedMessage kNoDaemon = fixed<"unknown.no_daemon">();
+
 namespace {
+
+constexpr FixedMessage kDriverSilent = fixed<"unknown.driver_silent">();
 
 using nlohmann::json;
 using Writer = rapidjson::Writer<rapidjson::StringBuffer>;
@@ -17,16 +25,16 @@ using Writer = rapidjson::Writer<rapidjson::StringBuffer>;
 const char* enforcer(bool driver_too) { return driver_too ? "driver and shim" : "shim"; }
 
 template <typename Value>
-void put(json& row, const std::string& field, const std::optional<Value>& value, const char* reason) {
+void put(json& row, const std::string& field, const std::optional<Value>& value, const Message& reason) {
   if (value) {
     row[field] = *value;
   } else {
     row[field] = nullptr;
-    row[field + "_na"] = reason;
+    put_message(row, field + "_na", reason);
   }
 }
 
-void put(json& row, const std::string& field, const std::optional<Bytes>& bytes, const char* reason) {
+void put(json& row, const std::string& field, const std::optional<Bytes>& bytes, const Message& reason) {
   put(row, field, bytes ? std::optional(bytes->count()) : std::nullopt, reason);
 }
 
@@ -75,15 +83,31 @@ class Row {
     out_.Bool(value);
     return *this;
   }
-  Row& unknown(const char* name, const char* reason) {
+  Row& said(const char* name, const Message& message) {
+    text(name, message);
+    if (message.id().empty()) return *this;
+    const std::string beside = message.json();
+    out_.Key((std::string(name) + "_message").c_str());
+    out_.RawValue(beside.data(), beside.size(), rapidjson::kObjectType);
+    return *this;
+  }
+  Row& said(const char* name, const FixedMessage& message) {
+    text(name, message.text());
+    const std::string beside = fmt::format(R"({{"message_id":"{}","arguments":{{}}}})", message.id());
+    out_.Key((std::string(name) + "_message").c_str());
+    out_.RawValue(beside.data(), beside.size(), rapidjson::kObjectType);
+    return *this;
+  }
+  template <typename Reason>
+  Row& unknown(const char* name, const Reason& reason) {
     out_.Key(name);
     out_.Null();
-    return text((std::string(name) + "_na").c_str(), reason);
+    return said((std::string(name) + "_na").c_str(), reason);
   }
-  Row& bytes(const char* name, const std::optional<Bytes>& value, const char* reason) {
+  Row& bytes(const char* name, const std::optional<Bytes>& value, const FixedMessage& reason) {
     return value ? bytes(name, *value) : unknown(name, reason);
   }
-  Row& text(const char* name, const std::string& value, const char* reason) {
+  Row& text(const char* name, const std::string& value, const FixedMessage& reason) {
     return value.empty() ? unknown(name, reason) : text(name, value);
   }
   Row& texts(const char* name, const std::vector<std::string>& values) {
@@ -150,15 +174,15 @@ void write_account(Writer& out, const AccountView& account, const Viewer& viewer
   if (account.idle_ns)
     row.number("idle_seconds", *account.idle_ns / 1'000'000'000U);
   else
-    row.unknown("idle_seconds", "no daemon has observed it yet");
+    row.unknown("idle_seconds", fixed<"unknown.not_watched">());
   if (account.gpu)
     row.number("gpu", static_cast<std::uint64_t>(*account.gpu)).text("uuid", account.uuid);
   else
-    row.unknown("gpu", "the device is not on this machine");
+    row.unknown("gpu", fixed<"unknown.device_elsewhere">());
   if (!account.simulation.empty()) row.text("simulation", account.simulation);
   if (account.denials > 0) row.text("last_denial", fmt::format("d-{}-{}", account.run, account.last_denial));
-  if (!account.altered.empty()) row.text("book_altered", account.altered);
-  if (!account.held_back_by.empty()) row.text("held_back_by", account.held_back_by);
+  if (!account.altered.empty()) row.said("book_altered", account.altered);
+  if (!account.held_back_by.empty()) row.said("held_back_by", account.held_back_by);
   if (account.unlisted_count > 0)
     row.number("unlisted_function_count", account.unlisted_count).texts("unlisted_functions", account.unlisted);
   if (!account.launchers.empty()) row.texts("launchers", account.launchers);
@@ -175,13 +199,13 @@ void write_account(Writer& out, const AccountView& account, const Viewer& viewer
 
 void write_ungoverned(Writer& out, const UngovernedView& view, const Viewer& viewer) {
   Row row(out);
-  row.unknown("workload", view.why().c_str())
+  row.unknown("workload", view.why())
       .number("gpu", static_cast<std::uint64_t>(view.gpu))
       .flag("governed", false)
       .text("user", view.process.user)
       .bytes("used_bytes", view.process.driver_used, view.process.unknown_reason)
-      .text("container", view.container, "in no container")
-      .text("origin", view.origin, "its cgroup is unknown")
+      .text("container", view.container, fixed<"unknown.no_container">())
+      .text("origin", view.origin, fixed<"unknown.no_cgroup">())
       .number("process_count", 1);
   if (view.policy != nullptr)
     row.text("policy", view.policy);
@@ -224,19 +248,19 @@ json device_json(const DeviceView& view) {
            {"governed_bytes", view.governed.count()}};
   if (const auto& mig = view.device.mig)
     row["mig"] = {{"gpu", mig->gpu}, {"uuid", mig->gpu_uuid}, {"instance", mig->number}, {"profile", mig->profile}};
-  put(row, "compute_capability", view.device.compute_capability, "the driver does not say");
-  put(row, "used_bytes", view.used(), "the driver does not say");
-  put(row, "free_bytes", view.device.free, "the driver does not say");
-  put(row, "utilisation_percent", view.device.utilisation, "the driver does not say");
-  put(row, "temperature_celsius", view.device.temperature, "the driver does not say");
+  put(row, "compute_capability", view.device.compute_capability, kDriverSilent);
+  put(row, "used_bytes", view.used(), kDriverSilent);
+  put(row, "free_bytes", view.device.free, kDriverSilent);
+  put(row, "utilisation_percent", view.device.utilisation, kDriverSilent);
+  put(row, "temperature_celsius", view.device.temperature, kDriverSilent);
   row["time_to_full_seconds"] = view.seconds_to_full ? json(*view.seconds_to_full) : json(nullptr);
-  if (!view.seconds_to_full) row["time_to_full_seconds_na"] = "usage has not grown steadily for a minute";
-  const char* const unknown =
-      view.device.processes ? view.unknown_reason : static_cast<const char*>("without NVML the processes are unknown");
-  put(row, "ungoverned_bytes", unknown == nullptr ? std::optional(view.ungoverned) : std::nullopt, unknown);
-  put(row, "orphaned_bytes", view.orphaned, "the driver does not say what it needs itself, or what each process holds");
-  put(row, "unexplained_bytes", unknown == nullptr ? view.unexplained : std::nullopt,
-      unknown != nullptr ? unknown : "the driver does not say");
+  if (!view.seconds_to_full) put_message(row, "time_to_full_seconds_na", fixed<"unknown.no_growth">());
+  const std::optional<FixedMessage> unknown =
+      view.device.processes ? view.unknown_reason : fixed<"unknown.no_management_library">();
+  const FixedMessage untold = unknown.value_or(kDriverSilent);
+  put(row, "ungoverned_bytes", unknown ? std::nullopt : std::optional(view.ungoverned), untold);
+  put(row, "orphaned_bytes", view.orphaned, fixed<"unknown.not_accounted">());
+  put(row, "unexplained_bytes", unknown ? std::nullopt : view.unexplained, untold);
   return row;
 }
 

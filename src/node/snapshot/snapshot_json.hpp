@@ -22,10 +22,10 @@ struct Viewer {
 };
 
 /// The reason for a null field of another user's workload.
-inline constexpr const char* kNotYours = "not yours";
+extern const FixedMessage kNotYours;
 
 /// The reason for a null field that needs a daemon.
-inline constexpr const char* kNoDaemon = "no daemon runs: ration serve";
+extern const FixedMessage kNoDaemon;
 
 inline constexpr std::size_t kAllProcesses = ~std::size_t{0};
 

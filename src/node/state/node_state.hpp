@@ -77,15 +77,15 @@ struct RunningWorkload {
 struct BalancedDevice {
   BalanceInput input;
   std::vector<std::pair<std::string, std::uint32_t>> keys;  ///< path and account, parallel to `input`
-  std::vector<std::string>
-      reasons;  ///< parallel to `input`: the policy or claim that sets the limit, as text; empty: none
+  std::vector<Message> reasons;  ///< parallel to `input`: the policy or claim that sets the limit, as text; empty: none
 };
 
 /// Suspensions and resume requests that the queue has yet to process.
 struct ResidencyChanges {
   std::vector<std::string> suspended;  ///< paths of workloads that were suspended
   struct ResumeRequest {
-    std::string path, reason;
+    std::string path;
+    Message reason;
     bool confirmed = true;
   };
   std::vector<ResumeRequest> resume_requests;

@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "base/say.hpp"
 #include "base/whole_file.hpp"
 #include "history/set_aside.hpp"
 
@@ -21,35 +22,39 @@ constexpr std::size_t kMaxSize = std::size_t{256}
                                  << 20;  // far above what the permitted number of workloads and users needs
 constexpr int kMaxDepth = 16;            // reading a file of brackets takes 75 times its size
 
+struct TooDeep {};
+
 /// Returns why the file is damaged; empty: it is not.
-std::string damage_of(const std::string& path, const std::function<void(const json& document)>& take) {
+Message damage_of(const std::string& path, const std::function<void(const json& document)>& take) {
   const auto content = read_whole(path, kMaxSize, Links::kRejected);
   if (!content) return content.error();
   const auto admit = [](int depth, json::parse_event_t, const json&) {
-    return depth <= kMaxDepth ? true : throw std::length_error("it is nested too deeply");
+    return depth <= kMaxDepth ? true : throw TooDeep();
   };
   try {
     const json document = json::parse(*content, admit, false);
-    if (document.is_discarded()) return "it is not JSON";
+    if (document.is_discarded()) return fixed<"state.no_json">();
     take(document);
+  } catch (const TooDeep&) {
+    return fixed<"state.too_deep">();
   } catch (const std::exception& wrong) {
-    return fmt::format("its content is not the daemon's: {}", wrong.what());
+    return say<"state.foreign">("problem"_is(wrong.what()));
   }
   return {};
 }
 
 }  // namespace
 
-void StateFile::read(const std::string& consequence, const std::function<void(const json& document)>& take) {
+void StateFile::read(const Message& consequence, const std::function<void(const json& document)>& take) {
   if (path_.empty()) return;
   struct stat status {};
   if (::lstat(path_.c_str(), &status) != 0 && errno == ENOENT) return;
-  const std::string damage = damage_of(path_, take);
+  const Message damage = damage_of(path_, take);
   if (damage.empty()) return;
   const std::string aside = history::set_aside(path_);
-  const std::string kept =
-      aside.empty() ? fmt::format("It cannot be renamed ({}).", std::strerror(errno)) : "It was kept as " + aside + ".";
-  damage_ = fmt::format("{} is damaged ({}): {} {}", path_, damage, consequence, kept);
+  const Message kept = aside.empty() ? say<"state.not_renamed">("problem"_is(std::strerror(errno)))
+                                     : say<"state.kept">("file"_is(aside));
+  damage_ = say<"state.damaged">("file"_is(path_), "damage"_is(damage), "lost"_is(consequence), "kept"_is(kept));
 }
 
 Result<void> StateFile::write(const json& document) {

@@ -17,16 +17,17 @@ class StateFile {
   explicit StateFile(std::string path) : path_(std::move(path)) {}
 
   /// Passes the content to `take`, which throws a std::exception for an invalid document before it changes anything.
-  /// Renames a damaged file to PATH.damaged-TIME. `consequence`: a sentence on what is consequence, and what to do.
-  void read(const std::string& consequence, const std::function<void(const nlohmann::json& document)>& take);
+  /// Renames a damaged file to PATH.damaged-TIME. `consequence`: a sentence on what is lost, and what to do.
+  void read(const Message& consequence, const std::function<void(const nlohmann::json& document)>& take);
   /// Returns a report of a damaged file; empty: it was sound.
-  [[nodiscard]] const std::string& damage() const noexcept { return damage_; }
+  [[nodiscard]] const Message& damage() const noexcept { return damage_; }
 
   /// Writes the document unless it equals the last one written. E1531.
   [[nodiscard]] Result<void> write(const nlohmann::json& document);
 
  private:
-  std::string path_, damage_, written_;
+  std::string path_, written_;
+  Message damage_;
 };
 
 }  // namespace ration::node

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/say.hpp"
 #include "base/strings.hpp"
 
 namespace ration::node {
@@ -56,8 +57,7 @@ Result<config::Schedule> to_schedule(const ScheduleRequest& request, const confi
 }
 
 Schedules::Schedules(std::string file) : file_(std::move(file)) {
-  const char* consequence = "only the configuration's schedules apply; set others again: ration set --schedule.";
-  file_.read(consequence, [this](const json& document) {
+  file_.read(fixed<"state.schedules_lost">(), [this](const json& document) {
     if (!document.is_array()) throw std::invalid_argument("it is not a list");
     std::vector<ScheduleRequest> read;
     for (const json& row : document)

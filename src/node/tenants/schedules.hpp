@@ -26,7 +26,7 @@ class Schedules {
   /// An empty path keeps nothing.
   explicit Schedules(std::string file);
   /// Returns a report of a damaged file; empty: it was sound.
-  [[nodiscard]] const std::string& damage() const { return file_.damage(); }
+  [[nodiscard]] const Message& damage() const { return file_.damage(); }
 
   /// Returns all schedules including this one, which replaces one of the same name. E1601: invalid text; E1801: unknown
   /// tenant; E1305: a limit below the tenant's guarantee; E1529: too many.

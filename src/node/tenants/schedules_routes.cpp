@@ -1,4 +1,6 @@
 // Paths of schedules, which all users may read and operators change.
+#include "base/message_json.hpp"
+#include "base/say.hpp"
 #include "http/problem.hpp"
 #include "node/http/api.hpp"
 #include "node/tenants/schedules_requests.hpp"
@@ -17,7 +19,7 @@ json schedule_json(const ScheduleRow& row) {
              {"set", row.set},
              {"from", row.from},
              {"holds", row.in_force}};
-  if (row.name.empty()) entry["schedule_na"] = "those of the configuration have no name";
+  if (row.name.empty()) put_message(entry, "schedule_na", fixed<"unknown.unnamed_schedule">());
   if (!row.inactive.empty()) entry["rests"] = row.inactive;
   return entry;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/say.hpp"
 #include "node/state/whole_number.hpp"
 
 namespace ration::node {
@@ -10,9 +11,8 @@ namespace ration::node {
 using nlohmann::json;
 
 Tenants::Tenants(std::string file) : file_(std::move(file)) {
-  const char* consequence = "tenants' limits are as configured again; repeat changes: ration set TENANT --limit SIZE.";
   const auto read = [](const json& entry) { return Override{entry.at("text"), entry.at("by"), entry.at("over")}; };
-  file_.read(consequence, [&](const json& document) {
+  file_.read(fixed<"state.tenants_lost">(), [&](const json& document) {
     if (!document.is_object()) throw std::invalid_argument("it is not an object");
     std::map<std::string, Overrides> found;
     for (const auto& [name, entry] : document.items()) {

@@ -42,7 +42,7 @@ class Tenants {
   /// `file`: where people's settings are saved; empty: nowhere.
   explicit Tenants(std::string file);
   /// Returns a report of a damaged file; empty: it was sound.
-  [[nodiscard]] const std::string& damage() const { return file_.damage(); }
+  [[nodiscard]] const Message& damage() const { return file_.damage(); }
 
   /// Computes everything for this hour. Returns the limits that a schedule, or its end, has changed since the last
   /// call.

@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "base/say.hpp"
 #include "config/alerts.hpp"
 #include "node/rules.hpp"
 
@@ -42,15 +43,15 @@ void AlertRule::run(NodeState& state, Events& events) {
                      static_cast<double>(*account.idle_ns), std::nullopt});
   }
   for (const auto& [key, sums] : tenants)
-    facts.push_back(
-        {"tenant.used", fmt::format("{} on GPU {}", key.first, key.second), bytes(sums.first), bytes(sums.second)});
+    facts.push_back({"tenant.used", say<"alert.of_tenant">("tenant"_is(key.first), "gpu"_is(key.second)),
+                     bytes(sums.first), bytes(sums.second)});
   constexpr std::uint64_t kMinuteNs = 60'000'000'000;
   for (auto& [name, times] : state.recent_denials) {
     std::erase_if(times, [&](std::uint64_t time) { return time + kMinuteNs < state.now_ns; });
     if (!times.empty()) facts.push_back({"denials", name, static_cast<double>(times.size()), std::nullopt});
   }
   std::erase_if(state.recent_denials, [](const auto& entry) { return entry.second.empty(); });
-  facts.push_back({"queue.length", "the queue", static_cast<double>(state.queue_length), std::nullopt});
+  facts.push_back({"queue.length", say<"alert.of_queue">(), static_cast<double>(state.queue_length), std::nullopt});
   for (const Event& event : events)
     if (event.type == EventType::kGuardLost) facts.push_back({"guard.lost", event.text, 1, std::nullopt});
   for (const config::AlertChange& change : alerts_.evaluate(facts, std::chrono::nanoseconds(state.now_ns)))

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <sys/wait.h>
 
+#include "base/say.hpp"
+
 namespace ration::node {
 namespace {
 
@@ -33,24 +35,24 @@ void Webhook::send(const std::string& url, std::string body) {
   if (waiting_.size() >= kMaxWaiting) {  // the first may be in transfer
     waiting_.erase(waiting_.begin() + 1);
     ++dropped_;
-    problem_ = "the receiver is too slow";
+    problem_ = say<"alert.too_slow">();
   }
   waiting_.push_back({url, std::move(body)});
 }
 
-void Webhook::drop(const std::string& why) {
+void Webhook::drop(const Message& why) {
   ++dropped_;
   problem_ = why;
   waiting_.pop_front();
 }
 
-void Webhook::failed(const std::string& why, std::uint64_t now_ns) {
-  Message& message = waiting_.front();
-  if (++message.attempts == kAttempts) return drop(why);
-  message.not_before_ns = now_ns + kPauseNs * static_cast<std::uint64_t>(message.attempts);
+void Webhook::failed(const Message& why, std::uint64_t now_ns) {
+  Delivery& delivery = waiting_.front();
+  if (++delivery.attempts == kAttempts) return drop(why);
+  delivery.not_before_ns = now_ns + kPauseNs * static_cast<std::uint64_t>(delivery.attempts);
 }
 
-std::optional<std::string> Webhook::step(std::uint64_t now_ns) {
+std::optional<Message> Webhook::step(std::uint64_t now_ns) {
   if (const auto ended = child_ ? child_->poll() : std::nullopt) {
     child_.reset();
     const std::string answer = ended->output.substr(0, ended->output.find('\n'));
@@ -59,9 +61,9 @@ std::optional<std::string> Webhook::step(std::uint64_t now_ns) {
     else if (answer[0] == '2')
       waiting_.pop_front();
     else if (answer[0] == '5' || answer == "429")
-      failed("it answers with " + answer, now_ns);
+      failed(say<"alert.answered">("answer"_is(answer)), now_ns);
     else
-      drop("it answers with " + answer);
+      drop(say<"alert.answered">("answer"_is(answer)));
   }
   if (!child_ && !waiting_.empty() && now_ns >= waiting_.front().not_before_ns) {
     // -q: ignores the user's own curl configuration.
@@ -73,8 +75,7 @@ std::optional<std::string> Webhook::step(std::uint64_t now_ns) {
       failed(child.error().what, now_ns);
   }
   if (dropped_ == 0) return std::nullopt;
-  return fmt::format("{} alerts could not be sent to alerts.webhook: {}", std::exchange(dropped_, 0),
-                     std::exchange(problem_, ""));
+  return say<"alert.unsent">("count"_is(std::exchange(dropped_, 0)), "reason"_is(std::exchange(problem_, {})));
 }
 
 }  // namespace ration::node

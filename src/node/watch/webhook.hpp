@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 
+#include "base/message.hpp"
 #include "node/child.hpp"
 
 namespace ration::node {
@@ -23,23 +24,23 @@ class Webhook {
 
   void send(const std::string& url, std::string body);
   /// Continues or starts a transfer. Returns permanent failures since the last call, without the path of the URL.
-  [[nodiscard]] std::optional<std::string> step(std::uint64_t now_ns);
+  [[nodiscard]] std::optional<Message> step(std::uint64_t now_ns);
   [[nodiscard]] bool busy() const { return child_ || !waiting_.empty(); }
 
  private:
-  struct Message {
+  struct Delivery {
     std::string url, body;
     int attempts = 0;
     std::uint64_t not_before_ns = 0;
   };
-  void drop(const std::string& why);
-  void failed(const std::string& why, std::uint64_t now_ns);
+  void drop(const Message& why);
+  void failed(const Message& why, std::uint64_t now_ns);
 
   std::string program_;
-  std::deque<Message> waiting_;  ///< the first is being sent while there is a child
+  std::deque<Delivery> waiting_;  ///< the first is being sent while there is a child
   std::optional<Child> child_;
   std::uint64_t dropped_ = 0;
-  std::string problem_;
+  Message problem_;
 };
 
 }  // namespace ration::node

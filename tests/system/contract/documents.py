@@ -50,6 +50,25 @@ def nulls(value, path=""):
     return bare + [found for key, each in value.items() for found in nulls(each, f"{path}.{key}")]
 
 
+# What the daemon says, in documents that the dashboard translates: each such text has its id beside it.
+SAID = {"held_back_by", "book_altered", "because", "not_because", "label", "source"}
+QUOTED = {"devices_na", "driver_na"}  # what the system or the driver said
+TRANSLATED = {"snapshot", "workloads", "devices", "tenants", "leases", "lease", "change", "explain_workload", "health", "why", "event", "events", "session", "schedules"}
+
+
+def without_id(value, path=""):
+    """Texts that say something without the id of what they say. `text` has it beside itself, any other field F in `F_message`."""
+    if isinstance(value, list):
+        return [found for number, each in enumerate(value) for found in without_id(each, f"{path}[{number}]")]
+    if not isinstance(value, dict):
+        return []
+    bare = [f"{path}.{key}" for key, each in value.items()
+            if isinstance(each, str) and each and (key in SAID or key.endswith("_na")) and key not in QUOTED and "message_id" not in value.get(key + "_message", {})]
+    if "text" in value and ("level" in value or value.get("status") == "ok") and not value.get("message_id"):
+        bare.append(f"{path}.text")
+    return bare + [found for key, each in value.items() if key not in ("arguments", "shrinking") for found in without_id(each, f"{path}.{key}")]
+
+
 def check(document, name=None):
     """Raises where the document is not as its schema says. Returns the schema's name."""
     name = name or document["schema"].removeprefix("ration.").removesuffix("/1")
@@ -60,4 +79,6 @@ def check(document, name=None):
     if "error" not in document:
         bare = [path for key, path in nulls(document) if key not in NONE.get(name, ())]
         assert not bare, f"{name}: null without a reason: {bare}"
+        bare = without_id(document.get("data", {})) if name in TRANSLATED else []
+        assert not bare, f"{name}: said without an id: {bare}"
     return name

@@ -31,7 +31,8 @@ class SlicesTest : public InventedMachine {
     EXPECT_TRUE(read.problems.empty()) << read.problems.front().what;
     std::vector<machine::Device> all;
     for (int gpu = 0; gpu < devices; ++gpu) all.push_back(device(gpu));
-    return apply_configured_slices(store_, read.configuration, all);
+    const std::vector<Message> told = apply_configured_slices(store_, read.configuration, all);
+    return {told.begin(), told.end()};
   }
 };
 

@@ -1,10 +1,12 @@
 // Messages are data: each id of the table renders, and what a message is filled with can be read back.
-#include "base/message.hpp"
-
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 #include <set>
+
+#include "base/message_json.hpp"
+#include "base/result.hpp"
+#include "base/say.hpp"
 
 namespace ration {
 namespace {
@@ -91,6 +93,36 @@ TEST(Message, AnyTextAtAllIsJson) {
 TEST(Message, ATextAloneHasNoId) {
   EXPECT_EQ(Message("said elsewhere").json(), "");
   EXPECT_EQ(Message("said elsewhere").id(), "");
+}
+
+TEST(Message, WhatADocumentSaysIsReadBackAsItWasEntered) {
+  const Message reason = say<"lease.too_large">("gpu"_is(1), "whole_bytes"_is(4_GiB));
+  json row;
+  put_message(row, "reason", reason);
+  put_message(row, "text", fixed<"lease.its_turn">());
+  put_message(row, "note", "said elsewhere");
+  EXPECT_EQ(row, json({{"reason", "more than GPU 1 can give: 4.00 GiB"},
+                       {"reason_message",
+                        {{"message_id", "lease.too_large"}, {"arguments", {{"gpu", 1}, {"whole_bytes", 4294967296}}}}},
+                       {"text", "its turn"},
+                       {"message_id", "lease.its_turn"},
+                       {"arguments", json::object()},
+                       {"note", "said elsewhere"}}));
+  for (const char* field : {"reason", "text", "note"}) EXPECT_EQ(message_in(row, field), row[field]);
+  EXPECT_EQ(message_in(row, "reason").json(), reason.json());
+  EXPECT_EQ(message_in(row, "text").id(), "lease.its_turn");
+  EXPECT_EQ(message_in(row, "note").id(), "");
+  EXPECT_EQ(message_in(row, "nothing"), "");
+  // Of a later ration.
+  row["reason_message"]["message_id"] = "lease.too_small";
+  EXPECT_EQ(message_in(row, "reason"), "more than GPU 1 can give: 4.00 GiB");
+  EXPECT_EQ(message_in(row, "reason").id(), "");
+}
+
+TEST(Message, AnErrorKeepsItsMessage) {
+  const tl::unexpected<Error> failed = fail("E1547", say<"suspension.no_device">("workload"_is("train")), "ration ps");
+  EXPECT_EQ(failed.value().what, "train uses no device yet.");
+  EXPECT_EQ(failed.value().what.id(), "suspension.no_device");
 }
 
 // What say() refuses to compile is decided by these.

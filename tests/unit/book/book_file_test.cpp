@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "book/layout.hpp"
+#include "book/status_message.hpp"
 #include "book_fixture.hpp"
 
 namespace ration::book {
@@ -120,6 +121,16 @@ TEST_F(BookFileTest, TextInABookCannotMoveATerminal) {
   make(1_MiB);
   overwrite(offsetof(BookHeader, command), "\x1b[2Jgone", 8);
   EXPECT_EQ(snapshot().command, "?[2Jgone");
+}
+
+// Two tables, of which the guard has the one without ids.
+TEST(BookStatus, IsSaidAsAMessageInTheSameWords) {
+  for (std::uint32_t status = 0; status <= static_cast<std::uint32_t>(BookStatus::kSystem); ++status) {
+    const Message said = message_of(static_cast<BookStatus>(status));
+    EXPECT_EQ(said, describe(static_cast<BookStatus>(status)));
+    EXPECT_NE(said.id(), "") << said;
+  }
+  EXPECT_EQ(message_of(BookStatus::kForeign).id(), "book.is_foreign");
 }
 
 }  // namespace

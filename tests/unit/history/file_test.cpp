@@ -3,6 +3,7 @@
 
 #include <fstream>
 
+#include "base/say.hpp"
 #include "history_fixture.hpp"
 
 namespace ration::history {

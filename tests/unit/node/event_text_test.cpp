@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "base/say.hpp"
 #include "history/history.hpp"
 #include "history/reader.hpp"
 #include "machine/user_names.hpp"
@@ -130,6 +131,18 @@ TEST(EventRecord, AnEventOfAnOlderRationIsItsTextAlone) {
     const json row = event_json(record, true);
     EXPECT_EQ(row.at("text"), record.text);
     EXPECT_TRUE(row.at("message_id").is_null() && row.at("arguments").is_null()) << message;
+  }
+}
+
+TEST(EventRecord, ADenialsReasonOfAnOlderRationIsItsTextAlone) {
+  DeniedRequest denied = denied_request();
+  denied.because = say<"denial.no_book">();
+  history::Event record = to_record(denied_event(kTrain, denied, false));
+  EXPECT_EQ(event_json(record, true).at("why").at("because_message").at("message_id"), "denial.no_book");
+  record.why = R"({"because":"train held all of it","not_because":"","device_free_bytes":4})";
+  for (const json& row : {event_json(record, true).at("why"), denial_json(record, {true, 0}, "")}) {
+    EXPECT_EQ(row.at("because"), "train held all of it");
+    EXPECT_FALSE(row.contains("because_message")) << row;
   }
 }
 

@@ -6,13 +6,16 @@
 
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 
+#include "base/say.hpp"
 #include "node/limits/lease_json.hpp"
 
 namespace ration::node {
 namespace {
 
 using namespace literals;
+using nlohmann::json;
 
 /// A device of 16 GiB.
 Snapshot one_device(std::optional<Bytes> free = {}) {
@@ -362,6 +365,29 @@ TEST_F(Restarted, WhoRunsKeepsItsLeaseSoThatWhoWaitsForItIsNotPassed) {
   ASSERT_TRUE(leases.cancel(lease, std::nullopt));
   leases.step(now_, 12 * kSecond);
   EXPECT_EQ(state(leases, head), "granted");
+}
+
+TEST_F(Restarted, AReasonOfAnEarlierVersionIsShownAsItStands) {
+  now_.devices.front().ungoverned = 16_GiB;
+  now_.accounts.push_back(suspended("/books/notebook.1.book", 4_GiB));
+  {
+    Leases leases(file());
+    leases.step(now_, 1 * kSecond);
+    leases.requeue(now_.accounts.front().path, say<"resumption.works">(), now_, 2 * kSecond);
+    leases.step(now_, 2 * kSecond);
+  }
+  json document = json::parse(std::ifstream(file()));
+  json& row = document.at("returning").at("q-1");
+  EXPECT_EQ(row.at("because_message").at("message_id"), "resumption.works");
+  row.erase("because_message");
+  row["because"] = "somebody wants it";
+  std::ofstream(file()) << document;
+  Leases leases(file());
+  EXPECT_EQ(leases.damage(), "");
+  leases.step(now_, 3 * kSecond);
+  const LeaseView view = leases.view("q-1").value();
+  EXPECT_EQ(view.reason.substr(0, 47), "to come back to its device (somebody wants it):") << view.reason;
+  EXPECT_EQ(json::parse(view.reason.arguments()).at("because"), "somebody wants it");
 }
 
 TEST_F(Restarted, ADamagedFileIsAsNone) {

@@ -6,8 +6,11 @@
 
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <sstream>
 #include <vector>
+
+#include "base/say.hpp"
 
 namespace ration::node {
 namespace {
@@ -81,6 +84,33 @@ TEST_F(LimitsTest, AfterABootNobodyIsKnown) {
   std::ofstream(file()) << other;
   Limits limits(file());
   EXPECT_TRUE(limits.add(workload_));
+}
+
+// Written when a reason was a sentence without an id.
+TEST_F(LimitsTest, AReasonOfAnEarlierVersionIsKeptAsItStands) {
+  {
+    Limits limits(file());
+    EXPECT_TRUE(limits.add(workload_));
+    EXPECT_TRUE(limits.note_altered(workload_.path, "its book lies"));
+    limits.find(workload_.path)->accounts.front().held_back_by = say<"limit.of_tenant">();
+    ASSERT_TRUE(limits.save());
+  }
+  std::stringstream written;
+  written << std::ifstream(file()).rdbuf();
+  nlohmann::json document = nlohmann::json::parse(written.str());
+  nlohmann::json& account = document.at("workloads").at(workload_.path).at("accounts").at(0);
+  EXPECT_EQ(account.at("held_back_by_message").at("message_id"), "limit.of_tenant");
+  EXPECT_EQ(Limits(file()).find(workload_.path)->accounts.front().held_back_by.id(), "limit.of_tenant");
+  account.erase("held_back_by_message");
+  account["held_back_by"] = "kept for vision";
+  std::ofstream(file()) << document;
+  Limits limits(file());
+  EXPECT_EQ(limits.damage(), "");
+  const OwnedWorkload& owned = *limits.find(workload_.path);
+  EXPECT_EQ(owned.accounts.front().held_back_by, "kept for vision");
+  EXPECT_EQ(owned.accounts.front().held_back_by.id(), "");
+  EXPECT_EQ(owned.altered, "its book lies");
+  EXPECT_EQ(owned.altered.id(), "");
 }
 
 TEST_F(LimitsTest, ADamagedFileIsKeptAndToldOf) {

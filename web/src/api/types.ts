@@ -1,4 +1,5 @@
-// The daemon's JSON, as far as the pages read it. Unknown is null beside FIELD_na with the reason. A test holds each field
+// The daemon's JSON, as far as the pages read it. Unknown is null beside FIELD_na with the reason. Beside what the
+// daemon says in FIELD stands FIELD_message (saidIn); beside `text`, `message_id` and `arguments`. A test holds each field
 // against share/ration/schema: that it is there, and that what may be missing or null there may be so here.
 
 import type { Value } from "../text/message";
@@ -318,7 +319,7 @@ export interface Period {
 
 /** What a change of a workload's limits does, or would do. */
 export interface Consequences {
-  consequences: { level: "info" | "warn"; text: string }[];
+  consequences: { level: "info" | "warn"; text: string; message_id?: string; arguments?: Record<string, Value> }[];
 }
 
 /** The body of POST /api/v1/plan. */
@@ -369,7 +370,7 @@ export interface Health {
   driver_na?: string;
   problem: string | null;
   problem_na?: string;
-  checks: { id: string; status: "ok" | "warn"; text: string }[];
+  checks: { id: string; status: "ok" | "warn"; text: string; message_id?: string; arguments?: Record<string, Value> }[];
   /** For operators. */
   folders?: { folder: string; user: string }[];
 }

@@ -3,8 +3,9 @@ import { formatDuration } from "../logic/format";
 import { nameOf, pidsOf } from "../logic/workloads";
 import { readState, seesTotalsOnly, useStore } from "../state/store";
 import { workloadPath } from "../state/route";
-import { daemonText, t } from "../text";
-import { Badge, Link, NotKnown, Panel, Span, Time } from "../ui/basics";
+import { fieldText, saidText, t } from "../text";
+import { saidIn } from "../text/message";
+import { Badge, Link, NotKnown, Panel, Span, Time, type Reason, reasonText } from "../ui/basics";
 import { useLoaded } from "../ui/load";
 import { DataTable, TableCopy, type Column } from "../ui/table";
 
@@ -13,20 +14,20 @@ type Check = HealthData["checks"][number];
 interface Source {
   number: string;
   source: string | null;
-  source_na?: string | undefined;
+  source_na?: Reason;
   at: string | null;
   age_seconds: number | null;
-  unknown: { name: string; reason: string | undefined }[];
+  unknown: { name: string; reason: Reason }[];
 }
 
 function unknownOf(device: Device, fields: [keyof Device, string][]): Source["unknown"] {
-  return fields.filter(([field]) => device[field] === null).map(([field, name]) => ({ name, reason: device[`${field}_na` as keyof Device] as string | undefined }));
+  return fields.filter(([field]) => device[field] === null).map(([field, name]) => ({ name, reason: saidIn(device, `${field}_na` as keyof Device) }));
 }
 
 /** Where each number of these pages comes from, and how old it was when the daemon answered at `time`. */
 export function sourcesOf(data: HealthData, time: string, snapshot: Snapshot, snapshotAt: number): Source[] {
   const aged = (at: string) => ({ at, age_seconds: Math.max(0, (Date.parse(time) - Date.parse(at)) / 1000) });
-  const driver = { source: data.driver === null ? null : t("health.sourceDriver", { version: data.driver }), source_na: data.driver_na };
+  const driver = { source: data.driver === null ? null : t("health.sourceDriver", { version: data.driver }), source_na: saidIn(data, "driver_na") };
   const differences: [keyof Device, string][] = [["unexplained_bytes", t("part.unexplained")], ["ungoverned_bytes", t("part.ungoverned")], ["orphaned_bytes", t("part.orphaned")]];
   const recorded = Date.parse(data.recorded_to) > 0;
   return [
@@ -34,7 +35,7 @@ export function sourcesOf(data: HealthData, time: string, snapshot: Snapshot, sn
       number: t("health.deviceNumbers", { gpu: device.gpu }), ...driver, ...aged(data.last_look),
       unknown: unknownOf(device, [["utilisation_percent", t("device.utilisation")], ["temperature_celsius", t("device.temperature")]]),
     })),
-    ...(snapshot.devices.length === 0 ? [{ number: t("health.devices"), ...driver, ...aged(data.last_look), unknown: [{ name: t("health.devices"), reason: snapshot.devices_na }] }] : []),
+    ...(snapshot.devices.length === 0 ? [{ number: t("health.devices"), ...driver, ...aged(data.last_look), unknown: [{ name: t("health.devices"), reason: saidIn(snapshot, "devices_na") }] }] : []),
     { number: t("health.held"), source: data.workloads === undefined ? t("health.sourceAllBooks") : t("health.sourceBooks", { count: data.workloads }), ...aged(data.last_look), unknown: [] },
     {
       number: t("health.unexplainedNumbers"), source: t("health.sourceDifference"), ...aged(data.last_look),
@@ -56,7 +57,7 @@ function Sources({ data, time, snapshot }: { data: HealthData; time: string; sna
     { id: "at", head: t("health.at"), value: (row) => row.at, cell: (row) => (row.at === null ? "" : <Time time={row.at} />), from: "medium" },
     { id: "age", head: t("health.age"), numeric: true, value: (row) => row.age_seconds, cell: (row) => <Span seconds={row.age_seconds} na={row.unknown[0]?.reason} /> },
     {
-      id: "unknown", head: t("health.unknown"), value: (row) => row.unknown.map((one) => `${one.name}: ${one.reason}`).join("; "), from: "medium",
+      id: "unknown", head: t("health.unknown"), value: (row) => row.unknown.map((one) => `${one.name}: ${reasonText(one.reason)}`).join("; "), from: "medium",
       cell: (row) => (row.unknown.length > 0 ? row.unknown.map((one) => <div key={one.name}>{one.name} <NotKnown reason={one.reason} full /></div>) : <span class="faint">–</span>),
     },
   ];
@@ -72,13 +73,13 @@ const enforcer = (row: WorkloadRow): string => (row.enforced_by ? t(`health.by.$
 function Enforcement({ rows }: { rows: WorkloadRow[] }) {
   const columns: Column<WorkloadRow>[] = [
     { id: "workload", head: t("column.workload"), header: true, value: nameOf, cell: (row) => (row.workload === null ? <>{nameOf(row)} <span class="faint">pid {pidsOf(row)}</span></> : <Link to={workloadPath(row.workload)}>{row.workload}</Link>) },
-    { id: "gpu", head: "GPU", numeric: true, value: (row) => row.gpu, cell: (row) => row.gpu ?? <NotKnown reason={row.gpu_na} /> },
+    { id: "gpu", head: "GPU", numeric: true, value: (row) => row.gpu, cell: (row) => row.gpu ?? <NotKnown reason={saidIn(row, "gpu_na")} /> },
     { id: "by", head: t("workload.guard"), value: enforcer, cell: (row) => (row.governed ? enforcer(row) : <Badge tone="warn">{enforcer(row)}</Badge>) },
     {
       id: "processes", head: t("workload.processes"), numeric: true, value: (row) => row.processes?.length, from: "medium",
       cell: (row) => {
         const violators = row.processes?.filter((process) => process.state === "violator").length;
-        return <>{row.processes?.length ?? <NotKnown reason={row.processes_na} />}{violators ? <> <Badge tone="bad">{t("health.violators", { count: violators })}</Badge></> : null}</>;
+        return <>{row.processes?.length ?? <NotKnown reason={saidIn(row, "processes_na")} />}{violators ? <> <Badge tone="bad">{t("health.violators", { count: violators })}</Badge></> : null}</>;
       },
     },
   ];
@@ -116,7 +117,7 @@ function Daemon({ data }: { data: HealthData }) {
         <dt>{t("health.version")}</dt><dd>{data.version}{data.pid !== undefined && <span class="faint"> pid {data.pid}</span>}</dd>
         <dt>{t("health.started")}</dt><dd><Time time={data.started} day /> <span class="faint">{formatDuration((Date.parse(data.last_look) - Date.parse(data.started)) / 1000)}</span></dd>
         {data.looks !== undefined && <><dt>{t("health.looks")}</dt><dd>{data.looks}{data.looks > 0 && <span class="faint"> {t("health.eachLook", { time: (((data.look_seconds ?? 0) / data.looks) * 1000).toFixed(1) })}</span>}</dd></>}
-        <dt>{t("health.problem")}</dt><dd>{daemonText(data.problem ?? data.problem_na ?? "")}</dd>
+        <dt>{t("health.problem")}</dt><dd>{fieldText(data, data.problem === null ? "problem_na" : "problem")}</dd>
         {data.stream_clients !== undefined && <><dt>{t("health.clients")}</dt><dd>{data.stream_clients}</dd></>}
         {data.connections !== undefined && <><dt>{t("health.connections")}</dt><dd>{data.connections}</dd></>}
         {data.folders && <><dt>{t("health.folders")}</dt><dd>{data.folders.map((one) => <div key={one.folder}><code>{one.folder}</code> <span class="faint">{one.user}</span></div>)}</dd></>}
@@ -132,7 +133,7 @@ export function Health() {
   const checkColumns: Column<Check>[] = [
     { id: "status", head: "", value: (check) => check.status, cell: (check) => <Badge tone={check.status}>{check.status.toUpperCase()}</Badge> },
     { id: "id", head: t("health.check"), header: true, value: (check) => check.id, cell: (check) => <code>{check.id}</code> },
-    { id: "text", head: t("health.finding"), value: (check) => daemonText(check.text) },
+    { id: "text", head: t("health.finding"), value: (check) => saidText(check) },
   ];
   return (
     <>

@@ -1,7 +1,7 @@
 import { isRoutine } from "../logic/events";
 import { seesTotalsOnly, useStore } from "../state/store";
 import type { View } from "../state/route";
-import { daemonText, t } from "../text";
+import { fieldText, t } from "../text";
 import { Empty, Link, Panel } from "../ui/basics";
 import { DeviceBar } from "../ui/device";
 import { EventLines, RoutineSwitch, showsRoutine } from "../ui/events";
@@ -12,7 +12,7 @@ export function Now({ view }: { view: View }) {
   const events = useStore((state) => state.events);
   const totals = useStore(seesTotalsOnly);
   if (!snapshot) return null;
-  if (snapshot.devices.length === 0) return <Empty command="ration demo">{snapshot.devices_na ? daemonText(snapshot.devices_na) : t("now.noDevice")}</Empty>;
+  if (snapshot.devices.length === 0) return <Empty command="ration demo">{snapshot.devices_na ? fieldText(snapshot, "devices_na") : t("now.noDevice")}</Empty>;
   const devices = (
     <div class={`devices ${snapshot.devices.length > 3 ? "many" : ""}`}>
       {snapshot.devices.map((device) => <DeviceBar key={device.uuid} snapshot={snapshot} device={device} />)}

@@ -4,7 +4,8 @@ import type { Lease } from "../api/types";
 import { shortCommand } from "../logic/format";
 import { isOperator, useNow, useStore } from "../state/store";
 import type { View } from "../state/route";
-import { daemonText, t } from "../text";
+import { fieldText, t } from "../text";
+import { saidIn } from "../text/message";
 import { Amount, Badge, Empty, NotKnown, Panel, Span, Swatch } from "../ui/basics";
 import { describe } from "../ui/events";
 import { DataTable, TableCopy, type Column } from "../ui/table";
@@ -35,13 +36,13 @@ export function Queue({ view }: { view: View }) {
     { id: "position", head: "#", numeric: true, value: (lease) => lease.position, cell: (lease) => (lease.position === undefined ? "" : <span>{lease.position}<span class="faint">/{lease.of}</span></span>) },
     { id: "lease", head: t("queue.lease"), header: true, value: (lease) => lease.lease, from: "medium" },
     { id: "tenant", head: t("column.tenant"), value: (lease) => lease.tenant, cell: (lease) => <span class="workload"><Swatch tenant={lease.tenant} /><span>{lease.tenant}{lease.user && <span class="faint">/{lease.user}</span>}</span></span> },
-    { id: "command", head: t("column.command"), value: (lease) => lease.command, cell: (lease) => (lease.command === null ? <NotKnown reason={lease.command_na} /> : <code class="command-cell" title={lease.command}>{shortCommand(lease.command, commands, 40)}</code>), from: "medium" },
+    { id: "command", head: t("column.command"), value: (lease) => lease.command, cell: (lease) => (lease.command === null ? <NotKnown reason={saidIn(lease, "command_na")} /> : <code class="command-cell" title={lease.command}>{shortCommand(lease.command, commands, 40)}</code>), from: "medium" },
     { id: "bytes", head: t("queue.wants"), numeric: true, value: (lease) => lease.bytes, cell: (lease) => <Amount bytes={lease.bytes} /> },
     { id: "gpu", head: "GPU", value: (lease) => lease.gpu },
     { id: "state", head: t("column.state"), value: (lease) => lease.state, cell: (lease) => <Badge tone={lease.state === "waiting" ? "warn" : "ok"}>{t(`lease.${lease.state}`)}</Badge>, from: "medium" },
     { id: "since", head: t("queue.waited"), numeric: true, value: (lease) => lease.since, cell: (lease) => <Span seconds={(now - Date.parse(lease.since)) / 1000} /> },
-    { id: "estimate", head: t("queue.estimate"), numeric: true, value: (lease) => lease.estimate_seconds, cell: (lease) => (lease.state === "waiting" ? <Span seconds={lease.estimate_seconds} na={lease.estimate_seconds_na} /> : null) },
-    { id: "reason", head: t("queue.reason"), value: (lease) => lease.reason, cell: (lease) => <span class="reason">{lease.reason && daemonText(lease.reason)}</span>, from: "medium" },
+    { id: "estimate", head: t("queue.estimate"), numeric: true, value: (lease) => lease.estimate_seconds, cell: (lease) => (lease.state === "waiting" ? <Span seconds={lease.estimate_seconds} na={saidIn(lease, "estimate_seconds_na")} /> : null) },
+    { id: "reason", head: t("queue.reason"), value: (lease) => lease.reason, cell: (lease) => <span class="reason">{lease.reason && fieldText(lease, "reason")}</span>, from: "medium" },
     ...(operator ? [{ id: "remove", head: "", value: () => null, cell: (lease: Lease) => <Remove lease={lease} /> }] : []),
   ];
   return (

@@ -7,7 +7,8 @@ import { gpuName } from "../logic/workloads";
 import { isOperator, useStore } from "../state/store";
 import { setQuery, type View } from "../state/route";
 import { t } from "../text";
-import { Amount, Badge, Choices, NotKnown, Panel, Swatch } from "../ui/basics";
+import { saidIn } from "../text/message";
+import { Amount, Badge, Choices, NotKnown, Panel, Swatch, type Reason } from "../ui/basics";
 import { describe } from "../ui/events";
 import { useLoaded } from "../ui/load";
 import { Months } from "../ui/months";
@@ -24,7 +25,7 @@ const shares = ["none", "even", "weighted"] as const;
 
 type Query = Record<"window" | "by" | "basis" | "price" | "share_idle", string>;
 
-function Hours({ exact, na }: { exact: string | null; na?: string | undefined }) {
+function Hours({ exact, na }: { exact: string | null; na?: Reason }) {
   if (exact === null) return <NotKnown reason={na} />;
   return <span class="amount" title={`${exact} byte-seconds`}>{formatCount(gibHours(exact), 1)}</span>;
 }
@@ -77,15 +78,15 @@ function UsageTable({ data, query, sort, devices }: { data: Usage; query: Query;
   const head = by === "label" ? `${t("reports.by.label")} ${labelOf(query.by)}` : t(`reports.by.${by as "tenant"}`);
   const columns: Column<UsageRow>[] = [
     { id: "name", head, header: true, value: (row) => row.name, cell: (row) => <span class="workload">{row.kind !== "governed" ? <i class={`swatch part-${row.kind === "idle" ? "free" : row.kind}`} aria-hidden="true" /> : by === "tenant" && <Swatch tenant={row.name} />}{nameOf(row)}</span> },
-    { id: "used", head: t("reports.used"), numeric: true, value: (row) => (row.used_byte_seconds === null ? null : gibHours(row.used_byte_seconds)), cell: (row) => <Hours exact={row.used_byte_seconds} na={row.used_byte_seconds_na} />, from: "medium" },
-    { id: "limit", head: t("reports.limit"), numeric: true, value: (row) => (row.limit_byte_seconds === null ? null : gibHours(row.limit_byte_seconds)), cell: (row) => (row.kind === "governed" ? <Hours exact={row.limit_byte_seconds} na={row.limit_byte_seconds_na} /> : null), from: "medium" },
+    { id: "used", head: t("reports.used"), numeric: true, value: (row) => (row.used_byte_seconds === null ? null : gibHours(row.used_byte_seconds)), cell: (row) => <Hours exact={row.used_byte_seconds} na={saidIn(row, "used_byte_seconds_na")} />, from: "medium" },
+    { id: "limit", head: t("reports.limit"), numeric: true, value: (row) => (row.limit_byte_seconds === null ? null : gibHours(row.limit_byte_seconds)), cell: (row) => (row.kind === "governed" ? <Hours exact={row.limit_byte_seconds} na={saidIn(row, "limit_byte_seconds_na")} /> : null), from: "medium" },
     ...(shared ? [{ id: "shared", head: t("reports.sharedIdle"), numeric: true, value: (row: UsageRow) => (row.shared_idle_byte_seconds === undefined ? null : gibHours(row.shared_idle_byte_seconds)), cell: (row: UsageRow) => (row.shared_idle_byte_seconds === undefined ? "" : <Hours exact={row.shared_idle_byte_seconds} />), from: "medium" as const }] : []),
     { id: "charged", head: t("reports.charged"), numeric: true, value: (row) => row.charged_gib_hours, cell: (row) => <strong><Hours exact={row.charged_byte_seconds} /></strong> },
     { id: "share", head: "%", numeric: true, value: (row) => (capacity ? row.charged_gib_hours / capacity : null), cell: (row) => (capacity ? `${((row.charged_gib_hours / capacity) * 100).toFixed(1)}%` : "") },
     { id: "peak", head: t("column.peak"), numeric: true, value: (row) => row.peak_bytes, cell: (row) => (row.peak_bytes === null ? null : <Amount bytes={row.peak_bytes} />), from: "wide" },
     { id: "efficiency", head: t("reports.efficiency"), numeric: true, value: (row) => row.efficiency, cell: (row) => (row.efficiency === null ? null : formatPercent(row.efficiency)), from: "medium" },
     { id: "denied", head: t("column.denied"), numeric: true, value: (row) => row.denials, from: "wide" },
-    { id: "cost", head: `${t("reports.cost")} ${data.currency}`, numeric: true, value: (row) => row.cost, cell: (row) => (row.cost === null ? <NotKnown reason={row.cost_na} /> : formatCount(row.cost, 2)) },
+    { id: "cost", head: `${t("reports.cost")} ${data.currency}`, numeric: true, value: (row) => row.cost, cell: (row) => (row.cost === null ? <NotKnown reason={saidIn(row, "cost_na")} /> : formatCount(row.cost, 2)) },
   ];
   const sums: Record<string, preact.ComponentChildren> = {
     charged: <strong><Hours exact={data.sum_byte_seconds} /></strong>,

@@ -6,6 +6,7 @@ import { lookOf } from "../logic/palette";
 import { isOperator, useStore } from "../state/store";
 import type { View } from "../state/route";
 import { t } from "../text";
+import { saidIn } from "../text/message";
 import { Amount, Badge, Link, Meter, NotKnown, Panel, Swatch } from "../ui/basics";
 import { describe } from "../ui/events";
 import { DataTable, TableCopy, type Column } from "../ui/table";
@@ -30,7 +31,7 @@ function EditableSize({ row, field, device }: { row: Row; field: "limit" | "guar
     wasOpen.current = open;
   }, [open]);
   const bytes = field === "limit" ? row.account.limit_bytes : row.account.guarantee_bytes;
-  const na = field === "limit" ? row.account.limit_bytes_na : undefined;
+  const na = field === "limit" ? saidIn(row.account, "limit_bytes_na") : undefined;
   const label = t(field === "limit" ? "tenants.editLimit" : "tenants.editGuarantee", { name: row.tenant.tenant, gpu: row.account.gpu });
   if (!open) {
     return (
@@ -103,7 +104,7 @@ export function Tenants({ view }: { view: View }) {
     { id: "gpu", head: "GPU", numeric: true, value: (row) => row.account.gpu },
     { id: "priority", head: t("column.priority"), numeric: true, value: (row) => row.tenant.priority, from: "medium" },
     { id: "guarantee", head: t("column.guarantee"), numeric: true, value: (row) => row.account.guarantee_bytes, cell: (row) => (editable(row) ? <EditableSize row={row} field="guarantee" device={deviceOf(row)} /> : <Amount bytes={row.account.guarantee_bytes} />) },
-    { id: "limit", head: t("column.limit"), numeric: true, value: (row) => row.account.limit_bytes, cell: (row) => (editable(row) ? <EditableSize row={row} field="limit" device={deviceOf(row)} /> : <Amount bytes={row.account.limit_bytes} na={row.account.limit_bytes_na} />) },
+    { id: "limit", head: t("column.limit"), numeric: true, value: (row) => row.account.limit_bytes, cell: (row) => (editable(row) ? <EditableSize row={row} field="limit" device={deviceOf(row)} /> : <Amount bytes={row.account.limit_bytes} na={saidIn(row.account, "limit_bytes_na")} />) },
     { id: "used", head: t("column.used"), numeric: true, value: (row) => row.account.used_bytes, cell: (row) => <Amount bytes={row.account.used_bytes} /> },
     {
       id: "share", head: "", value: (row) => (row.account.limit_bytes ? row.account.used_bytes / row.account.limit_bytes : null), from: "medium",
@@ -111,7 +112,7 @@ export function Tenants({ view }: { view: View }) {
     },
     { id: "peak", head: t("column.peak"), numeric: true, value: (row) => row.account.peak_bytes, cell: (row) => <Amount bytes={row.account.peak_bytes} />, from: "medium" },
     { id: "denied", head: t("column.denied"), numeric: true, value: (row) => row.account.denials, cell: (row) => (row.account.denials ? <Badge tone="bad">{row.account.denials}</Badge> : <span class="faint">0</span>) },
-    { id: "from", head: t("tenants.from"), value: (row) => row.tenant.limit_from, cell: (row) => (row.tenant.limit_from === null ? <NotKnown reason={row.tenant.limit_from_na} /> : <span class="faint">{row.tenant.limit_from}</span>), from: "wide" },
+    { id: "from", head: t("tenants.from"), value: (row) => row.tenant.limit_from, cell: (row) => (row.tenant.limit_from === null ? <NotKnown reason={saidIn(row.tenant, "limit_from_na")} /> : <span class="faint">{row.tenant.limit_from}</span>), from: "wide" },
   ];
   return (
     <>

@@ -5,7 +5,8 @@ import { formatPercent, formatSize } from "../logic/format";
 import { shareOf } from "../logic/workloads";
 import { isOperator, rowsOf, useStore } from "../state/store";
 import { workloadPath, type View } from "../state/route";
-import { daemonText, t } from "../text";
+import { fieldText, t } from "../text";
+import { saidIn } from "../text/message";
 import { Amount, Badge, Command, Empty, Link, Meter, NotKnown, Panel, Span, Swatch, Time } from "../ui/basics";
 import { Chart, ChartTools, type ChartProps } from "../ui/chart";
 import { EventLines, describe } from "../ui/events";
@@ -16,19 +17,19 @@ import { StateBadge } from "../ui/workload_table";
 import { lookOf } from "../logic/palette";
 import { RangeTools, rangeOf, refreshMs, zoomTo } from "./timeline";
 
-const sourceOf = (row: ExplainRow): string => daemonText(row.source ?? row.bytes_na ?? "");
+const sourceOf = (row: ExplainRow): string => fieldText(row, row.source === undefined ? "bytes_na" : "source");
 
 function Explain({ row, name }: { row: WorkloadRow; name: string }) {
   const { data, problem } = useLoaded<Explained[]>(`/api/v1/workloads/${encodeURIComponent(name)}/explain`, 10_000);
   const account = data?.find((one) => one.gpu === row.gpu);
   const rows = account?.rows ?? [], whole = account?.driver_bytes ?? null;
   const columns: Column<ExplainRow>[] = [
-    { id: "part", head: t("explain.part"), header: true, value: (one) => daemonText(one.label) },
-    { id: "bytes", head: t("explain.bytes"), numeric: true, value: (one) => one.bytes, cell: (one) => <Amount bytes={one.bytes} na={one.bytes_na} /> },
+    { id: "part", head: t("explain.part"), header: true, value: (one) => fieldText(one, "label") },
+    { id: "bytes", head: t("explain.bytes"), numeric: true, value: (one) => one.bytes, cell: (one) => <Amount bytes={one.bytes} na={saidIn(one, "bytes_na")} /> },
     { id: "share", head: "%", numeric: true, value: (one) => (one.bytes === null || !whole ? null : one.bytes / whole), cell: (one) => (one.bytes === null || !whole ? "" : formatPercent(one.bytes / whole)) },
     { id: "source", head: t("explain.source"), value: sourceOf, cell: (one) => <span class="faint">{sourceOf(one)}</span>, from: "medium" },
   ];
-  const foot = <tr><th scope="row">{t("explain.total")}</th><td class="number"><Amount bytes={whole} na={account?.driver_bytes_na} /></td><td class="number">{whole ? "100%" : ""}</td><td class="from-medium" /></tr>;
+  const foot = <tr><th scope="row">{t("explain.total")}</th><td class="number"><Amount bytes={whole} na={saidIn(account, "driver_bytes_na")} /></td><td class="number">{whole ? "100%" : ""}</td><td class="from-medium" /></tr>;
   return (
     <Panel id="explain" title={t("workload.explain")} tools={<TableCopy name={t("workload.explain")} columns={columns} rows={rows} cli={`ration explain ${name}`} />}>
       {problem && <p class="notice bad">{problem}</p>}
@@ -43,14 +44,14 @@ function Head({ row }: { row: WorkloadRow }) {
   return (
     <div class="workload-head">
       <div class="figures">
-        <div class="figure"><span class="faint">{t("column.used")}</span><strong><Amount bytes={row.used_bytes} na={row.used_bytes_na} /></strong></div>
+        <div class="figure"><span class="faint">{t("column.used")}</span><strong><Amount bytes={row.used_bytes} na={saidIn(row, "used_bytes_na")} /></strong></div>
         <div class="figure"><span class="faint">{t("column.limit")}</span><strong><Amount bytes={row.limit_bytes} /></strong></div>
         <div class="figure"><span class="faint">{t("column.guarantee")}</span><strong>{row.guarantee_bytes ? <Amount bytes={row.guarantee_bytes} /> : "–"}</strong></div>
         <div class="figure"><span class="faint">{t("column.peak")}</span><strong><Amount bytes={row.peak_bytes} /></strong></div>
         <div class="figure"><span class="faint">{t("column.denied")}</span><strong class={row.denials ? "denied" : ""}>{row.denials ?? 0}</strong></div>
       </div>
       {share !== null && <Meter share={share} look={row.tenant ? lookOf(row.tenant) : null} mark={row.guarantee_bytes && row.limit_bytes ? row.guarantee_bytes / row.limit_bytes : null} />}
-      {differs && <p class="notice warn">{t("workload.held", { asked: formatSize(row.configured_limit_bytes ?? 0), now: formatSize(row.limit_bytes ?? 0), reason: row.held_back_by ? daemonText(row.held_back_by) : t("na.noReason") })}</p>}
+      {differs && <p class="notice warn">{t("workload.held", { asked: formatSize(row.configured_limit_bytes ?? 0), now: formatSize(row.limit_bytes ?? 0), reason: row.held_back_by ? fieldText(row, "held_back_by") : t("na.noReason") })}</p>}
     </div>
   );
 }
@@ -61,16 +62,16 @@ function Facts({ row }: { row: WorkloadRow }) {
       <dt>{t("column.state")}</dt><dd><StateBadge row={row} />{row.suspended_bytes ? <> <Amount bytes={row.suspended_bytes} /> {t("workload.onHost")}</> : null}</dd>
       <dt>{t("column.tenant")}</dt><dd>{row.tenant ? <><Swatch tenant={row.tenant} /> <Link to={`/tenants?tenant=${encodeURIComponent(row.tenant)}`}>{row.tenant}</Link></> : <NotKnown reason={undefined} />}</dd>
       <dt>{t("column.user")}</dt><dd>{row.user}</dd>
-      <dt>GPU</dt><dd>{row.gpu === null ? <NotKnown reason={row.gpu_na} full /> : <Link to={`/timeline?gpu=${row.gpu}`}>{row.gpu} {row.device}</Link>}{row.slice ? ` · ${t("workload.slice")} ${row.slice}` : ""}</dd>
+      <dt>GPU</dt><dd>{row.gpu === null ? <NotKnown reason={saidIn(row, "gpu_na")} full /> : <Link to={`/timeline?gpu=${row.gpu}`}>{row.gpu} {row.device}</Link>}{row.slice ? ` · ${t("workload.slice")} ${row.slice}` : ""}</dd>
       <dt>{t("workload.started")}</dt><dd>{row.started ? <Time time={row.started} day /> : <NotKnown reason={undefined} />}</dd>
-      <dt>{t("workload.idle")}</dt><dd>{row.idle_seconds === 0 ? "–" : <Span seconds={row.idle_seconds} na={row.idle_seconds_na} full />}</dd>
-      <dt>{t("workload.guard")}</dt><dd>{row.enforced_by ? daemonText(row.enforced_by) : <NotKnown reason={undefined} />}</dd>
-      <dt>{t("workload.labels")}</dt><dd>{row.labels === null ? <NotKnown reason={row.labels_na} full /> : row.labels || "–"}</dd>
-      <dt>{t("column.command")}</dt><dd>{row.command ? <code>{row.command}</code> : <NotKnown reason={row.command_na} full />}</dd>
+      <dt>{t("workload.idle")}</dt><dd>{row.idle_seconds === 0 ? "–" : <Span seconds={row.idle_seconds} na={saidIn(row, "idle_seconds_na")} full />}</dd>
+      <dt>{t("workload.guard")}</dt><dd>{row.enforced_by ? t(`health.by.${row.enforced_by}`) : <NotKnown reason={undefined} />}</dd>
+      <dt>{t("workload.labels")}</dt><dd>{row.labels === null ? <NotKnown reason={saidIn(row, "labels_na")} full /> : row.labels || "–"}</dd>
+      <dt>{t("column.command")}</dt><dd>{row.command ? <code>{row.command}</code> : <NotKnown reason={saidIn(row, "command_na")} full />}</dd>
       <dt>{t("workload.processes")}</dt>
       <dd>{row.processes ? row.processes.map((process) => (
         <span class="process" key={process.pid}>pid {process.pid} <Amount bytes={process.used_bytes} />{process.state !== "managed" && <Badge tone="bad">{t(`process.${process.state}`)}</Badge>}</span>
-      )) : <NotKnown reason={row.processes_na} full />}</dd>
+      )) : <NotKnown reason={saidIn(row, "processes_na")} full />}</dd>
     </dl>
   );
 }

@@ -5,6 +5,7 @@ import { authorization, request, RequestError, token, withQuery } from "../api/c
 import { openStream, type Message } from "../api/sse";
 import type { Login, NodeEvent, Session, Snapshot, WorkloadRow } from "../api/types";
 import { setQuery } from "./route";
+import { saidIn, type Said } from "../text/message";
 
 export interface State {
   snapshot: Snapshot | null;
@@ -20,7 +21,7 @@ export interface State {
   retryAt: number;
   /** Ranges of events that the daemon no longer had when this page came back. */
   missed: { from: number; to: number }[];
-  problem: string | null;
+  problem: Said | null;
   /** This page was opened by a link whose token was used before, or is too old. */
   linkUsed: boolean;
 }
@@ -127,7 +128,7 @@ export async function connect(): Promise<void> {
       token.write(null);
       return connect();
     }
-    change({ connection: "lost", problem: cause instanceof RequestError && cause.problem.status ? cause.message : null });
+    change({ connection: "lost", problem: cause instanceof RequestError && cause.problem.status ? saidIn(cause.problem, "detail") ?? { text: cause.message } : null });
   }
   stop = openStream({
     url: "/api/v1/stream?topics=snapshot,events&every=1s",

@@ -1,8 +1,8 @@
 // t("key", {values}): the text of a key in the language chosen. A key that does not exist does not compile.
 
 import { readPreferences } from "../state/preferences";
-import { inChinese, messageInChinese } from "./daemon";
-import type { Said } from "./message";
+import { messageInChinese } from "./daemon";
+import { saidIn, type Said } from "./message";
 import { table } from "./table";
 
 export type Key = keyof typeof table;
@@ -15,7 +15,7 @@ export function t(key: Key, values: Record<string, string | number> = {}): strin
 }
 
 /** What the daemon said, in the language chosen. */
-export const daemonText = (text: string): string => (readPreferences().language === "zh-CN" ? inChinese(text) : text);
-
-/** What the daemon said by an id, in the language chosen. */
 export const saidText = (said: Said): string => (readPreferences().language === "zh-CN" ? messageInChinese(said) : said.text);
+
+/** What a field of the daemon's JSON says, in the language chosen; empty where it is not there. */
+export const fieldText = <Row extends object>(row: Row, field: keyof Row & string): string => saidText(saidIn(row, field) ?? { text: "" });

@@ -6,22 +6,28 @@ import { formatClock, formatDay, formatDuration, formatExact, formatSize } from 
 import { lookOf } from "../logic/palette";
 import { navigate } from "../state/route";
 import { useStore } from "../state/store";
-import { daemonText, t } from "../text";
+import { saidText, t } from "../text";
+import type { Said } from "../text/message";
 
 /** Unknown is said, with the reason, never shown as 0. */
-export function NotKnown({ reason, full }: { reason: string | undefined; full?: boolean }) {
-  const why = reason === undefined ? t("na.noReason") : daemonText(reason);
+/** Why something is not known: what the daemon says, or a text of this page. */
+export type Reason = Said | string | undefined;
+
+export const reasonText = (reason: Reason): string => (reason === undefined ? t("na.noReason") : typeof reason === "string" ? reason : saidText(reason));
+
+export function NotKnown({ reason, full }: { reason: Reason; full?: boolean }) {
+  const why = reasonText(reason);
   if (full) return <span class="na">n/a ({why})</span>;
   return <span class="na" title={why}>n/a<span class="hidden"> ({why})</span></span>;
 }
 
 /** A size as the command line writes it; the exact bytes are in the title. */
-export function Amount({ bytes, na, full }: { bytes: number | null | undefined; na?: string | undefined; full?: boolean }) {
+export function Amount({ bytes, na, full }: { bytes: number | null | undefined; na?: Reason; full?: boolean }) {
   if (bytes === null || bytes === undefined) return <NotKnown reason={na} {...(full ? { full } : {})} />;
   return <data class="amount" value={String(bytes)} title={formatExact(bytes)}>{formatSize(bytes)}</data>;
 }
 
-export function Span({ seconds, na, full }: { seconds: number | null | undefined; na?: string | undefined; full?: boolean }) {
+export function Span({ seconds, na, full }: { seconds: number | null | undefined; na?: Reason; full?: boolean }) {
   if (seconds === null || seconds === undefined) return <NotKnown reason={na} {...(full ? { full } : {})} />;
   return <span class="amount" title={`${seconds} s`}>{formatDuration(seconds)}</span>;
 }

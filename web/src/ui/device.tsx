@@ -5,7 +5,8 @@ import { formatDuration, formatSize, formatExact } from "../logic/format";
 import { layoutDevice, type Part, type Reach } from "../logic/layout";
 import { lookOf } from "../logic/palette";
 import { t } from "../text";
-import { Amount, Badge, Link, NotKnown, Swatch } from "./basics";
+import { saidIn } from "../text/message";
+import { Amount, Badge, Link, NotKnown, Swatch, type Reason } from "./basics";
 
 const percent = (part: number, total: number) => `${total > 0 ? Math.min(100, (part / total) * 100) : 0}%`;
 
@@ -33,7 +34,7 @@ function Forecast({ device }: { device: Device }) {
   return <Badge tone={device.time_to_full_seconds < 3600 ? "warn" : "plain"}>{t("device.fullIn", { time: formatDuration(device.time_to_full_seconds) })}</Badge>;
 }
 
-function Sensor({ value, unit, label, na }: { value: number | null; unit: string; label: string; na: string | undefined }) {
+function Sensor({ value, unit, label, na }: { value: number | null; unit: string; label: string; na: Reason }) {
   return (
     <span class="sensor">
       <span class="faint">{label}</span> {value === null ? <NotKnown reason={na} /> : <span class="amount">{value}{unit}</span>}
@@ -50,14 +51,14 @@ export function DeviceBar({ snapshot, device }: { snapshot: Snapshot; device: De
     <section class="device" aria-labelledby={id}>
       <header class="device-head">
         <h3 id={id}><Link to={`/timeline?gpu=${device.gpu}`}>GPU {device.gpu}</Link> <span class="device-name">{device.name}</span></h3>
-        <Sensor label={t("device.utilisation")} value={device.utilisation_percent} unit="%" na={device.utilisation_percent_na} />
-        <Sensor label={t("device.temperature")} value={device.temperature_celsius} unit=" °C" na={device.temperature_celsius_na} />
+        <Sensor label={t("device.utilisation")} value={device.utilisation_percent} unit="%" na={saidIn(device, "utilisation_percent_na")} />
+        <Sensor label={t("device.temperature")} value={device.temperature_celsius} unit=" °C" na={saidIn(device, "temperature_celsius_na")} />
         <Forecast device={device} />
         <span class="device-sum">
-          <strong><Amount bytes={device.used_bytes} na={device.used_bytes_na} /></strong>
+          <strong><Amount bytes={device.used_bytes} na={saidIn(device, "used_bytes_na")} /></strong>
           <span class="faint"> {t("device.usedOf")} </span><Amount bytes={device.total_bytes} />
           <span class="separator" aria-hidden="true" />
-          <strong><Amount bytes={device.free_bytes} na={device.free_bytes_na} /></strong> <span class="faint">{t("device.free")}</span>
+          <strong><Amount bytes={device.free_bytes} na={saidIn(device, "free_bytes_na")} /></strong> <span class="faint">{t("device.free")}</span>
         </span>
       </header>
       <div class="bar" role="img" aria-label={`${t("device.barLabel", { gpu: device.gpu })}: ${spoken}`}>

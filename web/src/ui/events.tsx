@@ -5,7 +5,8 @@ import { request, RequestError } from "../api/client";
 import type { Denial, NodeEvent } from "../api/types";
 import { shellWord } from "../logic/export";
 import { setQuery, workloadPath } from "../state/route";
-import { daemonText, saidText, t } from "../text";
+import { fieldText, saidText, t } from "../text";
+import { saidIn } from "../text/message";
 import { Amount, Badge, Command, Link, Span, Time } from "./basics";
 
 const bad = ["denied", "violation", "guard_lost", "suspend_failed", "alert", "orphaned", "gap"];
@@ -48,7 +49,7 @@ export function describe(cause: unknown): string {
   if (!(cause instanceof RequestError)) return String(cause);
   const { problem } = cause;
   if (problem.status === 0) return t("error.unreachable");
-  return [problem.id, daemonText(problem.detail ?? problem.title)].filter(Boolean).join(" · ");
+  return [problem.id, problem.detail === undefined ? problem.title : fieldText(problem, "detail")].filter(Boolean).join(" · ");
 }
 
 /** The limit of `workload` in the text of a fix such as `ration set serve --limit 12GiB`; null: it is about something else. */
@@ -86,15 +87,15 @@ export function Why({ event }: { event: NodeEvent }) {
         <dt>{t("event.time")}</dt><dd><Time time={event.time} day /></dd>
         {event.workload && <><dt>{t("column.workload")}</dt><dd><Link to={workloadPath(event.workload)}>{event.tenant ? `${event.tenant}/` : ""}{event.workload}</Link>{event.pid !== null && <span class="faint"> pid {event.pid}</span>}</dd></>}
         {event.gpu !== null && <><dt>GPU</dt><dd>{event.gpu}</dd></>}
-        {event.by && <><dt>{t("event.by")}</dt><dd>{daemonText(event.by)}</dd></>}
+        {event.by && <><dt>{t("event.by")}</dt><dd>{event.by}</dd></>}
         {event.count > 1 && <><dt>{t("event.count")}</dt><dd>{t("event.countSince", { count: event.count })} <Time time={event.first_time} /></dd></>}
         {event.new !== null && <><dt>{t("event.change")}</dt><dd><Setting value={event.old} /> → <Setting value={event.new} /></dd></>}
         {denial && <>
           <dt>{t("why.asked")}</dt><dd><Amount bytes={denial.requested_bytes} /><code> {denial.function}</code></dd>
-          <dt>{t("why.because")}</dt><dd class="because">{daemonText(denial.because)}</dd>
-          {denial.not_because && <><dt>{t("why.notBecause")}</dt><dd>{daemonText(denial.not_because)}</dd></>}
+          <dt>{t("why.because")}</dt><dd class="because">{fieldText(denial, "because")}</dd>
+          {denial.not_because && <><dt>{t("why.notBecause")}</dt><dd>{fieldText(denial, "not_because")}</dd></>}
           <dt>{t("why.held")}</dt><dd><Amount bytes={denial.used_bytes} /> {t("why.ofLimit")} <Amount bytes={denial.limit_bytes} /></dd>
-          <dt>{t("why.deviceFree")}</dt><dd><Amount bytes={denial.device_free_bytes} na={denial.device_free_bytes_na} full /></dd>
+          <dt>{t("why.deviceFree")}</dt><dd><Amount bytes={denial.device_free_bytes} na={saidIn(denial, "device_free_bytes_na")} full /></dd>
           {denial.waited_seconds ? <><dt>{t("why.waited")}</dt><dd><Span seconds={denial.waited_seconds} /></dd></> : null}
         </>}
         {!denial && event.bytes !== null && <><dt>{t("event.bytes")}</dt><dd><Amount bytes={event.bytes} /></dd></>}

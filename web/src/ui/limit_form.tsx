@@ -5,13 +5,13 @@ import { request, RequestError } from "../api/client";
 import type { Consequences, Device, WorkloadRow } from "../api/types";
 import { shellWord } from "../logic/export";
 import { formatSize, parseSize, typedSize } from "../logic/format";
-import { daemonText, t } from "../text";
+import { saidText, t } from "../text";
+import type { Said } from "../text/message";
 import { Amount, Command } from "./basics";
 import { describe } from "./events";
 
-interface Remark {
+interface Remark extends Said {
   level: "info" | "warn" | "error";
-  text: string;
 }
 
 /** What can be said from the numbers on the page, before the daemon was asked. */
@@ -120,7 +120,7 @@ export function LimitForm({ row, device, proposed }: { row: WorkloadRow; device:
         {ready && bytes !== null && !problem && (
           <p><Amount bytes={row.configured_limit_bytes ?? row.limit_bytes} /> → <strong><Amount bytes={bytes} /></strong></p>
         )}
-        {ready && !problem && shownRemarks.map((remark) => <p key={remark.text} class={`remark ${remark.level}`}>{daemonText(remark.text)}</p>)}
+        {ready && !problem && shownRemarks.map((remark) => <p key={remark.text} class={`remark ${remark.level}`}>{saidText(remark)}</p>)}
         {ready && <Command line={command} />}
         {done && <p class="remark ok">{done}</p>}
         {!ready && !hint && !done && <p class="faint">{t("limit.hint")}</p>}

@@ -7,7 +7,8 @@ import { formatDuration, shortCommand } from "../logic/format";
 import { lookOf } from "../logic/palette";
 import { nameOf, pidsOf, shareOf } from "../logic/workloads";
 import { setQuery, workloadPath } from "../state/route";
-import { daemonText, t } from "../text";
+import { fieldText, t } from "../text";
+import { saidIn } from "../text/message";
 import { Amount, Badge, Link, Meter, NotKnown, Panel, Swatch } from "./basics";
 import { useLoaded } from "./load";
 import { DataTable, TableCopy, type Column } from "./table";
@@ -17,7 +18,7 @@ function WorkloadName({ row }: { row: WorkloadRow }) {
     return (
       <span class="workload">
         <i class="swatch part-ungoverned" aria-hidden="true" />
-        <span class="workload-name"><span title={row.workload_na && daemonText(row.workload_na)}>{nameOf(row)}</span> <span class="faint">pid {pidsOf(row)}</span></span>
+        <span class="workload-name"><span title={row.workload_na && fieldText(row, "workload_na")}>{nameOf(row)}</span> <span class="faint">pid {pidsOf(row)}</span></span>
       </span>
     );
   }
@@ -33,8 +34,8 @@ function WorkloadName({ row }: { row: WorkloadRow }) {
 const idleWorthSaying = 300;
 
 export function StateBadge({ row }: { row: WorkloadRow }) {
-  if (!row.governed) return <Badge tone="warn" {...(row.workload_na ? { title: daemonText(row.workload_na) } : {})}>{t("state.ungoverned")}</Badge>;
-  if (row.book_altered) return <Badge tone="bad" title={daemonText(row.book_altered)}>{t("state.bookAltered")}</Badge>;
+  if (!row.governed) return <Badge tone="warn" {...(row.workload_na ? { title: fieldText(row, "workload_na") } : {})}>{t("state.ungoverned")}</Badge>;
+  if (row.book_altered) return <Badge tone="bad" title={fieldText(row, "book_altered")}>{t("state.bookAltered")}</Badge>;
   if (row.state === "waiting" || row.state === "shrinking") return <Badge tone="warn">{t(`state.${row.state}`)}</Badge>;
   if (row.state === "suspended" || row.state === "resuming" || row.state === "ended") return <Badge tone="plain">{t(`state.${row.state}`)}</Badge>;
   if ((shareOf(row) ?? 0) >= 1) return <Badge tone="bad">{t("device.atLimit")}</Badge>;
@@ -49,8 +50,8 @@ export function workloadColumns(rows: WorkloadRow[]): Column<WorkloadRow>[] {
   return [
     { id: "workload", head: t("column.workload"), header: true, value: (row) => (row.workload === null ? nameOf(row) : `${row.tenant ?? ""}/${row.workload}`), cell: (row) => <WorkloadName row={row} /> },
     { id: "state", head: t("column.state"), value: (row) => (!row.governed ? "ungoverned" : row.book_altered ? "altered" : row.state), cell: (row) => <StateBadge row={row} />, from: "medium" },
-    { id: "gpu", head: "GPU", numeric: true, from: "medium", value: (row) => row.gpu, cell: (row) => row.gpu ?? <NotKnown reason={row.gpu_na} /> },
-    { id: "used", head: t("column.used"), numeric: true, value: (row) => row.used_bytes, cell: (row) => <Amount bytes={row.used_bytes} na={row.used_bytes_na} /> },
+    { id: "gpu", head: "GPU", numeric: true, from: "medium", value: (row) => row.gpu, cell: (row) => row.gpu ?? <NotKnown reason={saidIn(row, "gpu_na")} /> },
+    { id: "used", head: t("column.used"), numeric: true, value: (row) => row.used_bytes, cell: (row) => <Amount bytes={row.used_bytes} na={saidIn(row, "used_bytes_na")} /> },
     {
       id: "share", head: "", value: shareOf, from: "medium",
       cell: (row) => {
@@ -81,7 +82,7 @@ const commandOf = (row: WorkloadRow): string | null | undefined => row.command ?
 
 function CommandCell({ row, others }: { row: WorkloadRow; others: string[] }) {
   const command = commandOf(row);
-  if (!command) return <NotKnown reason={row.command_na ?? row.processes_na ?? row.processes?.[0]?.command_na} />;
+  if (!command) return <NotKnown reason={saidIn(row, "command_na") ?? saidIn(row, "processes_na") ?? saidIn(row.processes?.[0], "command_na")} />;
   return <code class="command-cell" title={command}>{shortCommand(command, others, 40)}</code>;
 }
 

@@ -8,6 +8,7 @@ export interface Schema {
   minimum?: number;
   maximum?: number;
   properties?: Record<string, Schema>;
+  patternProperties?: Record<string, Schema>;
   required?: string[];
   items?: Schema;
   oneOf?: Schema[];
@@ -37,7 +38,7 @@ export function faults(schema: Schema, value: unknown, place = "data", strict = 
     const fields = value as Record<string, unknown>;
     for (const name of schema.required ?? []) if (fields[name] === undefined) say(`has no ${name}`);
     for (const [name, field] of Object.entries(fields)) {
-      const known = schema.properties?.[name];
+      const known = schema.properties?.[name] ?? Object.entries(schema.patternProperties ?? {}).find(([pattern]) => new RegExp(pattern).test(name))?.[1];
       if (known && field !== undefined) found.push(...faults(known, field, `${place}.${name}`, strict));
       else if (!known && strict && schema.properties) say(`has ${name}, of which the schema knows nothing`);
     }

@@ -1,0 +1,36 @@
+// Messages in JSON documents: `text` has `message_id` and `arguments` beside it, any other field F `F_message`, an
+// object with the two. Used by the daemon for its answers and its files. Promise: a text alone stands alone.
+#pragma once
+
+#include <string>
+
+#include "base/message.hpp"
+
+namespace ration {
+
+/// Enters `message` as `field` of `row`, an object of either nlohmann type.
+template <typename Json>
+void put_message(Json& row, const std::string& field, const Message& message) {
+  row[field] = static_cast<const std::string&>(message);
+  if (message.id().empty()) return;
+  Json said = Json::parse(message.json());
+  if (field == "text")
+    row.update(said);
+  else
+    row[field + "_message"] = std::move(said);
+}
+
+/// Returns the message that put_message() entered as `field`; a text alone if this ration has no such id.
+template <typename Json>
+[[nodiscard]] Message message_in(const Json& row, const std::string& field) {
+  const auto text = row.find(field);
+  if (text == row.end() || !text->is_string()) return {};
+  const Json none = Json::object();
+  const auto beside = row.find(field + "_message");
+  const Json& said = field == "text" ? row : beside == row.end() ? none : *beside;
+  const auto id = said.find("message_id"), arguments = said.find("arguments");
+  if (id == said.end() || !id->is_string() || arguments == said.end()) return text->template get<std::string>();
+  return known_message(text->template get<std::string>(), id->template get<std::string>(), arguments->dump());
+}
+
+}  // namespace ration

@@ -1,0 +1,12 @@
+// The reason why a book was not opened, as a message. Used by the daemon; what runs inside programs has describe().
+#pragma once
+
+#include "base/message.hpp"
+#include "book/book_status.hpp"
+
+namespace ration::book {
+
+/// Returns the sentence of describe(), with its id.
+[[nodiscard]] Message message_of(BookStatus status);
+
+}  // namespace ration::book
