@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <optional>
 
 #include "card_sheet.hpp"
 #include "driver.hpp"
@@ -127,61 +128,57 @@ const Multiprocessor& multiprocessor_of(const Model& model) {
                        [&](const Multiprocessor& each) { return each.capability <= capability; });
 }
 
-int of_model(const Model& model, int number, bool& known) {
-  const CardSheet& sheet = attributes_sheet_of(model);
-  const Multiprocessor& each = multiprocessor_of(model);
-  const Clocks& clocks = sheet.rated.graphics != 0 ? sheet.rated : sheet.highest;
-  constexpr int kKilo = 1000, kBytesOfKib = 1024, kWindow = 134213632;
-  const int l2 = kBytesOfKib * static_cast<int>(sheet.l2_kib);
-  const bool is_ampere = model.capability_major >= 8, is_hopper = model.capability_major >= 9;
-  known = true;
-  switch (number) {
-    case 13:
-      return kKilo * static_cast<int>(clocks.graphics);  // kHz
-    case 16:
-      return model.multiprocessors;
-    case 18:
-      return model.memory_info ? 0 : 1;  // integrated: it has the host's memory
-    case 32:
-      return sheet.ecc == Ecc::kOn ? 1 : 0;
-    case 36:
-      return kKilo * static_cast<int>(clocks.memory);
-    case 37:
-      return static_cast<int>(sheet.bus_width);
-    case 38:
-      return l2;
-    case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR:
-      return each.threads;
-    case 75:
-      return model.capability_major;
-    case 76:
-      return model.capability_minor;
-    case 81:
-      return each.shared_bytes;
-    case 87:
-      return each.single_to_double;
-    case 97:
-      return each.shared_bytes - each.reserved_bytes;  // a block's, opted in
-    case 106:
-      return each.blocks;
-    case 108:
-      return is_ampere ? l2 / 4 * 3 : 0;  // persisting L2
-    case 109:
-      return is_ampere ? kWindow : 0;  // access-policy window
-    case 111:
-      return each.reserved_bytes;
-    case 114:
-      return 1;
-    case 120:
-      return is_hopper ? 1 : 0;  // cluster launch
-    case 126:
-      return is_hopper ? 4 : 1;
-    case 127:
-      return is_hopper ? 1 : 0;
-    default:
-      known = false;
-      return 0;
-  }
+/// What attributes are computed from.
+struct Described {
+  const Model& model;
+  const CardSheet& sheet;
+  const Multiprocessor& multiprocessor;
+
+  [[nodiscard]] const Clocks& clocks() const { return sheet.rated.graphics != 0 ? sheet.rated : sheet.highest; }
+  [[nodiscard]] int l2() const { return 1024 * static_cast<int>(sheet.l2_kib); }
+  [[nodiscard]] bool is_ampere() const { return model.capability_major >= 8; }
+  [[nodiscard]] bool is_hopper() const { return model.capability_major >= 9; }
+};
+
+struct ComputedAttribute {
+  int number;
+  int (*value)(const Described&);
+};
+
+constexpr int kKilo = 1000, kWindow = 134213632;
+
+/// Attributes that differ from model to model.
+constexpr ComputedAttribute kComputed[] = {
+    {13, [](const Described& it) { return kKilo * static_cast<int>(it.clocks().graphics); }},  // kHz
+    {16, [](const Described& it) { return it.model.multiprocessors; }},
+    {18, [](const Described& it) { return it.model.memory_info ? 0 : 1; }},  // integrated: it has the host's memory
+    {32, [](const Described& it) { return it.sheet.ecc == Ecc::kOn ? 1 : 0; }},
+    {36, [](const Described& it) { return kKilo * static_cast<int>(it.clocks().memory); }},
+    {37, [](const Described& it) { return static_cast<int>(it.sheet.bus_width); }},
+    {38, [](const Described& it) { return it.l2(); }},
+    {CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR, [](const Described& it) { return it.multiprocessor.threads; }},
+    {75, [](const Described& it) { return it.model.capability_major; }},
+    {76, [](const Described& it) { return it.model.capability_minor; }},
+    {81, [](const Described& it) { return it.multiprocessor.shared_bytes; }},
+    {87, [](const Described& it) { return it.multiprocessor.single_to_double; }},
+    {97,  // a block's, opted in
+     [](const Described& it) { return it.multiprocessor.shared_bytes - it.multiprocessor.reserved_bytes; }},
+    {106, [](const Described& it) { return it.multiprocessor.blocks; }},
+    {108, [](const Described& it) { return it.is_ampere() ? it.l2() / 4 * 3 : 0; }},  // persisting L2
+    {109, [](const Described& it) { return it.is_ampere() ? kWindow : 0; }},          // access-policy window
+    {111, [](const Described& it) { return it.multiprocessor.reserved_bytes; }},
+    {114, [](const Described&) { return 1; }},
+    {120, [](const Described& it) { return it.is_hopper() ? 1 : 0; }},  // cluster launch
+    {126, [](const Described& it) { return it.is_hopper() ? 4 : 1; }},
+    {127, [](const Described& it) { return it.is_hopper() ? 1 : 0; }},
+};
+
+/// Absent: the attribute is the same of every model, or unknown.
+std::optional<int> of_model(const Model& model, int number) {
+  const auto found = std::find_if(std::begin(kComputed), std::end(kComputed),
+                                  [&](const ComputedAttribute& each) { return each.number == number; });
+  if (found == std::end(kComputed)) return std::nullopt;
+  return found->value({model, attributes_sheet_of(model), multiprocessor_of(model)});
 }
 
 const Model& model_of(int device) { return Node::get()->models()[static_cast<std::size_t>(device)]; }
@@ -204,9 +201,8 @@ RATION_ENTRY cuDeviceGetAttribute(int* out, CUdevice_attribute attribute, CUdevi
   const int device = node_device(ordinal), number = static_cast<int>(attribute);
   if (number == CU_DEVICE_ATTRIBUTE_PCI_BUS_ID) return *out = bus_of(device), CUDA_SUCCESS;
   if (number == CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID) return *out = 0, CUDA_SUCCESS;
-  bool known = false;
-  *out = of_model(model_of(device), number, known);
-  if (known) return CUDA_SUCCESS;
+  *out = 0;
+  if (const auto own = of_model(model_of(device), number)) return *out = *own, CUDA_SUCCESS;
   for (const Attribute& entry : kCommon) {
     if (entry.number == number) return *out = entry.value, CUDA_SUCCESS;
   }

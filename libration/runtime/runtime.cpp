@@ -299,6 +299,45 @@ std::unique_ptr<pool::Allocator> Runtime::State::make_memory(std::size_t gpu, By
   return made;
 }
 
+Bytes Runtime::State::room_on(std::size_t gpu, Bytes available, const GpuOptions& options,
+                              const Environment& environment) const {
+  Bytes reserve = system_reserve(available, gpus[gpu].capability_major);
+  if (options.gpu_system_memory_size_in_mb > 0)
+    reserve = Bytes{static_cast<std::uint64_t>(options.gpu_system_memory_size_in_mb) << 20};
+  if (environment.reserve_mib) reserve = Bytes{*environment.reserve_mib << 20};
+  if (reserve >= available) {
+    throw InvalidArgumentError(fmt::format("{} are kept for the system, and GPU {} has {} left: that leaves nothing.",
+                                           format_size(reserve), gpu, format_size(available)));
+  }
+  return available - reserve;
+}
+
+Bytes Runtime::State::limit_of(const PlannedDevice& device, const SharedGpu& shared, const GpuOptions& options,
+                               const Environment& environment) const {
+  const PhysicalGpu& gpu = gpus[device.gpu];
+  Bytes limit;
+  const auto own_limit = configuration.limits.find(physical[device.gpu + 1].name);
+  if (device.limit) {
+    limit = *device.limit;
+  } else if (own_limit != configuration.limits.end()) {
+    limit = Bytes{own_limit->second.count() / shared.parts};
+  } else if (shared.fraction > 0) {
+    limit = Bytes{static_cast<std::uint64_t>(shared.fraction * static_cast<double>(gpu.total.count())) / shared.parts};
+  } else {
+    limit = Bytes{room_on(device.gpu, shared.available, options, environment).count() / shared.parts};
+  }
+  if (device_limit) limit = std::min(limit, Bytes{device_limit->count() / shared.parts});
+  if (limit < Bytes{kMinLimit}) {
+    throw InvalidArgumentError(fmt::format("a limit of {} on GPU {} leaves nothing: memory comes in pieces of 2 MiB.",
+                                           format_size(limit), device.gpu));
+  }
+  if (environment.min_block && *environment.min_block > limit) {
+    throw InvalidArgumentError(fmt::format("RATION_MIN_BLOCK is {}, more than the limit of {} on GPU {}.",
+                                           format_size(*environment.min_block), format_size(limit), device.gpu));
+  }
+  return limit;
+}
+
 void Runtime::State::make(const GpuOptions& options, const std::vector<std::size_t>& visible_places) {
   const Environment environment = Environment::read();
   if (options.use_cuda_malloc_async && !options.allocator_type.empty() &&
@@ -329,36 +368,7 @@ void Runtime::State::make(const GpuOptions& options, const std::vector<std::size
           "Unified memory on GPUs with compute capability lower than 6.0 (pre-Pascal class GPUs) does not support "
           "oversubscription.");
     }
-    Bytes limit;
-    const auto own_limit = configuration.limits.find(physical[device.gpu + 1].name);
-    if (device.limit) {
-      limit = *device.limit;
-    } else if (own_limit != configuration.limits.end()) {
-      limit = Bytes{own_limit->second.count() / parts[device.gpu]};
-    } else if (fraction > 0) {
-      limit = Bytes{static_cast<std::uint64_t>(fraction * static_cast<double>(gpu.total.count())) / parts[device.gpu]};
-    } else {
-      const Bytes all = available[device.gpu];
-      Bytes reserve = system_reserve(all, gpu.capability_major);
-      if (options.gpu_system_memory_size_in_mb > 0)
-        reserve = Bytes{static_cast<std::uint64_t>(options.gpu_system_memory_size_in_mb) << 20};
-      if (environment.reserve_mib) reserve = Bytes{*environment.reserve_mib << 20};
-      if (reserve >= all) {
-        throw InvalidArgumentError(
-            fmt::format("{} are kept for the system, and GPU {} has {} left: that leaves nothing.",
-                        format_size(reserve), device.gpu, format_size(all)));
-      }
-      limit = Bytes{(all - reserve).count() / parts[device.gpu]};
-    }
-    if (device_limit) limit = std::min(limit, Bytes{device_limit->count() / parts[device.gpu]});
-    if (limit < Bytes{kMinLimit}) {
-      throw InvalidArgumentError(fmt::format("a limit of {} on GPU {} leaves nothing: memory comes in pieces of 2 MiB.",
-                                             format_size(limit), device.gpu));
-    }
-    if (environment.min_block && *environment.min_block > limit) {
-      throw InvalidArgumentError(fmt::format("RATION_MIN_BLOCK is {}, more than the limit of {} on GPU {}.",
-                                             format_size(*environment.min_block), format_size(limit), device.gpu));
-    }
+    const Bytes limit = limit_of(device, {fraction, available[device.gpu], parts[device.gpu]}, options, environment);
     LogicalGpu logical_gpu;
     logical_gpu.gpu = device.gpu;
     logical_gpu.configured = limit;

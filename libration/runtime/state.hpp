@@ -96,6 +96,17 @@ struct Runtime::State {
   std::vector<std::size_t> visible_gpus() const;
   GpuOptions options_from_configuration() const;
   bool grows(std::size_t gpu, const GpuOptions& options, const runtime::Environment& environment) const;
+  /// What the logical devices of one GPU share.
+  struct SharedGpu {
+    double fraction = 0;  ///< share of the GPU's memory that was asked for; 0: none
+    Bytes available;
+    std::size_t parts = 1;
+  };
+  /// Returns what is available beyond what is kept for the system.
+  Bytes room_on(std::size_t gpu, Bytes available, const GpuOptions& options,
+                const runtime::Environment& environment) const;
+  Bytes limit_of(const runtime::PlannedDevice& device, const SharedGpu& shared, const GpuOptions& options,
+                 const runtime::Environment& environment) const;
   std::unique_ptr<pool::Allocator> make_memory(std::size_t gpu, Bytes limit, bool growth, bool managed,
                                                const GpuOptions& options, const runtime::Environment& environment);
 };

@@ -50,62 +50,98 @@ std::size_t letter_length(const Form& form) {
   return too_long || no_letter ? 0 : length;
 }
 
-/// Rejects documents that the library does not survive: bytes that are not UTF-8, and unlimited nesting. It also
-/// reports quotes and brackets that are never closed at the place where they begin, which the library does less well.
-tl::expected<void, FileProblem> check_form(std::string_view document, const std::string& file) {
+/// Reads a document letter by letter, and keeps what is open: brackets, a quote, a comment.
+class FormCheck {
+ public:
+  FormCheck(std::string_view document, const std::string& file) : form_{document}, file_(file) {}
+
+  tl::expected<void, FileProblem> run() {
+    while (form_.at < form_.text.size()) {
+      const std::size_t length = letter_length(form_);
+      if (length == 0) return wrong(form_.place(), "this is not UTF-8 text", "Save the file as UTF-8.");
+      const char letter = form_.text[form_.at];
+      if (auto good = letter == '\n' ? end_line() : take(letter); !good) return good;
+      form_.at += length;
+    }
+    if (quote_ != 0) return unended_text();
+    if (!open_.empty())
+      return wrong(open_.back().place, fmt::format("'{}' is never closed", open_.back().bracket), kSee);
+    return {};
+  }
+
+ private:
+  using Checked = tl::expected<void, FileProblem>;
   struct Open {
     char bracket;
     FilePlace place;
   };
-  Form form{document};
-  std::vector<Open> open;
-  FilePlace quoted_at;
-  char quote = 0;
-  bool comment = false;
-  std::size_t dots = 0;
-  const auto wrong = [&](const FilePlace& place, std::string what, std::string fix) {
-    return tl::unexpected(FileProblem{file, place, std::move(what), std::move(fix)});
-  };
-  while (form.at < document.size()) {
-    const std::size_t length = letter_length(form);
-    if (length == 0) return wrong(form.place(), "this is not UTF-8 text", "Save the file as UTF-8.");
-    const char letter = document[form.at];
-    if (letter == '\n') {
-      if (quote != 0) return wrong(quoted_at, "this text has no end on its line", "limit = \"4GiB\"");
-      if (!open.empty() && open.back().bracket == '{')
-        return wrong(open.back().place, "this table in braces has no end on its line",
-                     "match = { users = [\"alice\"] }");
-      comment = false;
-      dots = 0;
-      ++form.line;
-      form.line_start = form.at + 1;
-    } else if (comment) {
-      // Inside quotes nothing is counted.
-    } else if (quote != 0) {
-      if (letter == '\\' && quote == '"' && form.byte(1) >= 0x20 && form.byte(1) < 0x7f) ++form.at;
-      if (letter == quote) quote = 0;
-    } else if (letter == '"' || letter == '\'') {
-      if (document.substr(form.at, 3) == std::string(3, letter))
-        return wrong(form.place(), "a text is written on one line", "limit = \"4GiB\"");
-      quote = letter;
-      quoted_at = form.place();
-    } else if (letter == '#') {
-      comment = true;
-    } else if (letter == '[' || letter == '{') {
-      open.push_back({letter, form.place()});
-      if (open.size() > kDeepest) return wrong(form.place(), "brackets are nested too deep", kSee);
-    } else if (letter == ']' || letter == '}') {
-      if (open.empty() || open.back().bracket != (letter == ']' ? '[' : '{'))
-        return wrong(form.place(), fmt::format("'{}' closes nothing", letter), kSee);
-      open.pop_back();
-    } else if (letter == '.' && ++dots > kMaxDots) {
-      return wrong(form.place(), "too many dots on one line", kSee);
-    }
-    form.at += length;
+
+  [[nodiscard]] tl::unexpected<FileProblem> wrong(const FilePlace& place, std::string what, std::string fix) const {
+    return tl::unexpected(FileProblem{file_, place, std::move(what), std::move(fix)});
   }
-  if (quote != 0) return wrong(quoted_at, "this text has no end on its line", "limit = \"4GiB\"");
-  if (!open.empty()) return wrong(open.back().place, fmt::format("'{}' is never closed", open.back().bracket), kSee);
-  return {};
+  [[nodiscard]] tl::unexpected<FileProblem> unended_text() const {
+    return wrong(quoted_at_, "this text has no end on its line", "limit = \"4GiB\"");
+  }
+
+  Checked end_line() {
+    if (quote_ != 0) return unended_text();
+    if (!open_.empty() && open_.back().bracket == '{')
+      return wrong(open_.back().place, "this table in braces has no end on its line",
+                   "match = { users = [\"alice\"] }");
+    comment_ = false;
+    dots_ = 0;
+    ++form_.line;
+    form_.line_start = form_.at + 1;
+    return {};
+  }
+
+  Checked take(char letter) {
+    if (comment_) return {};
+    if (quote_ != 0) {  // inside quotes nothing is counted
+      if (letter == '\\' && quote_ == '"' && form_.byte(1) >= 0x20 && form_.byte(1) < 0x7f) ++form_.at;
+      if (letter == quote_) quote_ = 0;
+      return {};
+    }
+    if (letter == '"' || letter == '\'') return begin_text(letter);
+    if (letter == '#') comment_ = true;
+    if (letter == '[' || letter == '{') return open_bracket(letter);
+    if (letter == ']' || letter == '}') return close_bracket(letter);
+    if (letter == '.' && ++dots_ > kMaxDots) return wrong(form_.place(), "too many dots on one line", kSee);
+    return {};
+  }
+
+  Checked begin_text(char letter) {
+    if (form_.text.substr(form_.at, 3) == std::string(3, letter))
+      return wrong(form_.place(), "a text is written on one line", "limit = \"4GiB\"");
+    quote_ = letter;
+    quoted_at_ = form_.place();
+    return {};
+  }
+  Checked open_bracket(char letter) {
+    open_.push_back({letter, form_.place()});
+    if (open_.size() > kDeepest) return wrong(form_.place(), "brackets are nested too deep", kSee);
+    return {};
+  }
+  Checked close_bracket(char letter) {
+    if (open_.empty() || open_.back().bracket != (letter == ']' ? '[' : '{'))
+      return wrong(form_.place(), fmt::format("'{}' closes nothing", letter), kSee);
+    open_.pop_back();
+    return {};
+  }
+
+  Form form_;
+  const std::string& file_;
+  std::vector<Open> open_;
+  FilePlace quoted_at_;
+  char quote_ = 0;
+  bool comment_ = false;
+  std::size_t dots_ = 0;
+};
+
+/// Rejects documents that the library does not survive: bytes that are not UTF-8, and unlimited nesting. It also
+/// reports quotes and brackets that are never closed at the place where they begin, which the library does less well.
+tl::expected<void, FileProblem> check_form(std::string_view document, const std::string& file) {
+  return FormCheck(document, file).run();
 }
 
 /// The positions where the lines of a document begin.

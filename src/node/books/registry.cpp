@@ -207,6 +207,53 @@ void Registry::hand_over(const std::string& folder, Folder& known, Changes& chan
   }
 }
 
+Registry::Examined Registry::examine(const std::string& path, const char* opened_as, std::uint32_t owner,
+                                     std::size_t& entries, Changes& changes) {
+  Source source;
+  BookStatus read = BookReader::open(opened_as, source.reader);
+  const bool opened = read == BookStatus::kOk && source.reader.owner() == owner;
+  BookSnapshot book;
+  if (read == BookStatus::kOk) read = opened ? source.reader.read(book) : BookStatus::kForeign;
+  auto granted = opened ? book::read_granted(path, owner) : std::nullopt;
+  entries += entries_of(book);
+  const bool of_container = opened && source.reader.everybody_may_write();
+  if ((read != BookStatus::kOk || of_container) && !granted && is_being_made(path)) return Examined::kUndecided;
+  if (granted && liveness(granted->creator) == Liveness::kDead && read != BookStatus::kOk) {
+    changes.abandoned.push_back(path);
+    return Examined::kIgnored;
+  }
+  if (is_empty(path) && !granted) return Examined::kIgnored;  // a place that a killed hook reserved for a book
+  if (read != BookStatus::kOk && !granted) {
+    const std::string file = path.substr(path.rfind('/') + 1), whose = machine::user_name(owner);
+    changes.damaged.push_back(
+        {whose, say<"book.of_user">("user"_is(whose), "file"_is(file), "reason"_is(book::message_of(read)))});
+    return Examined::kIgnored;
+  }
+  Workload workload;
+  workload.path = path;
+  workload.owner = owner;
+  workload.person = granted ? person_of(*granted, owner) : owner;
+  workload.user = machine::user_name(workload.person);
+  workload.book = read == BookStatus::kOk ? std::move(book) : *granted;
+  if (granted) {
+    book::restore_identity(workload.book, *granted);
+    workload.granted = granted->accounts;
+    std::int32_t pid = 0;
+    (void)machine::inner_identity(granted->creator.pid, pid, source.inside);
+    if (!same_devices(workload.book, *granted)) workload.book = *granted;  // the next read reports the change
+  }
+  add_workload(std::move(workload), std::move(source), changes);
+  return Examined::kTakenUp;
+}
+
+void Registry::forget_removed(const std::string& folder, const std::set<std::string>& present) {
+  const std::string prefix = folder + "/books/";
+  for (auto each = ignored_.lower_bound(prefix);
+       each != ignored_.end() && each->compare(0, prefix.size(), prefix) == 0;) {
+    each = present.count(*each) == 0 ? ignored_.erase(each) : std::next(each);
+  }
+}
+
 void Registry::find_books(const std::string& folder, Folder& known, std::size_t& known_books, Changes& changes) {
   const std::uint32_t owner = known.owner;
   std::error_code error;
@@ -238,60 +285,15 @@ void Registry::find_books(const std::string& folder, Folder& known, std::size_t&
       known.listed = 0;
       continue;
     }
-    Source source;
-    BookStatus read = BookReader::open(each->path().c_str(), source.reader);
-    const bool opened = read == BookStatus::kOk && source.reader.owner() == owner;
-    BookSnapshot book;
-    if (read == BookStatus::kOk) read = opened ? source.reader.read(book) : BookStatus::kForeign;
-    auto granted = opened ? book::read_granted(path, owner) : std::nullopt;
-    entries += entries_of(book);
-    const bool of_container = opened && source.reader.everybody_may_write();
-    if ((read != BookStatus::kOk || of_container) && !granted && is_being_made(path)) {
-      known.listed = 0;  // the next tick decides
-      continue;
-    }
-    if (granted && liveness(granted->creator) == Liveness::kDead && read != BookStatus::kOk) {
-      changes.abandoned.push_back(path);
-      ignored_.insert(path);
-      continue;
-    }
-    if (is_empty(path) && !granted) {  // a place that a killed hook reserved for a book
-      ignored_.insert(path);
-      continue;
-    }
-    if (read != BookStatus::kOk && !granted) {
-      const std::string file = path.substr(path.rfind('/') + 1), whose = machine::user_name(owner);
-      changes.damaged.push_back(
-          {whose, say<"book.of_user">("user"_is(whose), "file"_is(file), "reason"_is(book::message_of(read)))});
-      ignored_.insert(path);
-      continue;
-    }
-    Workload workload;
-    workload.path = path;
-    workload.owner = owner;
-    workload.person = granted ? person_of(*granted, owner) : owner;
-    workload.user = machine::user_name(workload.person);
-    workload.book = read == BookStatus::kOk ? std::move(book) : *granted;
-    if (granted) {
-      book::restore_identity(workload.book, *granted);
-      workload.granted = granted->accounts;
-      std::int32_t pid = 0;
-      (void)machine::inner_identity(granted->creator.pid, pid, source.inside);
-      if (!same_devices(workload.book, *granted)) workload.book = *granted;  // the next read reports the change
-    }
-    add_workload(std::move(workload), std::move(source), changes);
-    ++known_books;
+    const Examined book = examine(path, each->path().c_str(), owner, entries, changes);
+    if (book == Examined::kUndecided) known.listed = 0;  // the next tick decides
+    if (book == Examined::kIgnored) ignored_.insert(path);
+    if (book == Examined::kTakenUp) ++known_books;
   }
-  if (error) {  // the listing is incomplete
-    known.listed = 0;
-    return;
-  }
-  // Removed files need no entry any more.
-  const std::string prefix = folder + "/books/";
-  for (auto each = ignored_.lower_bound(prefix);
-       each != ignored_.end() && each->compare(0, prefix.size(), prefix) == 0;) {
-    each = present.count(*each) == 0 ? ignored_.erase(each) : std::next(each);
-  }
+  if (error)
+    known.listed = 0;  // the listing is incomplete
+  else
+    forget_removed(folder, present);
 }
 
 void Registry::add_workload(Workload workload, Source source, Changes& changes) {

@@ -115,7 +115,13 @@ class Registry {
     std::int64_t listed = 0;
   };
 
-  /// `registered`: how many books of that user are known.
+  enum class Examined { kTakenUp, kIgnored, kUndecided };
+  /// Reads a book that is not known yet, and makes it a workload. Adds to `entries` how many it has.
+  [[nodiscard]] Examined examine(const std::string& path, const char* opened_as, std::uint32_t owner,
+                                 std::size_t& entries, Changes& changes);
+  /// Drops the ignored files that are gone.
+  void forget_removed(const std::string& folder, const std::set<std::string>& present);
+  /// `known_books`: how many books of that user are known.
   void find_books(const std::string& folder, Folder& known, std::size_t& known_books, Changes& changes);
   void forget_empty_folders(std::uint32_t owner);
   void hand_over(const std::string& folder, Folder& known, Changes& changes);
