@@ -80,7 +80,7 @@ void Daemon::run(const std::function<void()>& ready) {
   watches_.reload_on_hangup = loop_.on_signal(SIGHUP, [this] { (void)reload(); });
   // A workload may wait for the end of a move.
   watches_.tick_on_end = loop_.on_signal(SIGCHLD, [this] {
-    if (!engine_.state().suspension.is_moving()) return;  // the child was no checkpoint job
+    if (!engine_.subjects().residency.suspension().is_moving()) return;  // the child was no checkpoint job
     tick_at_once_ = true;
     schedule_tick();
   });
@@ -112,7 +112,7 @@ void Daemon::schedule_tick() {
 }
 
 void Daemon::tick_if_stale() {
-  const double age = static_cast<double>(steady_time_ns() - engine_.state().now_ns) / 1e9;
+  const double age = static_cast<double>(steady_time_ns() - engine_.moment().now_ns) / 1e9;
   if (!pace_.affords_tick(monotonic_seconds(), age)) return;
   tick();
   pace_.pay();
@@ -127,15 +127,17 @@ void Daemon::tick() {
   const double before = monotonic_seconds();
   const std::uint64_t now = steady_time_ns();
   if (!recorder_.history().in_place()) commit();  // makes a new file at once, so that /health is at most a tick old
-  engine_.state().queue_length = leases_.queue().waiting();
-  Events events = engine_.tick(now, unix_time_ns());
+  engine_.set_queue_length(leases_.queue().waiting());
+  Effects effects = engine_.tick(now, unix_time_ns());
+  Events& events = effects.events;
   if (const auto problem = announcer_.step(now)) events.push_back(daemon_event(*problem));
-  tick_at_once_ = step_queue(engine_.state(), leases_, events);
+  tick_at_once_ = step_queue(engine_.moment(), effects.residency_changes,
+                             {leases_, subjects().residency, subjects().promises}, events);
   if (slices_due_) apply_configured_slices(events);
-  if (const auto problem = device_publisher_.step(engine_.state()))
+  if (const auto problem = device_publisher_.step(engine_.moment()))
     events.push_back(daemon_event(problem->what + " " + problem->fix));
-  for (const Workload& ended : engine_.state().ended_workloads) learn(leases_, ended);
-  for (Event& event : recorder_.take(engine_.state())) events.push_back(std::move(event));
+  for (const Workload& ended : effects.ended_workloads) learn(leases_, ended);
+  for (Event& event : recorder_.take(engine_.moment(), effects)) events.push_back(std::move(event));
   const bool changed = !events.empty() || recorder_.changed();
   publish(std::move(events));
   api_.publish_snapshot();

@@ -11,10 +11,10 @@
 #include "base/command.hpp"
 #include "http/event_loop.hpp"
 #include "node/accounting/recorder.hpp"
-#include "node/claims/device_publisher.hpp"
-#include "node/engine.hpp"
+#include "node/engine/engine.hpp"
 #include "node/http/announcer.hpp"
 #include "node/http/api.hpp"
+#include "node/promises/device_publisher.hpp"
 #include "node/queue/leases.hpp"
 #include "node/tick_pace.hpp"
 
@@ -60,10 +60,12 @@ class Daemon final : private ApiHost {
   void commit();
 
   // ApiHost
-  NodeState& state() override { return engine_.state(); }
+  const Moment& moment() const override { return engine_.moment(); }
+  Subjects& subjects() override { return engine_.subjects(); }
   const char* source() const override { return options_.simulated ? "sim" : "daemon"; }
   Engine& engine() override { return engine_; }
   Leases& leases() override { return leases_; }
+  DevicePublisher& device_publisher() override { return device_publisher_; }
   Recorder& recorder() override { return recorder_; }
   const CommandOptions& command_options() override { return options_.command_options; }
   std::string documentation() override { return options_.documentation; }
@@ -71,7 +73,6 @@ class Daemon final : private ApiHost {
   void tick_now() override { tick(); }
   void tick_if_stale() override;
   void tick_soon() override;
-  Result<void> publish_container_devices() override { return device_publisher_.publish(engine_.state()); }
   Result<std::vector<std::string>> reload() override;
   Result<history::ClosedPeriod> close_period(const std::string& name) override;
 

@@ -11,7 +11,7 @@
 #include "base/command_json.hpp"
 #include "book/container_books.hpp"
 #include "node/daemon.hpp"
-#include "node/http/request.hpp"
+#include "node/request/request.hpp"
 
 namespace ration::node {
 namespace {
@@ -104,8 +104,8 @@ NodeOptions node_options(const DaemonOptions& daemon, const history::History& pa
     return store ? admission::read_slices(*store).value_or(std::vector<admission::Slice>{})
                  : std::vector<admission::Slice>{};
   };
-  options.recorded_to = past.committed_to();
-  options.recorded = [database = past.path()](const Event& event) {
+  options.earlier.recorded_to = past.committed_to();
+  options.earlier.has = [database = past.path()](const Event& event) {
     auto reader = history::Reader::open(database);
     return reader && reader->has(to_record(event));
   };
@@ -140,7 +140,7 @@ Result<std::unique_ptr<Daemon>> Daemon::start(DaemonOptions options) {
   }
   if (auto listening = daemon->api_.server().listen(std::move(taken)); !listening)
     return tl::unexpected(listening.error());
-  if (auto alone = daemon->engine_.state().folder_claims.claim(daemon->options_.folders.front().first); !alone)
+  if (auto alone = daemon->engine_.folder_claims().claim(daemon->options_.folders.front().first); !alone)
     return tl::unexpected(alone.error());
   return daemon;
 }
@@ -151,10 +151,11 @@ Daemon::Daemon(DaemonOptions options, config::Configuration configuration, histo
       recorder_(std::move(history)),
       engine_(node_options(options_, recorder_.history()), std::move(configuration)),
       leases_(options_.state + "/leases.json"),
-      device_publisher_(options_.publish_devices ? options_.publish_devices(endpoints.socket_path) : PublishDevices()),
+      device_publisher_(engine_.subjects().claims,
+                        options_.publish_devices ? options_.publish_devices(endpoints.socket_path) : PublishDevices()),
       announcer_(loop_, stream_options(recorder_.history().path()), options_.command_options),
       api_(*this, loop_, announcer_.stream(), server_options(endpoints, options_.command_options)) {
-  if (!leases_.damage().empty()) engine_.state().pending_events.push_back(daemon_event(leases_.damage()));
+  if (!leases_.damage().empty()) engine_.report(daemon_event(leases_.damage()));
   // Later run lengths come from ended workloads, without the database.
   constexpr std::size_t kRunsRead = 50'000;
   if (auto reader = history::Reader::open(recorder_.history().path())) {

@@ -10,7 +10,6 @@
 #include "http/grammar.hpp"
 #include "http/problem.hpp"
 #include "machine/user_names.hpp"
-#include "node/events/workload_events.hpp"
 #include "node/http/event_view.hpp"
 #include "node/limits/unwatched_changes.hpp"
 
@@ -21,20 +20,20 @@ using http::Response;
 
 Result<std::unique_ptr<LocalNode>> LocalNode::open(NodeOptions options, book::Store store, bool only_these_devices) {
   std::unique_ptr<LocalNode> node(new LocalNode(std::move(options), std::move(store)));
-  NodeState& state = node->state_;
+  Moment& moment = node->moment_;
   if (only_these_devices)
-    state.registry.set_node_rule([&state](const Workload& workload) {
-      return !state.machine ||
+    moment.registry.set_node_rule([&moment](const Workload& workload) {
+      return !moment.machine ||
              std::any_of(workload.book.accounts.begin(), workload.book.accounts.end(),
-                         [&](const auto& account) { return gpu_of(state, account.device).has_value(); });
+                         [&](const auto& account) { return gpu_of(moment, account.device).has_value(); });
     });
-  RATION_TRY(state.registry.watch(node->store_.folder(), ::getuid()));
+  RATION_TRY(moment.registry.watch(node->store_.folder(), ::getuid()));
   node->tick_now();
   return node;
 }
 
 LocalNode::LocalNode(NodeOptions options, book::Store store)
-    : store_(std::move(store)), state_(std::move(options), config::Configuration{}) {
+    : store_(std::move(store)), options_(std::move(options)), subjects_(options_) {
   const AddRoute add = [this](const std::string& method, std::string_view pattern, auto handler) {
     (void)router_.add(method, pattern);
     handlers_.push_back(std::move(handler));
@@ -44,21 +43,20 @@ LocalNode::LocalNode(NodeOptions options, book::Store store)
 }
 
 void LocalNode::tick_now() {
-  state_.now_ns = state_.time_of_day_ns = unix_time_ns();
-  state_.machine = state_.options.query_devices();
-  state_.slices = state_.options.slices();
-  state_.registry.refresh();
-  for (const auto& [path, workload] : state_.registry.workloads()) state_.limits.add(workload);
-  Events events;
-  builder_.build(state_, events);
-  for (UngovernedView& each : state_.snapshot.ungoverned) each.policy = nullptr;  // no daemon applies a policy
+  moment_.now_ns = moment_.time_of_day_ns = unix_time_ns();
+  moment_.machine = options_.query();
+  moment_.slices = options_.slices();
+  moment_.registry.refresh();
+  for (const auto& [path, workload] : moment_.registry.workloads()) subjects_.limits.limits.add(workload);
+  builder_.build(moment_, subjects_);
+  for (UngovernedView& each : moment_.snapshot.ungoverned) each.policy = nullptr;  // no daemon applies a policy
 }
 
 void LocalNode::record(Events events) {
   if (events.empty()) return;
   UnwatchedChanges changes = read_unwatched_changes(store_.folder(), ::getuid());
-  for (const auto& [path, workload] : state_.registry.workloads()) {
-    const OwnedWorkload* owned = state_.limits.find(path);
+  for (const auto& [path, workload] : moment_.registry.workloads()) {
+    const OwnedWorkload* owned = subjects_.limits.limits.find(path);
     const auto& accounts =
         workload.granted.empty() ? workload.book.accounts : workload.granted;  // from before the change
     for (std::uint32_t i = 0; owned != nullptr && i < std::min(owned->accounts.size(), accounts.size()); ++i) {
@@ -105,14 +103,14 @@ Response LocalNode::denial(const std::string& id) {
     if (!wanted || book.run_number != wanted->run) continue;
     for (const book::Denial& denial : book.denials) {
       if (denial.sequence != wanted->number) continue;
-      const auto running = state_.registry.workloads().find(stored.path);
+      const auto running = moment_.registry.workloads().find(stored.path);
       Workload workload;
-      if (running != state_.registry.workloads().end()) workload = running->second;
+      if (running != moment_.registry.workloads().end()) workload = running->second;
       workload.path = stored.path;
       workload.owner = workload.person = ::getuid();
       workload.user = machine::user_name(workload.owner);
       workload.book = book;
-      const history::Event event = to_record(denial_event(state_, workload, denial, stored.live));
+      const history::Event event = to_record(subjects_.limits.denials.event_of(moment_, workload, denial, stored.live));
       return node::answer(source(), "why", denial_json(event, {true, workload.owner}, ""));
     }
     return http::problem(

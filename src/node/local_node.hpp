@@ -10,8 +10,8 @@
 
 #include "book/store.hpp"
 #include "http/router.hpp"
+#include "node/engine/snapshot_builder.hpp"
 #include "node/http/node_routes.hpp"
-#include "node/snapshot/snapshot_builder.hpp"
 
 namespace ration::node {
 
@@ -26,13 +26,14 @@ class LocalNode final : private NodeHost {
   [[nodiscard]] http::Response handle(const std::string& method, const std::string& target, const std::string& body,
                                       const http::Headers& headers = {});
 
-  [[nodiscard]] const Snapshot& snapshot() const { return state_.snapshot; }
+  [[nodiscard]] const Snapshot& snapshot() const { return moment_.snapshot; }
 
  private:
   LocalNode(NodeOptions options, book::Store store);
 
   // NodeHost
-  NodeState& state() override { return state_; }
+  const Moment& moment() const override { return moment_; }
+  Subjects& subjects() override { return subjects_; }
   const char* source() const override { return "direct"; }
   /// Saves the change for a daemon that starts while the workload runs; events are dropped.
   void record(Events events) override;
@@ -42,7 +43,9 @@ class LocalNode final : private NodeHost {
   [[nodiscard]] http::Response denial(const std::string& id);
 
   book::Store store_;
-  NodeState state_;
+  NodeOptions options_;
+  Moment moment_;
+  Subjects subjects_;
   Result<void> recorded_;  ///< result of saving the last change
   SnapshotBuilder builder_;
   NodeRoutes routes_{*this};

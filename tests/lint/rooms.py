@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Holds the direction of the house: a file includes what lies in its own room or in one below it. The rooms of the sources stand in CMakeLists.txt from
-the bottom up, those of the command line here. Part of `./dev lint`."""
+the bottom up, those of the command line here. In the daemon each folder is a target, and includes what that target depends on by src/node/CMakeLists.txt, itself
+or through another. Part of `./dev lint`."""
 import pathlib
 import re
 import sys
@@ -28,8 +29,18 @@ def found_file(root, including, spelled):
     return None
 
 
+def folders_below(root):
+    """Each folder of the daemon, with the folders that its target depends on. Those stand before it, so that there is no circle."""
+    text = re.sub(r"#.*", "", (root / "src/node/CMakeLists.txt").read_text())
+    below = {}
+    for name, rest in re.findall(r"ration_library\(ration_node_?(\w*)([^)]*)\)", text):
+        direct = {part.removeprefix("ration_node_") for part in rest.partition("DEPENDS")[2].split()} & below.keys()
+        below[name or "."] = direct.union(*(below[other] for other in direct))
+    return below
+
+
 def upward(root):
-    rooms = rooms_of(root)
+    rooms, folders = rooms_of(root), folders_below(root)
     for file in sorted(path.relative_to(root) for top in ("src", "libration", "sim") for path in (root / top).rglob("*.[ch]pp")):
         room = room_of(file, rooms)
         for spelled in INCLUDE.findall((root / file).read_text()):
@@ -39,8 +50,12 @@ def upward(root):
                 continue
             if rooms[other] > rooms[room]:
                 yield file, aimed, f"{other} lies above {room} (CMakeLists.txt)"
-            if room == other == "src/cli":
-                here, there = (str(path.relative_to(room).parent) for path in (file, aimed))
+            if room != other or room not in ("src/cli", "src/node"):
+                continue
+            here, there = (str(path.relative_to(room).parent) for path in (file, aimed))
+            if room == "src/node" and here != there and there not in folders.get(here, ()):
+                yield file, aimed, f"the target of {here} does not depend on that of {there} (src/node/CMakeLists.txt)"
+            if room == "src/cli":
                 if COMMAND_LINE.index(there) > COMMAND_LINE.index(here):
                     yield file, aimed, f"{room}/{there} lies above {room}/{here}"
 

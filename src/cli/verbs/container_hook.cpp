@@ -20,7 +20,7 @@
 #include "cli/start/container_edits.hpp"
 #include "cli/start/workload_start.hpp"
 #include "cli/verbs/verbs.hpp"
-#include "node/claims/container_claims.hpp"
+#include "node/promises/container_claims.hpp"
 
 namespace ration::cli {
 namespace {

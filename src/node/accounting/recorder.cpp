@@ -7,16 +7,15 @@
 
 namespace ration::node {
 
-Events Recorder::take(NodeState& state) {
-  history::Sample sample = take_sample(state);
+Events Recorder::take(const Moment& moment, const Effects& effects) {
+  history::Sample sample = sample_of(moment, effects.ended_workloads);
   constexpr std::int64_t kMaxCountedNs = 60'000'000'000;
   const std::int64_t elapsed = sample.time_ns - latest_.time_ns;
   if (elapsed > 0 && elapsed <= kMaxCountedNs)
-    counters_.count_time(latest_, static_cast<double>(elapsed) / 1e9, state.snapshot);
+    counters_.count_time(latest_, static_cast<double>(elapsed) / 1e9, moment.snapshot);
   Events events;
   if (!sample.devices.empty()) events = record(sample);
-  for (const EndedRun& ended : std::exchange(state.ended_runs, {}))
-    history_.run_ended(ended.run, ended.ended, ended.exit_code);
+  for (const EndedRun& ended : effects.ended_runs) history_.run_ended(ended.run, ended.ended, ended.exit_code);
   changed_ = !std::ranges::equal(sample.workloads, latest_.workloads, {}, &history::WorkloadSample::used,
                                  &history::WorkloadSample::used);
   latest_ = std::move(sample);

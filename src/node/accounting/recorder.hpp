@@ -12,6 +12,7 @@
 #include "node/accounting/counters.hpp"
 #include "node/accounting/sampler.hpp"
 #include "node/events/event_flood.hpp"
+#include "node/tick/effects.hpp"
 
 namespace ration::node {
 
@@ -20,7 +21,7 @@ class Recorder {
   explicit Recorder(history::History history) : history_(std::move(history)) { counters_.started_ns = unix_time_ns(); }
 
   /// Takes the sample of a tick, with its usage and ended runs, and returns events about them; commit() stores it.
-  [[nodiscard]] Events take(NodeState& state);
+  [[nodiscard]] Events take(const Moment& moment, const Effects& effects);
   /// Returns true if usage differs between the latest two samples.
   [[nodiscard]] bool changed() const { return changed_; }
   void note_tick(double seconds);

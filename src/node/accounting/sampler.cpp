@@ -44,15 +44,15 @@ std::string trusted_labels(const Workload& workload) {
 
 }  // namespace
 
-history::Sample take_sample(NodeState& state) {
+history::Sample sample_of(const Moment& moment, const std::vector<Workload>& ended) {
   history::Sample sample;
-  sample.time_ns = static_cast<std::int64_t>(state.snapshot.time_ns);
+  sample.time_ns = static_cast<std::int64_t>(moment.snapshot.time_ns);
   const auto peak_of = [](const book::AccountSnapshot& account) {
     return std::min(account.peak, Bytes{history::kMaxDevice});
   };
   std::map<std::string, std::size_t> device_index;
   std::vector<Bytes> remaining;  // by device index: bytes not yet assigned
-  for (const DeviceView& device : state.snapshot.devices) {
+  for (const DeviceView& device : moment.snapshot.devices) {
     device_index[device.device.uuid] = sample.devices.size();
     remaining.push_back(device.device.total);
     sample.devices.push_back({device.device.uuid, device.device.name, device.device.total,
@@ -60,11 +60,11 @@ history::Sample take_sample(NodeState& state) {
                               device.ungoverned,
                               device.unexplained.value_or(Bytes{0}) + device.orphaned.value_or(Bytes{0})});
   }
-  for (const AccountView* each : trusted_first(state.snapshot.accounts)) {
+  for (const AccountView* each : trusted_first(moment.snapshot.accounts)) {
     const AccountView& account = *each;
     const auto place = device_index.find(account.uuid);
     if (place == device_index.end()) continue;
-    const Workload& workload = state.registry.workloads().at(account.path);
+    const Workload& workload = moment.registry.workloads().at(account.path);
     const Bytes used = std::min(account.trusted_usage(), remaining[place->second]);
     remaining[place->second] -= used;
     const book::AccountSnapshot& book = workload.book.accounts[account.account];
@@ -76,15 +76,15 @@ history::Sample take_sample(NodeState& state) {
          history::TimeMs{0}, command_hash(account.command)});
   }
   // A run between two ticks, or one that was only denied, has no usage but is recorded.
-  for (const Workload& workload : std::exchange(state.ended_workloads, {})) {
+  for (const Workload& workload : ended) {
     for (std::uint32_t account = 0; account < workload.book.accounts.size(); ++account) {
       const auto place = std::find_if(
-          state.snapshot.devices.begin(), state.snapshot.devices.end(),
+          moment.snapshot.devices.begin(), moment.snapshot.devices.end(),
           [&](const DeviceView& device) { return device.device.bytes == workload.book.accounts[account].device; });
-      if (place == state.snapshot.devices.end()) continue;
+      if (place == moment.snapshot.devices.end()) continue;
       sample.workloads.push_back({history::run_key(workload.book.run_number, workload.book.created_ns),
                                   workload.book.name, workload.book.tenant, workload.user, trusted_labels(workload),
-                                  static_cast<std::size_t>(place - state.snapshot.devices.begin()), Bytes{0},
+                                  static_cast<std::size_t>(place - moment.snapshot.devices.begin()), Bytes{0},
                                   workload.book.accounts[account].limit, Bytes{0},
                                   peak_of(workload.book.accounts[account]), workload.book.accounts[account].denials,
                                   history::to_ms(workload.book.ended_ns), command_hash(workload.book.command)});

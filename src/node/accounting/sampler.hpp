@@ -2,11 +2,11 @@
 #pragma once
 
 #include "history/sample.hpp"
-#include "node/state/node_state.hpp"
+#include "node/tick/moment.hpp"
 
 namespace ration::node {
 
-/// Returns the sample of the latest tick with the runs that ended since the last call, and removes those from `state`.
-[[nodiscard]] history::Sample take_sample(NodeState& state);
+/// Returns the sample of the latest tick, with the workloads that ended in it.
+[[nodiscard]] history::Sample sample_of(const Moment& moment, const std::vector<Workload>& ended);
 
 }  // namespace ration::node

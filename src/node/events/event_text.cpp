@@ -11,7 +11,6 @@
 #include "base/units.hpp"
 #include "machine/user_names.hpp"
 #include "node/snapshot/snapshot.hpp"
-#include "node/tenants/tenants.hpp"
 
 namespace ration::node {
 namespace {
@@ -152,7 +151,7 @@ Event tenant_resized_event(const TenantChange& change) {
   return event;
 }
 
-Event rebalanced_event(const EventSubject& subject, const LimitMoves::Burst& burst) {
+Event rebalanced_event(const EventSubject& subject, const LimitMoveFacts& burst) {
   const std::uint64_t length = burst.last_ns - burst.first_ns;
   // The reason explains a lowered limit only.
   const auto reason = only_if(!burst.reason.empty() && burst.to < burst.from, burst.reason);
@@ -211,16 +210,16 @@ Event soft_limit_event(const std::string& tenant, int gpu, Bytes used, Bytes lim
   return event;
 }
 
-Event idle_event(const EventSubject& subject, const IdleDecision& decision, const Error* not_suspended) {
+Event idle_event(const EventSubject& subject, config::IdleAction action, const Message& reason,
+                 const Error* not_suspended) {
   const auto workload = subject.name();
   Event event = event_of(
       subject, EventType::kIdle,
-      not_suspended != nullptr ? say<"idle.not_suspended">("workload"_is(workload), "reason"_is(decision.reason),
-                                                           "problem"_is(not_suspended->what))
-      : decision.action == IdleAction::kTrim ? say<"idle.trims">("workload"_is(workload), "reason"_is(decision.reason))
-      : decision.action == IdleAction::kSuspend
-          ? say<"idle.suspends">("workload"_is(workload), "reason"_is(decision.reason))
-          : say<"idle.told">("workload"_is(workload), "reason"_is(decision.reason)));
+      not_suspended != nullptr
+          ? say<"idle.not_suspended">("workload"_is(workload), "reason"_is(reason), "problem"_is(not_suspended->what))
+      : action == config::IdleAction::kTrim    ? say<"idle.trims">("workload"_is(workload), "reason"_is(reason))
+      : action == config::IdleAction::kSuspend ? say<"idle.suspends">("workload"_is(workload), "reason"_is(reason))
+                                               : say<"idle.told">("workload"_is(workload), "reason"_is(reason)));
   if (not_suspended != nullptr) event.fix = not_suspended->fix;
   return event;
 }

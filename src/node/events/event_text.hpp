@@ -11,14 +11,12 @@
 #include "base/result.hpp"
 #include "base/toml_document.hpp"
 #include "config/alerts.hpp"
+#include "config/configuration.hpp"
 #include "machine/process_origin.hpp"
 #include "node/events/event.hpp"
-#include "node/limits/limit_moves.hpp"
-#include "node/residency/idle.hpp"
 
 namespace ration::node {
 
-struct TenantChange;
 struct UngovernedView;
 
 /// The workload and GPU that an event is about.
@@ -62,8 +60,25 @@ struct LimitChangeFacts {
   std::string by;
 };
 [[nodiscard]] Event resized_event(const EventSubject& subject, const LimitChangeFacts& change);
+/// A change of a tenant's limit or guarantee, by a person or by the hour.
+struct TenantChange {
+  std::string tenant, what;  ///< `what`: `limit` or `guarantee`
+  std::string old_text, new_text, by;
+  struct Over {
+    int gpu = 0;
+    Bytes used, limit;
+  };
+  std::vector<Over> over{};  ///< devices on which usage exceeds the new limit
+  bool by_schedule = false;
+};
 [[nodiscard]] Event tenant_resized_event(const TenantChange& change);
-[[nodiscard]] Event rebalanced_event(const EventSubject& subject, const LimitMoves::Burst& burst);
+/// Moves of a limit in force, as one; times by the wall clock.
+struct LimitMoveFacts {
+  Bytes from, to;
+  Message reason;  ///< of the last move
+  std::uint64_t count = 0, first_ns = 0, last_ns = 0;
+};
+[[nodiscard]] Event rebalanced_event(const EventSubject& subject, const LimitMoveFacts& burst);
 /// A workload that holds more than its limit.
 struct ShrinkingFacts {
   Bytes used, limit, movable, pooled, context;
@@ -77,7 +92,8 @@ struct ShrinkingFacts {
 
 // Trim, suspension and resumption.
 /// `not_suspended` null: the action of the policy has begun.
-[[nodiscard]] Event idle_event(const EventSubject& subject, const IdleDecision& decision, const Error* not_suspended);
+[[nodiscard]] Event idle_event(const EventSubject& subject, config::IdleAction action, const Message& reason,
+                               const Error* not_suspended);
 [[nodiscard]] Event trimmed_event(const EventSubject& subject, Bytes returned, Bytes before, const std::string& by);
 [[nodiscard]] Event suspending_event(const EventSubject& subject, const std::string& by);
 /// A suspension that lets another waiting workload continue.

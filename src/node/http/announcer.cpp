@@ -3,7 +3,7 @@
 #include "base/command_json.hpp"
 #include "machine/user_names.hpp"
 #include "node/events/event.hpp"
-#include "node/http/request.hpp"
+#include "node/request/request.hpp"
 
 namespace ration::node {
 

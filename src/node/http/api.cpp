@@ -2,7 +2,11 @@
 
 #include "book/store.hpp"
 #include "node/http/audience.hpp"
-#include "node/limits/lease_json.hpp"
+#include "node/promises/claims_routes.hpp"
+#include "node/queue/lease_json.hpp"
+#include "node/queue/leases_routes.hpp"
+#include "node/queue/plan_routes.hpp"
+#include "node/tenants/schedules_routes.hpp"
 
 namespace ration::node {
 
@@ -41,7 +45,7 @@ void Api::ask_history(const http::Responder& responder, const std::string& schem
 }
 
 http::Response Api::answer(const std::string& schema, const json& data, int status) const {
-  return node::answer(host_.source(), schema, data, status);
+  return host_.answer(schema, data, status);
 }
 
 Api::Api(ApiHost& host, http::EventLoop& loop, http::EventStream& stream, http::ServerOptions endpoints)
@@ -51,20 +55,29 @@ Api::Api(ApiHost& host, http::EventLoop& loop, http::EventStream& stream, http::
       routes_(host, [this](const Viewer& viewer) {
         return json{{"queue", waiting_json(host_.leases(), viewer)}, {"last_event", stream_.newest_id()}};
       }) {
-  routes_.install([this](std::string method, std::string_view pattern, http::Handler handler) {
-    server_.route(std::move(method), pattern, std::move(handler));
-  });
+  install_subjects();
   install_now();
   install_session();
   install_changes();
-  install_schedules();
-  install_leases();
-  install_claims();
   install_past();
   install_reports();
-  install_plan();
   install_pages();
   install_documentation(host_.documentation());
+}
+
+void Api::install_subjects() {
+  const AddRoute add = [this](std::string method, std::string_view pattern, http::Handler handler) {
+    server_.route(std::move(method), pattern, std::move(handler));
+  };
+  Engine& engine = host_.engine();
+  const Moment& moment = engine.moment();
+  Subjects& subjects = engine.subjects();
+  routes_.install(add);
+  add_schedule_routes(add, host_, moment, subjects.schedules);
+  add_lease_routes(add, host_, moment, host_.leases(), subjects.promises);
+  add_plan_routes(add, host_, moment);
+  add_claim_routes(add, host_, {moment, subjects.claims, subjects.promises, engine.options().runtime_folder},
+                   subjects.allowed, host_.device_publisher());
 }
 
 void Api::publish_snapshot() {
@@ -72,12 +85,12 @@ void Api::publish_snapshot() {
 }
 
 std::optional<Message> Api::keep_endpoints() {
-  NodeState& state = host_.state();
-  const std::string& own = state.options.runtime_folder;
+  const std::string& own = host_.engine().options().runtime_folder;
+  FolderClaims& folder_claims = host_.engine().folder_claims();
   Result<void> good;
-  if (!state.folder_claims.is_claimed()) {
+  if (!folder_claims.is_claimed()) {
     good = book::Store::make(own);
-    if (good) good = state.folder_claims.claim(own);
+    if (good) good = folder_claims.claim(own);
   }
   if (good) good = server_.keep_sockets();
   const Message problem = good ? Message() : good.error().what;

@@ -14,15 +14,15 @@
 #include "http/server.hpp"
 #include "http/stream.hpp"
 #include "node/accounting/recorder.hpp"
-#include "node/engine.hpp"
+#include "node/engine/engine.hpp"
 #include "node/http/event_view.hpp"
 #include "node/http/health.hpp"
 #include "node/http/login_token.hpp"
 #include "node/http/metrics.hpp"
 #include "node/http/node_routes.hpp"
-#include "node/http/request.hpp"
+#include "node/http/worker.hpp"
+#include "node/promises/device_publisher.hpp"
 #include "node/queue/leases.hpp"
-#include "node/worker.hpp"
 
 namespace ration::node {
 
@@ -31,6 +31,7 @@ class ApiHost : public NodeHost {
  public:
   virtual Engine& engine() = 0;
   virtual Leases& leases() = 0;
+  virtual DevicePublisher& device_publisher() = 0;
   virtual Recorder& recorder() = 0;
   /// Options for commands about this daemon.
   virtual const CommandOptions& command_options() = 0;
@@ -38,8 +39,6 @@ class ApiHost : public NodeHost {
   virtual std::string documentation() = 0;
   /// Makes the next tick come at the faster rate, because a change is expected.
   virtual void tick_soon() = 0;
-  /// Publishes the devices to container engines unconditionally. E1704 E1715.
-  virtual Result<void> publish_container_devices() = 0;
   virtual Result<std::vector<std::string>> reload() = 0;
   virtual Result<history::ClosedPeriod> close_period(const std::string& name) = 0;
 };
@@ -68,17 +67,13 @@ class Api {
   void install_now();
   void install_session();
   void install_changes();
-  void install_schedules();
-  void install_leases();
-  void install_claims();
+  void install_subjects();
   void install_past();
   void install_reports();
-  void install_plan();
   void install_pages();
   void install_documentation(const std::string& folder);
 
   [[nodiscard]] Health health();
-  [[nodiscard]] nlohmann::json schedules();
   [[nodiscard]] http::Response answer(const std::string& schema, const nlohmann::json& data, int status = 200) const;
   /// Runs `make` with a Reader on the worker, and answers with its result.
   void answer_later(const http::Responder& responder, std::function<Result<http::Response>(history::Reader&)> make);

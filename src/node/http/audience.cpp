@@ -5,8 +5,8 @@
 
 #include "base/say.hpp"
 #include "http/problem.hpp"
-#include "node/http/request.hpp"
 #include "node/http/web_assets.hpp"
+#include "node/request/request.hpp"
 
 namespace ration::node {
 

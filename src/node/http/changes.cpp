@@ -6,8 +6,6 @@
 #include "http/problem.hpp"
 #include "machine/user_names.hpp"
 #include "node/http/api.hpp"
-#include "node/limits/limits_requests.hpp"
-#include "node/limits/promises.hpp"
 #include "node/residency/residency_requests.hpp"
 #include "node/snapshot/config_subject.hpp"
 
@@ -71,14 +69,17 @@ Result<void> check_guarantees(ApiHost& host, const Request& request, const Regis
                               const std::string& tenant) {
   if (wish.guarantees.empty()) return {};
   tick_before_change(host, request);  // releases the guarantees of workloads that have ended
-  const NodeState& state = host.engine().state();
-  for (const DeviceView& device : host.engine().snapshot().devices) {
+  const Moment& moment = host.moment();
+  const Subjects& subjects = host.subjects();
+  for (const DeviceView& device : moment.snapshot.devices) {
     const auto more = wish.guarantees.find(device.device.uuid);
     if (more == wish.guarantees.end()) continue;
     // The claim holds the guarantee of its containers.
-    if (!claims_of(state, *request.peer.uid, wish.labels, device.device.uuid).empty()) continue;
-    if (!viewer_of(request.peer).is_operator) RATION_TRY(may_promise(state, device, tenant, more->second, wish.slice));
-    RATION_TRY(can_promise(state, device, tenant, more->second, "", wish.slice));
+    if (!subjects.claims.of_workload(*request.peer.uid, wish.labels, device.device.uuid).empty()) continue;
+    if (!viewer_of(request.peer).is_operator) {
+      RATION_TRY(subjects.promises.may_promise(moment, device, tenant, more->second, wish.slice));
+    }
+    RATION_TRY(subjects.promises.can_promise(moment, device, tenant, more->second, "", wish.slice));
   }
   return {};
 }
@@ -104,7 +105,7 @@ Result<std::string> register_workload(ApiHost& host, const Request& request) {
              config::tenant_for(host.engine().configuration(), subject_of(wish.person, wish.tenant, wish.labels)));
   RATION_TRY(check_guarantees(host, request, wish, assigned.tenant));
   RATION_TRY(take_up_lease(host, request, wish));
-  host.engine().state().allowed.add(*wish.person.uid, assigned.tenant);
+  host.subjects().allowed.add(*wish.person.uid, assigned.tenant);
   if (wish.book_is_made)
     host.tick_now();
   else
@@ -114,17 +115,18 @@ Result<std::string> register_workload(ApiHost& host, const Request& request) {
 
 /// Begins to suspend, resume or trim a workload, as the last part of the path says.
 Result<std::string> move_workload(ApiHost& host, const Request& request, const std::string& action) {
-  Engine& engine = host.engine();
+  const Moment& moment = host.moment();
+  Residency& residency = host.subjects().residency;
   const std::string& name = request.captures.at("name");
   tick_before_change(host, request);
   const Caller caller = caller_of(request);
   Events events;
-  RATION_TRY(action == "suspend"  ? suspend(engine.state(), name, caller, events)
-             : action == "resume" ? resume(engine.state(), name, caller)
-                                  : trim(engine.state(), name, caller));
+  RATION_TRY(action == "suspend"  ? suspend(moment, residency, name, caller, events)
+             : action == "resume" ? resume(moment, residency, name, caller)
+                                  : trim(moment, residency, name, caller));
   host.record(std::move(events));
   host.tick_soon();
-  const auto named = engine.registry().named(name, caller.user);
+  const auto named = moment.registry.named(name, caller.user);
   return named ? (*named)->book.name : name;
 }
 

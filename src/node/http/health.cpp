@@ -18,8 +18,8 @@ constexpr FixedMessage kSomeProblem = fixed<"unknown.problem_hidden">();
 }  // namespace
 
 json health_json(const Health& health, const Viewer& viewer) {
-  const Snapshot& now = health.state.snapshot;
-  const Registry& registry = health.state.registry;
+  const Snapshot& now = health.moment.snapshot;
+  const Registry& registry = health.moment.registry;
   const bool has_driver = !now.driver_version.empty();
   const auto shown = [&](const Message& wrong) {
     return wrong.empty() || !viewer.totals_only ? wrong : Message(kSomeProblem);

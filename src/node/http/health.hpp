@@ -6,12 +6,12 @@
 
 #include "node/accounting/recorder.hpp"
 #include "node/snapshot/snapshot_json.hpp"
-#include "node/state/node_state.hpp"
+#include "node/tick/moment.hpp"
 
 namespace ration::node {
 
 struct Health {
-  const NodeState& state;
+  const Moment& moment;
   const Counters& counters;
   Recorder::Status recorded;
   std::size_t stream_clients = 0, connections = 0;

@@ -157,15 +157,8 @@ Viewer viewer_with_own_books(const http::Peer& peer, const Registry& registry) {
 
 }  // namespace
 
-void tick_before_change(NodeHost& host, const Request& request) {
-  if (viewer_of(request.peer).is_operator)
-    host.tick_now();
-  else
-    host.tick_if_stale();
-}
-
 json NodeRoutes::tenants() {
-  const Snapshot& now = host_.state().snapshot;
+  const Snapshot& now = host_.moment().snapshot;
   struct Sums {
     Bytes used, limit, guarantee, peak;
     std::uint64_t denials = 0;
@@ -179,7 +172,7 @@ json NodeRoutes::tenants() {
     sum.denials += account.denials;
   }
   std::map<std::string, const TenantStatus*> configured;
-  for (const TenantStatus& tenant : host_.state().tenants.all()) {
+  for (const TenantStatus& tenant : host_.subjects().tenants.all()) {
     configured[tenant.name] = &tenant;
     sums[tenant.name];
   }
@@ -224,28 +217,26 @@ json NodeRoutes::tenants() {
 }
 
 std::string NodeRoutes::snapshot(const Viewer& viewer, std::size_t most_processes) {
-  return snapshot_text(host_.state().snapshot, viewer, most_processes);
+  return snapshot_text(host_.moment().snapshot, viewer, most_processes);
 }
 
 std::string NodeRoutes::snapshot_text(const Snapshot& snapshot, const Viewer& viewer, std::size_t most_processes) {
-  const NodeState& state = host_.state();
+  const Moment& moment = host_.moment();
   json devices = json::array();
-  for (const DeviceView& device : state.snapshot.devices) devices.push_back(device_json(device));
+  for (const DeviceView& device : moment.snapshot.devices) devices.push_back(device_json(device));
   json data = more_of_snapshot_ ? more_of_snapshot_(viewer) : json::object();
   data.update({{"devices", devices}, {"tenants", viewer.totals_only ? json::array() : tenants()}});
   if (viewer.totals_only)
     for (const char* list : {"workloads_na", "tenants_na", "queue_na"}) put_message(data, list, kTotalsOnly);
-  if (!state.snapshot.machine_problem.empty()) put_message(data, "devices_na", state.snapshot.machine_problem);
-  if (!state.machine)
-    data["warnings"] = {{{"id", state.machine.error().id},
-                         {"message", state.machine.error().what},
-                         {"fix", state.machine.error().fix}}};
+  if (!moment.snapshot.machine_problem.empty()) put_message(data, "devices_na", moment.snapshot.machine_problem);
+  if (!moment.machine)
+    data["warnings"] = {{{"id", moment.machine.error().id},
+                         {"message", moment.machine.error().what},
+                         {"fix", moment.machine.error().fix}}};
   std::string text = data.dump(-1, ' ', false, json::error_handler_t::replace);
   text.pop_back();
   return text + R"(,"workloads":)" + rows_text(snapshot, viewer, most_processes) + "}";
 }
-
-Response NodeRoutes::reply(const char* schema, const json& data) const { return answer(host_.source(), schema, data); }
 
 Response NodeRoutes::reply_text(const char* schema, const std::string& data) const {
   return answer_text(host_.source(), schema, data);
@@ -255,69 +246,71 @@ void NodeRoutes::install(const AddRoute& add) {
   add("GET", "/api/v1/snapshot", [this](const Request& request) -> Result<Response> {
     host_.tick_if_stale();
     RATION_TRY(const auto most, most_processes(request));
-    const Viewer viewer = viewer_with_own_books(request.peer, host_.state().registry);
-    RATION_TRY(const auto some, filtered(host_.state().snapshot, request, viewer));
-    return reply_text("snapshot", snapshot_text(some ? *some : host_.state().snapshot, viewer, most));
+    const Viewer viewer = viewer_with_own_books(request.peer, host_.moment().registry);
+    RATION_TRY(const auto some, filtered(host_.moment().snapshot, request, viewer));
+    return reply_text("snapshot", snapshot_text(some ? *some : host_.moment().snapshot, viewer, most));
   });
   add("GET", "/api/v1/workloads", [this](const Request& request) -> Result<Response> {
     host_.tick_if_stale();
     RATION_TRY(const auto most, most_processes(request));
     const Viewer viewer = viewer_of(request.peer);
-    RATION_TRY(const auto some, filtered(host_.state().snapshot, request, viewer));
-    return reply_text("workloads", rows_text(some ? *some : host_.state().snapshot, viewer, most));
+    RATION_TRY(const auto some, filtered(host_.moment().snapshot, request, viewer));
+    return reply_text("workloads", rows_text(some ? *some : host_.moment().snapshot, viewer, most));
   });
   add("GET", "/api/v1/devices", [this](const Request&) {
     host_.tick_if_stale();
     json rows = json::array();
-    for (const DeviceView& device : host_.state().snapshot.devices) rows.push_back(device_json(device));
-    return reply("devices", rows);
+    for (const DeviceView& device : host_.moment().snapshot.devices) rows.push_back(device_json(device));
+    return host_.answer("devices", rows);
   });
   add("GET", "/api/v1/devices/{gpu}", [this](const Request& request) {
     host_.tick_if_stale();
     const std::string& wanted = request.captures.at("gpu");
-    const DeviceView* device = device_named(host_.state().snapshot, wanted);
-    return device == nullptr ? no_such("device", wanted) : reply("devices", json::array({device_json(*device)}));
+    const DeviceView* device = device_named(host_.moment().snapshot, wanted);
+    return device == nullptr ? no_such("device", wanted) : host_.answer("devices", json::array({device_json(*device)}));
   });
   add("GET", "/api/v1/devices/{gpu}/explain", [this](const Request& request) {
     host_.tick_if_stale();
-    const Snapshot& now = host_.state().snapshot;
+    const Snapshot& now = host_.moment().snapshot;
     const std::string& wanted = request.captures.at("gpu");
     const DeviceView* device = device_named(now, wanted);
     if (device == nullptr) return no_such("device", wanted);
-    return reply("explain_device", explain_device(now, *device, viewer_of(request.peer)));
+    return host_.answer("explain_device", explain_device(now, *device, viewer_of(request.peer)));
   });
   add("GET", "/api/v1/workloads/{name}", [this](const Request& request) -> Result<Response> {
     host_.tick_if_stale();
-    RATION_TRY(const auto named, host_.state().registry.named(request.captures.at("name"), request.peer.uid));
-    return reply_text("workloads", rows_text_of(named->path, host_.state().snapshot, viewer_of(request.peer)));
+    RATION_TRY(const auto named, host_.moment().registry.named(request.captures.at("name"), request.peer.uid));
+    return reply_text("workloads", rows_text_of(named->path, host_.moment().snapshot, viewer_of(request.peer)));
   });
   add("GET", "/api/v1/workloads/{name}/explain", [this](const Request& request) {
     host_.tick_if_stale();
-    const NodeState& state = host_.state();
+    const Moment& moment = host_.moment();
     const std::string& name = request.captures.at("name");
-    const Viewer viewer = viewer_of_workload(request.peer, state.registry, name);
+    const Viewer viewer = viewer_of_workload(request.peer, moment.registry, name);
     if (viewer.totals_only) return totals_only();
-    const auto explained = explain_workload(state.registry, state.snapshot, name, viewer);
-    return explained ? reply("explain_workload", *explained) : http::problem(explained.error());
+    const auto explained = explain_workload(moment.registry, moment.snapshot, name, viewer);
+    return explained ? host_.answer("explain_workload", *explained) : http::problem(explained.error());
   });
   add("GET", "/api/v1/processes/{pid}/explain", [this](const Request& request) {
     host_.tick_if_stale();
-    const auto explained = explain_process(host_.state().snapshot, request.captures.at("pid"), viewer_of(request.peer));
-    return explained ? reply("explain_process", *explained) : http::problem(explained.error());
+    const auto explained =
+        explain_process(host_.moment().snapshot, request.captures.at("pid"), viewer_of(request.peer));
+    return explained ? host_.answer("explain_process", *explained) : http::problem(explained.error());
   });
-  add("GET", "/api/v1/tenants", [this](const Request&) { return reply("tenants", tenants()); });
+  add("GET", "/api/v1/tenants", [this](const Request&) { return host_.answer("tenants", tenants()); });
   add("GET", "/api/v1/tenants/{name}", [this](const Request& request) {
     json rows = tenants();
     const std::string& name = request.captures.at("name");
     std::erase_if(rows.get_ref<json::array_t&>(), [&](const json& row) { return row.at("tenant") != name; });
-    return rows.empty() ? no_such("tenant", name) : reply("tenants", rows);
+    return rows.empty() ? no_such("tenant", name) : host_.answer("tenants", rows);
   });
   add("GET", "/api/v1/tenants/{name}/explain", [this](const Request& request) {
     host_.tick_if_stale();
     const std::string& name = request.captures.at("name");
-    const json explained = explain_tenant(host_.state().snapshot, name);
-    if (explained.at("devices").empty() && host_.state().tenants.find(name) == nullptr) return no_such("tenant", name);
-    return reply("explain_tenant", explained);
+    const json explained = explain_tenant(host_.moment().snapshot, name);
+    if (explained.at("devices").empty() && host_.subjects().tenants.find(name) == nullptr)
+      return no_such("tenant", name);
+    return host_.answer("explain_tenant", explained);
   });
   install_changes(add);
 }
@@ -327,20 +320,21 @@ void NodeRoutes::install_changes(const AddRoute& add) {
     RATION_TRY(const auto change, limit_request(request));
     tick_before_change(host_, request);
     Events events;
-    auto changes = change_workload(host_.state(), change, caller_of(request), events);
+    auto changes = change_workload(host_.subjects().limit_targets(host_.moment()), change, caller_of(request), events);
     if (!changes) return http::problem(changes.error(), changes.error().id == "E1503" ? 412 : 0);
     host_.record(std::move(events));
     if (!change.dry_run) {
       host_.tick_now();  // the tick applies the limits of others
-      refresh(host_.state().snapshot, *changes);
+      refresh(host_.moment().snapshot, *changes);
     }
-    return reply("change", changes_json(*changes, !change.dry_run));
+    return host_.answer("change", changes_json(*changes, !change.dry_run));
   });
 
   add("PATCH", "/api/v1/tenants/{name}", [this](const Request& request) -> Result<Response> {
     RATION_TRY(const auto asked, limit_request(request));
     Events events;
-    const auto changes = change_tenant(host_.state(), asked, caller_of(request), events);
+    const auto changes = change_tenant(host_.moment(), host_.subjects().tenants, host_.subjects().promises, asked,
+                                       caller_of(request), events);
     if (!changes) return http::problem(changes.error(), changes.error().id == "E1503" ? 412 : 0);
     host_.record(std::move(events));
     if (!asked.dry_run) host_.tick_now();
@@ -356,7 +350,7 @@ void NodeRoutes::install_changes(const AddRoute& add) {
                       {"over", std::move(over)},
                       {"applied", !asked.dry_run}});
     }
-    return reply("change_tenant", rows);
+    return host_.answer("change_tenant", rows);
   });
 }
 

@@ -7,32 +7,20 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
-#include "http/message.hpp"
-#include "node/http/request.hpp"
+#include "node/engine/subjects.hpp"
+#include "node/request/route_host.hpp"
 #include "node/snapshot/snapshot_json.hpp"
-#include "node/state/node_state.hpp"
 
 namespace ration::node {
 
 /// The node, as these paths use it.
-class NodeHost {
+class NodeHost : public RouteHost {
  public:
-  virtual ~NodeHost() = default;
-  virtual NodeState& state() = 0;
-  /// Returns the kind of node that answers: `daemon`, `sim` (a daemon of a simulated node) or `direct`.
-  [[nodiscard]] virtual const char* source() const = 0;
-  /// Stores events and sends them to clients.
-  virtual void record(Events events) = 0;
-  virtual void tick_now() = 0;
-  /// Ticks unless the last tick is recent, so that the answer is current.
-  virtual void tick_if_stale() = 0;
+  [[nodiscard]] virtual const Moment& moment() const = 0;
+  virtual Subjects& subjects() = 0;
 };
-
-/// Adds a route: method, pattern (http/router.hpp) and handler.
-using AddRoute = std::function<void(std::string, std::string_view, http::Handler)>;
 
 class NodeRoutes {
  public:
@@ -48,15 +36,10 @@ class NodeRoutes {
   [[nodiscard]] std::string snapshot_text(const Snapshot& snapshot, const Viewer& viewer, std::size_t most_processes);
   void install_changes(const AddRoute& add);
   [[nodiscard]] nlohmann::json tenants();
-  [[nodiscard]] http::Response reply(const char* schema, const nlohmann::json& data) const;
   [[nodiscard]] http::Response reply_text(const char* schema, const std::string& data) const;
 
   NodeHost& host_;
   std::function<nlohmann::json(const Viewer&)> more_of_snapshot_;
 };
-
-/// Ticks before a change, so that it applies to current usage. A user who may not change anything cannot force ticks
-/// this way.
-void tick_before_change(NodeHost& host, const http::Request& request);
 
 }  // namespace ration::node

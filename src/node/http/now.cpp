@@ -55,7 +55,7 @@ void Api::install_now() {
 
 Health Api::health() {
   const http::ServerOptions& endpoints = server_.options();
-  return {host_.state(),
+  return {host_.moment(),
           host_.recorder().counters(),
           host_.recorder().status(),
           stream_.subscribers(),

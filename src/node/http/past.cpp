@@ -12,7 +12,6 @@
 #include "http/problem.hpp"
 #include "machine/user_names.hpp"
 #include "node/events/causes.hpp"
-#include "node/events/workload_events.hpp"
 #include "node/http/api.hpp"
 
 namespace ration::node {
@@ -219,17 +218,18 @@ void Api::install_past() {
   server_.route_deferred("GET", "/api/v1/denials/{id}", [this](const Request& request, const Responder& responder) {
     host_.tick_if_stale();
     const std::string asker = request.peer.uid ? machine::user_name(*request.peer.uid) : "";
-    ask_history(responder, "why",
-                [id = request.captures.at("id"), viewer = viewer_of(request.peer),
-                 fix = fix_now(host_.engine().state(), request.captures.at("id"), asker),
-                 asker](Reader& reader) -> Result<json> {
-                  RATION_TRY(const auto event, reader.denial(id, asker));
-                  if (!may_see_details(event, viewer))
-                    return fail("E1502", fmt::format("{} is a denial of {}.", id, event.user),
-                                "Ask root or a member of group ration.", 5);
-                  // While the workload runs, the fix is for now, not for then.
-                  return denial_json(event, viewer, event.user == asker ? fix : "");
-                });
+    ask_history(
+        responder, "why",
+        [id = request.captures.at("id"), viewer = viewer_of(request.peer),
+         fix = host_.engine().subjects().limits.denials.fix_now(host_.moment(), request.captures.at("id"), asker),
+         asker](Reader& reader) -> Result<json> {
+          RATION_TRY(const auto event, reader.denial(id, asker));
+          if (!may_see_details(event, viewer))
+            return fail("E1502", fmt::format("{} is a denial of {}.", id, event.user),
+                        "Ask root or a member of group ration.", 5);
+          // While the workload runs, the fix is for now, not for then.
+          return denial_json(event, viewer, event.user == asker ? fix : "");
+        });
   });
 
   server_.route_deferred("GET", "/api/v1/series", [this](const Request& request, const Responder& responder) {

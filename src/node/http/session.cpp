@@ -12,6 +12,7 @@
 namespace ration::node {
 
 using http::Request;
+using http::Response;
 using nlohmann::json;
 
 void Api::install_session() {

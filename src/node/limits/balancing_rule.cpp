@@ -9,11 +9,8 @@
 
 #include "base/process.hpp"
 #include "base/say.hpp"
-#include "node/events/workload_events.hpp"
-#include "node/limits/balance.hpp"
-#include "node/limits/promises.hpp"
-#include "node/residency/settled.hpp"
-#include "node/rules.hpp"
+#include "node/limits/limits_rules.hpp"
+#include "node/limits/settled.hpp"
 
 namespace ration::node {
 
@@ -40,11 +37,11 @@ std::optional<Bytes> held_by_driver(const machine::Device& device, const Workloa
 // Returns the usage of an account as far as it can be believed, because a false book must not lower the limits of
 // others: up to its limit, or more if the driver confirms it; almost nothing if the driver listed none of its processes
 // when both were read.
-Bytes trusted_usage(const NodeState& state, const machine::Device& device, const Workload& workload,
+Bytes trusted_usage(const Moment& moment, const machine::Device& device, const Workload& workload,
                     std::uint32_t account, Bytes in_force) {
   constexpr Bytes kNotInBook{std::uint64_t{1} << 30};  // code, driver: as for violators
   const Bytes said = workload.used[account];
-  const AccountView* view = state.snapshot.account_of(workload.path, account);
+  const AccountView* view = moment.snapshot.account_of(workload.path, account);
   if (view == nullptr) {  // new, or of before a restart: then it may still hold more than a limit that was lowered
     const auto held = held_by_driver(device, workload, account);
     return std::min(said, held ? std::max(in_force, *held) : in_force);
@@ -73,6 +70,20 @@ Bytes ceiling_of(Bytes configured, Bytes in_force, const BalanceAccount& account
 /// A workload whose usage has not changed for this long shrinks first.
 constexpr std::uint64_t kIdleAfter = 60'000'000'000;
 
+/// One workload on the device that is balanced, and what becomes of its limit.
+struct Candidate {
+  const Workload* workload = nullptr;
+  std::uint32_t account = 0;
+  Bytes granted;     ///< its configured limit, lowered by tenant, policy and claim
+  Message reason{};  ///< the policy or claim that sets the limit, as text; empty: none
+};
+
+/// The workloads on one device, as the balance takes them.
+struct DeviceBalance {
+  BalanceInput input;
+  std::vector<Candidate> candidates;  ///< parallel to `input.accounts`
+};
+
 /// Accounts of one device that share a limit.
 struct Group {
   Bytes limit;
@@ -83,18 +94,18 @@ struct Group {
 
 // Splits the unused rest of the group's limit evenly among members with demand, else among all: their sum never exceeds
 // it, even between two ticks.
-void split_group_limit(const Group& group, BalanceInput& input, std::vector<Bytes>& granted,
-                       std::vector<Message>& reasons) {
+void split_group_limit(const Group& group, DeviceBalance& device) {
   Bytes used;
   std::size_t askers = 0;
   for (const std::size_t member : group.members) {
-    used += input.accounts[member].used;
-    askers += input.accounts[member].demand > Bytes{0} ? 1 : 0;
+    used += device.input.accounts[member].used;
+    askers += device.input.accounts[member].demand > Bytes{0} ? 1 : 0;
   }
   const Bytes left = group.limit - std::min(group.limit, used);
   for (const std::size_t member : group.members) {
-    BalanceAccount& account = input.accounts[member];
-    granted[member] = std::min(granted[member], group.limit);
+    BalanceAccount& account = device.input.accounts[member];
+    Candidate& candidate = device.candidates[member];
+    candidate.granted = std::min(candidate.granted, group.limit);
     account.limit_alone = std::min(std::max(account.limit_alone, account.limit), account.used + left);
     if (group.guarantee)
       account.guarantee = std::min(account.guarantee, Bytes{group.guarantee->count() / group.members.size()});
@@ -103,25 +114,26 @@ void split_group_limit(const Group& group, BalanceInput& input, std::vector<Byte
     if (account.used + part >= account.limit) continue;
     account.limit = account.used + part;
     account.guarantee = std::min(account.guarantee, account.limit);
-    reasons[member] = group.reason;
+    candidate.reason = group.reason;
   }
 }
 
 /// Groups accounts by policy: one group per workload, per user, or for all that match.
-std::vector<Group> groups_of_policies(NodeState& state, const machine::Device& device,
-                                      const std::vector<const Workload*>& workloads) {
+std::vector<Group> groups_of_policies(const Moment& moment, Policies& policies, const machine::Device& device,
+                                      const std::vector<Candidate>& candidates) {
   std::map<std::pair<const config::Policy*, std::string>, Group> groups;
-  for (std::size_t i = 0; i < workloads.size(); ++i) {
-    const config::Policy* policy = policy_of(state, *workloads[i]);
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    const Workload& workload = *candidates[i].workload;
+    const config::Policy* policy = policies.of(moment, workload);
     if (policy == nullptr || !policy->limit.value.is_set()) continue;
     const auto limit = policy->limit.value.on(device.total, device.room());
     if (!limit) continue;
     const bool each = policy->per.value == config::Per::kWorkload, user = policy->per.value == config::Per::kUser;
-    Group& group = groups[{policy, each ? workloads[i]->path : user ? workloads[i]->user : std::string()}];
+    Group& group = groups[{policy, each ? workload.path : user ? workload.user : std::string()}];
     group.limit = *limit;
     const std::string place = policy->limit.origin.text();
     group.reason =
-        user ? say<"limit.policy_of_user">("user"_is(workloads[i]->user), "limit_bytes"_is(*limit), "place"_is(place))
+        user ? say<"limit.policy_of_user">("user"_is(workload.user), "limit_bytes"_is(*limit), "place"_is(place))
              : say<"limit.policy">("place"_is(place), "limit_bytes"_is(*limit));
     group.members.push_back(i);
   }
@@ -131,15 +143,16 @@ std::vector<Group> groups_of_policies(NodeState& state, const machine::Device& d
 }
 
 /// Groups accounts by claim: the containers of one, or of several that one container joins.
-std::vector<Group> groups_of_claims(const NodeState& state, const machine::Device& device,
-                                    const std::vector<const Workload*>& workloads) {
+std::vector<Group> groups_of_claims(const ContainerClaims& known, const machine::Device& device,
+                                    const std::vector<Candidate>& candidates) {
   struct Claims {
     std::map<std::string, const ContainerClaim*> claims;  // by id
     std::vector<std::size_t> members;
   };
   std::vector<Claims> found;
-  for (std::size_t i = 0; i < workloads.size(); ++i) {
-    const auto claims = claims_of(state, workloads[i]->owner, workloads[i]->book.labels, device.uuid);
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    const Workload& workload = *candidates[i].workload;
+    const auto claims = known.of_workload(workload.owner, workload.book.labels, device.uuid);
     if (claims.empty()) continue;
     Claims merged{{}, {i}};
     for (const ContainerClaim* claim : claims) merged.claims[claim->id] = claim;
@@ -172,103 +185,141 @@ std::vector<Group> groups_of_claims(const NodeState& state, const machine::Devic
 
 class BalancingRule final : public Rule {
  public:
-  void run(NodeState& state, Events& events) override;
+  BalancingRule(LimitRecords& records, const Tenants& tenants, const ContainerClaims& claims,
+                const DevicePromises& promises, IsSuspended is_suspended)
+      : records_(records),
+        tenants_(tenants),
+        claims_(claims),
+        promises_(promises),
+        is_suspended_(std::move(is_suspended)) {}
+  void run(const Moment& moment, Effects& effects) override;
   [[nodiscard]] bool is_unsettled() const override;
 
  private:
+  [[nodiscard]] BalanceAccount account_of(const Moment& moment, const machine::Device& device, const Workload& workload,
+                                          std::uint32_t account, const OwnedWorkload& owned) const;
+  [[nodiscard]] DeviceBalance candidates_on(const Moment& moment, const machine::Device& device) const;
+  void set_capacity(const Moment& moment, const machine::Device& device, BalanceInput& input);
+  void apply_tenants(const machine::Device& device, DeviceBalance& balance) const;
+  void put_in_force(const Moment& moment, const DeviceBalance& device, Events& events);
+
+  LimitRecords& records_;
+  const Tenants& tenants_;
+  const ContainerClaims& claims_;
+  const DevicePromises& promises_;
+  IsSuspended is_suspended_;
   std::map<std::string, Settled> others_;  // by device: usage outside every book
 };
 
-void BalancingRule::run(NodeState& state, Events& events) {
-  if (!state.machine) return;
-  for (const machine::Device& device : state.machine->devices) {
-    BalanceInput input;
-    Bytes governed;
-    std::vector<std::pair<const Workload*, std::uint32_t>> keys;
-    for (const auto& [path, workload] : state.registry.workloads()) {
-      OwnedWorkload* owned = state.limits.find(path);
-      if (owned == nullptr || state.suspension.is_suspended(path)) continue;
-      for (std::uint32_t account = 0; account < workload.book.accounts.size(); ++account) {
-        if (workload.book.accounts[account].device != device.bytes) continue;
-        const OwnedLimit& mine = owned->accounts[account];
-        BalanceAccount entry;
-        entry.id = fmt::format("{}/{}", workload.book.tenant, workload.book.name);
-        entry.tenant = workload.book.tenant;
-        entry.limit = mine.configured;
-        entry.guarantee = state.running[path].guarantee_unchecked ? Bytes{0} : mine.guarantee;
-        entry.used = trusted_usage(state, device, workload, account, mine.in_force);
-        entry.demand = state.running[path].demand[account];
-        entry.in_force = mine.in_force;
-        entry.idle = state.running[path].activity.since_ns + kIdleAfter < state.now_ns;
-        if (!owned->altered.empty()) {  // unknown usage: what it was given counts as used, and it gets no more
-          entry.limit = std::min(entry.limit, mine.in_force);
-          entry.guarantee = std::min(entry.guarantee, entry.limit);
-          entry.used = std::max(workload.used[account], mine.in_force);
-          entry.demand = Bytes{0};
-        }
-        governed += entry.used;
-        input.accounts.push_back(std::move(entry));
-        keys.emplace_back(&workload, account);
-      }
-    }
-    const Bytes used = device.total - std::min(device.total, device.room());
-    // Ungoverned use, and the driver's own.
-    const Bytes others = others_[device.uuid].note(used - std::min(used, governed));
-    input.capacity = device.total - std::min(device.total, others);
-    input.reserved = reserved_on(state, device) + kept_for_claims(state, device);
-    input.capacity -= std::min(input.capacity, input.reserved);
-    std::vector<Bytes> granted;
-    for (const BalanceAccount& account : input.accounts) granted.push_back(account.limit);
-    for (const TenantStatus& tenant : state.tenants.all()) {
-      BalanceTenant entry{tenant.name, kUnlimited, Bytes{0}};
-      if (const auto limit = tenant.limit.on(device.total, device.room())) entry.limit = *limit;
-      if (tenant.guarantee.is_set())
-        if (const auto guarantee = tenant.guarantee.on(device.total, device.room())) entry.guarantee = *guarantee;
-      for (std::size_t i = 0; i < input.accounts.size(); ++i) {
-        if (input.accounts[i].tenant != tenant.name) continue;
-        input.accounts[i].priority = static_cast<int>(tenant.priority);
-        granted[i] = std::min(granted[i], entry.limit);
-      }
-      input.tenants.push_back(std::move(entry));
-    }
-    std::vector<const Workload*> workloads;
-    for (const auto& place : keys) workloads.push_back(place.first);
-    std::vector<Message> reasons(input.accounts.size());
-    for (const Group& group : groups_of_policies(state, device, workloads))
-      split_group_limit(group, input, granted, reasons);
-    for (const Group& group : groups_of_claims(state, device, workloads))
-      split_group_limit(group, input, granted, reasons);
-    const std::vector<Balanced> balanced = balance(input);
-    const bool any_shrinking =
-        std::any_of(balanced.begin(), balanced.end(), [](const Balanced& each) { return each.shrinking; });
-    BalancedDevice& latest = state.balanced[device.uuid] = {std::move(input), {}, reasons};
-    for (const auto& [workload, account] : keys) latest.keys.emplace_back(workload->path, account);
-    for (std::size_t i = 0; i < balanced.size(); ++i) {
-      const auto& [workload, account] = keys[i];
-      OwnedLimit& mine = state.limits.find(workload->path)->accounts[account];
-      mine.held_back_by = balanced[i].reason == LimitReason::kConfigured ? reasons[i] : to_text(balanced[i]);
-      mine.reason = balanced[i].reason;
-      mine.ceiling = ceiling_of(mine.configured, balanced[i].in_force, latest.input.accounts[i],
-                                any_shrinking || workload->book.on_deny == book::OnDeny::kWait);
-      mine.granted = round_down(granted[i], kGranule);
-      mine.reach = balanced[i].reach;
-      const bool moved = mine.in_force != balanced[i].in_force;
-      if (moved) {
-        state.limit_moves.note({workload->path, account}, mine.in_force, balanced[i].in_force, mine.held_back_by,
-                               state.now_ns);
-        mine.in_force = balanced[i].in_force;
-        state.limits.changed();
-      }
-      // Written at once, because a program that starts now sizes itself by it. A damaged book gets no display values.
-      if (!moved && (state.limits.is_written(workload->path) || !workload->unreadable.empty())) continue;
-      if (const auto written = state.limits.write(*workload); !written)
-        events.push_back(book_unwritable_event({}, written.error()));
+BalanceAccount BalancingRule::account_of(const Moment& moment, const machine::Device& device, const Workload& workload,
+                                         std::uint32_t account, const OwnedWorkload& owned) const {
+  const OwnedLimit& mine = owned.accounts[account];
+  BalanceAccount entry;
+  entry.id = fmt::format("{}/{}", workload.book.tenant, workload.book.name);
+  entry.tenant = workload.book.tenant;
+  entry.limit = mine.configured;
+  entry.guarantee = records_.unchecked.has(workload.path) ? Bytes{0} : mine.guarantee;
+  entry.used = trusted_usage(moment, device, workload, account, mine.in_force);
+  entry.demand = records_.demand.of(workload.path, account);
+  entry.in_force = mine.in_force;
+  entry.idle = records_.activity.since_ns(workload.path) + kIdleAfter < moment.now_ns;
+  if (!owned.altered.empty()) {  // unknown usage: what it was given counts as used, and it gets no more
+    entry.limit = std::min(entry.limit, mine.in_force);
+    entry.guarantee = std::min(entry.guarantee, entry.limit);
+    entry.used = std::max(workload.used[account], mine.in_force);
+    entry.demand = Bytes{0};
+  }
+  return entry;
+}
+
+DeviceBalance BalancingRule::candidates_on(const Moment& moment, const machine::Device& device) const {
+  DeviceBalance found;
+  for (const auto& [path, workload] : moment.registry.workloads()) {
+    const OwnedWorkload* owned = records_.limits.find(path);
+    if (owned == nullptr || is_suspended_(path)) continue;
+    for (std::uint32_t account = 0; account < workload.book.accounts.size(); ++account) {
+      if (workload.book.accounts[account].device != device.bytes) continue;
+      found.input.accounts.push_back(account_of(moment, device, workload, account, *owned));
+      found.candidates.push_back({&workload, account, found.input.accounts.back().limit});
     }
   }
-  for (const LimitMoves::Burst& burst : state.limit_moves.take_ended(state.now_ns))
-    if (const auto known = state.registry.workloads().find(burst.account.first);
-        known != state.registry.workloads().end())
-      report_limit_move(state, known->second, burst, events);
+  return found;
+}
+
+void BalancingRule::set_capacity(const Moment& moment, const machine::Device& device, BalanceInput& input) {
+  Bytes governed;
+  for (const BalanceAccount& account : input.accounts) governed += account.used;
+  const Bytes used = device.total - std::min(device.total, device.room());
+  // Ungoverned use, and the driver's own.
+  const Bytes others = others_[device.uuid].note(used - std::min(used, governed));
+  input.capacity = device.total - std::min(device.total, others);
+  input.reserved = DevicePromises::reserved_on(moment, device) + promises_.kept_for_claims(moment, device);
+  input.capacity -= std::min(input.capacity, input.reserved);
+}
+
+void BalancingRule::apply_tenants(const machine::Device& device, DeviceBalance& balance) const {
+  for (const TenantStatus& tenant : tenants_.all()) {
+    BalanceTenant entry{tenant.name, kUnlimited, Bytes{0}};
+    if (const auto limit = tenant.limit.on(device.total, device.room())) entry.limit = *limit;
+    if (tenant.guarantee.is_set())
+      if (const auto guarantee = tenant.guarantee.on(device.total, device.room())) entry.guarantee = *guarantee;
+    for (std::size_t i = 0; i < balance.candidates.size(); ++i) {
+      if (balance.input.accounts[i].tenant != tenant.name) continue;
+      balance.input.accounts[i].priority = static_cast<int>(tenant.priority);
+      balance.candidates[i].granted = std::min(balance.candidates[i].granted, entry.limit);
+    }
+    balance.input.tenants.push_back(std::move(entry));
+  }
+}
+
+void BalancingRule::put_in_force(const Moment& moment, const DeviceBalance& device, Events& events) {
+  const std::vector<Balanced> balanced = balance(device.input);
+  const bool any_shrinking =
+      std::any_of(balanced.begin(), balanced.end(), [](const Balanced& each) { return each.shrinking; });
+  for (std::size_t i = 0; i < balanced.size(); ++i) {
+    const auto& [workload, account, granted, reason] = device.candidates[i];
+    OwnedLimit& mine = records_.limits.find(workload->path)->accounts[account];
+    mine.held_back_by = balanced[i].reason == LimitReason::kConfigured ? reason : to_text(balanced[i]);
+    mine.reason = balanced[i].reason;
+    mine.ceiling = ceiling_of(mine.configured, balanced[i].in_force, device.input.accounts[i],
+                              any_shrinking || workload->book.on_deny == book::OnDeny::kWait);
+    mine.granted = round_down(granted, kGranule);
+    mine.reach = balanced[i].reach;
+    const bool moved = mine.in_force != balanced[i].in_force;
+    if (moved) {
+      records_.moves.note({workload->path, account}, mine.in_force, balanced[i].in_force, mine.held_back_by,
+                          moment.now_ns);
+      mine.in_force = balanced[i].in_force;
+      records_.limits.changed();
+    }
+    // Written at once, because a program that starts now sizes itself by it. A damaged book gets no display values.
+    if (!moved && (records_.limits.is_written(workload->path) || !workload->unreadable.empty())) continue;
+    if (const auto written = records_.limits.write(*workload); !written)
+      events.push_back(book_unwritable_event({}, written.error()));
+  }
+}
+
+void BalancingRule::run(const Moment& moment, Effects& effects) {
+  if (!moment.machine) return;
+  for (const machine::Device& device : moment.machine->devices) {
+    DeviceBalance on_it = candidates_on(moment, device);
+    set_capacity(moment, device, on_it.input);
+    apply_tenants(device, on_it);
+    for (const Group& group : groups_of_policies(moment, records_.policies, device, on_it.candidates))
+      split_group_limit(group, on_it);
+    for (const Group& group : groups_of_claims(claims_, device, on_it.candidates)) split_group_limit(group, on_it);
+    put_in_force(moment, on_it, effects.events);
+    BalancedDevice& latest = records_.balances[device.uuid] = {};
+    for (const Candidate& each : on_it.candidates) {
+      latest.keys.emplace_back(each.workload->path, each.account);
+      latest.reasons.push_back(each.reason);
+    }
+    latest.input = std::move(on_it.input);
+  }
+  for (const LimitMoves::Burst& burst : records_.moves.take_ended(moment.now_ns))
+    if (const auto known = moment.registry.workloads().find(burst.account.first);
+        known != moment.registry.workloads().end())
+      report_limit_move(moment, known->second, burst, effects.events);
 }
 
 bool BalancingRule::is_unsettled() const {
@@ -277,6 +328,9 @@ bool BalancingRule::is_unsettled() const {
 
 }  // namespace
 
-std::unique_ptr<Rule> balancing_rule() { return std::make_unique<BalancingRule>(); }
+std::unique_ptr<Rule> balancing_rule(LimitRecords& records, const Tenants& tenants, const ContainerClaims& claims,
+                                     const DevicePromises& promises, IsSuspended is_suspended) {
+  return std::make_unique<BalancingRule>(records, tenants, claims, promises, std::move(is_suspended));
+}
 
 }  // namespace ration::node

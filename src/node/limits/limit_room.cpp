@@ -59,11 +59,11 @@ void add_obstacle(admission::LimitRoom& room, const BalanceInput& input, std::si
 }
 
 /// Computes the room without a daemon: what is free and not guaranteed to others.
-admission::LimitRoom room_beside_guarantees(const NodeState& state, const Workload& workload, std::uint32_t account,
+admission::LimitRoom room_beside_guarantees(const Moment& moment, const Workload& workload, std::uint32_t account,
                                             const machine::Device& device) {
   admission::LimitRoom room{{}, {}, device.index, workload.book.accounts.size() > 1};
   admission::Promises others;
-  for (const AccountView& other : state.snapshot.accounts) {
+  for (const AccountView& other : moment.snapshot.accounts) {
     if (other.gpu != device.index || other.path == workload.path) continue;
     others.add_workload(other.tenant, other.guarantee, other.used);
     if (admission::Promise promise{other.workload, other.guarantee, other.used};
@@ -76,14 +76,14 @@ admission::LimitRoom room_beside_guarantees(const NodeState& state, const Worklo
 
 }  // namespace
 
-std::optional<admission::LimitRoom> room_for(const NodeState& state, const Workload& workload, std::uint32_t account,
-                                             Bytes needed) {
-  if (!state.machine || account >= workload.book.accounts.size()) return std::nullopt;
-  for (const machine::Device& device : state.machine->devices) {
-    const auto latest = state.balanced.find(device.uuid);
+std::optional<admission::LimitRoom> room_for(const Moment& moment, const Balances* balances, const Workload& workload,
+                                             std::uint32_t account, Bytes needed) {
+  if (!moment.machine || account >= workload.book.accounts.size()) return std::nullopt;
+  for (const machine::Device& device : moment.machine->devices) {
     if (device.bytes != workload.book.accounts[account].device) continue;
-    if (!state.options.balances) return room_beside_guarantees(state, workload, account, device);
-    if (latest == state.balanced.end()) continue;
+    if (balances == nullptr) return room_beside_guarantees(moment, workload, account, device);
+    const auto latest = balances->find(device.uuid);
+    if (latest == balances->end()) continue;
     const auto& keys = latest->second.keys;
     const auto key = std::find(keys.begin(), keys.end(), std::pair(workload.path, account));
     if (key == keys.end()) return std::nullopt;
@@ -93,7 +93,7 @@ std::optional<admission::LimitRoom> room_for(const NodeState& state, const Workl
     mine.used = workload.used[account];           // now; the balance is one tick old
     if (latest->second.reasons[index].empty()) {  // else the policy's limit stays, whatever is configured
       mine.limit = device.total;
-      for (const admission::Slice& slice : state.slices)
+      for (const admission::Slice& slice : moment.slices)
         if (slice.name == workload.book.slice && slice.uuid == device.uuid) mine.limit = slice.size;
     }
     mine.demand = std::max(needed, mine.used + kGranule) - mine.used;

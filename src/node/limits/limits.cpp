@@ -224,4 +224,10 @@ Result<void> Limits::save() {
   return {};
 }
 
+std::optional<Error> Limits::save_or_tell() {
+  const auto saved = save();
+  const bool told = std::exchange(failure_told_, !saved);
+  return saved || told ? std::nullopt : std::optional(saved.error());
+}
+
 }  // namespace ration::node

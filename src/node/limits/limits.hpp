@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <unordered_map>
@@ -91,6 +92,8 @@ class Limits {
 
   /// Saves the file if anything changed. E1531.
   [[nodiscard]] Result<void> save();
+  /// Does the same. Returns a failure unless the call before returned one too.
+  [[nodiscard]] std::optional<Error> save_or_tell();
 
  private:
   struct Written {
@@ -103,7 +106,7 @@ class Limits {
   std::unordered_map<std::string, OwnedWorkload> owned_;           // by path of the book
   std::unordered_map<std::string, std::vector<Written>> written_;  // last contents of the books
   std::set<std::string> unwatched_;
-  bool dirty_ = false;
+  bool dirty_ = false, failure_told_ = false;
 };
 
 }  // namespace ration::node

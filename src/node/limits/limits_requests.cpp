@@ -10,10 +10,7 @@
 #include "base/command.hpp"
 #include "base/strings.hpp"
 #include "machine/user_names.hpp"
-#include "node/events/workload_events.hpp"
-#include "node/limits/promises.hpp"
-#include "node/limits/unwatched_changes.hpp"
-#include "node/rules.hpp"
+#include "node/limits/limit_events.hpp"
 
 namespace ration::node {
 
@@ -33,14 +30,6 @@ Result<void> may_change(const Workload& workload, const Caller& caller, bool rai
               5);
 }
 
-/// Returns null if the device is not on this machine any more, or the driver cannot be queried.
-const Device* device_of(const NodeState& state, const book::DeviceUuid& uuid) {
-  if (!state.machine) return nullptr;
-  for (const Device& device : state.machine->devices)
-    if (device.bytes == uuid) return &device;
-  return nullptr;
-}
-
 /// Describes the device by what the book remembers of it.
 Device as_remembered(const book::AccountSnapshot& entry) {
   Device device;
@@ -50,13 +39,13 @@ Device as_remembered(const book::AccountSnapshot& entry) {
   return device;
 }
 
-std::vector<TenantChange::Over> over_limit(const NodeState& state, const std::string& tenant,
+std::vector<TenantChange::Over> over_limit(const Snapshot& snapshot, const std::string& tenant,
                                            const config::Amount& limit) {
   std::vector<TenantChange::Over> over;
-  for (const DeviceView& device : state.snapshot.devices) {
+  for (const DeviceView& device : snapshot.devices) {
     const auto most = limit.on(device.device.total, device.device.room());
     Bytes used;
-    for (const AccountView& account : state.snapshot.accounts)
+    for (const AccountView& account : snapshot.accounts)
       if (account.tenant == tenant && account.gpu == device.device.index) used += account.used;
     if (most && used > *most) over.push_back({device.device.index, used, *most});
   }
@@ -73,8 +62,8 @@ Result<void> check_amounts(const LimitChanged& change) {
 }
 
 /// E1104: the limit is more than the slice of the workload.
-Result<void> check_slice(const NodeState& state, const Workload& workload, const Device& device, Bytes limit) {
-  for (const admission::Slice& slice : state.slices)
+Result<void> check_slice(const LimitTargets& node, const Workload& workload, const Device& device, Bytes limit) {
+  for (const admission::Slice& slice : node.moment.slices)
     if (slice.name == workload.book.slice && slice.uuid == device.uuid && limit > slice.size)
       return fail("E1104",
                   fmt::format("{} is more than its slice {} has ({}).", format_size(limit), slice.name,
@@ -85,11 +74,11 @@ Result<void> check_slice(const NodeState& state, const Workload& workload, const
 
 /// Sets the limit and the guarantee of one account in `mine`, as `request` asks. Returns nothing for an account of
 /// another GPU than the one asked for.
-Result<std::optional<LimitChanged>> change_account(const NodeState& state, const Workload& workload,
+Result<std::optional<LimitChanged>> change_account(const LimitTargets& node, const Workload& workload,
                                                    const LimitRequest& request, const Caller& caller,
                                                    std::uint32_t account, OwnedLimit& mine) {
   const book::AccountSnapshot& entry = workload.book.accounts[account];
-  const Device* present = device_of(state, entry.device);
+  const Device* present = device_of(node.moment, entry.device);
   if (!request.gpu.empty() && (present == nullptr || !present->is_named(request.gpu))) return std::nullopt;
   const Device remembered = as_remembered(entry);
   const Device& device = present != nullptr ? *present : remembered;
@@ -106,13 +95,13 @@ Result<std::optional<LimitChanged>> change_account(const NodeState& state, const
                       .held_back_by = {}};
   if (!request.limit.empty()) {
     RATION_TRY(change.limit, admission::changed_limit(device, request.limit, mine.configured));
-    RATION_TRY(check_slice(state, workload, device, change.limit));
+    RATION_TRY(check_slice(node, workload, device, change.limit));
   }
   if (!request.guarantee.empty()) {
     RATION_TRY(change.guarantee, admission::guarantee_on(device, request.guarantee));
-    for (const DeviceView& view : state.snapshot.devices) {
+    for (const DeviceView& view : node.moment.snapshot.devices) {
       if (view.device.bytes != entry.device || change.guarantee <= mine.guarantee) continue;
-      RATION_TRY(can_promise(state, view, workload.book.tenant, change.guarantee, workload.path));
+      RATION_TRY(node.promises.can_promise(node.moment, view, workload.book.tenant, change.guarantee, workload.path));
     }
   }
   RATION_TRY(check_amounts(change));
@@ -128,23 +117,25 @@ Result<std::optional<LimitChanged>> change_account(const NodeState& state, const
 }
 
 /// Returns the event of one account's change.
-Event change_event(const NodeState& state, const Workload& workload, const LimitRequest& request, const Caller& caller,
-                   const LimitChanged& change) {
+Event change_event(const LimitTargets& node, const Workload& workload, const LimitRequest& request,
+                   const Caller& caller, const LimitChanged& change) {
   LimitChangeFacts facts;
   if (!request.limit.empty()) facts.limit = {change.old_limit, change.limit};
   if (!request.guarantee.empty()) facts.guarantee = {change.old_guarantee, change.guarantee};
   facts.gpu = change.gpu;
   facts.over = change.used - std::min(change.used, change.limit);
   facts.by = caller.name;
-  Event event = resized_event(event_subject(state, workload), facts);
+  Event event = resized_event(event_subject(node.moment, workload), facts);
   event.old_value = std::to_string(change.old_limit.count());
   event.new_value = std::to_string(change.limit.count());
   return event;
 }
 
-Result<std::vector<LimitChanged>> change_limits(NodeState& state, const Workload& workload, const LimitRequest& request,
-                                                const Caller& caller, Events& events) {
-  OwnedWorkload* owned = state.limits.find(workload.path);
+}  // namespace
+
+Result<std::vector<LimitChanged>> change_limits(const LimitTargets& node, const Workload& workload,
+                                                const LimitRequest& request, const Caller& caller, Events& events) {
+  OwnedWorkload* owned = node.limits.find(workload.path);
   if (owned == nullptr)
     return fail("E1801", fmt::format("{} is still starting.", request.workload), "Retry in a second.", 3);
   if (request.expected_changes && *request.expected_changes != owned->changes) {
@@ -154,13 +145,13 @@ Result<std::vector<LimitChanged>> change_limits(NodeState& state, const Workload
                 "ration ps, then repeat the change.", 4);
   }
   RATION_TRY(may_change(workload, caller, false));
-  if (!state.machine && !request.gpu.empty())
-    return tl::unexpected(state.machine.error());  // only the driver maps GPU to account
+  if (!node.moment.machine && !request.gpu.empty())
+    return tl::unexpected(node.moment.machine.error());  // only the driver maps GPU to account
 
   std::vector<LimitChanged> changes;
   std::vector<OwnedLimit> fresh = owned->accounts;
   for (std::uint32_t account = 0; account < fresh.size(); ++account) {
-    RATION_TRY(auto change, change_account(state, workload, request, caller, account, fresh[account]));
+    RATION_TRY(auto change, change_account(node, workload, request, caller, account, fresh[account]));
     if (change) changes.push_back(*std::move(change));
   }
   if (changes.empty())
@@ -171,76 +162,29 @@ Result<std::vector<LimitChanged>> change_limits(NodeState& state, const Workload
   if (request.dry_run || nothing_new) return changes;
 
   const std::vector<OwnedLimit> before = std::exchange(owned->accounts, std::move(fresh));
-  if (auto written = state.limits.write(workload); !written) {
+  if (auto written = node.limits.write(workload); !written) {
     owned->accounts = before;
     return tl::unexpected(written.error());
   }
   ++owned->changes;
   owned->changed_by = caller.name;
-  owned->changed_ns = state.now_ns;
-  state.limits.changed();
-  report_limit_moves(state, workload, events);
-  state.limit_moves.forget(workload.path);
-  for (const LimitChanged& change : changes) events.push_back(change_event(state, workload, request, caller, change));
+  owned->changed_ns = node.moment.now_ns;
+  node.limits.changed();
+  report_limit_moves(node.moment, node.moves, workload, events);
+  node.moves.forget(workload.path);
+  for (const LimitChanged& change : changes) events.push_back(change_event(node, workload, request, caller, change));
   // The change is in force even if it cannot be saved for the next start.
-  if (const auto saved = state.limits.save(); !saved && !std::exchange(state.save_failure_reported, true))
-    events.push_back(daemon_event(saved.error().what));
+  if (const auto problem = node.limits.save_or_tell()) events.push_back(daemon_event(problem->what));
   return changes;
 }
 
-/// Repeats the changes that `ration set` made while no daemon ran, in the name of the folder's owner. Concerns
-/// workloads that an earlier daemon knew and this one has just found. TamperRule restores what the owner may not
-/// change.
-class UnwatchedChangesRule final : public Rule {
- public:
-  void run(NodeState& state, Events& events) override;
-};
-
-void UnwatchedChangesRule::run(NodeState& state, Events& events) {
-  std::map<std::string, UnwatchedChanges> of_folder;
-  for (const std::string& path : state.changes.started) {
-    const auto found = state.registry.workloads().find(path);
-    const OwnedWorkload* owned = state.limits.find(path);
-    if (owned == nullptr || found == state.registry.workloads().end()) continue;
-    const Workload& workload = found->second;
-    const std::string folder = folder_of(path);
-    if (!of_folder.contains(folder)) of_folder[folder] = read_unwatched_changes(folder, workload.owner);
-    const auto noted = of_folder[folder].find(path);
-    if (noted == of_folder[folder].end() || noted->second.file_number != workload.file_number ||
-        owned->file_number != workload.file_number || noted->second.time_ns <= owned->changed_ns)
-      continue;
-    const Caller caller{machine::user_name(workload.owner), workload.owner, machine::is_operator(workload.owner)};
-    for (const auto& [number, account] : noted->second.accounts) {
-      if (number >= workload.book.accounts.size()) continue;
-      const book::AccountSnapshot& entry = workload.book.accounts[number];
-      const Device* device = device_of(state, entry.device);
-      if (device == nullptr) continue;
-      LimitRequest request;
-      request.workload = workload.book.name;
-      request.gpu = device->uuid;
-      // A value that the book no longer contains was changed since.
-      if (account.limit && entry.limit == *account.limit) request.limit = fmt::format("{}B", entry.limit.count());
-      if (account.guarantee && entry.guarantee == *account.guarantee)
-        request.guarantee = fmt::format("{}B", entry.guarantee.count());
-      if (request.limit.empty() && request.guarantee.empty()) continue;
-      if (!change_limits(state, workload, request, caller, events)) state.limits.mark_unwatched(path);
-      // There is no snapshot yet, so the guarantee is checked later.
-      state.running[path].guarantee_unchecked = state.running[path].guarantee_unchecked || !request.guarantee.empty();
-    }
-  }
-}
-
-}  // namespace
-
-std::unique_ptr<Rule> unwatched_changes_rule() { return std::make_unique<UnwatchedChangesRule>(); }
-
-Result<std::vector<LimitChanged>> change_workload(NodeState& state, const LimitRequest& request, const Caller& caller,
-                                                  Events& events) {
+Result<std::vector<LimitChanged>> change_workload(const LimitTargets& node, const LimitRequest& request,
+                                                  const Caller& caller, Events& events) {
   if (request.limit.empty() && request.guarantee.empty()) {
     return fail("E1420", "nothing to change.", command({"set", request.workload, "--limit", "6GiB"}), 2);
   }
-  RATION_TRY(const auto named, state.registry.named(request.workload, caller.user));
-  return change_limits(state, *named, request, caller, events);
+  RATION_TRY(const auto named, node.moment.registry.named(request.workload, caller.user));
+  return change_limits(node, *named, request, caller, events);
 }
 
 void refresh(const Snapshot& snapshot, std::vector<LimitChanged>& changes) {
@@ -256,15 +200,15 @@ void refresh(const Snapshot& snapshot, std::vector<LimitChanged>& changes) {
 namespace {
 
 /// Returns the tenant that may be changed as asked. E1420, E1502, E1503, E1801.
-Result<const TenantStatus*> tenant_to_change(const NodeState& state, const LimitRequest& request,
+Result<const TenantStatus*> tenant_to_change(const Tenants& tenants, const LimitRequest& request,
                                              const Caller& caller) {
   if (!caller.is_operator)
     return fail("E1502", fmt::format("you may not change tenant {}.", request.workload),
                 "Ask root or a member of group ration, or change your own workloads: ration ps", 5);
-  const TenantStatus* tenant = state.tenants.find(request.workload);
+  const TenantStatus* tenant = tenants.find(request.workload);
   if (tenant == nullptr) {
     std::vector<std::string> names;
-    for (const TenantStatus& each : state.tenants.all()) names.push_back(each.name);
+    for (const TenantStatus& each : tenants.all()) names.push_back(each.name);
     return fail("E1801",
                 fmt::format("no tenant is named '{}' in the configuration.{}", request.workload,
                             suggestion(request.workload, names)),
@@ -297,8 +241,8 @@ Result<void> check_sizes(const machine::Machine& machine, const TenantStatus& te
 
 /// Checks on one GPU that the guarantee is within the limit and that the node can keep it. E1305 and what
 /// can_guarantee() returns.
-Result<void> check_tenant_on(const NodeState& state, const machine::Device& device, const TenantStatus& tenant,
-                             const LimitRequest& request) {
+Result<void> check_tenant_on(const Moment& moment, const DevicePromises& promises, const machine::Device& device,
+                             const TenantStatus& tenant, const LimitRequest& request) {
   const config::Amount limit{request.limit.empty() ? tenant.limit.text : request.limit},
       guarantee{request.guarantee.empty() ? tenant.guarantee.text : request.guarantee};
   RATION_TRY(const auto most, limit.on(device.total, device.room()));
@@ -311,30 +255,30 @@ Result<void> check_tenant_on(const NodeState& state, const machine::Device& devi
   const auto before =
       tenant.guarantee.is_set() ? tenant.guarantee.on(device.total, device.room()) : Result<Bytes>(Bytes{0});
   if (request.guarantee.empty() || (before && kept <= *before)) return {};  // it does not grow
-  for (const DeviceView& view : state.snapshot.devices)
-    if (view.device.index == device.index) RATION_TRY(can_guarantee(state, view, tenant.name, kept));
+  for (const DeviceView& view : moment.snapshot.devices)
+    if (view.device.index == device.index) RATION_TRY(promises.can_guarantee(moment, view, tenant.name, kept));
   return {};
 }
 
 }  // namespace
 
-Result<std::vector<TenantChange>> change_tenant(NodeState& state, const LimitRequest& request, const Caller& caller,
-                                                Events& events) {
-  RATION_TRY(const TenantStatus* tenant, tenant_to_change(state, request, caller));
-  if (!state.machine) return tl::unexpected(state.machine.error());
-  RATION_TRY(check_sizes(*state.machine, *tenant, request));
-  for (const machine::Device& device : state.machine->devices)
-    RATION_TRY(check_tenant_on(state, device, *tenant, request));
+Result<std::vector<TenantChange>> change_tenant(const Moment& moment, Tenants& tenants, const DevicePromises& promises,
+                                                const LimitRequest& request, const Caller& caller, Events& events) {
+  RATION_TRY(const TenantStatus* tenant, tenant_to_change(tenants, request, caller));
+  if (!moment.machine) return tl::unexpected(moment.machine.error());
+  RATION_TRY(check_sizes(*moment.machine, *tenant, request));
+  for (const machine::Device& device : moment.machine->devices)
+    RATION_TRY(check_tenant_on(moment, promises, device, *tenant, request));
   const std::string name = tenant->name;
   std::vector<TenantChange> would;
   if (!request.limit.empty()) would.push_back({name, "limit", tenant->limit.text, request.limit, caller.name, {}});
   if (!request.guarantee.empty())
     would.push_back({name, "guarantee", tenant->guarantee.text, request.guarantee, caller.name, {}});
   auto changes = request.dry_run ? Result<std::vector<TenantChange>>(std::move(would))
-                                 : state.tenants.change(name, request.limit, request.guarantee, caller.name);
+                                 : tenants.change(name, request.limit, request.guarantee, caller.name);
   if (!changes) return changes;
   for (TenantChange& change : *changes) {
-    if (change.what == "limit") change.over = over_limit(state, name, config::Amount{change.new_text});
+    if (change.what == "limit") change.over = over_limit(moment.snapshot, name, config::Amount{change.new_text});
     if (!request.dry_run) events.push_back(tenant_resized_event(change));
   }
   return changes;

@@ -6,8 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "node/state/caller.hpp"
-#include "node/state/node_state.hpp"
+#include "node/limits/limit_moves.hpp"
+#include "node/limits/limits.hpp"
+#include "node/promises/promises.hpp"
+#include "node/request/caller.hpp"
+#include "node/tick/moment.hpp"
 
 namespace ration::node {
 
@@ -21,6 +24,14 @@ struct LimitChanged {
   Message held_back_by;              ///< why `in_force` is below `limit`; empty: it is not
 };
 
+/// What these requests read and change.
+struct LimitTargets {
+  const Moment& moment;
+  Limits& limits;
+  LimitMoves& moves;
+  const DevicePromises& promises;
+};
+
 struct LimitRequest {
   std::string workload, limit, guarantee;         ///< sizes as typed; empty: unchanged
   std::string gpu;                                ///< empty: every device of the workload
@@ -28,13 +39,19 @@ struct LimitRequest {
   bool dry_run = false;
 };
 
-/// Changes a workload's limits. E1801 E1502 E1503 E1104 E1304 E1305 E1411.
-[[nodiscard]] Result<std::vector<LimitChanged>> change_workload(NodeState& state, const LimitRequest& request,
+/// Changes the limits of the workload named in `request`. E1801 E1502 E1503 E1104 E1304 E1305 E1411.
+[[nodiscard]] Result<std::vector<LimitChanged>> change_workload(const LimitTargets& node, const LimitRequest& request,
                                                                 const Caller& caller, Events& events);
+/// Changes the limits of that workload, whatever its name is.
+[[nodiscard]] Result<std::vector<LimitChanged>> change_limits(const LimitTargets& node, const Workload& workload,
+                                                              const LimitRequest& request, const Caller& caller,
+                                                              Events& events);
 /// Updates the results from the latest snapshot.
 void refresh(const Snapshot& snapshot, std::vector<LimitChanged>& changes);
 /// Changes the tenant named in `request.workload`. Operators only. E1801 E1502 E1503 E1304 E1305.
-[[nodiscard]] Result<std::vector<TenantChange>> change_tenant(NodeState& state, const LimitRequest& request,
-                                                              const Caller& caller, Events& events);
+[[nodiscard]] Result<std::vector<TenantChange>> change_tenant(const Moment& moment, Tenants& tenants,
+                                                              const DevicePromises& promises,
+                                                              const LimitRequest& request, const Caller& caller,
+                                                              Events& events);
 
 }  // namespace ration::node

@@ -2,8 +2,7 @@
 #include <map>
 #include <memory>
 
-#include "node/events/workload_events.hpp"
-#include "node/rules.hpp"
+#include "node/limits/limits_rules.hpp"
 
 namespace ration::node {
 
@@ -11,7 +10,8 @@ namespace {
 
 class ShrinkingRule final : public Rule {
  public:
-  void run(NodeState& state, Events& events) override;
+  explicit ShrinkingRule(LimitMoves& moves) : moves_(moves) {}
+  void run(const Moment& moment, Effects& effects) override;
   void forget(const std::string& path) override;
 
  private:
@@ -19,20 +19,22 @@ class ShrinkingRule final : public Rule {
     Bytes limit;  // the limit that was last reported as exceeded
     bool over = false;
   };
+  LimitMoves& moves_;
   std::map<std::pair<std::string, std::uint32_t>, Shrinking> shrinking_;  // by path and account
 };
 
 // Memory in use is never taken away; the excess is reported once per limit.
-void ShrinkingRule::run(NodeState& state, Events& events) {
-  for (const AccountView& account : state.snapshot.accounts) {
+void ShrinkingRule::run(const Moment& moment, Effects& effects) {
+  Events& events = effects.events;
+  for (const AccountView& account : moment.snapshot.accounts) {
     const auto known = shrinking_.find({account.path, account.account});
     const bool over = account.shrinking(), was_over = known != shrinking_.end() && known->second.over;
     const bool reported = over && known != shrinking_.end() && known->second.limit <= account.limit;
     if (account.suspended || reported || (!over && !was_over)) continue;
-    const auto running = state.registry.workloads().find(account.path);
-    if (running == state.registry.workloads().end()) continue;
-    report_limit_moves(state, running->second, events);
-    const EventSubject who = event_subject(state, running->second);
+    const auto running = moment.registry.workloads().find(account.path);
+    if (running == moment.registry.workloads().end()) continue;
+    report_limit_moves(moment, moves_, running->second, events);
+    const EventSubject who = event_subject(moment, running->second);
     events.push_back(
         over ? shrinking_event(who, {account.used, account.limit, account.movable, account.pooled, account.context})
              : under_limit_event(who));
@@ -47,6 +49,6 @@ void ShrinkingRule::forget(const std::string& path) {
 
 }  // namespace
 
-std::unique_ptr<Rule> shrinking_rule() { return std::make_unique<ShrinkingRule>(); }
+std::unique_ptr<Rule> shrinking_rule(LimitMoves& moves) { return std::make_unique<ShrinkingRule>(moves); }
 
 }  // namespace ration::node

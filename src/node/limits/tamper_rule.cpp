@@ -3,41 +3,48 @@
 
 #include "base/say.hpp"
 #include "book/store_limits.hpp"
-#include "node/rules.hpp"
+#include "node/limits/limits_rules.hpp"
 
 namespace ration::node {
 
 namespace {
 
-void note_altered(NodeState& state, const Workload& workload, const Message& what, Events& events) {
-  if (state.limits.note_altered(workload.path, what))
-    events.push_back(altered_event(event_subject(state, workload), workload.book.labels, what));
-}
-
 class TamperRule final : public Rule {
  public:
-  void run(NodeState& state, Events& events) override;
+  explicit TamperRule(Limits& limits) : limits_(limits) {}
+  void run(const Moment& moment, Effects& effects) override;
+
+ private:
+  void note_altered(const Moment& moment, const Workload& workload, const Message& what, Events& events);
+
+  Limits& limits_;
 };
 
-void TamperRule::run(NodeState& state, Events& events) {
-  const auto& workloads = state.registry.workloads();
-  for (const std::string& path : state.changes.altered)
+void TamperRule::note_altered(const Moment& moment, const Workload& workload, const Message& what, Events& events) {
+  if (limits_.note_altered(workload.path, what))
+    events.push_back(altered_event(event_subject(moment, workload), workload.book.labels, what));
+}
+
+void TamperRule::run(const Moment& moment, Effects& effects) {
+  Events& events = effects.events;
+  const auto& workloads = moment.registry.workloads();
+  for (const std::string& path : moment.changes.altered)
     if (const auto found = workloads.find(path); found != workloads.end())
-      note_altered(state, found->second, found->second.unreadable, events);
-  for (const auto& [path, size] : state.changes.grown) {
+      note_altered(moment, found->second, found->second.unreadable, events);
+  for (const auto& [path, size] : moment.changes.grown) {
     const auto found = workloads.find(path);
     if (found == workloads.end() || !book::cut_to_size(found->second.descriptor, found->second.owner)) continue;
-    events.push_back(grown_event(event_subject(state, found->second), size));
-    if (!found->second.granted.empty()) note_altered(state, found->second, say<"book.longer">(), events);
+    events.push_back(grown_event(event_subject(moment, found->second), size));
+    if (!found->second.granted.empty()) note_altered(moment, found->second, say<"book.longer">(), events);
   }
   std::vector<std::string> failed;
-  for (const Alteration& altered : state.limits.enforce(state.registry, failed)) {
+  for (const Alteration& altered : limits_.enforce(moment.registry, failed)) {
     const Workload& workload = workloads.at(altered.path);
     const auto event = altered.unwatched ? put_back_event : tampered_event;
-    events.push_back(event(event_subject(state, workload, workload.book.accounts[altered.account].device),
+    events.push_back(event(event_subject(moment, workload, workload.book.accounts[altered.account].device),
                            altered.is_guarantee, altered.found, altered.owned));
     if (!workload.granted.empty() && !altered.unwatched)
-      note_altered(state, workload, altered.is_guarantee ? say<"book.other_guarantee">() : say<"book.other_limit">(),
+      note_altered(moment, workload, altered.is_guarantee ? say<"book.other_guarantee">() : say<"book.other_limit">(),
                    events);
   }
   for (const std::string& book : failed) events.push_back(limit_unwritable_event(book));
@@ -45,6 +52,6 @@ void TamperRule::run(NodeState& state, Events& events) {
 
 }  // namespace
 
-std::unique_ptr<Rule> tamper_rule() { return std::make_unique<TamperRule>(); }
+std::unique_ptr<Rule> tamper_rule(Limits& limits) { return std::make_unique<TamperRule>(limits); }
 
 }  // namespace ration::node

@@ -14,7 +14,7 @@
 
 #include "base/process.hpp"
 #include "node/events/event.hpp"
-#include "node/limits/promises.hpp"
+#include "node/promises/promises.hpp"
 #include "node/queue/queue.hpp"
 #include "node/queue/wait_histogram.hpp"
 #include "node/state/state_file.hpp"

@@ -1,4 +1,6 @@
 // Paths of the queue.
+#include "node/queue/leases_routes.hpp"
+
 #include <fmt/format.h>
 
 #include <limits>
@@ -12,9 +14,7 @@
 #include "base/units.hpp"
 #include "http/problem.hpp"
 #include "machine/user_names.hpp"
-#include "node/http/api.hpp"
-#include "node/limits/lease_json.hpp"
-#include "node/limits/promises.hpp"
+#include "node/queue/lease_json.hpp"
 #include "node/snapshot/config_subject.hpp"
 
 namespace ration::node {
@@ -136,16 +136,17 @@ Result<int> priority_of(const json& body, const Viewer& viewer, int of_tenant) {
 
 /// Checks that some device may give the guarantee, and that the tenant may ever hold the bytes. E1104 and what
 /// may_promise() returns.
-Result<void> check_submission(ApiHost& host, const LeaseSubmission& submission, const Viewer& viewer) {
-  const NodeState& state = host.engine().state();
+Result<void> check_submission(const Moment& moment, const DevicePromises& promises, const LeaseSubmission& submission,
+                              const Viewer& viewer) {
   if (submission.guarantee > Bytes{0} && !viewer.is_operator) {
     Result<void> somewhere;
-    for (const DeviceView& device : host.engine().snapshot().devices)
-      if (somewhere = may_promise(state, device, submission.tenant, submission.guarantee, ""); somewhere) break;
+    for (const DeviceView& device : moment.snapshot.devices)
+      if (somewhere = promises.may_promise(moment, device, submission.tenant, submission.guarantee, ""); somewhere)
+        break;
     RATION_TRY(somewhere);
   }
   std::optional<Bytes> most;  // the tenant's largest limit on any device
-  for (const auto& [where, share] : shares(state))
+  for (const auto& [where, share] : promises.shares(moment))
     if (where.first == submission.tenant) most = std::max(most.value_or(Bytes{0}), share.limit);
   if (!most || submission.bytes <= *most) return {};
   return fail("E1104",
@@ -155,25 +156,26 @@ Result<void> check_submission(ApiHost& host, const LeaseSubmission& submission, 
 }
 
 /// Puts the request into the queue, and returns its lease: granted already, or waiting.
-Result<LeaseView> submit(ApiHost& host, const Request& request) {
+Result<LeaseView> submit(RouteHost& host, const Moment& moment, Leases& leases, const DevicePromises& promises,
+                         const Request& request) {
   RATION_TRY(const auto body, body_of(request));
   if (!request.peer.uid || !request.peer.pid)
     return fail("E1523", "leases are requested on the socket, where the user is known.",
                 "ration run --wait --limit SIZE -- …", 5);
   RATION_TRY(auto submission, submission_of(request, body));
-  const config::Configuration& configuration = host.engine().configuration();
+  const config::Configuration& configuration = moment.configuration;
   RATION_TRY(const auto assigned, config::tenant_for(configuration, subject_of(request.peer, submission.tenant, "")));
   submission.tenant = assigned.tenant;
   for (const config::Tenant& tenant : configuration.tenants)
     if (tenant.name.value == submission.tenant) submission.priority = static_cast<int>(tenant.priority.value);
   const Viewer viewer = viewer_of(request.peer);
   RATION_TRY(submission.priority, priority_of(body, viewer, submission.priority));
-  RATION_TRY(check_submission(host, submission, viewer));
+  RATION_TRY(check_submission(moment, promises, submission, viewer));
   // The current time rather than the last tick's, so that no wait counts from before the request.
-  const bool known = host.leases().knows(submission);
-  RATION_TRY(const auto id, host.leases().submit(submission, steady_time_ns()));
+  const bool known = leases.knows(submission);
+  RATION_TRY(const auto id, leases.submit(submission, steady_time_ns()));
   host.tick_now();
-  const auto lease = host.leases().view(id);
+  const auto lease = leases.view(id);
   if (!lease)  // restored, but the devices were not queried yet
     return fail("E1522", "the devices cannot be queried yet.", "Retry in a second.", 1);
   if (lease->state == LeaseState::kWaiting && !known)
@@ -184,35 +186,36 @@ Result<LeaseView> submit(ApiHost& host, const Request& request) {
 
 }  // namespace
 
-void Api::install_leases() {
-  server_.route("GET", "/api/v1/leases", [this](const Request& request) {
-    return answer("leases", waiting_json(host_.leases(), viewer_of(request.peer)));
+void add_lease_routes(const AddRoute& add, RouteHost& host, const Moment& moment, Leases& leases,
+                      const DevicePromises& promises) {
+  add("GET", "/api/v1/leases", [&host, &leases](const Request& request) {
+    return host.answer("leases", waiting_json(leases, viewer_of(request.peer)));
   });
 
-  server_.route("POST", "/api/v1/leases", [this](const Request& request) -> Result<Response> {
-    const auto lease = submit(host_, request);
+  add("POST", "/api/v1/leases", [&host, &moment, &leases, &promises](const Request& request) -> Result<Response> {
+    const auto lease = submit(host, moment, leases, promises, request);
     if (!lease) return http::problem(lease.error(), lease.error().id == "E1522" ? 503 : 0);
     const bool waits = lease->state == LeaseState::kWaiting;
-    return answer("lease", lease_json(*lease, viewer_of(request.peer)), waits ? 202 : 201);
+    return host.answer("lease", lease_json(*lease, viewer_of(request.peer)), waits ? 202 : 201);
   });
 
-  server_.route("GET", "/api/v1/leases/{id}", [this](const Request& request) {
+  add("GET", "/api/v1/leases/{id}", [&host, &leases](const Request& request) {
     const std::string& id = request.captures.at("id");
     const Viewer viewer = viewer_of(request.peer);
-    if (const auto lease = host_.leases().view(id)) return answer("lease", lease_json(*lease, viewer));
-    if (const CancelledLease* gone = host_.leases().cancelled(id); gone != nullptr && viewer.may_see(gone->owner))
+    if (const auto lease = leases.view(id)) return host.answer("lease", lease_json(*lease, viewer));
+    if (const CancelledLease* gone = leases.cancelled(id); gone != nullptr && viewer.may_see(gone->owner))
       return http::problem({"E1549", say<"lease.removed">("lease"_is(id), "by"_is(gone->by)),
                             "ration run --wait … asks anew, at the end of the queue", 4},
                            410);
     return http::problem({"E1526", fmt::format("there is no lease {}.", id), "ration ps", 3});
   });
 
-  server_.route("DELETE", "/api/v1/leases/{id}", [this](const Request& request) {
+  add("DELETE", "/api/v1/leases/{id}", [&leases](const Request& request) {
     const Viewer viewer = viewer_of(request.peer);
     const std::string& id = request.captures.at("id");
     const std::string by = caller_of(request).name;
-    const bool known = viewer.is_operator ? host_.leases().cancel(id, std::nullopt, by)
-                                          : viewer.user && host_.leases().cancel(id, viewer.user, by);
+    const bool known =
+        viewer.is_operator ? leases.cancel(id, std::nullopt, by) : viewer.user && leases.cancel(id, viewer.user, by);
     if (!known) return http::problem({"E1526", fmt::format("you have no lease {}.", id), "ration ps", 3});
     Response response;
     response.status = 204;

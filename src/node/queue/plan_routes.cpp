@@ -1,8 +1,9 @@
 // Plans tenants on named hardware, or on this machine's.
+#include "node/queue/plan_routes.hpp"
+
 #include <fmt/format.h>
 
 #include "http/problem.hpp"
-#include "node/http/api.hpp"
 #include "node/queue/plan_json.hpp"
 
 namespace ration::node {
@@ -50,11 +51,11 @@ Result<PlanTenant> tenant_of(const json& entry, const std::vector<PlanDevice>& d
 
 }  // namespace
 
-void Api::install_plan() {
-  server_.route("POST", "/api/v1/plan", [this](const http::Request& request) -> Result<http::Response> {
+void add_plan_routes(const AddRoute& add, RouteHost& host, const Moment& moment) {
+  add("POST", "/api/v1/plan", [&host, &moment](const http::Request& request) -> Result<http::Response> {
     RATION_TRY(const auto body, body_of(request));
     RATION_TRY(const auto spread, flag_field(body, "spread"));
-    RATION_TRY(const auto devices, devices_of(body, host_.engine().snapshot()));
+    RATION_TRY(const auto devices, devices_of(body, moment.snapshot));
     const auto list = body.find("tenants");
     if (list == body.end() || !list->is_array() || list->empty() || list->size() > kMaxTenants)
       return http::problem(bad(fmt::format("'tenants' is not a list of 1 to {} tenants.", kMaxTenants)).value());
@@ -69,7 +70,7 @@ void Api::install_plan() {
     if (many * devices.size() > kMaxPlaces)
       return http::problem(
           bad(fmt::format("{} programs on {} GPUs are too many to plan at once.", many, devices.size())).value());
-    return answer("plan", to_json(place(devices, tenants, spread)));
+    return host.answer("plan", to_json(place(devices, tenants, spread)));
   });
 }
 

@@ -1,20 +1,15 @@
 #include "node/queue/queue_step.hpp"
 
-#include <utility>
-
-#include "node/limits/promises.hpp"
-#include "node/residency/residency.hpp"
-
 namespace ration::node {
 
-bool step_queue(NodeState& state, Leases& leases, Events& events) {
-  const ResidencyChanges changes = std::exchange(state.residency_changes, {});
-  for (const std::string& path : changes.suspended) leases.suspend(path);
+bool step_queue(const Moment& moment, const ResidencyChanges& changes, const QueueTargets& queue, Events& events) {
+  for (const std::string& path : changes.suspended) queue.leases.suspend(path);
   for (const auto& [path, reason, confirmed] : changes.resume_requests)
-    leases.requeue(path, reason, state.snapshot, state.now_ns, confirmed);
-  for (Event& event : leases.step(state.snapshot, state.now_ns, shares(state))) events.push_back(std::move(event));
-  const std::vector<std::string> resumable = leases.take_resumable();
-  for (const std::string& path : resumable) approve_resume(state, path);
+    queue.leases.requeue(path, reason, moment.snapshot, moment.now_ns, confirmed);
+  for (Event& event : queue.leases.step(moment.snapshot, moment.now_ns, queue.promises.shares(moment)))
+    events.push_back(std::move(event));
+  const std::vector<std::string> resumable = queue.leases.take_resumable();
+  for (const std::string& path : resumable) queue.residency.approve_resume(moment, path);
   return !resumable.empty();
 }
 

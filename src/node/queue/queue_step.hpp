@@ -4,12 +4,20 @@
 #include <cstdint>
 
 #include "node/queue/leases.hpp"
-#include "node/state/node_state.hpp"
+#include "node/residency/residency.hpp"
+#include "node/tick/effects.hpp"
 
 namespace ration::node {
 
-/// Tells the queue who left its device and who wants it back since the last call, and grants what fits. Returns true if
-/// a suspended workload may return from now on, so that the next tick should come at once.
-[[nodiscard]] bool step_queue(NodeState& state, Leases& leases, Events& events);
+/// What the queue acts on.
+struct QueueTargets {
+  Leases& leases;
+  Residency& residency;
+  const DevicePromises& promises;
+};
+/// Tells the queue who left its device and who wants it back in this tick, and grants what fits. Returns true if a
+/// suspended workload may return from now on, so that the next tick should come at once.
+[[nodiscard]] bool step_queue(const Moment& moment, const ResidencyChanges& changes, const QueueTargets& queue,
+                              Events& events);
 
 }  // namespace ration::node

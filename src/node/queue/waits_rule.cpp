@@ -6,8 +6,8 @@
 
 #include "base/clock.hpp"
 #include "base/process.hpp"
-#include "node/events/workload_events.hpp"
-#include "node/rules.hpp"
+#include "node/limits/limit_events.hpp"
+#include "node/queue/queue_rules.hpp"
 
 namespace ration::node {
 
@@ -34,7 +34,8 @@ bool follow(std::vector<ProcessIdentity>& waiting, const book::BookSnapshot& boo
 
 class WaitRule final : public Rule {
  public:
-  void run(NodeState& state, Events& events) override;
+  explicit WaitRule(LimitMoves& moves) : moves_(moves) {}
+  void run(const Moment& moment, Effects& effects) override;
   void forget(const std::string& path) override;
 
  private:
@@ -49,13 +50,15 @@ class WaitRule final : public Rule {
     std::int64_t count = 0;     // since the last report
     std::uint64_t first_ns = 0;
   };
+  LimitMoves& moves_;
   std::unordered_map<std::string, ReportedWaits> reported_;  // by path
   std::unordered_map<std::string, Wait> waits_;              // by path of workloads with sleeping charges
 };
 
 // Waits that end in a denial are in the book; the others are seen only if they last from one tick to the next.
-void WaitRule::run(NodeState& state, Events& events) {
-  for (const auto& [path, workload] : state.registry.workloads()) {
+void WaitRule::run(const Moment& moment, Effects& effects) {
+  Events& events = effects.events;
+  for (const auto& [path, workload] : moment.registry.workloads()) {
     auto known = waits_.find(path);
     if (known != waits_.end() && !follow(known->second.processes, workload.book)) {
       waits_.erase(known);
@@ -70,26 +73,26 @@ void WaitRule::run(NodeState& state, Events& events) {
       const auto most = static_cast<std::uint32_t>(std::max_element(wanted.begin(), wanted.end()) - wanted.begin());
       if (most >= workload.book.accounts.size()) continue;
       waits_[path] = {
-          state.now_ns, workload.book.denial_count, workload.book.granted_waits,        most, workload.book.waiting,
-          wanted[most], workload.used[most],        workload.book.accounts[most].limit, {}};
+          moment.now_ns, workload.book.denial_count, workload.book.granted_waits,        most, workload.book.waiting,
+          wanted[most],  workload.used[most],        workload.book.accounts[most].limit, {}};
       (void)follow(waits_[path].processes, workload.book);
     } else if (known != waits_.end()) {
       const Wait wait = known->second;
       waits_.erase(known);
       // Not reported: denied, ended without memory, or too short to notice.
-      const std::uint64_t length = state.now_ns - std::min(state.now_ns, wait.since_ns);
+      const std::uint64_t length = moment.now_ns - std::min(moment.now_ns, wait.since_ns);
       if (workload.book.denial_count != wait.denials || workload.book.granted_waits < wait.granted + wait.waiting ||
           length < kMinReportedWait)
         continue;
       ReportedWaits& reported = reported_[path];  // limits what a false book can report
       if (reported.count++ == 0) reported.first_ns = wait.since_ns;
-      if (reported.last_ns != 0 && state.now_ns < reported.last_ns + report_interval(length)) continue;
-      report_limit_moves(state, workload, events);
-      events.push_back(waited_event(event_subject(state, workload, workload.book.accounts[wait.account].device),
+      if (reported.last_ns != 0 && moment.now_ns < reported.last_ns + report_interval(length)) continue;
+      report_limit_moves(moment, moves_, workload, events);
+      events.push_back(waited_event(event_subject(moment, workload, workload.book.accounts[wait.account].device),
                                     {length, wait.wanted, wait.used, wait.limit, reported.count,
-                                     state.now_ns - std::min(state.now_ns, reported.first_ns)}));
-      events.back().first_time = history::to_ms(state.time_of_day_at(reported.first_ns));
-      reported = {state.now_ns, 0, 0};
+                                     moment.now_ns - std::min(moment.now_ns, reported.first_ns)}));
+      events.back().first_time = history::to_ms(moment.time_of_day_at(reported.first_ns));
+      reported = {moment.now_ns, 0, 0};
     }
   }
 }
@@ -101,6 +104,6 @@ void WaitRule::forget(const std::string& path) {
 
 }  // namespace
 
-std::unique_ptr<Rule> wait_rule() { return std::make_unique<WaitRule>(); }
+std::unique_ptr<Rule> wait_rule(LimitMoves& moves) { return std::make_unique<WaitRule>(moves); }
 
 }  // namespace ration::node

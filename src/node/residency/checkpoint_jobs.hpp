@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "base/child.hpp"
 #include "machine/checkpoint.hpp"
-#include "node/child.hpp"
 
 namespace ration::node {
 

@@ -10,10 +10,11 @@
 
 #include "base/bytes.hpp"
 #include "base/message.hpp"
+#include "config/configuration.hpp"
 
 namespace ration::node {
 
-enum class IdleAction { kReport, kTrim, kSuspend };
+using config::IdleAction;
 
 struct IdleStep {
   std::uint64_t after_ns = 0;

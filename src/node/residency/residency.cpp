@@ -14,9 +14,9 @@ constexpr Bytes kHostReserve{std::uint64_t{1} << 30};
 
 // Returns the larger of the driver's and the book's figure: the book lacks code and rounding, the driver lacks managed
 // memory.
-std::vector<Bytes> to_be_moved(const NodeState& state, const Workload& workload) {
+std::vector<Bytes> to_be_moved(const Moment& moment, const Workload& workload) {
   std::vector<Bytes> bytes = workload.used;
-  for (const AccountView& account : state.snapshot.accounts) {
+  for (const AccountView& account : moment.snapshot.accounts) {
     if (account.path != workload.path) continue;
     Bytes by_driver;
     for (const ProcessView& process : account.processes) by_driver += process.driver_used.value_or(Bytes{0});
@@ -25,8 +25,8 @@ std::vector<Bytes> to_be_moved(const NodeState& state, const Workload& workload)
   return bytes;
 }
 
-Result<void> host_has_room(const NodeState& state, const Workload& workload,
-                           const std::vector<ProcessIdentity>& processes, Bytes needed) {
+Result<void> host_has_room(bool simulated, const Workload& workload, const std::vector<ProcessIdentity>& processes,
+                           Bytes needed) {
   const std::string fix = "Free host memory, or trim: ration trim " + workload.book.name;
   const Bytes available = machine::host_memory_available();
   if (needed + kHostReserve > available)
@@ -34,7 +34,7 @@ Result<void> host_has_room(const NodeState& state, const Workload& workload,
                 say<"suspension.host_full">("free_bytes"_is(available), "needed_bytes"_is(needed),
                                             "workload"_is(workload.book.name)),
                 fix, 4);
-  if (state.options.simulated) return {};  // a simulated device's memory is in no process
+  if (simulated) return {};  // a simulated device's memory is in no process
   for (const ProcessIdentity& process : processes) {
     const auto room = machine::room_in_memory_group(process.pid);
     if (!room || needed <= room->left) continue;
@@ -47,6 +47,12 @@ Result<void> host_has_room(const NodeState& state, const Workload& workload,
 }
 
 }  // namespace
+
+Bytes sum(const std::vector<Bytes>& parts) {
+  Bytes total;
+  for (const Bytes part : parts) total += part;
+  return total;
+}
 
 // An owner can write any pid into the book, so each process must belong to the owner.
 Result<std::vector<ProcessIdentity>> own_processes(const Workload& workload, const std::vector<std::int32_t>& pids) {
@@ -65,53 +71,89 @@ Result<std::vector<ProcessIdentity>> own_processes(const Workload& workload, con
   return processes;
 }
 
-Result<std::vector<ProcessIdentity>> processes_of(const NodeState& state, const Workload& workload) {
+Result<std::vector<ProcessIdentity>> processes_of(const Moment& moment, const Workload& workload) {
   std::vector<std::int32_t> pids;
-  for (const AccountView& account : state.snapshot.accounts) {
+  for (const AccountView& account : moment.snapshot.accounts) {
     if (account.path != workload.path || account.account != 0) continue;
     for (const ProcessView& view : account.processes) pids.push_back(view.pid);
   }
   return own_processes(workload, pids);
 }
 
-Result<void> begin_suspension(NodeState& state, const Workload& workload, bool by_person) {
-  OwnedWorkload* owned = state.limits.find(workload.path);
-  if (owned == nullptr || state.suspension.state_of(workload.path) != Suspension::State::kOnDevice)
+Result<void> Residency::begin_suspension(const Moment& moment, const Workload& workload, bool by_person) {
+  OwnedWorkload* owned = limits_.find(workload.path);
+  if (owned == nullptr || suspension_.state_of(workload.path) != Suspension::State::kOnDevice)
     return fail("E1546", say<"suspension.already">("workload"_is(workload.book.name)), "ration ps", 4);
-  RATION_TRY(const auto processes, processes_of(state, workload));
-  if (!state.machine) return tl::unexpected(state.machine.error());
-  if (auto good =
-          machine::may_be_moved(workload.book, *state.machine, state.options.runtime_folder, state.options.simulated);
-      !good)
-    return good;
-  const std::vector<Bytes> moved = to_be_moved(state, workload);
-  RATION_TRY(host_has_room(state, workload, processes, sum(moved)));
+  RATION_TRY(const auto processes, processes_of(moment, workload));
+  if (!moment.machine) return tl::unexpected(moment.machine.error());
+  RATION_TRY(machine::may_be_moved(workload.book, *moment.machine, runtime_folder_, simulated_));
+  const std::vector<Bytes> moved = to_be_moved(moment, workload);
+  RATION_TRY(host_has_room(simulated_, workload, processes, sum(moved)));
   for (std::size_t i = 0; i < std::min(moved.size(), owned->accounts.size()); ++i) owned->accounts[i].moved = moved[i];
   owned->suspended = true;
   owned->held_by_person = by_person;
-  state.limits.changed();
-  if (const auto saved = state.limits.save(); !saved) {  // before memory moves
+  limits_.changed();
+  if (const auto saved = limits_.save(); !saved) {  // before memory moves
     owned->suspended = owned->held_by_person = false;
     return tl::unexpected(saved.error());
   }
-  state.suspension.suspend(workload.path, processes, by_person, state.now_ns);
+  suspension_.suspend(workload.path, processes, by_person, moment.now_ns);
   return {};
 }
 
-void begin_trim(NodeState& state, const Workload& workload, const std::string& by) {
-  state.running[workload.path].trim = {sum(workload.used), state.now_ns, by};
+void Residency::end_suspension(OwnedWorkload& owned) {
+  owned.suspended = owned.held_by_person = false;
+  limits_.changed();
 }
 
-void approve_resume(NodeState& state, const std::string& path) {
-  if (state.registry.workloads().count(path) != 0) state.running[path].may_resume = true;
+std::optional<std::uint64_t> Residency::failed_ns(const std::string& path) const {
+  const auto known = known_.find(path);
+  return known == known_.end() ? std::nullopt : known->second.failed_ns;
 }
 
-void set_guarantee_lapsed(NodeState& state, const Workload& workload, OwnedWorkload& owned, bool lapsed,
-                          Events& events) {
+bool Residency::ask_to_resume(const std::string& path, const Message& reason) {
+  if (!suspension_.request_resume(path, reason)) return false;
+  if (OwnedWorkload* owned = limits_.find(path); owned != nullptr) {
+    owned->held_by_person = false;  // a daemon that starts now resumes it
+    limits_.changed();
+  }
+  return true;
+}
+
+void Residency::approve_resume(const Moment& moment, const std::string& path) {
+  if (moment.registry.workloads().contains(path)) known_[path].may_resume = true;
+}
+
+bool Residency::may_resume(const std::string& path) const {
+  const auto known = known_.find(path);
+  return known != known_.end() && known->second.may_resume;
+}
+
+bool Residency::resume(const std::string& path) {
+  known_[path].may_resume = false;
+  return suspension_.resume(path);
+}
+
+void Residency::set_guarantee_lapsed(const Moment& moment, const Workload& workload, OwnedWorkload& owned, bool lapsed,
+                                     Events& events) {
   owned.guarantee_lapsed = lapsed;
-  state.limits.changed();
-  if (const auto written = state.limits.write(workload); !written)
-    events.push_back(book_unwritable_event(event_subject(state, workload), written.error()));
+  limits_.changed();
+  if (const auto written = limits_.write(workload); !written)
+    events.push_back(book_unwritable_event(event_subject(moment, workload), written.error()));
+}
+
+void Residency::begin_trim(const Moment& moment, const Workload& workload, const std::string& by) {
+  known_[workload.path].trim = {sum(workload.used), moment.now_ns, by};
+}
+
+const Residency::Trim* Residency::trim_of(const std::string& path) const {
+  const auto known = known_.find(path);
+  return known == known_.end() || !known->second.trim ? nullptr : &*known->second.trim;
+}
+
+void Residency::forget(const std::string& path) {
+  suspension_.forget(path);
+  known_.erase(path);
 }
 
 }  // namespace ration::node

@@ -1,26 +1,83 @@
-// Suspension, resumption and trim of a workload: the steps that rules and requests share.
+// Suspension, resumption and trim of workloads: what rules and requests share.
+// Promise: an ended workload leaves nothing behind.
 #pragma once
 
+#include <cstdint>
+#include <memory>
+#include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
-#include "node/state/node_state.hpp"
+#include "node/limits/limits.hpp"
+#include "node/residency/suspension.hpp"
+#include "node/tick/moment.hpp"
 
 namespace ration::node {
 
+[[nodiscard]] Bytes sum(const std::vector<Bytes>& parts);
 /// Finds the workload's processes in this pid namespace. E1547: there is none, or one is invisible or not its owner's.
-[[nodiscard]] Result<std::vector<ProcessIdentity>> processes_of(const NodeState& state, const Workload& workload);
+[[nodiscard]] Result<std::vector<ProcessIdentity>> processes_of(const Moment& moment, const Workload& workload);
 /// Returns the processes with these numbers in this pid namespace. E1547 as above.
 [[nodiscard]] Result<std::vector<ProcessIdentity>> own_processes(const Workload& workload,
                                                                  const std::vector<std::int32_t>& pids);
-/// Starts a suspension. `by_person`: only a person resumes it. E1546 E1547 E1531.
-[[nodiscard]] Result<void> begin_suspension(NodeState& state, const Workload& workload, bool by_person);
-/// Notes the usage before a trim, whose result is reported two seconds later. `by`: the requester.
-void begin_trim(NodeState& state, const Workload& workload, const std::string& by);
-/// Marks a suspended workload as having room for its resume.
-void approve_resume(NodeState& state, const std::string& path);
-/// Writes into the workload's book whether its guarantees count.
-void set_guarantee_lapsed(NodeState& state, const Workload& workload, OwnedWorkload& owned, bool lapsed,
-                          Events& events);
+
+class Residency {
+ public:
+  /// `runtime_folder`: where device measurements are cached. `simulated`: the memory of devices is in no process.
+  Residency(std::unique_ptr<CheckpointJobs> jobs, Limits& limits, std::string runtime_folder, bool simulated)
+      : suspension_(std::move(jobs)),
+        limits_(limits),
+        runtime_folder_(std::move(runtime_folder)),
+        simulated_(simulated) {}
+
+  [[nodiscard]] Suspension& suspension() { return suspension_; }
+  [[nodiscard]] const Suspension& suspension() const { return suspension_; }
+
+  /// Starts a suspension. `by_person`: only a person resumes it. E1546 E1547 E1531.
+  [[nodiscard]] Result<void> begin_suspension(const Moment& moment, const Workload& workload, bool by_person);
+  /// Marks the memory of a workload as back on its device, or never moved.
+  void end_suspension(OwnedWorkload& owned);
+  /// Returns the time of the workload's failed suspension; absent: none has failed.
+  [[nodiscard]] std::optional<std::uint64_t> failed_ns(const std::string& path) const;
+  void note_failed(const std::string& path, std::uint64_t now_ns) { known_[path].failed_ns = now_ns; }
+  /// Requests the resume that a person asked for. Returns false unless the workload is suspended or moving to the host.
+  bool ask_to_resume(const std::string& path, const Message& reason);
+  /// Marks a suspended workload as having room for its resume.
+  void approve_resume(const Moment& moment, const std::string& path);
+  [[nodiscard]] bool may_resume(const std::string& path) const;
+  /// Starts the approved resume. Returns false unless the workload requests it.
+  bool resume(const std::string& path);
+  /// Writes into the workload's book whether its guarantees count.
+  void set_guarantee_lapsed(const Moment& moment, const Workload& workload, OwnedWorkload& owned, bool lapsed,
+                            Events& events);
+
+  /// A pending request to free unused memory.
+  struct Trim {
+    Bytes used;  ///< before the trim
+    std::uint64_t since_ns = 0;
+    std::string by;
+  };
+  /// Notes the usage before a trim, whose result is reported two seconds later. `by`: the requester.
+  void begin_trim(const Moment& moment, const Workload& workload, const std::string& by);
+  /// Returns null if none is pending.
+  [[nodiscard]] const Trim* trim_of(const std::string& path) const;
+  void end_trim(const std::string& path) { known_[path].trim.reset(); }
+
+  void forget(const std::string& path);
+
+ private:
+  struct Known {
+    std::optional<std::uint64_t> failed_ns;
+    bool may_resume = false;  ///< enough unpromised memory is free for it
+    std::optional<Trim> trim;
+  };
+
+  Suspension suspension_;
+  Limits& limits_;
+  std::string runtime_folder_;
+  bool simulated_;
+  std::unordered_map<std::string, Known> known_;  // by path
+};
 
 }  // namespace ration::node

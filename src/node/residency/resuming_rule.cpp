@@ -3,8 +3,7 @@
 #include <map>
 #include <memory>
 
-#include "node/residency/residency.hpp"
-#include "node/rules.hpp"
+#include "node/residency/residency_rules.hpp"
 
 namespace ration::node {
 
@@ -16,23 +15,27 @@ constexpr Bytes kRestoreMargin{std::uint64_t{256} << 20};
 
 class ResumeRule final : public Rule {
  public:
-  void run(NodeState& state, Events& events) override;
+  ResumeRule(Residency& residency, Limits& limits) : residency_(residency), limits_(limits) {}
+  void run(const Moment& moment, Effects& effects) override;
+
+ private:
+  Residency& residency_;
+  Limits& limits_;
 };
 
 // Requires room for the guarantees and kRestoreMargin, but at most what the device can ever have free.
-void ResumeRule::run(NodeState& state, Events& events) {
-  if (!state.machine) return;
+void ResumeRule::run(const Moment& moment, Effects& effects) {
+  if (!moment.machine) return;
   std::map<book::DeviceUuid, Bytes> free, most;
-  for (const machine::Device& device : state.machine->devices) {
+  for (const machine::Device& device : moment.machine->devices) {
     const Bytes beside = device.reserved.value_or(Bytes{0}) + machine::orphaned(device).value_or(Bytes{0});
     free[device.bytes] = device.room();
     most[device.bytes] = device.total - std::min(device.total, beside);
   }
-  for (const auto& [path, workload] : state.registry.workloads()) {
-    bool& may_resume = state.running[path].may_resume;
-    if (!may_resume) continue;
+  for (const auto& [path, workload] : moment.registry.workloads()) {
+    if (!residency_.may_resume(path)) continue;
     const auto& accounts = workload.book.accounts;
-    OwnedWorkload* owned = state.limits.find(path);
+    OwnedWorkload* owned = limits_.find(path);
     std::vector<Bytes> bytes = workload.used;
     for (std::size_t i = 0; owned != nullptr && i < std::min(bytes.size(), owned->accounts.size()); ++i)
       bytes[i] = std::max(bytes[i], owned->accounts[i].moved);
@@ -42,16 +45,17 @@ void ResumeRule::run(NodeState& state, Events& events) {
       fits = fits && free[device] >= std::min(bytes[i] + kRestoreMargin, most[device]);
     }
     if (!fits) continue;
-    may_resume = false;
-    if (!state.suspension.resume(path)) continue;
+    if (!residency_.resume(path)) continue;
     for (std::size_t i = 0; i < accounts.size(); ++i)
       free[accounts[i].device] -= std::min(free[accounts[i].device], bytes[i]);
-    if (owned != nullptr) set_guarantee_lapsed(state, workload, *owned, false, events);
+    if (owned != nullptr) residency_.set_guarantee_lapsed(moment, workload, *owned, false, effects.events);
   }
 }
 
 }  // namespace
 
-std::unique_ptr<Rule> resume_rule() { return std::make_unique<ResumeRule>(); }
+std::unique_ptr<Rule> resume_rule(Residency& residency, Limits& limits) {
+  return std::make_unique<ResumeRule>(residency, limits);
+}
 
 }  // namespace ration::node

@@ -5,9 +5,8 @@
 #include <algorithm>
 #include <memory>
 
-#include "node/residency/residency.hpp"
+#include "node/residency/residency_rules.hpp"
 #include "node/residency/standstill.hpp"
-#include "node/rules.hpp"
 
 namespace ration::node {
 
@@ -41,23 +40,39 @@ WaitsFor obstacle(const OwnedLimit& limit, Bytes needed, bool policy_is_shared) 
   return WaitsFor::kDevice;
 }
 
-StandstillWorkload standing_of(NodeState& state, const Workload& workload) {
+class StandstillRule final : public Rule {
+ public:
+  StandstillRule(Residency& residency, const Limits& limits, const Tenants& tenants, Policies& policies)
+      : residency_(residency), limits_(limits), tenants_(tenants), policies_(policies) {}
+  void run(const Moment& moment, Effects& effects) override;
+
+ private:
+  [[nodiscard]] StandstillWorkload standing_of(const Moment& moment, const Workload& workload);
+
+  Residency& residency_;
+  const Limits& limits_;
+  const Tenants& tenants_;
+  Policies& policies_;
+  StandstillWatch standstills_;
+};
+
+StandstillWorkload StandstillRule::standing_of(const Moment& moment, const Workload& workload) {
   using State = Suspension::State;
   StandstillWorkload standing;
-  const State residency = state.suspension.state_of(workload.path);
+  const State residency = residency_.suspension().state_of(workload.path);
   standing.id = workload.path;
   standing.on_device = residency == State::kOnDevice;
   standing.moving = residency == State::kSuspending || residency == State::kResuming;
-  if (const TenantStatus* tenant = state.tenants.find(workload.book.tenant))
+  if (const TenantStatus* tenant = tenants_.find(workload.book.tenant))
     standing.priority = static_cast<int>(tenant->priority);
-  const auto failed = state.running[workload.path].suspension_failed_ns;
-  standing.can_suspend = !failed || state.now_ns >= *failed + kRetryPause;
+  const auto failed = residency_.failed_ns(workload.path);
+  standing.can_suspend = !failed || moment.now_ns >= *failed + kRetryPause;
   // A workload whose request is denied after a while proceeds without help.
   const bool waits = workload.book.waiting > 0 && workload.book.on_deny == book::OnDeny::kWait;
-  const OwnedWorkload* owned = state.limits.find(workload.path);
-  const std::string policy = limit_of_policy(policy_of(state, workload), workload);
+  const OwnedWorkload* owned = limits_.find(workload.path);
+  const std::string policy = limit_of_policy(policies_.of(moment, workload), workload);
   for (std::size_t i = 0; owned != nullptr && i < workload.book.accounts.size(); ++i) {
-    const auto gpu = gpu_of(state, workload.book.accounts[i].device);
+    const auto gpu = gpu_of(moment, workload.book.accounts[i].device);
     if (!gpu) continue;
     const OwnedLimit& limit = owned->accounts[i];
     StandstillAccount account{*gpu, workload.used[i], limit.guarantee, WaitsFor::kNothing, {}, {}};
@@ -72,34 +87,29 @@ StandstillWorkload standing_of(NodeState& state, const Workload& workload) {
   return standing;
 }
 
-class StandstillRule final : public Rule {
- public:
-  void run(NodeState& state, Events& events) override;
-
- private:
-  StandstillWatch standstills_;
-};
-
-void StandstillRule::run(NodeState& state, Events& events) {
+void StandstillRule::run(const Moment& moment, Effects& effects) {
   std::vector<StandstillWorkload> standing;
-  for (const auto& [path, workload] : state.registry.workloads()) standing.push_back(standing_of(state, workload));
-  for (const StandstillDecision& decision : standstills_.decide(standing, state.now_ns)) {
-    const Workload& victim = state.registry.workloads().at(decision.victim);
-    const Workload& other = state.registry.workloads().at(decision.beneficiary);
+  for (const auto& [path, workload] : moment.registry.workloads()) standing.push_back(standing_of(moment, workload));
+  for (const StandstillDecision& decision : standstills_.decide(standing, moment.now_ns)) {
+    const Workload& victim = moment.registry.workloads().at(decision.victim);
+    const Workload& other = moment.registry.workloads().at(decision.beneficiary);
     const std::string beneficiary = other.book.tenant + "/" + other.book.name;
-    const auto begun = begin_suspension(state, victim, false);
+    const auto begun = residency_.begin_suspension(moment, victim, false);
     if (begun)
-      state.suspension.request_resume(decision.victim, gave_way_text(beneficiary));
+      residency_.suspension().request_resume(decision.victim, gave_way_text(beneficiary));
     else
-      state.running[decision.victim].suspension_failed_ns = state.now_ns;
-    events.push_back(gives_way_event(event_subject(state, victim),
-                                     {beneficiary, decision.gpu, decision.waiting, decision.freed},
-                                     begun ? nullptr : &begun.error()));
+      residency_.note_failed(decision.victim, moment.now_ns);
+    effects.events.push_back(gives_way_event(event_subject(moment, victim),
+                                             {beneficiary, decision.gpu, decision.waiting, decision.freed},
+                                             begun ? nullptr : &begun.error()));
   }
 }
 
 }  // namespace
 
-std::unique_ptr<Rule> standstill_rule() { return std::make_unique<StandstillRule>(); }
+std::unique_ptr<Rule> standstill_rule(Residency& residency, const Limits& limits, const Tenants& tenants,
+                                      Policies& policies) {
+  return std::make_unique<StandstillRule>(residency, limits, tenants, policies);
+}
 
 }  // namespace ration::node

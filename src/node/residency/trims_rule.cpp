@@ -2,7 +2,7 @@
 #include <memory>
 
 #include "node/residency/idle.hpp"
-#include "node/rules.hpp"
+#include "node/residency/residency_rules.hpp"
 
 namespace ration::node {
 
@@ -10,30 +10,32 @@ namespace {
 
 class TrimRule final : public Rule {
  public:
-  void run(NodeState& state, Events& events) override;
+  explicit TrimRule(Residency& residency) : residency_(residency) {}
+  void run(const Moment& moment, Effects& effects) override;
   [[nodiscard]] bool is_unsettled() const override { return waits_; }
 
  private:
+  Residency& residency_;
   bool waits_ = false;  // for memory to be returned
 };
 
-void TrimRule::run(NodeState& state, Events& events) {
+void TrimRule::run(const Moment& moment, Effects& effects) {
   waits_ = false;
-  for (const auto& [path, workload] : state.registry.workloads()) {
-    std::optional<RunningWorkload::Trim>& trim = state.running[path].trim;
-    if (!trim) continue;
-    if (state.now_ns < trim->since_ns + kTrimTime) {
+  for (const auto& [path, workload] : moment.registry.workloads()) {
+    const Residency::Trim* trim = residency_.trim_of(path);
+    if (trim == nullptr) continue;
+    if (moment.now_ns < trim->since_ns + kTrimTime) {
       waits_ = true;
       continue;
     }
     const Bytes now = sum(workload.used), returned = trim->used - std::min(trim->used, now);
-    events.push_back(trimmed_event(event_subject(state, workload), returned, trim->used, trim->by));
-    trim.reset();
+    effects.events.push_back(trimmed_event(event_subject(moment, workload), returned, trim->used, trim->by));
+    residency_.end_trim(path);
   }
 }
 
 }  // namespace
 
-std::unique_ptr<Rule> trim_rule() { return std::make_unique<TrimRule>(); }
+std::unique_ptr<Rule> trim_rule(Residency& residency) { return std::make_unique<TrimRule>(residency); }
 
 }  // namespace ration::node

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <ctime>
 #include <nlohmann/json.hpp>
 
 #include "base/say.hpp"
@@ -96,6 +97,22 @@ Result<std::vector<ScheduleRequest>> Schedules::without(const std::string& name)
   if (std::erase_if(fresh, [&](const ScheduleRequest& each) { return each.name == name; }) == 0)
     return fail("E1801", fmt::format("no schedule named '{}' was set.", name), "ration set --schedule   shows them", 3);
   return fresh;
+}
+
+ScheduledLimits Schedules::limits_at(const config::Configuration& configuration, const config::LocalTime& now) const {
+  ScheduledLimits limits;
+  for (const ScheduleRequest& request : all_)
+    if (const auto schedule = to_schedule(request, configuration); schedule && config::holds_at(*schedule, now))
+      limits.insert(schedule->set.begin(), schedule->set.end());
+  limits.merge(config::limits_at(configuration, now));
+  return limits;
+}
+
+config::LocalTime local_time(std::uint64_t time_of_day_ns) {
+  const auto seconds = static_cast<std::time_t>(time_of_day_ns / 1'000'000'000U);
+  std::tm broken{};
+  ::localtime_r(&seconds, &broken);
+  return {broken.tm_wday, broken.tm_hour, broken.tm_min};
 }
 
 }  // namespace ration::node

@@ -8,6 +8,7 @@
 
 #include "base/result.hpp"
 #include "config/configuration.hpp"
+#include "config/schedule.hpp"
 #include "node/state/state_file.hpp"
 
 namespace ration::node {
@@ -20,6 +21,9 @@ struct ScheduleRequest {
   std::map<std::string, std::string> set;  ///< limits by tenant
   std::string by;                          ///< its author
 };
+
+/// Limits that schedules set at one hour, by tenant.
+using ScheduledLimits = std::map<std::string, config::Sourced<config::Amount>>;
 
 class Schedules {
  public:
@@ -37,11 +41,17 @@ class Schedules {
   /// Saves and applies the schedules. E1531: they cannot be saved; nothing changes.
   [[nodiscard]] Result<void> save(std::vector<ScheduleRequest> fresh);
   [[nodiscard]] const std::vector<ScheduleRequest>& all() const { return all_; }
+  /// Returns the limits at that hour: by these schedules, then by those of the configuration.
+  [[nodiscard]] ScheduledLimits limits_at(const config::Configuration& configuration,
+                                          const config::LocalTime& now) const;
 
  private:
   StateFile file_;
   std::vector<ScheduleRequest> all_;  // newest first
 };
+
+/// Converts to local time.
+[[nodiscard]] config::LocalTime local_time(std::uint64_t time_of_day_ns);
 
 /// Parses a schedule. Errors as in Schedules::with().
 [[nodiscard]] Result<config::Schedule> to_schedule(const ScheduleRequest& request,

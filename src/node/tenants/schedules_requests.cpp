@@ -33,11 +33,11 @@ Result<void> may_schedule(const Caller& caller) {
   return fail("E1502", "you may not change schedules.", "Ask root or a member of group ration.", 5);
 }
 
-std::vector<ScheduleRow> rows_for(const NodeState& state, const std::vector<ScheduleRequest>& requests) {
-  const config::LocalTime now = local_time(state.time_of_day_ns);
+std::vector<ScheduleRow> rows_for(const Moment& moment, const std::vector<ScheduleRequest>& requests) {
+  const config::LocalTime now = local_time(moment.time_of_day_ns);
   std::vector<ScheduleRow> rows;
   for (const ScheduleRequest& request : requests) {
-    const auto schedule = to_schedule(request, state.configuration);
+    const auto schedule = to_schedule(request, moment.configuration);
     ScheduleRow row =
         schedule ? row_of(*schedule, now) : ScheduleRow{{}, request.when, request.days, request.set, {}, {}, false};
     row.name = request.name;
@@ -45,37 +45,37 @@ std::vector<ScheduleRow> rows_for(const NodeState& state, const std::vector<Sche
     if (!schedule) row.inactive = schedule.error().what;
     rows.push_back(std::move(row));
   }
-  for (const config::Schedule& schedule : state.configured_schedules) rows.push_back(row_of(schedule, now));
+  for (const config::Schedule& schedule : moment.configuration.schedules) rows.push_back(row_of(schedule, now));
   return rows;
 }
 
 }  // namespace
 
-std::vector<ScheduleRow> schedule_rows(const NodeState& state) { return rows_for(state, state.schedules.all()); }
+std::vector<ScheduleRow> schedule_rows(const Moment& moment, const Schedules& schedules) {
+  return rows_for(moment, schedules.all());
+}
 
-Result<std::vector<ScheduleRow>> set_schedule(NodeState& state, ScheduleRequest request, const Caller& caller,
-                                              bool dry_run, Events& events) {
+Result<std::vector<ScheduleRow>> set_schedule(const Moment& moment, Schedules& schedules, ScheduleRequest request,
+                                              const Caller& caller, bool dry_run, Events& events) {
   RATION_TRY(may_schedule(caller));
   request.by = caller.name;
   const std::string name = request.name;
-  RATION_TRY(auto fresh, state.schedules.with(std::move(request), state.configuration));
-  const std::vector<ScheduleRow> rows = rows_for(state, fresh);
+  RATION_TRY(auto fresh, schedules.with(std::move(request), moment.configuration));
+  const std::vector<ScheduleRow> rows = rows_for(moment, fresh);
   if (dry_run) return rows;
-  RATION_TRY(state.schedules.save(std::move(fresh)));
-  apply_schedules(state);
+  RATION_TRY(schedules.save(std::move(fresh)));
   const ScheduleRow& row = rows.front();
   events.push_back(schedule_set_event({name, row.days, row.when, row.set}, caller.name));
   return rows;
 }
 
-Result<std::vector<ScheduleRow>> remove_schedule(NodeState& state, const std::string& name, const Caller& caller,
-                                                 bool dry_run, Events& events) {
+Result<std::vector<ScheduleRow>> remove_schedule(const Moment& moment, Schedules& schedules, const std::string& name,
+                                                 const Caller& caller, bool dry_run, Events& events) {
   RATION_TRY(may_schedule(caller));
-  RATION_TRY(auto fresh, state.schedules.without(name));
-  const std::vector<ScheduleRow> rows = rows_for(state, fresh);
+  RATION_TRY(auto fresh, schedules.without(name));
+  const std::vector<ScheduleRow> rows = rows_for(moment, fresh);
   if (dry_run) return rows;
-  RATION_TRY(state.schedules.save(std::move(fresh)));
-  apply_schedules(state);
+  RATION_TRY(schedules.save(std::move(fresh)));
   events.push_back(schedule_removed_event(name, caller.name));
   return rows;
 }

@@ -5,8 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "node/state/caller.hpp"
-#include "node/state/node_state.hpp"
+#include "node/request/caller.hpp"
+#include "node/tenants/schedules.hpp"
+#include "node/tick/moment.hpp"
 
 namespace ration::node {
 
@@ -21,12 +22,14 @@ struct ScheduleRow {
 };
 
 /// Returns people's schedules, then the configuration's.
-[[nodiscard]] std::vector<ScheduleRow> schedule_rows(const NodeState& state);
+[[nodiscard]] std::vector<ScheduleRow> schedule_rows(const Moment& moment, const Schedules& schedules);
 /// Sets a schedule; operators only. Takes effect at the next tick. Returns all schedules, with `dry_run` as they would
 /// be. E1502, and the errors of Schedules.
-[[nodiscard]] Result<std::vector<ScheduleRow>> set_schedule(NodeState& state, ScheduleRequest request,
-                                                            const Caller& caller, bool dry_run, Events& events);
-[[nodiscard]] Result<std::vector<ScheduleRow>> remove_schedule(NodeState& state, const std::string& name,
-                                                               const Caller& caller, bool dry_run, Events& events);
+[[nodiscard]] Result<std::vector<ScheduleRow>> set_schedule(const Moment& moment, Schedules& schedules,
+                                                            ScheduleRequest request, const Caller& caller, bool dry_run,
+                                                            Events& events);
+[[nodiscard]] Result<std::vector<ScheduleRow>> remove_schedule(const Moment& moment, Schedules& schedules,
+                                                               const std::string& name, const Caller& caller,
+                                                               bool dry_run, Events& events);
 
 }  // namespace ration::node

@@ -1,13 +1,14 @@
 // Paths of schedules, which all users may read and operators change.
+#include "node/tenants/schedules_routes.hpp"
+
 #include "base/message_json.hpp"
 #include "base/say.hpp"
 #include "http/problem.hpp"
-#include "node/http/api.hpp"
-#include "node/tenants/schedules_requests.hpp"
 
 namespace ration::node {
 
 using http::Request;
+using http::Response;
 using nlohmann::json;
 
 namespace {
@@ -50,31 +51,34 @@ json schedule_json(const std::vector<ScheduleRow>& rows) {
 
 }  // namespace
 
-json Api::schedules() { return schedule_json(schedule_rows(host_.engine().state())); }
-
-void Api::install_schedules() {
-  server_.route("GET", "/api/v1/schedules", [this](const Request&) { return answer("schedules", schedules()); });
-  server_.route("PUT", "/api/v1/schedules/{name}", [this](const Request& request) -> Result<Response> {
-    RATION_TRY(auto schedule, schedule_from(request));
-    Events events;
-    const bool dry_run = is_dry_run(request);
-    RATION_TRY(const auto rows,
-               set_schedule(host_.engine().state(), std::move(schedule), caller_of(request), dry_run, events));
-    if (dry_run) return answer("schedules", schedule_json(rows));
-    host_.record(std::move(events));
-    host_.tick_now();
-    return answer("schedules", schedules());
-  });
-  server_.route("DELETE", "/api/v1/schedules/{name}", [this](const Request& request) -> Result<Response> {
-    Events events;
-    const bool dry_run = is_dry_run(request);
-    RATION_TRY(const auto rows, remove_schedule(host_.engine().state(), request.captures.at("name"), caller_of(request),
-                                                dry_run, events));
-    if (dry_run) return answer("schedules", schedule_json(rows));
-    host_.record(std::move(events));
-    host_.tick_now();
-    return answer("schedules", schedules());
-  });
+void add_schedule_routes(const AddRoute& add, RouteHost& host, const Moment& moment, Schedules& schedules) {
+  const auto answer_with = [&host](const std::vector<ScheduleRow>& rows) {
+    return host.answer("schedules", schedule_json(rows));
+  };
+  const auto answer_changed = [&host, &moment, &schedules, answer_with](Events events) {
+    host.record(std::move(events));
+    host.tick_now();
+    return answer_with(schedule_rows(moment, schedules));
+  };
+  add("GET", "/api/v1/schedules",
+      [&moment, &schedules, answer_with](const Request&) { return answer_with(schedule_rows(moment, schedules)); });
+  add("PUT", "/api/v1/schedules/{name}",
+      [&moment, &schedules, answer_with, answer_changed](const Request& request) -> Result<Response> {
+        RATION_TRY(auto schedule, schedule_from(request));
+        Events events;
+        const bool dry_run = is_dry_run(request);
+        RATION_TRY(const auto rows,
+                   set_schedule(moment, schedules, std::move(schedule), caller_of(request), dry_run, events));
+        return dry_run ? answer_with(rows) : answer_changed(std::move(events));
+      });
+  add("DELETE", "/api/v1/schedules/{name}",
+      [&moment, &schedules, answer_with, answer_changed](const Request& request) -> Result<Response> {
+        Events events;
+        const bool dry_run = is_dry_run(request);
+        RATION_TRY(const auto rows, remove_schedule(moment, schedules, request.captures.at("name"), caller_of(request),
+                                                    dry_run, events));
+        return dry_run ? answer_with(rows) : answer_changed(std::move(events));
+      });
 }
 
 }  // namespace ration::node

@@ -2,7 +2,7 @@
 #include <memory>
 #include <set>
 
-#include "node/rules.hpp"
+#include "node/tenants/tenants_rules.hpp"
 
 namespace ration::node {
 
@@ -10,26 +10,28 @@ namespace {
 
 class SoftLimitRule final : public Rule {
  public:
-  void run(NodeState& state, Events& events) override;
+  explicit SoftLimitRule(const Tenants& tenants) : tenants_(tenants) {}
+  void run(const Moment& moment, Effects& effects) override;
 
  private:
+  const Tenants& tenants_;
   std::set<std::pair<std::string, int>> over_;  // tenants above it, by GPU
 };
 
-void SoftLimitRule::run(NodeState& state, Events& events) {
+void SoftLimitRule::run(const Moment& moment, Effects& effects) {
   std::set<std::pair<std::string, int>> over;
-  for (const TenantStatus& tenant : state.tenants.all()) {
+  for (const TenantStatus& tenant : tenants_.all()) {
     if (!tenant.soft || !tenant.limit.is_set()) continue;
-    for (const DeviceView& device : state.snapshot.devices) {
+    for (const DeviceView& device : moment.snapshot.devices) {
       const auto limit = tenant.limit.on(device.device.total, device.device.room());
       if (!limit || *limit >= kUnlimited) continue;
       Bytes used;
-      for (const AccountView& account : state.snapshot.accounts)
+      for (const AccountView& account : moment.snapshot.accounts)
         if (account.tenant == tenant.name && account.gpu == device.device.index) used += account.used;
       if (static_cast<double>(used.count()) <= static_cast<double>(limit->count()) * *tenant.soft / 100) continue;
       over.emplace(tenant.name, device.device.index);
       if (over_.count({tenant.name, device.device.index}) != 0) continue;
-      events.push_back(soft_limit_event(tenant.name, device.device.index, used, *limit, *tenant.soft));
+      effects.events.push_back(soft_limit_event(tenant.name, device.device.index, used, *limit, *tenant.soft));
     }
   }
   over_ = std::move(over);
@@ -37,6 +39,6 @@ void SoftLimitRule::run(NodeState& state, Events& events) {
 
 }  // namespace
 
-std::unique_ptr<Rule> soft_limit_rule() { return std::make_unique<SoftLimitRule>(); }
+std::unique_ptr<Rule> soft_limit_rule(const Tenants& tenants) { return std::make_unique<SoftLimitRule>(tenants); }
 
 }  // namespace ration::node

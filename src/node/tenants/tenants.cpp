@@ -56,8 +56,8 @@ void Tenants::apply(TenantStatus& tenant) const {
   }
 }
 
-std::vector<TenantChange> Tenants::update(const config::Configuration& configuration, const config::LocalTime& now) {
-  const auto scheduled = config::limits_at(configuration, now);
+std::vector<TenantChange> Tenants::update(const config::Configuration& configuration,
+                                          const ScheduledLimits& scheduled) {
   const std::vector<TenantStatus> before = std::exchange(now_, {});
   base_.clear();
   for (const config::Tenant& tenant : configuration.tenants) {

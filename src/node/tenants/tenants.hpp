@@ -10,8 +10,9 @@
 
 #include "base/result.hpp"
 #include "config/configuration.hpp"
-#include "config/schedule.hpp"
+#include "node/events/event_text.hpp"
 #include "node/state/state_file.hpp"
+#include "node/tenants/schedules.hpp"
 
 namespace ration::node {
 
@@ -26,17 +27,6 @@ struct TenantStatus {
   std::uint64_t changes = 0;   ///< by people
 };
 
-struct TenantChange {
-  std::string tenant, what;  ///< `what`: `limit` or `guarantee`
-  std::string old_text, new_text, by;
-  struct Over {
-    int gpu = 0;
-    Bytes used, limit;
-  };
-  std::vector<Over> over{};  ///< devices on which usage exceeds the new limit
-  bool by_schedule = false;
-};
-
 class Tenants {
  public:
   /// `file`: where people's settings are saved; empty: nowhere.
@@ -44,9 +34,9 @@ class Tenants {
   /// Returns a report of a damaged file; empty: it was sound.
   [[nodiscard]] const Message& damage() const { return file_.damage(); }
 
-  /// Computes everything for this hour. Returns the limits that a schedule, or its end, has changed since the last
-  /// call.
-  std::vector<TenantChange> update(const config::Configuration& configuration, const config::LocalTime& now);
+  /// Computes everything for an hour with these scheduled limits. Returns the limits that a schedule, or its end, has
+  /// changed since the last call.
+  std::vector<TenantChange> update(const config::Configuration& configuration, const ScheduledLimits& scheduled);
   [[nodiscard]] const std::vector<TenantStatus>& all() const { return now_; }
   [[nodiscard]] const TenantStatus* find(const std::string& name) const;
 

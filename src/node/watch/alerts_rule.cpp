@@ -5,7 +5,7 @@
 
 #include "base/say.hpp"
 #include "config/alerts.hpp"
-#include "node/rules.hpp"
+#include "node/watch/watch_rules.hpp"
 
 namespace ration::node {
 
@@ -13,19 +13,21 @@ namespace {
 
 class AlertRule final : public Rule {
  public:
-  void run(NodeState& state, Events& events) override;
+  explicit AlertRule(RecentDenials& recent_denials) : recent_denials_(recent_denials) {}
+  void run(const Moment& moment, Effects& effects) override;
   void configure(const config::Configuration& configuration) override {
     alerts_.configure(configuration.alerts.rules.value);
   }
 
  private:
+  RecentDenials& recent_denials_;
   config::Alerts alerts_;
 };
 
-void AlertRule::run(NodeState& state, Events& events) {
+void AlertRule::run(const Moment& moment, Effects& effects) {
   std::vector<config::Fact> facts;
   const auto bytes = [](Bytes size) { return static_cast<double>(size.count()); };
-  for (const DeviceView& device : state.snapshot.devices) {
+  for (const DeviceView& device : moment.snapshot.devices) {
     if (const auto used = device.used())
       facts.push_back(
           {"device.used", fmt::format("GPU {}", device.device.index), bytes(*used), bytes(device.device.total)});
@@ -34,7 +36,7 @@ void AlertRule::run(NodeState& state, Events& events) {
                        static_cast<double>(*device.seconds_to_full) * 1e9, std::nullopt});
   }
   std::map<std::pair<std::string, int>, std::pair<Bytes, Bytes>> tenants;
-  for (const AccountView& account : state.snapshot.accounts) {
+  for (const AccountView& account : moment.snapshot.accounts) {
     auto& [used, limit] = tenants[{account.tenant, account.gpu.value_or(-1)}];
     used += account.used;
     limit += account.limit;
@@ -45,21 +47,17 @@ void AlertRule::run(NodeState& state, Events& events) {
   for (const auto& [key, sums] : tenants)
     facts.push_back({"tenant.used", say<"alert.of_tenant">("tenant"_is(key.first), "gpu"_is(key.second)),
                      bytes(sums.first), bytes(sums.second)});
-  constexpr std::uint64_t kMinuteNs = 60'000'000'000;
-  for (auto& [name, times] : state.recent_denials) {
-    std::erase_if(times, [&](std::uint64_t time) { return time + kMinuteNs < state.now_ns; });
-    if (!times.empty()) facts.push_back({"denials", name, static_cast<double>(times.size()), std::nullopt});
-  }
-  std::erase_if(state.recent_denials, [](const auto& entry) { return entry.second.empty(); });
-  facts.push_back({"queue.length", say<"alert.of_queue">(), static_cast<double>(state.queue_length), std::nullopt});
-  for (const Event& event : events)
+  for (const auto& [name, count] : recent_denials_.counts(moment.now_ns))
+    facts.push_back({"denials", name, static_cast<double>(count), std::nullopt});
+  facts.push_back({"queue.length", say<"alert.of_queue">(), static_cast<double>(moment.queue_length), std::nullopt});
+  for (const Event& event : effects.events)
     if (event.type == EventType::kGuardLost) facts.push_back({"guard.lost", event.text, 1, std::nullopt});
-  for (const config::AlertChange& change : alerts_.evaluate(facts, std::chrono::nanoseconds(state.now_ns)))
-    events.push_back(alert_event(change));
+  for (const config::AlertChange& change : alerts_.evaluate(facts, std::chrono::nanoseconds(moment.now_ns)))
+    effects.events.push_back(alert_event(change));
 }
 
 }  // namespace
 
-std::unique_ptr<Rule> alert_rule() { return std::make_unique<AlertRule>(); }
+std::unique_ptr<Rule> alert_rule(RecentDenials& recent_denials) { return std::make_unique<AlertRule>(recent_denials); }
 
 }  // namespace ration::node

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "machine/process_origin.hpp"
-#include "node/residency/settled.hpp"
-#include "node/rules.hpp"
+#include "node/limits/settled.hpp"
+#include "node/watch/watch_rules.hpp"
 
 namespace ration::node {
 
@@ -15,7 +15,7 @@ namespace {
 
 class OrphanedRule final : public Rule {
  public:
-  void run(NodeState& state, Events& events) override;
+  void run(const Moment& moment, Effects& effects) override;
 
  private:
   struct Orphaned {
@@ -25,9 +25,9 @@ class OrphanedRule final : public Rule {
   std::map<std::string, Orphaned> orphaned_;  // by device
 };
 
-void OrphanedRule::run(NodeState& state, Events& events) {
+void OrphanedRule::run(const Moment& moment, Effects& effects) {
   constexpr Bytes kReportable{std::uint64_t{256} << 20};  // less than one context is within measurement error
-  for (const DeviceView& device : state.snapshot.devices) {
+  for (const DeviceView& device : moment.snapshot.devices) {
     if (!device.orphaned) continue;
     Orphaned& known = orphaned_[device.device.uuid];
     const Bytes now = known.amount.note(*device.orphaned);
@@ -35,7 +35,7 @@ void OrphanedRule::run(NodeState& state, Events& events) {
     if (was_reported || !known.reported) continue;
     const auto& mig = device.device.mig;
     const std::string path = fmt::format("/dev/nvidia{}", mig ? mig->gpu : device.device.index);
-    events.push_back(orphaned_event(device.device.index, now, path, machine::openers_of(path)));
+    effects.events.push_back(orphaned_event(device.device.index, now, path, machine::openers_of(path)));
   }
 }
 

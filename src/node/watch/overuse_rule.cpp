@@ -1,10 +1,10 @@
-// Reports processes that use more than their book was charged. The only rule that changes the snapshot: the excess
-// counts as usage of the workload.
+// Reports processes that use more than their book was charged. Changes the snapshot: the excess counts as usage of the
+// workload.
 #include <algorithm>
 #include <map>
 #include <memory>
 
-#include "node/rules.hpp"
+#include "node/watch/watch_rules.hpp"
 
 namespace ration::node {
 
@@ -12,19 +12,21 @@ namespace {
 
 class OveruseRule final : public Rule {
  public:
-  void run(NodeState& state, Events& events) override;
+  explicit OveruseRule(Snapshot& snapshot) : snapshot_(snapshot) {}
+  void run(const Moment& moment, Effects& effects) override;
   [[nodiscard]] bool is_unsettled() const override { return !violators_.empty(); }
 
  private:
+  Snapshot& snapshot_;
   std::map<std::pair<int, std::int32_t>, int> violators_;  // by GPU and pid: ticks in a row
 };
 
 // Books are read just before the driver is asked, so an allocation in between looks like use beside the book. Real
 // overuse is still there at the third tick.
-void OveruseRule::run(NodeState& state, Events& events) {
+void OveruseRule::run(const Moment& /*moment*/, Effects& effects) {
   constexpr int kTicksInARow = 3;
   std::map<std::pair<int, std::int32_t>, int> present;
-  for (AccountView& account : state.snapshot.accounts) {
+  for (AccountView& account : snapshot_.accounts) {
     for (ProcessView& process : account.processes) {
       if (process.state != ProcessState::kViolator) continue;
       const std::pair<int, std::int32_t> key{account.gpu.value_or(-1), process.pid};
@@ -35,15 +37,15 @@ void OveruseRule::run(NodeState& state, Events& events) {
         const Bytes beside =
             found - std::min(found, account.unrequested);  // the account includes `unrequested` already
         account.used += beside;
-        for (DeviceView& device : state.snapshot.devices) {
+        for (DeviceView& device : snapshot_.devices) {
           if (device.device.index != account.gpu) continue;
           device.governed += beside;
           if (device.unexplained) *device.unexplained -= std::min(*device.unexplained, beside);
         }
       }
       if (ticks != kTicksInARow) continue;
-      events.push_back(beside_book_event({account.workload, account.tenant, account.user, account.gpu}, process.pid,
-                                         *process.driver_used, process.used));
+      effects.events.push_back(beside_book_event({account.workload, account.tenant, account.user, account.gpu},
+                                                 process.pid, *process.driver_used, process.used));
     }
   }
   violators_ = std::move(present);
@@ -51,6 +53,6 @@ void OveruseRule::run(NodeState& state, Events& events) {
 
 }  // namespace
 
-std::unique_ptr<Rule> overuse_rule() { return std::make_unique<OveruseRule>(); }
+std::unique_ptr<Rule> overuse_rule(Snapshot& snapshot) { return std::make_unique<OveruseRule>(snapshot); }
 
 }  // namespace ration::node

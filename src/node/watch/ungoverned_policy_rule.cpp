@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "base/file.hpp"
-#include "node/rules.hpp"
+#include "node/watch/watch_rules.hpp"
 
 namespace ration::node {
 
@@ -18,7 +18,7 @@ constexpr std::uint64_t kKillDelay = 5'000'000'000;
 
 class UngovernedPolicyRule final : public Rule {
  public:
-  void run(NodeState& state, Events& events) override;
+  void run(const Moment& moment, Effects& effects) override;
 
  private:
   struct Process {
@@ -30,31 +30,32 @@ class UngovernedPolicyRule final : public Rule {
 };
 
 // The pidfd is opened at first sight, so that a reused pid cannot be signalled.
-void UngovernedPolicyRule::run(NodeState& state, Events& events) {
-  const config::Ungoverned rule = state.configuration.defaults.ungoverned.value;
+void UngovernedPolicyRule::run(const Moment& moment, Effects& effects) {
+  const config::Ungoverned rule = moment.configuration.defaults.ungoverned.value;
   if (rule == config::Ungoverned::kReport) {
     processes_.clear();
     return;
   }
-  const auto grace = static_cast<std::uint64_t>(state.configuration.defaults.grace.value.count());
+  const auto grace = static_cast<std::uint64_t>(moment.configuration.defaults.grace.value.count());
   std::map<std::int32_t, Process> present;
-  for (const UngovernedView& view : state.snapshot.ungoverned) {
+  for (const UngovernedView& view : moment.snapshot.ungoverned) {
     const std::int32_t pid = view.process.pid;
     if (present.count(pid) != 0) continue;
     auto known = processes_.find(pid);
     const bool fresh = known == processes_.end();
     Process process = fresh ? Process{} : std::move(known->second);
     if (fresh) {
-      process.seen_ns = state.now_ns;
+      process.seen_ns = moment.now_ns;
       process.handle = FileDescriptor{static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))};
-      events.push_back(no_limit_event(view, rule == config::Ungoverned::kWarn ? std::nullopt : std::optional(grace)));
-    } else if (rule == config::Ungoverned::kTerminate && process.handle && state.now_ns >= process.seen_ns + grace) {
+      effects.events.push_back(
+          no_limit_event(view, rule == config::Ungoverned::kWarn ? std::nullopt : std::optional(grace)));
+    } else if (rule == config::Ungoverned::kTerminate && process.handle && moment.now_ns >= process.seen_ns + grace) {
       const bool again = process.signalled_ns != 0;
-      if (!again || (state.now_ns >= process.signalled_ns + kKillDelay && !process.killed)) {
+      if (!again || (moment.now_ns >= process.signalled_ns + kKillDelay && !process.killed)) {
         const int signal = again ? SIGKILL : SIGTERM;
         const bool sent = ::syscall(SYS_pidfd_send_signal, process.handle.get(), signal, nullptr, 0) == 0;
-        events.push_back(no_limit_ended_event(view, !sent ? nullptr : again ? "SIGKILL" : "SIGTERM"));
-        process.signalled_ns = state.now_ns;
+        effects.events.push_back(no_limit_ended_event(view, !sent ? nullptr : again ? "SIGKILL" : "SIGTERM"));
+        process.signalled_ns = moment.now_ns;
         process.killed = again || !sent;
       }
     }

@@ -3,7 +3,7 @@
 #include <map>
 #include <memory>
 
-#include "node/rules.hpp"
+#include "node/watch/watch_rules.hpp"
 
 namespace ration::node {
 
@@ -11,22 +11,22 @@ namespace {
 
 class UngovernedRule final : public Rule {
  public:
-  void run(NodeState& state, Events& events) override;
+  void run(const Moment& moment, Effects& effects) override;
   [[nodiscard]] bool is_unsettled() const override;
 
  private:
   std::map<std::pair<int, std::int32_t>, bool> known_;  // by GPU and pid: true once reported
 };
 
-void UngovernedRule::run(NodeState& state, Events& events) {
+void UngovernedRule::run(const Moment& moment, Effects& effects) {
   // A book may be created between the reads of books and driver, so the second tick decides.
   std::map<std::pair<int, std::int32_t>, bool> present;
-  for (const UngovernedView& view : state.snapshot.ungoverned) {
+  for (const UngovernedView& view : moment.snapshot.ungoverned) {
     const auto known = known_.find({view.gpu, view.process.pid});
     const bool seen_before = known != known_.end();
     present[{view.gpu, view.process.pid}] = seen_before;
     if (!seen_before || known->second) continue;
-    events.push_back(ungoverned_event(view));
+    effects.events.push_back(ungoverned_event(view));
   }
   known_ = std::move(present);
 }

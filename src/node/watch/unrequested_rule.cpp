@@ -6,8 +6,8 @@
 
 #include "book/book_reader.hpp"
 #include "book/store_limits.hpp"
-#include "node/residency/settled.hpp"
-#include "node/rules.hpp"
+#include "node/limits/settled.hpp"
+#include "node/watch/watch_rules.hpp"
 
 namespace ration::node {
 
@@ -28,23 +28,25 @@ std::optional<Bytes> seen_by_driver(const AccountView& account) {
 
 class UnrequestedRule final : public Rule {
  public:
-  void run(NodeState& state, Events& events) override;
+  explicit UnrequestedRule(const Limits& limits) : limits_(limits) {}
+  void run(const Moment& moment, Effects& effects) override;
 
  private:
   struct Unrequested {
     Settled settled;
     std::uint64_t times_emptied = 0;  // counter in the book at the time of the finding
   };
+  const Limits& limits_;
   std::map<std::pair<std::string, std::uint32_t>, Unrequested> unrequested_;  // by path and account
 };
 
 // The book was read before the driver was asked, and is read again now, so that a lasting change in between is in one
 // of the two reads. Memory that came and went in between is in neither, so several ticks must agree.
-void UnrequestedRule::run(NodeState& state, Events& /*events*/) {
+void UnrequestedRule::run(const Moment& moment, Effects& /*effects*/) {
   decltype(unrequested_) present;
-  for (const AccountView& view : state.snapshot.accounts) {
-    const auto workload = state.registry.workloads().find(view.path);
-    if (workload == state.registry.workloads().end() || state.limits.find(view.path) == nullptr) continue;
+  for (const AccountView& view : moment.snapshot.accounts) {
+    const auto workload = moment.registry.workloads().find(view.path);
+    if (workload == moment.registry.workloads().end() || limits_.find(view.path) == nullptr) continue;
     const book::AccountSnapshot& book = workload->second.book.accounts[view.account];
     const std::pair key{view.path, view.account};
     const auto known = unrequested_.find(key);
@@ -69,6 +71,6 @@ void UnrequestedRule::run(NodeState& state, Events& /*events*/) {
 
 }  // namespace
 
-std::unique_ptr<Rule> unrequested_rule() { return std::make_unique<UnrequestedRule>(); }
+std::unique_ptr<Rule> unrequested_rule(const Limits& limits) { return std::make_unique<UnrequestedRule>(limits); }
 
 }  // namespace ration::node

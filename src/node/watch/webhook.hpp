@@ -9,8 +9,8 @@
 #include <optional>
 #include <string>
 
+#include "base/child.hpp"
 #include "base/message.hpp"
-#include "node/child.hpp"
 
 namespace ration::node {
 

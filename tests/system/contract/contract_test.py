@@ -333,7 +333,7 @@ class Contract(unittest.TestCase):
 
     def test_parameters_that_the_daemon_reads_are_described_and_the_other_way_round(self):
         read = set()
-        for path in [*(SOURCE / "src/node/http").glob("*.cpp"), *(SOURCE / "src/node").rglob("*_routes.cpp"), SOURCE / "src/http/stream.cpp"]:
+        for path in [*(SOURCE / "src/node/http").glob("*.cpp"), *(SOURCE / "src/node/request").glob("*.cpp"), *(SOURCE / "src/node").rglob("*_routes.cpp"), SOURCE / "src/http/stream.cpp"]:
             if "Request" in (source := path.read_text()):  # the others write rows
                 read |= set(re.findall(r'(?:parameter\(|number\(request, |moment\(request, |\btext\()"(\w+)"', source))
         described = {each["name"] for operations in self.description()["paths"].values() for operation in operations.values()

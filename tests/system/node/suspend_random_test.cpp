@@ -18,7 +18,7 @@
 #include "base/clock.hpp"
 #include "base/time.hpp"
 #include "book/book.hpp"
-#include "node/engine.hpp"
+#include "node/engine/engine.hpp"
 #include "node/residency/residency.hpp"
 #include "node/residency/residency_requests.hpp"
 
@@ -156,10 +156,11 @@ class SuspendRandomTest : public ::testing::Test {
     ::unlink(program.book.c_str());
   }
 
+  Residency& residency() { return engine_->subjects().residency; }
   void look() {
-    (void)engine_->tick(steady_time_ns(), unix_time_ns());
-    for (const auto& request : std::exchange(engine_->state().residency_changes, {}).resume_requests)
-      approve_resume(engine_->state(), request.path);
+    const Effects effects = engine_->tick(steady_time_ns(), unix_time_ns());
+    for (const auto& request : effects.residency_changes.resume_requests)
+      residency().approve_resume(engine_->moment(), request.path);
   }
 
   [[nodiscard]] std::string state(const Program& program) const {
@@ -170,7 +171,7 @@ class SuspendRandomTest : public ::testing::Test {
   /// Asks, and looks until it is done. Empty: it is suspended now.
   std::string suspend(const Program& program) {
     Events events;
-    if (const auto begun = node::suspend(engine_->state(), program.name, caller_, events); !begun)
+    if (const auto begun = node::suspend(engine_->moment(), residency(), program.name, caller_, events); !begun)
       return begun.error().what;
     look();
     return state(program) == "suspended" ? "" : "it was not suspended";
@@ -219,10 +220,10 @@ class SuspendRandomTest : public ::testing::Test {
       Events events;
       switch (pick(4)) {
         case 0:
-          (void)node::suspend(engine_->state(), programs_[number].name, caller_, events);
+          (void)node::suspend(engine_->moment(), residency(), programs_[number].name, caller_, events);
           break;
         case 1:
-          (void)node::resume(engine_->state(), programs_[number].name, caller_);
+          (void)node::resume(engine_->moment(), residency(), programs_[number].name, caller_);
           break;
         default:
           order_something(number);
@@ -254,7 +255,8 @@ class SuspendRandomTest : public ::testing::Test {
                          [&](const Program& each) { return state(each) == "here"; });
     };
     for (int looks = 0; looks < 100 && (looks < 2 || !all_here()); ++looks) {
-      for (const Program& program : programs_) (void)node::resume(engine_->state(), program.name, caller_);
+      for (const Program& program : programs_)
+        (void)node::resume(engine_->moment(), residency(), program.name, caller_);
       look();
     }
     EXPECT_TRUE(all_here());
@@ -294,7 +296,7 @@ TEST_F(SuspendRandomTest, ItComesBackOnlyWhereThereIsMoreRoomThanItNeeds) {
   ASSERT_EQ(suspend(leaves), "");
   takes.tell(fmt::format("take {}", (16_GiB - 1_GiB - 64_MiB - 64_MiB - 100_MiB).count() >> 20));
   ASSERT_TRUE(takes.answers_well());
-  ASSERT_TRUE(node::resume(engine_->state(), leaves.name, caller_));
+  ASSERT_TRUE(node::resume(engine_->moment(), residency(), leaves.name, caller_));
   for (int looks = 0; looks < 5; ++looks) look();
   EXPECT_EQ(state(leaves), "suspended");
   takes.tell("free");

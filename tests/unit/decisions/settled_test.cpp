@@ -1,4 +1,4 @@
-#include "node/residency/settled.hpp"
+#include "node/limits/settled.hpp"
 
 #include <gtest/gtest.h>
 

@@ -3,13 +3,14 @@
 #include <random>
 
 #include "invented_node.hpp"
-#include "node/claims/claims_requests.hpp"
+#include "node/promises/claims_requests.hpp"
 
 namespace ration::node {
 namespace {
 
 class ClaimsTest : public InventedNode {
  protected:
+  ClaimTargets targets() { return {engine_->moment(), engine_->subjects().claims, engine_->subjects().promises, ""}; }
   void start_with_state() {
     options_.state_folder = folder_;
     start();
@@ -20,7 +21,7 @@ class ClaimsTest : public InventedNode {
   }
   Result<ContainerClaim> grant(const std::string& id, Bytes limit, Bytes guarantee) {
     Events events;
-    auto granted = grant_claim(engine_->state(), wish(id, limit, guarantee), events);
+    auto granted = grant_claim(targets(), wish(id, limit, guarantee), events);
     events_ += events.size();
     return granted;
   }
@@ -43,8 +44,8 @@ TEST_F(ClaimsTest, IsKeptFromOthersUntilItIsGivenBack) {
   EXPECT_EQ(error_of("two", 6_GiB, 6_GiB), "E1304");
   EXPECT_EQ(error_of("two", 6_GiB, 4_GiB), "") << "what is not guaranteed may be more than there is";
   Events events;
-  ASSERT_TRUE(release_claim(engine_->state(), "one", events));
-  ASSERT_TRUE(release_claim(engine_->state(), "one", events));
+  ASSERT_TRUE(release_claim(engine_->subjects().claims, "one", events));
+  ASSERT_TRUE(release_claim(engine_->subjects().claims, "one", events));
   EXPECT_EQ(events.size(), 1U);
   EXPECT_EQ(available(), 12_GiB);
 }
@@ -67,10 +68,9 @@ TEST_F(ClaimsTest, RejectsWhatNoContainerCouldHold) {
   EXPECT_EQ(error_of(std::string(64, 'a'), 1_GiB, 1_GiB), "E1521");
   machine::remember_context_cost(device_, engine_->snapshot().driver_version, options_.runtime_folder, 500_MiB);
   Events events;
-  EXPECT_EQ(
-      grant_claim(engine_->state(), {"one", "ml/one", "nlp", "", {{"GPU-none", 1_GiB, 1_GiB}}}, events).error().id,
-      "E1407");
-  EXPECT_TRUE(engine_->state().container_claims.all().empty());
+  EXPECT_EQ(grant_claim(targets(), {"one", "ml/one", "nlp", "", {{"GPU-none", 1_GiB, 1_GiB}}}, events).error().id,
+            "E1407");
+  EXPECT_TRUE(engine_->subjects().claims.all().empty());
 }
 
 TEST_F(ClaimsTest, WhatItsContainerIsPromisedIsNotCountedTwice) {
@@ -107,9 +107,9 @@ TEST_F(ClaimsTest, ATenantsClaimsStayWithinItsLimit) {
 TEST_F(ClaimsTest, NobodyElseEntersAClaim) {
   start_with_state();
   ASSERT_TRUE(grant("one", 4_GiB, 4_GiB));
-  EXPECT_EQ(claims_of(engine_->state(), ::getuid(), "a=b,claims=none+one", device_.uuid).size(), 1U);
-  EXPECT_TRUE(claims_of(engine_->state(), ::getuid() + 1, "claims=one", device_.uuid).empty());
-  EXPECT_TRUE(claims_of(engine_->state(), ::getuid(), "claims=one", "GPU-other").empty());
+  EXPECT_EQ(engine_->subjects().claims.of_workload(::getuid(), "a=b,claims=none+one", device_.uuid).size(), 1U);
+  EXPECT_TRUE(engine_->subjects().claims.of_workload(::getuid() + 1, "claims=one", device_.uuid).empty());
+  EXPECT_TRUE(engine_->subjects().claims.of_workload(::getuid(), "claims=one", "GPU-other").empty());
 }
 
 // Three containers of one claim and one of two, which take and give back at random.

@@ -69,7 +69,8 @@ TEST_F(EngineTest, WhatNobodyRunsCannotBeChanged) {
   LimitRequest request;
   request.workload = "train";
   request.limit = "1GiB";
-  const auto changed = change_workload(engine_->state(), request, {"root", 0, true}, events);
+  const auto changed =
+      change_workload(engine_->subjects().limit_targets(engine_->moment()), request, {"root", 0, true}, events);
   ASSERT_FALSE(changed);
   EXPECT_EQ(changed.error().id, "E1801");
   EXPECT_TRUE(events.empty());

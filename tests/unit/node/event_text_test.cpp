@@ -75,7 +75,7 @@ TEST(EventText, WhoHoldsTooMuchIsToldWhatComesOfIt) {
 }
 
 TEST(EventText, ABurstSaysHowManyAndForHowLong) {
-  LimitMoves::Burst burst{{"book", 0}, 6_GiB, 4_GiB, "kept for vision", 1, 5 * kSecond, 5 * kSecond};
+  LimitMoveFacts burst{6_GiB, 4_GiB, "kept for vision", 1, 5 * kSecond, 5 * kSecond};
   EXPECT_EQ(rebalanced_event(kTrain, burst).text, "nlp/train may hold 4.00 GiB instead of 6.00 GiB: kept for vision");
   burst.count = 3;
   EXPECT_EQ(rebalanced_event(kTrain, burst).text,
@@ -87,7 +87,7 @@ TEST(EventText, ABurstSaysHowManyAndForHowLong) {
   EXPECT_EQ(told.count, 3);
   EXPECT_EQ(told.first_time, 5'000);
   // Why it may not hold more is no reason for what it gained.
-  const LimitMoves::Burst gained{{"book", 0}, 4_GiB, 6_GiB, "kept for vision", 1, 5 * kSecond, 5 * kSecond};
+  const LimitMoveFacts gained{4_GiB, 6_GiB, "kept for vision", 1, 5 * kSecond, 5 * kSecond};
   EXPECT_EQ(rebalanced_event(kTrain, gained).text, "nlp/train may hold 6.00 GiB instead of 4.00 GiB");
 }
 

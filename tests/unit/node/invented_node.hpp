@@ -21,7 +21,7 @@
 #include "base/file.hpp"
 #include "book/book.hpp"
 #include "config/configuration.hpp"
-#include "node/engine.hpp"
+#include "node/engine/engine.hpp"
 
 namespace ration::node {
 
@@ -184,7 +184,7 @@ class InventedNode : public testing::Test {
     account.limit = limit;
     account.guarantee = guarantee;
     contents.accounts.push_back(account);
-    engine_->state().allowed.add(::getuid(), contents.tenant);
+    engine_->subjects().allowed.add(::getuid(), contents.tenant);
     const std::string path = folder_ + "/books/" + contents.name + "." + std::to_string(runs_) + ".book";
     EXPECT_EQ(book::Book::create(path.c_str(), contents), book::BookStatus::kOk);
     return programs_.emplace_back(path);
@@ -201,7 +201,12 @@ class InventedNode : public testing::Test {
 
   Events tick() {
     now_ns_ += kTick;
-    return engine_->tick(now_ns_, now_ns_ + jumped_ns_);
+    Effects effects = engine_->tick(now_ns_, now_ns_ + jumped_ns_);
+    for (std::string& path : effects.residency_changes.suspended)
+      residency_changes_.suspended.push_back(std::move(path));
+    for (auto& request : effects.residency_changes.resume_requests)
+      residency_changes_.resume_requests.push_back(std::move(request));
+    return std::move(effects.events);
   }
   /// What is told under that type in so many ticks.
   std::vector<std::string> told(const std::string& type, int ticks = 1) {
@@ -211,7 +216,9 @@ class InventedNode : public testing::Test {
         if (name_of(event.type) == type) texts.push_back(event.text);
     return texts;
   }
-  const OwnedLimit& limit_of(const Program& program) { return engine_->state().limits.find(program.path)->accounts[0]; }
+  const OwnedLimit& limit_of(const Program& program) {
+    return engine_->subjects().limits.limits.find(program.path)->accounts[0];
+  }
 
   static std::size_t count(const Events& events, const std::string& type) {
     return static_cast<std::size_t>(
@@ -226,6 +233,7 @@ class InventedNode : public testing::Test {
   std::uint64_t now_ns_ = 1'700'000'000 * kTick, runs_ = 0;
   std::uint64_t jumped_ns_ = 0;  ///< by how much the clock was set, modulo 2^64: back is forward, too
   std::unique_ptr<Engine> engine_;
+  ResidencyChanges residency_changes_;  ///< that no queue was told yet
   std::list<Program> programs_;
 };
 

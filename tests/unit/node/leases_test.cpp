@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/say.hpp"
-#include "node/limits/lease_json.hpp"
+#include "node/queue/lease_json.hpp"
 
 namespace ration::node {
 namespace {

@@ -24,16 +24,17 @@ class CheckedWalk final : public Walk {
                           each.limit.count(), each.configured_limit.count(), each.guarantee.count(),
                           each.unrequested.count(), each.suspended_bytes.count(), each.suspended, each.resuming,
                           each.waiting);
-      const OwnedLimit& owned = state().limits.find(each.path)->accounts[0];
+      const OwnedLimit& owned = subjects().limits.limits.find(each.path)->accounts[0];
       // Of one that is away nobody works out why it may not hold more.
       text += each.suspended ? "\n"
                              : fmt::format(" {}, {} to {} '{}'\n", owned.granted.count(), owned.ceiling.count(),
                                            owned.reach.count(), each.held_back_by);
     }
-    for (const TenantStatus& each : state().tenants.all())
+    for (const TenantStatus& each : subjects().tenants.all())
       text += fmt::format("  {} {} {} {} {} {}\n", each.name, each.limit.text, each.limit_from, each.guarantee.text,
                           each.guarantee_from, each.changes);
-    for (const ScheduleRow& each : schedule_rows(state())) text += fmt::format("  {} {}\n", each.name, each.in_force);
+    for (const ScheduleRow& each : schedule_rows(engine_->moment(), subjects().schedules))
+      text += fmt::format("  {} {}\n", each.name, each.in_force);
     for (const LeaseView& each : leases_->waiting_views())
       text += fmt::format("  {} {} of {}: {}\n", each.id, each.position, each.of, each.reason);
     for (const auto& [id, lease] : granted_)
@@ -130,7 +131,7 @@ class CheckedWalk final : public Walk {
     for (const AccountView& each : now.accounts)
       if (!each.suspended) of_tenants[each.tenant] += each.guarantee;
     Bytes promised = device.sliced;
-    for (const TenantStatus& each : state().tenants.all()) {
+    for (const TenantStatus& each : subjects().tenants.all()) {
       const Bytes own = each.guarantee.is_set() ? *each.guarantee.on(device_.total, device_.total) : Bytes{0};
       promised += std::max(own, of_tenants[each.name]);
     }
@@ -153,7 +154,7 @@ class CheckedWalk final : public Walk {
       limits[each.tenant] += std::max(each.limit, each.used);
       least[each.tenant] += std::max(each.guarantee, each.used) + kGranule;
     }
-    for (const TenantStatus& each : state().tenants.all()) {
+    for (const TenantStatus& each : subjects().tenants.all()) {
       if (!each.limit.is_set() || beside.count(each.name) != 0) continue;
       EXPECT_LE(limits[each.name], std::max(*each.limit.on(device_.total, device_.total), least[each.name]))
           << each.name << " gets more than its limit";
@@ -177,7 +178,7 @@ class CheckedWalk final : public Walk {
       allowed += std::max(each.limit, each.used);
       of_tenants[each.tenant] += std::max(each.guarantee, each.used);
     }
-    for (const TenantStatus& each : state().tenants.all())
+    for (const TenantStatus& each : subjects().tenants.all())
       if (each.guarantee.is_set())
         needed +=
             std::max(*each.guarantee.on(device_.total, device_.total), of_tenants[each.name]) - of_tenants[each.name];

@@ -157,15 +157,15 @@ class Walk : public InventedNode {
 
   std::uint64_t draw(std::uint64_t below) { return random_() % below; }
   static Bytes mib(std::uint64_t count) { return Bytes{count << 20}; }
-  NodeState& state() { return engine_->state(); }
+  Subjects& subjects() { return engine_->subjects(); }
   // ------------------------------------------------------------------ the daemon
 
   void begin_daemon() {
     prepare_options();
     options_.state_folder = folder_ + "/state";
     options_.cgroup_of = [](std::int32_t) { return std::string(); };
-    options_.recorded_to = told.empty() ? 0 : history::to_ms(now_ns_);
-    options_.recorded = [this](const Event& event) { return recorded_.count(key_of(event, event.time)) != 0; };
+    options_.earlier.recorded_to = told.empty() ? 0 : history::to_ms(now_ns_);
+    options_.earlier.has = [this](const Event& event) { return recorded_.count(key_of(event, event.time)) != 0; };
     start(std::string(kConfiguration) + (plan_.idle_are_suspended ? kIdleAreSuspended : ""));
     leases_ = std::make_unique<Leases>(folder_ + "/state/leases.json");
   }
@@ -213,7 +213,7 @@ class Walk : public InventedNode {
   Guests::iterator any_that_works(std::uint64_t number) {
     const auto guest = any_guest(number);
     if (guest == guests_.end() || guest->second.waits_for > Bytes{0} || guest->second.program->pid == 0 ||
-        state().suspension.state_of(guest->second.program->path) != Suspension::State::kOnDevice)
+        subjects().residency.suspension().state_of(guest->second.program->path) != Suspension::State::kOnDevice)
       return guests_.end();
     return guest;
   }
@@ -277,7 +277,7 @@ class Walk : public InventedNode {
     for (auto& [name, guest] : guests_) {
       const std::uint64_t patience = draw(40);
       if (guest.waits_for == Bytes{0} ||
-          state().suspension.state_of(guest.program->path) != Suspension::State::kOnDevice)
+          subjects().residency.suspension().state_of(guest.program->path) != Suspension::State::kOnDevice)
         continue;
       const Bytes bytes = guest.waits_for;
       if (bytes <= room() && guest.program->take(bytes)) {
@@ -324,7 +324,7 @@ class Walk : public InventedNode {
     request.workload = name;
     if (other % 4 != 0) request.limit = fmt::format("{}MiB", 256 + other % 6000);
     if (other % 4 != 1) request.guarantee = fmt::format("{}MiB", other / 8 % 3 == 0 ? 0 : other / 64 % 3000);
-    const auto done = change_workload(state(), request, kRoot, asked_);
+    const auto done = change_workload(subjects().limit_targets(engine_->moment()), request, kRoot, asked_);
     line_ += fmt::format("set {} {} {} {} ", name, request.limit, request.guarantee, done ? "" : done.error().id);
     if (!done) return;
     it.limit = done->front().limit;
@@ -336,21 +336,23 @@ class Walk : public InventedNode {
     request.workload = kTenants[one % 3];
     if (other % 2 == 0) request.limit = fmt::format("{}GiB", 3 + other / 2 % 13);
     if (other % 3 == 0) request.guarantee = fmt::format("{}GiB", other / 6 % 4);
-    const auto done = change_tenant(state(), request, kRoot, asked_);
+    const auto done = change_tenant(engine_->moment(), subjects().tenants, subjects().promises, request, kRoot, asked_);
     line_ += fmt::format("set {} {} {} {} ", request.workload, request.limit, request.guarantee,
                          done ? "" : done.error().id);
   }
   void set_schedule_(std::uint64_t one, std::uint64_t other) {
     const std::uint64_t from = other % 24;
-    const bool done = one % 3 == 0 ? remove_schedule(state(), "extra", kRoot, false, asked_).has_value()
-                                   : set_schedule(state(),
-                                                  {"extra",
-                                                   fmt::format("{:02}:00-{:02}:30", from, (from + 1 + one % 5) % 24),
-                                                   "",
-                                                   {{"vision", fmt::format("{}GiB", 4 + other % 9)}},
-                                                   ""},
-                                                  kRoot, false, asked_)
-                                         .has_value();
+    const bool done =
+        one % 3 == 0
+            ? remove_schedule(engine_->moment(), subjects().schedules, "extra", kRoot, false, asked_).has_value()
+            : set_schedule(engine_->moment(), subjects().schedules,
+                           {"extra",
+                            fmt::format("{:02}:00-{:02}:30", from, (from + 1 + one % 5) % 24),
+                            "",
+                            {{"vision", fmt::format("{}GiB", 4 + other % 9)}},
+                            ""},
+                           kRoot, false, asked_)
+                  .has_value();
     line_ += fmt::format("schedule {} ", done);
   }
 
@@ -359,8 +361,9 @@ class Walk : public InventedNode {
     if (guest == guests_.end()) return;
     jobs_->problem.reset();
     if (other % 6 == 0) jobs_->problem = Error{"E1543", "the driver said no", "ration doctor", 1};
-    const auto done =
-        guest->second.away ? resume(state(), guest->first, kRoot) : suspend(state(), guest->first, kRoot, asked_);
+    const auto done = guest->second.away
+                          ? resume(engine_->moment(), subjects().residency, guest->first, kRoot)
+                          : suspend(engine_->moment(), subjects().residency, guest->first, kRoot, asked_);
     line_ += fmt::format("move {} {} ", guest->first, done ? "" : done.error().id);
   }
   /// What a checkpoint does to memory, it does whether a daemon runs or not.
@@ -462,7 +465,8 @@ class Walk : public InventedNode {
     if (bytes <= room()) orphaned_ = bytes;
   }
   void ask_to_trim(std::uint64_t one, std::uint64_t) {
-    if (const auto guest = any_guest(one); guest != guests_.end()) (void)trim(state(), guest->first, kRoot);
+    if (const auto guest = any_guest(one); guest != guests_.end())
+      (void)trim(engine_->moment(), subjects().residency, guest->first, kRoot);
   }
 
   // ------------------------------------------------------------------ the queue, as queue.hpp has its order
@@ -515,10 +519,11 @@ class Walk : public InventedNode {
   void pass(std::uint64_t seconds) {
     show_driver();
     now_ns_ += (seconds - 1) * kSecond;
-    state().queue_length = leases_->queue().waiting();
+    engine_->set_queue_length(leases_->queue().waiting());
     Events events = std::exchange(asked_, {});
     for (Event& event : tick()) events.push_back(std::move(event));
-    (void)step_queue(state(), *leases_, events);
+    (void)step_queue(engine_->moment(), std::exchange(residency_changes_, {}),
+                     {*leases_, subjects().residency, subjects().promises}, events);
     for (const Event& event : events) {
       ++told[name_of(event.type)];
       for (const history::TimeMs time : {event.time, event.first_time}) recorded_.insert(key_of(event, time));

@@ -31,20 +31,20 @@ class RecorderTest : public testing::Test {
     recorder_ = std::make_unique<Recorder>(std::move(*history));
     DeviceView view;
     view.device.uuid = "GPU-1", view.device.index = 1, view.device.total = 16_GiB;
-    state_.snapshot.devices.push_back(view);
+    moment_.snapshot.devices.push_back(view);
   }
   ~RecorderTest() override { std::filesystem::remove_all(folder_); }
 
   Events take_at(double seconds) {
-    state_.snapshot.time_ns = kStart + static_cast<std::uint64_t>(seconds * 1e9);
-    return recorder_->take(state_);
+    moment_.snapshot.time_ns = kStart + static_cast<std::uint64_t>(seconds * 1e9);
+    return recorder_->take(moment_, std::exchange(effects_, {}));
   }
   /// A run that began and ended between two ticks.
   void ended_run(Bytes limit) {
     Workload workload;
     workload.book.tenant = "nlp", workload.book.name = "short";
     workload.book.accounts.emplace_back().limit = limit;
-    state_.ended_workloads.push_back(workload);
+    effects_.ended_workloads.push_back(workload);
   }
   static std::vector<std::string> texts(const Events& events) {
     std::vector<std::string> texts;
@@ -58,7 +58,8 @@ class RecorderTest : public testing::Test {
 
   std::string folder_;
   std::unique_ptr<Recorder> recorder_;
-  NodeState state_{NodeOptions{}, config::Configuration{}};
+  Moment moment_;
+  Effects effects_;
 };
 
 TEST_F(RecorderTest, AGapAndAClockThatGoesBackAreToldOnce) {
@@ -77,13 +78,13 @@ TEST_F(RecorderTest, AGapAndAClockThatGoesBackAreToldOnce) {
 
 TEST_F(RecorderTest, WhatCannotBeSeenIsToldOnceAndShownUntilItIsOver) {
   const std::uint64_t before = recorder_->status().recorded_to;
-  state_.snapshot.devices[0].device.total = Bytes{history::kMaxDevice + 1};
+  moment_.snapshot.devices[0].device.total = Bytes{history::kMaxDevice + 1};
   ASSERT_EQ(take_at(0).size(), 1U);
   EXPECT_TRUE(take_at(1).empty());
   EXPECT_TRUE(recorder_->commit().empty());
   EXPECT_NE(recorder_->status().problem, "");
   EXPECT_EQ(recorder_->status().recorded_to, before);
-  state_.snapshot.devices[0].device.total = 16_GiB;
+  moment_.snapshot.devices[0].device.total = 16_GiB;
   EXPECT_TRUE(take_at(2).empty());
   EXPECT_EQ(recorder_->status().problem, "");
 }
@@ -171,8 +172,8 @@ TEST_F(RecorderTest, HealthSaysWhatIsWrongAndWhere) {
     return std::string("none");
   };
   Counters counters;
-  Health health{state_, counters, {}, 0, 0, "/run/s", "", std::nullopt, ""};
-  state_.snapshot.driver_version = "550";
+  Health health{moment_, counters, {}, 0, 0, "/run/s", "", std::nullopt, ""};
+  moment_.snapshot.driver_version = "550";
   Viewer nobody, tenant, root;
   nobody.totals_only = root.is_operator = true;
   tenant.user = 1001;
@@ -194,7 +195,7 @@ TEST_F(RecorderTest, HealthSaysWhatIsWrongAndWhere) {
   EXPECT_TRUE(answer.at("problem").is_null());
   EXPECT_TRUE(answer.at("folders").is_array());
   health.recorded.problem = "the disk is full";
-  state_.snapshot.driver_version.clear(), state_.snapshot.machine_problem = "no driver";
+  moment_.snapshot.driver_version.clear(), moment_.snapshot.machine_problem = "no driver";
   answer = health_json(health, tenant);
   EXPECT_EQ(check(answer, "disk.history"), "warn: the disk is full");
   EXPECT_EQ(check(answer, "gpu.driver"), "warn: no driver");

@@ -13,23 +13,29 @@
 namespace ration::node {
 namespace {
 
-/// Routes are installed without a daemon: nothing of it is asked for before a request comes.
+/// Routes are installed over a node without books or devices.
 class NoDaemon final : public ApiHost {
  public:
-  Engine& engine() override { throw std::logic_error("asked while the routes are installed"); }
-  Leases& leases() override { throw std::logic_error("asked while the routes are installed"); }
+  Engine& engine() override { return engine_; }
+  Leases& leases() override { return leases_; }
+  DevicePublisher& device_publisher() override { return publisher_; }
   Recorder& recorder() override { throw std::logic_error("asked while the routes are installed"); }
   const CommandOptions& command_options() override { throw std::logic_error("asked while the routes are installed"); }
   std::string documentation() override { return ""; }
-  NodeState& state() override { throw std::logic_error("asked while the routes are installed"); }
+  [[nodiscard]] const Moment& moment() const override { return engine_.moment(); }
+  Subjects& subjects() override { return engine_.subjects(); }
   [[nodiscard]] const char* source() const override { return "sim"; }
   void record(Events) override {}
   void tick_now() override {}
   void tick_if_stale() override {}
   void tick_soon() override {}
-  Result<void> publish_container_devices() override { return {}; }
   Result<std::vector<std::string>> reload() override { return std::vector<std::string>{}; }
   Result<history::ClosedPeriod> close_period(const std::string&) override { return history::ClosedPeriod{}; }
+
+ private:
+  Engine engine_{NodeOptions{}, config::Configuration{}};
+  Leases leases_;
+  DevicePublisher publisher_{engine_.subjects().claims, {}};
 };
 
 using Route = std::pair<std::string, std::string>;

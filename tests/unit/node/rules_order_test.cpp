@@ -30,7 +30,7 @@ TEST_F(RulesOrder, AScheduleComesBeforeTheBalance) {
     now_ns_ += 15 * 60 * kSecond;
     (void)tick();
     EXPECT_EQ(format_size(limit_in_book(train)),
-              engine_->state().tenants.find("nlp")->limit.text == "8GiB" ? "8.00 GiB" : "14.0 GiB");
+              engine_->subjects().tenants.find("nlp")->limit.text == "8GiB" ? "8.00 GiB" : "14.0 GiB");
   }
 }
 
@@ -104,7 +104,8 @@ TEST_F(RulesOrder, TamperingIsJudgedBeforeASuspensionTakesAGuarantee) {
   ASSERT_TRUE(train.take(2_GiB));
   driver_sees({{&train, 2_GiB}});
   (void)tick();
-  ASSERT_TRUE(begin_suspension(engine_->state(), engine_->registry().workloads().at(train.path), true));
+  ASSERT_TRUE(engine_->subjects().residency.begin_suspension(engine_->moment(),
+                                                             engine_->registry().workloads().at(train.path), true));
   driver_sees({});
   const Events events = tick();
   EXPECT_EQ(count(events, "suspended"), 1U);
@@ -121,7 +122,8 @@ TEST_F(RulesOrder, ASuspensionComesBeforeTheBalance) {
   (void)tick();
   (void)tick();
   EXPECT_EQ(limit_in_book(stays), 4_GiB);
-  ASSERT_TRUE(begin_suspension(engine_->state(), engine_->registry().workloads().at(leaves.path), true));
+  ASSERT_TRUE(engine_->subjects().residency.begin_suspension(engine_->moment(),
+                                                             engine_->registry().workloads().at(leaves.path), true));
   driver_sees({});
   (void)tick();
   EXPECT_EQ(limit_in_book(stays), 16_GiB) << "nothing is kept for it meanwhile";

@@ -109,7 +109,7 @@ TEST_F(RulesTest, ABookThatIsDamagedCountsWithAllThatItsWorkloadMayHold) {
   EXPECT_EQ(told("violation", 3), Texts{}) << "told once";
   EXPECT_FALSE(other.take(3_GiB)) << "its tenant has 2 GiB left";
   EXPECT_TRUE(other.take(1_GiB));
-  EXPECT_EQ(engine_->state().snapshot.account_of(train.path, 0)->altered, "the book is shorter than its format says");
+  EXPECT_EQ(engine_->snapshot().account_of(train.path, 0)->altered, "the book is shorter than its format says");
 }
 
 TEST_F(RulesTest, BalancingKeepsAGuaranteeFreeAndNeverGivesMoreThanTheDeviceHas) {
@@ -136,6 +136,36 @@ TEST_F(RulesTest, BalancingKeepsAGuaranteeFreeAndNeverGivesMoreThanTheDeviceHas)
   EXPECT_TRUE(guaranteed.take(6_GiB)) << "at once";
 }
 
+TEST_F(RulesTest, AGuaranteeCountsFromTheTickThatFindsItIfItCanBeKept) {
+  start();
+  Program& first = run("first", 16_GiB, 12_GiB);
+  Program& second = run("second", 16_GiB, 12_GiB);
+  (void)tick();
+  EXPECT_EQ(engine_->snapshot().account_of(first.path, 0)->guarantee, 12_GiB);
+  EXPECT_EQ(engine_->snapshot().account_of(second.path, 0)->guarantee, 0_GiB);
+  EXPECT_EQ(engine_->snapshot().devices.front().promised, 12_GiB);
+  EXPECT_EQ(engine_->snapshot().devices.front().available, 4_GiB);
+  EXPECT_EQ(limit_of(second).guarantee, 0_GiB);
+}
+
+TEST(Demand, IsNothingForAWorkloadOrAnAccountThatWasNotNoted) {
+  Demand demand;
+  EXPECT_EQ(demand.of("unknown", 0), 0_GiB);
+  Workload workload;
+  workload.path = "known";
+  workload.book.accounts.resize(2);
+  workload.book.wanted = {3_GiB};
+  book::Denial denial;
+  denial.account = 1;
+  denial.requested = 5_GiB;
+  demand.note(workload, {denial});
+  EXPECT_EQ(demand.of("known", 0), 3_GiB);
+  EXPECT_EQ(demand.of("known", 1), 5_GiB);
+  EXPECT_EQ(demand.of("known", 2), 0_GiB);
+  demand.note(workload, {});
+  EXPECT_EQ(demand.of("known", 1), 0_GiB) << "a denial is demand for one tick";
+}
+
 TEST_F(RulesTest, DriverLimitsHoldAWorkloadsCgroupToItsLimitAndGoWithIt) {
   const std::string group = folder_ + "/group";
   std::filesystem::create_directory(group);
@@ -150,7 +180,7 @@ TEST_F(RulesTest, DriverLimitsHoldAWorkloadsCgroupToItsLimitAndGoWithIt) {
   (void)tick();
   const auto held = [&] { return machine::cgroup_limit(SIMULATED_DRIVER, 0, group).value_or(std::nullopt); };
   EXPECT_EQ(held(), 512_MiB);
-  EXPECT_TRUE(engine_->state().running[train.path].driver_enforced);
+  EXPECT_TRUE(engine_->snapshot().accounts.front().driver_enforced);
   train.end(0);
   (void)tick();
   EXPECT_EQ(held(), std::nullopt);
@@ -162,7 +192,7 @@ TEST_F(RulesTest, ShrinkingIsToldOnceForEachLimitAndItsEnd) {
   ASSERT_TRUE(train.take(6_GiB));
   driver_sees({{&train, 6_GiB}});
   (void)tick();
-  engine_->state().limits.find(train.path)->accounts[0].configured = 4_GiB;
+  engine_->subjects().limits.limits.find(train.path)->accounts[0].configured = 4_GiB;
   const Texts over = told("shrinking", 4);
   ASSERT_EQ(over.size(), 1U);
   EXPECT_EQ(over.front().rfind("nlp/train holds 6.00 GiB, 2.00 GiB more than its limit 4.00 GiB", 0), 0U)
@@ -265,11 +295,11 @@ TEST_F(RulesTest, ATrimTellsWhatCameBackWhenItsTimeIsOver) {
   Program& train = run("train", 8_GiB);
   ASSERT_TRUE(train.take(4_GiB));
   (void)tick();
-  begin_trim(engine_->state(), engine_->state().registry.workloads().at(train.path), "root");
+  engine_->subjects().residency.begin_trim(engine_->moment(), engine_->registry().workloads().at(train.path), "root");
   EXPECT_EQ(told("trimmed"), Texts{});
   train.give_back(3_GiB);
   EXPECT_EQ(told("trimmed", 5), Texts{"nlp/train gave back 3.00 GiB of 4.00 GiB"});
-  begin_trim(engine_->state(), engine_->state().registry.workloads().at(train.path), "root");
+  engine_->subjects().residency.begin_trim(engine_->moment(), engine_->registry().workloads().at(train.path), "root");
   EXPECT_EQ(told("trimmed", 5),
             Texts{"nlp/train gave back nothing of 1.00 GiB: it uses all of it, its framework caches it, or it called "
                   "nothing that frees memory or waits for the GPU"});
@@ -284,12 +314,12 @@ TEST_F(RulesTest, WhoIsIdleIsSuspendedAndComesBackWhenThereIsRoomForItAndAMargin
   EXPECT_EQ(told("idle", 10), Texts{});
   EXPECT_EQ(told("idle", 3).size(), 1U);
   EXPECT_EQ(told("suspended", 0), Texts{});
-  NodeState& state = engine_->state();
-  for (int ticks = 0; ticks < 5 && !state.suspension.is_suspended(train.path); ++ticks) (void)tick();
-  ASSERT_TRUE(state.suspension.is_suspended(train.path));
-  EXPECT_EQ(state.residency_changes.suspended, Texts{train.path});
-  ASSERT_TRUE(state.suspension.request_resume(train.path, "it works again"));
-  approve_resume(state, train.path);
+  Residency& residency = engine_->subjects().residency;
+  for (int ticks = 0; ticks < 5 && !residency.suspension().is_suspended(train.path); ++ticks) (void)tick();
+  ASSERT_TRUE(residency.suspension().is_suspended(train.path));
+  EXPECT_EQ(residency_changes_.suspended, Texts{train.path});
+  ASSERT_TRUE(residency.suspension().request_resume(train.path, "it works again"));
+  residency.approve_resume(engine_->moment(), train.path);
   const auto others_hold = [&](Bytes bytes) {
     device_.processes = {{1, bytes}};
     device_.free = device_.total - bytes;
@@ -310,9 +340,10 @@ TEST_F(RulesTest, WhoIsIdleIsAskedToGiveBackAndSuspendedLater) {
   driver_sees({{&train, 3_GiB}});
   EXPECT_EQ(told("trimmed", 5), Texts{"nlp/train gave back 1.00 GiB of 4.00 GiB"});
   EXPECT_EQ(told("idle", 9), Texts{}) << "what it gave back is no work, and the second step is not due";
-  EXPECT_FALSE(engine_->state().suspension.is_suspended(train.path));
-  for (int ticks = 0; ticks < 10 && !engine_->state().suspension.is_suspended(train.path); ++ticks) (void)tick();
-  EXPECT_TRUE(engine_->state().suspension.is_suspended(train.path));
+  EXPECT_FALSE(engine_->subjects().residency.suspension().is_suspended(train.path));
+  for (int ticks = 0; ticks < 10 && !engine_->subjects().residency.suspension().is_suspended(train.path); ++ticks)
+    (void)tick();
+  EXPECT_TRUE(engine_->subjects().residency.suspension().is_suspended(train.path));
 }
 
 TEST_F(RulesTest, WhoIsIdleIsSoByNoClockThatIsSetAheadOrBack) {
@@ -325,7 +356,7 @@ TEST_F(RulesTest, WhoIsIdleIsSoByNoClockThatIsSetAheadOrBack) {
     EXPECT_EQ(count(tick(), "idle"), 0U);
     EXPECT_LE(engine_->snapshot().accounts.front().idle_ns, 10 * kTick);
     EXPECT_EQ(engine_->snapshot().time_ns, now_ns_ + jump) << "what is shown is what the clock says";
-    EXPECT_LE(engine_->state().first_tick_ns, now_ns_ + jump) << "a book of now is none of before the daemon";
+    EXPECT_LE(engine_->moment().first_tick_ns, now_ns_ + jump) << "a book of now is none of before the daemon";
   }
   const std::uint64_t before = now_ns_;
   Events events;
@@ -339,7 +370,7 @@ TEST_F(RulesTest, WhoCannotBeSuspendedIsToldSoAndStays) {
   Program& train = run_idle();
   jobs_->problem = Error{"E1543", "the driver said no", "ration doctor", 1};
   EXPECT_EQ(told("suspend_failed", 16), Texts{"nlp/train was not suspended: the driver said no"});
-  EXPECT_FALSE(engine_->state().suspension.is_suspended(train.path));
+  EXPECT_FALSE(engine_->subjects().residency.suspension().is_suspended(train.path));
 }
 
 TEST_F(RulesTest, AStandstillEndsWithTheSuspensionOfOne) {
@@ -359,8 +390,8 @@ TEST_F(RulesTest, AStandstillEndsWithTheSuspensionOfOne) {
   ASSERT_EQ(suspending.size(), 1U);
   EXPECT_NE(suspending.front().find("2 workloads on GPU 0 hold memory and wait for more"), std::string::npos)
       << suspending.front();
-  EXPECT_NE(engine_->state().suspension.is_suspended(first.path),
-            engine_->state().suspension.is_suspended(second.path));
+  EXPECT_NE(engine_->subjects().residency.suspension().is_suspended(first.path),
+            engine_->subjects().residency.suspension().is_suspended(second.path));
 }
 
 TEST_F(RulesTest, AlertsAreRaisedAndCleared) {

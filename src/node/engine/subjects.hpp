@@ -1,0 +1,43 @@
+// Everything that a node remembers between two ticks beyond its moment, one member a subject. The engine and a node
+// without a daemon own one; rules and requests are given the subjects that they use.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "node/engine/node_options.hpp"
+#include "node/limits/limit_records.hpp"
+#include "node/limits/limits_requests.hpp"
+#include "node/promises/claims_requests.hpp"
+#include "node/promises/promises.hpp"
+#include "node/residency/residency.hpp"
+#include "node/tenants/allowed_tenants.hpp"
+#include "node/tenants/tenants.hpp"
+
+namespace ration::node {
+
+struct Subjects {
+  /// Takes the checkpoint jobs out of `options`.
+  explicit Subjects(NodeOptions& options);
+  Subjects(const Subjects&) = delete;
+  Subjects& operator=(const Subjects&) = delete;
+
+  Tenants tenants;
+  Schedules schedules;
+  AllowedTenants allowed;
+  ContainerClaims claims;
+  DevicePromises promises;
+  LimitRecords limits;
+  Residency residency;
+
+  /// Returns reports of damaged files.
+  [[nodiscard]] std::vector<Message> damages() const;
+  /// Drops all that is remembered of one workload.
+  void forget(const std::string& path);
+  /// Returns what requests for limits read and change.
+  [[nodiscard]] LimitTargets limit_targets(const Moment& moment) {
+    return {moment, limits.limits, limits.moves, promises};
+  }
+};
+
+}  // namespace ration::node

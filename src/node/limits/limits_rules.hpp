@@ -1,0 +1,35 @@
+// The rules of limits. `engine/rules.cpp` declares when they run.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "node/limits/limit_records.hpp"
+#include "node/promises/promises.hpp"
+#include "node/tick/rule.hpp"
+
+namespace ration::node {
+
+/// Repeats what `ration set` changed while no daemon ran.
+std::unique_ptr<Rule> unwatched_changes_rule(Limits& limits, LimitMoves& moves, UncheckedGuarantees& unchecked,
+                                             const DevicePromises& promises);
+/// Reports denials, and notes what each workload demands and when it allocated or freed.
+std::unique_ptr<Rule> denial_rule(Denials& denials, RecentDenials& recent, Demand& demand, Activity& activity);
+/// Restores limits that an owner changed in a book.
+std::unique_ptr<Rule> tamper_rule(Limits& limits);
+/// Returns true while the memory of the workload with the book at that path is in host memory.
+using IsSuspended = std::function<bool(const std::string& path)>;
+/// Lowers limits when another's guarantee is used. Writes limits, their moves and the balances.
+std::unique_ptr<Rule> balancing_rule(LimitRecords& records, const Tenants& tenants, const ContainerClaims& claims,
+                                     const DevicePromises& promises, IsSuspended is_suspended);
+/// Applies the limits in the driver too.
+std::unique_ptr<Rule> driver_limit_rule(const Limits& limits, DriverLimits& driver_limits);
+/// Withdraws unchecked guarantees that cannot be kept. `snapshot`: the moment's own, in which the others count from now
+/// on.
+std::unique_ptr<Rule> guarantee_rule(Snapshot& snapshot, Limits& limits, LimitMoves& moves,
+                                     UncheckedGuarantees& unchecked, const DevicePromises& promises);
+/// Reports workloads above a lowered limit.
+std::unique_ptr<Rule> shrinking_rule(LimitMoves& moves);
+
+}  // namespace ration::node

@@ -1,0 +1,27 @@
+// Workloads whose guarantees count only once they were checked against all other promises: new ones, which the book
+// alone claims, and resumed ones, whose room may have been promised to others meanwhile.
+#pragma once
+
+#include <string>
+#include <unordered_map>
+
+namespace ration::node {
+
+class UncheckedGuarantees {
+ public:
+  void add(const std::string& path) { paths_.try_emplace(path, false); }
+  void add_resumed(const std::string& path) { paths_[path] = true; }
+  [[nodiscard]] bool has(const std::string& path) const { return paths_.contains(path); }
+  /// Returns true if the workload resumed from host memory.
+  [[nodiscard]] bool has_resumed(const std::string& path) const {
+    const auto found = paths_.find(path);
+    return found != paths_.end() && found->second;
+  }
+  void clear() { paths_.clear(); }
+  void forget(const std::string& path) { paths_.erase(path); }
+
+ private:
+  std::unordered_map<std::string, bool> paths_;  // true: has_resumed()
+};
+
+}  // namespace ration::node

@@ -1,0 +1,42 @@
+// Publishes this node's devices to container engines: one per tenant, slice and claim, rewritten whenever they change.
+// Promise: a failure is reported once, and again when its reason changes.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/result.hpp"
+#include "node/promises/container_claims.hpp"
+#include "node/tick/moment.hpp"
+
+namespace ration::node {
+
+/// Names of devices by class: `tenant`, `gpu`, `claim`.
+using ContainerDevices = std::map<std::string, std::vector<std::string>>;
+/// Writes them where engines read them.
+using PublishDevices = std::function<Result<void>(const ContainerDevices&)>;
+
+class DevicePublisher {
+ public:
+  DevicePublisher(const ContainerClaims& claims, PublishDevices publish)
+      : claims_(claims), publish_(std::move(publish)) {}
+
+  /// Writes the devices unconditionally. E1715: no engine is configured. E1704.
+  [[nodiscard]] Result<void> publish(const Moment& moment);
+  /// Writes the devices after a tick if they changed or the last attempt failed. Returns a new failure.
+  std::optional<Error> step(const Moment& moment);
+
+ private:
+  [[nodiscard]] ContainerDevices devices_of(const Moment& moment) const;
+
+  const ContainerClaims& claims_;
+  PublishDevices publish_;
+  std::optional<ContainerDevices> published_;
+  std::string problem_;
+};
+
+}  // namespace ration::node

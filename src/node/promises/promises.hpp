@@ -1,0 +1,65 @@
+// Adds up guarantees and slices on the devices of a running node, by admission/promises.hpp.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "admission/promises.hpp"
+#include "node/promises/container_claims.hpp"
+#include "node/tenants/tenants.hpp"
+#include "node/tick/moment.hpp"
+
+namespace ration::node {
+
+/// A tenant's limit and guarantee on a device.
+struct TenantShare {
+  Bytes limit = kUnlimited, guarantee{};
+};
+using TenantShares = std::map<std::pair<std::string, int>, TenantShare>;
+
+/// Reads tenants and claims, and the moment that each function is given; keeps nothing.
+class DevicePromises {
+ public:
+  DevicePromises(const Tenants& tenants, const ContainerClaims& claims) : tenants_(tenants), claims_(claims) {}
+
+  /// Returns what the configuration gives each tenant, by tenant and device.
+  [[nodiscard]] TenantShares shares(const Moment& moment) const;
+  /// Returns the bytes kept free on the device and in slices without a workload.
+  [[nodiscard]] static Bytes reserved_on(const Moment& moment, const machine::Device& device);
+  /// Returns the guarantees of claims without a running container.
+  [[nodiscard]] Bytes kept_for_claims(const Moment& moment, const machine::Device& device) const;
+  /// Returns the guarantees of the tenant's claims.
+  [[nodiscard]] Bytes guaranteed_to_claims_of(const machine::Device& device, const std::string& tenant) const;
+  /// Fills in `promised` and `available` of a device of the snapshot.
+  void note(const Moment& moment, DeviceView& device) const;
+  /// Returns E1304 unless every promise on the device can be kept beside `more` bytes for a workload of the tenant. A
+  /// tenant counts with the larger of its own guarantee and the sum of its workloads'. `except`: path of a workload to
+  /// leave out; `slice`: the slice that the bytes come from.
+  [[nodiscard]] Result<void> can_promise(const Moment& moment, const DeviceView& device, const std::string& tenant,
+                                         Bytes more, const std::string& except = "",
+                                         const std::string& slice = "") const;
+  /// Returns E1304 unless the tenant's own guarantee can become `guarantee`.
+  [[nodiscard]] Result<void> can_guarantee(const Moment& moment, const DeviceView& device, const std::string& tenant,
+                                           Bytes guarantee) const;
+  /// Returns E1502 unless a user who is no operator may reserve `more` bytes: within the tenant's guarantee, or in a
+  /// slice.
+  [[nodiscard]] Result<void> may_promise(const Moment& moment, const DeviceView& device, const std::string& tenant,
+                                         Bytes more, const std::string& slice) const;
+
+ private:
+  [[nodiscard]] std::map<std::string, Bytes> guarantees_on(const Moment& moment, const machine::Device& device) const;
+  [[nodiscard]] bool has_containers(const Moment& moment, const ContainerClaim& claim) const;
+  /// Leaves out the promises to workload `except`, and `own_slice` bytes of the slices.
+  [[nodiscard]] admission::Promises promises_on(const Moment& moment, const DeviceView& device,
+                                                const std::string& except = "", Bytes own_slice = Bytes{0}) const;
+  /// Returns the guarantees of the claims for which `counts` returns true.
+  [[nodiscard]] admission::Promises promises_to_claims(const std::string& uuid,
+                                                       const std::function<bool(const ContainerClaim&)>& counts) const;
+
+  const Tenants& tenants_;
+  const ContainerClaims& claims_;
+};
+
+}  // namespace ration::node

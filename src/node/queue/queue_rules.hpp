@@ -1,0 +1,14 @@
+// The rule of charges that wait. `engine/rules.cpp` declares when it runs.
+#pragma once
+
+#include <memory>
+
+#include "node/limits/limit_moves.hpp"
+#include "node/tick/rule.hpp"
+
+namespace ration::node {
+
+/// Reports charges that had to wait for room and got it.
+std::unique_ptr<Rule> wait_rule(LimitMoves& moves);
+
+}  // namespace ration::node

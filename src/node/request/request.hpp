@@ -1,0 +1,41 @@
+// Reads requests, and makes the document of an answer.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "http/message.hpp"
+#include "node/request/caller.hpp"
+#include "node/snapshot/snapshot_json.hpp"
+
+namespace ration::node {
+
+/// Makes a document of this schema around `data`. `source`: RouteHost::source().
+[[nodiscard]] http::Response answer(const char* source, const std::string& schema, const nlohmann::json& data,
+                                    int status = 200);
+/// Does the same with serialized `data`.
+[[nodiscard]] http::Response answer_text(const char* source, const std::string& schema, const std::string& data,
+                                         int status = 200);
+
+/// Identifies the viewer. Operators are root, the daemon's user, members of group `ration`, and holders of the token.
+[[nodiscard]] Viewer viewer_of(const http::Peer& peer);
+/// Identifies the caller, for permissions and the record.
+[[nodiscard]] Caller caller_of(const http::Request& request);
+/// Returns the body as a JSON object. E1521.
+[[nodiscard]] Result<nlohmann::json> body_of(const http::Request& request);
+/// Returns true for `?dry_run=1`.
+[[nodiscard]] bool is_dry_run(const http::Request& request);
+/// Reads a text; empty: absent. E1521: another type.
+[[nodiscard]] Result<std::string> text_field(const nlohmann::json& body, const char* name);
+/// Reads a list of texts; empty: absent. E1521: another type.
+[[nodiscard]] Result<std::vector<std::string>> list_field(const nlohmann::json& body, const char* name);
+/// Reads a flag; false: absent. E1521: another type.
+[[nodiscard]] Result<bool> flag_field(const nlohmann::json& body, const char* name);
+/// Reads an integer; none: absent. E1521: another type, or not from `least` to `most`.
+[[nodiscard]] Result<std::optional<std::int64_t>> number_field(const nlohmann::json& body, const char* name,
+                                                               std::int64_t least, std::int64_t most);
+
+}  // namespace ration::node

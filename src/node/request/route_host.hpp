@@ -1,0 +1,38 @@
+// The node, as the paths of its HTTP interface use it: what they record, and when it ticks.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "http/message.hpp"
+#include "node/events/event.hpp"
+#include "node/request/request.hpp"
+
+namespace ration::node {
+
+class RouteHost {
+ public:
+  virtual ~RouteHost() = default;
+  /// Returns the kind of node that answers: `daemon`, `sim` (a daemon of a simulated node) or `direct`.
+  [[nodiscard]] virtual const char* source() const = 0;
+  /// Stores events and sends them to clients.
+  virtual void record(Events events) = 0;
+  virtual void tick_now() = 0;
+  /// Ticks unless the last tick is recent, so that the answer is current.
+  virtual void tick_if_stale() = 0;
+
+  /// Makes a document of this schema around `data`.
+  [[nodiscard]] http::Response answer(const std::string& schema, const nlohmann::json& data, int status = 200) const {
+    return node::answer(source(), schema, data, status);
+  }
+};
+
+/// Adds a route: method, pattern (http/router.hpp) and handler.
+using AddRoute = std::function<void(std::string, std::string_view, http::Handler)>;
+
+/// Ticks before a change, so that it applies to current usage. A user who may not change anything cannot force ticks
+/// this way.
+void tick_before_change(RouteHost& host, const http::Request& request);
+
+}  // namespace ration::node

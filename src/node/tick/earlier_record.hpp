@@ -1,0 +1,21 @@
+// What an earlier daemon recorded, so that a daemon that starts anew reports nothing twice.
+#pragma once
+
+#include <functional>
+
+#include "node/tick/moment.hpp"
+
+namespace ration::node {
+
+struct EarlierRecord {
+  /// Time of its last sample; 0: none.
+  history::TimeMs recorded_to = 0;
+  /// Returns true if it recorded that event.
+  std::function<bool(const Event& event)> has = [](const Event&) { return false; };
+
+  /// Adds an event with its own time. Skips it, and returns false, if the workload is new to this daemon and the event
+  /// is recorded.
+  bool report(const Moment& moment, const Workload& workload, Event event, Events& events) const;
+};
+
+}  // namespace ration::node

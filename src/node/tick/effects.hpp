@@ -1,0 +1,43 @@
+// What a tick leads to outside of the books: events, ended workloads, and what the queue has to learn. Rules add to it;
+// the daemon hands it to recorder, queue and announcer.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/message.hpp"
+#include "history/sample.hpp"
+#include "node/books/registry.hpp"
+#include "node/events/event.hpp"
+
+namespace ration::node {
+
+/// A run that ended.
+struct EndedRun {
+  history::RunKey run;
+  history::TimeMs ended = 0;
+  int exit_code = 0;
+};
+
+/// Suspensions and resume requests, for the queue.
+struct ResidencyChanges {
+  std::vector<std::string> suspended;  ///< paths of workloads that were suspended
+  struct ResumeRequest {
+    std::string path;
+    Message reason;
+    bool confirmed = true;
+  };
+  std::vector<ResumeRequest> resume_requests;
+};
+
+struct Effects {
+  Events events;  ///< oldest first
+  std::vector<Workload> ended_workloads;
+  std::vector<EndedRun> ended_runs;
+  ResidencyChanges residency_changes;
+  /// Paths of workloads that ended or are governed by another daemon now. The engine has every subject and rule forget
+  /// them as soon as the rule that names them is done.
+  std::vector<std::string> forgotten;
+};
+
+}  // namespace ration::node

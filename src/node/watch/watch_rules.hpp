@@ -1,0 +1,38 @@
+// The rules that watch and report. `engine/rules.cpp` declares when they run.
+#pragma once
+
+#include <memory>
+
+#include "node/limits/demand.hpp"
+#include "node/limits/denials.hpp"
+#include "node/limits/unchecked_guarantees.hpp"
+#include "node/tick/earlier_record.hpp"
+#include "node/tick/rule.hpp"
+
+namespace ration::node {
+
+/// What the beginning and the end of a workload change.
+struct LifecycleSubjects {
+  Limits& limits;
+  LimitMoves& moves;
+  UncheckedGuarantees& unchecked;
+  Denials& denials;
+  RecentDenials& recent_denials;
+};
+/// Reports started and ended workloads, and unreadable books.
+std::unique_ptr<Rule> lifecycle_rule(LifecycleSubjects subjects, EarlierRecord earlier);
+/// Reports processes with device memory that are in no book.
+std::unique_ptr<Rule> ungoverned_rule();
+/// Reports device memory of no listed process.
+std::unique_ptr<Rule> orphaned_rule();
+/// Charges what the driver holds beyond the book.
+std::unique_ptr<Rule> unrequested_rule(const Limits& limits);
+/// Reports processes that use more than their book was charged. `snapshot`: the moment's own, in which the excess
+/// counts as usage of the workload from now on.
+std::unique_ptr<Rule> overuse_rule(Snapshot& snapshot);
+/// Warns of ungoverned processes, or ends them, as configured.
+std::unique_ptr<Rule> ungoverned_policy_rule();
+/// Evaluates the rules of [alerts].
+std::unique_ptr<Rule> alert_rule(RecentDenials& recent_denials);
+
+}  // namespace ration::node
