@@ -133,6 +133,13 @@ int measure() {
                 allocate_async(&pointer, 1 << 20, nullptr);
                 release_async(pointer, nullptr);
               }));
+  auto* pin = find<cuMemHostAlloc_t>("cuMemHostAlloc");
+  auto* unpin = find<cuMemFreeHost_t>("cuMemFreeHost");
+  std::printf("pinned %f\n", cost(50'000, [&] {
+                void* pointer = nullptr;
+                pin(&pointer, 4096, 0);
+                unpin(pointer);
+              }));
   auto* info = find<cuMemGetInfo_v2_t>("cuMemGetInfo_v2");
   std::printf("info %f\n", cost(100'000, [&] {
                 std::size_t available = 0, total = 0;
@@ -202,10 +209,21 @@ int measure_pairs() {
   return 0;
 }
 
+int repeat_pinned(int times) {
+  const auto pin = find<cuMemHostAlloc_t>("cuMemHostAlloc");
+  const auto unpin = find<cuMemFreeHost_t>("cuMemFreeHost");
+  for (int i = 0; i < times; ++i) {
+    void* pointer = nullptr;
+    if (pin(&pointer, 4096, 0) != CUDA_SUCCESS || unpin(pointer) != CUDA_SUCCESS) return 3;
+  }
+  return 0;
+}
+
 /// Makes `times` pairs of one kind, whose instructions are counted.
 int repeat(const std::string& key, int times) {
   CUcontext context = nullptr;
   start_driver(context);
+  if (key == "pinned") return repeat_pinned(times);
   const bool is_async = key == "async";
   const std::size_t size = is_async ? 1 << 20 : key == "large" ? 64 << 20 : 512;
   const auto allocate = find<cuMemAlloc_v2_t>("cuMemAlloc_v2");
@@ -312,6 +330,7 @@ constexpr Row kRows[] = {{"large-0", "cuMemAlloc + cuMemFree, 2 MiB, nothing liv
                          {"small-100000", "same, 100,000 live", 100},
                          {"threads-2", "2 MiB pair, 2 threads, per thread", 120},
                          {"async", "cuMemAllocAsync + cuMemFreeAsync, 1 MiB", 120},
+                         {"pinned", "cuMemHostAlloc + cuMemFreeHost, 4 KiB", 60},
                          {"info", "cuMemGetInfo", 100},
                          {"launch", "cuLaunchKernel", 2},
                          {"copy", "cuMemcpyHtoD, 4 bytes", 2}};
@@ -429,7 +448,8 @@ struct Counted {
 };
 constexpr Counted kCounted[] = {{"async", "cuMemAllocAsync + cuMemFreeAsync, 1 MiB", 740},
                                 {"large", "cuMemAlloc + cuMemFree, 64 MiB", 787},
-                                {"small", "cuMemAlloc + cuMemFree, 512 B", 1033}};
+                                {"small", "cuMemAlloc + cuMemFree, 512 B", 1033},
+                                {"pinned", "cuMemHostAlloc + cuMemFreeHost, 4 KiB", 500}};
 
 /// What the guard itself executes for a pair, nothing else live: the difference of two runs.
 void count_instructions(const std::string& scratch, const std::string& folder) {

@@ -143,6 +143,8 @@ bool free_small(std::uint64_t address);
 /// Frees memory of cuMemAlloc, small or not, or of an array. Requires driver().mutex.
 bool free_plain(std::uint64_t address, bool of_array = false);
 void clear_small(Context* context);
+/// Frees or unregisters pinned host memory in a context that ends. Requires driver().mutex.
+void clear_pinned(Context* context);
 bool free_from_pool(std::uint64_t address);
 /// Returns the whole block behind an address of plain memory, or null.
 Block* block_of(std::uint64_t address);

@@ -21,12 +21,25 @@ auto& host_blocks() {
   return *map;
 }
 
+/// Returns the bytes of the pages in which the range lies.
+Bytes pages_of(std::uint64_t address, std::uint64_t size) {
+  static const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  return round_up(Bytes{address % page + size}, Bytes{page});
+}
+
+/// Frees or unregisters a block. Requires driver().mutex.
+void release(const HostBlock& block) {
+  if (!block.registered) ::munmap(reinterpret_cast<void*>(block.start), block.size);
+  Node::get()->unpin(pages_of(block.start, block.size));
+}
+
 CUresult map(void** out, std::size_t size, unsigned flags, const char* function) {
   if (const CUresult state = ready(size, function); state != CUDA_SUCCESS) return state;
   if (current() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   if (out == nullptr || size == 0) return CUDA_ERROR_INVALID_VALUE;
   void* memory = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (!Node::get()->pin(pages_of(reinterpret_cast<std::uint64_t>(memory), size))) return CUDA_ERROR_OUT_OF_MEMORY;
   const std::lock_guard guard(driver().mutex);
   host_blocks()[reinterpret_cast<std::uint64_t>(memory)] = {reinterpret_cast<std::uint64_t>(memory), size, flags, false,
                                                             current()};
@@ -45,13 +58,28 @@ CUresult take(void** out, std::size_t size, unsigned flags, const char* function
 
 CUresult drop(void* address, bool registered, CUresult unknown, const char* function = __builtin_FUNCTION()) {
   if (const CUresult state = ready(0, function); state != CUDA_SUCCESS) return state;
+  // As a real driver does (driver 590, github.com/lupinemachines/lupine/issues/850).
+  if (address == nullptr) return registered ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
   finish_context();
   const std::lock_guard guard(driver().mutex);
   const auto found = host_blocks().find(reinterpret_cast<std::uint64_t>(address));
   if (found == host_blocks().end() || found->second.registered != registered) return unknown;
-  if (!registered) ::munmap(address, found->second.size);
+  release(found->second);
   host_blocks().erase(found);
   return CUDA_SUCCESS;
+}
+
+/// Returns true if the program has pages in the whole range.
+bool is_mapped(std::uint64_t address, std::uint64_t size) {
+  static const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  constexpr std::uint64_t kPages = 4096;  // at a time
+  unsigned char resident[kPages];
+  const std::uint64_t end = address + size;
+  for (std::uint64_t at = address / page * page; at < end; at += kPages * page) {
+    const std::uint64_t length = std::min(kPages * page, end - at);
+    if (::mincore(reinterpret_cast<void*>(at), length, resident) != 0) return false;
+  }
+  return true;
 }
 
 bool is_numa_node(int node) {
@@ -61,6 +89,15 @@ bool is_numa_node(int node) {
 }
 
 }  // namespace
+
+// Real drivers unregister with the context in which memory was registered (github.com/openucx/ucx/pull/10643).
+void clear_pinned(Context* context) {
+  std::erase_if(host_blocks(), [&](const auto& entry) {
+    if (entry.second.context != context) return false;
+    release(entry.second);
+    return true;
+  });
+}
 
 bool find_host_block(std::uint64_t address, HostBlock& out) {
   const std::lock_guard guard(driver().mutex);
@@ -107,19 +144,6 @@ bool is_drivers(std::uint64_t address) {
   return is_reserved(address) || is_of_graph(address);
 }
 
-/// Returns true if the program has pages in the whole range.
-bool is_mapped(std::uint64_t address, std::uint64_t size) {
-  static const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
-  constexpr std::uint64_t kPages = 4096;  // at a time
-  unsigned char resident[kPages];
-  const std::uint64_t end = address + size;
-  for (std::uint64_t at = address / page * page; at < end; at += kPages * page) {
-    const std::uint64_t length = std::min(kPages * page, end - at);
-    if (::mincore(reinterpret_cast<void*>(at), length, resident) != 0) return false;
-  }
-  return true;
-}
-
 }  // namespace
 
 bool is_reachable(std::uint64_t address, std::uint64_t size, Reach reach) {
@@ -160,7 +184,9 @@ RATION_ENTRY cuMemHostRegister_v2(void* address, std::size_t size, unsigned int 
   HostBlock present;
   if (find_host_block(reinterpret_cast<std::uint64_t>(address), present))
     return static_cast<CUresult>(712);  // already registered
+  if (!is_mapped(reinterpret_cast<std::uint64_t>(address), size)) return CUDA_ERROR_INVALID_VALUE;
   const std::lock_guard guard(driver().mutex);
+  if (!Node::get()->pin(pages_of(reinterpret_cast<std::uint64_t>(address), size))) return CUDA_ERROR_OUT_OF_MEMORY;
   host_blocks()[reinterpret_cast<std::uint64_t>(address)] = {reinterpret_cast<std::uint64_t>(address), size, flags,
                                                              true, current()};
   return CUDA_SUCCESS;

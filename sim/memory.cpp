@@ -240,6 +240,7 @@ void clear_context(Context* context) {
   Driver& state = driver();
   const std::lock_guard guard(state.mutex);
   clear_small(context);
+  clear_pinned(context);
   clear_code(context);
   clear_managed(context);
   clear_unbacked_arrays(context);

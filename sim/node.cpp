@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <numeric>
 
 #include "base/byte_lock.hpp"
 #include "base/own_folder.hpp"
@@ -455,6 +456,50 @@ void Node::give_context(int device) {
     step();
   }
   unlock();
+}
+
+namespace {
+
+std::uint64_t pinned_in(const NodeState& state) {
+  return std::accumulate(
+      state.processes, state.processes + state.process_bound, std::uint64_t{0},
+      [](std::uint64_t sum, const ProcessRecord& process) { return sum + (process.in_use != 0 ? process.pinned : 0); });
+}
+
+}  // namespace
+
+bool Node::pin(Bytes bytes) {
+  lock();
+  const int own = slot();
+  if (own >= 0) {
+    state_->processes[own].pinned += bytes.count();
+    step();
+    if (pinned_in(*state_) > state_->pinned_peak) reap();
+    state_->pinned_peak = std::max(state_->pinned_peak, pinned_in(*state_));
+  }
+  unlock();
+  return own >= 0;
+}
+
+void Node::unpin(Bytes bytes) {
+  lock();
+  if (const int own = slot(); own >= 0)
+    state_->processes[own].pinned -= std::min(state_->processes[own].pinned, bytes.count());
+  step();
+  unlock();
+}
+
+PinnedUse Node::pinned() {
+  PinnedUse result;
+  reap_if_anybody_died();
+  lock();
+  for (const ProcessRecord& process : state_->processes)
+    if (process.in_use != 0 && process.pinned != 0)
+      result.processes.emplace_back(process.identity.pid, Bytes{process.pinned});
+  result.all = Bytes{pinned_in(*state_)};
+  result.peak = Bytes{state_->pinned_peak};
+  unlock();
+  return result;
 }
 
 Bytes Node::free(int device) {

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/bytes.hpp"
@@ -38,6 +39,13 @@ struct DeviceUse {
   Bytes free;
   Bytes peak;  ///< held at most at any instant since the node was made
   std::vector<ProcessUse> processes;
+};
+
+/// Pinned host memory: in all, at most at any instant since the node was made, and of each process that has some.
+struct PinnedUse {
+  Bytes all;
+  Bytes peak;
+  std::vector<std::pair<std::int32_t, Bytes>> processes;
 };
 
 /// No limit, as the driver writes it.
@@ -127,6 +135,11 @@ class Node {
   [[nodiscard]] Bytes managed(int device);
   bool take_context(int device);
   void give_context(int device);
+
+  /// Enters pinned host memory of this process, and takes it out. Returns false if the node has too many processes.
+  bool pin(Bytes bytes);
+  void unpin(Bytes bytes);
+  [[nodiscard]] PinnedUse pinned();
 
   [[nodiscard]] Bytes free(int device);
   /// Returns the processes that hold bytes of the device, except those that a checkpoint moved to the host.

@@ -29,6 +29,7 @@ struct ProcessRecord {
   std::uint64_t contexts[kMaxDevices];  // bytes
   std::uint64_t managed[kMaxDevices];   // bytes of managed memory that are there
   std::uint64_t granules[kMaxDevices];  // sum over the owner tables and the blocks charged to it
+  std::uint64_t pinned;                 // bytes of pinned host memory
   std::uint32_t unmovable;              // flags of Unmovable that it has or had
   std::uint32_t restore_failed;         // a restore found no room
   char group[kMaxGroupPath];            // its cgroup, as a full path
@@ -69,6 +70,7 @@ struct NodeState {
   GroupRecord groups[kMaxGroups];
   std::uint32_t shared_bound;  // no block from here on was ever in use
   std::uint64_t last_shared;   // how many blocks were ever published
+  std::uint64_t pinned_peak;   // bytes of pinned host memory at most
   ProcessRecord processes[kMaxProcesses];
   Turnstile turnstiles[kMaxProcesses];  // of the process in the same slot
   SharedRecord shared[kMaxShared];

@@ -98,7 +98,7 @@ bool take_region(int device, std::uint64_t size, Block& out) {
   if (device >= 0) return take_block(device, size, out);
   const std::uint64_t extent = round_up(Bytes{size}, kGranule).count();
   void* memory = ::mmap(nullptr, extent, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (memory == MAP_FAILED) return false;
+  if (memory == MAP_FAILED || !Node::get()->pin(Bytes{extent})) return false;
   out.device = device;
   out.size = size;
   out.extent = extent;
@@ -107,10 +107,9 @@ bool take_region(int device, std::uint64_t size, Block& out) {
 }
 
 void give_region(Block& block) {
-  if (block.device >= 0)
-    give_block(block);
-  else
-    ::munmap(reinterpret_cast<void*>(block.address), block.extent);
+  if (block.device >= 0) return give_block(block);
+  ::munmap(reinterpret_cast<void*>(block.address), block.extent);
+  Node::get()->unpin(Bytes{block.extent});
 }
 
 bool carve(Pool& pool, std::uint64_t size, std::uint64_t& out) {

@@ -1,14 +1,33 @@
 // ration-sim-truth: what the processes on the simulated node (RATION_SIM, RATION_SIM_DIR) truly hold, beside every
 // driver and every book.
-//   ration-sim-truth          one line a device, one a process
+//   ration-sim-truth          pinned host memory, then one line a device, one a process
 //   ration-sim-truth --json
-//   {"devices":[{"device":0,"total_bytes":…,"free_bytes":…,"peak_bytes":…,"processes":[{"pid":…,"bytes":…,"context_bytes":…,"host_bytes":…}]}]}
+//   {"host":{"bytes":…,"peak_bytes":…,"processes":[{"pid":…,"bytes":…}]},
+//    "devices":[{"device":0,"total_bytes":…,"free_bytes":…,"peak_bytes":…,"processes":[{"pid":…,"bytes":…,"context_bytes":…,"host_bytes":…}]}]}
 #include <cstdio>
 #include <cstring>
 
 #include "node.hpp"
 
 using ration::sim::Node;
+
+namespace {
+
+void print_pinned(const ration::sim::PinnedUse& pinned, bool json) {
+  std::printf(json ? "{\"host\":{\"bytes\":%lu,\"peak_bytes\":%lu,\"processes\":[" : "host  pinned %lu  peak %lu\n",
+              pinned.all.count(), pinned.peak.count());
+  const char* separator = "";
+  for (const auto& [pid, bytes] : pinned.processes) {
+    if (json)
+      std::printf("%s{\"pid\":%d,\"bytes\":%lu}", separator, pid, bytes.count());
+    else
+      std::printf("  pid %d  pinned %lu\n", pid, bytes.count());
+    separator = ",";
+  }
+  if (json) std::printf("]}");
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   const bool json = argc > 1 && std::strcmp(argv[1], "--json") == 0;
@@ -23,7 +42,8 @@ int main(int argc, char** argv) {
         "ration-sim-truth: there is no such node; set RATION_SIM and RATION_SIM_DIR as its programs have them\n");
     return 1;
   }
-  if (json) std::printf("{\"devices\":[");
+  print_pinned(node->pinned(), json);
+  if (json) std::printf(",\"devices\":[");
   for (int device = 0; device < static_cast<int>(node->models().size()); ++device) {
     const auto use_of_device = node->survey(device);
     const auto total = node->models()[static_cast<std::size_t>(device)].total.count(),

@@ -69,7 +69,10 @@ CUmemGenericAllocationHandle add(std::unique_ptr<Physical> physical) {
 
 void drop(Physical* physical) {
   if (physical->handles > 0 || physical->mappings > 0) return;
-  if (!physical->host) give_block(physical->block);
+  if (physical->host)
+    Node::get()->unpin(Bytes{physical->block.extent});
+  else
+    give_block(physical->block);
   physicals.erase(physical);
   *physical = Physical{};
   unused.emplace_back(physical);
@@ -112,7 +115,7 @@ void protect(std::uint64_t address, std::uint64_t size) {
 bool take_host(std::uint64_t size, Physical& out) {
   out.host = FileDescriptor{memory_file(kHostMemory)};
   out.block.size = out.block.extent = size;
-  return out.host && ::ftruncate(out.host.get(), static_cast<off_t>(size)) == 0;
+  return out.host && ::ftruncate(out.host.get(), static_cast<off_t>(size)) == 0 && Node::get()->pin(Bytes{size});
 }
 
 /// Memory of the host that another process exported: its descriptor is the memory itself.
@@ -420,6 +423,7 @@ RATION_ENTRY cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* out, v
     physical->host = ration::FileDescriptor{::fcntl(given, F_DUPFD_CLOEXEC, 0)};
     if (!physical->host || ::fstat(given, &status) != 0) return CUDA_ERROR_OPERATING_SYSTEM;
     physical->block.size = physical->block.extent = static_cast<std::uint64_t>(status.st_size);
+    if (!Node::get()->pin(ration::Bytes{physical->block.extent})) return CUDA_ERROR_OUT_OF_MEMORY;
   } else {
     if (!SharedBlocks::get()->identify(given, id) || !SharedBlocks::get()->import(id, shared))
       return CUDA_ERROR_INVALID_VALUE;

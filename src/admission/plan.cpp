@@ -14,6 +14,7 @@
 #include "base/strings.hpp"
 #include "base/units.hpp"
 #include "config/values.hpp"
+#include "machine/host_memory.hpp"
 
 namespace ration::admission {
 namespace {
@@ -179,6 +180,30 @@ Result<Bytes> changed_limit(const machine::Device& device, const std::string& te
   return granules_on(device, wanted, format_size(wanted), "limit");
 }
 
+/// The pages of host memory.
+static constexpr Bytes kPage{4096};
+
+Result<Bytes> host_limit_of(const std::string& text, Bytes now) {
+  const Bytes total = machine::host_memory_total(), room = machine::host_memory_available();
+  RATION_TRY(Bytes asked, is_step(text) ? parse_step(text, total, room) : parse_size(text, total, room));
+  if (is_step(text)) {
+    const Bytes from = std::min(now, total);
+    asked = text.front() == '+' ? from + asked : from - std::min(from, asked);
+  }
+  if (asked > total && asked < kUnlimited)
+    return fail("E1104",
+                fmt::format("host limit {} is more than the memory of this machine ({}).", text, format_size(total)),
+                "--host-limit max, unlimited, or a smaller size", 2);
+  asked = asked < kUnlimited ? round_down(asked, kPage) : kUnlimited;
+  if (asked == Bytes{0})
+    return fail(
+        "E1105",
+        fmt::format("host limit {} is less than one page ({}), so every request for pinned memory would be denied.",
+                    text, format_size(kPage)),
+        "Give more, such as 256MiB, or leave it out for no limit.", 2);
+  return asked;
+}
+
 Result<DenialAnswer> parse_on_deny(const std::string& text) {
   if (text.empty() || text == "fail") return DenialAnswer{};
   DenialAnswer answer{book::OnDeny::kWait, ~std::uint64_t{0}};
@@ -262,6 +287,9 @@ Result<Plan> make_plan(const PlanRequest& request, const machine::Machine& machi
   RATION_TRY(const auto on_deny, parse_on_deny(request.on_deny));
   plan.on_deny = on_deny.on_deny;
   plan.wait_ns = on_deny.wait_ns;
+  if (!request.host_limit.empty()) {
+    RATION_TRY(plan.host_limit, host_limit_of(request.host_limit));
+  }
   RATION_TRY(join_labels(request.labels, plan.labels));
   const auto entered =
       request.slice.empty() ? enter_devices(request, machine, store, plan) : enter_slice(request, machine, store, plan);

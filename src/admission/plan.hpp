@@ -16,7 +16,7 @@ namespace ration::admission {
 
 /// The options as typed; empty: not given.
 struct PlanRequest {
-  std::string limit, guarantee, gpu, slice, name, tenant, on_deny, account, managed;
+  std::string limit, host_limit, guarantee, gpu, slice, name, tenant, on_deny, account, managed;
   struct OfDevice {
     std::string limit, guarantee;
   };
@@ -42,6 +42,7 @@ struct Plan {
   book::AccountMode account_mode = book::AccountMode::kDevice;
   book::ManagedPolicy managed = book::ManagedPolicy::kResident;
   std::vector<PlannedAccount> accounts;
+  Bytes host_limit = kUnlimited;             ///< of pinned host memory
   std::map<std::string, std::string> sets;   ///< environment variables that the program gets
   std::string simulation;                    ///< a description of the simulated CUDA, for people; empty: none
   std::map<std::string, std::string> keeps;  ///< relevant variables of the user that stay
@@ -60,6 +61,10 @@ using ContextCost = std::function<std::optional<Bytes>(const machine::Device&)>;
 /// Parses a limit or guarantee to whole granules of the device. E1104: more than the device has; E1105: less than a
 /// granule.
 [[nodiscard]] Result<Bytes> size_on(const machine::Device& device, const std::string& text, const char* what = "limit");
+
+/// Parses a limit of pinned host memory to whole pages: a size as parse_size() takes it, of this machine's memory, or a
+/// step from `now` as in changed_limit(). E1104: more than the machine has; E1105: less than a page.
+[[nodiscard]] Result<Bytes> host_limit_of(const std::string& text, Bytes now = kUnlimited);
 
 /// The parsed form of `fail`, `wait` and `wait:30s`; empty: `fail`. E1408.
 struct DenialAnswer {

@@ -14,19 +14,19 @@ Bytes Account::used() const noexcept {
   if (!exists()) return {};
   refund_ended(*book_, index_);
   SharedMemory(*book_).settle();
-  return Bytes{used_bytes(book_->layout->accounts[index_].usage.load(kRelaxed))};
+  return Bytes{used_bytes(usage_of(*book_->layout, index_).load(kRelaxed))};
 }
 
 Bytes Account::peak() const noexcept {
-  return exists() ? Bytes{book_->layout->accounts[index_].peak.load(kRelaxed)} : Bytes{0};
+  return exists() ? Bytes{peak_of(*book_->layout, index_).load(kRelaxed)} : Bytes{0};
 }
 
 Bytes Account::unrequested() const noexcept {
-  return exists() ? Bytes{unrequested_bytes(book_->layout->header.unrequested[index_].load(kRelaxed))} : Bytes{0};
+  return is_device() ? Bytes{unrequested_bytes(book_->layout->header.unrequested[index_].load(kRelaxed))} : Bytes{0};
 }
 
 Bytes Account::held_by_this_process() const noexcept {
-  return exists() && book_->own != nullptr ? Bytes{book_->own->parts[index_].held.load(kRelaxed)} : Bytes{0};
+  return exists() && book_->own != nullptr ? Bytes{holdings_of(*book_->own, index_).held.load(kRelaxed)} : Bytes{0};
 }
 
 Bytes Account::headroom() const noexcept {
@@ -40,7 +40,7 @@ Bytes Account::visible_size(Bytes device_total) const noexcept {
 }
 
 Account::Visible Account::visible(Bytes device_total, Bytes device_free) const noexcept {
-  if (!exists()) return {};
+  if (!is_device()) return {};
   const Bytes total = visible_size(device_total);
   const Bytes given = limits().given, reach{book_->layout->grants.reach[index_].load(kRelaxed)};
   const Bytes most = std::min(reach > given && has_daemon(*book_) ? reach : given, total);
@@ -49,39 +49,44 @@ Account::Visible Account::visible(Bytes device_total, Bytes device_free) const n
 }
 
 Bytes Account::granted() const noexcept {
-  if (!exists()) return {};
+  if (!is_device()) return limits().given;
   return std::max(limits().given, Bytes{book_->layout->grants.granted[index_].load(kRelaxed)});
 }
 
 Account::Limits Account::limits() const noexcept {
   if (!exists()) return {};
-  return {Bytes{book_->layout->accounts[index_].limit.load(kRelaxed)},
-          Bytes{book_->layout->header.own_limit[index_].load(kRelaxed)}};
+  const BookLayout& layout = *book_->layout;
+  if (!is_device()) return {Bytes{layout.host.limit.load(kRelaxed)}, Bytes{layout.host.own_limit.load(kRelaxed)}};
+  return {Bytes{layout.accounts[index_].limit.load(kRelaxed)}, Bytes{layout.header.own_limit[index_].load(kRelaxed)}};
 }
 
 Bytes Account::ceiling() const noexcept {
-  if (!exists()) return {};
   const Limits now = limits();
+  if (!is_device()) return now.binding();
   return std::min(std::max(now.given, Bytes{book_->layout->header.ceiling[index_].load(kRelaxed)}), now.own);
 }
 
 void Account::set_limit(Bytes limit) const noexcept {
   if (!exists()) return;
-  book_->layout->grants.granted[index_].store(limit.count(), kRelaxed);
-  book_->layout->grants.reach[index_].store(0, kRelaxed);
-  book_->layout->accounts[index_].limit.store(limit.count(), std::memory_order_seq_cst);
+  if (is_device()) {
+    book_->layout->grants.granted[index_].store(limit.count(), kRelaxed);
+    book_->layout->grants.reach[index_].store(0, kRelaxed);
+  }
+  Word& stored = is_device() ? book_->layout->accounts[index_].limit : book_->layout->host.limit;
+  stored.store(limit.count(), std::memory_order_seq_cst);
   book_->layout->header.limit_changes.fetch_add(1, kRelaxed);
   Waiting(*book_).wake();
 }
 
 void Account::set_own_limit(Bytes limit) const noexcept {
   if (!exists()) return;
-  book_->layout->header.own_limit[index_].store(limit.count(), std::memory_order_seq_cst);
+  Word& stored = is_device() ? book_->layout->header.own_limit[index_] : book_->layout->host.own_limit;
+  stored.store(limit.count(), std::memory_order_seq_cst);
   Waiting(*book_).wake();
 }
 
 Account::Device Account::device() const noexcept {
-  if (!exists()) return {};
+  if (!is_device()) return {};
   const AccountRecord& record = book_->layout->accounts[index_];
   return {record.device_uuid, Bytes{record.device_total.load(kRelaxed)}, Bytes{record.context_estimate.load(kRelaxed)}};
 }

@@ -1,5 +1,6 @@
-// One device of a workload: what its processes hold of it, and how much they may. Used by the guard (charges), the
-// library, and commands that set limits. A view of a book, by value: changes go to the book.
+// One device of a workload, or pinned host memory (kHostAccount): what its processes hold of it, and how much they may.
+// Used by the guard (charges), the library, and commands that set limits. A view of a book, by value: changes go to the
+// book.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +15,7 @@ namespace ration::book {
 enum class Charged : std::uint32_t {
   kGranted,
   kOverLimit,
-  kNoAccount,  ///< the workload was not given this device
+  kNoAccount,  ///< the workload was not given this device, or its book does not count host memory
   kBehind,     ///< earlier threads wait for memory of the account, and it is their turn
   kBroken,     ///< this process has no slot, or one of its own threads is stuck in a change
 };
@@ -91,7 +92,8 @@ class Account {
   static Charged charge_in(const OpenBook& book, std::uint32_t index, Bytes size, Kind kind,
                            Bytes* raised_from) noexcept;
   static void refund_in(const OpenBook& book, std::uint32_t index, Bytes size, Kind kind) noexcept;
-  [[nodiscard]] bool exists() const noexcept { return index_ < book_->account_count; }
+  [[nodiscard]] bool exists() const noexcept { return book_->has(index_); }
+  [[nodiscard]] bool is_device() const noexcept { return index_ < book_->account_count; }
 
   const OpenBook* book_;
   std::uint32_t index_;

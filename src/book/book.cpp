@@ -109,6 +109,9 @@ BookStatus fill(const std::string& path, const NewBook& contents) noexcept {
     layout->grants.granted[i].store(from.limit.count(), kRelaxed);
     header.own_limit[i].store(kUnlimited.count(), kRelaxed);
   }
+  layout->host.counted.store(1, kRelaxed);
+  layout->host.limit.store(contents.host_limit.count(), kRelaxed);
+  layout->host.own_limit.store(kUnlimited.count(), kRelaxed);
   std::atomic_thread_fence(std::memory_order_release);
   header.magic = kBookMagic;  // last: every program rejects an unfinished book as foreign
   return BookStatus::kOk;
@@ -145,6 +148,7 @@ BookStatus Book::open(const char* path, Book& out) noexcept {
   opened.mapping = std::move(mapping);
   opened.layout = layout;
   opened.account_count = layout->header.account_count;
+  opened.counts_host = layout->host.counted.load(kRelaxed) != 0;
   opened.slot = kNoSlot;
   copy_text(opened.path, path);
   opened.inode = identity.st_ino;

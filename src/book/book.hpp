@@ -70,6 +70,8 @@ class Book {
   /// Returns the index of the device's account, or account_count() if the workload was not given that device.
   [[nodiscard]] std::uint32_t find_account(const DeviceUuid& device) const noexcept;
   [[nodiscard]] Account account(std::uint32_t index) const noexcept { return {opened_, index}; }
+  /// Returns true if the book has the account kHostAccount: older books of this format do not.
+  [[nodiscard]] bool counts_host() const noexcept { return opened_.counts_host; }
 
   [[nodiscard]] Processes processes() noexcept { return Processes(opened_); }
   [[nodiscard]] SharedMemory shared_memory() const noexcept { return SharedMemory(opened_); }

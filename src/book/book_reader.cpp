@@ -47,6 +47,7 @@ ProcessSnapshot process_from(const BookLayout& layout, std::uint32_t index) {
     process.managed.push_back(bytes(slot.parts[account].managed));
     process.shared.emplace_back();
   }
+  process.host = Bytes{held_in(slot, index, kHostAccount, plain(layout.host.usage))};
   return process;
 }
 
@@ -167,6 +168,16 @@ void copy_accounts(const BookLayout& layout, BookSnapshot& snapshot) {
   }
 }
 
+void copy_host(const HostRecord& host, BookSnapshot& snapshot) {
+  if (plain(host.counted) == 0) return;
+  snapshot.host = {true,
+                   bytes(host.limit),
+                   bytes(host.own_limit),
+                   Bytes{used_bytes(plain(host.usage))},
+                   bytes(host.peak),
+                   plain(host.denials)};
+}
+
 std::uint32_t records_of(const BookLayout& layout) noexcept {
   return std::min<std::uint32_t>(layout.shared.bound.load(std::memory_order_relaxed), kMaxShared);
 }
@@ -183,11 +194,21 @@ Holders holders_of(const SharedRecord& record) {
   return holders;
 }
 
+void add_to_devices(const SharedSnapshot& shared, BookSnapshot& snapshot) {
+  const Bytes all = shared.lent + shared.kept;
+  snapshot.accounts[shared.account].shared += all;
+  for (ProcessSnapshot& process : snapshot.processes) {
+    const bool holds = shared.holders[process.slot];
+    process.shared[shared.account] += holds ? all : shared.maker == process.slot ? shared.lent : Bytes{0};
+  }
+}
+
 void copy_shared(const BookLayout& layout, BookSnapshot& snapshot) {
   snapshot.control_path = text(layout.shared.control_path);
   for (std::uint32_t index = 0; index < records_of(layout); ++index) {
     const SharedRecord& record = layout.shared.records[index];
-    if (plain(record.number) == 0 || record.account >= snapshot.accounts.size()) continue;
+    const bool of_host = record.account == kHostAccount && snapshot.host.counted;
+    if (plain(record.number) == 0 || (record.account >= snapshot.accounts.size() && !of_host)) continue;
     SharedSnapshot shared;
     shared.number = plain(record.number);
     shared.part_of = plain(record.part_of);
@@ -201,12 +222,7 @@ void copy_shared(const BookLayout& layout, BookSnapshot& snapshot) {
     shared.holders = holders_of(record);
     shared.control_device = plain(record.control_device);
     shared.control_inode = plain(record.control_inode);
-    const Bytes all = shared.lent + shared.kept;
-    snapshot.accounts[record.account].shared += all;
-    for (ProcessSnapshot& process : snapshot.processes) {
-      const bool holds = shared.holders[process.slot];
-      process.shared[record.account] += holds ? all : shared.maker == process.slot ? shared.lent : Bytes{0};
-    }
+    if (!of_host) add_to_devices(shared, snapshot);
     snapshot.shared_memory.push_back(std::move(shared));
   }
 }
@@ -243,7 +259,9 @@ static bool is_plausible(const BookSnapshot& book) {
     for (const Bytes bytes : {account.used, account.peak, account.guarantee, account.device_total, account.kept,
                               account.shared, account.unrequested})
       if (!possible(bytes)) return false;
+  if (!possible(book.host.used) || !possible(book.host.peak)) return false;
   for (const ProcessSnapshot& process : book.processes) {
+    if (!possible(process.host)) return false;
     if (process.identity.pid <= 0 || process.identity.pid > kLastPid) return false;
     for (const auto* amounts : {&process.held, &process.context, &process.pooled, &process.managed, &process.shared})
       if (!std::all_of(amounts->begin(), amounts->end(), possible)) return false;
@@ -296,6 +314,7 @@ BookStatus BookReader::read(BookSnapshot& out, std::uint64_t denials_known) {
   BookSnapshot snapshot;
   copy_header(layout.header, snapshot);
   copy_accounts(layout, snapshot);
+  copy_host(layout.host, snapshot);
   for (std::uint32_t index = 0; index < slots_in_use(layout); ++index) {
     if (!is_used(layout.slots[index])) continue;
     snapshot.processes.push_back(process_from(layout, index));
@@ -313,7 +332,8 @@ BookStatus BookReader::read(BookSnapshot& out, std::uint64_t denials_known) {
     for (std::uint64_t number = std::max(denials_known, overwritten); number < snapshot.denial_count;)
       wanted.insert(wanted.end(), ++number);
     for (const DenialRecord& record : layout.denials) {
-      if (wanted.erase(plain(record.sequence)) != 0 && record.account <= kMaxAccounts)
+      if (wanted.erase(plain(record.sequence)) != 0 &&
+          (record.account <= kMaxAccounts || record.account == kHostAccount))
         snapshot.denials.push_back(denial_from(record));
     }
     unfinished_ = std::move(wanted);

@@ -87,8 +87,8 @@ constexpr timespec kTurnNap{0, 100'000};
     if (!made_by(usage, index, number)) return;
   }
   // The announcement was read after the word: they belong together only if the word is unchanged.
-  if (book.layout->accounts[account].usage.load(std::memory_order_acquire) == usage)
-    raise(slot.parts[account].confirmed, number);
+  if (usage_of(*book.layout, account).load(std::memory_order_acquire) == usage)
+    raise(holdings_of(slot, account).confirmed, number);
 }
 
 enum class Step { kCharge, kForce, kRefund };
@@ -118,41 +118,43 @@ struct Amounts {
 
 /// The target of a change: an account, and the part of it that a slot holds.
 struct Target {
-  AccountRecord& account;
+  Word& usage;
   SlotRecord& slot;
-  Part& part;
-  std::uint32_t account_index, slot_index;
+  Holdings& holdings;
+  std::uint32_t account, slot_index;
 };
 
+/// Returns this process's target. Where `account` is known to be a device, or the host, the choice costs nothing.
 [[gnu::always_inline]] inline Target own_target(const OpenBook& book, std::uint32_t account) noexcept {
-  return {book.layout->accounts[account], *book.own, book.own->parts[account], account, book.slot};
+  return {usage_of(*book.layout, account), *book.own, holdings_of(*book.own, account), account, book.slot};
 }
 
 /// Returns the target for changes under the lock of the shared part.
 Target common_target(const OpenBook& book, std::uint32_t account) noexcept {
   SlotRecord& slot = book.layout->slots[kCommonSlot];
-  return {book.layout->accounts[account], slot, slot.parts[account], account, kCommonSlot};
+  return {usage_of(*book.layout, account), slot, holdings_of(slot, account), account, kCommonSlot};
 }
 
 /// Returns what may be charged in all: the lower limit, less what the driver holds beyond all charges.
-[[gnu::always_inline]] inline std::uint64_t room(const OpenBook& book, const Target& target) noexcept {
-  const BookHeader& header = book.layout->header;
-  const std::uint64_t limit = std::min(target.account.limit.load(std::memory_order_acquire),
-                                       header.own_limit[target.account_index].load(kRelaxed));
-  const std::uint64_t beside = unrequested_bytes(header.unrequested[target.account_index].load(kRelaxed));
+[[gnu::always_inline]] inline std::uint64_t room(const OpenBook& book, std::uint32_t account) noexcept {
+  const BookLayout& layout = *book.layout;
+  if (account == kHostAccount)
+    return std::min(layout.host.limit.load(std::memory_order_acquire), layout.host.own_limit.load(kRelaxed));
+  const std::uint64_t limit = std::min(layout.accounts[account].limit.load(std::memory_order_acquire),
+                                       layout.header.own_limit[account].load(kRelaxed));
+  const std::uint64_t beside = unrequested_bytes(layout.header.unrequested[account].load(kRelaxed));
   return limit - std::min(limit, beside);
 }
 
 /// Attempts a change once, by the thread that has the turn. `seen` is the usage word that it replaces; if another word
 /// stands there, `seen` is set to that one.
 [[gnu::always_inline]] inline bool attempt(const Target& target, std::uint64_t& seen, Amounts after) noexcept {
-  const std::uint64_t number = target.part.changes.load(kRelaxed) + 1;
+  const std::uint64_t number = target.holdings.changes.load(kRelaxed) + 1;
   target.slot.change_held.store(after.held, kRelaxed);
-  target.slot.change.store(announced(number, target.account_index), std::memory_order_release);
-  if (!target.account.usage.compare_exchange_strong(seen, usage_word(after.used, target.slot_index, number)))
-    return false;
-  target.part.held.store(after.held, kRelaxed);
-  target.part.changes.store(number, kRelaxed);
+  target.slot.change.store(announced(number, target.account), std::memory_order_release);
+  if (!target.usage.compare_exchange_strong(seen, usage_word(after.used, target.slot_index, number))) return false;
+  target.holdings.held.store(after.held, kRelaxed);
+  target.holdings.changes.store(number, kRelaxed);
   target.slot.change.store(kNoChange, std::memory_order_release);
   return true;
 }
@@ -162,11 +164,11 @@ Target common_target(const OpenBook& book, std::uint32_t account) noexcept {
 /// the instruction itself. A usage word that was read too early has changed by then, and is not replaced.
 [[gnu::always_inline]] inline Changed first_attempt(const OpenBook& book, const Target& target, Step step,
                                                     std::uint64_t size) noexcept {
-  std::uint64_t seen = target.account.usage.load(std::memory_order_seq_cst);
-  const std::uint64_t used = used_bytes(seen), limit = room(book, target);
+  std::uint64_t seen = target.usage.load(std::memory_order_seq_cst);
+  const std::uint64_t used = used_bytes(seen), limit = room(book, target.account);
   if (!take_turn(target.slot.change)) [[unlikely]]
     return {Outcome::kNoTurn, 0};
-  const Amounts after = amounts_after(step, size, used, target.part.held.load(kRelaxed), limit);
+  const Amounts after = amounts_after(step, size, used, target.holdings.held.load(kRelaxed), limit);
   const bool made = after.allowed && last_slot(seen) == target.slot_index && attempt(target, seen, after);
   return {made ? Outcome::kMade : Outcome::kHasTurn, after.used};
 }
@@ -175,15 +177,15 @@ Target common_target(const OpenBook& book, std::uint32_t account) noexcept {
 [[gnu::noinline]] Changed change_after(const OpenBook& book, Outcome first, const Target& target, Step step,
                                        std::uint64_t size) noexcept {
   if (first == Outcome::kNoTurn && !wait_for_turn(target.slot.change)) return {Outcome::kStuck, 0};
-  std::uint64_t seen = target.account.usage.load(std::memory_order_seq_cst);
+  std::uint64_t seen = target.usage.load(std::memory_order_seq_cst);
   for (;;) {
     const Amounts after =
-        amounts_after(step, size, used_bytes(seen), target.part.held.load(kRelaxed), room(book, target));
+        amounts_after(step, size, used_bytes(seen), target.holdings.held.load(kRelaxed), room(book, target.account));
     if (!after.allowed) {
       target.slot.change.store(kNoChange, std::memory_order_release);
       return {Outcome::kOverLimit, used_bytes(seen)};
     }
-    if (last_slot(seen) != target.slot_index) confirm(book, target.account_index, seen);
+    if (last_slot(seen) != target.slot_index) confirm(book, target.account, seen);
     if (attempt(target, seen, after)) return {Outcome::kMade, after.used};
   }
 }
@@ -193,6 +195,9 @@ Changed change(const OpenBook& book, const Target& target, Step step, std::uint6
   return first.outcome == Outcome::kMade ? first : change_after(book, first.outcome, target, step, size);
 }
 
+/// Returns true if bytes of that kind are counted apart: on devices, beside plain memory.
+bool has_part(std::uint32_t account, Kind kind) noexcept { return kind != Kind::kHeap && account != kHostAccount; }
+
 Word& part_of(const OpenBook& book, std::uint32_t account, Kind kind) noexcept {
   Part& part = book.own->parts[account];
   return kind == Kind::kContext ? part.context : kind == Kind::kPool ? part.pooled : part.managed;
@@ -200,12 +205,12 @@ Word& part_of(const OpenBook& book, std::uint32_t account, Kind kind) noexcept {
 
 [[gnu::noinline]] Charged note_charge(const OpenBook& book, std::uint32_t account, Bytes size, Kind kind,
                                       Bytes* raised_from, std::uint64_t used) noexcept {
-  Word& peak = book.layout->accounts[account].peak;
+  Word& peak = peak_of(*book.layout, account);
   // The holdings of ended processes are no part of a peak.
   if (used > peak.load(kRelaxed)) used -= std::min(used, refund_ended(book, account).count());
   const std::uint64_t before = raise(peak, used);
   if (before < used && raised_from != nullptr) *raised_from = Bytes{before};
-  if (kind != Kind::kHeap) part_of(book, account, kind).fetch_add(size.count(), kRelaxed);
+  if (has_part(account, kind)) part_of(book, account, kind).fetch_add(size.count(), kRelaxed);
   return Charged::kGranted;
 }
 
@@ -228,24 +233,48 @@ Word& part_of(const OpenBook& book, std::uint32_t account, Kind kind) noexcept {
   if (first != Outcome::kMade)
     first = change_after(book, first, own_target(book, account), Step::kRefund, size.count()).outcome;
   if (first != Outcome::kMade) return;
-  if (kind != Kind::kHeap) take_off(part_of(book, account, kind), size.count(), 0);
+  if (has_part(account, kind)) take_off(part_of(book, account, kind), size.count(), 0);
   Waiting(book).wake();
+}
+
+/// Returns true if the account is a device's; the compiler then knows that it is not the host's.
+[[gnu::always_inline]] inline bool is_of_device(const OpenBook& book, std::uint32_t account) noexcept {
+  if (account >= book.account_count) return false;
+  if (account == kHostAccount) __builtin_unreachable();
+  return true;
+}
+
+[[gnu::always_inline]] inline Charged enter_in_account(const OpenBook& book, std::uint32_t account, Bytes size,
+                                                       Kind kind, Bytes* raised_from) noexcept {
+  if (book.own == nullptr) return Charged::kBroken;
+  if (newest_of(*book.layout, account).load(kRelaxed) != 0) [[unlikely]]
+    return charge_in_turn(book, account, size, kind, raised_from);
+  const Changed first = first_attempt(book, own_target(book, account), Step::kCharge, size.count());
+  if (first.outcome != Outcome::kMade) [[unlikely]]
+    return charge_after(book, first.outcome, account, size, kind, raised_from);
+  if (kind != Kind::kHeap || first.used > peak_of(*book.layout, account).load(kRelaxed)) [[unlikely]]
+    return note_charge(book, account, size, kind, raised_from, first.used);
+  return Charged::kGranted;
+}
+
+[[gnu::always_inline]] inline void take_off_account(const OpenBook& book, std::uint32_t account, Bytes size,
+                                                    Kind kind) noexcept {
+  if (book.own == nullptr) return;
+  const Changed first = first_attempt(book, own_target(book, account), Step::kRefund, size.count());
+  // A thread that began to wait before the change finds the bytes; one that began later has counted itself by now.
+  const bool done = first.outcome == Outcome::kMade && kind == Kind::kHeap &&
+                    book.layout->header.waiters.load(std::memory_order_seq_cst) == 0;
+  if (!done) [[unlikely]]
+    refund_after(book, first.outcome, account, size, kind);
 }
 
 }  // namespace
 
 Charged Account::charge_in(const OpenBook& book, std::uint32_t index, Bytes size, Kind kind,
                            Bytes* raised_from) noexcept {
-  if (index >= book.account_count) return Charged::kNoAccount;
-  if (book.own == nullptr) return Charged::kBroken;
-  if (book.layout->line.newest[index].load(kRelaxed) != 0) [[unlikely]]
-    return charge_in_turn(book, index, size, kind, raised_from);
-  const Changed first = first_attempt(book, own_target(book, index), Step::kCharge, size.count());
-  if (first.outcome != Outcome::kMade) [[unlikely]]
-    return charge_after(book, first.outcome, index, size, kind, raised_from);
-  if (kind != Kind::kHeap || first.used > book.layout->accounts[index].peak.load(kRelaxed)) [[unlikely]]
-    return note_charge(book, index, size, kind, raised_from, first.used);
-  return Charged::kGranted;
+  if (is_of_device(book, index)) [[likely]]
+    return enter_in_account(book, index, size, kind, raised_from);
+  return book.has(index) ? enter_in_account(book, kHostAccount, size, kind, raised_from) : Charged::kNoAccount;
 }
 
 void Account::charge_unconditionally(Bytes size, Kind kind) const noexcept {
@@ -255,29 +284,26 @@ void Account::charge_unconditionally(Bytes size, Kind kind) const noexcept {
 }
 
 void Account::refund_in(const OpenBook& book, std::uint32_t index, Bytes size, Kind kind) noexcept {
-  if (index >= book.account_count || book.own == nullptr) return;
-  const Changed first = first_attempt(book, own_target(book, index), Step::kRefund, size.count());
-  // A thread that began to wait before the change finds the bytes; one that began later has counted itself by now.
-  const bool done = first.outcome == Outcome::kMade && kind == Kind::kHeap &&
-                    book.layout->header.waiters.load(std::memory_order_seq_cst) == 0;
-  if (!done) [[unlikely]]
-    refund_after(book, first.outcome, index, size, kind);
+  if (is_of_device(book, index)) [[likely]]
+    take_off_account(book, index, size, kind);
+  else if (book.has(index))
+    take_off_account(book, kHostAccount, size, kind);
 }
 
 // A thread that raised the peak since then did so on top of these bytes.
 void Account::undo(Bytes size, Kind kind, Bytes raised_from) const noexcept {
   if (!exists() || book_->own == nullptr) return;
-  if (raised_from < kUnlimited) take_off(book_->layout->accounts[index_].peak, size.count(), raised_from.count());
+  if (raised_from < kUnlimited) take_off(peak_of(*book_->layout, index_), size.count(), raised_from.count());
   refund(size, kind);
 }
 
 void charge_common(const OpenBook& book, std::uint32_t account, std::uint64_t granules) noexcept {
-  if (account < book.account_count && granules > 0)
+  if (book.has(account) && granules > 0)
     change(book, common_target(book, account), Step::kForce, granules * kGranule.count());
 }
 
 void refund_common(const OpenBook& book, std::uint32_t account, std::uint64_t granules) noexcept {
-  if (account >= book.account_count || granules == 0) return;
+  if (!book.has(account) || granules == 0) return;
   change(book, common_target(book, account), Step::kRefund, granules * kGranule.count());
   Waiting(book).wake();
 }
@@ -286,17 +312,18 @@ void refund_common(const OpenBook& book, std::uint32_t account, std::uint64_t gr
 
 std::uint64_t last_number(const SlotRecord& slot, std::uint32_t account) noexcept {
   const std::uint64_t change = slot.change.load(std::memory_order_acquire);
-  const std::uint64_t made = slot.parts[account].changes.load(kRelaxed);
+  const std::uint64_t made = holdings_of(slot, account).changes.load(kRelaxed);
   return std::max(made, is_announced(change, account) ? change_number(change) : 0) + 1;
 }
 
 Bytes refund_dead(const OpenBook& book, std::uint32_t index, std::uint32_t account, std::uint64_t state) noexcept {
   SlotRecord& slot = book.layout->slots[index];
-  Word& usage = book.layout->accounts[account].usage;
+  Word& usage = usage_of(*book.layout, account);
   std::uint64_t seen = usage.load(std::memory_order_acquire);
   for (;;) {
     const std::uint64_t last = last_number(slot, account);
-    if (made_by(seen, index, last) || slot.parts[account].confirmed.load(std::memory_order_acquire) >= last) return {};
+    if (made_by(seen, index, last) || holdings_of(slot, account).confirmed.load(std::memory_order_acquire) >= last)
+      return {};
     const std::uint64_t held = held_in(slot, index, account, seen);
     if (slot.state.load(std::memory_order_acquire) != state || held == 0) return {};
     confirm(book, account, seen);

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <numeric>
 
 #include "base/bytes.hpp"
 #include "book/layout.hpp"
@@ -23,7 +24,15 @@ void refund_common(const OpenBook& book, std::uint32_t account, std::uint64_t gr
 Bytes refund_dead(const OpenBook& book, std::uint32_t slot, std::uint32_t account, std::uint64_t state) noexcept;
 
 /// Amounts of one kind on each account.
-using ByAccount = std::array<Bytes, kMaxAccounts>;
+class ByAccount {
+ public:
+  Bytes& operator[](std::uint32_t account) noexcept { return account == kHostAccount ? host_ : devices_[account]; }
+  [[nodiscard]] Bytes sum() const noexcept { return std::accumulate(devices_.begin(), devices_.end(), host_); }
+
+ private:
+  std::array<Bytes, kMaxAccounts> devices_{};
+  Bytes host_;
+};
 
 /// Refunds what ended processes are charged. Makes system calls only if processes other than this one are charged on
 /// `account`. Returns the bytes refunded there.

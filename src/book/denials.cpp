@@ -35,6 +35,7 @@ std::uint64_t Denials::record(std::uint32_t account, Bytes requested, DenialReas
   const std::uint64_t sequence = book_->layout->header.denial_count.fetch_add(1) + 1;
   AccountRecord* entry = account < book_->account_count ? &book_->layout->accounts[account] : nullptr;
   if (entry != nullptr) entry->denials.fetch_add(1, kRelaxed);
+  if (account == kHostAccount) book_->layout->host.denials.fetch_add(1, kRelaxed);
   DenialRecord& record = book_->layout->denials[(sequence - 1) % kDenialRing];
   if (!begin_entry(record.sequence, sequence)) return sequence;
   record.time_ns = unix_time_ns();

@@ -14,6 +14,7 @@
 
 #include "base/bytes.hpp"
 #include "book/book_status.hpp"
+#include "book/terms.hpp"
 
 namespace ration::book {
 
@@ -103,13 +104,18 @@ constexpr bool is_announced(std::uint64_t change, std::uint32_t account) noexcep
 }
 
 /// The holdings of one process on one account, and the progress of its changes there.
-struct Part {
+struct Holdings {
   Word held;       // bytes charged, all kinds included
   Word changes;    // number of its newest change that was made; never restarts, even in a next life
   Word confirmed;  // newest of its changes that another process confirmed before replacing it
-  Word context;    // part of `held`: CUDA contexts
-  Word pooled;     // part of `held`: reserved by the driver's memory pools
-  Word managed;    // part of `held`: managed memory
+};
+
+/// The holdings of one process on one device.
+struct Part {
+  Holdings all;
+  Word context;  // part of what is held: CUDA contexts
+  Word pooled;   // part of what is held: reserved by the driver's memory pools
+  Word managed;  // part of what is held: managed memory
 };
 
 /// One process of the workload. Written by that process; `confirmed` of its parts by any process, `state` by one that
@@ -127,22 +133,32 @@ struct alignas(64) SlotRecord {  // no two processes on one cache line
   Word change_held;                      // its holdings of that account once the announced change is made
   Part parts[kMaxAccounts];
   char command[88];  // the first words of its command line
+  Holdings host;     // of pinned host memory; in former padding, see HostRecord
 };
-static_assert(sizeof(SlotRecord) % 64 == 0);
+static_assert(sizeof(SlotRecord) == 960);
+
+/// Returns the slot's holdings of an account, a device's or the host's.
+inline Holdings& holdings_of(SlotRecord& slot, std::uint32_t account) noexcept {
+  return account == kHostAccount ? slot.host : slot.parts[account].all;
+}
+inline const Holdings& holdings_of(const SlotRecord& slot, std::uint32_t account) noexcept {
+  return account == kHostAccount ? slot.host : slot.parts[account].all;
+}
 
 /// Returns true if the change that a slot announces for that account stands in the account's usage word, or is
 /// confirmed.
 inline bool is_made(const SlotRecord& slot, std::uint32_t index, std::uint32_t account, std::uint64_t usage) noexcept {
   const std::uint64_t change = slot.change.load(std::memory_order_acquire), number = change_number(change);
   return is_announced(change, account) &&
-         (made_by(usage, index, number) || slot.parts[account].confirmed.load(std::memory_order_acquire) >= number);
+         (made_by(usage, index, number) ||
+          holdings_of(slot, account).confirmed.load(std::memory_order_acquire) >= number);
 }
 
 /// Returns what a slot holds of an account whose usage word is `usage`, even if its change is not entered in the slot
 /// yet.
 inline std::uint64_t held_in(const SlotRecord& slot, std::uint32_t index, std::uint32_t account,
                              std::uint64_t usage) noexcept {
-  const Word& held = is_made(slot, index, account, usage) ? slot.change_held : slot.parts[account].held;
+  const Word& held = is_made(slot, index, account, usage) ? slot.change_held : holdings_of(slot, account).held;
   return held.load(std::memory_order_acquire);
 }
 
@@ -288,6 +304,19 @@ struct GrantRecord {
   Word reach[kMaxAccounts];    // the daemon: up to which it raises the limit at once; 0, or no daemon: not at all
 };
 
+/// Pinned host memory of the workload: the account kHostAccount, which is no device's. Its writers are those of an
+/// AccountRecord. The record lies where older books of this version have zeros: in those it is not counted, since
+/// processes that do not know it would not refund it for dead ones.
+struct HostRecord {
+  Word counted;    // creator: 1
+  Word limit;      // kUnlimited: none
+  Word own_limit;  // as in BookHeader
+  Word usage;
+  Word peak;
+  Word denials;
+  Word newest;  // as in LinePart
+};
+
 /// The byte of the book's file that a daemon keeps locked while it divides the limits: the first after those of slots.
 inline constexpr std::uint32_t kDaemonByte = kMaxProcesses;
 
@@ -296,6 +325,7 @@ struct BookLayout {
   alignas(64) LinePart line;
   alignas(4096) AccountRecord accounts[kMaxAccounts];
   GrantRecord grants;
+  HostRecord host;
   alignas(4096) DenialRecord denials[kDenialRing];
   alignas(4096) SlotRecord slots[kMaxProcesses];
   alignas(4096) SharedPart shared;
@@ -307,6 +337,16 @@ void copy_text(char (&target)[N], const char* source) noexcept {
   const std::size_t length = ::strnlen(source, N - 1);
   std::memcpy(target, source, length);
   target[length] = '\0';
+}
+
+inline Word& usage_of(BookLayout& book, std::uint32_t account) noexcept {
+  return account == kHostAccount ? book.host.usage : book.accounts[account].usage;
+}
+inline Word& peak_of(BookLayout& book, std::uint32_t account) noexcept {
+  return account == kHostAccount ? book.host.peak : book.accounts[account].peak;
+}
+inline Word& newest_of(BookLayout& book, std::uint32_t account) noexcept {
+  return account == kHostAccount ? book.host.newest : book.line.newest[account];
 }
 
 /// Returns how many slots, from the first, a process may have, bounded because the book may contain anything.

@@ -33,7 +33,7 @@ bool is_closed(std::uint64_t age) noexcept {
 }  // namespace
 
 bool Line::others_come_first() const noexcept {
-  Word& line = book_->layout->line.newest[account_];
+  Word& line = newest_of(*book_->layout, account_);
   std::uint64_t newest = line.load(std::memory_order_seq_cst);
   if (newest == 0) return false;
   const std::uint64_t now = monotonic_time_ns();
@@ -83,7 +83,7 @@ void PlaceInLine::renew() noexcept {
   own->account.store(account_, kRelaxed);
   own->since_ns.store(since_ns_, kRelaxed);
   own->renewed_ns.store(now, std::memory_order_seq_cst);
-  book_->layout->line.newest[account_].store(ticket_, std::memory_order_seq_cst);
+  newest_of(*book_->layout, account_).store(ticket_, std::memory_order_seq_cst);
 }
 
 PastTheLine::PastTheLine() noexcept : outer_ticket_(own_ticket) { own_ticket = 0; }

@@ -35,6 +35,7 @@ struct NewBook {
   AccountMode account_mode = AccountMode::kDevice;
   ManagedPolicy managed = ManagedPolicy::kResident;
   std::vector<NewAccount> accounts;
+  Bytes host_limit = kUnlimited;  ///< of pinned host memory
 };
 
 }  // namespace ration::book

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "base/file.hpp"
+#include "book/terms.hpp"
 
 namespace ration::book {
 
@@ -18,11 +19,22 @@ struct OpenBook {
   BookLayout* layout = nullptr;
   SlotRecord* own = nullptr;  // the slot of this process
   std::uint32_t slot = kNoSlot;
-  std::uint32_t account_count = 0;
+  std::uint32_t account_count = 0;  // of devices
+  bool counts_host = false;         // it has the account of host memory as well
   Mapping mapping;
   Mapping slot_lock;  // see processes.cpp
   char path[4096] = {};
   std::uint64_t inode = 0, device = 0;  // those of the file
+
+  [[nodiscard]] bool has(std::uint32_t account) const noexcept {
+    return account < account_count || (account == kHostAccount && counts_host);
+  }
+  /// Calls `visit(account)` for each account, the host's last.
+  template <typename Visit>
+  void each_account(Visit&& visit) const noexcept {
+    for (std::uint32_t account = 0; account < account_count; ++account) visit(account);
+    if (counts_host) visit(kHostAccount);
+  }
 };
 
 }  // namespace ration::book

@@ -46,16 +46,18 @@ FileDescriptor reopen(const OpenBook& book) noexcept {
 /// is never taken for one of this life.
 void prepare(const OpenBook& book, std::uint32_t index, const ProcessIdentity& self) noexcept {
   SlotRecord& slot = book.layout->slots[index];
-  for (std::uint32_t account = 0; account < kMaxAccounts; ++account) {
+  book.each_account([&](std::uint32_t account) {
     std::uint64_t number = last_number(slot, account);
     // The low bits of a change's number stand in the usage word: the next numbers must differ from those that stand
     // there already.
-    const std::uint64_t usage = book.layout->accounts[account].usage.load(std::memory_order_acquire);
+    const std::uint64_t usage = usage_of(*book.layout, account).load(std::memory_order_acquire);
     while (made_by(usage, index, number + 1) || made_by(usage, index, number + 2)) ++number;
-    Part& part = slot.parts[account];
-    part.changes.store(number, kRelaxed);
-    for (Word* amount : {&part.held, &part.context, &part.pooled, &part.managed}) amount->store(0, kRelaxed);
-  }
+    Holdings& holdings = holdings_of(slot, account);
+    holdings.changes.store(number, kRelaxed);
+    holdings.held.store(0, kRelaxed);
+  });
+  for (Part& part : slot.parts)
+    for (Word* amount : {&part.context, &part.pooled, &part.managed}) amount->store(0, kRelaxed);
   slot.change.store(kNoChange, kRelaxed);
   slot.waiting.store(0, kRelaxed);
   slot.unmovable.store(0, kRelaxed);
@@ -84,8 +86,7 @@ void refund_and_free(const OpenBook& book, std::uint32_t index, std::uint64_t st
   if (!mark_dead(book, index, state)) return;
   SlotRecord& slot = book.layout->slots[index];
   const std::uint64_t dead = state_word(generation_of(state), SlotLife::kDead);
-  for (std::uint32_t account = 0; account < book.account_count; ++account)
-    returned[account] += refund_dead(book, index, account, dead);
+  book.each_account([&](std::uint32_t account) { returned[account] += refund_dead(book, index, account, dead); });
   std::uint64_t still = dead;
   slot.state.compare_exchange_strong(still, state_word(generation_of(dead) + 1, SlotLife::kFree));
   // When the last process ends, what the driver held for it ends too: the next one begins with its whole limit.
@@ -123,19 +124,16 @@ ByAccount reap_all(const OpenBook& book) noexcept {
     }
     refund_and_free(book, index, state, returned);
   }
-  for (std::uint32_t account = 0; account < book.account_count; ++account)
-    returned[account] -= std::min(returned[account], kept[account]);
+  book.each_account([&](std::uint32_t account) { returned[account] -= std::min(returned[account], kept[account]); });
   return returned;
 }
-
-Bytes sum_of(const ByAccount& amounts) noexcept { return std::accumulate(amounts.begin(), amounts.end(), Bytes{0}); }
 
 /// Clears the slots of ended processes and wakes the threads that wait for their memory.
 ByAccount reap_and_wake(const OpenBook& book) noexcept {
   const ByAccount returned = reap_all(book);
   if (book.layout == nullptr) return returned;
   Waiting(book).forget_dead();
-  if (sum_of(returned) > Bytes{0}) Waiting(book).wake();
+  if (returned.sum() > Bytes{0}) Waiting(book).wake();
   return returned;
 }
 
@@ -144,7 +142,7 @@ ByAccount reap_and_wake(const OpenBook& book) noexcept {
 bool others_are_charged(const OpenBook& book, std::uint32_t account) noexcept {
   const BookLayout& layout = *book.layout;
   if (layout.shared.bound.load(kRelaxed) != 0) return true;
-  const std::uint64_t usage = layout.accounts[account].usage.load(std::memory_order_acquire);
+  const std::uint64_t usage = usage_of(*book.layout, account).load(std::memory_order_acquire);
   const std::uint64_t own = book.own == nullptr ? 0 : held_in(*book.own, book.slot, account, usage);
   return used_bytes(usage) != own + held_in(layout.slots[kCommonSlot], kCommonSlot, account, usage);
 }
@@ -214,7 +212,7 @@ void Processes::forget_slot() const noexcept {
   book_->slot_lock.release();  // a child has no such mapping
 }
 
-Bytes Processes::reap() const noexcept { return sum_of(reap_and_wake(*book_)); }
+Bytes Processes::reap() const noexcept { return reap_and_wake(*book_).sum(); }
 
 bool has_daemon(const OpenBook& book) noexcept {
   const FileDescriptor file = reopen(book);

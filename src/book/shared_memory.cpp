@@ -85,21 +85,22 @@ void erase(SharedPart& part, SharedRecord& record) noexcept {
 void recover(const OpenBook& book) noexcept {
   SlotRecord& common = book.layout->slots[kCommonSlot];
   const std::uint64_t number = change_number(common.change.load(std::memory_order_acquire));
-  std::uint64_t sums[kMaxAccounts] = {};
+  ByAccount sums;
   each_record(book.layout->shared, [&](const SharedRecord& record) {
-    if (record.account < book.account_count) sums[record.account] += kept_granules(record.bytes.load(kRelaxed));
+    if (book.has(record.account)) sums[record.account] += kGranule * kept_granules(record.bytes.load(kRelaxed));
   });
-  for (std::uint32_t account = 0; account < book.account_count; ++account) {
-    if (!is_made(common, kCommonSlot, account, book.layout->accounts[account].usage.load())) continue;
-    common.parts[account].held.store(common.change_held);
-    common.parts[account].changes.store(number);
-  }
+  book.each_account([&](std::uint32_t account) {
+    if (!is_made(common, kCommonSlot, account, usage_of(*book.layout, account).load())) return;
+    holdings_of(common, account).held.store(common.change_held);
+    holdings_of(common, account).changes.store(number);
+  });
   common.change.store(kNoChange, std::memory_order_release);
-  for (std::uint32_t account = 0; account < book.account_count; ++account) {
-    const std::uint64_t now = common.parts[account].held.load(kRelaxed) / kGranule.count();
-    if (sums[account] > now) charge_common(book, account, sums[account] - now);
-    if (sums[account] < now) refund_common(book, account, now - sums[account]);
-  }
+  book.each_account([&](std::uint32_t account) {
+    const std::uint64_t now = holdings_of(common, account).held.load(kRelaxed) / kGranule.count();
+    const std::uint64_t sum = sums[account].count() / kGranule.count();
+    if (sum > now) charge_common(book, account, sum - now);
+    if (sum < now) refund_common(book, account, now - sum);
+  });
 }
 
 /// Returns false if the lock was not available; then it is not held.
@@ -167,7 +168,7 @@ SharedRecord* find_record(const OpenBook& book, std::uint64_t key) noexcept {
   }
   SharedRecord* found = nullptr;
   each_record(part, [&](SharedRecord& record) {
-    if (record.number.load(kRelaxed) == number && record.account < book.account_count) found = &record;
+    if (record.number.load(kRelaxed) == number && book.has(record.account)) found = &record;
   });
   return found;
 }
@@ -177,13 +178,13 @@ SharedRecord* find_record(const OpenBook& book, std::uint64_t key) noexcept {
 std::uint64_t SharedMemory::capacity() noexcept { return kMaxShared; }
 
 std::uint64_t SharedMemory::share(std::uint32_t account, Bytes size, Kind kind, std::uint64_t part_of) const noexcept {
-  if (account >= book_->account_count || book_->slot == kNoSlot) return 0;
+  if (!book_->has(account) || book_->slot == kNoSlot) return 0;
   const std::uint64_t number = draw_number();
   return number != 0 && make_record(*book_, number, account, size, kind, part_of) != nullptr ? number : 0;
 }
 
 void SharedMemory::set_lent(std::uint64_t number, std::uint32_t account, Bytes size, Kind kind) const noexcept {
-  if (account >= book_->account_count || book_->slot == kNoSlot) return;
+  if (!book_->has(account) || book_->slot == kNoSlot) return;
   const SharedLock held(*book_);
   if (!held) return;
   SharedRecord* record = find_record(*book_, number);
@@ -255,7 +256,7 @@ bool SharedMemory::join(std::uint64_t key, Found& out) const noexcept {
 bool SharedMemory::join_or_enter(std::uint64_t key, std::uint32_t account, Bytes size,
                                  std::uint64_t& number) const noexcept {
   number = 0;
-  if (account >= book_->account_count || book_->slot == kNoSlot || key == 0) return false;
+  if (!book_->has(account) || book_->slot == kNoSlot || key == 0) return false;
   const SharedLock held(*book_);
   if (!held) return false;
   SharedRecord* record = find_record(*book_, key);
@@ -363,7 +364,7 @@ void release_shares_of(const OpenBook& book, std::uint32_t slot, LabelSearch& la
     record.bytes.store(pack(0, kept_granules(word) + (stays ? lent : 0)), kRelaxed);
     if (stays) {  // the slot's own part ends with the slot
       charge_common(book, record.account, lent);
-      if (record.account < kept.size()) kept[record.account] += kGranule * lent;
+      if (book.has(record.account)) kept[record.account] += kGranule * lent;
     }
     record.waived.store(0, kRelaxed);
     record.maker.store(kNoProcess, kRelaxed);

@@ -4,6 +4,7 @@
 #include "book/snapshot.hpp"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "book/descriptor_label.hpp"
@@ -13,10 +14,11 @@ namespace ration::book {
 
 namespace {
 
-/// Returns the bytes held beyond what living processes are charged: memory that those gave up, or that ended processes
-/// left, and that others hold. Negative if living processes are charged for memory that is not held any more.
-std::vector<std::int64_t> held_besides(const BookSnapshot& book) {
-  std::vector<std::int64_t> besides(book.accounts.size(), 0);
+/// Returns the bytes of each account held beyond what living processes are charged: memory that those gave up, or that
+/// ended processes left, and that others hold. Negative if living processes are charged for memory that is not held any
+/// more.
+std::map<std::uint32_t, std::int64_t> held_besides(const BookSnapshot& book) {
+  std::map<std::uint32_t, std::int64_t> besides;
   SharedSnapshot::Holders living;
   for (const ProcessSnapshot& process : book.processes) living.set(process.slot);
   LabelSearch labels(book.control_path.c_str());
@@ -46,19 +48,27 @@ std::vector<std::int64_t> held_besides(const BookSnapshot& book) {
   return besides;
 }
 
+/// Returns `besides` and what living processes are charged, but no more than `used`.
+template <typename HeldBy>
+Bytes held_in_all(const BookSnapshot& book, std::int64_t besides, Bytes used, HeldBy&& held_by) {
+  for (const ProcessSnapshot& process : book.processes) besides += static_cast<std::int64_t>(held_by(process).count());
+  return std::min(Bytes{static_cast<std::uint64_t>(std::max<std::int64_t>(besides, 0))}, used);
+}
+
 }  // namespace
 
 std::vector<Bytes> held_by_living(const BookSnapshot& book) {
-  const std::vector<std::int64_t> besides = held_besides(book);
+  auto besides = held_besides(book);
   std::vector<Bytes> held;
-  for (std::size_t account = 0; account < besides.size(); ++account) {
-    std::int64_t sum = besides[account];
-    for (const ProcessSnapshot& process : book.processes)
-      sum += static_cast<std::int64_t>(process.held[account].count());
-    held.push_back(
-        std::min(Bytes{static_cast<std::uint64_t>(std::max<std::int64_t>(sum, 0))}, book.accounts[account].used));
-  }
+  for (std::uint32_t account = 0; account < book.accounts.size(); ++account)
+    held.push_back(held_in_all(book, besides[account], book.accounts[account].used,
+                               [&](const ProcessSnapshot& process) { return process.held[account]; }));
   return held;
+}
+
+Bytes host_held_by_living(const BookSnapshot& book) {
+  return held_in_all(book, held_besides(book)[kHostAccount], book.host.used,
+                     [](const ProcessSnapshot& process) { return process.host; });
 }
 
 }  // namespace ration::book

@@ -1,6 +1,7 @@
 // The contents of a book at one moment, copied out of it. Used by programs that watch workloads.
 #pragma once
 
+#include <algorithm>
 #include <bitset>
 #include <cstdint>
 #include <optional>
@@ -47,6 +48,18 @@ struct AccountSnapshot {
   Bytes granted;                    ///< the limit that was granted; `limit` is lower while others need the room
 };
 
+/// Pinned host memory of a workload.
+struct HostSnapshot {
+  bool counted = false;  ///< false: an older ration made the book, and counts none
+  Bytes limit = kUnlimited;
+  Bytes own_limit = kUnlimited;  ///< as in an AccountSnapshot
+  Bytes used;
+  Bytes peak;
+  std::uint64_t denials = 0;
+  /// Returns the binding limit.
+  [[nodiscard]] Bytes in_force() const { return std::min(limit, own_limit); }
+};
+
 struct ProcessSnapshot {
   std::uint32_t slot = 0;
   ProcessIdentity identity;
@@ -54,6 +67,7 @@ struct ProcessSnapshot {
   std::uint64_t attached_ns = 0;
   std::uint32_t waiting = 0;                          ///< number of its threads that sleep until bytes come back
   std::vector<Bytes> held, context, pooled, managed;  // by account
+  Bytes host;                                         // pinned host memory
   std::vector<Bytes> shared;    // by account: held memory that others may hold too, whichever process is charged
   std::uint32_t unmovable = 0;  // flags of Unmovable that it has or had
   [[nodiscard]] bool has(Unmovable what) const { return (unmovable & static_cast<std::uint32_t>(what)) != 0; }
@@ -64,8 +78,8 @@ struct SharedSnapshot {
   using Holders = std::bitset<1024>;  ///< one bit per slot; as many as a book has
 
   std::uint64_t number = 0;
-  std::uint64_t part_of = 0;  ///< the number of the memory that lives while this piece is held; 0: not a piece
-  std::uint32_t account = 0;
+  std::uint64_t part_of = 0;           ///< the number of the memory that lives while this piece is held; 0: not a piece
+  std::uint32_t account = 0;           ///< of a device, or kHostAccount
   std::optional<std::uint32_t> maker;  ///< the process that is charged for the lent bytes; absent: it has ended
   Bytes lent;
   Bytes given_up;  ///< part of the lent bytes
@@ -89,6 +103,7 @@ struct BookSnapshot {
   AccountMode account_mode = AccountMode::kDevice;
   ManagedPolicy managed = ManagedPolicy::kResident;
   std::vector<AccountSnapshot> accounts;
+  HostSnapshot host;
   std::vector<Bytes> wanted;  ///< by account: the largest charge that sleeps until bytes come back
   std::vector<ProcessSnapshot> processes;
   std::vector<Denial> denials;  // oldest first
@@ -101,5 +116,7 @@ struct BookSnapshot {
 /// `book` are the living ones. The result is what Processes::reap() and SharedMemory::settle() would arrive at; the
 /// book stays unchanged, so its file may be another user's.
 [[nodiscard]] std::vector<Bytes> held_by_living(const BookSnapshot& book);
+/// As above, of pinned host memory.
+[[nodiscard]] Bytes host_held_by_living(const BookSnapshot& book);
 
 }  // namespace ration::book

@@ -11,6 +11,9 @@ using DeviceUuid = std::array<std::uint8_t, 16>;
 /// Stands for bytes that the driver did not report: printed as n/a, never as a number.
 inline constexpr std::uint64_t kUnknownBytes = ~std::uint64_t{0};
 
+/// The account of pinned host memory, beside those of devices. No book has as many devices.
+inline constexpr std::uint32_t kHostAccount = 64;
+
 enum class OnDeny : std::uint32_t { kFail = 0, kWait = 1 };
 
 /// The memory that counts against the limit: everything that the driver attributes to the process, or only allocations,
@@ -24,6 +27,7 @@ enum class DenialReason : std::uint16_t {
   kUngoverned = 4,
   kBook = 5,
   kTableFull = 7,  ///< all entries of a table of the guard are in use; `limit` of the denial is their number
+  kHostLimit = 8,  ///< the limit of pinned host memory
   kShare = 6,      ///< a share of the program is used up; `used` and `limit` of the denial are the share's
 };
 

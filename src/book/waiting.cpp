@@ -34,7 +34,7 @@ void Waiting::end() const noexcept {
 }
 
 bool Waiting::others_come_first(std::uint32_t account) const noexcept {
-  return account < book_->account_count && Line(*book_, account).others_come_first();
+  return book_->has(account) && Line(*book_, account).others_come_first();
 }
 
 void Waiting::count_granted() const noexcept { book_->layout->header.granted_waits.fetch_add(1); }

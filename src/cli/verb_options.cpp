@@ -31,6 +31,8 @@ void add_sim_cuda(CLI::App* verb, std::string& cuda) {
 void add_plan_options(CLI::App* verb, RunOptions& typed) {
   auto& request = typed.request;
   option(verb, "-l,--limit", request.limit, "SIZE", "limit of GPU memory: 4GiB, 512MiB, 50%, max-1GiB");
+  option(verb, "--host-limit", request.host_limit, "SIZE",
+         "limit of pinned host memory, for all its processes together: 8GiB, or 50% of the machine's memory");
   option(verb, "--guarantee", request.guarantee, "SIZE",
          "memory kept for it; an error if other guarantees leave too little");
   option(verb, "--gpu", request.gpu, "GPU",

@@ -324,7 +324,14 @@ using cuMemFree_t = CUresult(CUdeviceptr_v1);
 using cuMemFree_v2_t = CUresult(CUdeviceptr);
 using cuMemGetAddressRange_v2_t = CUresult(CUdeviceptr*, std::size_t*, CUdeviceptr);
 using cuMemHostAlloc_t = CUresult(void**, std::size_t, unsigned int);
+using cuMemAllocHost_t = CUresult(void**, unsigned int);
+using cuMemAllocHost_v2_t = CUresult(void**, std::size_t);
 using cuMemFreeHost_t = CUresult(void*);
+/// The registered range is another device's memory, not the host's.
+inline constexpr unsigned CU_MEMHOSTREGISTER_IOMEMORY = 4;
+using cuMemHostRegister_v2_t = CUresult(void*, std::size_t, unsigned int);
+using cuMemHostUnregister_t = CUresult(void*);
+using cuMemHostGetFlags_t = CUresult(unsigned int*, void*);
 using cuIpcGetMemHandle_t = CUresult(CUipcMemHandle*, CUdeviceptr);
 using cuIpcOpenMemHandle_v2_t = CUresult(CUdeviceptr*, CUipcMemHandle, unsigned int);
 using cuIpcCloseMemHandle_t = CUresult(CUdeviceptr);

@@ -49,6 +49,8 @@ void look_upwards(const std::string& root, const Version& version, std::string g
 
 }  // namespace
 
+Bytes host_memory_total() { return Bytes{number_after("/proc/meminfo", "MemTotal:").count() << 10}; }
+
 Bytes host_memory_available() { return Bytes{number_after("/proc/meminfo", "MemAvailable:").count() << 10}; }
 
 std::optional<GroupRoom> room_in_memory_group(const std::string& listed, const std::string& root) {

@@ -1,5 +1,6 @@
-// Determines the room in host memory for memory that leaves a device: of the whole machine, and of one process, whose
-// memory cgroup is charged for what the driver copies into it. Used by the node daemon before it suspends a program.
+// Determines the size of host memory, and the room in it for memory that leaves a device: of the whole machine, and of
+// one process, whose memory cgroup is charged for what the driver copies into it. Used for limits of pinned memory, and
+// by the node daemon before it suspends a program.
 #pragma once
 
 #include <optional>
@@ -9,6 +10,8 @@
 
 namespace ration::machine {
 
+/// Returns all the memory of the machine (MemTotal).
+[[nodiscard]] Bytes host_memory_total();
 /// Returns what programs can still take without swapping (MemAvailable).
 [[nodiscard]] Bytes host_memory_available();
 

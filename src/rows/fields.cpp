@@ -38,6 +38,8 @@ const std::vector<Field>& fields() {
       size("peak", [](const Row& row) { return count(row.peak); }),
       size("context", [](const Row& row) { return count(row.context); }),
       size("pooled", [](const Row& row) { return count(row.pooled); }),
+      size("pinned", [](const Row& row) { return count(row.pinned); }),
+      size("host_limit", [](const Row& row) { return count(row.host_limit); }),
       size("left", left),
       {"denied", FieldKind::kCount, [](const Row& row) { return row.denials; }, nullptr},
       {"pid", FieldKind::kCount, first_pid, nullptr},

@@ -62,6 +62,8 @@ Row read_row(const json& from) {
   row.peak = bytes_in(from, "peak_bytes");
   row.context = bytes_in(from, "context_bytes");
   row.pooled = bytes_in(from, "pooled_bytes");
+  row.pinned = bytes_in(from, "host_used_bytes");
+  row.host_limit = bytes_in(from, "host_limit_bytes");
   row.run = number_in(from, "run");
   row.denials = number_in(from, "denials");
   row.idle_seconds = number_in(from, "idle_seconds");

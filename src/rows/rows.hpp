@@ -26,6 +26,7 @@ struct Row {
   std::string book_altered;  ///< what was done to its book; empty: nothing
   std::optional<int> gpu;
   std::optional<Bytes> used, limit, configured_limit, guarantee, peak, context, pooled;
+  std::optional<Bytes> pinned, host_limit;  ///< pinned host memory of the workload, and its limit
   std::optional<std::uint64_t> run, denials, idle_seconds, limit_changes;
   std::vector<Process> processes;   ///< the first, or all
   std::uint64_t process_count = 0;  ///< how many there are

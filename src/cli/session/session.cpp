@@ -147,7 +147,10 @@ void Table::print(Format format) const {
     return;
   }
   std::vector<std::size_t> widths;
+  std::vector<bool> shown;
   for (std::size_t i = 0; i < columns_.size(); ++i) {
+    shown.push_back(!columns_[i].optional ||
+                    std::any_of(rows_.begin(), rows_.end(), [&](const auto& row) { return row[i] != "-"; }));
     std::size_t most = count_characters(columns_[i].title);
     for (const auto& row : rows_) most = std::max(most, count_characters(row[i]));
     widths.push_back(most);
@@ -155,6 +158,7 @@ void Table::print(Format format) const {
   const auto line = [&](const auto& cell_of) {
     std::string text;
     for (std::size_t i = 0; i < columns_.size(); ++i) {
+      if (!shown[i]) continue;
       const std::string cell = cell_of(i);
       const std::string pad(widths[i] - count_characters(cell), ' ');
       text += (i == 0 ? "" : "  ") + (columns_[i].right ? pad + cell : cell + pad);

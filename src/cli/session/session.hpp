@@ -71,6 +71,7 @@ class Table {
   struct Column {
     std::string title, key;
     bool right = false;
+    bool optional = false;  ///< left out of text where each of its cells is `-`
   };
   explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
   void add(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }

@@ -45,6 +45,7 @@ Result<void> apply_settings(RunOptions& options) {
     value("guarantee", request.guarantee);
     value("gpu", request.gpu);
   }
+  value("host_limit", request.host_limit);
   value("on_deny", request.on_deny);
   value("account", request.account);
   value("managed", request.managed);
@@ -256,6 +257,7 @@ book::NewBook book_of(const Session& session, const Plan& plan, const RunOptions
   book.wait_ns = plan.wait_ns;
   book.account_mode = plan.account_mode;
   book.managed = plan.managed;
+  book.host_limit = plan.host_limit;
   for (const auto& planned : plan.accounts) {
     book.accounts.push_back({planned.device.bytes, planned.device.name, planned.device.total, planned.limit,
                              planned.guarantee, planned.context.value_or(Bytes{0})});

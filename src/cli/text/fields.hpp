@@ -20,4 +20,9 @@ inline std::optional<Bytes> known_bytes(const nlohmann::json& row, const char* f
   return Bytes{found->get<std::uint64_t>()};
 }
 
+/// Returns a limit for a document; null: none.
+inline nlohmann::json limit_field(Bytes limit) {
+  return limit < kUnlimited ? nlohmann::json(limit.count()) : nlohmann::json(nullptr);
+}
+
 }  // namespace ration::cli

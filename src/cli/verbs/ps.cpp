@@ -79,7 +79,7 @@ std::string remark(const Session& session, const json& row) {
     return fmt::format("of {}: {}", session.size(bytes_of(row, "configured_limit_bytes")),
                        row["held_back_by"].get<std::string>());
   if (is_full(row)) return session.painted("FULL", 31);
-  const auto denials = row.value("denials", std::uint64_t{0});
+  const auto denials = row.value("denials", std::uint64_t{0}) + row.value("host_denials", std::uint64_t{0});
   if (denials > 0)
     return fmt::format("{} denied - {}", denials, session.hint(command({"why", row.value("last_denial", "")})));
   const auto unlisted = row.value("unlisted_function_count", std::uint64_t{0});
@@ -103,11 +103,26 @@ std::string pids(const json& row) {
   return count == 1 ? std::to_string(first) : fmt::format("{} +{}", first, count - 1);
 }
 
+/// Returns the workload's pinned host memory, and in text its limit if it has one. `-`: it has neither.
+std::string pinned(const Session& session, const json& row) {
+  const auto used = known_bytes(row, "host_used_bytes"), limit = known_bytes(row, "host_limit_bytes");
+  if (used && session.format() == Format::kCsv) return session.size(*used);
+  if (!used || (*used == Bytes{0} && !limit)) return "-";
+  if (!limit) return session.size(*used);
+  return fmt::format("{} of {}", session.size(*used), session.size(*limit));
+}
+
+/// Returns the number of denials: in text with those of pinned host memory, which is in every row of a workload.
+std::uint64_t denials(const Session& session, const json& row) {
+  return row.value("denials", std::uint64_t{0}) +
+         (session.format() == Format::kCsv ? 0 : row.value("host_denials", std::uint64_t{0}));
+}
+
 void add_governed(const Session& session, Table& table, const json& row) {
   table.add({row.at("tenant").get<std::string>() + "/" + row.at("workload").get<std::string>(), pids(row),
              row.at("gpu").is_number() ? std::to_string(row["gpu"].get<int>()) : "n/a",
              session.size(bytes_of(row, "used_bytes")), session.size(bytes_of(row, "limit_bytes")),
-             session.size(bytes_of(row, "peak_bytes")), std::to_string(row.value("denials", std::uint64_t{0})),
+             session.size(bytes_of(row, "peak_bytes")), pinned(session, row), std::to_string(denials(session, row)),
              row.contains("book_altered") ? session.painted("BOOK ALTERED", 31)
                                           : fmt::format("yes ({})", row.value("enforced_by", "shim")),
              remark(session, row)});
@@ -127,7 +142,7 @@ void add_ungoverned(const Session& session, Table& table, const json& row) {
   table.add({"?/" + program.substr(program.rfind('/') + 1), std::to_string(process.at("pid").get<int>()),
              std::to_string(row.at("gpu").get<int>()),
              session.size(known_bytes(row, "used_bytes"), row.value("used_bytes_na", "not known").c_str()), "-", "-",
-             "-", "UNGOVERNED", where});
+             "-", "-", "UNGOVERNED", where});
 }
 
 void print_queue(const Session& session, const json& queue) {
@@ -241,6 +256,7 @@ void print_rows(const Session& session, const json& rows, bool of_one_node, cons
                  {"USED", "used_bytes", true},
                  {"LIMIT", "limit_bytes", true},
                  {"PEAK", "peak_bytes", true},
+                 {"PINNED", "host_used_bytes", true, true},
                  {"DENIED", "denials", true},
                  {"GOVERNED", "governed"},
                  {"", "remark"}});

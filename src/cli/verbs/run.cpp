@@ -25,6 +25,7 @@
 #include "cli/start/launch.hpp"
 #include "cli/start/stray_watch.hpp"
 #include "cli/start/workload_start.hpp"
+#include "cli/text/fields.hpp"
 #include "cli/verbs/verbs.hpp"
 #include "machine/process_origin.hpp"
 
@@ -80,6 +81,7 @@ void show_plan(const Session& session, const RunOptions& options, const Plan& pl
                                {"accounts", accounts},
                                {"slice", plan.slice},
                                {"tenant", plan.tenant},
+                               {"host_limit_bytes", limit_field(plan.host_limit)},
                                {"on_deny", plan.on_deny == book::OnDeny::kWait ? "wait" : "fail"},
                                {"simulation", plan.simulation},
                                {"enforced_by", examined.hold == machine::Hold::kNothing ? "nothing" : "shim"},
@@ -98,6 +100,7 @@ void show_plan(const Session& session, const RunOptions& options, const Plan& pl
                account.guarantee > Bytes{0} ? session.size(account.guarantee) : "none",
                plan.on_deny == book::OnDeny::kFail ? "fail" : "wait");
   }
+  if (plan.host_limit < kUnlimited) fmt::print("host        {} of pinned memory\n", session.size(plan.host_limit));
   if (!plan.slice.empty()) fmt::print("slice       {}\n", plan.slice);
   if (!plan.simulation.empty()) fmt::print("simulated   {}\n", plan.simulation);
   fmt::print("guard       {}\n", examined.hold == machine::Hold::kNothing    ? "NONE: " + examined.reason
@@ -134,6 +137,10 @@ nlohmann::json summary_of(const BookSnapshot& book, int exit_code, const Strays&
           {"ended", utc(book.ended_ns)},
           {"seconds", static_cast<double>(book.ended_ns - book.created_ns) / 1e9},
           {"accounts", accounts},
+          {"host_memory",
+           {{"limit_bytes", limit_field(book.host.in_force())},
+            {"peak_bytes", book.host.peak.count()},
+            {"denials", book.host.denials}}},
           {"ungoverned", ungoverned}};
 }
 

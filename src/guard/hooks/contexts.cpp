@@ -87,6 +87,7 @@ void remember(std::uint64_t number, CUcontext handle, Bytes overhead, std::uint3
   if (contexts.replace(key, context, stale)) context_is_gone(stale);
   forget_places();
   renumber_blocks(key, context.number);
+  renumber_pinned(key, context.number);
   adopt_modules(key, context.number);
 }
 
@@ -190,6 +191,7 @@ void contents_are_gone(const Context& context, std::uint64_t now = 0) noexcept {
   arrays_of_context_are_gone(context.number);
   modules_of_context_are_gone(context.number);
   managed_of_context_is_gone(context.number, now);
+  pinned_of_context_is_gone(context.number, now);
   for (const std::uint64_t bytes : context.set_aside) give_back(context.account, Bytes{bytes});
   refresh_pools();
   refresh_graph_pools();

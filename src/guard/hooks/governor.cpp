@@ -188,7 +188,9 @@ bool charge_after_waiting(std::uint32_t account, Bytes size, Kind kind, std::uin
     const book::PastTheLine past;
     if (charge_after_refresh(account, size, kind)) return true;
   }
-  own_book.denials().record(account, size, book::DenialReason::kLimit, function, free_on_device(), waited_ns);
+  const bool of_host = account == kHostAccount;
+  own_book.denials().record(account, size, of_host ? book::DenialReason::kHostLimit : book::DenialReason::kLimit,
+                            function, of_host ? book::kUnknownBytes : free_on_device(), waited_ns);
   return false;
 }
 
@@ -227,6 +229,7 @@ void LeftWhileAsleep::return_to_all() noexcept {
 bool governed() noexcept { return mode_now() != Mode::kUngoverned; }
 bool book_usable() noexcept { return mode_now() == Mode::kGoverned; }
 book::Book& book() noexcept { return state().book; }
+bool counts_host() noexcept { return book_usable() && state().book.counts_host(); }
 
 void note(Unmovable what) noexcept {
   if (governed()) book().processes().note(what);
@@ -328,7 +331,7 @@ void deny_for_table(std::uint32_t account, Bytes size, const char* function, std
 
 bool device_was_full(std::uint32_t account, Bytes size, const char* function, std::uint64_t& started_ns) noexcept {
   book::Book& own_book = state().book;
-  if (!book_usable()) return false;
+  if (!book_usable() || account == kHostAccount) return false;  // the host's memory is not divided here
   const std::uint64_t now = monotonic_time_ns();
   if (started_ns == 0) started_ns = now;
   const std::uint64_t waited = now - started_ns;

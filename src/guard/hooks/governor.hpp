@@ -12,9 +12,13 @@
 
 namespace ration::guard {
 
+using book::kHostAccount;
 using book::Kind;
 using book::ManagedPolicy;
 using book::Unmovable;
+
+/// Returns true if the book counts pinned host memory, in the account kHostAccount.
+[[nodiscard]] bool counts_host() noexcept;
 
 /// Stands for a device that the workload was not granted: nothing may be taken there.
 inline constexpr std::uint32_t kNoAccount = ~std::uint32_t{0};

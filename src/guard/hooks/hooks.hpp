@@ -53,6 +53,7 @@ void enter_unseen_context(cuda::CUcontext context, cuda::CUdevice device, std::u
 [[nodiscard]] bool context_lives(std::uint64_t number) noexcept;
 /// Moves blocks that a thread took in a context before it had its number to that number.
 void renumber_blocks(std::uint64_t handle, std::uint64_t number) noexcept;
+void renumber_pinned(std::uint64_t handle, std::uint64_t number) noexcept;
 void adopt_modules(std::uint64_t handle, std::uint64_t number) noexcept;
 
 /// A context of this process as contexts.cpp knows it.
@@ -88,6 +89,7 @@ void blocks_of_context_are_gone(std::uint64_t context, std::uint64_t now) noexce
 void arrays_of_context_are_gone(std::uint64_t context) noexcept;
 void modules_of_context_are_gone(std::uint64_t context) noexcept;
 void managed_of_context_is_gone(std::uint64_t context, std::uint64_t now) noexcept;
+void pinned_of_context_is_gone(std::uint64_t context, std::uint64_t now) noexcept;
 
 /// While one lives, no other thread changes which physical memory a handle or an address stands for. Held from a driver
 /// call that changes this, or that keeps such memory alive, until its entry: whatever another thread releases or unmaps

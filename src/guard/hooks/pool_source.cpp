@@ -67,11 +67,12 @@ bool is_usable(CUmemoryPool handle) noexcept {
     origin.kind = known == Elsewhere::kAnywhere ? PoolOrigin::Kind::kAnywhere : PoolOrigin::Kind::kHost;
   else
     origin = origin_of(handle);
-  if (origin.kind == PoolOrigin::Kind::kHost) return {Source::Kind::kNoDevice, nullptr};
+  const bool of_host = origin.kind == PoolOrigin::Kind::kHost;
+  if (of_host && !counts_host()) return {Source::Kind::kNoDevice, nullptr};
   if (origin.kind == PoolOrigin::Kind::kAnywhere) origin.device = device_of(stream);
-  Pool* pool = origin.device >= 0 ? add_pool(handle, origin.device) : nullptr;
+  Pool* pool = of_host || origin.device >= 0 ? add_pool(handle, of_host ? kHostDevice : origin.device) : nullptr;
   if (pool != nullptr) return {Source::Kind::kPool, pool};
-  if (origin.device >= 0) return {Source::Kind::kFull, nullptr, origin.device};
+  if (of_host || origin.device >= 0) return {Source::Kind::kFull, nullptr, origin.device};
   return {is_usable(handle) ? Source::Kind::kUndetermined : Source::Kind::kNone, nullptr};
 }
 

@@ -9,7 +9,7 @@ namespace ration::guard {
 /// Pools that have no entry in the table.
 enum class Elsewhere : int {
   kImported,  ///< of another process: nothing is taken from it here
-  kHost,      ///< memory of no device
+  kHost,      ///< of the host, in a book that does not count it
   kAnywhere,  ///< managed memory: charged to the device where it is first used
 };
 
@@ -36,7 +36,7 @@ struct Source {
 /// Returns the source of an allocation on this stream: the current pool of its device.
 [[nodiscard]] Source source_of(cuda::CUstream stream) noexcept;
 
-/// Enters a pool of that device. Returns null if the table is full.
+/// Enters a pool of that device, or of kHostDevice. Returns null if the table is full.
 Pool* add_pool(cuda::CUmemoryPool pool, cuda::CUdevice device) noexcept;
 
 /// Reads an attribute that is a number of bytes or a switch. Returns false if the driver does not know the attribute or

@@ -86,7 +86,7 @@ Pool* add(CUmemoryPool handle, cuda::CUdevice device) noexcept {
   Pool& pool = at(index);
   pool.index = index;
   pool.device = device;
-  pool.account = account_of(device);
+  pool.account = device == kHostDevice ? kHostAccount : account_of(device);
   pool.charged = Bytes{0};
   pool.reserved = Bytes{0};
   pool.map.clear();

@@ -37,12 +37,15 @@ class Guard {
 /// Assumed until a pool has been seen to grow by another amount.
 inline constexpr Bytes kAssumedGrowth{std::uint64_t{32} << 20};
 
+/// Stands for the host where a pool has its device.
+inline constexpr cuda::CUdevice kHostDevice = -1;
+
 /// A pool. `charged` equals what it reserved when last read; protected by `mutex`.
 struct Pool {
   Mutex mutex;
   std::atomic<cuda::CUmemoryPool> handle{nullptr};  // null: the table does not know it by a handle
   std::uint32_t index = 0;                          // in the table
-  cuda::CUdevice device = -1;
+  cuda::CUdevice device = kHostDevice;
   std::uint32_t account = kNoAccount;
   Bytes charged;
   Bytes reserved;  // as last read

@@ -115,7 +115,8 @@ bool enter_growth(Pool& pool, std::uint64_t size, Bytes& entered, const char* fu
   entered = possible_growth(pool, size);
   if (entered > Bytes{0} && !admit_quietly(pool.account, entered, Kind::kPool)) {
     pool.mutex.unlock();  // a refresh before a denial visits every pool, including this one
-    const bool admitted = admit_on(pool.device, entered, Kind::kPool, function);
+    const bool admitted = pool.account == kHostAccount ? admit(kHostAccount, entered, Kind::kPool, function)
+                                                       : admit_on(pool.device, entered, Kind::kPool, function);
     pool.mutex.lock();
     if (!admitted) entered = Bytes{0};
     if (!admitted && possible_growth(pool, size) > Bytes{0}) return false;
@@ -179,8 +180,8 @@ CUresult take_once(Pool& pool, Taking<Call>& taking, Bytes& refused) noexcept {
   return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-/// Makes an allocation that takes nothing from a pool of the table: host memory, or a node of a graph, which is charged
-/// when the graph is launched.
+/// Makes an allocation that takes nothing from a pool of the table: host memory that the book does not count, or a node
+/// of a graph, which is charged when the graph is launched.
 template <typename Call>
 CUresult take_uncharged(Taking<Call>& taking) noexcept {
   const Gate::Pass pass(meaning);
@@ -378,9 +379,11 @@ RATION_HOOK CUresult cuMemPoolCreate(CUmemoryPool* out, const CUmemPoolProps* pr
   if (result != CUDA_SUCCESS) return result;
   const CUmemoryPool made = written.value();
   const PoolOrigin origin = origin_of(asked);
-  if (origin.kind == PoolOrigin::Kind::kHost) remember_elsewhere(made, Elsewhere::kHost);
+  const bool of_host = origin.kind == PoolOrigin::Kind::kHost;
+  if (of_host && !counts_host()) remember_elsewhere(made, Elsewhere::kHost);
   if (origin.kind == PoolOrigin::Kind::kAnywhere) remember_elsewhere(made, Elsewhere::kAnywhere);
-  if (origin.kind != PoolOrigin::Kind::kDevice || add_pool(made, origin.device) != nullptr) return result;
+  const bool is_charged = origin.kind == PoolOrigin::Kind::kDevice || (of_host && counts_host());
+  if (!is_charged || add_pool(made, of_host ? kHostDevice : origin.device) != nullptr) return result;
   real<cuMemPoolDestroy_t>(Symbol::cuMemPoolDestroy)(made);
   deny_for_table(account_of(origin.device), Bytes{0}, "cuMemPoolCreate", pool_table::kMost);
   return CUDA_ERROR_OUT_OF_MEMORY;

@@ -184,17 +184,18 @@ bool charge_import(CUmemGenericAllocationHandle handle, std::uint64_t name, Byte
           &properties, handle) != CUDA_SUCCESS)
     return false;
   Physical memory;
-  if (properties.location.type != CU_MEM_LOCATION_TYPE_DEVICE) {
+  const bool of_host = is_of_host(properties.location.type);
+  if (of_host && !counts_host()) {
     const VirtualMemoryChange change;
-    new_physical(handle, memory);  // host memory is not rationed
+    new_physical(handle, memory);
     return true;
   }
-  if (size == Bytes{0}) size = mappable(handle, properties.location.id);
-  memory.account = account_of(properties.location.id);
+  if (size == Bytes{0}) size = mappable(handle, of_host ? 0 : properties.location.id);
+  memory.account = of_host ? kHostAccount : account_of(properties.location.id);
   memory.size = size.count();
   if (size == Bytes{0} || !admit(memory.account, size, Kind::kHeap, "cuMemImportFromShareableHandle")) return false;
   // Its exporter is ungoverned: other processes of this workload recognise the memory by a label of our own.
-  if (name == 0 && descriptor >= 0) {
+  if (name == 0 && descriptor >= 0 && !of_host) {
     const std::uint64_t drawn = book::draw_number();
     if (book::set_label(descriptor, {drawn, size})) name = drawn;
   }
@@ -296,13 +297,15 @@ RATION_HOOK CUresult cuMemCreate(CUmemGenericAllocationHandle* out, std::size_t 
   auto* call_real = real<cuMemCreate_t>(Symbol::cuMemCreate);
   if (!governed() || out == nullptr || properties == nullptr) return call_real(out, size, properties, flags);
   const CUmemAllocationProp asked = *properties;  // read once: another thread may change it
-  if (size == 0 || asked.location.type != CU_MEM_LOCATION_TYPE_DEVICE) return call_real(out, size, &asked, flags);
-  const std::uint32_t account = account_of(asked.location.id);
+  const bool of_host = is_of_host(asked.location.type) && counts_host();
+  if (size == 0 || (asked.location.type != CU_MEM_LOCATION_TYPE_DEVICE && !of_host))
+    return call_real(out, size, &asked, flags);
+  const std::uint32_t account = of_host ? kHostAccount : account_of(asked.location.id);
   if (account == kNoAccount && !is_device(asked.location.id)) return call_real(out, size, &asked, flags);
   const Bytes charge = ration::round_up(Bytes{size}, ration::kGranule);
   if (account != kNoAccount && charge > book().account(account).headroom() && is_malformed(size, asked, flags))
     return CUDA_ERROR_INVALID_VALUE;  // the driver's own answer: it cannot be asked for more than fits
-  ShareCharge share(account, charge);
+  ShareCharge share(of_host ? kNoAccount : account, charge);
   if (!share.fits()) return share.deny("cuMemCreate");
   CUmemGenericAllocationHandle handle = 0;
   std::uint64_t physical = 0;
@@ -426,8 +429,10 @@ RATION_HOOK CUresult cuMemExportToShareableHandle(void* out, CUmemGenericAllocat
   const VirtualMemoryChange change;
   const std::uint64_t physical = physical_of(handle);
   Physical before;
-  if (physical == 0 || !physicals.find(physical, before) || before.account == kNoAccount)
-    return call_real(out, handle, type, flags);  // host memory, or the driver reports the error
+  // Memory of the host is charged to each process that has it: nobody looks for its descriptors.
+  if (physical == 0 || !physicals.find(physical, before) || before.account == kNoAccount ||
+      before.account == kHostAccount)
+    return call_real(out, handle, type, flags);
   const bool by_descriptor = type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
   const Physical memory = share(physical);
   if (by_descriptor && memory.number == 0) {

@@ -412,6 +412,7 @@ void Registry::remove_dead_processes(Workload& workload, Source& source) {
   });
   source.dead = std::move(entered);
   workload.used = book::held_by_living(workload.book);
+  workload.host_used = book::host_held_by_living(workload.book);
   if (processes.empty()) return;
   for (std::size_t account = 0; account < workload.used.size(); ++account)
     workload.used[account] += workload.book.accounts[account].unrequested;

@@ -27,6 +27,7 @@ struct Workload {
   book::BookSnapshot book;  ///< without dead processes; `denials` are those of the latest refresh
   std::vector<Bytes>
       used;  ///< by account: bytes of living processes, unrequested bytes, and shared memory that outlives its maker
+  Bytes host_used;  ///< pinned host memory of living processes
   bool ended =
       false;  ///< no process is left, but others still hold its memory: by descriptors, or as pieces of its pools
   Message unreadable;  ///< why its book can no longer be read; empty: it can

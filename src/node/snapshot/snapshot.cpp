@@ -92,6 +92,7 @@ ProcessView view_of(const Workload& workload, const book::ProcessSnapshot& proce
   view.pooled = process.pooled[account];
   view.managed = process.managed[account];
   view.shared = process.shared[account];
+  view.host = process.host;
   if (driver != nullptr) {
     driver->governed = true;
     view.driver_used = driver->held;
@@ -137,6 +138,8 @@ AccountView view_of(const Workload& workload, std::uint32_t account, const Workl
   view.ended = workload.ended;
   view.altered = workload.unreadable;
   view.contexts_counted = book.account_mode == book::AccountMode::kDevice;
+  view.host = {book.host.counted, workload.host_used, std::max(book.host.peak, workload.host_used),
+               book.host.in_force(), book.host.denials};
   if (known != nullptr) {
     if (account < known->limits.size()) view.limit = known->limits[account];
     if (account < known->configured_limits.size()) view.configured_limit = known->configured_limits[account];

@@ -26,6 +26,7 @@ struct ProcessView {
   std::string user, command;
   ProcessState state = ProcessState::kGoverned;
   Bytes used, context, pooled;       ///< by its book; `used` includes the other two
+  Bytes host;                        ///< pinned host memory, of no device
   Bytes managed;                     ///< part of `used`; the driver's figures for processes leave it out
   Bytes shared;                      ///< part of `used` that other processes may hold too, whichever is charged
   std::optional<Bytes> driver_used;  ///< absent: not reported; `unknown_reason` says why
@@ -33,6 +34,14 @@ struct ProcessView {
 
   /// Returns the part of `used` that the driver's figure includes.
   [[nodiscard]] Bytes used_by_driver() const { return used - std::min(used, managed); }
+};
+
+/// Pinned host memory of a workload, all its devices and processes together.
+struct HostView {
+  bool counted = false;  ///< false: an older ration made its book, and counts none
+  Bytes used, peak;
+  Bytes limit = kUnlimited;
+  std::uint64_t denials = 0;
 };
 
 /// One workload on one device.
@@ -64,6 +73,7 @@ struct AccountView {
   bool suspended = false;        ///< its memory is in host memory: `used` is 0, `suspended_bytes` is what it held
   bool resuming = false;         ///< suspended, and asks for its device
   Bytes suspended_bytes;
+  HostView host;         ///< of the workload, the same on each of its devices
   Message altered;       ///< damage to its book, which then counts as if it held all it may; empty: none
   Message held_back_by;  ///< why `limit` is below `configured_limit`; empty: it is not
   std::vector<ProcessView> processes;

@@ -78,6 +78,12 @@ class Row {
     return *this;
   }
   Row& bytes(const char* name, Bytes value) { return number(name, value.count()); }
+  Row& bytes_or_null(const char* name, const std::optional<Bytes>& value) {
+    if (value) return bytes(name, *value);
+    out_.Key(name);
+    out_.Null();
+    return *this;
+  }
   Row& flag(const char* name, bool value) {
     out_.Key(name);
     out_.Bool(value);
@@ -145,7 +151,16 @@ void write_process(Writer& out, const ProcessView& process) {
       .text("command", process.command)
       .text("state", word_for(process.state))
       .bytes("used_bytes", process.used)
+      .bytes("host_bytes", process.host)
       .bytes("driver_used_bytes", process.driver_used, process.unknown_reason);
+}
+
+void write_host(Row& row, const HostView& host) {
+  if (!host.counted) return;
+  row.bytes("host_used_bytes", host.used)
+      .bytes_or_null("host_limit_bytes", host.limit < kUnlimited ? std::optional(host.limit) : std::nullopt)
+      .bytes("host_peak_bytes", host.peak)
+      .number("host_denials", host.denials);
 }
 
 void write_account(Writer& out, const AccountView& account, const Viewer& viewer, std::size_t most_processes) {
@@ -171,6 +186,7 @@ void write_account(Writer& out, const AccountView& account, const Viewer& viewer
       .number("denials", account.denials)
       .number("limit_changes", account.limit_changes)
       .flag("shrinking", account.shrinking());
+  write_host(row, account.host);
   if (account.idle_ns)
     row.number("idle_seconds", *account.idle_ns / 1'000'000'000U);
   else
@@ -180,7 +196,8 @@ void write_account(Writer& out, const AccountView& account, const Viewer& viewer
   else
     row.unknown("gpu", fixed<"unknown.device_elsewhere">());
   if (!account.simulation.empty()) row.text("simulation", account.simulation);
-  if (account.denials > 0) row.text("last_denial", fmt::format("d-{}-{}", account.run, account.last_denial));
+  if (account.denials + account.host.denials > 0)
+    row.text("last_denial", fmt::format("d-{}-{}", account.run, account.last_denial));
   if (!account.altered.empty()) row.said("book_altered", account.altered);
   if (!account.held_back_by.empty()) row.said("held_back_by", account.held_back_by);
   if (account.unlisted_count > 0)

@@ -5,6 +5,7 @@ program, it is the process.
 """
 import ctypes
 import json
+import mmap
 import subprocess
 import sys
 from ctypes import byref, c_int, c_size_t, c_uint, c_uint64, c_void_p
@@ -31,6 +32,10 @@ class Location(ctypes.Structure):
 
 class PoolProperties(ctypes.Structure):
     _fields_ = [("kind", c_int), ("handles", c_int), ("location", Location), ("security", c_void_p), ("most", c_size_t), ("rest", ctypes.c_char * 56)]
+
+
+class PhysicalProperties(ctypes.Structure):
+    _fields_ = [("kind", c_int), ("handles", c_int), ("location", Location), ("security", c_void_p), ("flags", ctypes.c_char * 8)]
 
 
 class AllocationNode(ctypes.Structure):
@@ -65,6 +70,36 @@ def take(mib):
     """Plain memory of the current device: (error, address)."""
     address = c_uint64()
     return cuda.cuMemAlloc_v2(byref(address), c_size_t(int(mib * MIB))), address.value
+
+
+def pin(mib):
+    """Pinned host memory: (error, address)."""
+    address = c_void_p()
+    return cuda.cuMemHostAlloc(byref(address), c_size_t(int(mib * MIB)), 0), address.value
+
+
+def unpin(address):
+    return cuda.cuMemFreeHost(c_void_p(address))
+
+
+def own_pages(mib, file=None):
+    """The program's own memory, of a file or of none, and its address."""
+    pages = mmap.mmap(file.fileno() if file else -1, int(mib * MIB))
+    return pages, ctypes.addressof(ctypes.c_char.from_buffer(pages))
+
+
+def register(address, mib):
+    return cuda.cuMemHostRegister_v2(c_void_p(address), c_size_t(int(mib * MIB)), 0)
+
+
+def unregister(address):
+    return cuda.cuMemHostUnregister(c_void_p(address))
+
+
+def create(mib, kind=DEVICE, place=0):
+    """Physical memory: (error, handle)."""
+    handle, wanted = c_uint64(), PhysicalProperties(kind=1, location=Location(kind, place))
+    return cuda.cuMemCreate(byref(handle), c_size_t(int(mib * MIB)), byref(wanted), c_uint64(0)), handle.value
 
 
 def stream():

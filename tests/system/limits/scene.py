@@ -40,6 +40,11 @@ class Scene(unittest.TestCase):
         devices = json.loads(told.stdout)["devices"]
         return [(d["peak_bytes"] if what == "peak" else d["total_bytes"] - d["free_bytes"]) // MIB for d in devices]
 
+    def pinned(self, what="bytes"):
+        """Bytes of pinned host memory, by the simulator: now, or at most (peak_bytes)."""
+        told = subprocess.run([BIN / "ration-sim-truth", "--json"], env=dict(self.environment, RATION_SIM=self.node), capture_output=True, text=True, check=True)
+        return json.loads(told.stdout)["host"][what]
+
     def rows(self, field):
         rows = json.loads(self.ration("ps", "-o", "json"))["data"]
         return [row[field] // MIB if field.endswith("_bytes") else row[field] for row in sorted(rows, key=lambda row: row["gpu"])]

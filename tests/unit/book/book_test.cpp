@@ -239,13 +239,13 @@ TEST_F(BookTest, DeathAtEveryStepOfAChangeRefundsWhatWasHeld) {
             static_cast<BookLayout*>(::mmap(nullptr, sizeof(BookLayout), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0));
         SlotRecord& slot = layout->slots[1];
         Word& usage = layout->accounts[0].usage;
-        const std::uint64_t number = slot.parts[0].changes.load() + 1;
+        const std::uint64_t number = slot.parts[0].all.changes.load() + 1;
         slot.change.store(kPreparing);
         slot.change_held.store((12_MiB).count());
         if (step >= kAnnounced) slot.change.store(announced(number, 0));
         if (step >= kMade) usage.store(usage_word(used_bytes(usage.load()) + (8_MiB).count(), 1, number));
-        if (step >= kEntered) slot.parts[0].held.store((12_MiB).count());
-        if (step >= kWithdrawn) slot.parts[0].changes.store(number), slot.change.store(kNoChange);
+        if (step >= kEntered) slot.parts[0].all.held.store((12_MiB).count());
+        if (step >= kWithdrawn) slot.parts[0].all.changes.store(number), slot.change.store(kNoChange);
         (*stopped).store(1);
         for (;;) ::pause();
       });

@@ -1,0 +1,168 @@
+// Pinned host memory: the driver's own, or the program's that it registers, mapped files included. The book counts its
+// pages in the account of the host, from the call that pins them until they are freed or unregistered, or until the
+// context in which they were pinned ends. Pools and physical memory of the host are charged where those of devices are.
+#include <unistd.h>
+
+#include "driver/cuda_abi.hpp"
+#include "guard/hooks/after_fork.hpp"
+#include "guard/hooks/governor.hpp"
+#include "guard/hooks/hooks.hpp"
+#include "guard/hooks/table.hpp"
+#include "guard/hooks/written.hpp"
+
+namespace ration::guard {
+namespace {
+
+using namespace cuda;
+
+struct Pinned {
+  Bytes counted;
+  std::uint64_t context = 0;
+};
+Table<Pinned> pinned;  // by address
+
+Bytes page() noexcept { return Bytes{static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE))}; }
+
+/// Returns true if the driver has pinned memory at that address.
+bool is_pinned(std::uint64_t address) noexcept {
+  unsigned flags = 0;
+  return real<cuMemHostGetFlags_t>(Symbol::cuMemHostGetFlags)(&flags, reinterpret_cast<void*>(address)) == CUDA_SUCCESS;
+}
+
+/// Refunds memory whose context another thread ended while it was pinned.
+[[gnu::noinline]] void follow_context(std::uint64_t address, const Place& place) noexcept {
+  Pinned gone;
+  if (!context_lives(place.context) && !is_pinned(address) && pinned.take(address, gone))
+    give_back(kHostAccount, gone.counted);
+}
+
+/// Admits `size` bytes. Where no limit holds, memory that the book cannot count is admitted uncounted: `size` is 0
+/// then. A call that is `known_as_wrong()` is not denied, since the driver answers it without taking memory.
+template <typename IsWrong>
+[[gnu::noinline]] bool admit_pinned_slowly(Bytes& size, const char* function, IsWrong&& is_wrong) noexcept {
+  if (book().account(kHostAccount).limits().binding() < kUnlimited && !is_wrong())
+    return admit(kHostAccount, size, Kind::kHeap, function);
+  size = Bytes{0};
+  return true;
+}
+
+/// Pins `size` bytes by `call(address)`, which sets the address.
+template <typename Call, typename IsWrong>
+CUresult pin(Bytes size, const char* function, Call&& call, IsWrong&& is_wrong) noexcept {
+  const Place place = current_place();
+  std::uint64_t address = 0;
+  if (size == Bytes{0} || place.context == 0) return call(address);  // the driver reports the error
+  if (!admit_quietly(kHostAccount, size, Kind::kHeap) && !admit_pinned_slowly(size, function, is_wrong)) [[unlikely]]
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  const CUresult result = call(address);
+  if (result != CUDA_SUCCESS) {
+    take_back(kHostAccount, size);
+    return result;
+  }
+  Pinned stale;  // the former memory at this address, of a context that another thread is destroying
+  if (pinned.replace(address, {size, place.context}, stale)) give_back(kHostAccount, stale.counted);
+  if (contexts_changed_since(place)) [[unlikely]]
+    follow_context(address, place);
+  return result;
+}
+
+template <typename Size, typename Call>
+CUresult take(void** out, Size size, const char* function, Call&& call) noexcept {
+  if (!counts_host() || out == nullptr) return call(out);
+  Written<void*> written;
+  const auto take_it = [&](std::uint64_t& address) {
+    const CUresult result = call(written.place());
+    if (result == CUDA_SUCCESS) address = reinterpret_cast<std::uint64_t>(written.value());
+    return result;
+  };
+  const CUresult result = pin(round_up(Bytes{size}, page()), function, take_it, [] { return false; });
+  written.hand_on(out);
+  return result;
+}
+
+/// Returns the bytes of the pages in which the range lies.
+Bytes pages_of(std::uint64_t address, std::size_t size) noexcept {
+  if (size == 0) return {};
+  std::uint64_t end = 0;
+  if (__builtin_add_overflow(address % page().count(), size, &end)) end = kUnlimited.count();
+  return round_up(Bytes{end}, page());
+}
+
+CUresult enter(Symbol symbol, void* start, std::size_t size, unsigned flags) noexcept {
+  auto* call_real = real<cuMemHostRegister_v2_t>(symbol);
+  // Memory of other devices takes none of the host's.
+  if (!counts_host() || (flags & CU_MEMHOSTREGISTER_IOMEMORY) != 0) return call_real(start, size, flags);
+  const auto key = reinterpret_cast<std::uint64_t>(start);
+  const auto register_it = [&](std::uint64_t& address) {
+    address = key;
+    return call_real(start, size, flags);
+  };
+  return pin(pages_of(key, size), "cuMemHostRegister", register_it, [&] { return key == 0 || is_pinned(key); });
+}
+
+/// Takes out the entry, then frees by `call()`: another thread may receive the address as soon as the driver has it.
+template <typename Call>
+CUresult unpin(void* start, Call&& call) noexcept {
+  const auto address = reinterpret_cast<std::uint64_t>(start);
+  Pinned known;
+  const bool is_known = counts_host() && pinned.take(address, known);
+  const CUresult result = call();
+  if (!is_known) return result;
+  if (result == CUDA_SUCCESS)
+    give_back(kHostAccount, known.counted);
+  else
+    pinned.insert(address, known);
+  return result;
+}
+
+}  // namespace
+
+void pinned_of_context_is_gone(std::uint64_t context, std::uint64_t now) noexcept {
+  pinned.remove_if([&](std::uint64_t address, Pinned& memory) {
+    if (memory.context != context) return false;
+    if (is_pinned(address)) {
+      memory.context = now;
+      return false;
+    }
+    give_back(kHostAccount, memory.counted);
+    return true;
+  });
+}
+
+void renumber_pinned(std::uint64_t handle, std::uint64_t number) noexcept {
+  pinned.each([&](std::uint64_t, Pinned& memory) {
+    if (memory.context == handle) memory.context = number;
+  });
+}
+
+[[gnu::init_priority(101)]] const AfterFork forget([]() noexcept { pinned.abandon(); });
+
+}  // namespace ration::guard
+
+using namespace ration::guard;
+using namespace ration::cuda;
+
+RATION_HOOK CUresult cuMemHostAlloc(void** out, std::size_t size, unsigned int flags) {
+  auto* call_real = real<cuMemHostAlloc_t>(Symbol::cuMemHostAlloc);
+  return take(out, size, "cuMemHostAlloc", [&](void** place) { return call_real(place, size, flags); });
+}
+RATION_HOOK CUresult cuMemAllocHost_v2(void** out, std::size_t size) {
+  auto* call_real = real<cuMemAllocHost_v2_t>(Symbol::cuMemAllocHost_v2);
+  return take(out, size, "cuMemAllocHost", [&](void** place) { return call_real(place, size); });
+}
+RATION_HOOK CUresult cuMemAllocHost(void** out, unsigned int size) {
+  auto* call_real = real<cuMemAllocHost_t>(Symbol::cuMemAllocHost);
+  return take(out, size, "cuMemAllocHost", [&](void** place) { return call_real(place, size); });
+}
+RATION_HOOK CUresult cuMemFreeHost(void* address) {
+  return unpin(address, [&] { return real<cuMemFreeHost_t>(Symbol::cuMemFreeHost)(address); });
+}
+RATION_HOOK CUresult cuMemHostRegister_v2(void* address, std::size_t size, unsigned int flags) {
+  return enter(Symbol::cuMemHostRegister_v2, address, size, flags);
+}
+RATION_HOOK CUresult cuMemHostRegister(void* address, std::size_t size, unsigned int flags) {
+  return enter(Symbol::cuMemHostRegister, address, size, flags);
+}
+RATION_HOOK CUresult cuMemHostUnregister(void* address) {
+  return unpin(address, [&] { return real<cuMemHostUnregister_t>(Symbol::cuMemHostUnregister)(address); });
+}
