@@ -30,7 +30,7 @@ int main() {
                                      FIELD(slots[0].pid),
                                      FIELD(slots[0].start_time),
                                      FIELD(slots[0].pid_namespace),
-                                     FIELD(slots[0].parts[0].held)})
+                                     FIELD(slots[0].parts[0].all.held)})
     std::printf("%s\"%s\": %zu", std::exchange(separator, ", "), path, offset);
   std::puts("}");
 }

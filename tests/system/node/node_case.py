@@ -102,7 +102,7 @@ class Case(unittest.TestCase):
     def forge_held(self, name, size):
         """As the workload's first process could write: what it holds, and what all of its processes hold."""
         with open(self.book(name), "r+b") as book:
-            for field in ("slots[0].parts[0].held", "accounts[0].usage"):
+            for field in ("slots[0].parts[0].all.held", "accounts[0].usage"):
                 book.seek(OFFSET[field])
                 book.write(struct.pack("<Q", size))
 

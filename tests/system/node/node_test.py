@@ -187,7 +187,7 @@ class Changing(Case):
         runner = int(subprocess.run(["pgrep", "-f", f"ration run .*--name {like} "], capture_output=True, text=True).stdout.split()[0])
         start = int(pathlib.Path(f"/proc/{runner}/stat").read_text().rsplit(")", 1)[1].split()[19])
         for field, form, values in (("header.run_number", "<Q", [run]), ("header.name", "64s", [name.encode()]),
-                                    ("accounts[0].limit", "<QQQ", [limit, guarantee, held]), ("slots[0].parts[0].held", "<Q", [held]),
+                                    ("accounts[0].limit", "<QQQ", [limit, guarantee, held]), ("slots[0].parts[0].all.held", "<Q", [held]),
                                     ("header.creator_pid", "<i", [runner]), ("header.creator_start_time", "<Q", [start]),
                                     ("slots[0].pid", "<i", [runner]), ("slots[0].start_time", "<Q", [start])):
             struct.pack_into(form, content, OFFSET[field], *values)
