@@ -29,6 +29,9 @@ Message because(const Denial& denial, const book::BookSnapshot& book, const Devi
     case DenialReason::kLimit:
       return say<"denial.limit">("workload"_is(book.name), "used_bytes"_is(denial.used), "limit_bytes"_is(denial.limit),
                                  "requested_bytes"_is(denial.requested));
+    case DenialReason::kHostLimit:
+      return say<"denial.host_limit">("workload"_is(book.name), "used_bytes"_is(denial.used),
+                                      "limit_bytes"_is(denial.limit), "requested_bytes"_is(denial.requested));
     case DenialReason::kDeviceFull:
       return denial.device_free == book::kUnknownBytes
                  ? say<"denial.device_full_untold">()
@@ -79,11 +82,20 @@ std::string grant_fix(const Denial& denial, const book::BookSnapshot& book, cons
                    limit);
 }
 
+/// Advises a host limit under which the request would have fitted.
+Fix host_fix(const Denial& denial, const book::BookSnapshot& book, bool running) {
+  constexpr Bytes kStep{std::uint64_t{256} << 20};
+  const std::string enough = exact_size(round_up(denial.used + denial.requested, kStep));
+  if (running) return {command({"set", book.name, "--host-limit", enough}), Changes::kLimit};
+  return {command({"run", "--host-limit", enough, "--"}) + " " + program_of(book)};
+}
+
 Fix fix(const Denial& denial, const book::BookSnapshot& book, bool running, const std::optional<LimitRoom>& room,
         const DeviceIndex& index_of) {
   if (denial.reason == DenialReason::kDeviceFull)
     return {denial.waited_ns > 0 ? "ration ps   (who holds it), then ask for less, wait longer, or take another --gpu"
                                  : "ration ps   (who holds it), then wait for one to end: --on-deny wait"};
+  if (denial.reason == DenialReason::kHostLimit) return host_fix(denial, book, running);
   if (denial.reason == DenialReason::kTableFull)
     return {fmt::format("in the program: free some of what {} gave before it asks for more", denial.function)};
   if (denial.reason == DenialReason::kShare)
@@ -126,6 +138,8 @@ const char* name_of(DenialReason reason) {
       return "share";
     case DenialReason::kTableFull:
       return "table_full";
+    case DenialReason::kHostLimit:
+      return "host_limit";
     default:
       return "book";
   }

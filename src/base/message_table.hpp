@@ -29,6 +29,7 @@ inline constexpr MessageRow kMessageTable[] = {
     {"request.denied_held_back", "{workload} was denied {requested_bytes}: it held {used_bytes} and might hold {limit_bytes} of its limit {configured_bytes} at that moment"},
     {"request.denied_function", "{workload} was denied {function}: {reason}"},
     {"denial.limit", "{workload} held {used_bytes} of its limit {limit_bytes}, and {requested_bytes} more would not fit"},
+    {"denial.host_limit", "{workload} held {used_bytes} of pinned host memory, its host limit is {limit_bytes}, and {requested_bytes} more would not fit"},
     {"denial.held_back", "{workload} held {used_bytes} and might hold {limit_bytes} of its limit {configured_bytes} at that moment: {reason}"},
     {"denial.device_full", "the GPU itself was full: {free_bytes} were free; the limit would have allowed {requested_bytes}"},
     {"denial.device_full_untold", "the GPU itself was full; the limit would have allowed it"},

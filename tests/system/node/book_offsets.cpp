@@ -27,6 +27,7 @@ int main() {
                                      FIELD(accounts[0].usage),
                                      FIELD(accounts[0].context_estimate),
                                      FIELD(accounts[1]),
+                                     FIELD(host.limit),
                                      FIELD(slots[0].pid),
                                      FIELD(slots[0].start_time),
                                      FIELD(slots[0].pid_namespace),

@@ -118,12 +118,21 @@ TEST_F(DenialsTest, ATableThatIsFullIsNamedByWhatFillsIt) {
   EXPECT_NE(explained.fix.text.find("free some of what cuMemExportToShareableHandle gave"), std::string::npos);
 }
 
+TEST_F(DenialsTest, PinnedMemoryIsOfTheHostAndItsLimitIsRaised) {
+  denial_.reason = DenialReason::kHostLimit;
+  denial_.account = book::kHostAccount;
+  EXPECT_EQ(explain().because,
+            "nlp held 4.00 GiB of pinned host memory, its host limit is 4.00 GiB, and 1.00 GiB more would not fit");
+  EXPECT_EQ(explain().fix.text, "ration set nlp --host-limit 5GiB");
+  EXPECT_EQ(explain(false).fix.text.rfind("ration run --host-limit 5GiB -- ", 0), 0U) << explain(false).fix.text;
+}
+
 TEST_F(DenialsTest, EveryReasonHasAWordOfItsOwn) {
   std::set<std::string> words;
   for (const DenialReason reason : {DenialReason::kLimit, DenialReason::kDeviceFull, DenialReason::kNoAccount,
-                                    DenialReason::kShare, DenialReason::kTableFull})
+                                    DenialReason::kShare, DenialReason::kTableFull, DenialReason::kHostLimit})
     words.insert(name_of(reason));
-  EXPECT_EQ(words, (std::set<std::string>{"limit", "device_full", "not_granted", "share", "table_full"}));
+  EXPECT_EQ(words, (std::set<std::string>{"limit", "device_full", "not_granted", "share", "table_full", "host_limit"}));
 }
 
 TEST_F(DenialsTest, ManagedMemoryThatIsChargedWholeCouldStayOnTheHost) {

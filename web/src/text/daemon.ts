@@ -13,6 +13,7 @@ export const messages: Record<string, string> = {
   "request.denied_held_back": "{workload} 申请 {requested_bytes} 被拒绝：已持有 {used_bytes}，当时上限 {configured_bytes} 中可用 {limit_bytes}",
   "request.denied_function": "{workload} 调用 {function} 被拒绝：{reason}",
   "denial.limit": "{workload} 已持有 {used_bytes}，上限 {limit_bytes}，再加 {requested_bytes} 就放不下",
+  "denial.host_limit": "{workload} 已持有 {used_bytes} 锁页内存，其锁页内存上限为 {limit_bytes}，再加 {requested_bytes} 就放不下",
   "denial.held_back": "{workload} 已持有 {used_bytes}，其上限为 {configured_bytes}，当时只可持有 {limit_bytes}：{reason}",
   "denial.device_full": "GPU 本身已满：空闲 {free_bytes}；上限本来允许 {requested_bytes}",
   "denial.device_full_untold": "GPU 本身已满；上限本来允许",
