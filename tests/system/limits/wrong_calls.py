@@ -66,6 +66,7 @@ KEYED = ("address", "range", "mapped", "reserved", "handle", "array", "context",
 # Function without its variants -> its arguments.
 FORMS = {
     "cuMemAlloc": "out size", "cuMemAllocPitch": "out out side side element", "cuMemAllocManaged": "out size one", "cuMemFree": "address",
+    "cuMemAllocHost": "out size", "cuMemHostAlloc": "out size flags", "cuMemFreeHost": "address", "cuMemHostRegister": "data size flags", "cuMemHostUnregister": "address",
     "cuMemAllocAsync": "out size stream", "cuMemAllocFromPoolAsync": "out size pool stream", "cuMemFreeAsync": "address stream",
     "cuMemCreate": "out size properties flags", "cuMemRelease": "handle", "cuMemMap": "reserved size zero handle flags", "cuMemUnmap": "mapped size",
     "cuMemRetainAllocationHandle": "out mapped", "cuMemExportToShareableHandle": "out handle one flags", "cuMemImportFromShareableHandle": "out descriptor one",
