@@ -21,7 +21,7 @@ class Engine {
 
   /// Reads everything, decides and writes.
   Effects tick(std::uint64_t now_ns, std::uint64_t time_of_day_ns);
-  /// Sets what the next tick is told of the queue: commands that wait for memory.
+  /// Sets the number of commands that wait for memory, for the next tick.
   void set_queue_length(std::size_t commands) { moment_.queue_length = commands; }
   /// Adds an event to those of the next tick.
   void report(Event event) { pending_events_.push_back(std::move(event)); }

@@ -1,4 +1,4 @@
-// What a node is made with. Tests bring their own devices, jobs and slices.
+// Options of a node. Tests bring their own devices, jobs and slices.
 #pragma once
 
 #include <functional>

@@ -24,7 +24,8 @@ TickRules rules_of_tick(Subjects& subjects, Snapshot& snapshot, const EarlierRec
   first(wait_rule(moves));
   first(tamper_rule(limits));
   first(suspension_rule(residency, limits, activity, unchecked));
-  first(balancing_rule(records, tenants, claims, promises, is_suspended));
+  first(balancing_rule(
+      {limits, moves, balances, policies, activity, demand, unchecked, tenants, claims, promises, is_suspended}));
   first(driver_limit_rule(limits, driver_limits));
 
   const auto then = [&](std::unique_ptr<Rule> rule) { rules.after_snapshot.push_back(std::move(rule)); };

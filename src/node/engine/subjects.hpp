@@ -35,7 +35,7 @@ struct Subjects {
   /// Drops all that is remembered of one workload.
   void forget(const std::string& path);
   /// Returns what requests for limits read and change.
-  [[nodiscard]] LimitTargets limit_targets(const Moment& moment) {
+  [[nodiscard]] LimitSubjects limit_subjects(const Moment& moment) {
     return {moment, limits.limits, limits.moves, promises};
   }
 };

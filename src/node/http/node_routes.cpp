@@ -320,7 +320,7 @@ void NodeRoutes::install_changes(const AddRoute& add) {
     RATION_TRY(const auto change, limit_request(request));
     tick_before_change(host_, request);
     Events events;
-    auto changes = change_workload(host_.subjects().limit_targets(host_.moment()), change, caller_of(request), events);
+    auto changes = change_workload(host_.subjects().limit_subjects(host_.moment()), change, caller_of(request), events);
     if (!changes) return http::problem(changes.error(), changes.error().id == "E1503" ? 412 : 0);
     host_.record(std::move(events));
     if (!change.dry_run) {

@@ -185,13 +185,7 @@ std::vector<Group> groups_of_claims(const ContainerClaims& known, const machine:
 
 class BalancingRule final : public Rule {
  public:
-  BalancingRule(LimitRecords& records, const Tenants& tenants, const ContainerClaims& claims,
-                const DevicePromises& promises, IsSuspended is_suspended)
-      : records_(records),
-        tenants_(tenants),
-        claims_(claims),
-        promises_(promises),
-        is_suspended_(std::move(is_suspended)) {}
+  explicit BalancingRule(BalancingSubjects subjects) : subjects_(std::move(subjects)) {}
   void run(const Moment& moment, Effects& effects) override;
   [[nodiscard]] bool is_unsettled() const override;
 
@@ -203,11 +197,7 @@ class BalancingRule final : public Rule {
   void apply_tenants(const machine::Device& device, DeviceBalance& balance) const;
   void put_in_force(const Moment& moment, const DeviceBalance& device, Events& events);
 
-  LimitRecords& records_;
-  const Tenants& tenants_;
-  const ContainerClaims& claims_;
-  const DevicePromises& promises_;
-  IsSuspended is_suspended_;
+  BalancingSubjects subjects_;
   std::map<std::string, Settled> others_;  // by device: usage outside every book
 };
 
@@ -218,11 +208,11 @@ BalanceAccount BalancingRule::account_of(const Moment& moment, const machine::De
   entry.id = fmt::format("{}/{}", workload.book.tenant, workload.book.name);
   entry.tenant = workload.book.tenant;
   entry.limit = mine.configured;
-  entry.guarantee = records_.unchecked.has(workload.path) ? Bytes{0} : mine.guarantee;
+  entry.guarantee = subjects_.unchecked.has(workload.path) ? Bytes{0} : mine.guarantee;
   entry.used = trusted_usage(moment, device, workload, account, mine.in_force);
-  entry.demand = records_.demand.of(workload.path, account);
+  entry.demand = subjects_.demand.of(workload.path, account);
   entry.in_force = mine.in_force;
-  entry.idle = records_.activity.since_ns(workload.path) + kIdleAfter < moment.now_ns;
+  entry.idle = subjects_.activity.since_ns(workload.path) + kIdleAfter < moment.now_ns;
   if (!owned.altered.empty()) {  // unknown usage: what it was given counts as used, and it gets no more
     entry.limit = std::min(entry.limit, mine.in_force);
     entry.guarantee = std::min(entry.guarantee, entry.limit);
@@ -235,8 +225,8 @@ BalanceAccount BalancingRule::account_of(const Moment& moment, const machine::De
 DeviceBalance BalancingRule::candidates_on(const Moment& moment, const machine::Device& device) const {
   DeviceBalance found;
   for (const auto& [path, workload] : moment.registry.workloads()) {
-    const OwnedWorkload* owned = records_.limits.find(path);
-    if (owned == nullptr || is_suspended_(path)) continue;
+    const OwnedWorkload* owned = subjects_.limits.find(path);
+    if (owned == nullptr || subjects_.is_suspended(path)) continue;
     for (std::uint32_t account = 0; account < workload.book.accounts.size(); ++account) {
       if (workload.book.accounts[account].device != device.bytes) continue;
       found.input.accounts.push_back(account_of(moment, device, workload, account, *owned));
@@ -253,12 +243,12 @@ void BalancingRule::set_capacity(const Moment& moment, const machine::Device& de
   // Ungoverned use, and the driver's own.
   const Bytes others = others_[device.uuid].note(used - std::min(used, governed));
   input.capacity = device.total - std::min(device.total, others);
-  input.reserved = DevicePromises::reserved_on(moment, device) + promises_.kept_for_claims(moment, device);
+  input.reserved = DevicePromises::reserved_on(moment, device) + subjects_.promises.kept_for_claims(moment, device);
   input.capacity -= std::min(input.capacity, input.reserved);
 }
 
 void BalancingRule::apply_tenants(const machine::Device& device, DeviceBalance& balance) const {
-  for (const TenantStatus& tenant : tenants_.all()) {
+  for (const TenantStatus& tenant : subjects_.tenants.all()) {
     BalanceTenant entry{tenant.name, kUnlimited, Bytes{0}};
     if (const auto limit = tenant.limit.on(device.total, device.room())) entry.limit = *limit;
     if (tenant.guarantee.is_set())
@@ -278,7 +268,7 @@ void BalancingRule::put_in_force(const Moment& moment, const DeviceBalance& devi
       std::any_of(balanced.begin(), balanced.end(), [](const Balanced& each) { return each.shrinking; });
   for (std::size_t i = 0; i < balanced.size(); ++i) {
     const auto& [workload, account, granted, reason] = device.candidates[i];
-    OwnedLimit& mine = records_.limits.find(workload->path)->accounts[account];
+    OwnedLimit& mine = subjects_.limits.find(workload->path)->accounts[account];
     mine.held_back_by = balanced[i].reason == LimitReason::kConfigured ? reason : to_text(balanced[i]);
     mine.reason = balanced[i].reason;
     mine.ceiling = ceiling_of(mine.configured, balanced[i].in_force, device.input.accounts[i],
@@ -287,14 +277,14 @@ void BalancingRule::put_in_force(const Moment& moment, const DeviceBalance& devi
     mine.reach = balanced[i].reach;
     const bool moved = mine.in_force != balanced[i].in_force;
     if (moved) {
-      records_.moves.note({workload->path, account}, mine.in_force, balanced[i].in_force, mine.held_back_by,
-                          moment.now_ns);
+      subjects_.moves.note({workload->path, account}, mine.in_force, balanced[i].in_force, mine.held_back_by,
+                           moment.now_ns);
       mine.in_force = balanced[i].in_force;
-      records_.limits.changed();
+      subjects_.limits.changed();
     }
     // Written at once, because a program that starts now sizes itself by it. A damaged book gets no display values.
-    if (!moved && (records_.limits.is_written(workload->path) || !workload->unreadable.empty())) continue;
-    if (const auto written = records_.limits.write(*workload); !written)
+    if (!moved && (subjects_.limits.is_written(workload->path) || !workload->unreadable.empty())) continue;
+    if (const auto written = subjects_.limits.write(*workload); !written)
       events.push_back(book_unwritable_event({}, written.error()));
   }
 }
@@ -305,18 +295,19 @@ void BalancingRule::run(const Moment& moment, Effects& effects) {
     DeviceBalance on_it = candidates_on(moment, device);
     set_capacity(moment, device, on_it.input);
     apply_tenants(device, on_it);
-    for (const Group& group : groups_of_policies(moment, records_.policies, device, on_it.candidates))
+    for (const Group& group : groups_of_policies(moment, subjects_.policies, device, on_it.candidates))
       split_group_limit(group, on_it);
-    for (const Group& group : groups_of_claims(claims_, device, on_it.candidates)) split_group_limit(group, on_it);
+    for (const Group& group : groups_of_claims(subjects_.claims, device, on_it.candidates))
+      split_group_limit(group, on_it);
     put_in_force(moment, on_it, effects.events);
-    BalancedDevice& latest = records_.balances[device.uuid] = {};
+    BalancedDevice& latest = subjects_.balances[device.uuid] = {};
     for (const Candidate& each : on_it.candidates) {
       latest.keys.emplace_back(each.workload->path, each.account);
       latest.reasons.push_back(each.reason);
     }
     latest.input = std::move(on_it.input);
   }
-  for (const LimitMoves::Burst& burst : records_.moves.take_ended(moment.now_ns))
+  for (const LimitMoves::Burst& burst : subjects_.moves.take_ended(moment.now_ns))
     if (const auto known = moment.registry.workloads().find(burst.account.first);
         known != moment.registry.workloads().end())
       report_limit_move(moment, known->second, burst, effects.events);
@@ -328,9 +319,8 @@ bool BalancingRule::is_unsettled() const {
 
 }  // namespace
 
-std::unique_ptr<Rule> balancing_rule(LimitRecords& records, const Tenants& tenants, const ContainerClaims& claims,
-                                     const DevicePromises& promises, IsSuspended is_suspended) {
-  return std::make_unique<BalancingRule>(records, tenants, claims, promises, std::move(is_suspended));
+std::unique_ptr<Rule> balancing_rule(BalancingSubjects subjects) {
+  return std::make_unique<BalancingRule>(std::move(subjects));
 }
 
 }  // namespace ration::node

@@ -1,4 +1,4 @@
-// What workloads asked for and did not get: bytes for the balance, times for alerts.
+// Requests that were not met: their bytes for the balance, their times for alerts.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,4 @@
-// What the daemon remembers of limits between two ticks, each part with one purpose. Rules and requests are given the
-// parts that they use.
+// Records of limits between two ticks, each with one purpose. Rules and requests are given those that they use.
 #pragma once
 
 #include <string>
@@ -37,7 +36,7 @@ struct LimitRecords {
   UncheckedGuarantees unchecked;
   Denials denials;
 
-  /// Drops all that is remembered of one workload, which ended or is governed by another daemon now.
+  /// Drops the records of a workload that ended or is governed by another daemon now.
   void forget(const std::string& path) {
     limits.forget(path);
     moves.forget(path);

@@ -62,7 +62,7 @@ Result<void> check_amounts(const LimitChanged& change) {
 }
 
 /// E1104: the limit is more than the slice of the workload.
-Result<void> check_slice(const LimitTargets& node, const Workload& workload, const Device& device, Bytes limit) {
+Result<void> check_slice(const LimitSubjects& node, const Workload& workload, const Device& device, Bytes limit) {
   for (const admission::Slice& slice : node.moment.slices)
     if (slice.name == workload.book.slice && slice.uuid == device.uuid && limit > slice.size)
       return fail("E1104",
@@ -74,7 +74,7 @@ Result<void> check_slice(const LimitTargets& node, const Workload& workload, con
 
 /// Sets the limit and the guarantee of one account in `mine`, as `request` asks. Returns nothing for an account of
 /// another GPU than the one asked for.
-Result<std::optional<LimitChanged>> change_account(const LimitTargets& node, const Workload& workload,
+Result<std::optional<LimitChanged>> change_account(const LimitSubjects& node, const Workload& workload,
                                                    const LimitRequest& request, const Caller& caller,
                                                    std::uint32_t account, OwnedLimit& mine) {
   const book::AccountSnapshot& entry = workload.book.accounts[account];
@@ -117,7 +117,7 @@ Result<std::optional<LimitChanged>> change_account(const LimitTargets& node, con
 }
 
 /// Returns the event of one account's change.
-Event change_event(const LimitTargets& node, const Workload& workload, const LimitRequest& request,
+Event change_event(const LimitSubjects& node, const Workload& workload, const LimitRequest& request,
                    const Caller& caller, const LimitChanged& change) {
   LimitChangeFacts facts;
   if (!request.limit.empty()) facts.limit = {change.old_limit, change.limit};
@@ -133,7 +133,7 @@ Event change_event(const LimitTargets& node, const Workload& workload, const Lim
 
 }  // namespace
 
-Result<std::vector<LimitChanged>> change_limits(const LimitTargets& node, const Workload& workload,
+Result<std::vector<LimitChanged>> change_limits(const LimitSubjects& node, const Workload& workload,
                                                 const LimitRequest& request, const Caller& caller, Events& events) {
   OwnedWorkload* owned = node.limits.find(workload.path);
   if (owned == nullptr)
@@ -178,7 +178,7 @@ Result<std::vector<LimitChanged>> change_limits(const LimitTargets& node, const 
   return changes;
 }
 
-Result<std::vector<LimitChanged>> change_workload(const LimitTargets& node, const LimitRequest& request,
+Result<std::vector<LimitChanged>> change_workload(const LimitSubjects& node, const LimitRequest& request,
                                                   const Caller& caller, Events& events) {
   if (request.limit.empty() && request.guarantee.empty()) {
     return fail("E1420", "nothing to change.", command({"set", request.workload, "--limit", "6GiB"}), 2);

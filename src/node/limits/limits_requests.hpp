@@ -24,8 +24,8 @@ struct LimitChanged {
   Message held_back_by;              ///< why `in_force` is below `limit`; empty: it is not
 };
 
-/// What these requests read and change.
-struct LimitTargets {
+/// Subjects of a change of limits.
+struct LimitSubjects {
   const Moment& moment;
   Limits& limits;
   LimitMoves& moves;
@@ -40,10 +40,10 @@ struct LimitRequest {
 };
 
 /// Changes the limits of the workload named in `request`. E1801 E1502 E1503 E1104 E1304 E1305 E1411.
-[[nodiscard]] Result<std::vector<LimitChanged>> change_workload(const LimitTargets& node, const LimitRequest& request,
+[[nodiscard]] Result<std::vector<LimitChanged>> change_workload(const LimitSubjects& node, const LimitRequest& request,
                                                                 const Caller& caller, Events& events);
 /// Changes the limits of that workload, whatever its name is.
-[[nodiscard]] Result<std::vector<LimitChanged>> change_limits(const LimitTargets& node, const Workload& workload,
+[[nodiscard]] Result<std::vector<LimitChanged>> change_limits(const LimitSubjects& node, const Workload& workload,
                                                               const LimitRequest& request, const Caller& caller,
                                                               Events& events);
 /// Updates the results from the latest snapshot.

@@ -5,7 +5,15 @@
 #include <memory>
 #include <string>
 
-#include "node/limits/limit_records.hpp"
+#include "node/limits/activity.hpp"
+#include "node/limits/demand.hpp"
+#include "node/limits/denials.hpp"
+#include "node/limits/driver_limits.hpp"
+#include "node/limits/limit_moves.hpp"
+#include "node/limits/limit_room.hpp"
+#include "node/limits/limits.hpp"
+#include "node/limits/policies.hpp"
+#include "node/limits/unchecked_guarantees.hpp"
 #include "node/promises/promises.hpp"
 #include "node/tick/rule.hpp"
 
@@ -20,9 +28,22 @@ std::unique_ptr<Rule> denial_rule(Denials& denials, RecentDenials& recent, Deman
 std::unique_ptr<Rule> tamper_rule(Limits& limits);
 /// Returns true while the memory of the workload with the book at that path is in host memory.
 using IsSuspended = std::function<bool(const std::string& path)>;
-/// Lowers limits when another's guarantee is used. Writes limits, their moves and the balances.
-std::unique_ptr<Rule> balancing_rule(LimitRecords& records, const Tenants& tenants, const ContainerClaims& claims,
-                                     const DevicePromises& promises, IsSuspended is_suspended);
+/// Subjects of the balance, which changes those that are not const.
+struct BalancingSubjects {
+  Limits& limits;
+  LimitMoves& moves;
+  Balances& balances;
+  Policies& policies;
+  const Activity& activity;
+  const Demand& demand;
+  const UncheckedGuarantees& unchecked;
+  const Tenants& tenants;
+  const ContainerClaims& claims;
+  const DevicePromises& promises;
+  IsSuspended is_suspended;
+};
+/// Lowers limits when another's guarantee is used.
+std::unique_ptr<Rule> balancing_rule(BalancingSubjects subjects);
 /// Applies the limits in the driver too.
 std::unique_ptr<Rule> driver_limit_rule(const Limits& limits, DriverLimits& driver_limits);
 /// Withdraws unchecked guarantees that cannot be kept. `snapshot`: the moment's own, in which the others count from now

@@ -36,7 +36,7 @@ Result<Bytes> whole_granules(const machine::Device& device, Bytes size, const ch
   return admission::size_on(device, fmt::format("{}B", std::min(size, kUnlimited).count()), what);
 }
 
-Result<ClaimedDevice> share_of(const ClaimTargets& node, const DeviceView& view, const ClaimedDevice& claim) {
+Result<ClaimedDevice> share_of(const ClaimSubjects& node, const DeviceView& view, const ClaimedDevice& claim) {
   const machine::Device& device = view.device;
   if (claim.guarantee > claim.limit)
     return fail("E1305",
@@ -50,7 +50,7 @@ Result<ClaimedDevice> share_of(const ClaimTargets& node, const DeviceView& view,
 }
 
 /// Returns E1104 unless the tenant's limit has room for the claim beside the tenant's other claims.
-Result<void> fits_tenant(const ClaimTargets& node, const DeviceView& view, const std::string& tenant,
+Result<void> fits_tenant(const ClaimSubjects& node, const DeviceView& view, const std::string& tenant,
                          const ClaimedDevice& share) {
   const auto all = node.promises.shares(node.moment);
   const auto found = all.find({tenant, view.device.index});
@@ -68,7 +68,7 @@ Result<void> fits_tenant(const ClaimTargets& node, const DeviceView& view, const
 
 }  // namespace
 
-Result<ContainerClaim> grant_claim(const ClaimTargets& node, ContainerClaim claim, Events& events) {
+Result<ContainerClaim> grant_claim(const ClaimSubjects& node, ContainerClaim claim, Events& events) {
   RATION_TRY(check_claim(claim));
   RATION_TRY(admission::parse_on_deny(claim.on_deny));
   const bool known = node.claims.find(claim.id) != nullptr;

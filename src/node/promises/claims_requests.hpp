@@ -8,8 +8,8 @@
 
 namespace ration::node {
 
-/// What these requests read and change.
-struct ClaimTargets {
+/// Subjects of a request for a claim.
+struct ClaimSubjects {
   const Moment& moment;
   ContainerClaims& claims;
   const DevicePromises& promises;
@@ -19,7 +19,7 @@ struct ClaimTargets {
 /// Grants a claim and keeps its memory from others; an identical claim changes nothing. A device without a guarantee
 /// reserves nothing. Returns the claim with sizes in whole granules. E1104 E1105 E1204 E1304 E1305 E1407 E1408 E1409
 /// E1521, and those of ContainerClaims::put().
-[[nodiscard]] Result<ContainerClaim> grant_claim(const ClaimTargets& node, ContainerClaim claim, Events& events);
+[[nodiscard]] Result<ContainerClaim> grant_claim(const ClaimSubjects& node, ContainerClaim claim, Events& events);
 /// Releases a claim; succeeds also if there is none. Its containers keep their limits. E1531.
 [[nodiscard]] Result<void> release_claim(ContainerClaims& claims, const std::string& id, Events& events);
 

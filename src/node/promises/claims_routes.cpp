@@ -102,7 +102,7 @@ Result<void> may_ask(const http::Peer& peer) {
 
 }  // namespace
 
-void add_claim_routes(const AddRoute& add, RouteHost& host, ClaimTargets node, AllowedTenants& allowed,
+void add_claim_routes(const AddRoute& add, RouteHost& host, ClaimSubjects node, AllowedTenants& allowed,
                       DevicePublisher& publisher) {
   constexpr int kRetryLater = 503;  // the claim is saved, and published once the engines' folder is writable again
 

@@ -8,7 +8,7 @@
 
 namespace ration::node {
 
-void add_claim_routes(const AddRoute& add, RouteHost& host, ClaimTargets node, AllowedTenants& allowed,
+void add_claim_routes(const AddRoute& add, RouteHost& host, ClaimSubjects node, AllowedTenants& allowed,
                       DevicePublisher& publisher);
 
 }  // namespace ration::node

@@ -2,7 +2,7 @@
 
 namespace ration::node {
 
-bool step_queue(const Moment& moment, const ResidencyChanges& changes, const QueueTargets& queue, Events& events) {
+bool step_queue(const Moment& moment, const ResidencyChanges& changes, const QueueSubjects& queue, Events& events) {
   for (const std::string& path : changes.suspended) queue.leases.suspend(path);
   for (const auto& [path, reason, confirmed] : changes.resume_requests)
     queue.leases.requeue(path, reason, moment.snapshot, moment.now_ns, confirmed);

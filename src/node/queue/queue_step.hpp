@@ -9,15 +9,15 @@
 
 namespace ration::node {
 
-/// What the queue acts on.
-struct QueueTargets {
+/// Subjects of the queue.
+struct QueueSubjects {
   Leases& leases;
   Residency& residency;
   const DevicePromises& promises;
 };
 /// Tells the queue who left its device and who wants it back in this tick, and grants what fits. Returns true if a
 /// suspended workload may return from now on, so that the next tick should come at once.
-[[nodiscard]] bool step_queue(const Moment& moment, const ResidencyChanges& changes, const QueueTargets& queue,
+[[nodiscard]] bool step_queue(const Moment& moment, const ResidencyChanges& changes, const QueueSubjects& queue,
                               Events& events);
 
 }  // namespace ration::node

@@ -1,4 +1,4 @@
-// Suspension, resumption and trim of workloads: what rules and requests share.
+// Suspension, resumption and trim of workloads, for rules and requests.
 // Promise: an ended workload leaves nothing behind.
 #pragma once
 

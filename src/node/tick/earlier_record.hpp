@@ -1,4 +1,4 @@
-// What an earlier daemon recorded, so that a daemon that starts anew reports nothing twice.
+// The events that an earlier daemon recorded, so that a daemon that starts anew reports nothing twice.
 #pragma once
 
 #include <functional>

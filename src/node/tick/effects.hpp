@@ -1,5 +1,5 @@
-// What a tick leads to outside of the books: events, ended workloads, and what the queue has to learn. Rules add to it;
-// the daemon hands it to recorder, queue and announcer.
+// The outcome of a tick outside of the books: events, ended workloads, and news for the queue. Rules add to it; the
+// daemon hands it to recorder, queue and announcer.
 #pragma once
 
 #include <string>

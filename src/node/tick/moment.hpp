@@ -1,5 +1,5 @@
-// What a tick finds: the time, the configuration, books, devices and slices, and the snapshot made of them. Between two
-// ticks it stays as the latest tick left it. The engine writes it; rules and requests read it.
+// The findings of a tick: the time, the configuration, books, devices and slices, and the snapshot made of them.
+// Between two ticks they stay as the latest tick left them. The engine writes them; rules and requests read them.
 #pragma once
 
 #include <cstdint>

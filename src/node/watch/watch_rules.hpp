@@ -11,7 +11,7 @@
 
 namespace ration::node {
 
-/// What the beginning and the end of a workload change.
+/// Subjects that change when a workload starts or ends.
 struct LifecycleSubjects {
   Limits& limits;
   LimitMoves& moves;

@@ -10,7 +10,9 @@ namespace {
 
 class ClaimsTest : public InventedNode {
  protected:
-  ClaimTargets targets() { return {engine_->moment(), engine_->subjects().claims, engine_->subjects().promises, ""}; }
+  ClaimSubjects claim_subjects() {
+    return {engine_->moment(), engine_->subjects().claims, engine_->subjects().promises, ""};
+  }
   void start_with_state() {
     options_.state_folder = folder_;
     start();
@@ -21,7 +23,7 @@ class ClaimsTest : public InventedNode {
   }
   Result<ContainerClaim> grant(const std::string& id, Bytes limit, Bytes guarantee) {
     Events events;
-    auto granted = grant_claim(targets(), wish(id, limit, guarantee), events);
+    auto granted = grant_claim(claim_subjects(), wish(id, limit, guarantee), events);
     events_ += events.size();
     return granted;
   }
@@ -68,8 +70,9 @@ TEST_F(ClaimsTest, RejectsWhatNoContainerCouldHold) {
   EXPECT_EQ(error_of(std::string(64, 'a'), 1_GiB, 1_GiB), "E1521");
   machine::remember_context_cost(device_, engine_->snapshot().driver_version, options_.runtime_folder, 500_MiB);
   Events events;
-  EXPECT_EQ(grant_claim(targets(), {"one", "ml/one", "nlp", "", {{"GPU-none", 1_GiB, 1_GiB}}}, events).error().id,
-            "E1407");
+  EXPECT_EQ(
+      grant_claim(claim_subjects(), {"one", "ml/one", "nlp", "", {{"GPU-none", 1_GiB, 1_GiB}}}, events).error().id,
+      "E1407");
   EXPECT_TRUE(engine_->subjects().claims.all().empty());
 }
 

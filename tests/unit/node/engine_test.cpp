@@ -70,7 +70,7 @@ TEST_F(EngineTest, WhatNobodyRunsCannotBeChanged) {
   request.workload = "train";
   request.limit = "1GiB";
   const auto changed =
-      change_workload(engine_->subjects().limit_targets(engine_->moment()), request, {"root", 0, true}, events);
+      change_workload(engine_->subjects().limit_subjects(engine_->moment()), request, {"root", 0, true}, events);
   ASSERT_FALSE(changed);
   EXPECT_EQ(changed.error().id, "E1801");
   EXPECT_TRUE(events.empty());

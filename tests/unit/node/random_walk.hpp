@@ -324,7 +324,7 @@ class Walk : public InventedNode {
     request.workload = name;
     if (other % 4 != 0) request.limit = fmt::format("{}MiB", 256 + other % 6000);
     if (other % 4 != 1) request.guarantee = fmt::format("{}MiB", other / 8 % 3 == 0 ? 0 : other / 64 % 3000);
-    const auto done = change_workload(subjects().limit_targets(engine_->moment()), request, kRoot, asked_);
+    const auto done = change_workload(subjects().limit_subjects(engine_->moment()), request, kRoot, asked_);
     line_ += fmt::format("set {} {} {} {} ", name, request.limit, request.guarantee, done ? "" : done.error().id);
     if (!done) return;
     it.limit = done->front().limit;
