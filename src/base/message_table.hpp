@@ -46,6 +46,7 @@ inline constexpr MessageRow kMessageTable[] = {
     // Limits.
     {"limit.changed", "{workload}: {changes}[ on GPU {gpu}], by {by}[; shrinking, over by {over_bytes}]"},
     {"limit.change", "limit {before_bytes} → {after_bytes}"},
+    {"host_limit.change", "host limit {before_bytes} → {after_bytes}"},
     {"guarantee.change", "guarantee {before_bytes} → {after_bytes}"},
     {"tenant.limit_changed", "tenant {tenant}: limit {before} → {after}, by {by}{over}"},
     {"tenant.guarantee_changed", "tenant {tenant}: guarantee {before} → {after}, by {by}{over}"},

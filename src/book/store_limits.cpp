@@ -21,7 +21,7 @@ namespace ration::book {
 namespace {
 
 constexpr std::size_t kMapped = 2 * std::size_t{4096};  // the header and the accounts
-static_assert(offsetof(BookLayout, grants) + sizeof(BookLayout::grants) <= kMapped);
+static_assert(offsetof(BookLayout, host) + sizeof(BookLayout::host) <= kMapped);
 
 // A page beyond the end of a file that was truncated raises SIGBUS. While a book is being written, such a page is
 // replaced by an empty one and the write counts as failed; any other SIGBUS is a bug elsewhere and ends the process.
@@ -85,7 +85,8 @@ BookStatus change_book(int book, std::uint32_t owner, const Change& change) {
 
 }  // namespace
 
-BookStatus store_limits(int book, std::uint32_t owner, const std::vector<LimitChange>& changes) {
+BookStatus store_limits(int book, std::uint32_t owner, const std::vector<LimitChange>& changes,
+                        std::optional<Bytes> host_limit) {
   const bool kept = share_byte(book, kDaemonByte);
   return change_book(book, owner, [&](BookLayout& layout) {
     for (const LimitChange& change : changes) {
@@ -97,6 +98,7 @@ BookStatus store_limits(int book, std::uint32_t owner, const std::vector<LimitCh
       layout.grants.reach[change.account].store(kept ? change.reach.count() : 0);
       if (change.limit) account.limit.store(change.limit->count());
     }
+    if (host_limit && layout.host.counted.load() != 0) layout.host.limit.store(host_limit->count());
     layout.header.limit_changes.fetch_add(1);
     wake_waiters(layout.header);
   });

@@ -34,7 +34,9 @@ struct LimitChange {
 /// Cuts off what was written after the book's end. Returns false if the file is not `owner`'s, or cannot be changed.
 [[nodiscard]] bool cut_to_size(int book, std::uint32_t owner);
 
-/// Stores the changes and wakes the threads that wait for bytes. kForeign: the file is not `owner`'s.
-[[nodiscard]] BookStatus store_limits(int book, std::uint32_t owner, const std::vector<LimitChange>& changes);
+/// Stores the changes, and the limit of pinned host memory if the book counts it, and wakes the threads that wait for
+/// bytes. kForeign: the file is not `owner`'s.
+[[nodiscard]] BookStatus store_limits(int book, std::uint32_t owner, const std::vector<LimitChange>& changes,
+                                      std::optional<Bytes> host_limit = std::nullopt);
 
 }  // namespace ration::book

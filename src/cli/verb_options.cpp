@@ -203,6 +203,9 @@ void add_workload_verbs(CommandLine& line) {
   });
   auto* whose = word(set, "name", typed.name, "WORKLOAD");
   option(set, "-l,--limit", typed.limit, "SIZE", "new limit; +1GiB and -1GiB change the present one")->needs(whose);
+  option(set, "--host-limit", typed.host_limit, "SIZE",
+         "new limit of pinned host memory; unlimited ends it, +1GiB and -1GiB change the present one")
+      ->needs(whose);
   option(set, "--guarantee", typed.guarantee, "SIZE", "new guarantee; none ends it")->needs(whose);
   option(set, "--gpu", typed.gpu, "GPU", "only on this GPU")->needs(whose);
   option(set, "--schedule", typed.schedule, "'NAME=[DAYS ]FROM-TO:TENANT=SIZE,…'",

@@ -50,7 +50,7 @@ enum class Basis { kUsed, kLimit, kUsedOrGuarantee, kPeak };
 enum class ShareIdle { kNone, kEven, kWeighted };
 
 struct Defaults {
-  Sourced<Amount> limit, guarantee;
+  Sourced<Amount> limit, host_limit, guarantee;
   Sourced<std::string> gpu, on_deny, account, managed, tenant, summary;
   Sourced<bool> growth, framework_hints, require_enforced;
   Sourced<Ungoverned> ungoverned;
@@ -91,6 +91,7 @@ struct Policy {
   Match match;
   Sourced<Per> per;
   Sourced<Amount> limit;
+  Sourced<Amount> host_limit;  ///< of pinned host memory, for each workload
   Idle idle;
 };
 

@@ -55,6 +55,8 @@ std::vector<Key> daemon_keys() {
 std::vector<Key> defaults_keys() {
   return {
       {"limit", field<kSize, &Defaults::limit>, "unlimited", "Limit of a workload on each GPU.", "\"50%\""},
+      {"host_limit", field<kSize, &Defaults::host_limit>, "unlimited",
+       "Limit of a workload's pinned host memory; a share is of the machine's memory.", "\"16GiB\""},
       {"guarantee", field<kFinite, &Defaults::guarantee>, "", "Bytes of each GPU kept for it.", "\"2GiB\""},
       {"gpu", field<kText, &Defaults::gpu>, "", "GPU: index, UUID, auto, or several: 0,1.", "\"auto\""},
       {"on_deny", field<kOnDeny, &Defaults::on_deny>, "fail", "What a denied allocation does.", "\"wait:30s\""},
@@ -116,6 +118,9 @@ std::vector<Key> policy_keys() {
                "Holders of the limit: each user, each workload, or all together.", "\"user\"",
                one_of("workload", "user", "all")},
               {"limit", field<kSize, &Policy::limit>, "", "Bytes of each GPU.", "\"8GiB\""},
+              {"host_limit", field<kSize, &Policy::host_limit>, "",
+               "Pinned host memory of each workload, all its processes together; a share is of the machine's memory.",
+               "\"16GiB\""},
               {"idle.after", field<kDuration, &Policy::idle, &Idle::after>, "",
                "Time after which an idle workload is acted on.", "\"30m\""},
               {"idle.below", field<kActivity, &Policy::idle, &Idle::below>, "0% activity",

@@ -64,10 +64,16 @@ void LocalNode::record(Events events) {
       const bool guarantee = owned->accounts[i].guarantee != accounts[i].guarantee;
       if (!limit && !guarantee) continue;
       UnwatchedChange& change = changes[path];
-      if (change.file_number != workload.file_number) change = {workload.file_number, 0, {}};
+      if (change.file_number != workload.file_number) change = {workload.file_number, 0, {}, {}};
       change.time_ns = steady_time_ns();
       if (limit) change.accounts[i].limit = owned->accounts[i].configured;
       if (guarantee) change.accounts[i].guarantee = owned->accounts[i].guarantee;
+    }
+    if (owned != nullptr && owned->host_configured != workload.book.host.limit) {
+      UnwatchedChange& change = changes[path];
+      if (change.file_number != workload.file_number) change = {workload.file_number, 0, {}, {}};
+      change.time_ns = steady_time_ns();
+      change.host_limit = owned->host_configured;
     }
   }
   recorded_ = write_unwatched_changes(store_.folder(), changes);

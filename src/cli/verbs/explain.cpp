@@ -171,6 +171,11 @@ void print_account(const Session& session, const json& account) {
         "that "
         "does is charged for them\n",
         session.size(shared), session.size(bytes_in(account, "used_bytes")));
+  if (const auto pinned = known_bytes(account, "host_used_bytes").value_or(Bytes{0}),
+      most = known_bytes(account, "host_limit_bytes").value_or(kUnlimited);
+      pinned > Bytes{0} || most < kUnlimited)
+    fmt::print("  beside the GPU: {} of pinned host memory, all processes together; host limit {}\n",
+               session.size(pinned), session.size(most));
   if (const auto shrinking = account.find("shrinking"); shrinking != account.end())
     print_overrun(session, *shrinking, limit);
 }

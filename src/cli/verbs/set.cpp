@@ -31,6 +31,19 @@ Result<void> agree_to(const Session& session, const SetOptions& options, Bytes u
                                   options.gpu, "--yes"}));
 }
 
+/// Prints the change of the limit of pinned host memory.
+void show_host(const Session& session, const SetOptions& options, const nlohmann::json& row) {
+  const auto limit = [&](const char* field) { return known_bytes(row, field).value_or(kUnlimited); };
+  fmt::print("{}: host limit {} → {} ({}).\n", row.at("workload").get<std::string>(),
+             session.size(limit("old_host_limit_bytes")), session.size(limit("host_limit_bytes")),
+             session.dry_run ? "would be" : "now");
+  const Bytes used = bytes_in(row, "host_used_bytes");
+  if (used > limit("host_limit_bytes"))
+    fmt::print(
+        "{}: {} above its host limit. It keeps what it has pinned; further requests are denied until it is less.\n",
+        options.name, session.size(used - limit("host_limit_bytes")));
+}
+
 /// Asks for confirmation where more is held than the new limit. E1205.
 Result<void> agree(const Session& session, const SetOptions& options, const nlohmann::json& document) {
   if (session.dry_run || options.limit.empty()) return {};
@@ -59,6 +72,7 @@ void show(const Session& session, const SetOptions& options, const nlohmann::jso
       else
         fmt::print("{}\n", reach(session, row));
     }
+    if (row.contains("host_limit_bytes")) show_host(session, options, row);
     if (!options.guarantee.empty()) fmt::print("{}\n", changed("guarantee", "old_guarantee_bytes", "guarantee_bytes"));
     if (!options.limit.empty() && row.at("shrinking").get<bool>())
       print_shrinking(session, options.name, bytes_in(row, "used_bytes"), bytes_in(row, "limit_bytes"));
@@ -100,7 +114,7 @@ Result<int> set_tenant(NodeAccess& node, const Session& session, const SetOption
 }  // namespace
 
 Result<int> set(const Session& session, const SetOptions& options) {
-  if (options.limit.empty() && options.guarantee.empty()) {
+  if (options.limit.empty() && options.host_limit.empty() && options.guarantee.empty()) {
     return fail("E1420", "nothing to change.",
                 command({"set", options.name.empty() ? "NAME" : options.name, "--limit", "6GiB"}), 2);
   }
@@ -108,8 +122,10 @@ Result<int> set(const Session& session, const SetOptions& options) {
   RATION_TRY(const auto node, NodeAccess::open(session));
   const std::string path = "/api/v1/workloads/" + percent_encoded(options.name);
   nlohmann::json request = nlohmann::json::object();
-  for (const auto& [field, text] :
-       {std::pair{"limit", options.limit}, {"guarantee", options.guarantee}, {"gpu", options.gpu}})
+  for (const auto& [field, text] : {std::pair{"limit", options.limit},
+                                    {"host_limit", options.host_limit},
+                                    {"guarantee", options.guarantee},
+                                    {"gpu", options.gpu}})
     if (!text.empty()) request[field] = text;
   if (admission::takes_guarantee_away(options.guarantee))
     request["guarantee"] = "0MiB";  // a tenant's guarantee must be a size

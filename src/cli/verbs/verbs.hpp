@@ -49,7 +49,7 @@ Result<int> explain(const Session& session, const ExplainOptions& options);
 Result<int> why(const Session& session, const std::string& what);
 
 struct SetOptions {
-  std::string name, limit, guarantee, gpu;
+  std::string name, limit, host_limit, guarantee, gpu;
   std::string schedule;  ///< value of --schedule, which excludes the others
 };
 Result<int> set(const Session& session, const SetOptions& options);

@@ -3,6 +3,8 @@
 // context in which they were pinned ends. Pools and physical memory of the host are charged where those of devices are.
 #include <unistd.h>
 
+#include <atomic>
+
 #include "driver/cuda_abi.hpp"
 #include "guard/hooks/after_fork.hpp"
 #include "guard/hooks/governor.hpp"
@@ -21,7 +23,13 @@ struct Pinned {
 };
 Table<Pinned> pinned;  // by address
 
-Bytes page() noexcept { return Bytes{static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE))}; }
+/// Returns the size of a page, which is looked up once.
+Bytes page() noexcept {
+  static std::atomic<std::uint64_t> size{0};
+  if (const std::uint64_t known = size.load(std::memory_order_relaxed); known != 0) return Bytes{known};
+  size.store(static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)), std::memory_order_relaxed);
+  return Bytes{size.load(std::memory_order_relaxed)};
+}
 
 /// Returns true if the driver has pinned memory at that address.
 bool is_pinned(std::uint64_t address) noexcept {

@@ -22,6 +22,7 @@ TickRules rules_of_tick(Subjects& subjects, Snapshot& snapshot, const EarlierRec
   first(lifecycle_rule({limits, moves, unchecked, denials, recent_denials}, earlier));
   first(denial_rule(denials, recent_denials, demand, activity));
   first(wait_rule(moves));
+  first(host_limit_rule(limits, policies));
   first(tamper_rule(limits));
   first(suspension_rule(residency, limits, activity, unchecked));
   first(balancing_rule(

@@ -120,6 +120,9 @@ Event resized_event(const EventSubject& subject, const LimitChangeFacts& change)
   if (change.guarantee)
     changes.push_back(say<"guarantee.change">("before_bytes"_is(change.guarantee->before),
                                               "after_bytes"_is(change.guarantee->after)));
+  if (change.host_limit)
+    changes.push_back(say<"host_limit.change">("before_bytes"_is(change.host_limit->before),
+                                               "after_bytes"_is(change.host_limit->after)));
   Event event =
       event_of(subject, EventType::kResized,
                say<"limit.changed">("workload"_is(subject.name()), "changes"_is(changes), "gpu"_is(change.gpu),

@@ -54,7 +54,7 @@ struct LimitChangeFacts {
   struct Amounts {
     Bytes before, after;
   };
-  std::optional<Amounts> limit, guarantee;  ///< absent: not requested
+  std::optional<Amounts> limit, guarantee, host_limit;  ///< absent: not requested
   std::optional<int> gpu;
   Bytes over;  ///< usage beyond the new limit
   std::string by;

@@ -151,6 +151,28 @@ void tenants(Exposition& out, const Snapshot& snapshot) {
   }
 }
 
+/// Pinned host memory is a workload's, and no device's: each is summed once.
+void pinned(Exposition& out, const Snapshot& snapshot) {
+  std::map<std::string, std::map<std::string, const HostView*>> hosts;  // by tenant and book
+  for (const AccountView& account : snapshot.accounts)
+    if (account.host.counted) hosts[account.tenant][account.path] = &account.host;
+  const auto each = [&](const char* name, const char* help, const auto& value) {
+    out.family(name, "gauge", help);
+    for (const auto& [tenant, workloads] : hosts) {
+      Bytes sum;
+      for (const auto& [path, host] : workloads) sum += value(*host);
+      out.sample(label("tenant", tenant), sum.count());
+    }
+  };
+  each("ration_tenant_host_memory_bytes", "Pinned host memory of the tenant's running workloads.",
+       [](const HostView& host) { return host.used; });
+  each("ration_tenant_host_peak_bytes", "Peaks of pinned host memory of the tenant's running workloads, together.",
+       [](const HostView& host) { return host.peak; });
+  each("ration_tenant_host_limit_bytes",
+       "Limits of pinned host memory of the tenant's workloads that have one, together.",
+       [](const HostView& host) { return host.limit < kUnlimited ? host.limit : Bytes{0}; });
+}
+
 void counters(Exposition& out, const Counters& counted) {
   out.family("ration_denied_total", "counter", "Requests for memory that were denied.");
   for (const auto& [kind, count] : counted.denied)
@@ -274,6 +296,7 @@ std::string metrics_text(const Snapshot& snapshot, const Counters& counted, cons
   devices(out, snapshot);
   if (!options.totals_only) {
     tenants(out, snapshot);
+    pinned(out, snapshot);
     workloads(out, snapshot, options.most_workloads);
     counters(out, counted);
     if (options.processes) processes(out, snapshot, options.most_processes);

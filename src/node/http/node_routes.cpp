@@ -50,8 +50,10 @@ Result<LimitRequest> limit_request(const Request& request) {
   RATION_TRY(const auto body, body_of(request));
   LimitRequest change;
   change.workload = request.captures.at("name");
-  for (auto [name, field] :
-       {std::pair{"limit", &change.limit}, {"guarantee", &change.guarantee}, {"gpu", &change.gpu}}) {
+  for (auto [name, field] : {std::pair{"limit", &change.limit},
+                             {"host_limit", &change.host_limit},
+                             {"guarantee", &change.guarantee},
+                             {"gpu", &change.gpu}}) {
     RATION_TRY(const auto text, text_field(body, name));
     if (text.empty() && body.contains(name) && !body.at(name).is_null())
       return fail("E1521", fmt::format("'{}' is empty.", name), R"(-d '{"limit":"4GiB"}', and leave out what stays)",
@@ -59,10 +61,11 @@ Result<LimitRequest> limit_request(const Request& request) {
     *field = text;
   }
   for (const auto& [key, value] : body.items())
-    if (key != "limit" && key != "guarantee" && key != "gpu")
-      return fail("E1521",
-                  fmt::format("'{}' cannot be changed.{}", key, suggestion(key, {"limit", "guarantee", "gpu"})),
-                  R"(-d '{"limit":"4GiB"}')", 2);
+    if (key != "limit" && key != "host_limit" && key != "guarantee" && key != "gpu")
+      return fail(
+          "E1521",
+          fmt::format("'{}' cannot be changed.{}", key, suggestion(key, {"limit", "host_limit", "guarantee", "gpu"})),
+          R"(-d '{"limit":"4GiB"}')", 2);
   change.dry_run = is_dry_run(request);
   if (const std::string* match = request.headers.find("if-match"); match != nullptr) {
     std::string number = *match;
@@ -92,6 +95,12 @@ json changed_json(const LimitChanged& change, bool applied) {
   row["device_free_bytes"] = change.device_free ? json(change.device_free->count()) : json(nullptr);
   if (!change.device_free) put_message(row, "device_free_bytes_na", fixed<"unknown.driver_unasked">());
   if (!change.held_back_by.empty()) put_message(row, "held_back_by", change.held_back_by);
+  if (change.host) {
+    const auto limit = [](Bytes bytes) { return bytes < kUnlimited ? json(bytes.count()) : json(nullptr); };
+    row["old_host_limit_bytes"] = limit(change.host->before);
+    row["host_limit_bytes"] = limit(change.host->after);
+    row["host_used_bytes"] = change.host->used.count();
+  }
   return row;
 }
 

@@ -41,6 +41,7 @@ json limit_json(const OwnedWorkload& owned) {
            {"suspended", owned.suspended},
            {"held", owned.held_by_person},
            {"away", owned.guarantee_lapsed},
+           {"host_limit", owned.host_configured.count()},
            {"accounts", accounts}};
   put_message(row, "altered", owned.altered);
   return row;
@@ -59,6 +60,7 @@ OwnedWorkload from_json(const json& entry) {
   owned.held_by_person = entry.value("held", false);
   owned.guarantee_lapsed = entry.value("away", owned.suspended);
   owned.altered = message_in(entry, "altered");
+  if (entry.contains("host_limit")) owned.host_configured = Bytes{whole_number<std::uint64_t>(entry["host_limit"])};
   for (const json& account : entry.at("accounts")) {
     const auto bytes = [&](const char* name) { return Bytes{whole_number<std::uint64_t>(account.at(name))}; };
     const Bytes moved = account.contains("moved") ? bytes("moved") : Bytes{0};
@@ -110,6 +112,7 @@ bool Limits::add(const Workload& workload) {
       written.back().reach = kUnlimited;  // unknown: an earlier daemon may have written one
     }
     written_[workload.path] = std::move(written);
+    host_written_[workload.path] = workload.book.host.limit;
     return false;
   }
   OwnedWorkload owned;
@@ -122,6 +125,7 @@ bool Limits::add(const Workload& workload) {
     owned.accounts.push_back({account.limit, account.limit, guarantee, {}, {}, {}, {}});
     written.push_back({account.limit, account.guarantee, {}, account.limit, kUnlimited});
   }
+  owned.host_configured = host_written_[workload.path] = workload.book.host.limit;
   owned_[workload.path] = std::move(owned);
   written_[workload.path] = std::move(written);
   dirty_ = true;
@@ -131,6 +135,7 @@ bool Limits::add(const Workload& workload) {
 void Limits::forget(const std::string& path) {
   dirty_ = owned_.erase(path) > 0 || dirty_;
   written_.erase(path);
+  host_written_.erase(path);
 }
 
 bool Limits::note_altered(const std::string& path, const Message& what) {
@@ -169,7 +174,7 @@ Result<void> Limits::write(const Workload& workload) {
     const Written mine = book_content(*owned, owned->accounts[account]);
     changes.push_back({account, mine.limit, mine.guarantee, mine.ceiling, mine.granted, mine.reach});
   }
-  if (const auto status = book::store_limits(workload.descriptor, workload.owner, changes);
+  if (const auto status = book::store_limits(workload.descriptor, workload.owner, changes, owned->host_in_force());
       status != book::BookStatus::kOk) {
     return fail("E1411",
                 say<"book.unchangeable">("workload"_is(workload.book.name), "reason"_is(book::message_of(status))),
@@ -177,6 +182,7 @@ Result<void> Limits::write(const Workload& workload) {
   }
   for (std::uint32_t account = 0; account < owned->accounts.size(); ++account)
     written[account] = book_content(*owned, owned->accounts[account]);
+  host_written_[workload.path] = owned->host_in_force();
   return {};
 }
 
@@ -207,6 +213,11 @@ std::vector<Alteration> Limits::enforce(const Registry& registry, std::vector<st
         alterations.push_back({path, account, book.guarantee, mine.guarantee, true, unwatched});
       differs = differs || book.limit != mine.limit || book.guarantee != mine.guarantee ||
                 written[account].ceiling != mine.ceiling;
+    }
+    if (const book::HostSnapshot& host = workload.book.host; host.counted && host.limit != owned->host_in_force()) {
+      if (host.limit != host_written_[path])
+        alterations.push_back({path, book::kHostAccount, host.limit, owned->host_in_force(), false, unwatched});
+      differs = true;
     }
     if (!differs) continue;
     if (const auto done = write(workload); !done) failed.push_back(done.error().what);

@@ -3,6 +3,7 @@
 // reported.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -44,12 +45,15 @@ struct OwnedWorkload {
   Message altered;                ///< damage to its book, which then counts as if it held all it may; empty: none
   bool guarantee_lapsed = false;  ///< suspended and not resuming: its guarantee does not count
   std::vector<OwnedLimit> accounts;
+  Bytes host_configured = kUnlimited;  ///< limit of pinned host memory, as requested
+  Bytes host_most = kUnlimited;        ///< the same, of its policy
+  [[nodiscard]] Bytes host_in_force() const { return std::min(host_configured, host_most); }
 };
 
 /// A limit or guarantee in a book that the daemon did not write.
 struct Alteration {
   std::string path;
-  std::uint32_t account = 0;
+  std::uint32_t account = 0;  ///< or kHostAccount
   Bytes found, owned;
   bool is_guarantee = false;
   bool unwatched = false;  ///< written by `ration set` while no daemon ran, by a user without the right
@@ -105,6 +109,7 @@ class Limits {
   StateFile file_;
   std::unordered_map<std::string, OwnedWorkload> owned_;           // by path of the book
   std::unordered_map<std::string, std::vector<Written>> written_;  // last contents of the books
+  std::unordered_map<std::string, Bytes> host_written_;            // the same, of pinned host memory
   std::set<std::string> unwatched_;
   bool dirty_ = false, failure_told_ = false;
 };

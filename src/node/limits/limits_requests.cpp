@@ -91,6 +91,7 @@ Result<std::optional<LimitChanged>> change_account(const LimitSubjects& node, co
                       .old_guarantee = mine.guarantee,
                       .guarantee = mine.guarantee,
                       .used = workload.used[account],
+                      .host = {},
                       .device_free = present != nullptr ? present->free : std::nullopt,
                       .held_back_by = {}};
   if (!request.limit.empty()) {
@@ -116,18 +117,35 @@ Result<std::optional<LimitChanged>> change_account(const LimitSubjects& node, co
   return change;
 }
 
+/// Sets the limit of pinned host memory, as `request` asks. E1502, E1104, E1105; E1411: the book does not count it.
+Result<LimitChanged::Host> change_host(const Workload& workload, const LimitRequest& request, const Caller& caller,
+                                       OwnedWorkload& owned) {
+  if (!workload.book.host.counted)
+    return fail(
+        "E1411",
+        fmt::format("the book of {} does not count pinned memory: an older ration started it.", workload.book.name),
+        "Start it again, with --host-limit.", 4);
+  RATION_TRY(const Bytes wanted, admission::host_limit_of(request.host_limit, owned.host_configured));
+  RATION_TRY(may_change(workload, caller, wanted > owned.host_configured));
+  const LimitChanged::Host change{owned.host_configured, wanted, workload.host_used};
+  owned.host_configured = wanted;
+  return change;
+}
+
 /// Returns the event of one account's change.
 Event change_event(const LimitSubjects& node, const Workload& workload, const LimitRequest& request,
                    const Caller& caller, const LimitChanged& change) {
   LimitChangeFacts facts;
   if (!request.limit.empty()) facts.limit = {change.old_limit, change.limit};
   if (!request.guarantee.empty()) facts.guarantee = {change.old_guarantee, change.guarantee};
-  facts.gpu = change.gpu;
-  facts.over = change.used - std::min(change.used, change.limit);
+  if (change.host) facts.host_limit = {change.host->before, change.host->after};
+  const bool of_device = facts.limit || facts.guarantee;
+  if (of_device) facts.gpu = change.gpu;
+  if (of_device) facts.over = change.used - std::min(change.used, change.limit);
   facts.by = caller.name;
   Event event = resized_event(event_subject(node.moment, workload), facts);
-  event.old_value = std::to_string(change.old_limit.count());
-  event.new_value = std::to_string(change.limit.count());
+  event.old_value = std::to_string((of_device ? change.old_limit : change.host->before).count());
+  event.new_value = std::to_string((of_device ? change.limit : change.host->after).count());
   return event;
 }
 
@@ -156,14 +174,20 @@ Result<std::vector<LimitChanged>> change_limits(const LimitSubjects& node, const
   }
   if (changes.empty())
     return fail("E1801", fmt::format("{} has nothing on GPU {}.", workload.book.name, request.gpu), "ration ps", 3);
-  const bool nothing_new = std::all_of(changes.begin(), changes.end(), [](const LimitChanged& change) {
-    return change.limit == change.old_limit && change.guarantee == change.old_guarantee;
-  });
+  OwnedWorkload with_host = *owned;
+  if (!request.host_limit.empty()) {
+    RATION_TRY(changes.front().host, change_host(workload, request, caller, with_host));
+  }
+  const bool nothing_new = with_host.host_configured == owned->host_configured &&
+                           std::all_of(changes.begin(), changes.end(), [](const LimitChanged& change) {
+                             return change.limit == change.old_limit && change.guarantee == change.old_guarantee;
+                           });
   if (request.dry_run || nothing_new) return changes;
 
-  const std::vector<OwnedLimit> before = std::exchange(owned->accounts, std::move(fresh));
+  with_host.accounts = std::move(fresh);
+  const OwnedWorkload before = std::exchange(*owned, std::move(with_host));
   if (auto written = node.limits.write(workload); !written) {
-    owned->accounts = before;
+    *owned = before;
     return tl::unexpected(written.error());
   }
   ++owned->changes;
@@ -172,7 +196,9 @@ Result<std::vector<LimitChanged>> change_limits(const LimitSubjects& node, const
   node.limits.changed();
   report_limit_moves(node.moment, node.moves, workload, events);
   node.moves.forget(workload.path);
-  for (const LimitChanged& change : changes) events.push_back(change_event(node, workload, request, caller, change));
+  for (const LimitChanged& change : changes)
+    if (change.host || !request.limit.empty() || !request.guarantee.empty())
+      events.push_back(change_event(node, workload, request, caller, change));
   // The change is in force even if it cannot be saved for the next start.
   if (const auto problem = node.limits.save_or_tell()) events.push_back(daemon_event(problem->what));
   return changes;
@@ -180,7 +206,7 @@ Result<std::vector<LimitChanged>> change_limits(const LimitSubjects& node, const
 
 Result<std::vector<LimitChanged>> change_workload(const LimitSubjects& node, const LimitRequest& request,
                                                   const Caller& caller, Events& events) {
-  if (request.limit.empty() && request.guarantee.empty()) {
+  if (request.limit.empty() && request.host_limit.empty() && request.guarantee.empty()) {
     return fail("E1420", "nothing to change.", command({"set", request.workload, "--limit", "6GiB"}), 2);
   }
   RATION_TRY(const auto named, node.moment.registry.named(request.workload, caller.user));
@@ -214,6 +240,10 @@ Result<const TenantStatus*> tenant_to_change(const Tenants& tenants, const Limit
                             suggestion(request.workload, names)),
                 "ration config print", 3);
   }
+  if (!request.host_limit.empty())
+    return fail("E1420", "a tenant has no limit of pinned host memory.",
+                "[[policy]] host_limit   limits the workloads that it matches; ration set WORKLOAD --host-limit SIZE",
+                2);
   if (request.limit.empty() && request.guarantee.empty())
     return fail("E1420", "nothing to change.", command({"set", tenant->name, "--limit", "6GiB"}), 2);
   if (!request.gpu.empty())

@@ -20,6 +20,12 @@ struct LimitChanged {
   std::string workload;
   std::optional<int> gpu;  ///< absent: the device is not on this machine
   Bytes old_limit, limit, in_force, old_guarantee, guarantee, used;
+  /// The limit of pinned host memory, which is the workload's and not a device's; absent: not requested, or said in
+  /// another row.
+  struct Host {
+    Bytes before, after, used;
+  };
+  std::optional<Host> host;
   std::optional<Bytes> device_free;  ///< absent: the driver does not report it
   Message held_back_by;              ///< why `in_force` is below `limit`; empty: it is not
 };
@@ -33,8 +39,8 @@ struct LimitSubjects {
 };
 
 struct LimitRequest {
-  std::string workload, limit, guarantee;         ///< sizes as typed; empty: unchanged
-  std::string gpu;                                ///< empty: every device of the workload
+  std::string workload, limit, host_limit, guarantee;  ///< sizes as typed; empty: unchanged
+  std::string gpu;                                     ///< empty: every device of the workload
   std::optional<std::uint64_t> expected_changes;  ///< from If-Match; E1503 after an earlier change by another client
   bool dry_run = false;
 };

@@ -24,6 +24,8 @@ std::unique_ptr<Rule> unwatched_changes_rule(Limits& limits, LimitMoves& moves, 
                                              const DevicePromises& promises);
 /// Reports denials, and notes what each workload demands and when it allocated or freed.
 std::unique_ptr<Rule> denial_rule(Denials& denials, RecentDenials& recent, Demand& demand, Activity& activity);
+/// Finds the limits of pinned host memory that policies give.
+std::unique_ptr<Rule> host_limit_rule(Limits& limits, Policies& policies);
 /// Restores limits that an owner changed in a book.
 std::unique_ptr<Rule> tamper_rule(Limits& limits);
 /// Returns true while the memory of the workload with the book at that path is in host memory.

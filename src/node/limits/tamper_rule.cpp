@@ -41,8 +41,11 @@ void TamperRule::run(const Moment& moment, Effects& effects) {
   for (const Alteration& altered : limits_.enforce(moment.registry, failed)) {
     const Workload& workload = workloads.at(altered.path);
     const auto event = altered.unwatched ? put_back_event : tampered_event;
-    events.push_back(event(event_subject(moment, workload, workload.book.accounts[altered.account].device),
-                           altered.is_guarantee, altered.found, altered.owned));
+    const auto& accounts = workload.book.accounts;
+    const book::DeviceUuid device =
+        altered.account < accounts.size() ? accounts[altered.account].device : book::DeviceUuid{};
+    events.push_back(
+        event(event_subject(moment, workload, device), altered.is_guarantee, altered.found, altered.owned));
     if (!workload.granted.empty() && !altered.unwatched)
       note_altered(moment, workload, altered.is_guarantee ? say<"book.other_guarantee">() : say<"book.other_limit">(),
                    events);

@@ -29,6 +29,8 @@ UnwatchedChange change_from_json(const json& entry) {
     if (row.contains("limit_bytes")) account.limit = Bytes{whole_number<std::uint64_t>(row["limit_bytes"])};
     if (row.contains("guarantee_bytes")) account.guarantee = Bytes{whole_number<std::uint64_t>(row["guarantee_bytes"])};
   }
+  if (entry.contains("host_limit_bytes"))
+    change.host_limit = Bytes{whole_number<std::uint64_t>(entry["host_limit_bytes"])};
   return change;
 }
 
@@ -40,7 +42,9 @@ json change_json(const UnwatchedChange& change) {
     if (account.guarantee) row["guarantee_bytes"] = account.guarantee->count();
     accounts.push_back(std::move(row));
   }
-  return {{"file_number", change.file_number}, {"time_ns", change.time_ns}, {"accounts", std::move(accounts)}};
+  json entry{{"file_number", change.file_number}, {"time_ns", change.time_ns}, {"accounts", std::move(accounts)}};
+  if (change.host_limit) entry["host_limit_bytes"] = change.host_limit->count();
+  return entry;
 }
 
 }  // namespace

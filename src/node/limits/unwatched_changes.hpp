@@ -19,6 +19,7 @@ struct UnwatchedChange {
   std::uint64_t file_number = 0;  ///< of the book
   std::uint64_t time_ns = 0;      ///< steady time, like OwnedWorkload::changed_ns
   std::map<std::uint32_t, Account> accounts;
+  std::optional<Bytes> host_limit;  ///< of pinned host memory; absent: unchanged
 };
 
 /// By the path of the book.

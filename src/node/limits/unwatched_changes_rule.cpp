@@ -32,6 +32,14 @@ class UnwatchedChangesRule final : public Rule {
 void UnwatchedChangesRule::repeat(const Moment& moment, const Workload& workload, const UnwatchedChange& change,
                                   Events& events) {
   const Caller caller{machine::user_name(workload.owner), workload.owner, machine::is_operator(workload.owner)};
+  if (change.host_limit && workload.book.host.limit == *change.host_limit) {
+    LimitRequest request;
+    request.workload = workload.book.name;
+    request.host_limit =
+        *change.host_limit < kUnlimited ? fmt::format("{}B", change.host_limit->count()) : std::string("unlimited");
+    if (!change_limits({moment, limits_, moves_, promises_}, workload, request, caller, events))
+      limits_.mark_unwatched(workload.path);
+  }
   for (const auto& [number, account] : change.accounts) {
     if (number >= workload.book.accounts.size()) continue;
     const book::AccountSnapshot& entry = workload.book.accounts[number];

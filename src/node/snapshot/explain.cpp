@@ -69,6 +69,7 @@ json part_of(const AccountView& account, const ProcessView& process) {
   json answer{{"pid", process.pid},
               {"command", process.command},
               {"used_bytes", process.used.count()},
+              {"host_bytes", process.host.count()},
               {"shared_bytes", process.shared.count()}};
   put_driver(holding, answer);
   answer["rows"] = rows_of(holding);
@@ -193,6 +194,11 @@ json explain_account(const AccountView& account) {
   answer["gpu"] = account.gpu ? json(*account.gpu) : json(nullptr);
   if (!account.gpu) put_message(answer, "gpu_na", kDeviceElsewhere);
   add_rows({&account}, answer);
+  if (account.host.counted) {
+    answer["host_used_bytes"] = account.host.used.count();
+    answer["host_limit_bytes"] = account.host.limit < kUnlimited ? json(account.host.limit.count()) : json(nullptr);
+    answer["host_peak_bytes"] = account.host.peak.count();
+  }
   if (const auto overrun = overrun_of(account))
     answer["shrinking"] = overrun_json(*overrun, {account.workload, account.gpu, account.held_back_by});
   answer["processes"] = json::array();

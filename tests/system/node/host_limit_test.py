@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
 """Limits of pinned host memory that the daemon owns: what people set, what a policy gives, and what is said of them."""
-import http.client
 import json
 import pathlib
 import struct
@@ -9,7 +8,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "limits"))
 from node_case import NODE, Case  # noqa: E402
-from node_client import BIN, GIB, MIB  # noqa: E402
+from node_client import BIN, GIB, MIB, UnixConnection, of_any_node  # noqa: E402
 from book_layout import OFFSET  # noqa: E402
 from program import Program  # noqa: E402
 
@@ -17,7 +16,7 @@ OUT_OF_MEMORY = 2
 
 
 class HostLimits(Case):
-    configuration = '[[policy]]\nmatch.label.team = "small"\nhost_limit = "40MiB"\n'
+    configuration = '[[policy]]\nmatch = { label = { team = "small" } }\nhost_limit = "40MiB"\n'
 
     def pinning(self, name, mib, *options):
         program = Program(self.environment, [BIN / "ration", "run", NODE, "--name", name, "--limit", "1GiB", *options, "--"])
@@ -42,7 +41,7 @@ class HostLimits(Case):
         row = self.until(lambda: self.row("train") if self.row("train")["host_denials"] == 2 else None, "both denials")
         why = self.ration("why", NODE, row["last_denial"])
         self.assertIn("train held 128 MiB of pinned host memory, its host limit is 128 MiB, and 1.00 MiB more would not fit", why.stdout)
-        self.assertIn("ration set train --host-limit 256MiB", why.stdout)
+        self.assertIn("ration set train --host-limit 256MiB", of_any_node(why.stdout))
         self.assertIn("128 MiB of pinned host memory, all processes together; host limit 128 MiB", self.ration("explain", NODE, "train").stdout)
         self.assertIn("128 MiB of 128 MiB", self.ration("ps", NODE).stdout)
         self.set("train", "unlimited")
@@ -77,9 +76,10 @@ class HostLimits(Case):
     def test_metrics_add_up_each_workload_once(self):
         self.pinning("one", 10, "--host-limit", "16MiB")
         self.pinning("two", 20)
-        connection = http.client.HTTPConnection("127.0.0.1", self.port)
+        connection = UnixConnection(self.folder / "ration.sock")
         connection.request("GET", "/metrics")
         lines = connection.getresponse().read().decode().splitlines()
+        connection.close()
         values = {line.split("{")[0]: float(line.split()[-1]) for line in lines if line.startswith("ration_tenant_host_")}
         self.assertEqual(values, {"ration_tenant_host_memory_bytes": 30 * MIB, "ration_tenant_host_peak_bytes": 30 * MIB, "ration_tenant_host_limit_bytes": 16 * MIB})
 

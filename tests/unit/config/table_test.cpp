@@ -77,7 +77,8 @@ std::map<std::string, bool> fields(const Configuration& all) {
   FIELD(daemon.socket), FIELD(daemon.listen), FIELD(daemon.token_file), FIELD(daemon.state), FIELD(daemon.sample);
   FIELD(daemon.sample_idle), FIELD(daemon.metrics_processes);
   set["http.anonymous"] = !all.http.anonymous.origin.is_default();
-  FIELD(defaults.limit), FIELD(defaults.guarantee), FIELD(defaults.gpu), FIELD(defaults.on_deny);
+  FIELD(defaults.limit), FIELD(defaults.host_limit), FIELD(defaults.guarantee), FIELD(defaults.gpu),
+      FIELD(defaults.on_deny);
   FIELD(defaults.account), FIELD(defaults.managed), FIELD(defaults.tenant), FIELD(defaults.summary);
   FIELD(defaults.growth), FIELD(defaults.framework_hints), FIELD(defaults.require_enforced);
   FIELD(defaults.ungoverned), FIELD(defaults.grace);
@@ -86,7 +87,7 @@ std::map<std::string, bool> fields(const Configuration& all) {
   FIELD(tenant.match.service), FIELD(tenant.match.image), FIELD(tenant.match.any), FIELD(tenant.guarantee);
   FIELD(tenant.limit), FIELD(tenant.soft), FIELD(tenant.priority), FIELD(tenant.price);
   FIELD(policy.match.users), FIELD(policy.match.groups), FIELD(policy.match.cgroup), FIELD(policy.match.service);
-  FIELD(policy.match.image), FIELD(policy.match.any), FIELD(policy.per), FIELD(policy.limit);
+  FIELD(policy.match.image), FIELD(policy.match.any), FIELD(policy.per), FIELD(policy.limit), FIELD(policy.host_limit);
   FIELD(policy.idle.after), FIELD(policy.idle.below), FIELD(policy.idle.action), FIELD(policy.idle.suspend_after);
   FIELD(schedule.when), FIELD(schedule.days);
   FIELD(alerts.rules), FIELD(alerts.webhook);

@@ -29,6 +29,7 @@ export const messages: Record<string, string> = {
   // Limits.
   "limit.changed": "{workload}：[GPU {gpu} 的]{changes}，操作者 {by}[；正在收缩，超出 {over_bytes}]",
   "limit.change": "上限 {before_bytes} → {after_bytes}",
+  "host_limit.change": "锁页内存上限 {before_bytes} → {after_bytes}",
   "guarantee.change": "保障 {before_bytes} → {after_bytes}",
   "tenant.limit_changed": "租户 {tenant}：上限 {before} → {after}，操作者 {by}{over}",
   "tenant.guarantee_changed": "租户 {tenant}：保障 {before} → {after}，操作者 {by}{over}",
