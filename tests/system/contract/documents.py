@@ -17,6 +17,10 @@ NONE = {
 }
 for name in ("event", "event_line", "event_why", "why", "trim", "suspend", "resume"):
     NONE[name] = NONE["events"]
+# Nothing limits the pinned host memory of most workloads.
+for name in ("ps", "top", "snapshot", "workloads", "explain_workload", "explain_process", "run"):
+    NONE[name] = {"host_limit_bytes"}
+NONE["change"] = {"old_host_limit_bytes", "host_limit_bytes"}
 
 
 def closed(schema):
