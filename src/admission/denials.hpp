@@ -19,7 +19,7 @@ struct DenialExplained {
   Fix fix;              ///< a command to type
 };
 
-/// Returns the reason in one word, as in JSON and metrics: limit, device_full, not_granted, share, book.
+/// Returns the reason in one word, as in JSON and metrics: limit, device_full, not_granted, share, table_full, book.
 [[nodiscard]] const char* name_of(book::DenialReason reason);
 
 /// Returns the index of a device as nvidia-smi counts; absent if the machine does not show it.

@@ -8,6 +8,7 @@
 
 #include "base/bytes.hpp"
 #include "book/open_book.hpp"
+#include "book/denial_reason.hpp"
 #include "book/terms.hpp"
 
 namespace ration::book {

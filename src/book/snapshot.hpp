@@ -10,6 +10,7 @@
 
 #include "base/bytes.hpp"
 #include "base/process.hpp"
+#include "book/denial_reason.hpp"
 #include "book/terms.hpp"
 
 namespace ration::book {

@@ -20,17 +20,6 @@ enum class OnDeny : std::uint32_t { kFail = 0, kWait = 1 };
 /// without contexts.
 enum class AccountMode : std::uint32_t { kDevice = 0, kHeap = 1 };
 
-enum class DenialReason : std::uint16_t {
-  kLimit = 1,
-  kDeviceFull = 2,
-  kNoAccount = 3,
-  kUngoverned = 4,
-  kBook = 5,
-  kTableFull = 7,  ///< all entries of a table of the guard are in use; `limit` of the denial is their number
-  kHostLimit = 8,  ///< the limit of pinned host memory
-  kShare = 6,      ///< a share of the program is used up; `used` and `limit` of the denial are the share's
-};
-
 /// Memory that drivers do not move to the host, or only in part: a program that has it may be lost in the attempt.
 /// Flags.
 enum class Unmovable : std::uint32_t {

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/result.hpp"
-#include "rows/fields.hpp"
+#include "rows/filter_fields.hpp"
 
 namespace ration::rows {
 

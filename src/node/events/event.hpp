@@ -9,7 +9,7 @@
 
 #include "base/bytes.hpp"
 #include "base/message.hpp"
-#include "book/terms.hpp"
+#include "book/denial_reason.hpp"
 #include "history/sample.hpp"
 
 namespace ration::node {

@@ -874,10 +874,10 @@ note  nlp cannot reach its limit of 30.0 GiB beside the others on its GPU (17.4 
         used = set()
         for path in (path for folder in ("src", "libration", "sim/workload") for path in (SOURCE / folder).rglob("*.cpp")):
             text = path.read_text()
-            if path.name in ("error_texts.cpp", "trace.cpp"):  # a trace is read by ration-workload only
+            if path.name in ("error_summaries.cpp", "trace.cpp"):  # a trace is read by ration-workload only
                 continue
             used |= set(re.findall(r'"(E\d{4})', text)) | set(re.findall(r"(E\d{4}) ration:", text))
-        explained = set(re.findall(r'\{"(E\d{4})"', (SOURCE / "src/cli/text/error_texts.cpp").read_text()))
+        explained = set(re.findall(r'\{"(E\d{4})"', (SOURCE / "src/cli/text/error_summaries.cpp").read_text()))
         self.assertEqual(used, explained)
         for error in sorted(explained):
             self.assertRegex(self.ration("help", error).stdout, r"what to do: \S")

@@ -1,4 +1,4 @@
-#include "rows/fields.hpp"
+#include "rows/filter_fields.hpp"
 
 #include <algorithm>
 
