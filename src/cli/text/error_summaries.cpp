@@ -81,7 +81,7 @@ const std::vector<ErrorText>& error_texts() {
        "give a lower --limit, or wait; the message says for whom the rest is kept"},
       {"E1450", "a workload's book was written by another version of ration", "use the ration that the message names"},
       {"E1451", "the book of a workload was removed, replaced or damaged while it ran",
-       "loginctl enable-linger   if it lay in /run/user; else export RATION_RUNTIME_DIR=<a folder that nothing "
+       "loginctl enable-linger   if the book was in /run/user; else export RATION_RUNTIME_DIR=<a folder that nothing "
        "cleans>"},
       {"E1500", "the daemon failed while it answered a request, which is a bug", "read its log; nothing was changed"},
       {"E1501", "no daemon runs", "ration serve, or ration service install --now"},
@@ -158,7 +158,7 @@ const std::vector<ErrorText>& error_texts() {
        "config.json of a bundle, as runc spec writes it, with a mount namespace of its own"},
       {"E1711", "what follows ration inject compose names no file, no command or no service",
        "ration inject compose --limit 4GiB -- -f compose.yaml up"},
-      {"E1713", "a claim was prepared before with other content",
+      {"E1713", "that claim was prepared earlier with different content",
        "restart the kubelet: it gives the claim back before it asks again"},
       {"E1714", "no claim of that id on this node", "the engine prepares a claim before it starts the containers"},
       {"E1715", "this daemon describes no devices to container engines",

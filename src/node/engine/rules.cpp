@@ -39,6 +39,7 @@ TickRules rules_of_tick(Subjects& subjects, Snapshot& snapshot, const EarlierRec
   then(soft_limit_rule(tenants));
   then(ungoverned_policy_rule());
   then(trim_rule(residency));
+  then(pressure_rule(residency, demand));
   then(idle_rule(residency, limits, policies, activity));
   then(standstill_rule(residency, limits, tenants, policies));
   then(resume_rule(residency, limits));

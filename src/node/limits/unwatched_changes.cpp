@@ -77,8 +77,8 @@ Result<void> write_unwatched_changes(const std::string& folder, const UnwatchedC
   if (write_whole(file_in(folder), document.dump(-1, ' ', false, json::error_handler_t::replace) + "\n", 0600))
     return {};
   return fail("E1405", fmt::format("{} cannot be written: {}.", file_in(folder), std::strerror(errno)),
-              "Free some space there, and repeat the command: the change holds, but a daemon that starts does "
-              "not know it.",
+              "Free some space there, and repeat the command: the change holds, but a daemon that starts later will not "
+              "know of it.",
               1);
 }
 

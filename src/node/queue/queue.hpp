@@ -89,7 +89,7 @@ struct WaitReason {
   std::uint64_t head_in_ns = 0;               ///< earliest possible start of `behind`; 0: any moment
   std::optional<std::uint64_t> may_run_ns{};  ///< longest expected run; absent: unknown
 };
-/// Renders it: `best is GPU 1: 14.2 GiB of 47.5 GiB is neither held nor promised`.
+/// Renders it: `not enough room: at most 14.2 GiB of 47.5 GiB, on GPU 1, is neither held nor promised`.
 [[nodiscard]] Message to_text(const WaitReason& reason);
 /// Renders it: `ahead of q-5, which has room beside it`.
 [[nodiscard]] Message to_text(const Lease::Backfill& backfill);

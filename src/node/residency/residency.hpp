@@ -22,6 +22,9 @@ namespace ration::node {
 [[nodiscard]] Result<std::vector<ProcessIdentity>> own_processes(const Workload& workload,
                                                                  const std::vector<std::int32_t>& pids);
 
+/// Stands for the requester of a trim that nobody asked for: others wait for memory.
+inline constexpr const char* kPressure = "pressure";
+
 class Residency {
  public:
   /// `runtime_folder`: where device measurements are cached. `simulated`: the memory of devices is in no process.

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "node/limits/activity.hpp"
+#include "node/limits/demand.hpp"
 #include "node/limits/policies.hpp"
 #include "node/limits/unchecked_guarantees.hpp"
 #include "node/residency/residency.hpp"
@@ -17,6 +18,8 @@ std::unique_ptr<Rule> suspension_rule(Residency& residency, Limits& limits, Acti
                                       UncheckedGuarantees& unchecked);
 /// Reports what trim requests returned.
 std::unique_ptr<Rule> trim_rule(Residency& residency);
+/// Trims the other workloads on a GPU while a request for its memory waits.
+std::unique_ptr<Rule> pressure_rule(Residency& residency, const Demand& demand);
 /// Reports, trims or suspends idle workloads.
 std::unique_ptr<Rule> idle_rule(Residency& residency, const Limits& limits, Policies& policies,
                                 const Activity& activity);

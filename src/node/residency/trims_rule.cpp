@@ -29,7 +29,8 @@ void TrimRule::run(const Moment& moment, Effects& effects) {
       continue;
     }
     const Bytes now = sum(workload.used), returned = trim->used - std::min(trim->used, now);
-    effects.events.push_back(trimmed_event(event_subject(moment, workload), returned, trim->used, trim->by));
+    if (returned > Bytes{0} || trim->by != kPressure)
+      effects.events.push_back(trimmed_event(event_subject(moment, workload), returned, trim->used, trim->by));
     residency_.end_trim(path);
   }
 }

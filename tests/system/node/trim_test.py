@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """`ration trim` and programs that never heard of ration: their next call gives back what the driver's pools keep unused."""
 import sys
+import threading
 import unittest
 
 from node_case import BIN, NODE, SOURCE, Case
@@ -91,6 +92,42 @@ read = (ctypes.c_ubyte * 4096)()
 for offset in range(0, 512 << 20, 64 << 20):
     answer.append(cuda.cuMemcpyDtoH_v2(read, c_uint64(used[1] + offset), c_size_t(4096)) or set(read) != {7})"""), [0] + [False] * 8)
         self.held(512)
+
+    def waiting(self, program, waiter):
+        """Lets the stock program work until the waiter has what it waits for."""
+        while waiter.is_alive():
+            self.assertEqual(program.ask("answer = cuda.cuStreamSynchronize(own)"), 0)
+        waiter.join()
+        event = self.until(lambda: self.events("trimmed"), "what came back")[-1]
+        self.assertEqual((event["by"], event["arguments"]["returned_bytes"]), ("pressure", 256 * MIB))
+        self.held(512)
+
+    def test_who_waits_in_the_queue_gets_what_a_stock_program_does_not_use(self):
+        program, done = self.stock(), []
+        waiter = threading.Thread(target=lambda: done.append(self.ration("run", NODE, "--wait=60s", "--limit", "15.25GiB", "--", "true")))
+        waiter.start()
+        self.waiting(program, waiter)
+        self.assertEqual(done[0].returncode, 0, done[0].stderr)
+
+    def test_who_waits_inside_a_call_gets_it_too(self):
+        program, answer = self.stock(), []
+        other = Program(self.environment, [BIN / "ration", "run", NODE, "--name", "large", "--limit", "16GiB", "--on-deny", "wait:60s", "--"])
+        self.addCleanup(other.process.wait)
+        self.addCleanup(other.process.kill)
+        waiter = threading.Thread(target=lambda: answer.append(other.ask("start(); answer = take(15600)[0]")))
+        waiter.start()
+        self.waiting(program, waiter)
+        self.assertEqual(answer, [0])
+
+    def test_a_request_beyond_its_own_limit_disturbs_nobody(self):
+        program = self.stock()
+        other = Program(self.environment, [BIN / "ration", "run", NODE, "--name", "small", "--limit", "1GiB", "--"])
+        self.addCleanup(other.process.wait)
+        self.addCleanup(other.process.kill)
+        self.assertEqual(other.ask("start(); answer = take(1200)[0]"), 2)
+        self.until(lambda: self.events("denied"), "the denial")
+        self.assertEqual(program.ask("answer = cuda.cuStreamSynchronize(own)"), 0)
+        self.held(768)
 
 
 if __name__ == "__main__":

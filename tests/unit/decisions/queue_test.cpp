@@ -240,7 +240,8 @@ TEST(LeaseQueue, WhoWouldNotFitEvenWithoutAnyLeaseHoldsNobodyUp) {
     ASSERT_EQ(granted(queue, 2), Names{id});
     queue.release(id);
   }
-  EXPECT_EQ(to_text(*queue.reason("large")), "best is GPU 0: 8.00 GiB of 16.0 GiB is neither held nor promised");
+  EXPECT_EQ(to_text(*queue.reason("large")),
+            "not enough room: at most 8.00 GiB of 16.0 GiB, on GPU 0, is neither held nor promised");
   queue.update(devices({{16_GiB, 2_GiB}}));
   EXPECT_EQ(granted(queue, 3), Names{"large"});
 }

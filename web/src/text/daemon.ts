@@ -231,7 +231,7 @@ export const messages: Record<string, string> = {
   "lease.passed_in_time": "先于 {lease}：后者在本任务结束前无法启动",
   "lease.passed_beside": "先于 {lease}：后者仍有足够空间",
   "lease.returns": "等待回到其设备（{because}）：{reason}",
-  "lease.no_room": "GPU {gpu} 最合适：{whole_bytes} 中有 {free_bytes} 既未被占用也未被承诺",
+  "lease.no_room": "空间不够：最多的是 GPU {gpu}，{whole_bytes} 中有 {free_bytes} 既未被占用也未被承诺",
   "lease.no_room_together": "需要全部 GPU，其中最满的是 GPU {gpu}：{whole_bytes} 中有 {free_bytes} 既未被占用也未被承诺",
   "lease.about_to_start": "即将在 GPU {gpu} 上启动",
   "lease.behind": "GPU {gpu} 剩余 {free_bytes}，为排在前面的 {lease} 保留，它{start}；{length}",
