@@ -8,7 +8,6 @@
 #include "base/command.hpp"
 #include "base/say.hpp"
 #include "base/strings.hpp"
-#include "base/units.hpp"
 #include "machine/user_names.hpp"
 #include "node/snapshot/snapshot.hpp"
 
@@ -82,18 +81,6 @@ Event denied_event(const EventSubject& subject, DeniedRequest denied, bool waite
   event.denied = std::move(denied);
   return event;
 }
-
-Message held_back_text(const std::string& workload, Bytes used, Bytes limit, Bytes configured,
-                       const Message& held_back_by) {
-  return say<"denial.held_back">("workload"_is(workload), "used_bytes"_is(used), "limit_bytes"_is(limit),
-                                 "configured_bytes"_is(configured), "reason"_is(held_back_by));
-}
-
-Message largest_holder_text(const Message& because, const Message& who, Bytes held) {
-  return say<"denial.largest_holder">("because"_is(because), "who"_is(who), "held_bytes"_is(held));
-}
-
-Message ungoverned_name(std::int32_t pid) { return say<"denial.ungoverned">("pid"_is(pid)); }
 
 std::string addressed_fix(const std::string& fix, bool is_operators) {
   return (is_operators ? std::string(machine::kAskOperator) : "") + fix;

@@ -33,12 +33,6 @@ struct EventSubject {
 [[nodiscard]] Event ended_event(const EventSubject& subject, std::optional<int> exit_status, Bytes peak);
 /// `waited`: denied after a wait.
 [[nodiscard]] Event denied_event(const EventSubject& subject, DeniedRequest denied, bool waited);
-/// Explains a denial whose limit had been lowered for others, which the book cannot know.
-[[nodiscard]] Message held_back_text(const std::string& workload, Bytes used, Bytes limit, Bytes configured,
-                                     const Message& held_back_by);
-/// `because`, and who holds most of the device.
-[[nodiscard]] Message largest_holder_text(const Message& because, const Message& who, Bytes held);
-[[nodiscard]] Message ungoverned_name(std::int32_t pid);
 /// Returns the fix as the workload's owner reads it.
 [[nodiscard]] std::string addressed_fix(const std::string& fix, bool is_operators);
 struct WaitFacts {

@@ -59,7 +59,10 @@ void address_fix(json& row, const history::Event& event, const Viewer& viewer) {
 json denial_json(const history::Event& event, const Viewer& viewer, const std::string& fix_now) {
   json row = event_json(event, true);
   if (row.contains("why") && row["why"].is_object()) row.update(row["why"]);
-  if (event.id == 0) row.update({{"id", nullptr}, {"id_na", "no daemon recorded it"}});
+  if (event.id == 0) {
+    row["id"] = nullptr;
+    put_message(row, "id_na", fixed<"unknown.not_recorded">());
+  }
   row["requested_bytes"] = row["bytes"];
   if (const auto free = row.find("device_free_bytes"); free == row.end() || free->is_null()) {
     row["device_free_bytes"] = nullptr;

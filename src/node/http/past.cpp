@@ -8,7 +8,6 @@
 #include "base/say.hpp"
 #include "base/strings.hpp"
 #include "base/time.hpp"
-#include "base/units.hpp"
 #include "http/problem.hpp"
 #include "machine/user_names.hpp"
 #include "node/events/causes.hpp"

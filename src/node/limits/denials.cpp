@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/say.hpp"
 #include "machine/user_names.hpp"
 
 namespace ration::node {
@@ -22,8 +23,10 @@ void Denials::add_largest_holder(const Moment& moment, const Workload& workload,
   if (denial.account >= workload.book.accounts.size()) return;
   const auto gpu = gpu_of(moment, workload.book.accounts[denial.account].device);
   if (const auto configured = held_back_from(workload, denial); configured) {
-    explained.because = held_back_text(workload.book.name, denial.used, denial.limit, *configured,
-                                       limits_.find(workload.path)->accounts[denial.account].held_back_by);
+    explained.because =
+        say<"denial.held_back">("workload"_is(workload.book.name), "used_bytes"_is(denial.used),
+                                "limit_bytes"_is(denial.limit), "configured_bytes"_is(*configured),
+                                "reason"_is(limits_.find(workload.path)->accounts[denial.account].held_back_by));
     if (denial.used + denial.requested <= *configured && explained.fix.changes == admission::Changes::kLimit)
       explained.fix = {admission::held_back_fix(gpu ? std::to_string(*gpu) : "")};
   }
@@ -35,8 +38,10 @@ void Denials::add_largest_holder(const Moment& moment, const Workload& workload,
       most = account.trusted_usage(), who = account.tenant + "/" + account.workload;
   for (const UngovernedView& each : moment.snapshot.ungoverned)
     if (each.gpu == *gpu && each.process.driver_used.value_or(Bytes{0}) > most)
-      most = *each.process.driver_used, who = ungoverned_name(each.process.pid);
-  if (most > Bytes{0}) explained.because = largest_holder_text(explained.because, who, most);
+      most = *each.process.driver_used, who = say<"denial.ungoverned">("pid"_is(each.process.pid));
+  if (most > Bytes{0})
+    explained.because =
+        say<"denial.largest_holder">("because"_is(explained.because), "who"_is(who), "held_bytes"_is(most));
 }
 
 struct Denials::Explained : admission::DenialExplained {

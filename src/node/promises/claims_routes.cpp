@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include "base/labels.hpp"
+#include "base/message_json.hpp"
+#include "base/say.hpp"
 #include "http/problem.hpp"
 #include "node/snapshot/config_subject.hpp"
 
@@ -24,7 +26,7 @@ json claim_json(const Snapshot& snapshot, const ContainerClaim& claim) {
              {"guarantee_bytes", device.guarantee.count()}};
     for (const DeviceView& view : snapshot.devices)
       if (view.device.uuid == device.uuid) row["gpu"] = view.device.index;
-    if (row["gpu"].is_null()) row["gpu_na"] = "the device is not on this node any more";
+    if (row["gpu"].is_null()) put_message(row, "gpu_na", fixed<"unknown.device_gone">());
     devices.push_back(std::move(row));
   }
   return {{"id", claim.id},

@@ -1,5 +1,8 @@
 #include "node/queue/plan_json.hpp"
 
+#include "base/message_json.hpp"
+#include "base/say.hpp"
+
 namespace ration::node {
 namespace {
 
@@ -7,7 +10,7 @@ void set_limit(nlohmann::json& row, Bytes limit) {
   row["limit_bytes"] = limit.count();
   if (limit < kUnlimited) return;
   row["limit_bytes"] = nullptr;
-  row["limit_bytes_na"] = "no limit is set";
+  put_message(row, "limit_bytes_na", fixed<"unknown.unlimited">());
 }
 
 nlohmann::json groups_json(const std::vector<PlacedGroup>& groups) {
@@ -52,7 +55,7 @@ nlohmann::json to_json(const Placement& placement) {
                       {"count", placement.change->count},
                       {"less_bytes", placement.change->less.count()}};
   } else {
-    data["change_na"] = placement.fits ? "it fits" : "no single tenant's change would do";
+    put_message(data, "change_na", placement.fits ? fixed<"plan.no_change_needed">() : fixed<"plan.no_change_helps">());
   }
   return data;
 }
