@@ -7,8 +7,8 @@
 #include <optional>
 
 #include "base/bytes.hpp"
-#include "book/open_book.hpp"
 #include "book/denial_reason.hpp"
+#include "book/open_book.hpp"
 #include "book/terms.hpp"
 
 namespace ration::book {

@@ -76,10 +76,11 @@ Result<void> write_unwatched_changes(const std::string& folder, const UnwatchedC
     if (::access(path.c_str(), F_OK) == 0) document[path] = change_json(change);
   if (write_whole(file_in(folder), document.dump(-1, ' ', false, json::error_handler_t::replace) + "\n", 0600))
     return {};
-  return fail("E1405", fmt::format("{} cannot be written: {}.", file_in(folder), std::strerror(errno)),
-              "Free some space there, and repeat the command: the change holds, but a daemon that starts later will not "
-              "know of it.",
-              1);
+  return fail(
+      "E1405", fmt::format("{} cannot be written: {}.", file_in(folder), std::strerror(errno)),
+      "Free some space there, and repeat the command: the change holds, but a daemon that starts later will not "
+      "know of it.",
+      1);
 }
 
 }  // namespace ration::node

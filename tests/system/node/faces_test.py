@@ -50,7 +50,7 @@ class OnePath(Faces):
     @staticmethod
     def shape(document):
         if isinstance(document, dict):
-            return {key: OnePath.shape(value) for key, value in document.items() if key not in ("id", "id_na")}  # of the daemon's event
+            return {key: OnePath.shape(value) for key, value in document.items() if key not in ("id", "id_na", "id_na_message")}  # of the daemon's event
         return [OnePath.shape(document[0])] if isinstance(document, list) and document else type(document).__name__
 
     def test_a_verb_says_the_same_without_a_daemon(self):

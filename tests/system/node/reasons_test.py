@@ -117,7 +117,7 @@ idle = { after = "1s", action = "suspend" }
         self.assertEqual(self.ration("set", "train", "--limit", "1GiB", "--yes").returncode, 0)
         event = self.event("shrinking")
         self.assertEqual(event["bytes"], 1024 * MIB + 64 * MIB)
-        self.assertRegex(event["text"], r"train holds 2\.06 GiB, 1\.06 GiB more than its limit 1\.00 GiB: .* 64\.0 MiB in contexts")
+        self.assertRegex(event["text"], r"train holds 2\.06 GiB, 1\.06 GiB more than its limit 1\.00 GiB, and gets no more memory until .* 64\.0 MiB in contexts")
         self.ration("set", "train", "--limit", "4GiB")
         self.until(lambda: "is under its limit again" in self.events("shrinking")[-1]["text"], "it is told")
 
