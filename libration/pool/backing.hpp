@@ -1,6 +1,6 @@
-// The operations that a pool needs from a device: one address range, physical granules to put into it, and order
-// between streams. One implementation a kind of memory: the driver's virtual memory management (vmm_backing.hpp), host
-// memory for tests and programs without a device (host_backing.hpp).
+// The operations that a pool needs from a device: one address range, physical granules to map into it, and order
+// between streams. Each kind of memory has one implementation: the driver's virtual memory management
+// (vmm_backing.hpp), and host memory for tests and programs without a device (host_backing.hpp).
 #pragma once
 
 #include <cstddef>
@@ -23,31 +23,31 @@ enum class Outcome : std::uint8_t {
   kFailed,       ///< any other failure; `Backing::last_error()` has the driver's number
 };
 
-/// Not thread-safe: the pool calls it under its lock.
+/// A source of physical memory for one pool, which calls it under its lock. Not thread-safe.
 class Backing {
  public:
   virtual ~Backing() = default;
   Backing(const Backing&) = delete;
   Backing& operator=(const Backing&) = delete;
 
-  /// Reserves addresses without memory, aligned to a granule. Called once.
+  /// Reserves addresses without memory, aligned to a granule. The pool calls it once.
   virtual Outcome reserve(Bytes size, std::uint64_t& base) = 0;
   virtual Outcome create(Granule& out) = 0;
   virtual void destroy(Granule granule) = 0;
-  /// Maps `count` granules side by side at `address`, readable and writable. All or nothing.
+  /// Maps `count` granules side by side at `address`, readable and writable, or none of them.
   virtual Outcome map(std::uint64_t address, const Granule* granules, std::size_t count) = 0;
   /// Unmaps everything in [address, address + size), which consists of whole mappings.
   virtual Outcome unmap(std::uint64_t address, Bytes size) = 0;
-  /// Orders all later work on `later` after the work on `earlier` so far.
+  /// Makes all later work on `later` wait for the present work on `earlier`.
   virtual Outcome order(Stream earlier, Stream later) = 0;
-  /// Returns when all work on any stream so far is done: memory may then be taken out of the range.
+  /// Returns when the present work on every stream is done, so that memory may be taken out of the range.
   virtual Outcome finish() = 0;
   /// Returns the bytes that the device could still give, or kUnlimited if unknown.
   [[nodiscard]] virtual Bytes available() = 0;
 
   /// Returns the driver's number of the last failure.
   [[nodiscard]] int last_error() const noexcept { return last_error_; }
-  /// Returns the number of calls so far.
+  /// Returns the number of calls of the driver so far.
   [[nodiscard]] std::uint64_t calls() const noexcept { return calls_; }
 
  protected:

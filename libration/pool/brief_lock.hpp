@@ -1,6 +1,6 @@
-// A lock for sections of a few dozen nanoseconds that now and then, when a driver has to be called, last far longer.
-// One atomic exchange to take it and a plain store to give it back: half the cost of an uncontended mutex; nothing in a
-// program of one thread.
+// A lock for sections that take a few dozen nanoseconds, and far longer now and then, when a driver is called. One
+// atomic exchange takes it and a plain store releases it: half the cost of an uncontended mutex, and none in a program
+// of one thread.
 #pragma once
 
 #include <sched.h>
@@ -8,16 +8,16 @@
 
 #include <atomic>
 
-/// glibc's flag for a process of one thread: since 2.32, so absent on older ones.
+/// The flag of glibc for a process of one thread. It exists since 2.32.
 extern "C" [[gnu::weak]] char __libc_single_threaded;
 
 namespace ration::pool {
 
-/// Meets BasicLockable.
+/// A spinning, then sleeping lock that meets BasicLockable.
 class BriefLock {
  public:
   void lock() noexcept {
-    if (&__libc_single_threaded != nullptr && __libc_single_threaded != 0) {  // no other thread can have it
+    if (&__libc_single_threaded != nullptr && __libc_single_threaded != 0) {  // no other thread exists
       held_.store(true, std::memory_order_relaxed);
       return;
     }
@@ -28,7 +28,7 @@ class BriefLock {
   void unlock() noexcept { held_.store(false, std::memory_order_release); }
 
  private:
-  // Waits. A holder that is not back after a few turns is inside the driver, or has lost its processor.
+  // Waits. A holder that keeps the lock for more than a few turns is inside the driver or has lost its processor.
   [[gnu::noinline]] void wait() noexcept {
     for (int turn = 0;; ++turn) {
       for (int look = 0; look < 64; ++look) {

@@ -9,10 +9,10 @@ using namespace cuda;
 namespace {
 
 constexpr unsigned int CU_MEM_ATTACH_GLOBAL = 1;  // any stream may use it
-// The alignment of the driver's blocks; a larger one is cut out of a larger block.
+// The alignment of the driver's blocks. A block with a larger alignment is cut out of a larger block.
 constexpr std::uint64_t kDriverAlignment = 256;
 constexpr std::uint64_t kMaxAlignment = 2 << 20;
-// By so much a pool of the driver's grows (seen on the drivers that src/guard/hooks/pools.cpp names).
+// The step by which a pool of the driver's grows, as seen on the drivers that src/guard/hooks/pools.cpp names.
 constexpr Bytes kPoolStep{32 << 20};
 
 }  // namespace
@@ -20,7 +20,7 @@ constexpr Bytes kPoolStep{32 << 20};
 DriverBlocks::DriverBlocks(const driver::Driver& driver, CUdevice device, CUcontext context, Kind kind, Bytes limit)
     : driver_(driver), context_(context), kind_(kind), limit_(limit) {
   if (kind_ != Kind::kAsync) return;
-  // A pool of its own: what others in the process take of the default one is not held against this limit.
+  // Memory that other code takes from the default pool must not count against this limit.
   CUmemPoolProps properties{};
   properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
   properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, device};
@@ -29,7 +29,7 @@ DriverBlocks::DriverBlocks(const driver::Driver& driver, CUdevice device, CUcont
     pool_ = nullptr;
     return;
   }
-  cuuint64_t keep = ~cuuint64_t{0};  // memory stays in it until trim(), as it does in ours
+  cuuint64_t keep = ~cuuint64_t{0};  // memory stays in the pool until trim(), as in ration's own
   driver_.cuMemPoolSetAttribute(pool_, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &keep);
 }
 
@@ -65,8 +65,8 @@ cuuint64_t DriverBlocks::of_pool(CUmemPool_attribute attribute) const {
   return value;
 }
 
-/// Returns true if the driver's pool may be asked for these bytes: it would not grow beyond the limit, or has that much
-/// to spare.
+/// Returns true if a request of `bytes` cannot make the driver's pool exceed the limit: the pool may still grow, or has
+/// that much to spare.
 bool DriverBlocks::pool_may_grow(std::uint64_t bytes) {
   const Bytes wanted = round_up(Bytes{bytes}, kPoolStep);
   if (Bytes{of_pool(CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT)} + wanted <= limit_) return true;
@@ -92,7 +92,7 @@ Failure DriverBlocks::allocate(Stream stream, Bytes size, std::uint64_t alignmen
   const CUresult result = take(given, bytes, reinterpret_cast<CUstream>(stream));
   if (const Failure failure = failure_of(result); failure != Failure::kNone) return failure;
   if (kind_ == Kind::kAsync && Bytes{of_pool(CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT)} > limit_) {
-    // The spare memory lay in pieces, and the pool grew after all.
+    // The spare memory lay in pieces, so the pool grew after all.
     driver_.cuMemFreeAsync(given, reinterpret_cast<CUstream>(stream));
     (void)trim_pool();
     return Failure::kOverLimit;

@@ -1,5 +1,5 @@
-// Back ends without a pool of their own: `direct` makes one driver call a block (cuMemAlloc), `async` leaves pooling to
-// the driver (cuMemAllocAsync), `managed` gives memory that the driver moves between device and host
+// Allocators without a pool of their own: `direct` makes one driver call per block (cuMemAlloc), `async` leaves pooling
+// to the driver (cuMemAllocAsync), and `managed` gives memory that the driver moves between device and host
 // (cuMemAllocManaged), so that there may be more of it than the device has. Used by libration/runtime if virtual memory
 // management is unwanted or unavailable.
 #pragma once
@@ -29,7 +29,7 @@ class DriverBlocks final : public Allocator {
 
  private:
   Failure failure_of(cuda::CUresult result);
-  // Requires the context and the mutex:
+  // These functions require the context and the mutex.
   [[nodiscard]] cuda::cuuint64_t of_pool(cuda::CUmemPool_attribute attribute) const;
   bool pool_may_grow(std::uint64_t bytes);
   Bytes trim_pool();
@@ -38,15 +38,15 @@ class DriverBlocks final : public Allocator {
   const driver::Driver& driver_;
   const cuda::CUcontext context_;
   const Kind kind_;
-  cuda::CUmemoryPool pool_ = nullptr;  // for kAsync; null: the driver has none, and every request fails
+  cuda::CUmemoryPool pool_ = nullptr;  // the pool for kAsync; null if the driver has none: every request then fails
   mutable std::mutex mutex_;
   Bytes limit_;
   struct Block {
-    cuda::CUdeviceptr address = 0;  // as the driver gave it
+    cuda::CUdeviceptr address = 0;  // the address that the driver gave
     std::uint64_t bytes = 0;
   };
-  std::unordered_map<std::uint64_t, Block> blocks_;  // by address as handed out
-  bool is_over_limit_ = false;                       // the driver's pool, after the limit was lowered
+  std::unordered_map<std::uint64_t, Block> blocks_;  // by the address that was handed out
+  bool is_over_limit_ = false;                       // true while the driver's pool exceeds a lowered limit
   Statistics statistics_;
   int last_error_ = 0;
 };

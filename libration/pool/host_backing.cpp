@@ -23,7 +23,7 @@ HostBacking::~HostBacking() {
 
 Outcome HostBacking::reserve(Bytes size, std::uint64_t& base) {
   ++calls_;
-  // A granule more, so that the range can begin at a multiple of one.
+  // One granule more lets the range begin at a multiple of a granule.
   reserved_ = size + kGranule;
   void* range = ::mmap(nullptr, reserved_.count(), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (range == MAP_FAILED) {
@@ -79,7 +79,7 @@ Outcome HostBacking::unmap(std::uint64_t address, Bytes size) {
   return Outcome::kFailed;
 }
 
-// The host has no streams: everything is in order.
+// Does nothing: the host has no streams, so everything happens in order.
 Outcome HostBacking::order(Stream, Stream) {
   ++calls_;
   return Outcome::kOk;

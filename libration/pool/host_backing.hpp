@@ -1,5 +1,5 @@
-// Host memory instead of a device's: for tests and for programs on a machine without one. It is real memory, so
-// contents survive being moved.
+// Host memory in place of a device's, for tests and for programs on a machine without a device. Its contents survive
+// being moved.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace ration::pool {
 
 class HostBacking final : public Backing {
  public:
-  /// `capacity` is what it can give.
+  /// Makes a backing that can give up to `capacity`.
   explicit HostBacking(Bytes capacity);
   ~HostBacking() override;
 

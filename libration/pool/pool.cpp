@@ -8,10 +8,10 @@
 namespace ration::pool {
 namespace {
 
-// Blocks up to this share granules with small ones.
+// The largest block that shares granules with small ones.
 constexpr std::uint64_t kMaxSmallZoneBlock = std::uint64_t{1} << 20;
-// More addresses than the device has bytes, so that a large block always finds a place side by side; no more than that,
-// since a process's device addresses are shared by all that it does.
+// The addresses per byte of the device, so that a large block always finds enough of them side by side. More would be
+// unfair to the rest of the process, which shares its device addresses.
 constexpr std::uint64_t kAddressesPerByte = 4;
 constexpr Bytes kDeviceIfUnknown{std::uint64_t{256} << 30};
 
@@ -118,8 +118,8 @@ ThreadCache* Pool::new_cache(Stream stream) {
   return cache;
 }
 
-// No call of the driver here: what it keeps for the thread may be gone already. The blocks go back to their slabs when
-// somebody needs them.
+// Calls no driver function, because the driver may already have freed its own data of the thread. The blocks go back to
+// their slabs when they are needed.
 void Pool::thread_has_ended(ThreadCache& cache) {
   const std::lock_guard guard(lock_);
   cache.publish();
@@ -179,7 +179,7 @@ Failure Pool::give_large(Stream stream, std::uint64_t address) {
   zone->runs().release(unit, tag_of(stream));
   totals_.units_in_use -= run.count;
   totals_.gave(run.count * kUnit.count());
-  if (is_over_limit()) (void)trim_locked();  // a lowered limit is still being worked off
+  if (is_over_limit()) (void)trim_locked();  // use is still above a lowered limit
   return Failure::kNone;
 }
 
@@ -219,7 +219,7 @@ Failure Pool::take_run(Zone& zone, std::uint32_t units, std::uint32_t alignment,
       !(zone.runs().free_units() - zone.runs().free_units(tag) > 0 && join_streams(tag) &&
         zone.runs().take(units, alignment, tag, out))) {
     if (const Failure failure = make_room(zone, units, alignment, tag); failure != Failure::kNone) return failure;
-    if (!zone.runs().take(units, alignment, tag, out)) return Failure::kDriver;  // cannot be: room was just made
+    if (!zone.runs().take(units, alignment, tag, out)) return Failure::kDriver;  // cannot happen: room was just made
   }
   totals_.units_in_use += units;
   totals_.peak_units_in_use = std::max(totals_.peak_units_in_use, totals_.units_in_use);
@@ -244,7 +244,7 @@ void Pool::retag_all(StreamTag into) {
   }
 }
 
-/// Everything that was given back is done with: it may be moved, and any stream may have it.
+/// Waits for all streams. Freed memory may then be moved, and any stream may get it.
 Failure Pool::finish(StreamTag into) {
   const Failure failure = failure_of(backing_->finish());
   if (failure == Failure::kNone) retag_all(into);
@@ -276,7 +276,7 @@ Failure Pool::make_room(Zone& zone, std::uint32_t units, std::uint32_t alignment
   if (is_over_limit()) (void)trim_locked();
   if (is_over_limit()) return Failure::kOverLimit;
   const Zone::Site site = zone.best_site(units, alignment, tag);
-  if (site.count == 0) return Failure::kOverLimit;  // no addresses side by side: more than four times the device
+  if (site.count == 0) return Failure::kOverLimit;  // no addresses side by side; needs more than four times the device
   if (const Failure failure = provide(site.count, units, zone, site); failure != Failure::kNone) {
     destroy_spare();
     return failure;
@@ -292,8 +292,8 @@ Failure Pool::make_room(Zone& zone, std::uint32_t units, std::uint32_t alignment
   return Failure::kNone;
 }
 
-/// Returns how many granules may be taken in all: free granules are moved before more are taken, unless that happens so
-/// often that it costs more than the memory is worth.
+/// Returns how many granules may be taken in all before free ones are moved instead. The slack is larger while moving
+/// costs more than the memory is worth.
 std::uint32_t Pool::allowed_by_slack(std::uint32_t units) const {
   const bool moving_costs = call_rate_.is_above(options_.calls_per_request);
   const double slack = moving_costs ? options_.relaxed_slack : options_.slack;
@@ -302,8 +302,8 @@ std::uint32_t Pool::allowed_by_slack(std::uint32_t units) const {
   return static_cast<std::uint32_t>(std::min(allowed, options_.reclaim_above * limit_));
 }
 
-/// Provides `count` spare granules: from the device while little memory is free, then from unused parts of the pool,
-/// then from the device up to the limit.
+/// Provides `count` spare granules: from the device up to the slack, then from unused parts of the pool, then from the
+/// device up to the limit.
 Failure Pool::provide(std::uint32_t count, std::uint32_t units, Zone& zone, const Zone::Site& site) {
   const auto missing = [&] { return count - std::min(count, static_cast<std::uint32_t>(spare_.size())); };
   const auto room = [&] { return limit_ > taken() ? limit_ - taken() : 0U; };
@@ -326,12 +326,12 @@ Failure Pool::provide(std::uint32_t count, std::uint32_t units, Zone& zone, cons
   if (missing() == 0) return Failure::kNone;
   if (refused == Failure::kDeviceLost) return refused;
   const bool device_full = refused == Failure::kDeviceFull;
-  // Nothing is moved for a request that cannot be granted in the end.
+  // Counts first, so that nothing is moved for a request that will be denied.
   (void)empty_caches_of_ended_threads();
   (void)small_->drop_idle();
   const std::uint32_t idle = options_.moves ? zone.harvestable(site) + other.harvestable({}) : 0;
   if (missing() > idle + (device_full ? 0U : room())) {
-    empty_caches_of_all_threads();  // what they keep is back when the program asks again
+    empty_caches_of_all_threads();  // the blocks that threads keep are free when the program asks again
     return device_full ? Failure::kDeviceFull : Failure::kOverLimit;
   }
   if (idle > 0) {
@@ -407,7 +407,7 @@ Statistics Pool::statistics() const {
     result.largest_alloc_size = std::max(result.largest_alloc_size, cache->counts().largest());
   }
   result.bytes_in_use = static_cast<std::uint64_t>(std::max<std::int64_t>(in_use, 0));
-  // Exact with one thread; with several, by what their caches have not handed on yet.
+  // Exact with one thread. With several, the sum of their unreported peaks may be too high.
   result.peak_bytes_in_use = static_cast<std::uint64_t>(
       std::max({totals_.peak_bytes_in_use, totals_.bytes_in_use + unpublished_high, std::int64_t{0}}));
   small_->each([&](const Slab& slab) { result.live_blocks += slab.live(); });

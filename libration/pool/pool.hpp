@@ -1,7 +1,7 @@
-// The pool: one address range, physical granules put into it where they are needed. It grows in place, moves unused
-// granules to where a large block has no room, and gives whole granules back while the program runs. Used by
+// The pool: one address range into which physical granules are mapped where they are needed. It grows in place, moves
+// unused granules to where a large block has no room, and gives whole granules back while the program runs. Used by
 // libration/runtime. Promises: the device memory that it has taken never exceeds its limit, except after the limit was
-// lowered below it; a denied request changes nothing; a foreign pointer is reported and nothing happens.
+// lowered below it; a denied request changes nothing; a foreign pointer is reported and changes nothing.
 #pragma once
 
 #include <algorithm>
@@ -22,27 +22,27 @@
 namespace ration::pool {
 
 struct Options {
-  Bytes limit = kUnlimited;    ///< the most to take from the device
-  Bytes device;                ///< the device's total: the address range is made for it
-  bool growth = true;          ///< false: everything that the limit allows is taken at the start
+  Bytes limit = kUnlimited;    ///< the most that is taken from the device
+  Bytes device;                ///< the device's total, from which the size of the address range follows
+  bool growth = true;          ///< false: the pool takes all that the limit allows at the start
   Bytes min_block{kStep};      ///< smaller requests are rounded up to this
-  double slack = 0.015;        ///< the share beyond the peak in use that is taken before granules are moved instead
-  double relaxed_slack = 0.3;  ///< the same while moving would cost more than `calls_per_request`
+  double slack = 0.015;        ///< the share beyond the peak use that is taken before granules are moved instead
+  double relaxed_slack = 0.3;  ///< the same, while moving costs more than `calls_per_request`
   double calls_per_request = 0.1;
-  bool moves = true;         ///< false: free granules in the wrong place stay there
-  double reclaim_above = 1;  ///< above this share of the limit, free granules are moved before more are taken
+  bool moves = true;         ///< false: free granules stay where they are
+  double reclaim_above = 1;  ///< the share of the limit above which free granules are moved before more are taken
 };
 
-/// Thread-safe.
+/// An allocator on the driver's virtual memory management or on host memory. Thread-safe.
 class Pool final : public Allocator {
  public:
-  /// Makes a pool. Returns null with the reason in `failure`.
+  /// Makes a pool. Returns null and sets `failure` to the reason if it cannot.
   static std::unique_ptr<Pool> make(std::unique_ptr<Backing> backing, const Options& options, Failure& failure);
   ~Pool() override;
 
   Failure allocate(Stream stream, Bytes size, std::uint64_t alignment, std::uint64_t& address) override {
     const std::uint64_t wanted = std::max(size, options_.min_block).count();
-    // A size of 0 and an alignment of 0 fall through, too.
+    // A size or an alignment of 0 fails this test, too.
     if (wanted <= kMaxSmallBlock && size > Bytes{0} && alignment - 1 < kStep && (alignment & (alignment - 1)) == 0)
         [[likely]] {
       return ThreadCache::of(*this, number_, stream)->allocate(class_of(wanted), address);
@@ -70,7 +70,7 @@ class Pool final : public Allocator {
   /// Makes the pool deny every request from now on; blocks stay valid until the pool is destroyed.
   void close();
 
-  // For threads that end and for fork (registry.hpp).
+  // The hooks for threads that end and for fork (registry.hpp).
   void thread_has_ended(ThreadCache& cache);
   void forked() noexcept;
 
@@ -97,7 +97,7 @@ class Pool final : public Allocator {
   std::uint32_t allowed_by_slack(std::uint32_t units) const;
   std::uint32_t refill(int size_class, StreamTag tag, std::uint32_t count, CachedBlock* out, Failure& failure);
   void put_back(const CachedBlock& block, StreamTag tag);
-  /// As above after the limit was lowered: memory that becomes unused goes to the device.
+  /// As put_back(), while the limit is exceeded: memory that becomes unused goes back to the device.
   void give_back_over_limit(const CachedBlock& block, StreamTag tag);
   void destroy_spare();
   Bytes trim_locked();
@@ -111,11 +111,11 @@ class Pool final : public Allocator {
   ThreadCache* new_cache(Stream stream);
   bool empty_caches_of_ended_threads();
 
-  // Read without the lock by every request, and hardly ever written.
+  // These members are read without the lock by every request, and hardly ever written.
   std::unique_ptr<Zone> small_zone_, large_zone_;
   std::unique_ptr<SmallBlocks> small_;
   Options options_;
-  const std::uint64_t number_;  // of all pools ever made in this process
+  const std::uint64_t number_;  // its number among all pools that this process ever made
 
   alignas(64) mutable BriefLock lock_;
   std::unique_ptr<Backing> backing_;

@@ -16,7 +16,7 @@ struct Registry {
   std::uint64_t last = 0;
 };
 
-// Never destroyed: threads end, and pools are used, after every static destructor.
+// Returns the registry, which is never destroyed: threads end and pools are used after every static destructor.
 Registry& registry() {
   static Registry* made = [] {
     auto* fresh = new Registry;

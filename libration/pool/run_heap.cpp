@@ -16,11 +16,11 @@ std::uint32_t aligned_up(std::uint32_t unit, std::uint32_t alignment) noexcept {
 }  // namespace
 
 RunHeap::RunHeap(std::uint32_t units) : units_(units), nodes_(1) {
-  // Touched only where runs begin and end, so most of it never takes host memory.
+  // Only places where runs begin and end are touched, so most of the index never takes host memory.
   void* memory =
       ::mmap(nullptr, index_bytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) throw std::bad_alloc();
-  index_ = static_cast<std::uint32_t*>(memory) + 1;  // a unit before the first may be asked for, and one after the last
+  index_ = static_cast<std::uint32_t*>(memory) + 1;  // callers may ask for one unit before and one after
 }
 
 RunHeap::~RunHeap() { ::munmap(index_ - 1, index_bytes()); }
@@ -36,7 +36,7 @@ bool RunHeap::take(std::uint32_t count, std::uint32_t alignment, StreamTag tag, 
   const std::uint32_t start = alignment == 1 ? whole.start : aligned_up(whole.start, alignment);
   const std::uint32_t before = start - whole.start, after = whole.count - before - count;
   out = {start, count};
-  if (before == 0 && after > 0) {  // the rest stays where it is, and nearly always in its list
+  if (before == 0 && after > 0) {  // the rest of the run keeps its node, and nearly always its list
     resize(index, {start + count, after});
     index_[start] = new_node(out, State::kHeld, tag);
     return true;
@@ -65,7 +65,7 @@ void RunHeap::release(std::uint32_t unit, StreamTag tag) {
 
 void RunHeap::add(Run run, StreamTag tag) { free_run(run, tag, kNone); }
 
-/// The run becomes free; with its free neighbours of the same tag it is one run. `own_node`: that it had while it was
+/// Frees a run and joins it with its free neighbours of the same tag. `own_node` is the node that it had while it was
 /// held.
 void RunHeap::free_run(Run run, StreamTag tag, std::uint32_t own_node) {
   if (find_bins(tag) == nullptr) make_bins(tag);
@@ -73,7 +73,7 @@ void RunHeap::free_run(Run run, StreamTag tag, std::uint32_t own_node) {
   const std::uint32_t after = free_node_starting_at(run.start + run.count, tag);
   if (before == kNone && after == kNone) {
     if (own_node == kNone) {
-      own_node = new_node(run, State::kFree, tag);  // its ends are marked below
+      own_node = new_node(run, State::kFree, tag);  // mark_ends() below enters it in the index
     } else {
       nodes_[own_node].state = State::kFree;
       nodes_[own_node].tag = tag;
@@ -96,7 +96,7 @@ void RunHeap::free_run(Run run, StreamTag tag, std::uint32_t own_node) {
   resize(before, {nodes_[before].start, count});
 }
 
-/// The free run becomes that one. It stays in its list where it still belongs there.
+/// Changes the bounds of a free run. The run moves to another list only if its size requires it.
 void RunHeap::resize(std::uint32_t index, Run run) noexcept {
   Node& node = nodes_[index];
   if (run.start != node.start) index_[run.start] = index;
@@ -183,8 +183,9 @@ bool RunHeap::fits(std::uint32_t index, std::uint32_t count, std::uint32_t align
   return aligned_up(node.start, alignment) - node.start + count <= node.count;
 }
 
-// Runs of the request's own list may be smaller or larger than it; a few are tried, since programs ask for the same
-// sizes again and again. Every run of a higher list is large enough, but for alignment.
+// Returns a free run for the request, or kNone. Runs in the list of the request's own size may be too small, so only a
+// few are tried; they often fit, since programs ask for the same sizes again and again. Every run of a higher list is
+// large enough, unless it must be aligned.
 std::uint32_t RunHeap::suitable(const Bins& bins, std::uint32_t count, std::uint32_t alignment) const noexcept {
   constexpr int kTries = 4;
   const Bin own = bin_of(count);
@@ -290,7 +291,7 @@ void RunHeap::mark_ends(std::uint32_t index) noexcept {
   index_[node.start + node.count - 1] = index;
 }
 
-// Entries of the index may be stale, but a node that is free and ends at this unit is the right one.
+// Returns the free run that ends before `unit`, or kNone. Index entries may be stale, so the node is checked.
 std::uint32_t RunHeap::free_node_ending_at(std::uint32_t unit, StreamTag tag) const noexcept {
   const std::uint32_t index = index_[std::ptrdiff_t{unit} - 1];
   const Node& node = nodes_[index];

@@ -1,7 +1,7 @@
-// Runs of units (a unit is a fixed number of bytes) inside one address range: which are held, which are free, and the
-// free run that suits a request. Two-level segregated lists: O(1) whatever the number of runs. Knows nothing of memory;
-// used by zone.hpp. Promises: neighbouring free runs of one stream are always one run; no run is handed out twice; host
-// memory of 4 bytes a unit that was ever touched and 32 bytes a run.
+// A heap of the held and free runs of units in one address range; a unit is a fixed number of bytes. Two-level
+// segregated lists find the free run that suits a request in O(1), whatever the number of runs. The heap knows nothing
+// of memory; zone.hpp uses it. Promises: neighbouring free runs of one stream are always one run; no run is handed out
+// twice; it needs 4 bytes of host memory per unit that was ever touched and 32 bytes per run.
 #pragma once
 
 #include <cstdint>
@@ -10,19 +10,19 @@
 
 namespace ration::pool {
 
-/// Units [start, start + count).
+/// The units [start, start + count).
 struct Run {
   std::uint32_t start = 0;
   std::uint32_t count = 0;
 };
 
-/// The stream whose order a free run follows: on that stream it may be handed out again at once.
+/// The stream whose order a free run follows; on that stream the run may be handed out again at once.
 using StreamTag = std::uint16_t;
 
-/// Not thread-safe.
+/// A heap of runs. Not thread-safe.
 class RunHeap {
  public:
-  /// `units` is the size of the whole range. Nothing is free at first.
+  /// Makes a heap of `units` units, none of them free.
   explicit RunHeap(std::uint32_t units);
   ~RunHeap();
   RunHeap(const RunHeap&) = delete;
@@ -37,29 +37,30 @@ class RunHeap {
   /// Hands out `count` units whose start is a multiple of `alignment` (in units), from a free run of that tag. Returns
   /// false if there is none.
   bool take(std::uint32_t count, std::uint32_t alignment, StreamTag tag, Run& out);
-  /// Returns the held run that starts at `unit`; count 0: there is none.
+  /// Returns the held run that starts at `unit`, or a run with count 0 if there is none.
   [[nodiscard]] Run held(std::uint32_t unit) const noexcept;
   /// Frees the held run at `unit` in that stream's order.
   void release(std::uint32_t unit, StreamTag tag);
 
-  /// Gives every free run of `from` the tag `to`, after the streams have been ordered.
+  /// Gives every free run of tag `from` the tag `to`. The caller has ordered the streams.
   void retag(StreamTag from, StreamTag to);
   [[nodiscard]] std::uint32_t free_units(StreamTag tag) const noexcept;
   [[nodiscard]] std::uint32_t free_units() const noexcept { return free_units_; }
   [[nodiscard]] std::uint32_t largest_free() const noexcept;
 
-  /// Returns the free run that ends just before `unit`, or that starts at it; count 0: none, or of another tag.
+  /// Returns the free run of that tag that ends just before `unit`, or that starts at `unit`; its count is 0 if there
+  /// is none.
   [[nodiscard]] Run free_before(std::uint32_t unit, StreamTag tag) const noexcept;
   [[nodiscard]] Run free_at(std::uint32_t unit, StreamTag tag) const noexcept;
 
-  /// Calls `visit(Run, tag)` for every free run, in no order. The heap must not be changed meanwhile.
+  /// Calls `visit(Run, tag)` for every free run, in any order. `visit` must not change the heap.
   template <typename Visit>
   void each_free(Visit&& visit) const {
     for (const Node& node : nodes_) {
       if (node.state == State::kFree) visit(Run{node.start, node.count}, node.tag);
     }
   }
-  /// Calls `visit(Run)` for every held run, in no order.
+  /// Calls `visit(Run)` for every held run, in any order.
   template <typename Visit>
   void each_held(Visit&& visit) const {
     for (const Node& node : nodes_) {
@@ -75,13 +76,13 @@ class RunHeap {
 
   struct Node {
     std::uint32_t start = 0, count = 0;
-    std::uint32_t previous = kNone, next = kNone;  // in its list of free runs; `next` also links unused nodes
+    std::uint32_t previous = kNone, next = kNone;  // its list of free runs; `next` also links unused nodes
     StreamTag tag = 0;
     State state = State::kUnused;
     std::uint8_t first = 0, second = 0;  // its list, while it is free
   };
 
-  // Lists by size: first by the power of two, then by thirty-seconds of it.
+  // The classes of the lists: powers of two, each divided into thirty-two.
   static constexpr int kSecondBits = 5;
   static constexpr int kFirst = 32;
   static constexpr int kSecond = 1 << kSecondBits;
@@ -106,7 +107,7 @@ class RunHeap {
   bool fits(std::uint32_t index, std::uint32_t count, std::uint32_t alignment) const noexcept;
   void make_bins(StreamTag tag);
   [[nodiscard]] const Bins* find_bins(StreamTag tag) const noexcept {
-    if (tag == 0) return &first_bins_;  // nearly always the only one
+    if (tag == 0) return &first_bins_;  // nearly always the only tag
     return tag <= other_bins_.size() ? other_bins_[tag - 1U].get() : nullptr;
   }
   [[nodiscard]] Bins* find_bins(StreamTag tag) noexcept {
@@ -120,7 +121,7 @@ class RunHeap {
   void free_run(Run run, StreamTag tag, std::uint32_t own_node);
 
   std::uint32_t units_;
-  std::uint32_t* index_;  // by unit: the node of a run that starts there, or of a free run that ends there; else stale
+  std::uint32_t* index_;  // by unit: the node of a run that starts there, or of a free run that ends there
   std::vector<Node> nodes_;
   std::uint32_t unused_ = kNone;
   Bins first_bins_;                                // of tag 0

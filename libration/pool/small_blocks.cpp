@@ -7,7 +7,7 @@
 namespace ration::pool {
 namespace {
 
-// Several threads have blocks of one slab only where its blocks are large: their states get cache lines of their own.
+// Blocks above this size are shared by several threads in one slab, so each of their states gets its own cache line.
 constexpr std::uint32_t kLargeBlock = 4096;
 constexpr std::uint8_t kCacheLine = 64;
 
@@ -24,7 +24,8 @@ SmallBlocks::SmallBlocks(Zone& zone) : zone_(zone) {
 
 SmallBlocks::~SmallBlocks() { ::munmap(static_cast<void*>(slab_of_unit_), slab_of_unit_bytes_); }
 
-// Eight blocks at least, and a unit at least; large classes lose nothing at the end, small ones at most a block.
+// Returns the units of a slab: room for at least eight blocks. Large classes waste nothing at its end, small ones less
+// than a block.
 std::uint32_t SmallBlocks::slab_units(int size_class) noexcept {
   return static_cast<std::uint32_t>((std::uint64_t{8} * class_size(size_class) + kUnit.count() - 1) / kUnit.count());
 }
@@ -69,7 +70,7 @@ void SmallBlocks::add_slab(int size_class, StreamTag tag, Run run) {
   slab.tag = tag;
   slab.idle = slab.blocks;
   for (std::uint32_t block = 0; block < slab.blocks; ++block) {
-    slab.stack[slab.blocks - 1 - block] = static_cast<std::uint16_t>(block);  // the first block is taken first
+    slab.stack[slab.blocks - 1 - block] = static_cast<std::uint16_t>(block);  // so that the first block is taken first
     slab.state_of(block).store(BlockState::kIdle, std::memory_order_relaxed);
   }
   enter_row(slab);
@@ -82,8 +83,8 @@ void SmallBlocks::put_back(const CachedBlock& block, StreamTag tag) {
   const Place place = find(block.address);
   Slab& slab = *place.slab;
   block.state->store(BlockState::kIdle, std::memory_order_relaxed);
-  // A slab stands in one stream's order: with the last stream that gave a block back, whose turn the caller has seen
-  // to.
+  // A slab follows the order of the last stream that gave a block back. The caller has ordered that stream after the
+  // former one.
   if (slab.tag != tag) {
     if (slab.in_row) leave_row(slab);
     slab.tag = tag;

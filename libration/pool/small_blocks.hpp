@@ -1,5 +1,5 @@
-// Blocks up to 64 KiB: sizes are rounded to classes, blocks of a class are cut from a slab, and every thread keeps a
-// few of each class for itself, so that most requests touch nothing that another thread does. Used by pool.cpp.
+// Blocks up to 64 KiB. Sizes are rounded to classes, the blocks of a class are cut from a slab, and every thread keeps
+// a few of each class for itself, so that most requests touch nothing that another thread uses. Used by pool.cpp.
 #pragma once
 
 #include <array>
@@ -13,10 +13,10 @@
 namespace ration::pool {
 
 inline constexpr std::uint64_t kMaxSmallBlock = 64 << 10;
-inline constexpr std::uint64_t kStep = 256;  // the alignment that everybody gets
+inline constexpr std::uint64_t kStep = 256;  // the alignment of every block
 inline constexpr int kClasses = 28;
 
-/// Multiples of 256 up to 2 KiB, then four steps for each doubling.
+/// The sizes of blocks: multiples of 256 up to 2 KiB, then four steps for each doubling.
 struct Classes {
   std::array<std::uint32_t, kClasses> size{};
   std::array<std::uint8_t, kMaxSmallBlock / kStep + 1> of{};  ///< by size in steps, rounded up
@@ -38,24 +38,24 @@ struct Classes {
 inline constexpr Classes kClassTable;
 static_assert(kClassTable.size[7] == 2048 && kClassTable.size[kClasses - 1] == kMaxSmallBlock);
 
-/// The class of a size from 1 to kMaxSmallBlock.
+/// Returns the class of a size from 1 to kMaxSmallBlock.
 [[nodiscard]] inline int class_of(std::uint64_t size) noexcept { return kClassTable.of[(size + kStep - 1) / kStep]; }
 [[nodiscard]] inline std::uint32_t class_size(int size_class) noexcept {
   return kClassTable.size[static_cast<std::size_t>(size_class)];
 }
 
-/// Enough for offsets of a slab (up to 512 KiB) and blocks of up to 64 KiB, in steps.
+/// The precision that offsets in a slab (up to 512 KiB) and blocks of up to 64 KiB need, both in steps.
 inline constexpr int kReciprocalShift = 20;
 
 /// The state of one block of a slab.
 enum class BlockState : std::uint8_t {
-  kIdle,    ///< in the slab
+  kIdle,    ///< free, in the slab
   kCached,  ///< kept by a thread
   kLive,    ///< handed out
 };
 
 struct alignas(64) Slab {
-  // Looked at whenever a block comes back; one cache line.
+  // These fields are read whenever a block is freed; they fill one cache line.
   std::uint64_t address = 0;
   std::unique_ptr<std::atomic<BlockState>[]> states;  ///< by block, `state_stride` apart
   std::uint32_t reciprocal = 0;  ///< offset / kStep * reciprocal >> kReciprocalShift is the block's number
@@ -64,8 +64,8 @@ struct alignas(64) Slab {
   std::uint8_t size_class = 0;
   std::uint8_t state_stride = 1;  ///< from one block's state to the next's
 
-  // Under the pool's lock.
-  StreamTag tag = 0;        ///< in whose order its idle blocks stand
+  // These fields require the pool's lock.
+  StreamTag tag = 0;        ///< the stream whose order the idle blocks follow
   std::uint32_t start = 0;  ///< unit in the zone
   std::uint32_t units = 0;
   alignas(64) std::uint32_t idle = 0;
@@ -76,7 +76,7 @@ struct alignas(64) Slab {
   [[nodiscard]] std::atomic<BlockState>& state_of(std::uint32_t block) const noexcept {
     return states[std::size_t{block} * state_stride];
   }
-  /// Blocks handed out.
+  /// Returns the number of blocks that are handed out.
   [[nodiscard]] std::uint32_t live() const noexcept {
     std::uint32_t count = 0;
     for (std::uint32_t block = 0; block < blocks; ++block) {
@@ -86,13 +86,13 @@ struct alignas(64) Slab {
   }
 };
 
-/// A block with its slab's word for it, so that handing it out needs no search.
+/// A block with the pointer to its state, so that handing it out needs no search.
 struct CachedBlock {
   std::uint64_t address = 0;
   std::atomic<BlockState>* state = nullptr;
 };
 
-/// The slabs of one zone. Changed under the pool's lock; find() also without it, for blocks that are not idle.
+/// The slabs of one zone. Changes require the pool's lock; find() needs none for blocks that are not idle.
 class SmallBlocks {
  public:
   explicit SmallBlocks(Zone& zone);
@@ -100,16 +100,17 @@ class SmallBlocks {
   SmallBlocks(const SmallBlocks&) = delete;
   SmallBlocks& operator=(const SmallBlocks&) = delete;
 
-  /// Idle blocks of a class in that stream's order, up to `count`; they become kCached. Returns how many there were.
+  /// Takes up to `count` idle blocks of a class in that stream's order and makes them kCached. Returns how many there
+  /// were.
   std::uint32_t take(int size_class, StreamTag tag, std::uint32_t count, CachedBlock* out);
-  /// A slab for blocks of the class has been taken from the zone. `units` as slab_units() says.
+  /// Makes a slab for the class of a run of slab_units() units, which the caller has taken from the zone.
   void add_slab(int size_class, StreamTag tag, Run run);
   [[nodiscard]] static std::uint32_t slab_units(int size_class) noexcept;
 
   struct Place {
-    Slab* slab = nullptr;  ///< null: the address is in no slab
+    Slab* slab = nullptr;  ///< null: no slab contains the address
     std::uint32_t block = 0;
-    bool exact = false;  ///< the address is where the block begins
+    bool exact = false;  ///< the address is the start of the block
   };
   [[nodiscard]] Place find(std::uint64_t address) const noexcept {
     Place place;
@@ -121,13 +122,13 @@ class SmallBlocks {
     return place;
   }
 
-  /// The block (kCached) becomes idle in that stream's order. Slabs all of whose blocks are idle stay till drop_idle().
+  /// Makes a kCached block idle in that stream's order. A slab whose blocks are all idle stays until drop_idle().
   void put_back(const CachedBlock& block, StreamTag tag);
-  /// Gives every slab without a block outside back to the zone. Returns the units that went.
+  /// Returns slabs whose blocks are all idle to the zone; the result is the number of units.
   std::uint32_t drop_idle();
   void retag(StreamTag from, StreamTag to);
 
-  /// `visit(slab)` for every slab.
+  /// Calls `visit(slab)` for every slab.
   template <typename Visit>
   void each(Visit&& visit) const {
     for (const auto& slab : slabs_) {
@@ -138,17 +139,17 @@ class SmallBlocks {
 
  private:
   struct Row {
-    std::vector<Slab*> slabs;  // with idle blocks
+    std::vector<Slab*> slabs;  // the slabs with idle blocks
   };
   Row& row_of(int size_class, StreamTag tag);
   void enter_row(Slab& slab);
   void leave_row(Slab& slab);
 
   Zone& zone_;
-  // By unit of the zone; null where no slab is. Read without the lock.
+  // The slab of each unit of the zone, or null. Read without the lock.
   std::atomic<Slab*>* slab_of_unit_;
   std::size_t slab_of_unit_bytes_;
-  // Never freed while the pool lives, since find() may look at one that is just being dropped.
+  // All slabs ever made. None is freed while the pool exists, since find() may read one that is being dropped.
   std::vector<std::unique_ptr<Slab>> slabs_;
   std::array<std::vector<Slab*>, kClasses> unused_;
   std::vector<std::array<Row, kClasses>> rows_;  // by tag

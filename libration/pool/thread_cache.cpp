@@ -9,7 +9,7 @@
 namespace ration::pool {
 namespace {
 
-/// The caches of one thread. Their blocks go back when the thread ends.
+/// The caches of one thread. When the thread ends, its pools may take the blocks back.
 class OwnCaches {
  public:
   ~OwnCaches() {
@@ -67,7 +67,7 @@ void ThreadCache::catch_up() {
   stale_.store(false, std::memory_order_relaxed);
 }
 
-// A pool that hands nothing out any more leaves its caches stale.
+// Refills the cache from the slabs. If the pool denies every request, the cache stays stale.
 Failure ThreadCache::refill(int size_class) {
   const std::lock_guard guard(pool_.lock_);
   if (const Failure failure = pool_.failing(); failure != Failure::kNone) return failure;
@@ -80,7 +80,8 @@ Failure ThreadCache::refill(int size_class) {
   return failure;
 }
 
-// While use exceeds a lowered limit nothing is kept, and the cache stays stale so that every block takes this path.
+// Keeps the block or gives it back. While use exceeds a lowered limit, the cache keeps nothing and stays stale, so that
+// every block takes this path.
 Failure ThreadCache::keep_or_give_back(int size_class, const CachedBlock& block) {
   const std::lock_guard guard(pool_.lock_);
   if (pool_.is_forked()) return Failure::kForked;

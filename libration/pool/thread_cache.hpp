@@ -1,5 +1,5 @@
-// The small blocks of one pool that one thread keeps, in one stream's order. Only its thread touches it, but for the
-// counts that the pool reads. The way of nearly every small request is in this header.
+// The small blocks of one pool that one thread keeps, in one stream's order. Other threads only read its counts and
+// mark it as stale, until its own thread has ended. Nearly every small request is served in this header.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@ class ThreadCache {
  public:
   explicit ThreadCache(Pool& pool) : pool_(pool) {}
 
-  /// Returns the calling thread's cache, made if need be.
+  /// Returns the calling thread's cache, and makes it if need be.
   static ThreadCache* of(Pool& pool, std::uint64_t pool_number, Stream stream) {
     if (last_.pool == pool_number && last_.stream == stream) [[likely]]
       return last_.cache;
@@ -39,7 +39,7 @@ class ThreadCache {
     return Failure::kNone;
   }
 
-  /// Keeps `block`, which must be kLive.
+  /// Keeps `block`, which must be kLive and becomes kCached.
   Failure keep(int size_class, const CachedBlock& block) {
     Bin& bin = bins_[static_cast<std::size_t>(size_class)];
     if (bin.count >= kCapacity[static_cast<std::size_t>(size_class)] || is_stale()) [[unlikely]]
@@ -51,16 +51,16 @@ class ThreadCache {
     return Failure::kNone;
   }
 
-  /// Makes its thread empty it before it hands out anything again. From any thread.
+  /// Makes the thread empty the cache before it hands out anything again. May be called by any thread.
   void make_stale() noexcept { stale_.store(true, std::memory_order_relaxed); }
 
-  // Requires the pool's lock:
+  // These functions require the pool's lock.
   void start(StreamTag tag);
-  /// Gives everything back to the slabs. Returns false if there was nothing.
+  /// Gives all blocks back to their slabs. Returns false if there were none.
   bool empty();
-  /// Passes the counts to the pool. By its own thread, or after that has ended.
+  /// Passes the counts to the pool. Called by the cache's own thread, or after that thread has ended.
   void publish();
-  /// Returns true if the calling thread made it.
+  /// Returns true if the cache belongs to the calling thread.
   [[nodiscard]] static bool is_own(const ThreadCache& cache);
   void set_idle(bool idle) noexcept { idle_ = idle; }
   [[nodiscard]] bool is_idle() const noexcept { return idle_; }
@@ -86,7 +86,7 @@ class ThreadCache {
     Stream stream;
     ThreadCache* cache;
   };
-  // The calling thread's last cache. Without a destructor, so that looking at it costs nothing.
+  // The cache that the calling thread used last. It has no destructor, so that reading it costs nothing.
   static thread_local constinit Last last_ [[gnu::tls_model("initial-exec")]];
 
   static ThreadCache* find_or_make(Pool& pool, std::uint64_t pool_number, Stream stream);
@@ -99,7 +99,7 @@ class ThreadCache {
   Pool& pool_;
   std::atomic<bool> stale_{true};
   StreamTag tag_ = 0;
-  bool idle_ = false;  // its thread has ended: another may take it
+  bool idle_ = false;  // true if its thread has ended, so that another may take it
   ThreadCounts counts_;
   std::array<Bin, kClasses> bins_;
 };

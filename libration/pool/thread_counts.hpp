@@ -1,5 +1,5 @@
-// The bytes that one thread took from one pool, and gave back, since its last report to the pool. Only its thread
-// counts; the pool reads.
+// The bytes that one thread took from a pool and gave back since its last report to the pool. The thread counts; the
+// pool reads.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@ namespace ration::pool {
 
 class ThreadCounts {
  public:
-  /// Returns true if so much has moved that the pool must get a report.
+  /// Counts a block handed out. Returns true if so much has changed that the pool must get a report.
   bool took(std::int64_t bytes) noexcept {
     allocations_.store(allocations() + 1, std::memory_order_relaxed);
     const std::int64_t now = unpublished() + bytes;
@@ -19,30 +19,30 @@ class ThreadCounts {
     highest_.store(now, std::memory_order_relaxed);
     return now > kToldAt;
   }
-  /// As above.
+  /// As above, for a block that comes back.
   bool gave(std::int64_t bytes) noexcept {
     const std::int64_t now = unpublished() - bytes;
     unpublished_.store(now, std::memory_order_relaxed);
     return now < -kToldAt;
   }
-  /// Counts a request for `bytes`.
+  /// Notes the size of a request, if it is the largest.
   void asked_for(std::uint64_t bytes) noexcept {
     largest_.store(std::max(bytes, largest()), std::memory_order_relaxed);
   }
-  /// Notes that the pool has the report.
+  /// Sets the counts of the current report to zero, after the pool has read them.
   void reported() noexcept {
     unpublished_.store(0, std::memory_order_relaxed);
     highest_.store(0, std::memory_order_relaxed);
   }
   void forget_highest() noexcept { highest_.store(unpublished(), std::memory_order_relaxed); }
 
-  /// Returns bytes taken less bytes given.
+  /// Returns the bytes taken less the bytes given back since the last report.
   [[nodiscard]] std::int64_t unpublished() const noexcept { return unpublished_.load(std::memory_order_relaxed); }
-  /// Returns the highest value of unpublished().
+  /// Returns the highest value of unpublished() since the last report.
   [[nodiscard]] std::int64_t highest() const noexcept { return highest_.load(std::memory_order_relaxed); }
-  /// Returns the allocations since the thread began.
+  /// Returns the allocations since the cache was made.
   [[nodiscard]] std::uint64_t allocations() const noexcept { return allocations_.load(std::memory_order_relaxed); }
-  /// Returns the bytes of the largest request since the thread began.
+  /// Returns the size of the largest request since the cache was made.
   [[nodiscard]] std::uint64_t largest() const noexcept { return largest_.load(std::memory_order_relaxed); }
 
  private:

@@ -1,5 +1,4 @@
-// The history of a pool: the numbers that it reports, and how many driver calls its latest requests cost. Used by Pool,
-// under its lock.
+// The figures that a pool reports, and the driver calls that its latest requests cost. Used by Pool, under its lock.
 #pragma once
 
 #include <algorithm>
@@ -7,9 +6,9 @@
 
 namespace ration::pool {
 
-/// The totals of a pool since it was made. Peaks are exact unless a thread cache withholds what it counted.
+/// The totals of a pool since it was made. Peaks are exact, except for what thread caches have not reported yet.
 struct Totals {
-  std::uint64_t allocations = 0, largest = 0, live = 0;  // blocks above kMaxSmallBlock; thread caches count the others
+  std::uint64_t allocations = 0, largest = 0, live = 0;  // blocks above kMaxSmallBlock; thread caches count the rest
   std::int64_t bytes_in_use = 0, peak_bytes_in_use = 0;
   std::uint64_t units_in_use = 0, peak_units_in_use = 0;
   std::uint32_t peak_taken = 0;  // granules
@@ -25,15 +24,14 @@ struct Totals {
     --live;
     count_in_use(0, -static_cast<std::int64_t>(bytes));
   }
-  /// Counts a change of the use: by `highest` at most, and by `change` in the end.
+  /// Changes the use by `change`; meanwhile it was up to `highest` higher than before.
   void count_in_use(std::int64_t highest, std::int64_t change) noexcept {
     peak_bytes_in_use = std::max(peak_bytes_in_use, bytes_in_use + highest);
     bytes_in_use += change;
   }
 };
 
-/// Counts driver calls that moved granules, for each of the latest requests: older ones count half after kWindow
-/// requests.
+/// The recent driver calls that moved granules, per request. The count is halved every kWindow requests.
 class CallRate {
  public:
   void count_request() noexcept {

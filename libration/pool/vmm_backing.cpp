@@ -6,7 +6,7 @@ using namespace cuda;
 
 namespace {
 
-// CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED
+// The attribute CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED.
 constexpr auto kHasVirtualMemory = static_cast<CUdevice_attribute>(102);
 
 }  // namespace
@@ -89,7 +89,7 @@ Outcome VmmBacking::map(std::uint64_t address, const Granule* granules, std::siz
     outcome = outcome_of(driver_.cuMemSetAccess(address, count * kGranule.count(), &access, 1));
     if (outcome == Outcome::kOk) return outcome;
   } else {
-    --mapped;  // the last one was refused
+    --mapped;  // the last one could not be mapped
   }
   const int error = last_error_;
   for (std::size_t i = 0; i < mapped; ++i)

@@ -1,5 +1,5 @@
-// A device's memory through the driver's virtual memory management. Used by libration/runtime. Every call uses the
-// device's own context, whatever the program's current one is.
+// Device memory through the driver's virtual memory management. Used by libration/runtime. Every call uses the device's
+// own context, whatever the program's current one is.
 #pragma once
 
 #include "driver/driver.hpp"
@@ -9,7 +9,7 @@ namespace ration::pool {
 
 class VmmBacking final : public Backing {
  public:
-  /// `context` belongs to `device` and outlives the backing.
+  /// Makes a backing. `context` belongs to `device` and outlives the backing.
   VmmBacking(const driver::Driver& driver, cuda::CUdevice device, cuda::CUcontext context);
   ~VmmBacking() override;
 
@@ -22,7 +22,7 @@ class VmmBacking final : public Backing {
   Outcome finish() override;
   Bytes available() override;
 
-  /// Returns true if this driver and this device support it.
+  /// Returns true if the driver and the device support virtual memory management.
   [[nodiscard]] static bool is_possible(const driver::Driver& driver, cuda::CUdevice device);
 
  private:

@@ -16,15 +16,15 @@ Zone::Site Zone::best_site(std::uint32_t units, std::uint32_t alignment, StreamT
     Site site{first, 0, runs_.free_before(begin, tag), {}};
     const std::uint32_t start = site.before.count > 0 ? site.before.start : begin;
     const std::uint32_t aligned = (start + alignment - 1) / alignment * alignment;
-    if (aligned >= begin) site.before = {};  // nothing of it would be used
+    if (aligned >= begin) site.before = {};  // the run would use nothing of it
     const std::uint32_t end = (site.before.count > 0 ? aligned : std::max(aligned, begin)) + units;
     site.count = end > begin ? (end - begin + kUnitsPerGranule - 1) / kUnitsPerGranule : 1;
-    if (site.count >= count) {  // up to the end of the hole: what follows may help
+    if (site.count >= count) {  // the hole is too short; the free run after it may help
       site.after = runs_.free_at(begin + count * kUnitsPerGranule, tag);
       if (begin + count * kUnitsPerGranule + site.after.count < end) continue;
       site.count = count;
     }
-    // The other way round: only the last granules of the hole, before a free run that has most of it.
+    // The alternative maps only the last granules of the hole, before a free run that has most of the units.
     const Run after = runs_.free_at(begin + count * kUnitsPerGranule, tag);
     if (alignment == 1 && after.count > 0 && after.count < units) {
       const std::uint32_t missing = (units - after.count + kUnitsPerGranule - 1) / kUnitsPerGranule;

@@ -1,6 +1,6 @@
-// A part of the pool's address range in which blocks lie side by side: granules are mapped where they are needed and
-// taken out where no block is in use. Used by pool.cpp, which keeps small blocks and large ones in zones of their own
-// so that a small one never pins a large one's granule.
+// A part of the pool's address range in which blocks lie side by side. Granules are mapped where they are needed and
+// taken out where no block is in use. Used by pool.cpp, which keeps small blocks and large ones in separate zones so
+// that a small block never pins a granule that a large one needs.
 #pragma once
 
 #include <cstdint>
@@ -12,19 +12,19 @@
 
 namespace ration::pool {
 
-/// The unit in which runs are counted. Blocks above this lose at most this to rounding.
+/// The unit in which runs are counted. A larger block wastes at most one unit by rounding.
 inline constexpr Bytes kUnit{16 << 10};
 inline constexpr std::uint32_t kUnitsPerGranule = static_cast<std::uint32_t>(kGranule.count() / kUnit.count());
 
-/// Not thread-safe.
+/// A zone of the address range. Not thread-safe.
 class Zone {
  public:
-  /// A zone of `granules` places for granules from `base` on.
+  /// Makes an empty zone with places for `granules` granules from `base` on.
   Zone(std::uint64_t base, std::uint32_t granules);
 
   /// The place where a run could be completed by mapping the fewest granules.
   struct Site {
-    std::uint32_t first = 0;  ///< place of the first granule to map
+    std::uint32_t first = 0;  ///< the number of granules to map; 0: the run fits nowhere
     std::uint32_t count = 0;  ///< how many; 0: there is no place for it
     Run before, after;        ///< free runs on either side that become part of it
   };
@@ -33,9 +33,9 @@ class Zone {
   /// Frees the units of granules that the caller has mapped at the site.
   void add(const Site& site, const Granule* granules, StreamTag tag);
 
-  /// Takes up to `at_most` granules out of free runs, largest runs first, except the runs at `spared`. Each range is
-  /// taken out of the heap and passed to `unmap(first, count)`; if that fails it is put back and the search ends.
-  /// Appends the granules to `out`.
+  /// Takes up to `at_most` granules out of free runs, largest runs first, but not out of the runs at `spared`, and
+  /// appends them to `out`. Each range leaves the heap and is passed to `unmap(first, count)`; if that fails, the range
+  /// is put back and the search ends.
   template <typename Unmap>
   void harvest(std::uint32_t at_most, const Site& spared, std::vector<Granule>& out, Unmap&& unmap) {
     for (const Candidate& candidate : candidates(spared)) {
@@ -73,7 +73,7 @@ class Zone {
     return static_cast<std::uint32_t>((address - base_) / kUnit.count());
   }
   [[nodiscard]] std::uint32_t places() const noexcept { return places_; }
-  /// Returns the granule mapped at a place, or 0.
+  /// Returns the granule that is mapped at `place`, or 0.
   [[nodiscard]] Granule granule_at(std::uint32_t place) const noexcept { return granules_[place]; }
 
  private:
@@ -88,7 +88,7 @@ class Zone {
   std::uint32_t places_;
   RunHeap runs_;
   std::vector<Granule> granules_;                 // by place
-  std::map<std::uint32_t, std::uint32_t> holes_;  // places without a granule: first -> count
+  std::map<std::uint32_t, std::uint32_t> holes_;  // places without a granule: count by first place
   std::uint32_t mapped_ = 0;
 };
 

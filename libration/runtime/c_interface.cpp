@@ -1,4 +1,5 @@
-// The C face of runtime.hpp: exceptions become status codes, and the thread's last text.
+// The C interface of runtime.hpp, which turns exceptions into status codes and keeps the text of each thread's last
+// failure.
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -27,7 +28,7 @@ struct LastFailure {
   ration_refusal refusal{};
 };
 thread_local LastFailure last_failure;
-// Behind a pointer: thread-local memory of a library that is loaded late is scarce.
+// The pointer saves thread-local memory, which is scarce for a library that is loaded late.
 thread_local std::unique_ptr<std::string> last_problems;
 
 template <typename Call>
@@ -67,7 +68,7 @@ void require(const Struct* given, const char* what) {
   if (given == nullptr) throw ration::ValueError(std::string(what) + " is NULL");
 }
 
-/// Checks a struct that the caller filled: it has at least the fields of its first version.
+/// Throws ValueError unless the struct that the caller filled has at least the fields of its first version.
 template <typename Struct>
 void require_filled(const Struct* given, const char* what) {
   require(given, what);
@@ -75,7 +76,7 @@ void require_filled(const Struct* given, const char* what) {
     throw ration::ValueError(std::string("the size of ") + what + " is not set");
 }
 
-/// A status without an exception; its text for ration_last_error().
+/// Returns this status and sets the text for ration_last_error().
 ration_status too_small(const char* text) {
   last_failure.text = text;
   return RATION_BUFFER_TOO_SMALL;
@@ -87,7 +88,7 @@ PhysicalDevice device_of(const ration_device* device) {
           std::string(device->type, ::strnlen(device->type, sizeof device->type))};
 }
 
-/// As much of `value` as the caller's struct has room for; its own size stays.
+/// Copies as much of `value` as the caller's struct has room for; the struct keeps its own size.
 template <typename Struct>
 void hand_out(Struct* out, Struct value) {
   require(out, "out");
@@ -113,8 +114,8 @@ ration_status hand_out_devices(const std::vector<Device>& devices, ration_device
                                                    : RATION_OK;
 }
 
-/// PyTorch takes whatever its allocator returns for memory, NULL too; what makes a refusal a Python exception there is
-/// an exception of its own. If PyTorch is in the process, its function for failed checks throws an error with our text.
+/// Throws a Python exception with our text if PyTorch is in the process, by its function for failed checks. Without an
+/// exception, PyTorch takes whatever its allocator returns for memory, even NULL.
 void tell_pytorch() {
   using CheckFailed = void (*)(const char* function, const char* file, std::uint32_t line, const char* text);
   void* library = ::dlopen("libc10.so", RTLD_LAZY | RTLD_NOLOAD);
@@ -122,11 +123,11 @@ void tell_pytorch() {
   const auto check_failed =
       reinterpret_cast<CheckFailed>(::dlsym(library, "_ZN3c106detail14torchCheckFailEPKcS2_jS2_"));
   ::dlclose(library);
-  last_failure.text.insert(0, "CUDA out of memory. ");  // kept there: nothing here has to end when the exception passes
+  last_failure.text.insert(0, "CUDA out of memory. ");  // kept there: an exception passes this frame
   if (check_failed != nullptr) check_failed("ration_torch_alloc", "ration", 0, last_failure.text.c_str());
 }
 
-/// PyTorch's users expect a pool that begins small. Earlier configuration stays.
+/// Turns growth on, since PyTorch's users expect a pool that begins small. Earlier configuration stays.
 void grow_unless_configured() {
   static const bool once = [] {
     ration::Runtime& runtime = ration::default_runtime();

@@ -35,7 +35,7 @@ std::optional<Number> number(const std::optional<std::string>& text) {
   return error == std::errc() && end == text->data() + text->size() ? std::optional<Number>(value) : std::nullopt;
 }
 
-/// A whole number; none above what 64 bits hold in bytes.
+/// Returns a whole number that as MiB or GiB does not overflow 64 bits of bytes.
 std::optional<std::int64_t> whole(const std::optional<std::string>& text) {
   const auto value = number<std::int64_t>(text);
   return value && *value < (std::int64_t{1} << 33) ? value : std::nullopt;
@@ -50,9 +50,9 @@ bool is_one_of(const std::string& text, std::initializer_list<std::string_view> 
   return std::find(words.begin(), words.end(), text) != words.end();
 }
 
-/// What a value has to be.
+/// The valid values of a variable.
 struct Kind {
-  const char* form;  ///< as a sentence about a value that is none says it
+  const char* form;  ///< the words in a sentence about an invalid value
   bool (*accepts)(const std::string& text);
 };
 
@@ -75,8 +75,8 @@ constexpr Kind kXlaAllocator{"default, bfc, cuda_async, vmm or platform", [](con
 struct Variable {
   const char* name;
   const Kind& kind;
-  const char* otherwise;  ///< what holds where its value is none
-  bool limits = false;    ///< device memory of ration's pool: then nothing is made with a value that is none
+  const char* otherwise;  ///< what holds if the value is invalid
+  bool limits = false;    ///< true if it limits ration's pool, which is then not made with an invalid value
 };
 
 constexpr std::array kVariables{
@@ -96,7 +96,7 @@ constexpr std::array kVariables{
     Variable{"TF_CUDA_MALLOC_ASYNC_SUPPORTED_PREALLOC", kMebibytes, "nothing is taken at the start"},
     Variable{"TF_ENABLE_GPU_GARBAGE_COLLECTION", kTruth, "it counts as true"}};
 
-/// Returns the sentence about a variable whose value is none.
+/// Returns the sentence about a variable with an invalid value, or nullopt.
 std::optional<std::string> problem_of(const Variable& each) {
   const auto text = variable(each.name);
   if (!text || each.kind.accepts(*text)) return std::nullopt;
@@ -105,8 +105,9 @@ std::optional<std::string> problem_of(const Variable& each) {
 
 }  // namespace
 
-/// PYTORCH_ALLOC_CONF, formerly PYTORCH_CUDA_ALLOC_CONF: "backend:cudaMallocAsync,garbage_collection_threshold:0.8".
-/// Its other settings concern blocks that are split or segments that cannot grow: the pool has neither.
+/// Reads PYTORCH_ALLOC_CONF, formerly PYTORCH_CUDA_ALLOC_CONF:
+/// "backend:cudaMallocAsync,garbage_collection_threshold:0.8". Its other settings concern split blocks and segments
+/// that cannot grow, which the pool does not have.
 void Environment::read_pytorch() {
   auto text = variable("PYTORCH_ALLOC_CONF");
   if (!text) text = variable("PYTORCH_CUDA_ALLOC_CONF");
@@ -134,7 +135,7 @@ Environment Environment::read() {
   if (const auto growth = truth(variable("TF_FORCE_GPU_ALLOW_GROWTH"))) result.force_growth = growth;
   if (const auto reserve = whole(variable("TF_DEVICE_MIN_SYS_MEMORY_IN_MB")); reserve && *reserve >= 0)
     result.reserve_mib = static_cast<std::uint64_t>(*reserve);
-  std::optional<double> xla_fraction;  // of two that differ, the smaller
+  std::optional<double> xla_fraction;  // the smaller of the two
   for (const char* name : {"XLA_PYTHON_CLIENT_MEM_FRACTION", "XLA_CLIENT_MEM_FRACTION"}) {
     if (const auto each = share(variable(name))) xla_fraction = std::min(*each, xla_fraction.value_or(*each));
   }

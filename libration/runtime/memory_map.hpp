@@ -14,7 +14,7 @@ namespace ration::runtime {
                                       const std::vector<TagUsage>& tags);
 [[nodiscard]] std::string map_as_svg(const pool::Statistics& statistics,
                                      const std::vector<pool::Allocator::Piece>& pieces);
-/// Returns 100 characters for all memory taken: `*` in use, `x` partly, `_` free; as in TensorFlow's report.
+/// Returns 100 characters for all memory taken, as in TensorFlow's report: `*` in use, `x` partly in use, `_` free.
 [[nodiscard]] std::string map_as_line(const std::vector<pool::Allocator::Piece>& pieces);
 
 }  // namespace ration::runtime

@@ -38,7 +38,7 @@ std::string environment_text(const char* name) {
   return value != nullptr ? value : "";
 }
 
-/// The folder of this library.
+/// Returns the folder of this library.
 fs::path own_folder() {
   Dl_info info{};
   std::error_code error;
@@ -46,8 +46,8 @@ fs::path own_folder() {
   return fs::canonical(info.dli_fname, error).parent_path();
 }
 
-/// Finds a file that is installed with this library: in an installation lib/libration.so.1, lib/ration/shim and
-/// bin/ration, in Debian's usr/lib/TRIPLET/libration.so.1; in the build the guard lies beside lib.
+/// Returns the path of a file that is installed with this library. In an installation, lib/libration.so.1 lies with
+/// lib/ration/shim and bin/ration, in Debian as usr/lib/TRIPLET/libration.so.1; in the build the guard lies beside lib.
 fs::path companion(std::initializer_list<const char*> places) {
   const fs::path folder = own_folder();
   std::error_code error;
@@ -59,7 +59,7 @@ fs::path companion(std::initializer_list<const char*> places) {
 
 enum class Driver { kNone, kGuarded, kBare };
 
-/// Returns the library that this process has under the driver's name.
+/// Returns which library this process has loaded under the driver's name.
 Driver loaded_driver() {
   void* library = ::dlopen(kDriver, RTLD_LAZY | RTLD_NOLOAD);
   if (library == nullptr) return Driver::kNone;
@@ -85,7 +85,7 @@ std::string contents(const FileDescriptor& file) {
   return text;
 }
 
-/// Runs `ration activate` and returns what it printed. UnknownError with what it complained of.
+/// Runs `ration activate` and returns its output. Throws UnknownError with its complaint.
 std::string ask_for_book() {
   const std::string program = companion({"../bin/ration", "../../bin/ration"}).string();
   const FileDescriptor output{memory_file("ration")}, problems{memory_file("ration")};
@@ -101,14 +101,14 @@ std::string ask_for_book() {
   if (error != 0) throw UnknownError(fmt::format("{} cannot be started: {}", program, std::strerror(error)));
   while (::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
   }
-  std::string variables = contents(output);  // whatever the status: a program may ignore SIGCHLD, and then has none
+  std::string variables = contents(output);  // not the status: a program that ignores SIGCHLD gets none
   if (variables.find("RATION_BOOK=") != std::string::npos) return variables;
   std::string complaint = contents(problems);
   while (!complaint.empty() && complaint.back() == '\n') complaint.pop_back();
   throw UnknownError(complaint.empty() ? "ration activate ended without a word." : complaint);
 }
 
-/// Sets what the command said.
+/// Sets the variables that `ration activate` prints.
 void take_book() {
   const std::string variables = ask_for_book();
   for (const std::string_view entry : split(variables, '\0'))
@@ -116,10 +116,10 @@ void take_book() {
       ::setenv(std::string(parts->first).c_str(), std::string(parts->second).c_str(), 1);
 }
 
-pid_t activated_by = 0;  // the process that has the book's end to tell
+pid_t activated_by = 0;  // the process that marks the book as ended
 
-/// `ration run` tells how its program ended; here only the process itself is there to do it. An unused book is removed
-/// with it.
+/// Enters the exit status in the book, as `ration run` does for its program: here only the process itself can do it.
+/// Removes an unused book.
 void tell_end(int status, void*) {
   if (::getpid() != activated_by) return;  // a child of fork
   const std::string path = environment_text("RATION_BOOK");
@@ -169,7 +169,7 @@ void prepare_restart() {
 
 book::Book* own_book() {
   static std::mutex opening;
-  static book::Book* book = nullptr;  // never closed: callers may be in their own atexit handlers
+  static book::Book* book = nullptr;  // never closed, since atexit handlers of the program may use it
   static std::string opened;
   const std::lock_guard alone(opening);
   const char* path = book::workload_book();

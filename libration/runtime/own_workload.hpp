@@ -1,5 +1,5 @@
-// The workload of this process: its book, and the way in which a program that was started without `ration run` gets
-// one. Used by runtime.cpp, runtime_memory.cpp and the C interface. Thread-safe.
+// The workload of this process: its book, and the functions that make one for a program that was started without
+// `ration run`. Used by runtime.cpp, runtime_memory.cpp and the C interface. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -10,28 +10,29 @@
 
 namespace ration::runtime {
 
-/// Puts this process, and the children that it starts from now on, under a limit of its own: `ration activate` makes a
-/// book with every GPU, the variables of `ration run` are set, and the guard is loaded under the driver's name, so that
-/// code that loads the driver later gets it. Makes no call of the driver and no thread. Does nothing where the process
-/// is governed already. RuntimeError: the driver was loaded before. UnknownError: why there can be no book, such as no
-/// GPU.
+/// Puts this process, and the children that it starts from now on, under limits of its own. Runs `ration activate` to
+/// make a book with every GPU, sets the variables that `ration run` sets, and loads the guard under the driver's name,
+/// so that code that loads the driver later gets the guard. Calls no driver function and starts no thread. Does nothing
+/// in a governed process. Throws RuntimeError if the driver is loaded already, UnknownError if there can be no book,
+/// for example without a GPU.
 void activate();
 
-/// For a process in which the driver is loaded already and which executes itself again (exec): makes the book and sets
-/// the variables, so that the new program is governed. Does nothing in a governed process. UnknownError.
+/// Makes a book and sets the variables for a process in which the driver is loaded already and which replaces itself
+/// (exec), so that the new program is governed. Does nothing in a governed process. Throws UnknownError.
 void prepare_restart();
 
-/// Returns the book of this process, from `ration run` or activate(), once it exists and can be opened. Null: none.
+/// Returns the book of this process, made by `ration run` or activate(), or null if none can be opened.
 [[nodiscard]] book::Book* own_book();
 
-/// Returns the account of GPU `number` as the driver counts under this process's CUDA_VISIBLE_DEVICES, without calling
-/// the driver. Absent: it has no account.
+/// Returns the account of GPU `number`, counted as the driver does under this process's CUDA_VISIBLE_DEVICES, or
+/// nullopt if it has none. Does not call the driver.
 [[nodiscard]] std::optional<std::uint32_t> account_of_gpu(const book::Book& book, std::size_t number);
 
-/// Returns the most that the program may use of that device, whatever it sets itself: shares are shares of this.
+/// Returns the most that the program may use of a device whatever limit it sets itself. Sizes in percent are parts of
+/// this.
 [[nodiscard]] Bytes whole_of(const book::Book& book, std::uint32_t account);
 
-/// Sets the workload's own limit: at least 2 MiB, at most whole_of(). ValueError otherwise.
+/// Sets the workload's own limit. Throws ValueError if it is below 2 MiB or above whole_of().
 void set_own_limit(book::Book& book, std::uint32_t account, Bytes limit);
 
 }  // namespace ration::runtime

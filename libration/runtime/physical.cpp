@@ -13,7 +13,7 @@ using namespace cuda;
 
 namespace {
 
-/// 8-4-4-4-12 digits.
+/// Returns the 8-4-4-4-12 digits.
 std::string digits_of(const book::DeviceUuid& uuid) {
   std::string digits;
   for (std::size_t i = 0; i < uuid.size(); ++i) {
@@ -46,7 +46,7 @@ std::vector<PhysicalGpu> query_gpus() {
     driver->cuDeviceTotalMem_v2(&total, gpu.ordinal);
     driver->cuDeviceGetAttribute(&gpu.capability_major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, gpu.ordinal);
     driver->cuDeviceGetAttribute(&gpu.capability_minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, gpu.ordinal);
-    CUuuid uuid{};  // the older cuDeviceGetUuid() says the card's of an instance
+    CUuuid uuid{};  // for a MIG instance, the older cuDeviceGetUuid() returns the UUID of its GPU
     if (driver->cuDeviceGetUuid_v2 != nullptr && driver->cuDeviceGetUuid_v2(&uuid, gpu.ordinal) == CUDA_SUCCESS)
       std::copy(std::begin(uuid.bytes), std::end(uuid.bytes), reinterpret_cast<char*>(gpu.uuid.data()));
     gpu.name = name;

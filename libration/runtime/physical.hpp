@@ -16,38 +16,37 @@ struct PhysicalGpu {
   std::string name;
   int capability_major = 0, capability_minor = 0;
   Bytes total;
-  book::DeviceUuid uuid{};  ///< zeros: the driver did not say
+  book::DeviceUuid uuid{};  ///< zeros if the driver did not tell it
 };
 
-/// Returns true if `text` is that UUID as CUDA_VISIBLE_DEVICES takes it: `GPU-` or `MIG-`, and its digits or the first
-/// of them.
+/// Returns true if `text` names that UUID as in CUDA_VISIBLE_DEVICES: `GPU-` or `MIG-` and all digits or the first few.
 [[nodiscard]] bool is_uuid(const std::string& text, const book::DeviceUuid& uuid);
 
-/// Returns the GPUs in the driver's order. Empty: there is no driver, or no device. Makes no context.
+/// Returns the GPUs in the driver's order; none without a driver or a device. Makes no context.
 [[nodiscard]] std::vector<PhysicalGpu> query_gpus();
 
-/// Returns the bytes in use on the device by all processes, as the management library reports without a context.
-/// Absent: there is no such library, or it does not know the device.
+/// Returns the bytes that all processes use on the device, as NVML reports them without a context. Returns nullopt if
+/// there is no NVML or it does not know the device.
 [[nodiscard]] std::optional<Bytes> used_by_everybody(const PhysicalGpu& gpu);
 
-/// A device's primary context, held while this lives.
+/// A reference to the primary context of a device, which keeps the context alive.
 class PrimaryContext {
  public:
   PrimaryContext(const driver::Driver& driver, cuda::CUdevice device);
   ~PrimaryContext();
   PrimaryContext(const PrimaryContext&) = delete;
   PrimaryContext& operator=(const PrimaryContext&) = delete;
-  [[nodiscard]] cuda::CUcontext get() const noexcept { return context_; }  ///< null: the driver made none
+  [[nodiscard]] cuda::CUcontext get() const noexcept { return context_; }  ///< null if the driver made none
 
   struct Memory {
     Bytes total, available;
   };
   [[nodiscard]] Memory memory() const;
   struct Priorities {
-    int highest = 0, lowest = 0;  ///< the highest is the smaller number
+    int highest = 0, lowest = 0;  ///< `highest` is the smaller number
   };
   [[nodiscard]] Priorities priorities() const;
-  /// Orders all later work on `later` after the work on `earlier` so far.
+  /// Makes all later work on `later` wait for the present work on `earlier`.
   void order(cuda::CUstream earlier, cuda::CUstream later) const;
 
  private:

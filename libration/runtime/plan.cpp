@@ -127,7 +127,7 @@ std::vector<PlannedDevice> plan_devices(const GpuOptions& options, const std::ve
       result.push_back(device);
     }
   }
-  // Stable: the physical position and the place in the list break ties.
+  // The sort is stable, so that the physical position and the place in the list break ties.
   if (ordered) {
     std::stable_sort(result.begin(), result.end(), [](const PlannedDevice& left, const PlannedDevice& right) {
       return left.ordinal < right.ordinal;

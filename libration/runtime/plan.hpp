@@ -1,5 +1,5 @@
-// Plans the logical devices from the configuration: on which GPU, how large, in which order. Pure: no driver and no
-// environment of its own. Used by runtime.cpp.
+// The plan of the logical devices, made from the configuration: the GPU, size and order of each. Needs neither the
+// driver nor the environment. Used by runtime.cpp.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,10 @@
 
 namespace ration::runtime {
 
-/// One logical GPU to be made.
+/// A logical GPU that is to be made.
 struct PlannedDevice {
   std::size_t gpu = 0;         ///< index among the physical GPUs
-  std::optional<Bytes> limit;  ///< absent: all available memory less the reserve, or a share
+  std::optional<Bytes> limit;  ///< absent: all available memory less the reserve, or a share of the GPU
   int priority = 0;
   int ordinal = 0;
 };
@@ -28,11 +28,11 @@ struct PlannedDevice {
     const GpuOptions& options, const std::vector<std::size_t>& visible,
     const std::function<PrimaryContext::Priorities(std::size_t gpu)>& priorities);
 
-/// Returns indices among `count` physical GPUs; InvalidArgumentError names an entry that is invalid, unknown or
-/// repeated.
+/// Returns the indices that `list` names among `count` physical GPUs. Throws InvalidArgumentError for an entry that is
+/// invalid, unknown or repeated.
 [[nodiscard]] std::vector<std::size_t> parse_visible_list(const std::string& list, std::size_t count);
 
-/// Returns the memory that TensorFlow leaves to the system without a limit.
+/// Returns the memory that TensorFlow leaves to the system if no limit is configured.
 [[nodiscard]] Bytes system_reserve(Bytes available, int capability_major);
 
 }  // namespace ration::runtime

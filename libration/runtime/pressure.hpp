@@ -1,4 +1,4 @@
-// The callbacks of a program for when device memory is short. Used by runtime.cpp and runtime_memory.cpp.
+// The program's callbacks for moments when device memory is short. Used by runtime.cpp and runtime_memory.cpp.
 #pragma once
 
 #include <cstdint>
@@ -9,21 +9,23 @@
 
 namespace ration::runtime {
 
-/// Thread-safe. A callback may call every function here.
+/// The list of callbacks. A callback may call every function here. Thread-safe.
 class Pressure {
  public:
   using Callback = std::function<void(std::uint64_t wanted)>;
 
   /// Adds a callback and returns a number for remove(), never 0.
   std::uint64_t add(Callback callback);
-  /// Returns when no thread is inside it any more, except from inside a callback. An unknown number is ignored.
+  /// Removes a callback. Returns once no thread runs it any more, unless called from inside a callback. Ignores an
+  /// unknown number.
   void remove(std::uint64_t number);
-  /// Calls each, in the order in which they were added. Returns false if there was none, or this thread is inside one.
+  /// Calls all callbacks in the order in which they were added. Returns false if there are none or this thread is
+  /// inside one.
   bool tell(std::uint64_t wanted);
 
  private:
   std::mutex mutex_;
-  std::shared_mutex running_;  // held shared inside a callback
+  std::shared_mutex running_;  // held as shared by each thread that runs callbacks
   std::map<std::uint64_t, Callback> callbacks_;
   std::uint64_t last_ = 0;
 };

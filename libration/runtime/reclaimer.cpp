@@ -14,7 +14,8 @@ namespace {
 
 constexpr std::chrono::milliseconds kLookEvery{100};
 
-/// A number that the child of a fork does not share with its parent: two pid namespaces may have the same pid.
+/// Returns a number that the child of a fork does not share with its parent. A pid would not do, since two pid
+/// namespaces may have the same one.
 std::uint64_t own_process() {
   static std::atomic<std::uint64_t> forks{0};
   static const bool watched = ::pthread_atfork(nullptr, nullptr, [] { ++forks; }) == 0;

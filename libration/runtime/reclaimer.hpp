@@ -1,6 +1,6 @@
-// Gives unused memory back when it is needed elsewhere: another process of the workload was denied or waits, the
-// workload's limit was lowered below what it holds, a person asked for it (`ration trim`), or nothing was asked for in
-// a while. Used by runtime.cpp.
+// The reclaimer, which gives unused memory back when it is needed elsewhere (another process of the workload was denied
+// or waits, the workload holds more than its lowered limit, or an operator runs `ration trim`), or when the program has
+// requested nothing for a while. Used by runtime.cpp.
 #pragma once
 
 #include <condition_variable>
@@ -14,18 +14,20 @@
 
 namespace ration::runtime {
 
-/// A thread that checks ten times a second. Made only if there is something to check: a workload's book (RATION_BOOK,
-/// which `ration run` sets) or an idle time (RATION_IDLE_TRIM=30s).
+/// A thread that checks ten times a second. It is made only if there is something to check: a workload's book
+/// (RATION_BOOK, which `ration run` sets) or an idle time (RATION_IDLE_TRIM=30s).
 class Reclaimer {
  public:
   struct End {
-    /// Deletes it in the process that started it. In the child of a fork its thread does not exist, and its condition
-    /// variable still counts that thread as a waiter: destroying it would wait for ever, so it is left alone.
+    /// Deletes the reclaimer in the process that started it. In the child of a fork the thread does not exist, but the
+    /// condition variable still counts it as a waiter and its destructor would wait for ever; so the child leaks the
+    /// reclaimer.
     void operator()(Reclaimer* reclaimer) const;
   };
   using Owner = std::unique_ptr<Reclaimer, End>;
-  /// `pressure` is called when memory is needed elsewhere, before `trim` gives back free memory; `requests` returns the
-  /// count of requests so far. All are called from the thread. Returns null if there is nothing to check.
+  /// Starts the thread, which calls all three functions. It calls `pressure` when memory is needed elsewhere, before
+  /// `trim` gives back free memory; `requests` returns the number of requests so far. Returns null if there is nothing
+  /// to check.
   static Owner start(std::function<void()> pressure, std::function<void()> trim,
                      std::function<std::uint64_t()> requests);
   ~Reclaimer();
@@ -45,7 +47,7 @@ class Reclaimer {
   std::mutex mutex_;
   std::condition_variable changed_;
   bool ending_ = false;
-  std::uint64_t process_;  // forks before it: the child of one has no such thread
+  std::uint64_t process_;  // own_process() of the process that started the thread
   std::thread thread_;
 };
 

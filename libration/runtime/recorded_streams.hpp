@@ -1,5 +1,5 @@
-// Blocks used by streams other than their own: PyTorch's record_stream. Used by the runtime, which makes a block's
-// stream wait for them when the block is given back.
+// The blocks that streams other than their own use, as PyTorch's record_stream() tells. When a block is freed, the
+// runtime makes its stream wait for these streams.
 #pragma once
 
 #include <atomic>
@@ -9,11 +9,11 @@
 
 namespace ration::runtime {
 
-/// Thread-safe. Promise: while no stream is recorded, take() costs one load.
+/// The streams recorded for each block. Thread-safe. Promise: while no stream is recorded, take() costs one load.
 class RecordedStreams {
  public:
   void add(const void* address, void* stream);
-  /// Returns the streams that were added for the block, and forgets it.
+  /// Returns the streams that were added for the block, and forgets them.
   [[nodiscard]] std::vector<void*> take(const void* address) {
     return any_.load(std::memory_order_relaxed) ? look_up(address) : std::vector<void*>{};
   }

@@ -34,7 +34,7 @@ std::vector<PhysicalDevice> of_type(const std::vector<PhysicalDevice>& devices,
 
 constexpr std::uint64_t kMinLimit = 2 << 20;
 
-/// Not above what any device has, so that bytes of it can be counted.
+/// Returns true for a positive limit that is small enough to be counted in bytes.
 bool is_limit_in_mib(double mib) { return mib > 0 && mib < 1e9; }
 
 bool contains(const std::vector<PhysicalDevice>& devices, const PhysicalDevice& device) {
@@ -76,7 +76,7 @@ void Runtime::State::look() {
   if (has_looked()) return;
   stage = Stage::kLooked;
   gpus = query_gpus();
-  for (std::size_t gpu = 0; gpu < gpus.size(); ++gpu)  // what is left of it by a limit of its own is not the device
+  for (std::size_t gpu = 0; gpu < gpus.size(); ++gpu)  // not the program's own limit
     if (const auto own = own_account(gpu)) gpus[gpu].total = whole_of(*own->book, own->account);
   physical.push_back({"/physical_device:CPU:0", "CPU"});
   for (std::size_t gpu = 0; gpu < gpus.size(); ++gpu)
@@ -194,7 +194,7 @@ DeviceDetails Runtime::get_device_details(const PhysicalDevice& device) {
   if (const auto used = used_by_everybody(gpu)) {
     details.memory_used = used->count();
   } else if (const PrimaryContext& context = state_->context_of(place); context.get() != nullptr) {
-    const PrimaryContext::Memory memory = context.memory();  // its own cost included
+    const PrimaryContext::Memory memory = context.memory();  // includes the context's own cost
     details.memory_used = (memory.total - memory.available).count();
   }
   return details;
@@ -226,7 +226,7 @@ GpuOptions Runtime::State::options_from_configuration() const {
     const auto known = configuration.growth.find(physical[gpu + 1].name);
     return known != configuration.growth.end() && known->second;
   };
-  // Once a device has a limit of set_memory_limit(), growth is each device's own affair.
+  // Once set_memory_limit() was called, growth may differ between devices.
   if (!any_logical && configuration.limits.empty()) {
     for (const std::size_t gpu : places) {
       if (growth_of(gpu) != growth_of(places.front()))
@@ -278,7 +278,7 @@ std::unique_ptr<pool::Allocator> Runtime::State::make_memory(std::size_t gpu, By
     std::uint64_t address = 0;
     if (async && environment.preallocate_mib &&
         blocks->allocate(0, Bytes{*environment.preallocate_mib << 20}, 256, address) == pool::Failure::kNone)
-      (void)blocks->deallocate(0, address);  // it stays in the driver's pool
+      (void)blocks->deallocate(0, address);  // the memory stays in the driver's pool
     return blocks;
   }
   pool::Options pool_options;
@@ -348,7 +348,7 @@ void Runtime::State::make(const GpuOptions& options, const std::vector<std::size
   device_limit = environment.device_limit;
   const auto planned =
       plan_devices(options, visible_places, [&](std::size_t gpu) { return context_of(gpu).priorities(); });
-  std::map<std::size_t, std::size_t> parts;  // of the devices that share what is available
+  std::map<std::size_t, std::size_t> parts;  // logical devices by GPU, which share what is available there
   for (const PlannedDevice& device : planned) ++parts[device.gpu];
   std::map<std::size_t, Bytes> available;
   std::vector<LogicalGpu> made;
@@ -389,7 +389,7 @@ void Runtime::State::make(const GpuOptions& options, const std::vector<std::size
       [this] {
         try {
           (void)pressure.tell(0);
-        } catch (...) {  // there is no request that it could come out of
+        } catch (...) {  // no request waits for the result
         }
       },
       [this] {
@@ -441,7 +441,7 @@ std::vector<LogicalDevice> Runtime::list_logical_devices(const std::optional<std
 }
 
 Runtime& default_runtime() {
-  static auto* runtime = new Runtime;  // used from atexit handlers, too
+  static auto* runtime = new Runtime;  // never destroyed, since atexit handlers use it
   return *runtime;
 }
 

@@ -1,4 +1,4 @@
-// Figures, limits and memory of a runtime's devices.
+// The figures, limits and memory of a runtime's devices.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -105,18 +105,18 @@ void Runtime::set_memory_limit(const PhysicalDevice& device, std::uint64_t bytes
     const pool::Statistics now = each.memory->statistics();
     return each.gpu == place && now.bytes_reserved > now.bytes_limit;
   });
-  guard.unlock();  // what is called may wait for other threads; what it lets go of is trimmed as it comes back
+  guard.unlock();  // callbacks may wait for other threads; memory over the limit is trimmed as it is freed
   if (is_over) (void)state_->pressure.tell(0);
 }
 
-/// Returns the total of a GPU; for another device a value that set_memory_limit() rejects.
+/// Returns the total of a GPU, or for another device a value that set_memory_limit() rejects.
 Bytes Runtime::State::total_of(const PhysicalDevice& device) {
   const auto guard = enter();
   require_known(device);
   return device.device_type == "GPU" ? gpus[place_of(device)].total : Bytes{0};
 }
 
-// Without the lock around the call below, which tells others.
+// Does not hold the lock during the call of set_memory_limit(), which calls callbacks.
 void Runtime::set_memory_limit_fraction(const PhysicalDevice& device, double share) {
   const Bytes total = state_->total_of(device);
   if (!(share > 0 && share <= 1))
@@ -158,7 +158,7 @@ std::uint64_t Runtime::get_memory_limit(const PhysicalDevice& device) {
 
 namespace {
 
-/// One of the driver's GPUs, or the visible ones.
+/// Returns the GPU with that number in the driver's order, or the visible ones.
 std::vector<PhysicalDevice> physical_gpus(Runtime& runtime, std::optional<int> gpu) {
   const auto gpus = gpu ? runtime.list_physical_devices("GPU") : runtime.get_visible_devices("GPU");
   if (!gpu) return gpus;

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::uint32_t kNoShare = ~std::uint32_t{0};
 
-/// The functions that the guard exports, by their names.
+/// The functions that the guard exports, found by name.
 struct Guard {
   std::uint32_t (*share)(const char*) = nullptr;
   std::uint32_t (*enter_share)(std::uint32_t) = nullptr;
@@ -39,7 +39,7 @@ struct Guard {
   }
 };
 
-/// Asked only once a share was named: the guard is there by then or never.
+/// Returns the guard's functions. Called only once a share was named: by then the guard is loaded or never will be.
 const Guard& guard() {
   static const Guard found;
   return found;

@@ -1,6 +1,6 @@
-// Shares of this process: parts of one program with limits of their own inside the workload's. The guard keeps them,
-// since it sees what frameworks take; here they have names, and blocks of ration's own pool are charged to them one by
-// one. Used by runtime_memory.cpp and tags.cpp. Thread-safe.
+// The shares of this process: parts of one program with limits of their own inside the workload's. The guard keeps
+// their accounts, since it sees what frameworks take. This file gives shares names and charges each block of ration's
+// own pool to one. Used by runtime_memory.cpp and tags.cpp. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace ration::runtime {
 
-/// Returns the number of the share with that name, and makes it if it is new. ValueError: this process is not governed,
-/// there are too many, or the name is too long.
+/// Returns the number of the share with that name, and makes it if it is new. Throws ValueError if this process is not
+/// governed, there are too many shares, or the name is empty or too long.
 [[nodiscard]] std::uint32_t share_named(const std::string& name);
 
 void limit_share(std::uint32_t share, std::uint32_t account, Bytes limit);
@@ -21,23 +21,23 @@ struct ShareAmounts {
 };
 [[nodiscard]] ShareAmounts amounts_of_share(std::uint32_t share, std::uint32_t account);
 
-/// The share of a thread before it entered another.
+/// The share of a thread before it entered another one.
 struct FormerShare {
   std::uint32_t own = 0, common = 0;
 };
-/// Puts the calling thread into a share, together with the threads that have entered none: a framework's helper threads
+/// Puts the calling thread into a share, together with all threads that have entered none: a framework's helper threads
 /// work for the share entered last.
 FormerShare enter_share(std::uint32_t share);
 void leave_share(const FormerShare& former);
 
-/// Returns the share of the calling thread; 0: none, or no share was ever made.
+/// Returns the share of the calling thread, or 0 if it is in none.
 [[nodiscard]] std::uint32_t current_share();
-/// Returns false if it has no room.
+/// Charges `size` to the share. Returns false if it has no room.
 [[nodiscard]] bool charge_share(std::uint32_t share, std::uint32_t account, Bytes size);
 void refund_share(std::uint32_t share, std::uint32_t account, Bytes size);
 
-/// While one lives, memory that the calling thread takes from the driver is charged to no share, because a pool's
-/// region belongs to none.
+/// A scope in which memory that the calling thread takes from the driver is charged to no share, because a region of
+/// the pool belongs to none.
 class OutsideShares {
  public:
   explicit OutsideShares(bool needed);

@@ -1,5 +1,5 @@
-// The state of a Runtime: its configuration, and once that is fixed the logical GPUs. Shared by runtime.cpp
-// (configuring, initialising) and runtime_memory.cpp (figures, limits, memory). The mutex is taken by their callers.
+// The state of a Runtime: its configuration and, once that is fixed, the logical GPUs. Shared by runtime.cpp
+// (configuring, initialising) and runtime_memory.cpp (figures, limits, memory), whose functions lock the mutex.
 #pragma once
 
 #include <atomic>
@@ -32,18 +32,18 @@ struct OwnAccount {
   std::uint32_t account;
 };
 
-/// The program's settings for its devices, by their physical names.
+/// The program's settings for its devices, by physical name.
 struct Configuration {
   std::vector<PhysicalDevice> visible;
   std::map<std::string, bool> growth;
   std::map<std::string, std::vector<LogicalDeviceConfiguration>> logical;
-  std::map<std::string, Bytes> limits;  // of set_memory_limit()
+  std::map<std::string, Bytes> limits;  // as set by set_memory_limit()
 };
 
 /// One logical GPU and its memory.
 struct LogicalGpu {
-  std::size_t gpu = 0;  // index among the physical ones
-  Bytes configured;     // its limit as planned; set_memory_limit() divides a new one in proportion to these
+  std::size_t gpu = 0;  // index among the physical GPUs
+  Bytes configured;     // the planned limit; set_memory_limit() divides a new limit in proportion to these
   std::unique_ptr<pool::Allocator> memory;
   std::unique_ptr<Tags> tags = std::make_unique<Tags>();
 };
@@ -52,43 +52,44 @@ struct LogicalGpu {
 
 struct Runtime::State {
   mutable std::recursive_mutex mutex;
-  const std::uint64_t generation;  // of the process that made it
+  const std::uint64_t generation;  // process_generation() of the process that made it
   enum class Stage : std::uint8_t { kNew, kLooked, kInitialized };
   std::atomic<Stage> stage{Stage::kNew};
   std::vector<PhysicalDevice> physical;
   std::vector<runtime::PhysicalGpu> gpus;
   runtime::Configuration configuration;
   std::vector<LogicalDevice> logical_devices;
-  std::map<std::size_t, std::unique_ptr<runtime::PrimaryContext>> contexts;  // by index; outlive the pools
+  std::map<std::size_t, std::unique_ptr<runtime::PrimaryContext>> contexts;  // by index; they outlive the pools
   std::vector<runtime::LogicalGpu> logical_gpus;
-  std::optional<Bytes> device_limit;  // of the environment, on each GPU; no other limit rises above it
+  std::optional<Bytes> device_limit;  // the limit of the environment for each GPU; no other limit rises above it
   runtime::RecordedStreams recorded_streams;
   runtime::Pressure pressure;
   runtime::Reclaimer::Owner reclaimer;  // ends before the pools that it trims
 
   State();
-  /// Locks it. RuntimeError in the child of a fork, once the driver was used: neither its memory nor perhaps the mutex
-  /// survived.
+  /// Locks the mutex. Throws RuntimeError in the child of a fork if the driver was used before the fork, because
+  /// neither its memory nor, perhaps, the mutex survived.
   [[nodiscard]] std::unique_lock<std::recursive_mutex> enter() const;
   void look();
   [[nodiscard]] bool has_looked() const { return stage != Stage::kNew; }
-  /// Returns true once `logical_gpus` no longer changes and is read without the mutex.
+  /// Returns true once `logical_gpus` no longer changes and may be read without the mutex.
   [[nodiscard]] bool is_initialized() const { return stage == Stage::kInitialized; }
-  /// Returns its index among the GPUs.
+  /// Returns the index of the device among the GPUs.
   std::size_t place_of(const PhysicalDevice& device);
   void require_known(const PhysicalDevice& device);
   [[nodiscard]] Bytes total_of(const PhysicalDevice& device);
   runtime::PrimaryContext& context_of(std::size_t gpu);
-  /// Makes the devices as configured. Throws in the cases in which TensorFlow does at this point.
+  /// Makes the devices as configured. Throws where TensorFlow throws.
   void make_as_configured() { make(options_from_configuration(), visible_gpus()); }
   void make(const GpuOptions& options, const std::vector<std::size_t>& visible_places);
   /// Divides the device's limit among its logical devices, in proportion to their configured limits.
   void apply_limit(std::size_t gpu);
-  /// Returns the account; absent: this process is charged to no book, or that device is not in it.
+  /// Returns the account of the GPU, or nullopt if this process has no book or the GPU is not in it.
   [[nodiscard]] std::optional<runtime::OwnAccount> own_account(std::size_t gpu) const;
-  /// Charges a block to the share of the calling thread, if it is in one. MemoryLimitExceeded: it has no room.
+  /// Charges a block to the share of the calling thread, if it is in one. Throws MemoryLimitExceeded if the share has
+  /// no room.
   [[nodiscard]] runtime::ShareBlock enter_block(const runtime::LogicalGpu& device, std::size_t bytes) const;
-  /// Returns the device of `GPU:0` in any of its forms. `for_cpu` is the error text for a CPU.
+  /// Returns the device that `GPU:0`, in any of its forms, names. `for_cpu` is the error text for a CPU.
   runtime::LogicalGpu& gpu_named(const std::string& device, const char* for_cpu);
   runtime::LogicalGpu& gpu_at(int index);
 

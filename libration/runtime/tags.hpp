@@ -1,5 +1,5 @@
-// The tags of a program: blocks are attributed to the calling thread's tag and share. Costs nothing until a tag is set
-// for the first time. Used by runtime.cpp.
+// The tags of a program: each block is attributed to the calling thread's tag and share. Costs nothing until a tag is
+// set for the first time. Used by runtime.cpp.
 #pragma once
 
 #include <atomic>
@@ -16,10 +16,10 @@ namespace ration::runtime {
 
 /// Returns true for UTF-8 of at most 256 bytes, which is safe in JSON and in texts for people.
 bool is_tag(const std::string& text);
-/// Sets the calling thread's tag, "" for none. Returns the former one.
+/// Sets the calling thread's tag, "" for none, and returns the former one.
 std::string exchange_tag(std::string tag);
 
-/// The share that a block is charged to; 0: none.
+/// The share and the account that a block is charged to; share 0 means none.
 struct ShareBlock {
   std::uint32_t share = 0, account = 0;
 };
@@ -28,8 +28,8 @@ struct ShareBlock {
 class Tags {
  public:
   void took(std::uint64_t address, std::uint64_t bytes, const ShareBlock& block = {});
-  /// Must be called before the block is given back, since its address may be handed out again at once. Refunds its
-  /// share.
+  /// Forgets the block and refunds its share. Call it before the block is freed, since its address may be handed out
+  /// again at once.
   void gives(std::uint64_t address);
   /// Returns the use by tag, largest first.
   [[nodiscard]] std::vector<TagUsage> usage() const;
@@ -42,7 +42,7 @@ class Tags {
   };
   std::atomic<bool> any_{false};
   mutable std::mutex mutex_;
-  std::unordered_map<std::uint64_t, Held> held_;  // by address; blocks without a tag and a share are not in it
+  std::unordered_map<std::uint64_t, Held> held_;  // by address; only blocks with a tag or a share
 };
 
 }  // namespace ration::runtime

@@ -1,4 +1,4 @@
-// A guard for a block of code: what it takes of the pools, at its peak, is held against a bound. Guards nest.
+// Guards for blocks of code: each compares the peak of what its block takes from the pools with a bound. Guards nest.
 #pragma once
 
 #include <algorithm>
@@ -12,9 +12,9 @@
 
 namespace ration {
 
-/// The bytes that the logical GPUs of a runtime had handed out at once, beyond what they had before, while it lives.
-/// Resets their peaks; others that live at the time keep what they have seen. Thread-safe. A call of
-/// reset_memory_stats() by the program hides what was before it.
+/// A measurement of what the logical GPUs of a runtime hand out, at its peak, beyond what was handed out when it began.
+/// It resets their peaks; other watches that are alive keep what they have seen. A program that calls
+/// reset_memory_stats() hides what was before the call. Thread-safe.
 class GrowthWatch {
  public:
   explicit GrowthWatch(Runtime& runtime) : runtime_(runtime), devices_(runtime.list_logical_devices("GPU")) {
@@ -65,7 +65,7 @@ class GrowthWatch {
   std::list<GrowthWatch*>::iterator place_;
 };
 
-/// Returns the growth that GrowthWatch measured while `block()` ran, in bytes.
+/// Returns the growth in bytes that GrowthWatch measures while `block()` runs.
 template <typename Block>
 std::uint64_t growth_of(Runtime& runtime, Block&& block) {
   GrowthWatch watch(runtime);

@@ -1,11 +1,11 @@
-// ration's memory as a resource that is passed around by value: stream-ordered allocation in the shape that RMM and
-// libcu++ expect, adaptors that compose, and a buffer that gives itself back.
+// A memory resource that is passed by value: stream-ordered allocation with the interface that RMM and libcu++ expect,
+// adaptors that compose, and a buffer that frees its memory.
 //
 //   ration::DeviceMemoryResource memory(runtime, 0);
 //   ration::StatisticsAdaptor counted(ration::LimitingAdaptor(memory, 1 << 30));
 //   ration::Buffer<float, decltype(counted)> x(counted, 1'000'000);
 //
-// Device addresses must not be touched by the host. Not a std::pmr::memory_resource for that reason.
+// The host must not touch device addresses; that is why this is no std::pmr::memory_resource.
 #pragma once
 
 #include <atomic>
@@ -18,7 +18,7 @@
 
 #include "ration/runtime.hpp"
 
-// libcu++ 3 (CUDA 13) and newer, with the toolkit's headers beside it.
+// True with libcu++ 3 (CUDA 13) or newer and the toolkit's headers beside it.
 #if __has_include(<cuda/memory_resource>) && __has_include(<cuda_runtime_api.h>)
 #include <cuda/memory_resource>
 #include <cuda/stream_ref>
@@ -29,7 +29,7 @@
 
 namespace ration {
 
-/// A CUstream, as a pointer to whatever it is.
+/// A CUstream as an untyped pointer.
 using StreamHandle = void*;
 
 /// The requirements of the adaptors and of Buffer on a resource. `allocate` throws MemoryLimitExceeded; neither call
@@ -42,10 +42,10 @@ concept StreamOrderedResource = std::copy_constructible<Resource> &&
   { resource == resource } -> std::convertible_to<bool>;
 };
 
-/// A logical GPU's memory. Two are equal when either may give back what the other handed out. Thread-safe.
+/// The memory of one logical GPU. Two resources are equal if each can free what the other allocated. Thread-safe.
 class DeviceMemoryResource {
  public:
-  /// `runtime` outlives it. `gpu` counts as in '/device:GPU:0'.
+  /// Refers to `runtime`, which must outlive it. `gpu` counts as in '/device:GPU:0'.
   DeviceMemoryResource(Runtime& runtime, int gpu) : runtime_(&runtime), gpu_(gpu) {}
 
   [[nodiscard]] void* allocate(StreamHandle stream, std::size_t bytes, std::size_t alignment = 256) {
@@ -54,7 +54,7 @@ class DeviceMemoryResource {
   void deallocate(StreamHandle stream, void* address, std::size_t = 0, std::size_t = 256) {
     runtime_->deallocate(gpu_, address, stream);
   }
-  // In the default stream's order.
+  // Allocates on the default stream.
   [[nodiscard]] void* allocate_sync(std::size_t bytes, std::size_t alignment = 256) {
     return allocate(nullptr, bytes, alignment);
   }
@@ -83,7 +83,7 @@ static_assert(StreamOrderedResource<DeviceMemoryResource>);
 static_assert(::cuda::mr::resource_with<DeviceMemoryResource, ::cuda::mr::device_accessible>);
 #endif
 
-/// At most `limit` bytes through this adaptor and its copies together. Thread-safe.
+/// An adaptor that allows at most `limit` bytes through it and its copies together. Thread-safe.
 template <StreamOrderedResource Upstream>
 class LimitingAdaptor {
  public:
@@ -116,7 +116,7 @@ class LimitingAdaptor {
   std::shared_ptr<std::atomic<std::size_t>> taken_;
 };
 
-/// Counts what goes through this adaptor and its copies. Thread-safe.
+/// An adaptor that counts the requests through it and its copies. Thread-safe.
 template <StreamOrderedResource Upstream>
 class StatisticsAdaptor {
  public:
@@ -151,8 +151,8 @@ class StatisticsAdaptor {
   std::shared_ptr<Counts> counts_;
 };
 
-/// Tells `log` of every call; a request whose telling throws is given back. It must be thread-safe if the resource is
-/// used by several threads.
+/// An adaptor that calls `log` for each request. If `log` throws, the memory is freed again. `log` must be thread-safe
+/// if several threads use the resource.
 template <StreamOrderedResource Upstream>
 class LoggingAdaptor {
  public:
@@ -194,7 +194,7 @@ class LoggingAdaptor {
 
 static_assert(StreamOrderedResource<LoggingAdaptor<StatisticsAdaptor<LimitingAdaptor<DeviceMemoryResource>>>>);
 
-/// `count` elements of device memory, given back in the same stream's order when it goes. Moves, does not copy.
+/// An array of `count` elements of device memory, freed on the stream of its allocation. It can be moved, not copied.
 template <typename Element, StreamOrderedResource Resource = DeviceMemoryResource>
 class Buffer {
  public:
@@ -215,7 +215,7 @@ class Buffer {
 
   [[nodiscard]] Element* data() const noexcept { return data_; }  ///< a device address
   [[nodiscard]] std::size_t size() const noexcept { return count_; }
-  /// Gives it back now. In the child of a fork there is nothing to give back.
+  /// Frees the memory now. Does nothing in the child of a fork, which has no device memory.
   void release() noexcept {
     if (data_ == nullptr) return;
     try {

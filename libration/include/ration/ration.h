@@ -1,9 +1,11 @@
-/* ration's C interface: device configuration, a pool that grows and shrinks, limits that may change at any time.
+/* The C interface of ration: device configuration, a pool that grows and shrinks, and limits that may change at any
+ * time.
  *
- * Every function is thread-safe. A function that can fail returns a ration_status; ration_last_error() then has the
- * calling thread's text: what was wrong, how much, and what to do. Structs begin with their own size, set by the caller,
- * so that later versions can add members at their ends. Status codes keep their numbers for ever. Names of devices are
- * TensorFlow's: "/physical_device:GPU:0" of type "GPU", "/device:GPU:0". Sizes are bytes where nothing else is said.
+ * Every function is thread-safe. A function that can fail returns a ration_status; ration_last_error() then returns
+ * the text for the calling thread: what was wrong, how much, and what to do. The caller sets the first member of
+ * each struct to the struct's size, so that later versions can add members at the end. Status codes keep their
+ * numbers for ever. Names of devices are TensorFlow's: "/physical_device:GPU:0" of type "GPU", "/device:GPU:0".
+ * Sizes are bytes unless stated otherwise.
  */
 #ifndef RATION_RATION_H
 #define RATION_RATION_H
@@ -17,16 +19,17 @@ extern "C" {
 
 typedef enum ration_status {
   RATION_OK = 0,
-  RATION_VALUE_ERROR = 1,         /* a wrong value: Python's ValueError */
-  RATION_RUNTIME_ERROR = 2,       /* too late, or in a child of fork: RuntimeError */
-  RATION_INVALID_ARGUMENT = 3,    /* of session options */
-  RATION_UNKNOWN = 4,             /* of session options */
-  RATION_OUT_OF_MEMORY = 5,       /* denied; ration_last_refusal() has the numbers */
-  RATION_BUFFER_TOO_SMALL = 6,    /* the count says how large it has to be */
+  RATION_VALUE_ERROR = 1,         /* an invalid value, as Python's ValueError */
+  RATION_RUNTIME_ERROR = 2,       /* the call came too late, or in the child of a fork; as RuntimeError */
+  RATION_INVALID_ARGUMENT = 3,    /* session options or environment variables are invalid */
+  RATION_UNKNOWN = 4,             /* another failure of session options or of ration_activate() */
+  RATION_OUT_OF_MEMORY = 5,       /* memory was denied; ration_last_refusal() returns the numbers */
+  RATION_BUFFER_TOO_SMALL = 6,    /* `count` or `needed` returns the size that is needed */
   RATION_INTERNAL = 7
 } ration_status;
 
-/* Of the calling thread's last failure; "" before the first. Valid until its next failure. */
+/* Returns the text of the calling thread's last failure, "" before the first. The text is valid until the next
+ * failure. */
 const char* ration_last_error(void);
 /* The numbers of the calling thread's last RATION_OUT_OF_MEMORY. */
 typedef struct ration_refusal {
@@ -36,18 +39,20 @@ typedef struct ration_refusal {
 } ration_refusal;
 ration_status ration_last_refusal(ration_refusal* out);
 
-/* "0.1.0" */
+/* Returns the version: "0.1.0". */
 const char* ration_version(void);
 
-/* A line for each variable of the environment for TensorFlow, XLA and the pool whose value is none, or contradicts
- * another's; "" if there is none. Of the calling thread, valid until its next call. */
+/* Returns one line for each environment variable of TensorFlow, XLA or the pool whose value is invalid or
+ * contradicts another one; "" if there is none. The text belongs to the calling thread and is valid until its next
+ * call. */
 const char* ration_environment_problems(void);
 
 typedef struct ration_runtime ration_runtime;
 ration_status ration_runtime_create(ration_runtime** out);
-/* What its devices hand out is gone with it. Not for ration_runtime_default(). */
+/* Destroys a runtime and frees the memory that its devices handed out. Not allowed for ration_runtime_default(). */
 void ration_runtime_destroy(ration_runtime* runtime);
-/* The one that a process shares: never destroyed. Wherever a runtime is asked for below, NULL means this one. */
+/* Returns the runtime that the whole process shares; it is never destroyed. NULL as `runtime` in any function below
+ * means this one. */
 ration_runtime* ration_runtime_default(void);
 
 typedef struct ration_device {
@@ -56,14 +61,14 @@ typedef struct ration_device {
   char type[16];
 } ration_device;
 
-/* Up to `capacity` devices are written, `count` is how many there are. `type`: "GPU", "CPU" or NULL for all. */
+/* Writes up to `capacity` devices and sets `count` to the number that exist. `type` is "GPU", "CPU" or NULL for all. */
 ration_status ration_list_physical_devices(ration_runtime* runtime, const char* type, ration_device* out,
                                            size_t capacity, size_t* count);
 ration_status ration_get_visible_devices(ration_runtime* runtime, const char* type, ration_device* out,
                                          size_t capacity, size_t* count);
 ration_status ration_set_visible_devices(ration_runtime* runtime, const ration_device* devices, size_t count,
                                          const char* type);
-/* Initialises. */
+/* Initialises the runtime. */
 ration_status ration_list_logical_devices(ration_runtime* runtime, const char* type, ration_device* out,
                                           size_t capacity, size_t* count);
 
@@ -75,14 +80,14 @@ ration_status ration_get_memory_growth(ration_runtime* runtime, const ration_dev
 #define RATION_HAS_ORDINAL 4u
 typedef struct ration_logical_configuration {
   uint32_t size;
-  uint32_t has;              /* which of the following are given */
+  uint32_t has;              /* the flags RATION_HAS_... of the members that are set */
   double memory_limit_mib;
   int32_t priority;
   int32_t device_ordinal;
 } ration_logical_configuration;
 ration_status ration_set_logical_devices(ration_runtime* runtime, const ration_device* device,
                                          const ration_logical_configuration* entries, size_t count);
-/* `is_set` 0: nothing was configured. */
+/* Sets `is_set` to 0 if nothing was configured. */
 ration_status ration_get_logical_devices(ration_runtime* runtime, const ration_device* device,
                                          ration_logical_configuration* out, size_t capacity, size_t* count,
                                          int* is_set);
@@ -96,7 +101,7 @@ typedef struct ration_device_details {
 ration_status ration_get_device_details(ration_runtime* runtime, const ration_device* device,
                                         ration_device_details* out);
 
-/* Fixes the configuration and makes the logical devices; done by the functions that need it where it was not yet. */
+/* Fixes the configuration and makes the logical devices. Functions that need them call it first. */
 ration_status ration_initialize(ration_runtime* runtime);
 int ration_is_initialized(ration_runtime* runtime);
 
@@ -110,86 +115,91 @@ typedef struct ration_memory_info {
   uint64_t largest_alloc_size, largest_free_block;
   double fragmentation;        /* 0 to 1 */
 } ration_memory_info;
-/* `device`: "GPU:0", "/gpu:0", "/device:GPU:0" or the full job name. Initialises. */
+/* Initialises the runtime. `device` is "GPU:0", "/gpu:0", "/device:GPU:0" or the full job name. */
 ration_status ration_get_memory_info(ration_runtime* runtime, const char* device, ration_memory_info* out);
 ration_status ration_reset_memory_stats(ration_runtime* runtime, const char* device);
 
-/* Puts this process, and the children that it starts from now on, under limits of its own, as `ration run` would. Call
- * it before anything loads the GPU's driver. Makes no call of the driver and no thread; does nothing in a process that is
- * governed already. RATION_RUNTIME_ERROR: too late. RATION_UNKNOWN: why there can be no limit here, such as no GPU. */
+/* Puts this process, and the children that it starts from now on, under limits of its own, as `ration run` would.
+ * Call it before anything loads the GPU's driver. It calls no driver function, starts no thread, and does nothing in
+ * a governed process. Returns RATION_RUNTIME_ERROR if the driver is loaded already, RATION_UNKNOWN if there can be
+ * no limit, for example without a GPU. */
 ration_status ration_activate(void);
-/* Where it is too late: sets the variables with which this process is governed once it has started anew in its own place
- * (execve). */
+/* Sets the environment variables that govern this process after it replaces itself (execve), for a process in which
+ * the driver is loaded already. */
 ration_status ration_prepare_restart(void);
-/* What the workload of this process has on a GPU, all its processes together. */
+/* The memory of this process's workload on one GPU, over all its processes. */
 typedef struct ration_workload_info {
   uint32_t size;
   uint32_t reserved;
-  uint64_t used, peak, limit, total; /* total: what a limit of its own may be at most */
+  uint64_t used, peak, limit, total; /* total: the largest limit that the workload may set itself */
 } ration_workload_info;
-/* RATION_VALUE_ERROR: this process is not governed, or has no such GPU. */
+/* Returns RATION_VALUE_ERROR if this process is not governed or has no such GPU. */
 ration_status ration_get_workload_info(int gpu, ration_workload_info* out);
-/* Where this process is governed, limits bind everything in it and in its workload's other processes: frameworks,
- * libraries, ration's pool. Elsewhere they bind the pool alone. `gpu`: as the driver counts under CUDA_VISIBLE_DEVICES;
- * -1: each. `size`: "6GiB", "512MiB", "50%"; "max": as if none had been set. */
+/* Limits a GPU, counted as the driver does under CUDA_VISIBLE_DEVICES, or each GPU if `gpu` is -1. In a governed
+ * process the limit binds all processes of the workload: frameworks, libraries and ration's pool. Elsewhere it binds
+ * the pool alone. `size` is "6GiB", "512MiB" or "50%"; "max" removes the limit. */
 ration_status ration_limit(ration_runtime* runtime, int gpu, const char* size);
-/* 0: none was set. */
+/* Sets `bytes` to the limit, or to 0 if none was set. */
 ration_status ration_get_limit(ration_runtime* runtime, int gpu, uint64_t* bytes);
-/* A part of this process with a limit of its own inside the workload's ("40%" is of the workload's limit at this moment):
- * two models in one program. `gpu` -1: on each. Lowered below what it holds: nothing more is granted until it is under.
- * RATION_VALUE_ERROR: this process is not governed, or the name is not 1 to 63 bytes. */
+/* Gives a part of this process, such as one of two models, a limit of its own inside the workload's. "40%" is of the
+ * workload's present limit. `gpu` -1 means each GPU. While the part holds more than a lowered limit, it gets no more
+ * memory. Returns RATION_VALUE_ERROR if this process is not governed or the name is not 1 to 63 bytes long. */
 ration_status ration_limit_share(const char* share, int gpu, const char* size);
-/* What the calling thread takes from now on is charged to that share, and what threads take that have entered none.
- * `former` is for ration_leave_share(), on the same thread. */
+/* The share that a thread had before ration_enter_share(). That call charges to the named share what the calling
+ * thread takes from now on, and what threads take that have entered no share. Pass this to ration_leave_share() on
+ * the same thread. */
 typedef struct ration_former_share {
   uint32_t own, common;
 } ration_former_share;
 ration_status ration_enter_share(const char* share, ration_former_share* former);
 ration_status ration_leave_share(const ration_former_share* former);
-/* `total`: the workload's limit. */
+/* Returns the memory of a share; `total` is the workload's limit. */
 ration_status ration_get_share_info(const char* share, int gpu, ration_workload_info* out);
-/* Legal at any time. Lowered below what is held: nothing more is taken until it is under, what is free goes at once. */
+/* Limits a device, at any time. While more than a lowered limit is held, nothing more is taken; free memory goes
+ * back at once. */
 ration_status ration_set_memory_limit(ration_runtime* runtime, const ration_device* device, uint64_t bytes);
 ration_status ration_set_memory_limit_fraction(ration_runtime* runtime, const ration_device* device, double share);
-/* "6GiB", "512MiB", "50%" */
+/* Takes the limit as text: "6GiB", "512MiB", "50%". */
 ration_status ration_set_memory_limit_text(ration_runtime* runtime, const ration_device* device, const char* text);
-/* As if none had been set. */
+/* Removes the limit: each logical device has again what it was made with. */
 ration_status ration_clear_memory_limit(ration_runtime* runtime, const ration_device* device);
-/* 0: none was set. */
+/* Sets `bytes` to the limit, or to 0 if none was set. */
 ration_status ration_get_memory_limit(ration_runtime* runtime, const ration_device* device, uint64_t* bytes);
 
-/* Memory of logical device `gpu`. `stream`: a CUstream, NULL for the default one. `alignment`: a power of two up to
- * 2 MiB; 0 means 256. */
+/* Allocates memory of logical device `gpu`. `stream` is a CUstream, NULL for the default one. `alignment` is a power
+ * of two up to 2 MiB; 0 means 256. */
 ration_status ration_allocate(ration_runtime* runtime, int gpu, size_t bytes, size_t alignment, void* stream,
                               void** out);
 ration_status ration_deallocate(ration_runtime* runtime, int gpu, void* address, void* stream);
-/* The block is used on `stream` as well: when it is given back, the stream that it is given back on waits for what `stream`
- * was given until then. */
+/* Records that `stream` uses the block as well: the stream on which the block is freed first waits for the work that
+ * `stream` has by then. */
 ration_status ration_record_stream(ration_runtime* runtime, void* address, void* stream);
-/* Gives what nobody uses back to the device. `bytes` (may be NULL): how much went. */
+/* Gives unused memory back to the device. Sets `bytes`, unless NULL, to the amount. */
 ration_status ration_trim(ration_runtime* runtime, int gpu, uint64_t* bytes);
 
-/* Called when device memory is short: with the bytes that a request of this process was denied, on its thread, which
- * then tries once more; or with 0, on a thread of ration's, where another process of the workload was denied or waits,
- * or the limit fell below what is held. It may call every function here but ration_runtime_destroy(), and must return. */
+/* A function that ration calls when device memory is short: with the bytes of a denied request, on that request's
+ * thread, which then tries once more; or with 0, on a thread of ration's, if another process of the workload was
+ * denied or waits, or if the limit fell below what is held. The callback may call every function here except
+ * ration_runtime_destroy(), and must return. */
 typedef void (*ration_pressure_callback)(uint64_t wanted, void* user);
 ration_status ration_on_pressure(ration_runtime* runtime, ration_pressure_callback callback, void* user,
                                  uint64_t* number);
-/* Returns when no thread is inside it any more, except from inside a callback. */
+/* Removes a callback. Returns once no thread runs it any more, unless called from inside a callback. */
 ration_status ration_remove_pressure_callback(ration_runtime* runtime, uint64_t number);
 
-/* What the calling thread takes from now on is attributed to `tag`; NULL or "" for no tag. Told by the JSON map, and by
- * the text of a denial. */
+/* Attributes to `tag` what the calling thread takes from now on; NULL or "" means no tag. The JSON map and the text
+ * of a denial show tags. */
 ration_status ration_set_tag(const char* tag);
 
 typedef enum ration_map_format { RATION_MAP_JSON = 0, RATION_MAP_SVG = 1 } ration_map_format;
-/* `needed`: bytes of the text with its closing zero. RATION_BUFFER_TOO_SMALL: nothing was written. */
+/* Writes the map as text. `needed` is the size of the text with its closing zero. Writes nothing and returns
+ * RATION_BUFFER_TOO_SMALL if `capacity` is smaller. */
 ration_status ration_memory_map(ration_runtime* runtime, int gpu, ration_map_format format, char* buffer,
                                 size_t capacity, size_t* needed);
 
-/* For torch.cuda.memory.CUDAPluggableAllocator: memory of ration_runtime_default(), which begins small and grows unless
- * it was initialised before. Denied: PyTorch's own RuntimeError with our text is thrown where PyTorch is in the
- * process, else NULL. */
+/* Allocates from ration_runtime_default(), for torch.cuda.memory.CUDAPluggableAllocator. Its pool begins small and
+ * grows, unless it was initialised before. A denied request throws PyTorch's own RuntimeError with ration's text if
+ * PyTorch is in the process; otherwise it returns NULL. */
 void* ration_torch_alloc(ptrdiff_t size, int device, void* stream);
 void ration_torch_free(void* address, ptrdiff_t size, int device, void* stream);
 void ration_torch_record_stream(void* address, void* stream);
