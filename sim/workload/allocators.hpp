@@ -1,5 +1,5 @@
 // The ways in which programs take device memory from the driver: one call per block, or an allocator of their own that
-// keeps its memory. Small models of the frameworks' allocators, for demos, tests and benchmarks.
+// keeps memory. They are small models of the frameworks' allocators, for demos, tests and benchmarks.
 #pragma once
 
 #include <cstddef>
@@ -15,14 +15,14 @@
 
 namespace ration::workload {
 
-/// Takes and returns blocks on the current context's device. Not thread-safe.
+/// An allocator of blocks on the current context's device. Not thread-safe.
 class Allocator {
  public:
   virtual ~Allocator() = default;
-  /// Null: refused; `last_refusal()` says by which error.
+  /// Returns null if the driver gives no memory; `last_refusal()` returns its error.
   [[nodiscard]] virtual std::optional<cuda::CUdeviceptr> allocate(std::size_t size) = 0;
   virtual void free(cuda::CUdeviceptr address) = 0;
-  /// Bytes held of the driver now, and at most so far.
+  /// Returns the bytes that the allocator holds of the driver; peak_held() returns the most so far.
   [[nodiscard]] std::size_t held() const { return held_; }
   [[nodiscard]] std::size_t peak_held() const { return peak_held_; }
   [[nodiscard]] cuda::CUresult last_refusal() const { return last_refusal_; }
@@ -37,20 +37,20 @@ class Allocator {
   cuda::CUresult last_refusal_ = cuda::CUDA_SUCCESS;
 };
 
-/// One block, one driver call: cuMemAlloc (`malloc`), cuMemAllocAsync (`async`) or create + map (`vmm`). Null: no such
-/// way.
+/// Makes an allocator with one driver call per block: cuMemAlloc (`malloc`), cuMemAllocAsync (`async`) or create and
+/// map (`vmm`). Returns null for any other name.
 [[nodiscard]] std::unique_ptr<Allocator> make_direct(const std::string& via);
 
-/// Best fit in regions taken from the driver, with splitting and coalescing; how regions are taken tells the kinds
-/// apart.
+/// An allocator that takes regions from the driver and cuts them by best fit, with splitting and coalescing. The kinds
+/// differ in how they take regions.
 class RegionAllocator : public Allocator {
  public:
   enum class Kind {
-    kGrab,   ///< one region at the start: all that is free less a reserve, as TensorFlow by default; never returned
-    kGrow,   ///< regions that double, backing off by tenths when refused, as TensorFlow with growth; never returned
-    kCache,  ///< segments of 2 MiB, 20 MiB or the request's size, as PyTorch; free ones are returned when refused
+    kGrab,   ///< one region at the start: all free memory less a reserve, as TensorFlow by default; never returned
+    kGrow,   ///< regions that double, less by tenths if denied, as TensorFlow with growth; never returned
+    kCache,  ///< segments of 2 MiB, 20 MiB or the request's size, as PyTorch; free ones are returned if denied
   };
-  /// `reserve`: what kGrab leaves free.
+  /// Makes an allocator. kGrab leaves `reserve` bytes free.
   RegionAllocator(Kind kind, std::size_t reserve);
   ~RegionAllocator() override;
   [[nodiscard]] std::optional<cuda::CUdeviceptr> allocate(std::size_t size) override;
@@ -73,14 +73,15 @@ class RegionAllocator : public Allocator {
 
   Kind kind_;
   std::size_t next_region_ = std::size_t{2} << 20;
-  std::map<cuda::CUdeviceptr, Part> parts_;  // by address, all of them
-  // By size; those of the cache's 2 MiB segments apart, so that a small block never pins a large segment.
+  std::map<cuda::CUdeviceptr, Part> parts_;  // all parts by address
+  // The free parts by size. Those of the cache's 2 MiB segments are separate, so that a small block never pins a large
+  // segment.
   std::set<std::pair<std::size_t, cuda::CUdeviceptr>> free_parts_[2];
   std::map<cuda::CUdeviceptr, std::size_t> regions_;
 };
 
-/// Returns the memory that TensorFlow leaves to the system, by the bytes free and the device's compute capability (its
-/// gpu_device.cc).
+/// Returns the memory that TensorFlow leaves to the system, given the free bytes and the device's compute capability
+/// (its gpu_device.cc).
 [[nodiscard]] std::size_t tensorflow_reserve(std::size_t free, int capability_major);
 
 }  // namespace ration::workload

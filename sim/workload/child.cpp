@@ -16,7 +16,7 @@ using namespace cuda;
 
 namespace {
 
-constexpr int kParcels = 3;  // the child's number of it
+constexpr int kParcels = 3;  // the number of the child's descriptor for them
 
 std::vector<std::string> environment_of(const Altered& altered) {
   std::vector<std::string> all = altered.added;

@@ -17,18 +17,18 @@ struct Altered {
   std::vector<std::string> added;  ///< "NAME=value"
 };
 
-/// Starts the program, which ends as it does or replaces this process.
+/// A function that starts the program. It replaces this process, or returns if it fails.
 using Start = void(const char* program, char* const* words, char* const* environment);
 void execute(const char* program, char* const* words, char* const* environment);
 
 class Child {
  public:
-  /// False: it does not answer.
+  /// Starts the child. Returns false if it does not answer.
   bool start(Start* way, const Altered& altered);
   [[nodiscard]] bool is_running() const { return child_ > 0; }
   /// Returns the driver's answer to the child, or an error if the child is gone.
   cuda::CUresult ask(const std::string& order);
-  /// Over which it sends what it exports.
+  /// Returns the socket over which the child sends the memory that it exports.
   [[nodiscard]] int parcels() const { return parcels_; }
   void stop();
 

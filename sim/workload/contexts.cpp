@@ -1,4 +1,4 @@
-// Contexts made and ended by many threads at once: what the book of a workload has to agree with.
+// Contexts that many threads make and end at once, to test that the book of the workload agrees.
 #include <algorithm>
 #include <atomic>
 #include <barrier>
@@ -16,7 +16,8 @@ using namespace cuda;
 
 namespace {
 
-/// One thread's calls. A reset by another thread may end what it uses at any moment: only its own calls are checked.
+/// The calls of one thread. Another thread's reset may end a context that it uses at any moment, so only its own calls
+/// are checked.
 class Maker {
  public:
   explicit Maker(std::uint64_t seed) : random_(seed) {}
@@ -55,7 +56,7 @@ class Maker {
   }
 
  private:
-  // Never freed: it goes with its context.
+  // Takes memory that is never freed, but ends with its context.
   void take_some() {
     CUdeviceptr address = 0;
     DRIVER(cuMemAlloc_v2)(&address, std::size_t{4} << (random_() % 22));
@@ -65,7 +66,7 @@ class Maker {
   int retained_ = 0;
 };
 
-/// Says so, and waits for a line: the numbers of this moment are compared meanwhile.
+/// Prints `what`, and waits for a line while the caller compares the figures of this moment.
 void meet(const std::string& what) {
   std::printf("%s\n", what.c_str());
   std::fflush(stdout);

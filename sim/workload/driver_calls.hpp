@@ -1,4 +1,4 @@
-// The driver as the workload calls it: by name, like a program that was never linked against it.
+// The look-up of the driver's functions by name, as in a program that was never linked against the driver.
 #pragma once
 
 #include <dlfcn.h>
@@ -11,7 +11,7 @@
 
 namespace ration::workload {
 
-/// libcuda.so.1, opened by main().
+/// The handle of libcuda.so.1, which main() opens.
 inline void* library = nullptr;
 
 template <typename Function>
@@ -24,14 +24,14 @@ Function* find(const char* name) {
   return reinterpret_cast<Function*>(address);
 }
 
-/// The driver's function of that name; the program ends where there is none.
+/// Returns the driver's function of that name. Ends the program if there is none.
 #define DRIVER(name)                                                                     \
   ([]() -> ration::cuda::name##_t* {                                                     \
     static auto* const function = ration::workload::find<ration::cuda::name##_t>(#name); \
     return function;                                                                     \
   }())
 
-/// The first device, and the second one where there is one.
+/// Returns the first device, and the second one if there is one.
 inline std::vector<cuda::CUdevice> tried_devices() {
   int devices = 0;
   DRIVER(cuDeviceGetCount)(&devices);
@@ -51,7 +51,7 @@ cuda::CUresult within(cuda::CUdevice device, Call&& call) {
   return result;
 }
 
-/// Physical memory of a device.
+/// Returns the properties of physical memory of a device.
 inline cuda::CUmemAllocationProp on_device(int device) {
   cuda::CUmemAllocationProp properties{};
   properties.type = cuda::CU_MEM_ALLOCATION_TYPE_PINNED;

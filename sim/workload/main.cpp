@@ -1,5 +1,5 @@
-// ration-workload: a real client of the driver API, for demos, tests and trials. It takes device memory as programs do
-// and says plainly when it is denied memory. Exit codes: 0 done, 1 denied or no usable GPU, 2 wrong usage.
+// ration-workload, a real client of the driver API for demos, tests and trials. It takes device memory as programs do
+// and reports each denial. Exit codes: 0 done, 1 denied or no usable GPU, 2 wrong usage.
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -63,7 +63,7 @@ bool open_driver() {
   return step(DRIVER(cuInit)(0), "cuInit");
 }
 
-/// As a program does that calls the library instead of being started by `ration run`.
+/// Limits this process through the library, like a program that was not started by `ration run`.
 bool limit_itself(const std::string& size) {
   if (size.empty()) return true;
   const auto folder = std::filesystem::read_symlink("/proc/self/exe").parent_path();
@@ -88,7 +88,7 @@ bool start_driver() {
          step(DRIVER(cuCtxSetCurrent)(context), "cuCtxSetCurrent");
 }
 
-/// A bar on the terminal, after two seconds, ten times a second.
+/// A progress bar on the terminal, shown after two seconds and updated ten times a second.
 class Progress {
  public:
   explicit Progress(std::size_t whole) : whole_(whole), shown_(::isatty(STDERR_FILENO) != 0) {}
@@ -125,7 +125,7 @@ int refused(const Allocator& allocator, std::uint64_t size, const std::string& w
   return 1;
 }
 
-/// Reports its position and waits for the signal to continue, so that several jobs can be brought to the same point.
+/// Prints its position and waits for a line, so that several jobs can be brought to the same point.
 void meet(const char* where) {
   fmt::print("{}\n", where);
   std::fflush(stdout);
@@ -264,7 +264,7 @@ int steps(const Options& options) {
              : 1;
 }
 
-/// Without a context: a device that is full has a total, too.
+/// Prints the total without a context, since even a full device has a total.
 int total() {
   CUdevice device = 0;
   std::size_t bytes = 0;
@@ -351,7 +351,7 @@ int main(int argc, char** argv) {
     const Ways ways = options.other_device ? Ways::kOtherDevice : options.inside.empty() ? Ways::kAll : Ways::kInside;
     outcome = limit_itself(options.inside) && start_driver() ? workload::probe(options.request_mib << 20, ways) : 1;
   });
-  // Other ends of the probe and of the tests.
+  // The subcommands that serve the probe and the tests.
   app.add_subcommand("open", "opens the IPC handles that come on standard input")->group("")->callback([&] {
     outcome = start_driver() ? workload::keep_open() : 1;
   });

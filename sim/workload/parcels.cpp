@@ -37,7 +37,7 @@ bool form_named(const std::string& name, Form& out) {
 bool send(int socket, const Parcel& parcel) { return send_message(socket, parcel, parcel.descriptor); }
 
 bool receive(int socket, Parcel& out) {
-  int descriptor = -1;  // the sender's number of it came with the parcel
+  int descriptor = -1;  // the sender's number, which came with the parcel, has no meaning here
   if (!receive_message(socket, out, descriptor)) return false;
   out.descriptor = descriptor;
   return true;

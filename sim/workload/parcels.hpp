@@ -1,5 +1,5 @@
-// Device memory on its way from one process to another: what the driver exports it as, over a Unix socket. Used by the
-// probe and by `ration-workload obey`.
+// Device memory in transit from one process to another: the form in which the driver exports it, sent over a Unix
+// socket. Used by the probe and by `ration-workload obey`.
 #pragma once
 
 #include <cstddef>
@@ -9,13 +9,12 @@
 
 namespace ration::workload {
 
-/// As what memory travels.
+/// The form in which memory is exported.
 enum class Form : int { kIpc, kDescriptor, kPool };
-/// False: there is no such form.
+/// Finds a form by name. Returns false if there is none.
 bool form_named(const std::string& name, Form& out);
 
-/// The received content: the bytes of an IPC handle or of a pool's pointer, and a descriptor of the memory or of the
-/// pool.
+/// A received export: the bytes of an IPC handle or of a pool's pointer, and a descriptor of the memory or the pool.
 struct Parcel {
   Form form = Form::kIpc;
   int descriptor = -1;
@@ -23,14 +22,14 @@ struct Parcel {
 };
 
 bool send(int socket, const Parcel& parcel);
-/// Waits for one. False: none comes any more.
+/// Waits for a parcel. Returns false if no more will come.
 bool receive(int socket, Parcel& out);
 
-/// Takes memory and exports it; it stays this process's until drop_exports().
+/// Takes memory and exports it. This process owns it until drop_exports().
 cuda::CUresult export_memory(Form form, std::size_t size, Parcel& out);
 void drop_exports();
 
-/// Holds the memory from now on; the parcel's descriptor is closed.
+/// Imports the memory and holds it until drop_imports(). Closes the parcel's descriptor.
 cuda::CUresult import_memory(Parcel& parcel);
 void drop_imports();
 

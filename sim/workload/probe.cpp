@@ -16,7 +16,7 @@ using namespace cuda;
 
 namespace {
 
-/// 0 where this process can have no context.
+/// Returns the free bytes of a device, or 0 if this process can have no context.
 std::size_t free_on(CUdevice device) {
   std::size_t available = 0, total = 0;
   within(device, [&] { return DRIVER(cuMemGetInfo_v2)(&available, &total); });
@@ -36,7 +36,7 @@ void free_async() {
   DRIVER(cuStreamSynchronize)(nullptr);
 }
 
-CUresult kept(CUresult result, const CUdeviceptr& pointer) {  // by reference: read after the call
+CUresult kept(CUresult result, const CUdeviceptr& pointer) {  // a reference, since it is read after the call
   if (result == CUDA_SUCCESS) pointers.push_back(pointer);
   return result;
 }
@@ -241,7 +241,7 @@ std::vector<Way> all_ways() {
   return all;
 }
 
-/// Why the way cannot be tried; empty: it can.
+/// Returns the reason why the way cannot be tried, or "" if it can.
 std::string obstacle(const Way& way, Ways ways) {
   if (way.devices > tried_devices().size()) return "there is one GPU";
   if (way.function != nullptr && ::dlsym(library, way.function) == nullptr)
@@ -253,7 +253,7 @@ std::string obstacle(const Way& way, Ways ways) {
 }  // namespace
 
 int probe(std::size_t request, Ways ways) {
-  CUcontext context = nullptr;  // of each, kept, so that they cost the same at any time
+  CUcontext context = nullptr;  // kept on each device, so that contexts cost the same at any time
   for (const CUdevice device : tried_devices()) DRIVER(cuDevicePrimaryCtxRetain)(&context, device);
   for (Way& way : all_ways()) {
     if (ways == Ways::kOtherDevice && way.devices == 1) continue;

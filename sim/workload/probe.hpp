@@ -1,19 +1,20 @@
-// Takes memory in every way there is, each until denied.
+// The probe, which takes memory in every way that the driver offers, in each until it is denied.
 #pragma once
 
 #include <cstddef>
 
 namespace ration::workload {
 
-/// Which ways are tried.
+/// The ways that the probe tries.
 enum class Ways {
   kAll,
-  kInside,       ///< but those of children, which are held under `ration run` alone
-  kOtherDevice,  ///< those that take memory of the second device, and no others
+  kInside,       ///< all except those of children, which are held only under `ration run`
+  kOtherDevice,  ///< only those that take memory of the second device
 };
 
-/// One line a way: name, bytes obtained in pieces of `request`, bytes left over, the refusal, whether all came back. On
-/// standard error one line a way that cannot be tried here.
+/// Tries the ways and prints one line for each: its name, the bytes obtained in pieces of `request`, the bytes left
+/// over, the error, and whether all memory came back. Prints one line on standard error for each way that cannot be
+/// tried here.
 int probe(std::size_t request, Ways ways);
 
 }  // namespace ration::workload

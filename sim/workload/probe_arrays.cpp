@@ -1,4 +1,5 @@
-// Arrays without memory of their own: what is mapped into them lives on when its handle is released.
+// The ways of taking memory through arrays without memory of their own: memory that is mapped into them stays when its
+// handle is released.
 #include "driver/cuda_array_abi.hpp"
 #include "sim/workload/driver_calls.hpp"
 #include "sim/workload/way.hpp"
@@ -9,7 +10,7 @@ using namespace cuda;
 
 namespace {
 
-constexpr std::size_t kWidth = 8192;  // of 32-bit elements
+constexpr std::size_t kWidth = 8192;  // in 32-bit elements
 
 struct Held {
   CUarray array = nullptr;
@@ -31,7 +32,7 @@ CUarrayMapInfo whole(const Held& held, CUmemOperationType operation) {
   return entry;
 }
 
-/// Makes an array of `size` bytes, maps as much memory into it, and gives up the handle.
+/// Makes an array of `size` bytes, maps memory of that size into it, and releases the handle.
 CUresult take(std::size_t size, unsigned int flags) {
   Held held;
   held.height = size / kWidth / 4;
@@ -61,11 +62,11 @@ void destroy() {
   arrays.clear();
 }
 
-/// Tile row by tile row, as a program that streams textures does; the arrays themselves stay.
+/// Unmaps one row of tiles after the other, like a program that streams textures. The arrays stay.
 void unmap() {
   for (const Held& held : arrays) {
     CUarrayMapInfo entry = whole(held, CU_MEM_OPERATION_TYPE_UNMAP);
-    entry.subresource.sparseLevel.extentHeight = 128;  // of a tile of 32-bit elements
+    entry.subresource.sparseLevel.extentHeight = 128;  // the height of a tile of 32-bit elements
     for (std::size_t row = 0; row < held.height; row += 128) {
       entry.subresource.sparseLevel.offsetY = static_cast<unsigned>(row);
       DRIVER(cuMemMapArrayAsync)(&entry, 1, nullptr);

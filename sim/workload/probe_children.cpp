@@ -1,4 +1,4 @@
-// Ways of taking memory by a child process whose launcher leaves the guard out of its environment.
+// The ways of taking memory in a child process whose launcher leaves the guard out of its environment.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <spawn.h>
@@ -20,7 +20,8 @@ namespace {
 
 Child child;
 
-// Since glibc 2.34; an older one leaves it to the kernel, unless a preloaded library defines that function.
+// Calls execveat(). glibc has it since 2.34; without it, calls the kernel directly, unless a preloaded library defines
+// that function.
 void by_execveat(const char* program, char* const* words, char* const* variables) {
   using Function = int(int, const char*, char* const*, char* const*, int);
   if (auto* function = reinterpret_cast<Function*>(::dlsym(RTLD_DEFAULT, "execveat")); function != nullptr)
@@ -50,7 +51,7 @@ void by_shell(const char* /*program*/, char* const* words, char* const* variable
   (void)!std::system(line.c_str());
 }
 
-/// Takes memory in a child, which is started for the first request.
+/// Makes a way that takes memory in a child, which is started for the first request.
 Way way(const char* name, Start* start, const Altered& altered) {
   return {name,
           [start, altered](std::size_t size) {

@@ -1,4 +1,5 @@
-// Ways of taking memory by loading code: in each form, in files, by libraries, by images that say less than they take.
+// The ways of taking memory by loading code: in each form, from files, in libraries, and by images that declare less
+// than they take.
 #include <elf.h>
 #include <unistd.h>
 
@@ -22,13 +23,13 @@ void append(std::string& image, const Part& part) {
   image.append(reinterpret_cast<const char*>(&part), sizeof part);
 }
 
-/// The parts of a cubin that declare its size.
+/// The properties of a cubin that make its size harder to determine.
 struct Crafted {
-  bool many_sections = false;   // their number and their names' are in the first one
-  std::uint64_t alignment = 1;  // of the second of two variables
+  bool many_sections = false;   // the first section holds the number of sections and the index of their names
+  std::uint64_t alignment = 1;  // alignment of the second of two variables
 };
 
-/// A cubin with a `__device__` array of that size, and of nothing else.
+/// Makes a cubin with only a `__device__` array of that size.
 std::string cubin(std::size_t size, const Crafted& crafted = {}) {
   static constexpr char kNames[32] = "\0.nv.global\0.shstrtab";
   Elf64_Ehdr header{};
@@ -61,7 +62,7 @@ std::string cubin(std::size_t size, const Crafted& crafted = {}) {
   return image;
 }
 
-/// A fat binary with the cubin for this device, and a small one for a later one.
+/// Makes a fat binary with the cubin for this device and a small one for a later device.
 std::string fat_binary(std::size_t size) {
   int major = 0, minor = 0;
   DRIVER(cuDeviceGetAttribute)(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 0);
@@ -95,7 +96,7 @@ std::string fat_binary(std::size_t size) {
   return image + entries;
 }
 
-/// As the compiler puts it into a program: what points to the fat binary.
+/// The struct that the compiler puts into a program, which points to the fat binary.
 struct Wrapped {
   std::uint32_t magic = 0x466243b1, version = 1;
   const void* data;
@@ -133,7 +134,7 @@ CUresult take(LoadLibrary* load, const void* image) {
   return result;
 }
 
-/// A file of its own for each image.
+/// Takes memory by loading the image from a file of its own.
 template <typename Load>
 CUresult take_from_file(Load* load, const std::string& image) {
   char path[] = "/tmp/ration-probe-XXXXXX";

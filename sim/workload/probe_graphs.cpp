@@ -1,4 +1,4 @@
-// Ways of taking memory through graphs: made by hand, captured, uploaded, launched again.
+// The ways of taking memory through graphs: built by hand, captured, uploaded, launched again.
 #include "driver/cuda_graph_abi.hpp"
 #include "sim/workload/driver_calls.hpp"
 #include "sim/workload/way.hpp"
@@ -12,7 +12,7 @@ namespace {
 struct Launched {
   CUgraph graph = nullptr;
   CUgraphExec executable = nullptr;
-  std::vector<CUdeviceptr> pointers = {};  // left allocated by the launch
+  std::vector<CUdeviceptr> pointers = {};  // still allocated after the launch
 };
 std::vector<Launched> launched;
 CUstream stream = nullptr;
@@ -33,7 +33,7 @@ CUresult add_allocation(CUgraph graph, const CUgraphNode* after, std::size_t siz
   return result;
 }
 
-/// An allocation that waits for no other node and stays.
+/// Adds an allocation that waits for no other node and is not freed.
 CUresult add_lasting(Launched& one, std::size_t size, int device = 0) {
   CUgraphNode node = nullptr;
   return add_allocation(one.graph, nullptr, size, node, one.pointers.emplace_back(), device);
@@ -44,7 +44,7 @@ void forget(const Launched& one) {
   DRIVER(cuGraphDestroy)(one.graph);
 }
 
-/// Instantiates and runs what `build` makes; keeps it if that succeeds.
+/// Instantiates and runs the graph that `build` makes. Keeps it if that succeeds.
 template <typename Build, typename Run>
 CUresult make(unsigned long long flags, Build&& build, Run&& run) {
   Launched one;
@@ -70,7 +70,7 @@ void drop_graphs() {
   for (const CUdevice device : tried_devices()) DRIVER(cuDeviceGraphMemTrim)(device);
 }
 
-/// Three times the bytes one after the other, and one of them left over: they share.
+/// Allocates three times, one after the other, and frees the first two, so that all share the memory.
 CUresult build_reusing(Launched& one, std::size_t size) {
   CUgraphNode node = nullptr, freed = nullptr;
   for (int i = 0; i < 2; ++i) {
@@ -83,7 +83,7 @@ CUresult build_reusing(Launched& one, std::size_t size) {
   return add_allocation(one.graph, &freed, size, node, one.pointers.emplace_back());
 }
 
-/// Beside what stays, something that the graph frees itself.
+/// Adds a lasting allocation and another one that the graph itself frees.
 CUresult build_with_temporary(Launched& one, std::size_t size) {
   CUgraphNode node = nullptr, freed = nullptr;
   CUdeviceptr pointer = 0;
@@ -109,13 +109,13 @@ CUresult build_by_parameters(Launched& one, std::size_t size) {
   return result;
 }
 
-/// Takes of both devices: a little of `last`, by the last node, and the rest of the other one.
+/// Takes memory of both devices: a little of `last`, by the last node, and the rest of the other one.
 CUresult build_on_two(Launched& one, std::size_t size, int last) {
   const CUresult result = add_lasting(one, size, 1 - last);
   return result == CUDA_SUCCESS ? add_lasting(one, std::size_t{2} << 20, last) : result;
 }
 
-/// `take`: as a program takes memory on a stream.
+/// Captures `take` on a stream, and launches the graph.
 template <typename Take>
 CUresult capture(Take&& take) {
   if (stream == nullptr) DRIVER(cuStreamCreate)(&stream, 1);
@@ -134,7 +134,7 @@ CUresult capture(Take&& take) {
   return result;
 }
 
-/// Instantiated with the flag that takes the memory at once.
+/// Instantiates a graph with the flag that takes the memory at once, and launches it.
 CUresult instantiate_uploaded(std::size_t size) {
   Launched one;
   DRIVER(cuGraphCreate)(&one.graph, 0);

@@ -1,4 +1,4 @@
-// Ways of keeping physical memory alive by something else than the handle that it was made with.
+// The ways of keeping physical memory alive without the handle that it was made with.
 #include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -39,7 +39,7 @@ void unmap(const Range& range) {
   DRIVER(cuMemAddressFree)(range.address, range.size);
 }
 
-/// The handle is released and the mapping undone; a handle that was asked for meanwhile is left.
+/// Releases the handle and the mapping, and leaves a handle that it retained meanwhile.
 CUresult retain(std::size_t size) {
   const auto properties = on_device(0);
   Handle made = 0, retained = 0;
@@ -74,7 +74,7 @@ CUresult create_and_export(std::size_t size, Handle& made, int& descriptor) {
   return DRIVER(cuMemExportToShareableHandle)(&descriptor, made, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
 }
 
-/// Leaves one import of the handle and two imports.
+/// Imports a handle twice, and releases the handle and the first import.
 CUresult import_twice(std::size_t size) {
   Handle made = 0, imported[2] = {};
   int descriptor = -1;
@@ -94,11 +94,11 @@ CUresult import_twice(std::size_t size) {
 
 struct Heir {
   pid_t pid;
-  int gate;  // it ends when this is closed
+  int gate;  // the heir ends when this is closed
 };
 std::vector<Heir> heirs;
 
-/// A forked child is left with the descriptor.
+/// Leaves the descriptor to a forked child only.
 CUresult bequeath(std::size_t size) {
   Handle made = 0;
   int descriptor = -1, gate[2];
@@ -118,7 +118,7 @@ CUresult bequeath(std::size_t size) {
 }
 
 void end_heirs() {
-  for (const Heir& heir : heirs) ::close(heir.gate);  // a later one has those of earlier ones, too
+  for (const Heir& heir : heirs) ::close(heir.gate);  // later heirs have the gates of earlier ones, too
   for (const Heir& heir : heirs) ::waitpid(heir.pid, nullptr, 0);
   heirs.clear();
   look_for_the_dead();
@@ -126,7 +126,7 @@ void end_heirs() {
 
 Child exporter;
 
-/// A child takes and exports memory, this process opens it, and the child gives it up and goes on.
+/// Opens memory that a child took and exported. The child then gives it up and goes on.
 CUresult keep_what_a_child_drops(const char* form, std::size_t size) {
   if (!exporter.is_running() && !exporter.start(execute, {})) return CUDA_ERROR_UNKNOWN;
   Parcel parcel;

@@ -1,4 +1,4 @@
-// Ways of taking memory from pools: the device's own, made ones, many, in place of the device's, trimmed, destroyed.
+// The ways of taking memory from pools: the device's own, new ones, many, in place of the device's, trimmed, destroyed.
 #include "sim/workload/driver_calls.hpp"
 #include "sim/workload/way.hpp"
 
@@ -30,7 +30,7 @@ CUmemoryPool first_pool(int device) {
   return pools.front();
 }
 
-CUresult kept(CUresult result, const CUdeviceptr& pointer) {  // by reference: read after the call
+CUresult kept(CUresult result, const CUdeviceptr& pointer) {  // a reference, since it is read after the call
   if (result == CUDA_SUCCESS) pointers.push_back(pointer);
   return result;
 }
@@ -47,7 +47,7 @@ CUresult take_from_new_pool(std::size_t size) {
   return take_from(pools.back(), size);
 }
 
-/// On a stream of the second device, while the first one's context is the current one.
+/// Takes memory on a stream of the second device, while the first one's context is current.
 CUresult take_on_second(std::size_t size) {
   if (stream_of_second == nullptr) {
     const CUresult result = within(1, [] { return DRIVER(cuStreamCreate)(&stream_of_second, 1); });
@@ -56,7 +56,8 @@ CUresult take_on_second(std::size_t size) {
   return take(size, stream_of_second);
 }
 
-/// Plain memory first: then a pool that counts for another device than its own has that one's room, too.
+/// Takes plain memory of the second device, and once that is denied, takes from its pool. A pool that counts for
+/// another device would still have room.
 CUresult take_beside_plain(std::size_t size) {
   CUdeviceptr pointer = 0;
   const CUresult result = within(1, [&] { return kept(DRIVER(cuMemAlloc_v2)(&pointer, size), pointer); });
@@ -84,7 +85,7 @@ std::vector<Way> pool_ways() {
       {"pool-default", [](std::size_t n) { return take_from(default_pool(0), n); }, drop},
       {"pool-keeps",
        [](std::size_t n) {
-         // The pool may keep all that is freed, so what is freed is still held.
+         // The pool may keep all freed memory, so freed memory is still held.
          keep_idle(default_pool(0), true);
          return take(n);
        },

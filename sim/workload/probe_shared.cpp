@@ -1,4 +1,5 @@
-// Ways of taking memory that others can keep alive, and the process that does so; checkpoints; what an outsider steers.
+// The ways of taking memory that other processes can keep alive, the process that keeps it, checkpoints, and the orders
+// of an outsider.
 #include <poll.h>
 #include <signal.h>
 #include <sys/socket.h>
@@ -26,7 +27,7 @@ namespace {
 std::vector<int> descriptors;
 std::vector<CUmemGenericAllocationHandle> imported;
 
-/// Creates, exports and releases: only the descriptor is left.
+/// Creates, exports and releases memory, so that only the descriptor is left.
 CUresult export_and_release(std::size_t size, int& descriptor) {
   const auto properties = shareable();
   CUmemGenericAllocationHandle handle = 0;
@@ -37,7 +38,7 @@ CUresult export_and_release(std::size_t size, int& descriptor) {
   return result;
 }
 
-/// `ration-workload open` as a child of its own, which opens every handle it is sent.
+/// A child `ration-workload open`, which opens every handle that it is sent.
 class Holder {
  public:
   bool start() {
@@ -90,7 +91,7 @@ CUresult share_and_free(std::size_t size) {
   return result;
 }
 
-/// `ration-workload give`, whose standard output is the other end of a socket.
+/// A child `ration-workload give`, whose standard output is the other end of a socket.
 class Giver {
  public:
   Giver(Form form, std::size_t size) {
@@ -106,7 +107,7 @@ class Giver {
     ::close(pair[1]);
     socket_ = pair[0];
   }
-  /// Until it has sent something, or ended.
+  /// Waits until it has sent something, or ended.
   void wait() const {
     pollfd waited{socket_, POLLIN, 0};
     ::poll(&waited, 1, -1);
@@ -115,7 +116,7 @@ class Giver {
     ::kill(child_, SIGKILL);
     ::waitpid(child_, nullptr, 0);
     std::size_t available = 0, total = 0;
-    DRIVER(cuMemGetInfo_v2)(&available, &total);  // a question: the simulator looks for the dead
+    DRIVER(cuMemGetInfo_v2)(&available, &total);  // lets the simulator reclaim the memory of dead processes
   }
   [[nodiscard]] int socket() const { return socket_; }
 
@@ -127,7 +128,7 @@ class Giver {
 /// The moment at which the process that is charged for the memory is killed.
 enum class Killed { kAfterImport, kBeforeImport };
 
-/// A child takes the memory, this process opens it, and the child is killed: no process is left that was charged for
+/// Opens memory that a child took, and kills the child before or after, so that no process is left that was charged for
 /// it.
 template <Form form, Killed killed>
 CUresult take_over(std::size_t size) {
@@ -144,7 +145,7 @@ CUresult take_over(std::size_t size) {
 
 std::vector<int> sockets;
 
-/// A child sends a descriptor of it and is killed, and no process takes it from the socket.
+/// Leaves a descriptor in a socket, which a child sent before it was killed and no process receives.
 CUresult leave_in_flight(std::size_t size) {
   const Giver giver(Form::kDescriptor, size);
   giver.wait();
@@ -180,7 +181,7 @@ void free_pointers() {
   pointers.clear();
 }
 
-/// Goes on in a child that no handler of the C library hears of, when this process has ended.
+/// Goes on in a child that no handler of the C library notices, after this process has ended.
 void go_on_in_a_child() {
   int ended[2];
   if (::pipe(ended) != 0) return;
@@ -205,7 +206,7 @@ CUresult to_the_device() {
 
 std::vector<Way> checkpointed_ways() {
   return {{"checkpointed",
-           [](std::size_t n) {  // to the host and back after every block
+           [](std::size_t n) {  // moves to the host and back after every block
              if (const CUresult result = take(n); result != CUDA_SUCCESS) return result;
              const CUresult result = to_the_host();
              return result == CUDA_SUCCESS ? to_the_device() : result;

@@ -1,6 +1,6 @@
-// Pairs of calls at the same memory from two threads at once, again and again: whatever their order is, the book of a
-// workload has to know what lives on. After each round the program takes memory until it is denied: where the book has
-// lost something, the device then holds more than the limit.
+// Pairs of calls that two threads make at the same memory at once, again and again. Whatever their order, the book of
+// the workload must count what stays allocated. After each round the program takes memory until it is denied: if the
+// book has lost something, the device then holds more than the limit.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -30,15 +30,15 @@ namespace {
 constexpr std::size_t kBlock = std::size_t{256} << 20;
 constexpr std::size_t kFilling = std::size_t{128} << 20;
 
-/// Takes all that it is given, and gives it back.
+/// Takes memory until it is denied, and frees it.
 void fill() {
   std::vector<CUdeviceptr> taken;
   for (CUdeviceptr address = 0; DRIVER(cuMemAlloc_v2)(&address, kFilling) == CUDA_SUCCESS;) taken.push_back(address);
   for (const CUdeviceptr address : taken) DRIVER(cuMemFree_v2)(address);
 }
 
-/// One round: `prepare`, then `left` and `right` at once, each in its thread, then `clean`. A round that cannot be
-/// prepared is passed over.
+/// A round: `prepare`, then `left` and `right` at once, each in its thread, then `clean`. A round that cannot be
+/// prepared is skipped.
 class Race {
  public:
   virtual ~Race() = default;
@@ -48,7 +48,7 @@ class Race {
   virtual void clean() = 0;
 };
 
-/// Physical memory, a reserved range, and what the two threads keep of the memory.
+/// A race about physical memory, a reserved range, and the parts of the memory that the two threads keep.
 class VirtualRace : public Race {
  public:
   VirtualRace() { DRIVER(cuMemAddressReserve)(&address_, kBlock, 0, 0, 0); }
@@ -123,7 +123,7 @@ class ExportRelease final : public VirtualRace {
   void right() override { export_to(descriptor_, handle_); }
 };
 
-/// The last handle is released while the same process imports the memory's descriptor.
+/// Releases the last handle while the same process imports the memory's descriptor.
 class ImportRelease : public VirtualRace {
   bool prepare() override { return VirtualRace::prepare() && export_to(descriptor_, handle_); }
   void left() override {
@@ -137,7 +137,7 @@ class ImportRelease : public VirtualRace {
   }
 };
 
-/// The value of a handle that is released is given out again for what is imported.
+/// Releases a handle whose value is used again for an import.
 class ImportReuse final : public VirtualRace {
   bool prepare() override {
     return VirtualRace::prepare() && export_to(descriptor_, handle_) && create(small_, std::size_t{2} << 20);
@@ -152,7 +152,7 @@ class ImportReuse final : public VirtualRace {
   CUmemGenericAllocationHandle small_ = 0;
 };
 
-/// The number of the descriptor that is imported becomes another memory's.
+/// Imports a descriptor whose number becomes that of other memory.
 class ImportSwap final : public VirtualRace {
   bool prepare() override {
     return VirtualRace::prepare() && export_to(other_, handle_) && create(small_, std::size_t{2} << 20) &&
@@ -176,7 +176,7 @@ class ImportSwap final : public VirtualRace {
   int other_ = -1;
 };
 
-/// Both free the same block.
+/// Frees the same block in both threads.
 class FreeFree final : public Race {
   bool prepare() override { return DRIVER(cuMemAlloc_v2)(&address_, kBlock) == CUDA_SUCCESS; }
   void left() override { DRIVER(cuMemFree_v2)(address_); }
@@ -185,7 +185,7 @@ class FreeFree final : public Race {
   CUdeviceptr address_ = 0;
 };
 
-/// The address and the room of a freed block are reused.
+/// Frees a block whose address and room are reused.
 class FreeAlloc final : public Race {
   bool prepare() override { return DRIVER(cuMemAlloc_v2)(&address_, kBlock) == CUDA_SUCCESS; }
   void left() override { DRIVER(cuMemFree_v2)(address_); }
@@ -212,8 +212,8 @@ class Kernel {
   CUfunction function_ = nullptr;
 };
 
-/// A block of managed memory of which only a part fits under the limit, and plain memory beside it. The right thread
-/// reaches for the block until the left one is done.
+/// A race about a block of managed memory of which only a part fits under the limit, beside plain memory. The right
+/// thread reaches for the block until the left one is done.
 class ManagedRace : public Race {
  public:
   bool prepare() override {
@@ -256,7 +256,7 @@ class PrefetchFree : public ManagedRace {
   void clean() override {}
 };
 
-/// The room of the freed block is taken.
+/// Takes the room of the freed block.
 class TakeFree final : public PrefetchFree {
   bool prepare() override {
     if (!ManagedRace::prepare()) return false;
@@ -266,7 +266,7 @@ class TakeFree final : public PrefetchFree {
   void reach(CUdeviceptr) override { fill(); }
 };
 
-/// The address of the freed block is given out again, to one of which less fits.
+/// Frees the block and reuses its address for another one, of which less fits.
 class PrefetchReuse final : public ManagedRace {
   void act() override {
     give();
@@ -275,7 +275,7 @@ class PrefetchReuse final : public ManagedRace {
   }
 };
 
-/// The block is reached before its own thread has been given its address: it is that of the block before.
+/// Reaches the block before its own thread knows its address, by the address of the block before.
 class ManagedPrefetch : public ManagedRace {
   bool prepare() override {
     if (!ManagedRace::prepare()) return false;
@@ -287,14 +287,14 @@ class ManagedPrefetch : public ManagedRace {
   }
 };
 
-/// The guard's advice must come last.
+/// Unsets the preferred location, which the guard sets; the guard's advice must come last.
 class ManagedAdvise final : public ManagedPrefetch {
   void reach(CUdeviceptr address) override {
     DRIVER(cuMemAdvise)(address, kManaged, CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION, 0);
   }
 };
 
-/// Plain memory needs the room of managed memory.
+/// Takes plain memory that needs the room of managed memory.
 class EvictPrefetch : public ManagedRace {
   bool prepare() override {
     if (!ManagedRace::prepare()) return false;
@@ -332,7 +332,7 @@ class DestroyAlloc final : public Race {
 };
 
 class ResetAlloc final : public Race {
-  // Retained anew: drivers differ in whether a reset leaves it active.
+  // Retains the context again, since drivers differ in whether a reset leaves it active.
   bool prepare() override {
     CUcontext context = nullptr;
     return DRIVER(cuDevicePrimaryCtxRetain)(&context, 0) == CUDA_SUCCESS;
@@ -353,7 +353,7 @@ class ResetAlloc final : public Race {
   }
 };
 
-/// A child opens the block while this process frees it.
+/// Opens the block in a child while this process frees it.
 class OpenFree final : public Race {
  public:
   OpenFree() {
@@ -371,7 +371,7 @@ class OpenFree final : public Race {
     ::close(from[1]);
     to_ = to[1];
     from_ = from[0];
-    wait();  // until it has its context, which may find no room later
+    wait();  // waits for its context, which may find no room later
   }
   ~OpenFree() override {
     ::close(to_);
@@ -403,7 +403,7 @@ class OpenFree final : public Race {
   int to_ = -1, from_ = -1;
 };
 
-/// Answers that it has begun, then opens every other handle that comes on standard input and closes it at the next.
+/// Answers once it has begun. Then opens every other handle from standard input, and closes it at the next.
 int be_child() {
   if (::write(1, "", 1) != 1) return 1;
   CUipcMemHandle handle;
@@ -449,8 +449,8 @@ void tell(const char* line) {
 
 enum class Begins : int { kTogether, kFirst, kSecond };
 
-/// When two threads begin their calls: at about the same moment, or the second one when the first has had the time to
-/// be in the driver.
+/// The moments at which two threads begin their calls: about the same one, or for the second thread later, when the
+/// first has had time to get into the driver.
 class Start {
  public:
   void await(Begins when, std::uint32_t turns) {
@@ -485,9 +485,9 @@ int race(const std::string& name, int rounds, std::uint64_t seed) {
     std::barrier start(2), end(2);
     std::atomic<bool> goes_on{true};
     std::atomic<std::uint32_t> turns{0}, awake{0};
-    std::atomic<Begins> begins{Begins::kTogether};  // the right one
+    std::atomic<Begins> begins{Begins::kTogether};  // for the right thread
     Start together;
-    const auto meet = [&] {  // a barrier wakes one of them long after the other
+    const auto meet = [&] {  // a barrier wakes one thread long after the other
       for (const std::uint32_t both_of = (awake.fetch_add(1) / 2 + 1) * 2; awake < both_of;) std::this_thread::yield();
     };
     std::thread other([&] {

@@ -1,4 +1,4 @@
-// Random driver calls of every kind, from several threads at once: what a limit has to hold against.
+// Random driver calls of every kind from several threads at once, to test that a limit holds against them.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -17,7 +17,7 @@ using namespace cuda;
 
 namespace {
 
-/// One thread's calls and what it holds. A refusal for want of memory is an answer; anything else ends the program.
+/// The calls of one thread and what it holds. Lack of memory is a valid answer; any other error ends the program.
 class Caller {
  public:
   Caller(CUcontext context, std::uint64_t seed) : random_(seed), context_(context) {
@@ -73,7 +73,7 @@ class Caller {
     std::exit(1);
   }
 
-  // From 1 byte to 32 MiB, small ones as likely as large ones.
+  // Returns a size from 1 byte to 32 MiB, small ones as likely as large ones.
   std::size_t size() { return (std::size_t{1} << (random_() % 26)) + random_() % 4096; }
 
   void take_linear() {
@@ -134,7 +134,7 @@ class Caller {
       held_.push_back({Kind::kArray, reinterpret_cast<std::uint64_t>(array), 0});
   }
 
-  // A context of its own with a few blocks in it, which go with it.
+  // Makes a context with a few blocks in it, which end with it.
   void take_context() {
     CUcontext context = nullptr;
     if (!expect(DRIVER(cuCtxCreate_v2)(&context, 0, 0), "cuCtxCreate")) return;

@@ -17,9 +17,9 @@ namespace {
 using namespace cuda;
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kBeat = std::chrono::milliseconds(50);  // of a program that works
-constexpr auto kAskedAgain = std::chrono::seconds(1);  // by one that was denied and goes on
-constexpr std::uint64_t kShareThatMoves = 16;          // of what a working program holds
+constexpr auto kBeat = std::chrono::milliseconds(50);  // the period of a program that works
+constexpr auto kAskedAgain = std::chrono::seconds(1);  // the period of requests after a denial
+constexpr std::uint64_t kShareThatMoves = 16;          // the divisor for the memory that may be released
 
 class Player {
  public:
@@ -32,7 +32,7 @@ class Player {
     const std::uint64_t size = parse_size(step.size, Bytes{total}, Bytes{available}).value_or(Bytes{0}).count();
     bool complete = step.more ? take(size) : hold(size);
     if (!complete && !refused(step.more ? size : block())) return false;
-    // From now on: what it had to wait for is not a part of the step.
+    // The time counts from now, without the wait for memory.
     auto asked = Clock::now();
     const auto end = asked + scaled(std::chrono::nanoseconds(step.nanoseconds));
     if (step.idle || step.more) std::this_thread::sleep_until(end);

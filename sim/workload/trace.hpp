@@ -1,4 +1,4 @@
-// Allocation histories: recorded ones (share/ration/traces) and a made-up training job. Used by ration-workload.
+// Allocation histories: recorded ones (share/ration/traces) and a synthetic training job. Used by ration-workload.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@ namespace ration::workload {
 
 struct Event {
   bool allocate = false;
-  std::uint32_t id = 0;    ///< of the block; dense from 0
-  std::uint64_t size = 0;  ///< bytes, of an allocation
+  std::uint32_t id = 0;    ///< the number of the block, dense from 0
+  std::uint64_t size = 0;  ///< the bytes of an allocation
 };
 
 struct Trace {
@@ -22,12 +22,12 @@ struct Trace {
   std::uint64_t peak_live = 0;
 };
 
-/// A CSV `t_us,op,id,size,stream`, by path, or by name from share/ration/traces.
+/// Reads a CSV `t_us,op,id,size,stream`, by its path or by its name in share/ration/traces.
 [[nodiscard]] Result<Trace> read_trace(const std::string& file);
 
-/// A training job: `steady` bytes that stay, made in the first step between activations; in each of `steps` more steps
-/// other activations and a workspace, up to `peak` bytes in all. Sizes are spread from 64 KiB to 64 MiB, no two steps
-/// are alike, and the same seed gives the same job.
+/// Makes a training job. It has `steady` bytes that stay, taken in the first step between activations, and in each of
+/// `steps` more steps other activations and a workspace, up to `peak` bytes in all. Sizes are spread from 64 KiB to 64
+/// MiB, no two steps are alike, and the same seed makes the same job.
 [[nodiscard]] Trace training_job(std::uint64_t steady, std::uint64_t peak, int steps, unsigned seed);
 
 }  // namespace ration::workload
