@@ -1,4 +1,4 @@
-// Devices, versions, limits, peers, and how a program finds the driver's own functions.
+// Devices, versions, limits and peers, and the look-up of the driver's own functions.
 #include <cstring>
 
 #include "runtime.hpp"
@@ -28,7 +28,7 @@ Error properties(cudaDeviceProp* out, int ordinal) {
   DRIVER(cuDeviceTotalMem_v2, cuDeviceTotalMem_v2_t)(&out->totalGlobalMem, device);
   const auto of = [&](int number) { return attribute(number, device); };
   const auto size_of = [&](int number) { return static_cast<std::size_t>(of(number)); };
-  // The numbers are CUdevice_attribute's.
+  // The numbers are values of CUdevice_attribute.
   out->maxThreadsPerBlock = of(1);
   for (int axis = 0; axis < 3; ++axis) {
     out->maxThreadsDim[axis] = of(2 + axis);
@@ -92,7 +92,7 @@ Error properties(cudaDeviceProp* out, int ordinal) {
 }  // namespace
 
 CUDART(cudaDriverGetVersion)(int* out) {
-  // 0 where there is no driver: the runtime's own rule.
+  // The version is 0 without a driver, as in NVIDIA's runtime.
   auto* get = DRIVER(cuDriverGetVersion, cuDriverGetVersion_t);
   if (out == nullptr) return remember(cudaErrorInvalidValue);
   *out = 0;
@@ -126,7 +126,7 @@ CUDART(cudaChooseDevice)(int* out, const cudaDeviceProp*) {
 }
 #if RATION_CUDART == 12
 CUDART(cudaGetDeviceProperties_v2)(cudaDeviceProp* out, int ordinal) { return remember(properties(out, ordinal)); }
-/// As programs of CUDA 11 know it: the struct ended earlier then, with the same beginning.
+/// Writes the properties for programs of CUDA 11, whose struct has the same beginning but ends earlier.
 CUDART(cudaGetDeviceProperties)(void* out, int ordinal) {
   constexpr std::size_t kFormerSize = 712;
   cudaDeviceProp now;
@@ -221,7 +221,7 @@ Error entry_point(const char* symbol, void** out, int version, unsigned long lon
   int found = 0;
   const Error error = ask(get, symbol, out, version, static_cast<cuuint64_t>(flags), &found);
   if (status == nullptr) return error;
-  *status = found;  // who asks for it is found there of a name that is not found
+  *status = found;  // a caller with `status` finds a missing name there
   return error == CUDA_ERROR_NOT_FOUND ? cudaSuccess : error;
 }
 

@@ -1,5 +1,5 @@
-// Kernels: how a program registers them, their attributes, and their launches, which compute nothing. An image is
-// loaded into the driver when the first of its kernels is asked for, as the runtime does since CUDA 12.
+// Kernels: their registration by a program, their attributes, and their launches, which compute nothing. An image is
+// loaded into the driver when a program first needs one of its kernels, as the runtime does since CUDA 12.
 #include <deque>
 #include <mutex>
 #include <shared_mutex>
@@ -26,11 +26,12 @@ struct Kernel {
 struct Variable {
   const Image* image = nullptr;
   std::size_t size = 0;
-  void** managed = nullptr;  ///< where the program keeps its address
+  void** managed = nullptr;  ///< the place where the program keeps its address
   std::unordered_map<CUcontext, CUdeviceptr> addresses;
 };
 
-// Filled while libraries are loaded, before anything else runs; emptied as they are unloaded.
+// The kernels and variables of the program. Filled while libraries are loaded, before anything else runs; emptied as
+// they are unloaded.
 struct Registry {
   std::shared_mutex mutex;
   std::unordered_map<const void*, Kernel> kernels;  // by the address of the host's stub
@@ -38,11 +39,11 @@ struct Registry {
   std::unordered_set<const void*> handles;  // functions of the driver that were given out as kernels
 };
 Registry& registry() {
-  static auto* const all = new Registry;  // used from atexit handlers
+  static auto* const all = new Registry;  // never destroyed: atexit handlers use it
   return *all;
 }
 
-/// Under the registry's exclusive lock.
+/// Loads a kernel's image into a context and returns the kernel, or null. Requires the registry's exclusive lock.
 CUfunction load(Kernel& kernel, CUcontext context) {
   CUmodule& module = kernel.image->modules[context];
   if (module == nullptr && DRIVER(cuModuleLoadData, cuModuleLoadData_t)(&module, kernel.image->code) != CUDA_SUCCESS)
@@ -144,7 +145,7 @@ extern "C" {
   auto* image = reinterpret_cast<Image*>(handle);
   std::erase_if(all.kernels, [&](const auto& entry) { return entry.second.image == image; });
   std::erase_if(all.variables, [&](const auto& entry) { return entry.second.image == image; });
-  delete image;  // what it loaded stays in its contexts: this also runs when the driver may be gone
+  delete image;  // its modules stay in their contexts, since the driver may be gone by now
 }
 [[gnu::visibility("default")]] void __cudaRegisterFunction(void** handle, const char* stub, char*, const char* name,
                                                            int, void*, void*, void*, void*, int*) {
@@ -181,7 +182,7 @@ CUDART(__cudaPopCallConfiguration)(dim3* grid, dim3* block, std::size_t* shared,
   *stream = top.stream;
   return cudaSuccess;
 }
-// A kernel's handle is its stub's address: it is good on every device, and nothing is loaded until it is launched.
+// Returns the stub's address as the kernel's handle: it is valid on every device, and nothing is loaded until a launch.
 CUDART(__cudaGetKernel)(const void** out, const void* stub) {
   Registry& all = registry();
   const std::shared_lock guard(all.mutex);

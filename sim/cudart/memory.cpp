@@ -1,4 +1,4 @@
-// Device and host memory: taking it, giving it back, pools, sharing, copies and fills.
+// Device and host memory: allocating and freeing it, pools, sharing, copies and fills.
 #include <cstring>
 #include <initializer_list>
 
@@ -14,7 +14,7 @@ CUDART(cudaMalloc)(void** out, std::size_t size) {
   const ReportedCall reported(__func__);
   if (out == nullptr) return remember(cudaErrorInvalidValue);
   *out = nullptr;
-  if (size == 0) return remember(enter());  // nothing, with success, as the runtime does
+  if (size == 0) return remember(enter());  // succeeds without memory, as in NVIDIA's runtime
   return call(DRIVER(cuMemAlloc_v2, CUresult(void**, std::size_t)), out, size);
 }
 CUDART(cudaMallocManaged)(void** out, std::size_t size, unsigned int flags) {
@@ -279,7 +279,7 @@ CUDA_MEMCPY2D plane(void* to, std::size_t to_pitch, const void* from, std::size_
 
 CUDA_MEMCPY3D body(const cudaMemcpy3DParms& given) {
   CUDA_MEMCPY3D copy{};
-  std::size_t element = 1;  // a width counts elements where an array takes part
+  std::size_t element = 1;  // a width counts elements if an array takes part
   for (CUarray array : {given.srcArray, given.dstArray}) {
     CUDA_ARRAY3D_DESCRIPTOR description{};
     if (array == nullptr || DRIVER(cuArray3DGetDescriptor_v2, CUresult(CUDA_ARRAY3D_DESCRIPTOR*, CUarray))(
@@ -396,7 +396,7 @@ CUDART(cudaMemset2DAsync)
 CUDART(cudaMemset3DAsync)(cudaPitchedPtr to, int value, cudaExtent extent, Handle stream) {
   const ReportedCall reported(__func__);
   if (extent.width == 0 || extent.height == 0 || extent.depth == 0) return remember(enter());
-  // Whole slices lie one below the other.
+  // Each slice lies below the one before.
   for (std::size_t slice = 0; slice < extent.depth; ++slice) {
     const Error error = cudaMemset2DAsync(static_cast<char*>(to.ptr) + slice * to.pitch * to.ysize, to.pitch, value,
                                           extent.width, extent.height, stream);

@@ -1,7 +1,8 @@
-// dlopen() for programs on the simulated runtime: a path of one of NVIDIA's libraries opens the simulated library of
-// the same SONAME. The loader would map NVIDIA's file beside it, whose runtime cannot start here: it compares paths by
-// their inodes, never by name. vLLM opens the path of libcudart that it finds in /proc/self/maps; other programs open
-// that of a wheel or of a toolkit. A library of its own in LD_PRELOAD, because symbols of libcudart carry a version.
+// A dlopen() for programs on the simulated runtime: the path of one of NVIDIA's libraries opens the simulated library
+// of the same SONAME. The loader compares paths by inode, never by name, so it would map NVIDIA's file as well, whose
+// runtime cannot start here. vLLM opens the path of libcudart that it finds in /proc/self/maps; other programs open the
+// path in a wheel or a toolkit. This is a separate library in LD_PRELOAD, because the symbols of libcudart carry a
+// version.
 #include <dlfcn.h>
 #include <limits.h>
 #include <link.h>
@@ -16,7 +17,7 @@ void* no_dlopen() noexcept { return nullptr; }
 }  // namespace
 
 extern "C" {
-/// The next dlopen(), where open_entry.S jumps to.
+/// The next dlopen(), to which open_entry.S jumps.
 [[gnu::visibility("hidden")]] void* ration_sim_next_dlopen = reinterpret_cast<void*>(&no_dlopen);
 }
 
@@ -37,13 +38,13 @@ Open* next_dlopen() noexcept {
 
 std::string_view base_name(std::string_view path) noexcept { return path.substr(path.rfind('/') + 1); }
 
-/// True for the names that the simulated libraries have, and for others that begin alike; the driver's is not one.
+/// Returns true for the names of simulated libraries, and for others that begin like them except the driver's.
 bool may_be_simulated(std::string_view name) noexcept {
   return (name.starts_with("libcu") || name.starts_with("libnccl")) && !name.starts_with("libcuda.so") &&
          name.find(".so") != name.npos;
 }
 
-/// The folder that holds the simulated libraries of each version, with its slash: two above this file.
+/// Returns the folder that holds the simulated libraries of each version, with its slash: two above this file.
 std::string_view simulator_folder() noexcept {
   Dl_info info;
   if (::dladdr(reinterpret_cast<void*>(&no_dlopen), &info) == 0 || info.dli_fname == nullptr) return {};
@@ -61,8 +62,8 @@ const char* path_of(void* handle) noexcept {
   return ::dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 ? map->l_name : "";
 }
 
-/// Takes out the hash that a repaired wheel puts into the name of a library that it carries
-/// (`libcudart.faf08d9a.so.13`, `libcudart-faf08d9a.so.13.0.96`).
+/// Removes the hash that a repaired wheel puts into the name of a library that it carries (`libcudart.faf08d9a.so.13`,
+/// `libcudart-faf08d9a.so.13.0.96`).
 void remove_hash(char* name) noexcept {
   char* const suffix = std::strstr(name, ".so.");
   if (suffix == nullptr) return;
@@ -74,8 +75,8 @@ void remove_hash(char* name) noexcept {
   std::memmove(name + mark, suffix, std::strlen(suffix) + 1);
 }
 
-/// Opens the loaded simulated library that stands in for the file at `path`; null: there is none. A file
-/// `libX.so.12.4.1` has the SONAME `libX.so.12.4` or `libX.so.12`.
+/// Opens the loaded simulated library that replaces the file at `path`, or returns null. A file `libX.so.12.4.1` has
+/// the SONAME `libX.so.12.4` or `libX.so.12`.
 void* open_simulated(const char* path, int mode) noexcept {
   char resolved[PATH_MAX];
   if (::realpath(path, resolved) == nullptr) return nullptr;
@@ -103,7 +104,7 @@ extern "C" [[gnu::visibility("hidden")]] void* ration_sim_route_dlopen(const cha
   void* found = nullptr;
   if (std::strchr(file, '/') != nullptr) {
     found = open_simulated(file, mode);
-  } else if (void* handle = open(file, mode); handle != nullptr) {  // `libX.so`, say, in LD_LIBRARY_PATH
+  } else if (void* handle = open(file, mode); handle != nullptr) {  // such as `libX.so` in LD_LIBRARY_PATH
     found = open_simulated(path_of(handle), mode);
     if (found == nullptr) return handle;
     ::dlclose(handle);

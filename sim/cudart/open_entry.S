@@ -1,5 +1,5 @@
-// dlopen as the simulator exports it: asks open.cpp, and unless that gave a handle jumps to the next dlopen, which still
-// sees the caller (its RUNPATH and its namespace count).
+// The exported dlopen(). It calls open.cpp and, unless that returns a handle, jumps to the next dlopen(), which still
+// sees the caller, whose RUNPATH and namespace count.
 #include "guard/routed_entry.h"
 
         .text

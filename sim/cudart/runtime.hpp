@@ -1,6 +1,6 @@
-// Shared by every file of the simulated runtime: finding the driver's functions, the calling thread's device and last
-// error, and the kernels that programs register. The runtime keeps no memory of its own: it asks libcuda.so.1, so a
-// guard in front of the driver sees every request.
+// The declarations that all files of the simulated CUDA runtime share: the look-up of the driver's functions, the
+// calling thread's device and last error, and the kernels that programs register. The runtime keeps no memory of its
+// own. It calls libcuda.so.1, so a guard in front of the driver sees every request.
 #pragma once
 
 #include <optional>
@@ -11,7 +11,7 @@
 
 #define CUDART(name) extern "C" [[gnu::visibility("default")]] ration::cudart::Error name
 
-/// The driver's function, looked up once, as a pointer to `signature`; null where the driver has none.
+/// Returns the driver's function as a pointer to `signature`, or null if the driver has none. Looks it up once.
 #define DRIVER(name, ...)                                                                                 \
   ([] {                                                                                                   \
     static auto* const driver_function_ =                                                                 \
@@ -25,23 +25,25 @@ void* find_driver_function(const char* name);
 
 /// Keeps the error for cudaGetLastError() and returns it.
 Error remember(Error error) noexcept;
-/// cudaErrorNotSupported; cudaGetErrorString() names the function until the thread's next call of one.
+/// Returns cudaErrorNotSupported. cudaGetErrorString() names `function` until the thread calls another function that is
+/// not simulated.
 Error not_simulated(const char* function) noexcept;
 
-/// The driver is there and initialised.
+/// Initialises the driver. Returns an error if there is none.
 Error start();
-/// There is a current context: the one that the program made current, or the primary one of the thread's device.
+/// Makes sure that a context is current: the one that the program made current, else the primary context of the
+/// thread's device.
 Error enter();
-/// The thread's device.
+/// Returns the thread's device.
 int device() noexcept;
-/// The device becomes the thread's, with its primary context, which is made if need be.
+/// Makes the device the thread's, and its primary context the current one, which is made if need be.
 Error set_device(int ordinal);
-/// The primary context of a device, made if need be; null on failure.
+/// Returns the primary context of a device, made if need be, or null on failure.
 cuda::CUcontext primary(int ordinal);
-/// False: this library had not retained it.
+/// Forgets the primary context of a device. Returns false if this library had not retained it.
 bool forget_primary(int ordinal);
 
-/// The driver's current context, or null.
+/// Returns the driver's current context, or null.
 cuda::CUcontext current_context();
 
 const char* name_of(Error error);
@@ -53,15 +55,15 @@ Error ask(Function* function, Arguments... arguments) {
   if (const Error error = start(); error != cudaSuccess) return remember(error);
   return remember(function == nullptr ? cudaErrorInsufficientDriver : static_cast<Error>(function(arguments...)));
 }
-/// The same in the thread's context.
+/// As above, in the thread's context.
 template <typename Function, typename... Arguments>
 Error call(Function* function, Arguments... arguments) {
   if (const Error error = enter(); error != cudaSuccess) return remember(error);
   return remember(function == nullptr ? cudaErrorInsufficientDriver : static_cast<Error>(function(arguments...)));
 }
 
-/// Reports to the simulated driver's observer that a function of the runtime begins, and, at the end of the object,
-/// that it ends. Driver calls in between belong to it.
+/// A call of a runtime function that is reported to the simulated driver's observer: its beginning when the object is
+/// made, its end when it is destroyed. Driver calls in between belong to it.
 class ReportedCall {
  public:
   explicit ReportedCall(const char* function);
@@ -76,8 +78,8 @@ class ReportedCall {
 
 inline cuda::CUdeviceptr number(const void* address) { return reinterpret_cast<cuda::CUdeviceptr>(address); }
 
-/// The driver's function for what a program calls a kernel: the address of a registered stub, or a handle that the
-/// runtime gave out. Null: neither. In the thread's context.
+/// Returns the driver's function for a kernel of the program, named by the address of a registered stub or by a handle
+/// that the runtime gave out, or null if it is neither. Requires the thread's context to be current.
 cuda::CUfunction function_of(const void* kernel);
 /// Finds a registered variable on the thread's device, and its size.
 Error find_variable(const void* host_variable, cuda::CUdeviceptr& address, std::size_t& size);

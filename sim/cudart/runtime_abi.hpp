@@ -1,5 +1,5 @@
-// The binary interface of NVIDIA's runtime library (libcudart), as far as the simulated one answers it: our own
-// declarations of its layouts, of the major version RATION_CUDART (12 or 13). Handles that are only passed on are
+// The binary interface of NVIDIA's runtime library (libcudart), as far as the simulated one has it: our own
+// declarations of its layouts, for the major version RATION_CUDART (12 or 13). Handles that are only passed on are
 // void*. tests/abi compares the layouts with NVIDIA's header. Names are the runtime's own.
 #pragma once
 
@@ -14,7 +14,7 @@
 
 namespace ration::cudart {
 
-/// A cudaError_t. Most numbers are the driver's.
+/// A cudaError_t. Most numbers equal the driver's.
 using Error = int;
 inline constexpr Error cudaSuccess = 0;
 inline constexpr Error cudaErrorInvalidValue = 1;
@@ -243,7 +243,7 @@ struct cudaKernelNodeParams {
   void** kernelParams;
   void** extra;
 };
-/// A handle of memory or of an event.
+/// A handle for sharing memory or an event.
 struct cudaIpcHandle {
   char reserved[64];
 };

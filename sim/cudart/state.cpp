@@ -49,7 +49,7 @@ Error not_simulated(const char* function) noexcept {
 
 namespace {
 
-/// Returns the observer; null: none, or the driver is not the simulated one.
+/// Returns the observer, or null if there is none or the driver is not the simulated one.
 sim::Observer observer() {
   static const sim::ObserverTable* const table = [] {
     const sim::ObserverTable* found = nullptr;
@@ -75,7 +75,7 @@ ReportedCall::~ReportedCall() {
 }
 
 Error start() {
-  auto* init = DRIVER(cuInit, cuInit_t);  // each time: in the child of a fork the driver is gone
+  auto* init = DRIVER(cuInit, cuInit_t);  // each time, since the driver is gone in the child of a fork
   return init == nullptr ? cudaErrorInsufficientDriver : static_cast<Error>(init(0));
 }
 
@@ -141,7 +141,7 @@ CUDART(cudaPeekAtLastError)() { return last_error; }
 extern "C" [[gnu::visibility("default")]] const char* cudaGetErrorName(Error error) { return name_of(error); }
 extern "C" [[gnu::visibility("default")]] const char* cudaGetErrorString(Error error) {
   if (error != cudaErrorNotSupported) return text_of(error);
-  if (unsimulated == nullptr) {  // the driver knows what it was, if it was anything
+  if (unsimulated == nullptr) {  // the driver may know the function
     const char* told = nullptr;
     auto* ask_driver = DRIVER(cuGetErrorString, cuGetErrorString_t);
     const bool known = ask_driver != nullptr && ask_driver(CUDA_ERROR_NOT_SUPPORTED, &told) == CUDA_SUCCESS;

@@ -1,4 +1,4 @@
-// Streams, events, capture and graphs: the driver's, under the runtime's names.
+// Streams, events, capture and graphs: the driver's functions under the runtime's names.
 #include "driver/cuda_copy_abi.hpp"
 #include "driver/cuda_graph_abi.hpp"
 #include "runtime.hpp"
@@ -198,7 +198,7 @@ THREE(cudaGraphNodeGetDependentNodes, cuGraphNodeGetDependentNodes, Handle, Hand
 FOUR(cudaGraphGetEdges, cuGraphGetEdges, Handle, Handle*, Handle*, std::size_t*)
 FOUR(cudaGraphAddDependencies, cuGraphAddDependencies, Handle, const Handle*, const Handle*, std::size_t)
 #endif
-// With data of edges, of which the simulated driver keeps none: every edge is an ordinary one.
+// The functions with edge data. The simulated driver keeps none, so every edge is an ordinary one.
 namespace {
 
 Error plain_edges(Error error, const Handle* told, CUgraphEdgeData* edges, const std::size_t* count) {
@@ -232,7 +232,8 @@ CUDART(NEWEST(cudaGraphAddDependencies, _v2))
               to, count);
 }
 
-// Objects that a graph keeps alive are the runtime's own affair: they count references to something of the program's.
+// The objects that a graph keeps alive. They count references to an object of the program; the driver does not know
+// them.
 namespace {
 
 struct UserObject {
@@ -265,9 +266,9 @@ CUDART(cudaUserObjectRelease)(Handle handle, unsigned int count) {
   return cudaSuccess;
 }
 CUDART(cudaGraphRetainUserObject)(Handle graph, Handle handle, unsigned int count, unsigned int flags) {
-  constexpr unsigned int kMove = 1;  // the caller's references become the graph's
+  constexpr unsigned int kMove = 1;  // the graph takes over the caller's references
   if (graph == nullptr || handle == nullptr || count == 0) return remember(cudaErrorInvalidValue);
-  // A graph's references are given up with the process: graphs here do not tell when they end.
+  // A graph's references last until the process ends, since graphs here do not report their end.
   return flags == kMove ? cudaSuccess : cudaUserObjectRetain(handle, count);
 }
 CUDART(cudaGraphReleaseUserObject)(Handle graph, Handle handle, unsigned int count) {

@@ -1,4 +1,4 @@
-// The macros that names.py uses: a name without an implementation, and a name that is another's.
+// The macros that names.py uses, for a name without an implementation and for a name that is an alias of another.
 #pragma once
 
 namespace ration::cudart {

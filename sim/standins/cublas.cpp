@@ -1,4 +1,4 @@
-// Stands in for libcublas: handles with their workspace and their settings.
+// The stand-in for libcublas: handles with their workspaces and settings.
 
 #include "standin.hpp"
 
@@ -18,8 +18,8 @@ struct Blas {
 
 Blas* of(Handle handle) { return static_cast<Blas*>(handle); }
 
-/// Returns the workspace of a handle unless the program sets one: NVIDIA's documentation of cublasSetWorkspace() names
-/// 32 MiB for Hopper and newer, and 4 MiB for what came before.
+/// Returns the size of a handle's workspace if the program sets none. NVIDIA's documentation of cublasSetWorkspace()
+/// names 32 MiB for Hopper and newer, and 4 MiB for older GPUs.
 std::size_t workspace_bytes() { return std::size_t{capability() >= 9 ? 32U : 4U} << 20; }
 
 }  // namespace

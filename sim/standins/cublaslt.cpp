@@ -1,4 +1,4 @@
-// Stands in for libcublasLt: descriptions, and one algorithm that always fits and needs no workspace.
+// The stand-in for libcublasLt: descriptions, and one algorithm that always fits and needs no workspace.
 #include <algorithm>
 #include <cstring>
 #include <map>
@@ -14,7 +14,7 @@ constexpr int kSuccess = 0, kNotInitialized = 1, kInvalidValue = 7, kNotSupporte
 
 namespace {
 
-/// cublasLtMatmulHeuristicResult_t
+/// The layout of cublasLtMatmulHeuristicResult_t.
 struct Result {
   std::uint64_t algorithm[8];
   std::size_t workspace;
@@ -23,7 +23,7 @@ struct Result {
   int reserved[4];
 };
 
-/// A description of any kind: attributes by number, as they were set; others are 0.
+/// A description of any kind. It keeps attributes by number; those that were never set are 0.
 struct Description {
   std::map<int, std::vector<char>> attributes;
 
@@ -62,7 +62,7 @@ int get(Handle handle, int number, void* out, std::size_t size, std::size_t* wri
 
 }  // namespace
 
-Handle stream_of(Handle) { return nullptr; }  // its calls take the stream as an argument
+Handle stream_of(Handle) { return nullptr; }  // calls take the stream as an argument
 
 }  // namespace ration::standin
 
@@ -78,7 +78,7 @@ STANDIN int cublasLtMatmulDescDestroy(Handle handle) { return drop(handle); }
 STANDIN int cublasLtMatrixLayoutCreate(Handle* out, int type, std::uint64_t rows, std::uint64_t columns,
                                        std::int64_t leading) {
   if (const int status = make(out); status != kSuccess) return status;
-  // cublasLtMatrixLayoutAttribute_t
+  // These are numbers of cublasLtMatrixLayoutAttribute_t.
   of(*out)->keep(0, type);
   of(*out)->keep(2, rows);
   of(*out)->keep(3, columns);

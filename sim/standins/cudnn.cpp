@@ -1,5 +1,5 @@
-// Stands in for libcudnn 9: descriptors, one engine with a workspace for every operation graph, normalisation and
-// convolution by the older calls, recurrent networks with the layout of their weights.
+// The stand-in for libcudnn 9: descriptors, one engine with a workspace for every operation graph, normalisation and
+// convolution by the older calls, and recurrent networks with the layout of their weights.
 #include <cstdio>
 #include <cstring>
 #include <map>
@@ -15,16 +15,16 @@ constexpr int kSuccess = 0, kNotInitialized = 1001, kBadParam = 2000, kNotSuppor
 
 namespace {
 
-/// The workspace of an engine. The real ones ask for anything from nothing to gigabytes; this stands for "some".
+/// The workspace of an engine. Real engines ask for anything from nothing to gigabytes; this is an arbitrary size.
 constexpr std::int64_t kWorkspace = 8 << 20;
-/// Newer than any cuDNN 9 that a framework may have been built for: they refuse an older one.
+/// The version: newer than any cuDNN 9 that a framework may have been built for, since frameworks reject an older one.
 constexpr std::size_t kVersion = 99900;
 
 struct Library {
   Handle stream = nullptr;
 };
 
-/// A descriptor of the older calls: settings are kept for queries.
+/// A descriptor of the older calls, which keeps settings for queries.
 struct Descriptor {
   int type = 0, format = 0, count = 0;
   int sizes[8] = {}, strides[8] = {};
@@ -35,7 +35,7 @@ constexpr std::int64_t kEngineResults = 202, kEngineOfConfiguration = 300, kConf
                        kPlanWorkspace = 402;
 constexpr int kTypeDescriptor = 15;
 
-/// Bytes of one element of a cudnnBackendAttributeType_t.
+/// Returns the bytes of one element of a cudnnBackendAttributeType_t.
 std::size_t element_bytes(int type) {
   switch (type) {
     case 2:   // a boolean
@@ -53,7 +53,7 @@ std::size_t element_bytes(int type) {
   }
 }
 
-/// A descriptor of the graph interface: attributes by number, as they were set.
+/// A descriptor of the graph interface. It keeps attributes by number.
 struct Backend {
   struct Attribute {
     int type = 0;
@@ -163,7 +163,7 @@ STANDIN int cudnnGetFilterNdDescriptor(Handle handle, int wanted, int* type, int
   *format = of(handle)->format;
   return cudnnGetTensorNdDescriptor(handle, wanted < 8 ? wanted : 8, type, count, sizes, strides);
 }
-// The sizes that are asked for come back through the last argument.
+// These functions return the size through their last argument.
 STANDIN int cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize(Handle, int, int, Handle, Handle, Handle, Handle,
                                                                      Handle, std::size_t* out) {
   *out = kWorkspace;
@@ -246,7 +246,7 @@ STANDIN int cudnnDestroyRNNDescriptor(Handle handle) {
 }
 STANDIN int cudnnSetRNNDescriptor_v8(Handle handle, int, int cell, int bias, int direction, int, int type, int, int,
                                      int input, int hidden, int projection, int layers, Handle, unsigned int) {
-  constexpr int kGates[] = {1, 1, 4, 3};  // of a plain network with either activation, LSTM, GRU
+  constexpr int kGates[] = {1, 1, 4, 3};  // plain network with either activation, LSTM, GRU
   if (handle == nullptr || cell < 0 || cell > 3 || hidden < 1 || layers < 1) return kBadParam;
   *recurrent(handle) = {kGates[cell], direction == 1 ? 2 : 1, type, input, hidden, projection, layers, bias != 0};
   return kSuccess;
@@ -261,7 +261,8 @@ STANDIN int cudnnGetRNNTempSpaceSizes(Handle, Handle handle, int, Handle, std::s
   if (reserve != nullptr) *reserve = static_cast<std::size_t>(recurrent(handle)->pseudo_layers()) << 20;
   return kSuccess;
 }
-/// Matrices of all pseudo layers first, a layer's gates side by side, input before recurrent; then the biases likewise.
+/// Returns the place of a matrix and a bias. The matrices of all pseudo layers come first, a layer's gates side by
+/// side, input before recurrent; the biases follow in the same order.
 STANDIN int cudnnGetRNNWeightParams(Handle, Handle handle, int pseudo_layer, std::size_t, const void* space, int number,
                                     Handle matrix, void** matrix_address, Handle bias, void** bias_address) {
   const Recurrent& net = *recurrent(handle);
@@ -283,7 +284,7 @@ STANDIN int cudnnGetRNNWeightParams(Handle, Handle handle, int pseudo_layer, std
   const int columns = is_projection ? net.hidden : net.columns(pseudo_layer, is_recurrent);
   const int sizes[] = {1, rows, columns}, strides[] = {rows * columns, columns, 1};
   const int bias_sizes[] = {1, net.hidden, 1}, bias_strides[] = {net.hidden, 1, 1};
-  // A caller may want only one of the two.
+  // A caller may want only one of the two results.
   if (matrix_address != nullptr) *matrix_address = address(place);
   if (matrix != nullptr) (void)cudnnSetTensorNdDescriptor(matrix, net.type, 3, sizes, strides);
   const bool biased = net.has_bias && !is_projection;
@@ -321,7 +322,7 @@ STANDIN int cudnnBackendGetAttribute(Handle handle, int name, int, std::int64_t 
   std::int64_t& told = count != nullptr ? *count : unused;
   auto* backend = static_cast<Backend*>(handle);
   if (name == kEngineResults || name == kEngineOfConfiguration) {
-    told = 1;  // the descriptor that the caller made for it is as good as any
+    told = 1;  // any descriptor that the caller made will do
     return kSuccess;
   }
   if (name == kPlanWorkspace || name == kConfigurationWorkspace) {

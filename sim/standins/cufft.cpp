@@ -1,4 +1,4 @@
-// Stands in for libcufft: plans with their workspace.
+// The stand-in for libcufft: plans with their workspaces.
 #include <map>
 #include <mutex>
 #include <utility>
@@ -16,7 +16,7 @@ constexpr int kSuccess = 0, kInvalidPlan = 1, kAllocFailed = 2, kInvalidType = 3
 namespace {
 
 struct Plan {
-  bool takes_its_own = true;  // workspace, and not one that the program gives it
+  bool takes_its_own = true;  // true if the workspace is its own, and not the program's
   std::size_t workspace_bytes = 0;
   cuda::CUdeviceptr workspace = 0;
   Handle stream = nullptr;
@@ -25,15 +25,16 @@ std::mutex mutex;
 std::map<int, Plan>& plans = *new std::map<int, Plan>;
 int last_plan = 0;
 
-/// Returns true if the size is a product of 2, 3, 5 and 7: those NVIDIA's documentation calls highly optimized.
+/// Returns true if the size is a product of 2, 3, 5 and 7, which NVIDIA's documentation calls highly optimized.
 bool smooth(std::int64_t size) {
   for (const int factor : {2, 3, 5, 7})
     while (size % factor == 0) size /= factor;
   return size == 1;
 }
 
-/// NVIDIA's documentation ("Fourier Transform Setup") names two bounds, of complex elements: as many as are
-/// transformed, and 8 times that. Which sizes take which is assumed: those of large prime factors the most.
+/// Returns the size of a plan's workspace. NVIDIA's documentation ("Fourier Transform Setup") names two bounds: as many
+/// complex elements as are transformed, and 8 times that. It is assumed that sizes with large prime factors need the
+/// upper bound.
 std::size_t workspace_bytes(const std::vector<std::int64_t>& sizes, std::int64_t batch, std::size_t element_bytes) {
   bool every_one_smooth = true;
   auto elements = static_cast<std::size_t>(batch);
@@ -44,7 +45,7 @@ std::size_t workspace_bytes(const std::vector<std::int64_t>& sizes, std::int64_t
   return elements * element_bytes * (every_one_smooth ? 1 : 8);
 }
 
-/// Bytes of a complex element of a cufftType; 0: there is no such type.
+/// Returns the bytes of a complex element of a cufftType, or 0 if there is no such type.
 std::size_t bytes_of_type(int type) {
   switch (type) {
     case 0x29:
@@ -59,7 +60,7 @@ std::size_t bytes_of_type(int type) {
       return 0;
   }
 }
-/// The same of a cudaDataType.
+/// As above, for a cudaDataType.
 std::size_t bytes_of_data_type(int type) {
   switch (type) {
     case 2:  // halves
@@ -111,7 +112,7 @@ std::vector<std::int64_t> sizes_of(int rank, const Number* sizes) {
                                                   : std::vector<std::int64_t>(sizes, sizes + rank);
 }
 
-/// A transform, for which a plan has to be made first.
+/// Executes a transform. Its plan must have been made.
 int execute(int handle) {
   Handle stream = nullptr;
   {
@@ -126,7 +127,7 @@ int execute(int handle) {
 
 }  // namespace
 
-Handle stream_of(Handle) { return nullptr; }  // a plan is a number, and its calls launch on its stream themselves
+Handle stream_of(Handle) { return nullptr; }  // a plan is a number, and calls launch on its stream themselves
 
 }  // namespace ration::standin
 
@@ -174,7 +175,7 @@ STANDIN int cufftSetStream(int handle, Handle stream) {
   return kSuccess;
 }
 
-// Each shape of a plan: made, made with its handle, asked for its size with a plan and without.
+// The functions for each shape of a plan: make one, make one with a handle, and get its size with a plan and without.
 #define SHAPE(name, sizes, batch, ...)                                                                    \
   STANDIN int cufftMakePlan##name(int plan, __VA_ARGS__, std::size_t* bytes) {                            \
     return make(plan, sizes, batch, bytes_of_type(type), bytes);                                          \

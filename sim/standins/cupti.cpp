@@ -1,6 +1,6 @@
-// Stands in for libcupti: profilers hear what the simulated driver does. Records and callbacks come from
-// cupti_calls.cpp; here is what a program asks for. Not there: counters, sampling, and records of what the simulator
-// does not have.
+// The stand-in for libcupti, which reports the simulated driver's operations to profilers. This file has the functions
+// that a program calls; records and callbacks come from cupti_calls.cpp. There are no counters, no sampling, and no
+// records of features that the simulator lacks.
 #include <algorithm>
 #include <cstring>
 #include <mutex>
@@ -13,7 +13,7 @@ using namespace ration::standin::cupti;
 
 namespace {
 
-// CUptiResult
+// The values of CUptiResult.
 constexpr int kSuccess = 0, kInvalidParameter = 1, kInvalidContext = 3, kMaxReached = 12, kNotInitialized = 15,
               kQueueEmpty = 18, kInvalidStream = 20, kInvalidKind = 21, kNotSupported = 27, kSubscribed = 39;
 
@@ -44,7 +44,8 @@ const char* name_of(int result) {
   }
 }
 
-/// The simulated driver hears whether there is anybody to tell. False: the driver is not a simulated one.
+/// Sets or removes the observer, depending on whether the program wants any records or callbacks. Returns false if the
+/// driver is not a simulated one.
 bool look_on() {
   using namespace ration;
   static std::mutex mutex;
@@ -70,7 +71,7 @@ int want_calls(bool are_wanted, std::uint32_t domain, std::uint32_t first, std::
   return look_on() ? kSuccess : kNotInitialized;
 }
 
-/// The driver's answer to a question about one of its things.
+/// Asks the driver for a property of one of its objects.
 template <typename Value, typename... Arguments>
 int ask(const char* function, Value& out, Arguments... arguments) {
   auto* question = driver<ration::cuda::CUresult(Arguments..., Value*)>(function);
@@ -159,7 +160,7 @@ STANDIN int cuptiActivityPopExternalCorrelationId(std::uint32_t kind, std::uint6
   return pop_external(kind, last) ? kSuccess : kQueueEmpty;
 }
 
-// Calls that configure the internals of NVIDIA's library, or ask for records that come anyway, or never.
+// Calls that configure the internals of NVIDIA's library, or ask for records that come anyway or never, have no effect.
 #define WITHOUT_EFFECT(name) \
   STANDIN int name() { return kSuccess; }
 WITHOUT_EFFECT(cuptiActivitySetAttribute)
@@ -176,7 +177,7 @@ STANDIN int cuptiSubscribe(void** out, Callback callback, void* user) {
   if (out == nullptr) return kInvalidParameter;
   Callback nobody = nullptr;
   if (!subscriber.callback.compare_exchange_strong(nobody, callback)) return kSubscribed;
-  subscriber.user = user;  // nothing is wanted yet
+  subscriber.user = user;  // wants no calls yet
   *out = &subscriber;
   return kSuccess;
 }

@@ -21,7 +21,7 @@ struct Buffer {
   }
 };
 
-std::mutex mutex;  // of the buffer
+std::mutex mutex;  // for `current`
 Buffer current;
 std::atomic<RequestBuffer> request{nullptr};
 std::atomic<CompleteBuffer> complete{nullptr};
@@ -35,15 +35,15 @@ std::int64_t read(clockid_t id) {
 
 std::atomic<Clock> clock{nullptr};
 
-/// The clock's value at a moment of the steady one.
+/// The clock's value at a moment of the steady clock.
 struct Reading {
   std::int64_t steady = 0;
   std::uint64_t clock = 0;
 };
 std::mutex reading_mutex;
-Reading began;  // as it was set
+Reading began;  // when the clock was set
 
-/// Returns the best of some tries: an interruption between the two reads separates them.
+/// Reads both clocks. Returns the best of several tries, since an interruption may fall between the two reads.
 Reading read_both() {
   Reading best;
   std::int64_t apart = std::numeric_limits<std::int64_t>::max();
@@ -61,7 +61,7 @@ void hand_back(const Buffer& buffer) {
   if (buffer.start != nullptr) complete.load()(nullptr, 0, buffer.start, buffer.size, buffer.used);
 }
 
-/// False: the buffer has no room; it is taken out.
+/// Appends a record to the current buffer. Returns false if the buffer has no room, and moves it to `full`.
 bool append(const void* record, std::size_t size, Buffer& full) {
   const std::lock_guard guard(mutex);
   if (!current.has_room(size)) {
@@ -110,7 +110,7 @@ void write(const void* record, std::size_t size) {
       const std::lock_guard guard(mutex);
       if (current.start == nullptr) std::swap(fresh, current);
     }
-    hand_back(fresh);  // another thread's came first
+    hand_back(fresh);  // another thread was faster
   }
 }
 

@@ -1,6 +1,6 @@
-// The buffers for records: the program provides them on request; they are filled one after the other and returned when
-// full, or when it flushes. And the clock of the records. Every call may come from any thread; the program's functions
-// are called without a lock of ours.
+// The buffers for records, and the clock of the records. The program provides buffers on request; they are filled one
+// after the other and returned when they are full or the program flushes. Every call may come from any thread. The
+// program's functions are called without a lock of this library.
 #pragma once
 
 #include <atomic>
@@ -15,26 +15,26 @@ using CompleteBuffer = void (*)(void* context, std::uint32_t stream, std::uint8_
 using Clock = std::uint64_t (*)();
 
 void set_buffer_functions(RequestBuffer request, CompleteBuffer complete);
-/// Hands back what has records.
+/// Returns the buffers with records to the program.
 void flush();
-/// Returns how many records found no room since the last call.
+/// Returns the number of records that found no room since the last call.
 std::size_t take_dropped();
 
 extern std::atomic<bool> wanted[static_cast<std::size_t>(Kind::kCount)];
 [[nodiscard]] inline bool wants(Kind kind) { return wanted[static_cast<std::size_t>(kind)]; }
 
 void write(const void* record, std::size_t size);
-/// Does nothing if records of the kind are not enabled.
+/// Writes a record. Does nothing if records of its kind are not enabled.
 template <typename Record>
 void write(const Record& record) {
   if (wants(record.kind)) write(&record, sizeof record);
 }
 
-/// The program's clock, or nanoseconds since 1970.
+/// Returns the time of the program's clock, or nanoseconds since 1970.
 [[nodiscard]] std::uint64_t now();
-/// Null: our own.
+/// Sets the program's clock; null means this library's own.
 void set_clock(Clock clock);
-/// Returns that clock's value at a moment of the steady clock, in nanoseconds, a little before or after now.
+/// Returns the clock's value at `moment` of the steady clock, in nanoseconds, a little before or after now.
 [[nodiscard]] std::uint64_t at(std::int64_t moment);
 
 }  // namespace ration::standin::cupti

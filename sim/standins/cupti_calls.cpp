@@ -82,7 +82,7 @@ constexpr Call kCalls[] = {
     {"cuMemsetD8_v2", 249},
 };
 
-/// The calls of CUDA's runtime. Their names end in the version of CUDA that has had them so.
+/// The functions of CUDA's runtime. Each name ends in the version of CUDA that introduced this form.
 constexpr Call kRuntimeCalls[] = {
     {"cudaDeviceSynchronize_v3020", 165},
     {"cudaEventElapsedTime_v3020", 139},
@@ -131,7 +131,7 @@ constexpr Call kRuntimeCalls[] = {
     {"cudaStreamWaitEvent_v3020", 147},
 };
 
-/// Without a suffix: `_v2`, `_ptsz`, `_v3020`.
+/// Returns the name without its suffix, such as `_v2`, `_ptsz` or `_v3020`.
 std::string_view base(std::string_view name) { return name.substr(0, name.find('_')); }
 
 std::span<const Call> calls_of(std::uint32_t domain) {
@@ -139,7 +139,7 @@ std::span<const Call> calls_of(std::uint32_t domain) {
   return domain == kDriverDomain ? std::span<const Call>(kCalls) : std::span<const Call>{};
 }
 
-/// Keeps a name beyond its module: programs read names of kernels in records.
+/// Keeps a name longer than its module exists, since programs read names of kernels in records.
 const char* kept(const char* name) {
   static std::mutex mutex;
   static auto* names = new std::set<std::string, std::less<>>;
@@ -154,23 +154,24 @@ std::uint32_t thread_number() {
              : static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(reinterpret_cast<void*>(::pthread_self())));
 }
 
-/// The external ids that each thread has pushed. Without destructors: programs call the driver while a thread ends.
+/// The external ids that each thread has pushed. They have no destructor, since programs call the driver while a thread
+/// ends.
 using External = std::map<std::uint32_t, std::vector<std::uint64_t>>;
 thread_local External* external = nullptr;
-thread_local std::uint32_t open_correlation = 0;  // of the call under way
-thread_local bool in_driver = false;              // it, or what it called, is of the driver
+thread_local std::uint32_t open_correlation = 0;  // the number of the call in progress
+thread_local bool in_driver = false;              // true during a driver call
 
-// The values that an operation carries from its beginning to its end.
+// The values that an operation keeps from its beginning to its end.
 enum Own { kStart, kCorrelation, kCallbackData, kAllocatedAt, kIsOutermost, kIsOwnCall };
 
-/// The observed allocations: bytes as requested, and the time. The size of others comes from the driver.
+/// The observed allocations with their requested bytes and times. The size of other allocations comes from the driver.
 class Allocated {
  public:
   void add(std::uint64_t address, std::uint64_t bytes, std::uint64_t start) {
     const std::lock_guard guard(mutex_);
     blocks_[address] = {bytes, start};
   }
-  /// Before it is freed: afterwards another thread may have the address.
+  /// Removes the block of a free before the driver frees it, since another thread may get its address then.
   void take_out(Operation& operation) {
     const std::lock_guard guard(mutex_);
     const auto found = blocks_.find(operation.address);
@@ -188,14 +189,14 @@ class Allocated {
   std::map<std::uint64_t, Block> blocks_;
 };
 Allocated& allocated() {
-  static auto* all = new Allocated;  // the driver is called from atexit handlers
+  static auto* all = new Allocated;  // never destroyed: atexit handlers call the driver
   return *all;
 }
 
 struct Times {
   std::uint64_t start, end;
 };
-/// On the device.
+/// Returns the times on the device.
 Times times_of(const Operation& operation, std::uint64_t end) {
   if (operation.ends == 0) return {operation.own[kStart], end};
   return {std::max(operation.own[kStart], at(operation.begins)), at(operation.ends)};
@@ -236,7 +237,7 @@ void write_copy(const Operation& operation, const Times& times) {
     record.source_device = static_cast<std::uint32_t>(operation.source_device);
     record.target_device = static_cast<std::uint32_t>(operation.target_device);
     record.correlation = correlation;
-    // Programs that want copies get these with them.
+    // Programs that want copies get those between peers, too.
     if (wants(Kind::kPeerCopy) || wants(Kind::kCopy)) write(&record, sizeof record);
     return;
   }
@@ -461,7 +462,8 @@ void call_back(Operation& operation, bool is_exit) {
   callback(subscriber.user, kDriverDomain, call->number, &data);
 }
 
-/// Operations that a call causes have its number: those of the driver for a function of the runtime, those of a graph.
+/// Begins an operation. Operations that a call causes have that call's number: driver calls in a runtime function, and
+/// those of a graph.
 void begin(Operation& operation) {
   static std::atomic<std::uint32_t> correlations{0};
   operation.own[kStart] = now();

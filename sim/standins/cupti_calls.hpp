@@ -1,4 +1,5 @@
-// From what the simulated driver does to records and callbacks. `observe` is what the driver calls (sim/observer.hpp).
+// The translation of the simulated driver's operations to records and callbacks. The driver calls `observe`
+// (sim/observer.hpp).
 #pragma once
 
 #include "cupti_buffers.hpp"
@@ -8,26 +9,26 @@ namespace ration::standin::cupti {
 
 constexpr std::uint32_t kDriverDomain = 1, kRuntimeDomain = 2;
 
-/// A function that is reported, with CUPTI's name and number.
+/// A reported function, with CUPTI's name and number.
 struct Call {
   const char* name;
   std::uint32_t number;
 };
-/// Returns null if it is not reported.
+/// Returns the function, or null if it is not reported.
 const Call* call_named(std::uint32_t domain, const char* function);
 const Call* call_numbered(std::uint32_t domain, std::uint32_t number);
 
 void observe(sim::Operation* operation, int is_done);
 
-/// Pushes the program's external id, by thread and kind.
+/// Pushes the program's external id for the calling thread and the kind.
 void push_external(std::uint32_t kind, std::uint64_t number);
-/// False: there was none.
+/// Pops the last external id. Returns false if there is none.
 bool pop_external(std::uint32_t kind, std::uint64_t* last);
 
-/// The number of a context, small and never used again.
+/// Returns the number of a context, which is small and never reused.
 std::uint32_t context_number(const void* context);
 
-/// CUpti_CallbackData
+/// The layout of CUpti_CallbackData.
 struct CallbackData {
   int is_exit = 0;
   const char* function = nullptr;
@@ -41,7 +42,7 @@ struct CallbackData {
 };
 using Callback = void (*)(void* user, std::uint32_t domain, std::uint32_t number, const void* data);
 
-constexpr std::size_t kMaxCalls = 1024;  // numbers of functions are below
+constexpr std::size_t kMaxCalls = 1024;  // the numbers of functions are below this
 
 struct Subscriber {
   std::atomic<Callback> callback{nullptr};
@@ -50,7 +51,7 @@ struct Subscriber {
 };
 extern Subscriber subscriber;
 
-/// True if threads have the system's numbers; else those of pthread_self().
+/// True if records have the system's thread numbers, false if they have those of pthread_self().
 extern std::atomic<bool> system_threads;
 
 }  // namespace ration::standin::cupti

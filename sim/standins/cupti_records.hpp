@@ -1,6 +1,6 @@
-// The layouts of CUPTI's records that the stand-in writes, as CUDA 12.9 and 13.2 have them: our own declarations, with
+// The layouts of the CUPTI records that the stand-in writes, as in CUDA 12.9 and 13.2: our own declarations, with
 // CUPTI's numbers. A later version of a record begins with the earlier one, so a program that was built with an earlier
-// header reads these too.
+// header can read these, too.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace ration::standin::cupti {
 
-/// CUpti_ActivityKind
+/// The values of CUpti_ActivityKind.
 enum class Kind : std::uint32_t {
   kCopy = 1,
   kFill = 2,
@@ -21,7 +21,7 @@ enum class Kind : std::uint32_t {
   kMemory = 45,
   kMemory2 = 49,
   kGraph = 51,
-  kCount = 64  // more than there are
+  kCount = 64  // above all kinds
 };
 
 constexpr std::uint32_t kNoStream = 0xFFFFFFFF;
@@ -80,7 +80,7 @@ struct FillRecord {
 };
 static_assert(sizeof(FillRecord) == 88 && offsetof(FillRecord, memory_kind) == 50);
 
-/// From the allocation to the free.
+/// A block from its allocation to its free.
 struct MemoryRecord {
   Kind kind = Kind::kMemory;
   std::uint32_t memory_kind;
@@ -145,7 +145,7 @@ struct GraphRecord {
 };
 static_assert(sizeof(GraphRecord) == 56);
 
-/// Bytes of a record of that kind; 0: none is written.
+/// Returns the size of a record of that kind, or 0 if none is written.
 constexpr std::size_t size_of(Kind kind) {
   switch (kind) {
     case Kind::kCopy:

@@ -1,4 +1,4 @@
-// Stands in for libcurand: generators with their state.
+// The stand-in for libcurand: generators with their state.
 #include "standin.hpp"
 
 using namespace ration::standin;
@@ -9,8 +9,9 @@ constexpr int kSuccess = 0, kNotInitialized = 101, kAllocationFailed = 102, kOut
 
 namespace {
 
-/// NVIDIA's documentation of the default ordering names 4,096 sequences; the state of XORWOW, the default generator,
-/// has 48 bytes (curandStateXORWOW in its header). Assumed for the other generators.
+/// The size of a generator's state. NVIDIA's documentation of the default ordering names 4,096 sequences; the state of
+/// XORWOW, the default generator, has 48 bytes (curandStateXORWOW in its header). The size is assumed for other
+/// generators.
 constexpr std::size_t kStateBytes = 4096 * 48;
 
 struct Generator {
@@ -20,7 +21,7 @@ struct Generator {
 };
 Generator* of(Handle handle) { return static_cast<Generator*>(handle); }
 
-/// The state comes with the first numbers, or when it is asked for.
+/// Starts the generator. Takes the memory for its state at the first call.
 int start(Handle handle) {
   if (handle == nullptr) return kNotInitialized;
   if (of(handle)->on_the_host) return kSuccess;

@@ -1,4 +1,5 @@
-// Stands in for libcusolver's dense part (cusolverDn): handles and settings. Workspaces and "done" are in the list.
+// The stand-in for libcusolver's dense part (cusolverDn): handles and settings. The list of names defines workspaces
+// and results.
 #include "standin.hpp"
 
 using namespace ration::standin;
@@ -9,7 +10,7 @@ constexpr int kSuccess = 0, kNotInitialized = 1, kInvalidValue = 3;
 
 namespace {
 
-/// Bytes of the largest element, a complex double. Callers that get bytes name their type in different ways.
+/// The bytes of the largest element, a complex double. Functions that return bytes name their type in different ways.
 constexpr std::size_t kElementBytes = 16;
 
 struct Solver {
@@ -18,13 +19,14 @@ struct Solver {
 };
 Solver* of(Handle handle) { return static_cast<Solver*>(handle); }
 
-/// Parameters, and settings of the Jacobi methods: none has an effect.
+/// Parameters, or settings of the Jacobi methods; none has an effect.
 struct Settings {};
 
 }  // namespace
 
 Handle stream_of(Handle handle) { return of(handle)->stream; }
-// Assumed: as much as the matrices themselves; NVIDIA's documentation leaves it to these functions.
+// Writes the size of a workspace: as much as the matrices themselves. This is assumed, since NVIDIA's documentation
+// leaves it to these functions.
 void workspace(int* out, std::size_t elements) { *out = static_cast<int>(elements > 0 ? elements : 1); }
 void workspace(std::size_t* out, std::size_t elements) { *out = (elements > 0 ? elements : 1) * kElementBytes; }
 

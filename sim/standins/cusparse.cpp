@@ -1,4 +1,4 @@
-// Stands in for libcusparse: handles and descriptions of matrices. Workspaces are in the list.
+// The stand-in for libcusparse: handles and descriptions of matrices. The list of names defines workspaces.
 #include "standin.hpp"
 
 using namespace ration::standin;
@@ -9,14 +9,14 @@ constexpr int kSuccess = 0, kNotInitialized = 1, kInvalidValue = 3, kNotSupporte
 
 namespace {
 
-/// Assumed: an index and a value for each element that is stored.
+/// The assumed bytes of workspace for each stored element: an index and a value.
 constexpr std::size_t kElementBytes = 16;
 
 struct Sparse {
   Handle stream = nullptr;
   int pointer_mode = 0;
 };
-/// A description of any kind: a vector, a matrix, with elements that are stored or dense; the state of an operation.
+/// A description of a vector or a matrix, sparse or dense, or the state of an operation.
 struct Description {
   int format = 0;  // cusparseFormat_t
   std::int64_t rows = 0, columns = 0, stored = 0;
@@ -104,7 +104,7 @@ SETTING(FillMode, fill)
 SETTING(DiagType, diagonal)
 SETTING(IndexBase, base)
 
-// The matrices of the newer calls: each may also be made from read-only memory.
+// The matrices of the newer calls. Each can also be made of read-only memory.
 using Wide = std::int64_t;
 #define DESCRIPTION(name, content, ...)                                                                 \
   STANDIN int cusparseCreate##name(Handle* out, __VA_ARGS__) { return make(out, Description content); } \
@@ -186,7 +186,8 @@ STANDIN int cusparseCscSetPointers(Handle handle, void*, void*, void* values) {
 STANDIN int cusparseCooSetPointers(Handle handle, void*, void*, void* values) {
   return cusparseSpMatSetValues(handle, values);
 }
-/// The number of elements in a sum of two matrices would be computed on the device; nothing is computed here.
+/// Computes nothing and writes 0. A real library computes the number of elements in a sum of two matrices on the
+/// device.
 STANDIN int cusparseXcsrgeam2Nnz(Handle handle, int, int, Handle, int, const int*, const int*, Handle, int, const int*,
                                  const int*, Handle, int*, int* elements, void*) {
   if (of(handle)->pointer_mode == 0) *elements = 0;

@@ -18,7 +18,7 @@ namespace ration::standin {
 namespace {
 
 constexpr std::uint64_t kPage = 4096;
-constexpr std::uint64_t kFileBytes = std::uint64_t{1} << 45;  // of which only what is written takes memory
+constexpr std::uint64_t kFileBytes = std::uint64_t{1} << 45;  // takes memory only where it is written
 constexpr std::uint64_t kDepth = 1024;
 
 std::uint64_t pages(std::uint64_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
@@ -30,11 +30,11 @@ char* map(int descriptor, std::uint64_t offset, std::uint64_t bytes) {
 
 }  // namespace
 
-/// At the file's beginning. After it a page for the processes, then the pairs, then the contents, each at a place of
-/// its own: places are not used again, their memory is given back.
+/// The beginning of the file. A page for the processes follows, then the pairs, then the contents. Each content has its
+/// own place, which is never reused; its memory is given back.
 struct Mailbox::Bell {
   std::atomic<std::uint32_t> rung;
-  std::atomic<std::uint64_t> end;  // where the next contents go, from the pairs' end on
+  std::atomic<std::uint64_t> end;  // the place for the next contents, behind the pairs
 };
 /// The contents that one rank has posted for another.
 struct Mailbox::Pair {
@@ -102,7 +102,7 @@ void Mailbox::ring() {
 
 Mailbox::Pair& Mailbox::pair(int from, int to) const { return pairs_[from * ranks_ + to]; }
 
-/// A process that was killed but not reaped yet has ended, too.
+/// Returns true if the rank's process has ended, even if it was not reaped yet.
 bool Mailbox::has_ended(int rank) const {
   const std::int32_t process = processes_[rank].load();
   if (process == 0 || process == ::getpid()) return false;
@@ -114,8 +114,8 @@ bool Mailbox::has_ended(int rank) const {
   return result;
 }
 
-/// False: `stop`, or what is waited for does not hold and that rank has ended. A death rings no bell, so it is looked
-/// for ten times a second.
+/// Waits until `holds()`. Returns false if `stop` became true, or if the rank has ended and `holds()` is still false.
+/// Checks ten times a second whether the rank has ended, since a death rings no bell.
 template <typename Condition>
 bool Mailbox::wait_until(Condition&& holds, int rank, const std::atomic<bool>& stop) {
   for (bool ended = false;;) {
@@ -124,7 +124,7 @@ bool Mailbox::wait_until(Condition&& holds, int rank, const std::atomic<bool>& s
     if (stop.load() || ended) return false;
     const timespec patience{0, 100'000'000};
     if (::syscall(SYS_futex, &bell_->rung, FUTEX_WAIT, rung, &patience, nullptr, 0) != 0 && errno == ETIMEDOUT)
-      ended = rank >= 0 && has_ended(rank);  // what it posted before is looked for once more
+      ended = rank >= 0 && has_ended(rank);  // checks once more for what the rank posted before
   }
 }
 

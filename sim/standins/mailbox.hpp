@@ -1,10 +1,10 @@
-// Passes contents between the ranks of one machine, in one process or in several: a memory file that each of them maps.
-// Used by the stand-in for NCCL.
+// A mailbox passes contents between the ranks of one machine, in one process or several, in a memory file that each of
+// them maps. Used by the stand-in for NCCL.
 //
-// Promises: posting never waits, and contents are kept until the receiver comes; the contents of one rank for another
-// arrive in order; waiting for a rank whose process has ended returns an error; nothing is left when the last rank
-// ends, however it ends, for the file has no name. Every call may come from any thread, for one pair of ranks from one
-// thread at a time on each side.
+// Promises: posting does not wait for the receiver, unless a thousand contents are waiting for it; the contents of one
+// rank for another arrive in order; waiting for a rank whose process has ended returns an error; nothing is left when
+// the last rank ends, however it ends, since the file has no name. Every call may come from any thread; for one pair of
+// ranks, from one thread at a time on each side.
 #pragma once
 
 #include <sys/types.h>
@@ -18,14 +18,15 @@ namespace ration::standin {
 
 class Mailbox {
  public:
-  /// The address of a mailbox, valid as long as its maker keeps it: plain bytes, to be sent to other processes.
+  /// The address of a mailbox: plain bytes that can be sent to other processes. It is valid while the maker keeps the
+  /// mailbox.
   struct Address {
     std::int32_t process, descriptor;
-    std::uint64_t file;  // its inode, so that another file at that descriptor is not taken for it
+    std::uint64_t file;  // its inode, to detect another file at that descriptor
     bool operator<(const Address& other) const { return file < other.file; }
   };
 
-  /// Null: no memory, or nothing is there (any more).
+  /// Makes or opens a mailbox. Returns null if there is no memory, or no mailbox at the address.
   static std::shared_ptr<Mailbox> make();
   static std::shared_ptr<Mailbox> open(const Address& address);
   Mailbox(const Mailbox&) = delete;
@@ -33,15 +34,16 @@ class Mailbox {
 
   [[nodiscard]] Address address() const { return address_; }
 
-  /// From now on `rank` of `ranks` is the calling process. The number of ranks is the same for all. False: no memory.
+  /// Makes the calling process `rank` of `ranks`; all ranks give the same number. Returns false if there is no memory.
   bool join(int rank, int ranks);
-  /// Waits until all have joined. False: `stop` became true.
+  /// Waits until all ranks have joined. Returns false if `stop` became true.
   bool wait_for_all(const std::atomic<bool>& stop);
 
-  /// `fill` writes the contents. False: no memory, or the receiver has ended, or `stop` became true, while a thousand
-  /// that it has not received are waiting.
+  /// Posts contents that `fill` writes. If a thousand are waiting for the receiver, waits for it. Returns false if
+  /// there is no memory, the receiver has ended, or `stop` became true.
   bool post(int from, int to, std::size_t bytes, const std::function<void(void*)>& fill, const std::atomic<bool>& stop);
-  /// `use` reads the contents. False: none will come, for the sender has ended, or `stop` became true.
+  /// Waits for contents, which `use` reads. Returns false if there is no memory, the sender has ended, or `stop` became
+  /// true.
   bool receive(int from, int to, const std::function<void(const void*, std::size_t)>& use,
                const std::atomic<bool>& stop);
   /// Makes waiting threads check their `stop` again.
@@ -59,7 +61,7 @@ class Mailbox {
   int descriptor_;
   Address address_;
   Bell* bell_ = nullptr;
-  std::atomic<std::int32_t>* processes_ = nullptr;  // by rank; 0: has not joined
+  std::atomic<std::int32_t>* processes_ = nullptr;  // by rank; 0: the rank has not joined
   Pair* pairs_ = nullptr;
   int ranks_ = 0;
 };

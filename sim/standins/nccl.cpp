@@ -1,5 +1,6 @@
-// Stands in for libnccl 2, between the ranks of one machine: what only moves contents moves them, reductions leave each
-// rank with its own part. A call that needs what other ranks bring waits for it, where NVIDIA's has the stream wait.
+// The stand-in for libnccl 2, between the ranks of one machine. Calls that only move contents move them; reductions
+// leave each rank with its own part. A call that needs the contents of other ranks waits for them itself; NVIDIA's lets
+// the stream wait.
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,7 +19,7 @@ using namespace ration::standin;
 namespace ration::standin {
 
 constexpr int kSuccess = 0, kSystemError = 2, kInvalidArgument = 4, kInvalidUsage = 5, kRemoteError = 6;
-constexpr int kNotOffered = kInvalidUsage;  // NCCL has no word of its own for it
+constexpr int kNotOffered = kInvalidUsage;  // NCCL has no error for this
 
 namespace {
 
@@ -27,7 +28,7 @@ struct Communicator {
   int rank = 0, ranks = 0, device = 0;
   std::atomic<bool> aborted{false};
 };
-/// The object behind a program's handle. Calls that wait keep the communicator while another thread destroys it.
+/// The object behind a program's handle. Waiting calls keep the communicator alive while another thread destroys it.
 using Owned = std::shared_ptr<Communicator>;
 Owned& of(Handle handle) { return *static_cast<Owned*>(handle); }
 
@@ -36,7 +37,7 @@ struct UniqueId {
 };
 std::mutex made_mutex;
 std::map<Mailbox::Address, std::shared_ptr<Mailbox>>& made =
-    *new std::map<Mailbox::Address, std::shared_ptr<Mailbox>>;  // of ids that not all ranks have joined yet
+    *new std::map<Mailbox::Address, std::shared_ptr<Mailbox>>;  // for ids that some ranks have not joined yet
 
 std::size_t element_bytes(int type) {
   switch (type) {
@@ -57,7 +58,7 @@ std::size_t element_bytes(int type) {
   }
 }
 
-/// One call of one rank. All of a group's calls are posted before the first waits for another rank.
+/// A call of one rank. All calls of a group are posted before the first waits for another rank.
 struct Work {
   Owned own;
   std::function<bool(Communicator&)> post, receive;
@@ -102,7 +103,7 @@ bool receive(Communicator& own, int from, char* to, std::size_t room) {
 struct Collective {
   enum Needs { kEachOfEach, kEachOfRoot, kRootOfEach } needs;
   enum Block { kFirst, kOfSender, kOfReceiver } source, target;
-  bool reduces = false;  // contents come from the rank itself alone
+  bool reduces = false;  // a rank gets its own contents only
 
   [[nodiscard]] bool needed(int from, int to, int root) const {
     return needs == kEachOfEach || (needs == kEachOfRoot ? from : to) == root;
@@ -142,7 +143,7 @@ int collective(const Collective& kind, const void* from, void* to, std::size_t c
       });
 }
 
-/// `*out` is good at once, and all ranks have joined when the group ends.
+/// Joins a communicator. `*out` is valid at once; when the group ends, all ranks have joined.
 int join(Handle* out, std::shared_ptr<Mailbox> mailbox, int rank, int ranks, int device) {
   if (out == nullptr || rank < 0 || rank >= ranks) return kInvalidArgument;
   if (mailbox == nullptr || !mailbox->join(rank, ranks)) return kSystemError;
@@ -167,13 +168,13 @@ int current_device() {
 /// A rank's request in a split of the communicator.
 struct SplitRequest {
   int color, key, rank;
-  Mailbox::Address address;  // which all take whose ranks come with this one as their first
+  Mailbox::Address address;  // the address for all ranks whose members have this rank as their first
   bool operator<(const SplitRequest& other) const { return std::pair(key, rank) < std::pair(other.key, other.rank); }
 };
 
 }  // namespace
 
-Handle stream_of(Handle) { return nullptr; }  // its calls take the stream as an argument
+Handle stream_of(Handle) { return nullptr; }  // calls take the stream as an argument
 
 }  // namespace ration::standin
 
@@ -246,7 +247,7 @@ STANDIN int ncclCommSplit(Handle handle, int color, int key, Handle* out, void*)
     };
     if (!own->mailbox->receive(peer, own->rank, hear, own->aborted)) return kRemoteError;
   }
-  if (color < 0) return kSuccess;  // belongs to none
+  if (color < 0) return kSuccess;  // in no part of the split
   std::sort(members.begin(), members.end());
   if (members.front().rank == own->rank) {
     const std::lock_guard guard(made_mutex);
@@ -287,7 +288,7 @@ STANDIN int ncclCommGetAsyncError(Handle, int* out) {
 }
 STANDIN int ncclMemAlloc(void** out, std::size_t bytes) {
   *out = reinterpret_cast<void*>(take(bytes));
-  return *out != nullptr || bytes == 0 ? kSuccess : 1;  // unhandled CUDA error
+  return *out != nullptr || bytes == 0 ? kSuccess : 1;  // the error "unhandled CUDA error"
 }
 STANDIN int ncclMemFree(void* address) {
   give(reinterpret_cast<ration::cuda::CUdeviceptr>(address));

@@ -1,7 +1,7 @@
-// Shared by the stand-ins for NVIDIA's mathematics libraries. They offer the entry points that frameworks call, take
-// the device memory that the real ones would, and compute nothing: a call that would compute returns success and leaves
-// its results as they were, as kernels on the simulated GPU do. A function that is not offered returns the library's
-// "not supported", and its error text names the function.
+// The declarations that the stand-ins for NVIDIA's mathematics libraries share. Stand-ins offer the functions that
+// frameworks call, take the device memory that the real ones would, and compute nothing: a call that would compute
+// returns success and leaves its results unchanged, like kernels on the simulated GPU. A function that is not offered
+// returns the library's "not supported", and its error text names the function.
 #pragma once
 
 #include <dlfcn.h>
@@ -24,7 +24,7 @@ Function* driver(const char* name) {
   return library == nullptr ? nullptr : reinterpret_cast<Function*>(::dlsym(library, name));
 }
 
-/// Device memory of the current context, or 0.
+/// Allocates device memory of the current context. Returns 0 on failure.
 inline cuda::CUdeviceptr take(std::size_t bytes) {
   auto* allocate = driver<cuda::cuMemAlloc_v2_t>("cuMemAlloc_v2");
   cuda::CUdeviceptr address = 0;
@@ -33,25 +33,25 @@ inline cuda::CUdeviceptr take(std::size_t bytes) {
 inline void give(cuda::CUdeviceptr address) {
   if (address != 0) driver<cuda::cuMemFree_v2_t>("cuMemFree_v2")(address);
 }
-/// The counts and writes of the functions that names.py generates. A library whose list has workspaces says what one of
-/// so many elements takes: in elements where the caller is told a number of type int, in bytes where it is told 64
-/// bits, unless it says otherwise.
+/// The counts and outputs of the functions that names.py generates. A library with workspaces in its list says how much
+/// one element takes. The caller gets the size in elements if it is an int, and in bytes if it has 64 bits, unless the
+/// library says otherwise.
 inline std::size_t count(int number) { return number > 0 ? static_cast<std::size_t>(number) : 0; }
 inline std::size_t count(std::int64_t number) { return number > 0 ? static_cast<std::size_t>(number) : 0; }
-/// A sparse matrix, which counts for its elements.
+/// A sparse matrix, which counts with the number of its elements.
 struct Nonzeros {
   Handle matrix;
 };
 std::size_t count(Nonzeros nonzeros);
 void workspace(int* out, std::size_t elements);
 void workspace(std::size_t* out, std::size_t elements);
-/// Returns true if the calling thread has a context: none of these libraries starts without.
+/// Returns true if the calling thread has a context; none of these libraries starts without one.
 inline bool has_context() {
   auto* get = driver<cuda::cuCtxGetDevice_t>("cuCtxGetDevice");
   cuda::CUdevice device = 0;
   return get != nullptr && get(&device) == cuda::CUDA_SUCCESS;
 }
-/// The major number of the current device's compute capability.
+/// Returns the major number of the current device's compute capability.
 inline int capability() {
   int major = 0;
   cuda::CUdevice device = 0;
@@ -81,23 +81,23 @@ inline void launch(Handle stream) {
   run(kernel, 1, 1, 1, 1, 1, 1, 0, stream, nullptr, nullptr);
 }
 
-/// The stream of a library's handle; each stand-in says how its own keep it.
+/// Returns the stream of a library's handle. Each stand-in defines this.
 Handle stream_of(Handle handle);
 
-/// A call that computes, on the stream of its first argument.
+/// Launches the kernel of a call that computes, on the stream of its first argument.
 inline int compute(Handle handle) {
   if (handle != nullptr) launch(stream_of(handle));
   return 0;
 }
 
-/// On the device, on the stream of that handle: "all went well", in so many numbers.
+/// Writes zeros on the stream of the handle: the result "success", in `numbers` numbers on the device.
 inline void write_zeros(int* out, std::size_t numbers, Handle handle) {
   if (handle != nullptr && out != nullptr && numbers > 0)
     driver<cuda::CUresult(cuda::CUdeviceptr, unsigned, std::size_t, Handle)>("cuMemsetD32Async")(
         reinterpret_cast<cuda::CUdeviceptr>(out), 0, numbers, stream_of(handle));
 }
 
-/// The last function of this library that the calling thread called and that is not offered; null: none.
+/// The last function of this library that the calling thread called and that is not offered, or null.
 inline thread_local const char* missing = nullptr;
 
 /// Returns the result of a function that is not offered: the library's own "not supported".
@@ -106,7 +106,7 @@ inline int not_offered(const char* function, int status) noexcept {
   return status;
 }
 
-/// Returns the error text for it. Good until the thread asks again.
+/// Returns the error text for `missing`. Valid until the thread's next call.
 inline const char* missing_text() {
   thread_local std::string text;
   text = std::string(missing) + " is not simulated by ration (see: ration help simulated)";
