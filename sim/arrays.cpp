@@ -17,12 +17,12 @@ using namespace cuda;
 struct Array {
   CUDA_ARRAY3D_DESCRIPTOR shape{};
   unsigned levels = 1;
-  bool is_level = false;           // of a mipmapped array: its memory is not its own
-  Context* unbacked_in = nullptr;  // the context of one without memory, sparse or deferred; else null
+  bool is_level = false;           // a level of a mipmapped array, which owns no memory
+  Context* unbacked_in = nullptr;  // the context of a sparse or deferred array, which has no memory; else null
 };
 
 auto& arrays() {
-  static auto* map = new std::unordered_map<std::uint64_t, Array>;  // leaked: called from atexit handlers
+  static auto* map = new std::unordered_map<std::uint64_t, Array>;  // never destroyed: atexit handlers call the driver
   return *map;
 }
 
@@ -77,7 +77,7 @@ std::uint64_t texel_bytes(const CUDA_ARRAY3D_DESCRIPTOR& shape) {
 
 constexpr std::uint64_t kTileBytes = 64 << 10;
 
-// Tiles of 64 KiB, as square or cubic as powers of two can be, wider before higher before deeper.
+// Computes the tile of 64 KiB: as square or cubic as powers of two can be, wider before higher before deeper.
 void tile_of(const CUDA_ARRAY3D_DESCRIPTOR& shape, std::uint64_t (&tile)[3]) {
   const bool deep = shape.Depth > 0 && (shape.Flags & CUDA_ARRAY3D_LAYERED) == 0;
   unsigned bits = static_cast<unsigned>(std::countr_zero(kTileBytes / texel_bytes(shape)));
@@ -88,7 +88,7 @@ void tile_of(const CUDA_ARRAY3D_DESCRIPTOR& shape, std::uint64_t (&tile)[3]) {
   }
 }
 
-/// The first level that is smaller than a tile: it and those after it lie in the tail.
+/// Returns the first level that is smaller than a tile; this level and all after it lie in the tail.
 unsigned first_of_tail(const Array& array) {
   std::uint64_t tile[3];
   tile_of(array.shape, tile);
@@ -106,10 +106,10 @@ std::uint64_t tail_bytes(const Array& array) {
   return (bytes + kTileBytes - 1) / kTileBytes * kTileBytes;
 }
 
-// An address without memory of the device behind it: what is copied there lies on the host.
+// Reserves an address without device memory; copies to it go to host memory.
 CUresult make_unbacked(CUdeviceptr& address, const CUDA_ARRAY3D_DESCRIPTOR& shape, unsigned levels) {
   if (current() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-  if (shape.Height == 0) return CUDA_ERROR_INVALID_VALUE;  // only 2D, 2D layered and 3D ones can be sparse or deferred
+  if (shape.Height == 0) return CUDA_ERROR_INVALID_VALUE;  // only 2D and 3D arrays can be sparse or deferred
   void* range = ::mmap(nullptr, bytes_of(shape, levels), PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (range == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -127,7 +127,7 @@ CUresult make_array(Handle* out, const CUDA_ARRAY3D_DESCRIPTOR* shape, unsigned 
                     const char* function = __builtin_FUNCTION()) {
   if (out == nullptr || shape == nullptr || !valid(*shape) || levels == 0) return CUDA_ERROR_INVALID_VALUE;
   CUdeviceptr address = 0;
-  // Whole granules: an array is never packed between small blocks.
+  // An array takes whole granules, since it is never packed between small blocks.
   const std::uint64_t bytes = round_up(Bytes{bytes_of(*shape, levels)}, kGranule).count();
   const bool unbacked = (shape->Flags & (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING)) != 0;
   if (const CUresult state = unbacked ? ready(0, function) : CUDA_SUCCESS; state != CUDA_SUCCESS) return state;

@@ -1,4 +1,4 @@
-// The driver's attributes of a pointer.
+// The driver's attributes of pointers.
 #include <cstring>
 
 #include "driver.hpp"
@@ -31,7 +31,7 @@ CUresult of_device(void* out, CUpointer_attribute attribute, CUdeviceptr address
     case CU_POINTER_ATTRIBUTE_BUFFER_ID:
       return put(out, static_cast<unsigned long long>(found.start));
     case CU_POINTER_ATTRIBUTE_IS_MANAGED:
-      return put(out, static_cast<unsigned int>(found.managed));  // 32 bits, as the driver writes it
+      return put(out, static_cast<unsigned int>(found.managed));  // 32 bits, as in the driver
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
       return put(out, static_cast<int>(ordinal_of(found.device)));
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
@@ -40,7 +40,7 @@ CUresult of_device(void* out, CUpointer_attribute attribute, CUdeviceptr address
       return put(out, found.start);
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
       return put(out, static_cast<std::size_t>(found.size));
-    // An imported block is mapped as a whole; for a block made here the allocation is reported.
+    // Reports the allocation as the mapping; an imported block is one allocation.
     case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
       return put(out, found.start);
     case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
@@ -115,7 +115,7 @@ RATION_ENTRY cuPointerGetAttributes(unsigned int count, CUpointer_attribute* att
   if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
   if (attributes == nullptr || out == nullptr) return CUDA_ERROR_INVALID_VALUE;
   for (unsigned int i = 0; i < count; ++i) {
-    // For a pointer that is none of the driver's, this call answers with empty values rather than an error.
+    // This call answers with empty values, and no error, for a pointer that the driver does not know.
     if (attribute_of(out[i], attributes[i], address) != CUDA_SUCCESS && out[i] != nullptr)
       std::memset(out[i], 0, sizeof(unsigned int));
   }

@@ -21,10 +21,10 @@ struct Capture {
   CUstream origin = nullptr;
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
   std::thread::id by = std::this_thread::get_id();
-  bool own_graph = true;                                       // made by the capture, not given to it
-  bool broken = false;                                         // a call failed or was not allowed: only its end is left
-  std::unordered_map<CUstream, std::vector<GraphNode*>> last;  // stream -> what its next work waits for
-  std::vector<CUgraphNode> told;                               // what cuStreamGetCaptureInfo pointed to
+  bool own_graph = true;  // the capture made the graph
+  bool broken = false;    // a call failed or was not allowed, so the capture can only end
+  std::unordered_map<CUstream, std::vector<GraphNode*>> last;  // the nodes that the next work of each stream waits for
+  std::vector<CUgraphNode> told;                               // the array that cuStreamGetCaptureInfo returned
 };
 
 struct Mark {
@@ -33,13 +33,14 @@ struct Mark {
 };
 
 std::unordered_map<CUstream, Capture*>& captures =
-    *new std::unordered_map<CUstream, Capture*>;  // under driver().mutex, as all here
+    *new std::unordered_map<CUstream, Capture*>;  // requires driver().mutex, like all of these
 std::unordered_map<CUevent, Mark>& marks = *new std::unordered_map<CUevent, Mark>;
-std::atomic<std::size_t> captured_streams{0};  // so that streams cost nothing while none is captured
+std::atomic<std::size_t> captured_streams{0};  // lets streams cost nothing while none is captured
 cuuint64_t next_id = 1;
 thread_local CUstreamCaptureMode thread_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
 
-/// The per-thread stream has one handle in all threads, and is another stream in each.
+/// Returns the stream that a handle means for this thread. The per-thread stream has one handle, but is a stream of its
+/// own in each thread.
 CUstream own(CUstream stream) {
   thread_local char identity;
   return reinterpret_cast<std::uintptr_t>(stream) == 2 ? reinterpret_cast<CUstream>(&identity) : stream;
@@ -63,7 +64,7 @@ void end(Capture* capture) {
   delete capture;
 }
 
-/// Returns true if the origin's last work waits for everything that other streams did.
+/// Returns true if the origin's last work waits for all work of the other streams.
 bool joined(const Capture& capture) {
   std::unordered_set<const GraphNode*> reached;
   std::vector<const GraphNode*> open(capture.last.at(capture.origin).begin(), capture.last.at(capture.origin).end());
@@ -280,7 +281,7 @@ CUresult capture_free(CUstream stream, CUdeviceptr address) {
 
 using namespace ration::sim;
 
-// Every function below exists for streams as they are and, under the name with _ptsz, for the calling thread's own one.
+// Every function below exists twice: for the stream as given, and under its name with _ptsz for the per-thread stream.
 #define RATION_BOTH(name, parameters, call)     \
   RATION_ENTRY name parameters { return call; } \
   RATION_ENTRY name##_ptsz parameters {         \

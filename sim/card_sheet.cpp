@@ -6,29 +6,34 @@
 namespace ration::sim {
 namespace {
 
-// T4, A100-40, L40S, H100, B200: what real cards said (`nvidia-smi -q -x` of each, kept in NVIDIA/k8s-test-infra below
-// tests/e2e/go/assertions/nvidiasmi/testdata/hardware), compared with the profiles of its mock NVML
-// (pkg/gpu/mocknvml/configs); where the two differ, the card. L4: the test data of an exporter that quotes
-// a card's `-q -x` of release 555.42. A100-80: NVIDIA/DCGM#152, the rest as of the 40 GB card. RTX 3090:
-// NVIDIA/nvidia-docker#1547 and Project-HAMi/HAMi#332. A6000: mrirecon/bart#323. Of these, widths of the memory's bus:
-// NVIDIA's data sheets. T4's application clocks: those it has at boot.
-// The others: what two public sources say alike, and nothing else.
-// V100: NVIDIA/nvidia-docker#914 (16 GB) and #1076 (32 GB); width and ECC: #1076, and openxla/xla
+// The sources of the values. T4, A100-40, L40S, H100 and B200 follow the output of `nvidia-smi -q -x` on each
+// (NVIDIA/k8s-test-infra, below tests/e2e/go/assertions/nvidiasmi/testdata/hardware). It was compared with the profiles
+// of the mock NVML there (pkg/gpu/mocknvml/configs); where the two differ, the output counts. L4 follows the test data
+// of an exporter, which quote the output of release 555.42. A100-80 follows NVIDIA/DCGM#152 and, for the rest, the 40
+// GB model; RTX 3090 follows NVIDIA/nvidia-docker#1547 and Project-HAMi/HAMi#332; A6000 follows mrirecon/bart#323. The
+// widths of these GPUs' memory buses are from NVIDIA's data sheets. T4's application clocks are those after boot.
+// The other GPUs have only values on which two public sources agree.
+// V100 follows NVIDIA/nvidia-docker#914 (16 GB) and #1076 (32 GB); its width and ECC are from #1076 and openxla/xla
 // (xla/backends/gpu/target_config/specs/v100.txtpb: 898.048 GB/s at 877 MHz are 4096 bits).
-// H200: clocks awslabs/amazon-eks-ami#1985 and published lines of `nvidia-smi --query-gpu`; 700 W and ECC
-// NVIDIA/cuda-samples#311 and NVIDIA's data sheet; width two published calculations of its bandwidth, L2 PyTorch's
-// properties of a card and nvbench's of an H20, which has the same chip.
-// B200's width: pytorch/ao#4002 (newer drivers say 7680, not 8192 as at first), and openxla/xla (b200.txtpb: 7672.32
-// GB/s).
-// RTX 4090: deviceQuery's and nvbench's (NVIDIA/nvbench#207) outputs of many cards agree; 450 W, P8 and ECC off: tables
-// of `nvidia-smi`; it can be clocked to 3105 MHz, as several `nvidia-smi` say.
-// A10: outputs of deviceQuery, NVIDIA/cuda-samples' among them; 150 W and P8 a table of `nvidia-smi` and the data
-// sheet; its number on the bus olealgoritme/gddr6#21 and lists of them.
-// A30: nvbench's output and ProjectPhysX/FluidX3D#8, NVIDIA/dcgm-exporter#317; 165 W and ECC tables of `nvidia-smi`.
-// GB10: clocks inclusionAI/humming#49 (NVML has none of the memory) and `nvidia-smi` of others; the driver's attributes
-// deviceQuery's output and a comparison of its bandwidth with a T4's. Its power limit is not told.
-// L2 caches of the others: openxla/xla (specs/*.txtpb) and deviceQuery's outputs; of L4 and L40S NVIDIA's data sheets.
-// The driver's attributes of RTX cards and GB10 have the rated clock, NVML the highest; of other cards both have that.
+// H200's clocks are from awslabs/amazon-eks-ami#1985 and published lines of `nvidia-smi --query-gpu`; its 700 W and ECC
+// are from NVIDIA/cuda-samples#311 and NVIDIA's data sheet; its width is from two published calculations of its
+// bandwidth; its L2 is from PyTorch's properties of an H200 and nvbench's of an H20, which has the same chip.
+// B200's width is from pytorch/ao#4002 (newer drivers report 7680, the first ones 8192) and openxla/xla (b200.txtpb:
+// 7672.32 GB/s).
+// RTX 4090 follows the outputs of deviceQuery and nvbench (NVIDIA/nvbench#207) on many GPUs, which agree; its 450 W, P8
+// and ECC off are from tables of `nvidia-smi`, and several outputs of `nvidia-smi` show that it can be clocked to 3105
+// MHz.
+// A10 follows outputs of deviceQuery, among them those of NVIDIA/cuda-samples; its 150 W and P8 are from a table of
+// `nvidia-smi` and the data sheet; its number on the bus is from olealgoritme/gddr6#21 and lists of such numbers.
+// A30 follows nvbench's output, ProjectPhysX/FluidX3D#8 and NVIDIA/dcgm-exporter#317; its 165 W and ECC are from tables
+// of `nvidia-smi`.
+// GB10's clocks are from inclusionAI/humming#49 and outputs of `nvidia-smi` elsewhere (NVML reports none of the
+// memory); its driver attributes are from deviceQuery's output and a comparison of its bandwidth with a T4's. Its power
+// limit is not published.
+// The L2 caches of the other GPUs are from openxla/xla (specs/*.txtpb) and deviceQuery's outputs; those of L4 and L40S
+// are from NVIDIA's data sheets.
+// The driver's attributes of RTX GPUs and GB10 report the rated clock and NVML reports the highest; of other GPUs both
+// report the highest.
 constexpr CardSheet kSheets[] = {
     {.name = "Tesla V100-SXM2-16GB",
      .vbios = "88.00.18.00.01",

@@ -1,19 +1,19 @@
-// Checkpoints of any process on the node: its driver calls wait, its device memory moves to the host, its device bytes
-// go back, and a restore takes them again at the same addresses.
+// Checkpoints of any process on the node: its driver calls wait, its device memory moves to the host and frees its
+// device bytes, and a restore takes them again at the same addresses.
 //
-// As NVIDIA describes it (driver API, "CUDA Checkpointing"): the caller needs no cuInit; a lock waits for what is under
-// way, at most for timeoutMs, and leaves the process running when the time is over; a restore leaves it locked. Cases
-// that it leaves open: another user's process is not permitted (800), since /proc hides it from the real driver; a
-// process that never called cuInit is not initialised (3), a pid that is not a process is invalid (1); of a process
-// that failed, every call fails with CUDA_ERROR_UNKNOWN. Checkpoints to storage of the caller's own (13.4) are not
-// supported.
+// The rules follow NVIDIA's description (driver API, "CUDA Checkpointing"): the caller needs no cuInit; a lock waits
+// for the calls in progress, for at most timeoutMs, and leaves the process running on a timeout; a restore leaves it
+// locked. The description leaves some cases open. Here another user's process is not permitted (800), since /proc hides
+// it from the real driver; a process that never called cuInit is not initialised (3); a pid that is not a process is
+// invalid (1); every call for a process that failed returns CUDA_ERROR_UNKNOWN. Checkpoints to storage of the caller's
+// own (13.4) are not supported.
 //
-// A checkpoint can destroy the process, depending on the driver's profile: memory that is not moved leaves it FAILED, a
-// restore without room may be its last (then CUDA_ERROR_OPERATING_SYSTEM). Without persistence mode a restore "requires
-// cuInit to have been called before execution" (driver API); what was seen is a process killed at its checkpoint, with
-// 800 (NVIDIA/cuda-checkpoint issue 25).
+// A checkpoint can destroy the process, depending on the driver's profile: memory that is not moved leaves it FAILED,
+// and a restore without room may be its last (then CUDA_ERROR_OPERATING_SYSTEM). Without persistence mode a restore
+// "requires cuInit to have been called before execution" (driver API); NVIDIA/cuda-checkpoint issue 25 shows a process
+// that was killed at its checkpoint, with 800.
 //
-// The thread that locks its own process would wait for itself: its calls get CUDA_ERROR_ILLEGAL_STATE instead.
+// A thread that locks its own process would wait for itself, so its calls return CUDA_ERROR_ILLEGAL_STATE.
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -68,8 +68,8 @@ CUresult result_of(Move move) {
 
 using Step = Move (Node::*)(Turnstile&, const ProcessIdentity&);
 
-/// Advances one step from the state `from`; `moves` names the function whose step moves memory, which takes its time
-/// and may be made to fail.
+/// Advances the process by one step from the state `from`. `moves` names the function if its step moves memory, which
+/// takes the configured time and may be made to fail.
 CUresult advance(int pid, std::uint32_t from, Step act, unsigned timeout_ms = 0, const char* moves = nullptr) {
   Target target;
   if (const CUresult found = find(pid, target); found != CUDA_SUCCESS) return found;

@@ -19,13 +19,13 @@ struct Held {
   std::vector<std::uint32_t> granules;
 };
 auto& held() {
-  static auto* map = new std::unordered_map<const Context*, Held>;  // leaked: called from atexit handlers
+  static auto* map = new std::unordered_map<const Context*, Held>;  // never destroyed: atexit handlers call the driver
   return *map;
 }
 
 std::uint64_t granules_of(std::uint64_t bytes) { return round_up(Bytes{bytes}, kGranule).count() / kGranule.count(); }
 
-/// Has the context hold `bytes` of code. False: the device is full.
+/// Grows or shrinks the code of a context to `bytes`. Returns false if the device is full.
 bool resize(const Context* context, Held& code, std::uint64_t bytes) {
   Node& node = *Node::get();
   const std::uint64_t before = code.granules.size(), after = granules_of(bytes);
@@ -43,7 +43,7 @@ bool resize(const Context* context, Held& code, std::uint64_t bytes) {
   return true;
 }
 
-/// The address of a block of the host's memory, which stands for code on the device. 0: there is no room.
+/// Returns the address of a block of host memory that stands for code on the device, or 0 if there is no room.
 std::uint64_t reserve(std::uint64_t size) {
   void* range = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   return range == MAP_FAILED ? 0 : reinterpret_cast<std::uint64_t>(range);
@@ -87,7 +87,7 @@ CUresult read_image(Read&& read, std::uint64_t start, std::uint64_t end, bool po
     const bool has_values = section.sh_type == SHT_PROGBITS && (section.sh_flags & SHF_EXECINSTR) == 0 &&
                             places[index] != driver::image::kNoEnd && section.sh_size > 0;
     if (!has_values) continue;
-    char last = 0;  // before anything is made as large as the image says
+    char last = 0;  // checks the end before allocating what the image claims
     if (!read(image.start + section.sh_offset + section.sh_size - 1, &last, 1)) return CUDA_ERROR_INVALID_IMAGE;
     std::string bytes(section.sh_size, '\0');
     if (!read(image.start + section.sh_offset, bytes.data(), bytes.size())) return CUDA_ERROR_INVALID_IMAGE;
@@ -100,7 +100,7 @@ CUresult read_image(Read&& read, std::uint64_t start, std::uint64_t end, bool po
 }  // namespace
 
 CUresult read_code(const void* image, int device, SharedCode& out) {
-  // By the system, which answers where a reader would be ended by a signal.
+  // The system reads the memory, because it returns an error where a direct read would end the process by a signal.
   const auto read = [](std::uint64_t at, void* to, std::size_t size) {
     const iovec target{to, size}, source{reinterpret_cast<void*>(at), size};
     return ::process_vm_readv(::getpid(), &target, 1, &source, 1, 0) == static_cast<ssize_t>(size);

@@ -1,4 +1,4 @@
-// The settings of a context: limits, cache preference, flags, peers. None of it changes what is simulated.
+// The settings of a context: limits, cache preference, flags and peers. Only limits change what is simulated.
 #include <algorithm>
 #include <map>
 
@@ -14,11 +14,11 @@ using namespace cuda;
 
 struct Limit {
   std::size_t value = 0;
-  std::uint64_t taken = 0;  // of device memory, beyond what every context has
+  std::uint64_t taken = 0;  // device memory beyond what every context has
 };
 
 auto& limits() {
-  static auto* map = new std::map<std::pair<Context*, int>, Limit>;  // leaked: called from atexit handlers
+  static auto* map = new std::map<std::pair<Context*, int>, Limit>;  // never destroyed: atexit handlers call the driver
   return *map;
 }
 
@@ -46,7 +46,7 @@ std::size_t limit_of(Context* context, int limit) {
   return found != limits().end() ? found->second.value : default_limit(limit);
 }
 
-/// Returns how many times a limit counts: the stack once for each thread that can be resident at once.
+/// Returns how many times a limit counts: the stack counts for each thread that can be resident at once.
 std::uint64_t copies_of(int limit, int device) {
   if (limit != CU_LIMIT_STACK_SIZE) return 1;
   const CUdevice ordinal = ordinal_of(device);
@@ -56,9 +56,9 @@ std::uint64_t copies_of(int limit, int device) {
   return static_cast<std::uint64_t>(processors) * static_cast<std::uint64_t>(threads);
 }
 
-/// Sets the stack, or the memory for the malloc() or the printf() of kernels. A real driver takes the last two at the
-/// next launch that needs them; here at once. A context keeps its memory until it ends: a smaller limit takes nothing
-/// away.
+/// Sets the limit of the stack, or of the memory for malloc() or printf() of kernels. A real driver takes the latter
+/// two at the next launch that needs them, the simulated one takes them at once. A context keeps its memory until it
+/// ends, even if the limit is lowered.
 CUresult set_memory_limit(Context* context, int kind, std::size_t value) {
   const std::uint64_t copies = copies_of(kind, context->device);
   Driver& state = driver();
@@ -182,4 +182,4 @@ RATION_ENTRY cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned int) {
 RATION_ENTRY cuDevicePrimaryCtxSetFlags(CUdevice device, unsigned int flags) {
   return cuDevicePrimaryCtxSetFlags_v2(device, flags);
 }
-RATION_ENTRY cuCtxPushCurrent(CUcontext) { return CUDA_ERROR_NOT_SUPPORTED; }  // of 32-bit contexts
+RATION_ENTRY cuCtxPushCurrent(CUcontext) { return CUDA_ERROR_NOT_SUPPORTED; }  // only for 32-bit contexts

@@ -1,5 +1,5 @@
-// Copies and fills, with true contents. Everything is done at once, whatever stream it is put on; on a captured stream
-// it becomes a node, and is done by each launch of the graph.
+// Copies and fills with true contents. Each is done at once, whatever stream it is put on; on a captured stream it
+// becomes a node, and each launch of the graph does it.
 #include <cstring>
 
 #include "arrays.hpp"
@@ -14,7 +14,7 @@ namespace {
 
 using namespace cuda;
 
-/// One side of a copy: an address, and what may lie there.
+/// A side of a copy: an address and the kind of memory that is allowed there.
 struct Side {
   std::uint64_t address = 0;
   Reach reach = Reach::kAny;
@@ -29,7 +29,7 @@ CUresult move_bytes(Side to, Side from, std::uint64_t size, const char* function
   if (current() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   if (size == 0) return CUDA_SUCCESS;
   if (!is_reachable(target, size, to.reach) || !is_reachable(source, size, from.reach)) return CUDA_ERROR_INVALID_VALUE;
-  if (!touch(target, size)) return CUDA_ERROR_OPERATING_SYSTEM;  // the host has no memory for what is written
+  if (!touch(target, size)) return CUDA_ERROR_OPERATING_SYSTEM;  // the host has no memory for the contents
   std::memmove(reinterpret_cast<void*>(target), reinterpret_cast<const void*>(source), size);
   return CUDA_SUCCESS;
 }
@@ -56,7 +56,7 @@ CUresult move(Side target, Side source, std::uint64_t size, const char* function
       [&] { return move_bytes(target, source, size, function); });
 }
 
-/// One row, between any two places.
+/// Returns the description of a copy of one row between any two places.
 CUDA_MEMCPY3D row(std::uint64_t target, std::uint64_t source, std::size_t size) {
   CUDA_MEMCPY3D copy{};
   copy.srcMemoryType = copy.dstMemoryType = CU_MEMORYTYPE_UNIFIED;
@@ -89,12 +89,12 @@ CUDA_MEMCPY3D body(const CUDA_MEMCPY2D& plane) {
   return copy;
 }
 
-/// Between two contexts: the same places, since all addresses are one space.
+/// Converts a copy between two contexts to a plain one, since all addresses are in one space.
 CUDA_MEMCPY3D body(const CUDA_MEMCPY3D_PEER& peer) {
   CUDA_MEMCPY3D copy{};
   static_assert(sizeof copy == sizeof peer);
   std::memcpy(&copy, &peer, sizeof copy);
-  copy.reserved0 = copy.reserved1 = nullptr;  // where the contexts stood
+  copy.reserved0 = copy.reserved1 = nullptr;  // the fields of the contexts
   return copy;
 }
 
@@ -114,7 +114,7 @@ CUresult move_on(CUstream stream, Side target, Side source, std::uint64_t size, 
   });
 }
 
-/// From the first byte of so many rows and slices to their last. False: more than there are addresses.
+/// Computes the bytes from the first byte of these rows and slices to their last. Returns false on an overflow.
 bool extent_of(std::uint64_t width, std::uint64_t height, std::uint64_t pitch, std::uint64_t depth, std::uint64_t slice,
                std::uint64_t& out) {
   std::uint64_t rows = 0, slices = 0;
@@ -180,13 +180,13 @@ CUresult fill_on(CUstream stream, std::uint64_t target, std::size_t pitch, Value
   });
 }
 
-/// One side of a copy in rows: where a row of a slice begins.
+/// A side of a copy in rows, which tells where a row of a slice begins.
 struct Place {
   std::uint64_t start = 0, pitch = 0, slice = 0;
   [[nodiscard]] std::uint64_t row(std::size_t y, std::size_t z) const { return start + z * slice + y * pitch; }
 };
 
-/// The same as a copy's description says it, from its one or its other half.
+/// A side of a copy as the program describes it, in one half of its description.
 struct Described {
   CUmemorytype type;
   const void* host;
@@ -195,7 +195,8 @@ struct Described {
   std::size_t x, y, z, pitch, height;
 };
 
-/// Returns true if there is memory for `width` bytes of these rows and slices; an array has a shape, too.
+/// Finds the place that a description names. Returns false unless there is memory for `width` bytes of all rows and
+/// slices and, in an array, its shape has them.
 bool find_place(const Described& side, std::size_t width, std::size_t height, std::size_t depth, Place& out) {
   const auto lies_in = [](std::uint64_t first, std::uint64_t count, std::uint64_t all) {
     return first <= all && count <= all - first;
@@ -252,7 +253,7 @@ CUresult move_rows(const Copy& copy, std::size_t depth, const Described& to, con
   });
 }
 
-/// `stream`: what it is put on; null: done before the call returns.
+/// Copies a plane on `stream`, or before the call returns if it is null.
 CUresult move_plane(const CUDA_MEMCPY2D* copy, const char* function, const CUstream* stream = nullptr) {
   if (copy == nullptr) return CUDA_ERROR_INVALID_VALUE;
   const Described from{copy->srcMemoryType,
@@ -286,7 +287,7 @@ CUresult move_body(const Copy* copy, const char* function, const CUstream* strea
   return move_rows(*copy, copy->Depth, to, from, stream, function);
 }
 
-/// A place in an array by its offset in bytes.
+/// Computes the address at an offset in an array. Returns false if the bytes do not lie in it.
 bool in_array(CUarray array, std::size_t offset, std::size_t size, std::uint64_t& out) {
   ArrayLayout layout;
   const std::uint64_t all = layout_of(array, layout) ? layout.row * layout.height * layout.depth : 0;
@@ -301,7 +302,7 @@ bool in_array(CUarray array, std::size_t offset, std::size_t size, std::uint64_t
 using namespace ration::sim;
 using namespace ration::cuda;
 
-// Each copy exists for the legacy default stream and for the per-thread one, and waits for it.
+// Each copy exists for the legacy default stream and for the per-thread one, and waits for that stream.
 #define BOTH(name, twin, parameters, ...) \
   RATION_ENTRY name parameters {          \
     finish(nullptr);                      \

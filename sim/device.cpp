@@ -1,4 +1,4 @@
-// Initialisation, devices and contexts.
+// Initialisation, devices and contexts of the simulated driver.
 #include <dlfcn.h>
 #include <pthread.h>
 
@@ -43,18 +43,19 @@ cuda::CUdevice ordinal_of(int device) {
 
 namespace {
 
-/// The primary context of a device of this process. The lock makes one step of the question whether there is one and
-/// of making or ending it; one a device, so that no device waits for another's.
+/// The primary context of one device of this process. The lock makes one step of the check whether it exists and of
+/// making or ending it. Each device has its own, so that none waits for another.
 struct Primary {
   std::mutex lock;
   Context context;
 };
 Primary& primary_of(cuda::CUdevice ordinal) {
-  static auto* all = new Primary[kMaxDevices];  // leaked: called from atexit handlers
+  static auto* all = new Primary[kMaxDevices];  // never destroyed: atexit handlers call the driver
   return all[ordinal];
 }
 
-// The driver's numbering: the fastest device first, unless CUDA_DEVICE_ORDER asks for the order of the bus.
+// Returns the devices in the driver's order: the fastest first, or the order of the bus if CUDA_DEVICE_ORDER asks for
+// it.
 std::vector<int> in_order(const Node& node) {
   std::vector<int> order(node.models().size());
   std::iota(order.begin(), order.end(), 0);
@@ -69,15 +70,15 @@ std::vector<int> in_order(const Node& node) {
   return order;
 }
 
-// "A single CUDA process can only enumerate a single MIG device" (MIG user guide, CUDA device enumeration), and a card
-// in MIG mode is none itself: the first instance that is visible is all there is.
+// Reduces the list to its first instance, if it has one: "A single CUDA process can only enumerate a single MIG device"
+// (MIG user guide, CUDA device enumeration), and a GPU in MIG mode is not a device.
 void keep_one_instance(const Node& node, std::vector<int>& visible) {
   const auto is_instance = [&](int device) { return !node.models()[static_cast<std::size_t>(device)].profile.empty(); };
   const auto first = std::find_if(visible.begin(), visible.end(), is_instance);
   if (first != visible.end()) visible = {*first};
 }
 
-/// Returns true if no earlier device that this process sees is of the same card.
+/// Returns true if no earlier device that this process sees belongs to the same GPU.
 bool is_first_of_card(const Node& node, int device) {
   const auto card_of = [&](int each) { return node.models()[static_cast<std::size_t>(each)].card; };
   for (int before = 0; before < device; ++before)
@@ -85,8 +86,8 @@ bool is_first_of_card(const Node& node, int device) {
   return true;
 }
 
-// Indices, UUIDs or prefixes of one; the list ends at its first invalid entry. An index of a card in MIG mode is that
-// of its first instance.
+// Returns the devices that CUDA_VISIBLE_DEVICES lists by index, UUID or prefix of one, up to its first invalid entry.
+// The index of a GPU in MIG mode means its first instance.
 std::vector<int> chosen_devices(const Node& node) {
   std::vector<int> order = in_order(node);
   std::erase_if(order, [&](int device) { return !is_first_of_card(node, device); });
@@ -106,7 +107,7 @@ std::vector<int> chosen_devices(const Node& node) {
       if (index < order.size()) found = order[index];
     }
     if (found < 0) break;
-    if (std::find(visible.begin(), visible.end(), found) != visible.end()) return {};  // a device twice: none at all
+    if (std::find(visible.begin(), visible.end(), found) != visible.end()) return {};  // listed twice: none is visible
     visible.push_back(found);
   }
   return visible;
@@ -123,7 +124,7 @@ bool close(Context& context);
 cuda::CUresult activate(Context& context) {
   {
     const Passage passage;
-    if (calls_are_gated) {  // outside every lock: contexts of different processes are made side by side
+    if (calls_are_gated) {  // outside every lock, so that different processes make contexts at the same time
       if (const cuda::CUresult told = gate("context", 0); told != cuda::CUDA_SUCCESS) return told;
     }
     if (!Node::get()->take_context(context.device)) return cuda::CUDA_ERROR_OUT_OF_MEMORY;
@@ -135,8 +136,8 @@ cuda::CUresult activate(Context& context) {
   return cuda::CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-/// Returns true if this process has made that context. A child by the clone system call itself makes one of its own, as
-/// it has a record of its own in the node.
+/// Returns true if this process has made the context. A child by the clone system call has a record of its own in the
+/// node, so it makes its own context.
 bool is_made(const Context& context) {
   return context.alive && (context.record == own_process->record || !Node::get()->attach());
 }
@@ -148,7 +149,7 @@ class Contexts {
     const std::lock_guard guard(lock_);
     known_.insert(&context);
   }
-  /// Null: there never was such a context.
+  /// Returns null if there never was such a context.
   Context* find(cuda::CUcontext handle) {
     auto* context = reinterpret_cast<Context*>(handle);
     const std::lock_guard guard(lock_);
@@ -160,11 +161,11 @@ class Contexts {
   std::unordered_set<const Context*> known_;
 };
 Contexts& contexts() {
-  static auto* all = new Contexts;  // leaked: called from atexit handlers
+  static auto* all = new Contexts;  // never destroyed: atexit handlers call the driver
   return *all;
 }
 
-/// Returns the version of the node's driver, or of the default one if there is no node. May be called before cuInit().
+/// Returns the version of the node's driver, or of the default one without a node. May be called before cuInit().
 int driver_version() {
   if (const Node* node = Node::get(); node != nullptr) return node->spec().driver.cuda_version;
   DriverProfile usual;
@@ -172,7 +173,7 @@ int driver_version() {
   return find_driver("", usual, problem) ? usual.cuda_version : 0;
 }
 
-/// False: it is closed already, or another thread closes it.
+/// Closes a context. Returns false if it is closed already or another thread closes it.
 bool close(Context& context) {
   {
     const std::lock_guard guard(driver().mutex);
@@ -203,7 +204,7 @@ extern "C" int ration_sim_find(const char*, void**, int, std::uint64_t, int);
 
 namespace {
 
-/// A profiler's or debugger's library, where the environment names one: "CUDA will load the object during
+/// Loads the library of a profiler or debugger that the environment names: "CUDA will load the object during
 /// initialization and will run the function called 'InitializeInjection'" (CUPTI's sample profiling_injection).
 void inject() {
   const char* path = std::getenv("CUDA_INJECTION64_PATH");
@@ -291,7 +292,8 @@ RATION_ENTRY cuDeviceGetName(char* out, int size, CUdevice device) {
   return CUDA_SUCCESS;
 }
 
-// "If the device is in MIG mode, returns its MIG UUID" (CUDA driver API): so says the second form alone.
+// The first form returns the UUID of the GPU. Only for the second form the CUDA driver API says: "If the device is in
+// MIG mode, returns its MIG UUID".
 RATION_ENTRY cuDeviceGetUuid(CUuuid* out, CUdevice device) {
   if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
   if (node_device(device) < 0) return CUDA_ERROR_INVALID_DEVICE;
@@ -339,7 +341,7 @@ RATION_ENTRY cuDevicePrimaryCtxRelease_v2(CUdevice device) {
 RATION_ENTRY cuDevicePrimaryCtxRelease(CUdevice device) { return cuDevicePrimaryCtxRelease_v2(device); }
 
 // "Resetting the primary context does not release it" (CUDA driver API, primary context management): its holders
-// release it afterwards as without the reset.
+// release it later, as without the reset.
 RATION_ENTRY cuDevicePrimaryCtxReset_v2(CUdevice device) {
   if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
   if (node_device(device) < 0) return CUDA_ERROR_INVALID_DEVICE;
@@ -381,14 +383,15 @@ RATION_ENTRY cuCtxCreate(CUcontext* out, unsigned int flags, CUdevice device) {
 RATION_ENTRY cuCtxDestroy_v2(CUcontext handle) {
   if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
   Context* context = contexts().find(handle);
-  // The record of a destroyed one stays: another thread may still name it.
+  // The record of a destroyed context stays, since another thread may still name it.
   return context != nullptr && !context->primary && close(*context) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
 }
 RATION_ENTRY cuCtxDestroy(CUcontext context) { return cuCtxDestroy_v2(context); }
 
 namespace {
 
-/// Says, once a process, that the library with this code cannot start here. Its own error is only "not supported".
+/// Prints, once per process, that the calling library cannot start here. The library's own error is only "not
+/// supported".
 void say_no_such_table(const void* caller) {
   static std::atomic<bool> said{false};
   if (said.exchange(true)) return;
@@ -402,8 +405,8 @@ void say_no_such_table(const void* caller) {
 
 }  // namespace
 
-// NVIDIA's own libraries fetch private functions in tables, by number; one of them makes a context (vosen/ZLUDA,
-// dark_api). One table here, under a number of ration's own, has that one function; the other is observer.hpp's.
+// NVIDIA's own libraries fetch private functions in tables, by number; one of these makes a context (vosen/ZLUDA,
+// dark_api). Here, one table under a number of ration's own has that one function, and observer.hpp defines the other.
 RATION_ENTRY cuGetExportTable(const void** out, const CUuuid* number) {
   static constexpr unsigned char kPrivateContexts[16] = {'r', 'a', 't', 'i', 'o', 'n', '-', 'c',
                                                          'o', 'n', 't', 'e', 'x', 't', 's', '1'};

@@ -1,4 +1,5 @@
-// Shared by the parts of the simulated driver: the process's contexts, its physical blocks, and entry checks.
+// The declarations that the parts of the simulated driver share: the process's contexts, its physical blocks, and the
+// check at the beginning of each entry.
 #pragma once
 
 #include <algorithm>
@@ -24,27 +25,27 @@ struct Context {
   bool primary = false;
   std::atomic<bool> alive =
       false;         // its blocks are taken under driver().mutex while this is true, and freed afterwards
-  int retained = 0;  // of a primary one, under its device's lock
-  int record = 0;    // of the process that made it, in the node
+  int retained = 0;  // retain count of a primary context, under its device's lock
+  int record = 0;    // record in the node of the process that made the context
 };
 
-/// Whole granules of one device at an address of this process.
+/// A run of whole granules of one device at an address of this process.
 struct Block {
   int device = 0;
-  std::uint64_t size = 0;  // as asked for
+  std::uint64_t size = 0;  // the size that the program asked for
   std::uint64_t address = 0;
   std::uint64_t extent = 0;  // bytes mapped
   bool in_window = true;     // the granules lie side by side in the device's window
   Context* context = nullptr;
   Granules granules;
-  std::uint64_t published = 0;  // its number, once other processes may hold it too
-  bool imported = false;        // from another process
-  bool is_code = false;         // in host memory, because its granules are shared (code.hpp): programs cannot free it
-  bool is_array = false;        // programs know it only as the array
+  std::uint64_t published = 0;  // its number, if other processes may hold it too; else 0
+  bool imported = false;        // true if another process made it
+  bool is_code = false;         // in host memory, since code shares granules (code.hpp); programs cannot free it
+  bool is_array = false;        // the memory of an array, which programs know only by the array's handle
 };
 
-/// The lock of this process's driver. Taking it waits while the process is locked for a checkpoint; while it is held
-/// the process cannot be locked.
+/// The lock of this process's driver. lock() waits while the process is locked for a checkpoint; while the lock is
+/// held, the process cannot be locked.
 class DriverMutex {
  public:
   void lock() {
@@ -63,18 +64,18 @@ class DriverMutex {
   Passage passage_;
 };
 
-/// State of this process's driver. Leaked: the driver is called from atexit handlers.
+/// The state of this process's driver. It is never destroyed, because atexit handlers call the driver.
 struct Driver {
   DriverMutex mutex;
   std::atomic<bool> initialised = false;
-  std::atomic<bool> forked = false;       // a child of fork may not use its parent's driver
-  std::vector<int> visible;               // CUDA ordinal -> device of the node
-  std::map<std::uint64_t, Block> blocks;  // by address: large allocations and arrays
+  std::atomic<bool> forked = false;       // true in the child of a fork, which may not use its parent's driver
+  std::vector<int> visible;               // devices of the node by CUDA ordinal
+  std::map<std::uint64_t, Block> blocks;  // large allocations and arrays by address
 };
 Driver& driver();
 
-/// The calling thread's contexts, the current one on top. Without a destructor: programs call the driver from the
-/// destructors of their own thread-local objects, in any order.
+/// The calling thread's contexts, the current one on top. The stack has no destructor, because programs call the driver
+/// from the destructors of their own thread-local objects, in any order.
 class ContextStack {
  public:
   [[nodiscard]] bool empty() const { return count_ == 0; }
@@ -95,9 +96,9 @@ class ContextStack {
 };
 extern thread_local constinit ContextStack context_stack;
 
-/// Returns CUDA_SUCCESS, or why the calling entry cannot do its work: not initialised, failed or locked by this very
-/// thread for a checkpoint, or made to fail (faults.hpp). Waits while another locks the process. `bytes`: what the call
-/// asks for.
+/// Returns CUDA_SUCCESS, or the error that keeps the calling entry from its work: the driver is not initialised, the
+/// process has failed, this thread has locked it for a checkpoint, or a fault is configured (faults.hpp). Waits while
+/// another thread or process has locked the process. `bytes` is the size that the call asks for.
 inline cuda::CUresult ready(std::uint64_t bytes = 0, const char* function = __builtin_FUNCTION()) {
   if (Turnstile* own = own_process->turnstile.load(std::memory_order_relaxed); own != nullptr) {
     if (own->state.load(std::memory_order_relaxed) != kRunning) [[unlikely]] {
@@ -115,13 +116,13 @@ inline cuda::CUresult ready(std::uint64_t bytes = 0, const char* function = __bu
 }
 /// Returns the calling thread's context, or null.
 Context* current();
-/// Returns the node's device behind an ordinal of this process, or -1.
+/// Returns the node's device of an ordinal of this process, or -1.
 int node_device(cuda::CUdevice ordinal);
 
 /// Returns the ordinal in this process of a device of the node.
 cuda::CUdevice ordinal_of(int device);
 
-/// Grows the context's stack to what a kernel needs per thread in local memory; its limit does not change.
+/// Grows the context's stack to `needed` bytes of local memory per thread of a kernel. Its limit does not change.
 cuda::CUresult grow_stack(Context* context, std::size_t needed);
 
 /// Takes granules and gives them an address. Returns false if the device is full. Requires driver().mutex.
@@ -130,31 +131,31 @@ void give_block(Block& block);
 /// Gives the granules of `block` an address, side by side. Returns false if no address range is left.
 bool place_block(Block& block);
 
-/// Frees what the driver's pools hold beyond their thresholds, as every synchronisation does.
+/// Frees what the driver's pools hold beyond their thresholds, as each synchronisation does.
 void release_pools();
 /// Loads every loaded library into a new context (modules.cpp). Returns false if the device is full.
 bool load_libraries(Context* context);
-/// Frees the code in a context that ends. Under driver().mutex.
+/// Frees the code in a context that ends. Requires driver().mutex.
 void clear_code(Context* context);
-/// Frees everything that lived in a context.
+/// Frees everything in a context.
 void clear_context(Context* context);
 void forget_limits(Context* context);
 bool free_small(std::uint64_t address);
-/// Frees memory of cuMemAlloc, small or not, or of an array. Requires driver().mutex.
+/// Frees memory of cuMemAlloc, small or large, or of an array. Requires driver().mutex.
 bool free_plain(std::uint64_t address, bool of_array = false);
 void clear_small(Context* context);
 /// Frees or unregisters pinned host memory in a context that ends. Requires driver().mutex.
 void clear_pinned(Context* context);
 bool free_from_pool(std::uint64_t address);
-/// Returns the whole block behind an address of plain memory, or null.
+/// Returns the block of whole granules at an address of plain memory, or null.
 Block* block_of(std::uint64_t address);
-/// As above, for memory of a pool that may be shared.
+/// As above, for memory of a pool that other processes may import.
 Block* pool_block_of(std::uint64_t address);
-/// Returns the device of a pool that other processes may import, else -1; and the object that represents such a pool in
-/// an importing process.
+/// Returns the device of a pool that other processes may import, or -1. import_pool() returns the object that
+/// represents such a pool in an importing process.
 int shareable_pool_device(cuda::CUmemoryPool handle);
 cuda::CUmemoryPool import_pool(int device);
-/// Releases an imported pointer: of a pool, which is freed, or of an IPC handle, which is closed. Returns false if
+/// Releases an imported pointer: frees it if it is of a pool, closes it if it is of an IPC handle. Returns false if
 /// there is none at that address.
 bool close_imported(std::uint64_t address, bool of_pool);
 

@@ -19,7 +19,7 @@ namespace {
 struct BuiltIn {
   std::string_view name, text;
 };
-// Made from sim/drivers/*.toml, ordered by name.
+// The profiles, generated from sim/drivers/*.toml in the order of their names.
 constexpr BuiltIn kBuiltIn[] = {
 #include "driver_profiles.inc"
 };
@@ -27,7 +27,7 @@ constexpr BuiltIn kBuiltIn[] = {
 /// The default release of a simulated node.
 constexpr std::string_view kDefault = "580";
 
-/// `13.0` as CUDA counts its versions: 13000.
+/// Converts `13.0` to CUDA's number of the version, 13000.
 bool read_version(const std::string& text, int& out) {
   int major = 0, minor = 0;
   const char* const end = text.data() + text.size();
@@ -38,7 +38,7 @@ bool read_version(const std::string& text, int& out) {
   return second.ec == std::errc{} && second.ptr == end;
 }
 
-/// One key of a profile's file.
+/// A key of a profile's file.
 struct Key {
   std::string_view name;
   std::function<bool(const TomlValue&, DriverProfile&)> read;
@@ -98,7 +98,7 @@ bool read_profile(const TomlValue& table, DriverProfile& out, std::string& probl
   return problem.empty();
 }
 
-/// `615`, `615.71` or `550.163.01`, the numbers that NVIDIA gives its drivers.
+/// Returns true for a release in the form of NVIDIA's drivers: `615`, `615.71` or `550.163.01`.
 bool is_release(std::string_view text) {
   const auto parts = split(text, '.');
   return parts.size() <= 3 && std::all_of(parts.begin(), parts.end(), [](std::string_view part) {

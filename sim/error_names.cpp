@@ -1,4 +1,4 @@
-// The names of the driver's results. Their texts are the names in words.
+// The names of the driver's results, and their texts, which are the names in words.
 #include <map>
 #include <string>
 
@@ -120,7 +120,7 @@ const std::map<int, const char*>& names() {
   return *all;
 }
 
-// "CUDA_ERROR_OUT_OF_MEMORY" as "out of memory".
+// Returns the text of an error, such as "out of memory" for CUDA_ERROR_OUT_OF_MEMORY.
 const char* text_of(int error) {
   static const auto* all = [] {
     auto* texts = new std::map<int, std::string>;

@@ -21,20 +21,20 @@ bool calls_are_gated = false;
 namespace {
 
 struct Fault {
-  std::uint64_t call = 0;  // the n-th; 0 = every
+  std::uint64_t call = 0;  // the number of the call that fails; 0: every call
   std::uint64_t above = 0;
   int error = cuda::CUDA_ERROR_OUT_OF_MEMORY;
   std::atomic<std::uint64_t> seen{0};
 };
 
-/// In nanoseconds; 0: not there.
+/// The times for which a call is held, in nanoseconds; 0 means not at all.
 struct Hold {
   std::uint64_t before = 0, after = 0;
 };
 thread_local std::uint64_t after_this_call = 0;
 std::atomic<bool> somebody_is_held{false};
 
-// Leaked: the driver is called from atexit handlers.
+// These maps are never destroyed, since atexit handlers call the driver.
 auto& latencies() {
   static auto* map = new std::map<std::string, std::uint64_t, std::less<>>;
   return *map;

@@ -1,5 +1,5 @@
-// Sets and reads the parameters of nodes: in a graph, and in an executable graph, where a node's kind and its
-// dependencies are fixed.
+// The functions that set and read the parameters of nodes, in a graph and in an executable graph. A node's kind and its
+// dependencies are fixed in an executable graph.
 #include "graphs.hpp"
 
 namespace ration::sim {
@@ -39,7 +39,7 @@ const CUDA_KERNEL_NODE_PARAMS* launch_of(const CUDA_KERNEL_NODE_PARAMS_v2* param
   return parameters == nullptr ? nullptr : &parameters->launch;
 }
 
-/// Events are recorded by no launch of the simulator's: a change only has to name a node of the kind.
+/// Checks that a change names a node of the kind. It has no other effect, since no simulated launch records events.
 CUresult set_event(CUgraphExec executable, CUgraphNode node, CUgraphNodeType type) {
   const std::lock_guard guard(driver().mutex);
   const Step* step = step_of(executable, node);
@@ -141,7 +141,7 @@ RATION_ENTRY cuGraphNodeSetParams(CUgraphNode node, CUgraphNodeParams* parameter
   }
 }
 
-/// Kernels, copies and fills alone can be left out.
+/// Returns true for kernels, copies and fills. Other nodes cannot be disabled.
 bool can_be_disabled(const Step& step) {
   return step.type == CU_GRAPH_NODE_TYPE_KERNEL || step.type == CU_GRAPH_NODE_TYPE_MEMCPY ||
          step.type == CU_GRAPH_NODE_TYPE_MEMSET;

@@ -1,6 +1,6 @@
-// Executable graphs. Instantiating one decides which granules its allocations can share: an allocation may have those
-// of another that was freed by a node it waits for. Launching takes that many from the device's graph pool, does the
-// work of the nodes in order, and gives back all but what is left allocated.
+// Executable graphs. Instantiating a graph decides which granules its allocations can share: an allocation may reuse
+// those of another one that is freed by a node it waits for. Launching takes that many granules from the device's graph
+// pool, does the work of the nodes in order, and gives back all but those that stay allocated.
 #include <cstring>
 #include <map>
 #include <unordered_map>
@@ -19,7 +19,7 @@ namespace {
 
 using namespace cuda;
 
-/// The granules of one allocation node: indices in the list of granules that a launch takes on the device.
+/// The granules of one allocation node, as indices in the list of granules that a launch takes on the device.
 struct Use {
   std::shared_ptr<GraphAllocation> allocation;
   std::vector<std::uint32_t> places;
@@ -29,8 +29,8 @@ struct Use {
 struct Executable {
   std::vector<Step> steps;
   std::vector<Use> uses;
-  std::vector<CUdeviceptr> frees;                      // of other graphs' allocations
-  std::map<int, std::uint32_t> needed;                 // device -> granules a launch takes
+  std::vector<CUdeviceptr> frees;                      // allocations of other graphs that a launch frees
+  std::map<int, std::uint32_t> needed;                 // granules that a launch takes, by device
   std::map<int, std::vector<std::uint32_t>> uploaded;  // taken in advance
   unsigned long long flags = 0;
   std::weak_ptr<Graph> source;
@@ -75,7 +75,7 @@ std::uint64_t kernels_in(const std::vector<Step>& steps) {
   return count;
 }
 
-/// Everything that `node` waits for, directly or not.
+/// Returns all nodes that `node` waits for, directly or not.
 std::unordered_set<const GraphNode*> ancestors(const GraphNode* node) {
   std::unordered_set<const GraphNode*> seen;
   std::vector<const GraphNode*> open{node};
@@ -92,7 +92,7 @@ std::unordered_set<const GraphNode*> ancestors(const GraphNode* node) {
 void plan_memory(const Graph& graph, Executable& out) {
   struct Idle {
     std::uint32_t place;
-    const GraphNode* since;  // the free node behind which it may be used again
+    const GraphNode* since;  // the free node after which it may be used again
   };
   std::map<int, std::vector<Idle>> idle;
   std::unordered_map<CUdeviceptr, std::size_t> use_at;
@@ -140,7 +140,7 @@ CUresult instantiate(CUgraphExec* out, CUgraph handle, unsigned long long flags)
   return CUDA_SUCCESS;
 }
 
-/// Has the pools of all its devices set the granules aside; nothing, if one of them is full.
+/// Sets the granules aside in the pools of all devices, or in none if one of the devices is full.
 bool take(Executable& executable) {
   for (const auto& [device, count] : executable.needed) {
     if (executable.uploaded.contains(device)) continue;
@@ -237,7 +237,7 @@ CUresult update(CUgraphExec handle, CUgraph graph_handle, CUgraphExecUpdateResul
   const bool same = have_one_shape(changed, executable->steps) && !graph->has_memory_nodes();
   outcome = same ? CU_GRAPH_EXEC_UPDATE_SUCCESS : CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
   if (!same) return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
-  // The steps go on to be named by the nodes of the graph that was instantiated.
+  // The steps keep their nodes: those of the graph that was instantiated.
   for (std::size_t i = 0; i < changed.size(); ++i) {
     executable->steps[i].parameters = changed[i].parameters;
     executable->steps[i].child = std::move(changed[i].child);
@@ -299,7 +299,7 @@ RATION_ENTRY cuGraphInstantiate_v2(CUgraphExec* out, CUgraph graph, CUgraphNode*
 }
 RATION_ENTRY cuGraphInstantiateWithFlags(CUgraphExec* out, CUgraph graph, unsigned long long flags) {
   if ((flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD) != 0)
-    return CUDA_ERROR_INVALID_VALUE;  // names no stream to do it on
+    return CUDA_ERROR_INVALID_VALUE;  // no stream is given for the upload
   return instantiate(out, graph, flags);
 }
 RATION_ENTRY cuGraphInstantiateWithParams(CUgraphExec* out, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS* parameters) {
@@ -341,7 +341,7 @@ RATION_ENTRY cuGraphExecUpdate(CUgraphExec executable, CUgraph graph, CUgraphNod
   return update(executable, graph, *out);
 }
 
-// Allocations that it left live on; memory that was only uploaded goes back to the pool.
+// Live allocations of the graph stay. Memory that was only uploaded goes back to the pool.
 RATION_ENTRY cuGraphExecDestroy(CUgraphExec handle) {
   const std::lock_guard guard(driver().mutex);
   Executable* executable = executable_of(handle);

@@ -31,7 +31,8 @@ void map_anonymous(std::uint64_t address, std::uint64_t size) {
          0);
 }
 
-// The content is lost: the next owner of a granule finds zeros, and the host has its memory back.
+// Gives idle granules back to the device. Their content is lost: the next owner of a granule finds zeros, and the host
+// has its memory back.
 void trim(int device) {
   give_up_uploads(device);
   GraphPool& pool = graph_pools[device];
@@ -121,7 +122,7 @@ void give_graph_granules(int device, std::vector<std::uint32_t>& granules) {
 
 void map_graph_allocation(GraphAllocation& allocation) {
   std::uint64_t at = allocation.address;
-  for (std::size_t i = 0; i < allocation.granules.size();) {  // runs of granules are mapped at once
+  for (std::size_t i = 0; i < allocation.granules.size();) {  // maps runs of granules at once
     std::size_t run = 1;
     while (i + run < allocation.granules.size() && allocation.granules[i + run] == allocation.granules[i] + run) ++run;
     ::mmap(reinterpret_cast<void*>(at), run * kStep, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
@@ -190,7 +191,7 @@ RATION_ENTRY cuDeviceGetGraphMemAttribute(CUdevice device, CUgraphMem_attribute 
   return CUDA_SUCCESS;
 }
 
-// High-water marks alone, and to zero alone: they start again from what is there now.
+// Sets high-water marks only, and only to zero: they start again from the present use.
 RATION_ENTRY cuDeviceSetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attribute, void* value) {
   if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
   if (node_device(device) < 0) return CUDA_ERROR_INVALID_DEVICE;

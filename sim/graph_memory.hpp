@@ -1,6 +1,6 @@
 // The memory of graphs: allocations whose addresses are fixed when their node is made, and the pool of each device that
-// backs them while they are live. Used by graphs, launches, capture and the functions that free memory.
-// Everything here is called under driver().mutex.
+// backs them while they are live. Used by graphs, launches, capture and the functions that free memory, under
+// driver().mutex.
 #pragma once
 
 #include <cstdint>
@@ -11,25 +11,25 @@
 
 namespace ration::sim {
 
-/// The memory of one allocation node. It owns the address range; bytes are mapped there only while it is live.
+/// The memory of one allocation node. It owns its address range; bytes are mapped there only while it is live.
 struct GraphAllocation {
   int device = 0;
-  std::uint64_t size = 0;    // as asked for
+  std::uint64_t size = 0;    // the size that the program asked for
   std::uint64_t extent = 0;  // whole granules
   std::uint64_t address = 0;
-  bool live = false;  // not freed since the launch that took it
+  bool live = false;  // allocated by a launch and not freed since
   std::vector<std::uint32_t> granules;
 
   ~GraphAllocation();
 };
 
-/// Returns null if no address range is left.
+/// Makes an allocation. Returns null if no address range is left.
 std::shared_ptr<GraphAllocation> make_graph_allocation(int device, std::uint64_t size);
 /// Returns the allocation that begins at `address`, live or not.
 std::shared_ptr<GraphAllocation> graph_allocation_at(std::uint64_t address);
 
-/// Takes `count` granules of the device's graph pool, from the device if the pool has too few. Returns false if that is
-/// full.
+/// Takes `count` granules from the device's graph pool, which takes more from the device if it has too few. Returns
+/// false if the device is full.
 bool take_graph_granules(int device, std::size_t count, std::vector<std::uint32_t>& out);
 /// Gives granules back to the pool, which keeps them until it is trimmed.
 void give_graph_granules(int device, std::vector<std::uint32_t>& granules);
@@ -39,12 +39,12 @@ void unmap_graph_allocation(GraphAllocation& allocation);
 /// Gives `granules` to the allocation until it is freed.
 void keep_graph_allocation(const std::shared_ptr<GraphAllocation>& allocation);
 
-/// Gives back memory that was uploaded and never launched, so that a trim may have it. Defined with the executables.
+/// Gives back memory that was uploaded and never launched, for a trim. Defined in graph_launch.cpp.
 void give_up_uploads(int device);
 
-/// Returns false if no live allocation of a graph has this address.
+/// Frees an allocation of a graph. Returns false if no live one has this address.
 bool free_graph_allocation(std::uint64_t address);
-/// Frees what a device's graphs left behind, after its last context has ended.
+/// Frees what a device's graphs still hold, after its last context has ended.
 void clear_graph_memory(int device);
 
 }  // namespace ration::sim

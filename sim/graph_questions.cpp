@@ -1,4 +1,4 @@
-// Asking about graphs: their nodes, edges and parameters.
+// The queries about graphs: their nodes, edges and parameters.
 #include "graphs.hpp"
 
 namespace ration::sim {

@@ -1,4 +1,4 @@
-// Building graphs. Rules of allocation nodes, from the driver's manual: a graph that has any can be
+// The functions that build graphs. Rules of allocation nodes, from the driver's manual: a graph that has any can be
 // neither cloned nor nested, loses no node, and has one executable at a time.
 #include "graphs.hpp"
 

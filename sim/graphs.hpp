@@ -1,5 +1,5 @@
-// Graphs as the simulated driver keeps them: nodes, their dependencies, and the work that a launch does for them. Used
-// by graphs.cpp (building), graph_launch.cpp (running), graph_changes.cpp and capture.cpp. Called under driver().mutex.
+// Graphs in the simulated driver: nodes, their dependencies, and the work that a launch does for them. Used by
+// graphs.cpp (building), graph_launch.cpp (running), graph_changes.cpp and capture.cpp, under driver().mutex.
 #pragma once
 
 #include <algorithm>
@@ -15,33 +15,33 @@ namespace ration::sim {
 
 struct Graph;
 
-/// The parameters of a node; monostate: nothing, or a kernel or host function that was captured.
+/// The parameters of a node; monostate for a node without any, and for a captured kernel or host function.
 using NodeParameters = std::variant<std::monostate, cuda::CUDA_KERNEL_NODE_PARAMS, cuda::CUDA_MEMSET_NODE_PARAMS,
                                     cuda::GraphCopyParams, cuda::CUDA_HOST_NODE_PARAMS>;
 
-/// Does the work of a launch for a computing node; without driver().mutex, since it calls the driver.
+/// Does the work of a computing node in a launch. Called without driver().mutex, since it calls the driver.
 cuda::CUresult run(const NodeParameters& parameters);
 
 struct GraphNode {
   cuda::CUgraphNodeType type = cuda::CU_GRAPH_NODE_TYPE_EMPTY;
   Graph* graph = nullptr;
-  const GraphNode* origin = nullptr;  // in a clone: the node it was copied from
+  const GraphNode* origin = nullptr;  // the original of a node in a clone
   std::vector<GraphNode*> dependencies;
-  std::shared_ptr<GraphAllocation> allocation;  // of an allocation node
+  std::shared_ptr<GraphAllocation> allocation;  // the allocation of an allocation node
   cuda::CUmemPoolProps pool_properties{};
-  cuda::CUdeviceptr freed = 0;  // of a free node
+  cuda::CUdeviceptr freed = 0;  // the address of a free node
   std::shared_ptr<Graph> child;
   NodeParameters parameters;
 };
 
 struct Graph : std::enable_shared_from_this<Graph> {
   std::vector<std::unique_ptr<GraphNode>> nodes;
-  int executables = 0;  // alive; a graph that allocates may have one
+  int executables = 0;  // executables that exist; a graph that allocates may have one
 
   [[nodiscard]] bool has_memory_nodes() const;
 };
 
-/// Returns the graph or node behind a handle; null for an invalid handle.
+/// Returns the graph behind a handle, or null if the handle is invalid.
 Graph* graph_of(cuda::CUgraph handle);
 inline GraphNode* node_of(cuda::CUgraphNode handle) { return reinterpret_cast<GraphNode*>(handle); }
 inline cuda::CUgraph handle_of(Graph* graph) { return reinterpret_cast<cuda::CUgraph>(graph); }
@@ -59,27 +59,28 @@ cuda::CUresult add_alloc_node(Graph* graph, const std::vector<GraphNode*>& depen
 cuda::CUresult add_free_node(Graph* graph, const std::vector<GraphNode*>& dependencies, cuda::CUdeviceptr address,
                              GraphNode*& out);
 
-/// A node as an executable graph has it: its parameters may change, or it may be disabled.
+/// A node in an executable graph, where its parameters may change and it may be disabled.
 struct Step {
-  const GraphNode* node = nullptr;  // of the graph that was instantiated
+  const GraphNode* node = nullptr;  // the node of the instantiated graph
   cuda::CUgraphNodeType type = cuda::CU_GRAPH_NODE_TYPE_EMPTY;
   NodeParameters parameters;
   std::vector<Step> child;
   bool is_enabled = true;
 };
 
-/// Returns the steps of a graph, in an order in which each follows its dependencies.
+/// Returns the steps of a graph in an order in which each follows its dependencies.
 std::vector<Step> steps_of(const Graph& graph);
-/// Returns true if one may replace the other in an executable graph: the same kinds of nodes in the same order.
+/// Returns true if one may replace the other in an executable graph: both have the same kinds of nodes in the same
+/// order.
 bool have_one_shape(const std::vector<Step>& left, const std::vector<Step>& right);
 /// Returns the step of an executable graph that was made from `node`, or null.
 Step* step_of(cuda::CUgraphExec executable, cuda::CUgraphNode node);
 
-/// Returns the nodes in an order in which each follows its dependencies; shorter than the graph if there is a cycle.
+/// Returns the nodes in an order in which each follows its dependencies, or fewer nodes if the graph has a cycle.
 std::vector<GraphNode*> in_order(const Graph& graph);
 
-/// Fills a caller's array as the driver does: without one only the count is returned, a longer one is filled up with
-/// nulls.
+/// Fills a caller's array as the driver does: without an array, returns only the count; fills the end of a longer array
+/// with nulls.
 template <typename Handle>
 void fill(Handle* out, std::size_t& count, const std::vector<Handle>& values) {
   if (out != nullptr) {

@@ -17,7 +17,7 @@ namespace {
 using namespace cuda;
 
 auto& host_blocks() {
-  static auto* map = new std::map<std::uint64_t, HostBlock>;  // leaked: called from atexit handlers
+  static auto* map = new std::map<std::uint64_t, HostBlock>;  // never destroyed: atexit handlers call the driver
   return *map;
 }
 
@@ -69,10 +69,10 @@ CUresult drop(void* address, bool registered, CUresult unknown, const char* func
   return CUDA_SUCCESS;
 }
 
-/// Returns true if the program has pages in the whole range.
+/// Returns true if the whole range is mapped in the program.
 bool is_mapped(std::uint64_t address, std::uint64_t size) {
   static const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
-  constexpr std::uint64_t kPages = 4096;  // at a time
+  constexpr std::uint64_t kPages = 4096;  // pages per call
   unsigned char resident[kPages];
   const std::uint64_t end = address + size;
   for (std::uint64_t at = address / page * page; at < end; at += kPages * page) {
@@ -83,7 +83,7 @@ bool is_mapped(std::uint64_t address, std::uint64_t size) {
 }
 
 bool is_numa_node(int node) {
-  // A machine without that folder has one node.
+  // A machine without that folder has only node 0.
   return node == 0 ||
          (node > 0 && ::access(("/sys/devices/system/node/node" + std::to_string(node)).c_str(), F_OK) == 0);
 }
@@ -132,8 +132,8 @@ bool find_allocation(std::uint64_t address, Allocation& out) {
 
 namespace {
 
-/// Returns true if an address is in a device's window, or in a range where the driver maps memory: without an
-/// allocation nothing is there.
+/// Returns true for an address in a device's window or in a range that the driver reserves. Outside an allocation there
+/// is no memory in these.
 bool is_drivers(std::uint64_t address) {
   const Node& node = *Node::get();
   for (int device = 0; device < static_cast<int>(node.models().size()); ++device) {
@@ -147,7 +147,7 @@ bool is_drivers(std::uint64_t address) {
 }  // namespace
 
 bool is_reachable(std::uint64_t address, std::uint64_t size, Reach reach) {
-  constexpr std::uint64_t kEnd = std::uint64_t{1} << 47;  // of a program's addresses
+  constexpr std::uint64_t kEnd = std::uint64_t{1} << 47;  // the end of a program's addresses
   if (size == 0) return true;
   if (address == 0 || address >= kEnd || size > kEnd - address) return false;
   Allocation found;
@@ -183,7 +183,7 @@ RATION_ENTRY cuMemHostRegister_v2(void* address, std::size_t size, unsigned int 
   if (address == nullptr || size == 0) return CUDA_ERROR_INVALID_VALUE;
   HostBlock present;
   if (find_host_block(reinterpret_cast<std::uint64_t>(address), present))
-    return static_cast<CUresult>(712);  // already registered
+    return static_cast<CUresult>(712);  // the memory is registered already
   if (!is_mapped(reinterpret_cast<std::uint64_t>(address), size)) return CUDA_ERROR_INVALID_VALUE;
   const std::lock_guard guard(driver().mutex);
   if (!Node::get()->pin(pages_of(reinterpret_cast<std::uint64_t>(address), size))) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -193,7 +193,7 @@ RATION_ENTRY cuMemHostRegister_v2(void* address, std::size_t size, unsigned int 
 }
 RATION_ENTRY cuMemHostUnregister(void* address) {
   return drop(address, true, static_cast<CUresult>(713));
-}  // not registered
+}  // the memory is not registered
 RATION_ENTRY cuMemHostGetDevicePointer_v2(CUdeviceptr* out, void* address, unsigned int flags) {
   if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
   HostBlock found;

@@ -1,4 +1,5 @@
-// Pinned host memory, and the kind of memory behind a pointer. Used by host_memory.cpp, memory.cpp and attributes.cpp.
+// The pinned host memory, and the kind of memory behind a pointer. Used by host_memory.cpp, memory.cpp and
+// attributes.cpp.
 #pragma once
 
 #include <cstdint>
@@ -11,33 +12,34 @@ struct HostBlock {
   std::uint64_t start = 0, size = 0;
   unsigned flags = 0;
   bool registered = false;     ///< the program's own memory, registered with the driver
-  Context* context = nullptr;  ///< in which it was taken or registered; of mapped memory and of pools none
+  Context* context = nullptr;  ///< the context in which it was taken or registered; null for mapped memory and pools
   cuda::CUmemoryPool pool = nullptr;
 };
 bool find_host_block(std::uint64_t address, HostBlock& out);
 
-/// Finds the place for memory: `device` of the node, -1 for the host. INVALID_DEVICE and INVALID_VALUE: no such place.
+/// Finds the place that a location names: a `device` of the node, or -1 for the host. Returns an error if there is
+/// none.
 cuda::CUresult check_location(cuda::CUmemLocation location, int& device);
 
-/// The kinds of memory that an entry accepts at an address. kDevice: memory that the driver knows, also of the host
-/// where it is pinned or managed. kAny: that, or any of the program's.
+/// The kinds of memory that an entry accepts at an address. kDevice is memory that the driver knows, including pinned
+/// and managed host memory; kAny is that or any memory of the program.
 enum class Reach { kDevice, kAny };
-/// Returns true if there is memory in the whole range.
+/// Returns true if the whole range is memory of that kind.
 [[nodiscard]] bool is_reachable(std::uint64_t address, std::uint64_t size, Reach reach);
 
-/// The device memory that contains a pointer, however it was taken.
+/// The device memory that contains a pointer, whichever call allocated it.
 struct Allocation {
   std::uint64_t start = 0, size = 0;
   int device = 0;
   Context* context = nullptr;
   bool managed = false;
-  bool plain = false;  ///< by cuMemAlloc: can be shared by an IPC handle
+  bool plain = false;  ///< from cuMemAlloc, so an IPC handle can share it
   cuda::CUmemoryPool pool = nullptr;
-  bool mapped = false;  ///< physical memory: a mapping behind it continues it
+  bool mapped = false;  ///< physical memory: a mapping that follows it continues it
 };
 bool find_allocation(std::uint64_t address, Allocation& out);
 
-// The look-ups of the parts of the driver. Under driver().mutex.
+// These look-ups belong to the parts of the driver. They require driver().mutex.
 bool find_plain(std::uint64_t address, Allocation& out);
 bool find_in_pool(std::uint64_t address, Allocation& out);
 bool find_mapped(std::uint64_t address, Allocation& out);

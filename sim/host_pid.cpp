@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Its number in its own namespace, the innermost; 0: it has ended.
+/// Returns the process's number in its own, innermost namespace, or 0 if it has ended.
 std::int32_t inner_pid(const fs::path& process) {
   std::ifstream status(process / "status");
   for (std::string line; std::getline(status, line);) {

@@ -1,4 +1,4 @@
-// The identity of the devices: attributes, bus addresses, peers.
+// The identity of devices: attributes, bus addresses, peers.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -16,7 +16,7 @@ struct Attribute {
   int number;  // CUdevice_attribute
   int value;
 };
-// The same on every model: architectural bounds of current devices, and what this driver can do.
+// The attributes that all models share: architectural bounds of current devices, and what this driver can do.
 constexpr Attribute kCommon[] = {{1, 1024},
                                  {2, 1024},
                                  {3, 1024},
@@ -108,12 +108,12 @@ constexpr Attribute kCommon[] = {{1, 1024},
                                  {133, 0},
                                  {134, 0}};
 
-/// The resources of a multiprocessor, by compute capability (CUDA C++ programming guide: technical specifications,
+/// The resources of a multiprocessor by compute capability (CUDA C++ programming guide: technical specifications,
 /// throughput of arithmetic instructions).
 struct Multiprocessor {
-  int capability;  ///< of this one and newer: 75 is 7.5
+  int capability;  ///< the first compute capability with these values; 75 is 7.5
   int threads, blocks;
-  int shared_bytes, reserved_bytes;  ///< all, and what of it each block leaves to the system
+  int shared_bytes, reserved_bytes;  ///< all, and the part that each block leaves to the system
   int single_to_double;
 };
 constexpr Multiprocessor kMultiprocessors[] = {
@@ -128,7 +128,7 @@ const Multiprocessor& multiprocessor_of(const Model& model) {
                        [&](const Multiprocessor& each) { return each.capability <= capability; });
 }
 
-/// What attributes are computed from.
+/// The facts from which attributes are computed.
 struct Described {
   const Model& model;
   const CardSheet& sheet;
@@ -147,11 +147,11 @@ struct ComputedAttribute {
 
 constexpr int kKilo = 1000, kWindow = 134213632;
 
-/// Attributes that differ from model to model.
+/// The attributes that differ from model to model.
 constexpr ComputedAttribute kComputed[] = {
     {13, [](const Described& it) { return kKilo * static_cast<int>(it.clocks().graphics); }},  // kHz
     {16, [](const Described& it) { return it.model.multiprocessors; }},
-    {18, [](const Described& it) { return it.model.memory_info ? 0 : 1; }},  // integrated: it has the host's memory
+    {18, [](const Described& it) { return it.model.memory_info ? 0 : 1; }},  // integrated: uses the host's memory
     {32, [](const Described& it) { return it.sheet.ecc == Ecc::kOn ? 1 : 0; }},
     {36, [](const Described& it) { return kKilo * static_cast<int>(it.clocks().memory); }},
     {37, [](const Described& it) { return static_cast<int>(it.sheet.bus_width); }},
@@ -161,7 +161,7 @@ constexpr ComputedAttribute kComputed[] = {
     {76, [](const Described& it) { return it.model.capability_minor; }},
     {81, [](const Described& it) { return it.multiprocessor.shared_bytes; }},
     {87, [](const Described& it) { return it.multiprocessor.single_to_double; }},
-    {97,  // a block's, opted in
+    {97,  // the most that a block can opt in to
      [](const Described& it) { return it.multiprocessor.shared_bytes - it.multiprocessor.reserved_bytes; }},
     {106, [](const Described& it) { return it.multiprocessor.blocks; }},
     {108, [](const Described& it) { return it.is_ampere() ? it.l2() / 4 * 3 : 0; }},  // persisting L2
@@ -173,7 +173,7 @@ constexpr ComputedAttribute kComputed[] = {
     {127, [](const Described& it) { return it.is_hopper() ? 1 : 0; }},
 };
 
-/// Absent: the attribute is the same of every model, or unknown.
+/// Returns a computed attribute, or nullopt if it is the same for every model or unknown.
 std::optional<int> of_model(const Model& model, int number) {
   const auto found = std::find_if(std::begin(kComputed), std::end(kComputed),
                                   [&](const ComputedAttribute& each) { return each.number == number; });
@@ -206,7 +206,7 @@ RATION_ENTRY cuDeviceGetAttribute(int* out, CUdevice_attribute attribute, CUdevi
   for (const Attribute& entry : kCommon) {
     if (entry.number == number) return *out = entry.value, CUDA_SUCCESS;
   }
-  // Numbers that the driver has and this one cannot do anything with are 0, as on a device without the feature.
+  // An attribute that the driver knows but does not simulate is 0, as on a device without the feature.
   return number > 0 && number < 138 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -256,7 +256,7 @@ RATION_ENTRY cuDeviceGetP2PAttribute(int* out, int attribute, CUdevice device, C
   if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
   if (const CUresult state = check(device, out); state != CUDA_SUCCESS) return state;
   if (node_device(peer) < 0 || device == peer) return CUDA_ERROR_INVALID_DEVICE;
-  *out = attribute == 2 ? 1 : 0;  // access supported; no rank, no native atomics, no arrays
+  *out = attribute == 2 ? 1 : 0;  // access is supported; there are no ranks, native atomics or arrays
   return attribute >= 1 && attribute <= 4 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 

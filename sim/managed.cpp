@@ -20,10 +20,10 @@ using namespace cuda;
 constexpr int kOnHost = -1;
 constexpr int kNowhere = -2;  // CU_DEVICE_INVALID
 
-// At most so many times what the device has, in one process: a host has an end, too.
+// The largest size of managed memory in one process, as a multiple of the device's: the host is limited, too.
 constexpr std::uint64_t kMaxOversubscription = 16;
 
-/// Two MiB of the process's addresses, on a device or on the host as a whole.
+/// A granule of 2 MiB of the process's addresses, which is on a device or on the host as a whole.
 struct Granule {
   explicit Granule(std::uint64_t at) : start(at) {}
   ~Granule() { ::munmap(reinterpret_cast<void*>(start), kGranule.count()); }
@@ -37,10 +37,10 @@ struct Managed {
   std::uint64_t size = 0;
   Context* context = nullptr;
   std::vector<std::shared_ptr<Granule>> granules;
-  std::vector<int> preferred;  // of each granule: an ordinal, kOnHost or kNowhere
+  std::vector<int> preferred;  // per granule: an ordinal, kOnHost or kNowhere
 };
 
-/// The place of the next small block of a context: such blocks share a granule.
+/// The place for the next small block of a context. Small blocks share a granule.
 struct Nursery {
   std::shared_ptr<Granule> granule;
   std::uint64_t used = 0;
@@ -48,13 +48,13 @@ struct Nursery {
 std::map<Context*, Nursery>& nurseries = *new std::map<Context*, Nursery>;
 
 std::map<std::uint64_t, Managed>& all() {
-  static auto* kept = new std::map<std::uint64_t, Managed>;  // programs end while threads still copy
+  static auto* kept = new std::map<std::uint64_t, Managed>;  // never destroyed: threads may copy while the program ends
   return *kept;
 }
 std::atomic<std::size_t> block_count{0};
-std::uint64_t on_device[kMaxDevices];  // granules, as far as this process knows
+std::uint64_t on_device[kMaxDevices];  // in granules, as far as this process knows
 
-/// Others who needed the room have had some of it moved to the host since.
+/// Moves granules to the host that other processes have evicted meanwhile.
 void learn_of_evictions() {
   for (int device = 0; device < static_cast<int>(Node::get()->models().size()); ++device) {
     if (on_device[device] == 0) continue;
@@ -81,7 +81,7 @@ void move_to_host(const GranuleList& granules) {
   for (Granule* granule : granules) granule->place = kOnHost;
 }
 
-/// As many of these as the device has room for.
+/// Moves as many of the granules as the device has room for.
 void move_to_device(int device, GranuleList granules) {
   learn_of_evictions();
   std::erase_if(granules, [&](const Granule* granule) { return granule->place == device; });
@@ -92,14 +92,14 @@ void move_to_device(int device, GranuleList granules) {
   on_device[device] += granules.size();
 }
 
-/// The block that the address lies in, or end.
+/// Returns the block that contains the address, or end().
 auto find(std::uint64_t address) {
   auto found = all().upper_bound(address);
   if (found == all().begin() || address >= (--found)->first + found->second.size) return all().end();
   return found;
 }
 
-/// Calls `visit(block, index)` for every granule of which a part lies in the range.
+/// Calls `visit(block, index)` for every granule that overlaps the range.
 template <typename Visit>
 void each_granule(std::uint64_t address, std::uint64_t size, Visit&& visit) {
   for (auto found = find(address); found != all().end() && found->first < address + size; ++found) {
@@ -123,11 +123,11 @@ GranuleList granules_in(std::uint64_t address, std::uint64_t size, Wanted&& want
 bool is_any(const Managed&, std::uint64_t) { return true; }
 bool may_move(const Managed& block, std::uint64_t index) { return block.preferred[index] != kOnHost; }
 
-/// New addresses in whole granules, aligned to them.
+/// Reserves new addresses in whole granules, aligned to granules.
 std::vector<std::shared_ptr<Granule>> map_granules(std::uint64_t count) {
   const std::uint64_t extent = count << 21;
-  // One granule more, so that it can be aligned; what is too much goes back, at the end nothing where there is a
-  // choice: blocks lie side by side.
+  // One granule more lets the range be aligned; the excess goes back. If there is a choice, nothing is cut off at the
+  // end, so that blocks lie side by side.
   void* range = ::mmap(nullptr, extent + kGranule.count(), PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (range == MAP_FAILED) return {};
@@ -140,10 +140,10 @@ std::vector<std::shared_ptr<Granule>> map_granules(std::uint64_t count) {
   return granules;
 }
 
-// CUmem_advise
+// Values of CUmem_advise.
 constexpr int kSetPreferred = 3, kUnsetPreferred = 4;
 
-// CUmem_range_attribute
+// Values of CUmem_range_attribute.
 constexpr int kReadMostly = 1, kPreferredLocation = 2;
 
 bool names_host(CUmemLocation location) { return location.type != CU_MEM_LOCATION_TYPE_DEVICE; }
@@ -151,11 +151,11 @@ CUmemLocation location_of(CUdevice device) {
   return device < 0 ? CUmemLocation{CU_MEM_LOCATION_TYPE_HOST, 0} : CUmemLocation{CU_MEM_LOCATION_TYPE_DEVICE, device};
 }
 
-/// Returns the error for advice about that range, or for moving it.
+/// Returns the error for advice about a range, or for moving it.
 CUresult check(CUdeviceptr address, std::size_t size, const char* function) {
   if (const CUresult state = ready(size, function); state != CUDA_SUCCESS) return state;
   if (size == 0) return CUDA_ERROR_INVALID_VALUE;
-  // A range may span blocks that lie side by side, each in pages of its own.
+  // A range may span blocks that lie side by side, each with its own pages.
   const auto is_managed = [](std::uint64_t at, Allocation& out) { return find_allocation(at, out) && out.managed; };
   Allocation found;
   for (std::uint64_t at = address, left = size; is_managed(at, found);) {
@@ -179,13 +179,13 @@ CUresult advise(CUdeviceptr address, std::size_t size, int advice, CUmemLocation
   return CUDA_SUCCESS;
 }
 
-/// A prefetch that its stream has not come to.
+/// A prefetch that its stream has not reached yet.
 struct Prefetch {
   Moment begins;
   std::uint64_t address, size;
   int device;
 };
-auto& to_come = *new std::vector<Prefetch>;  // under driver().mutex
+auto& to_come = *new std::vector<Prefetch>;  // requires driver().mutex
 std::atomic<std::size_t> to_come_count{0};
 
 void move(const Prefetch& what) {
@@ -270,7 +270,7 @@ bool free_managed(std::uint64_t address) {
   const Managed block = std::move(found->second);
   all().erase(found);
   --block_count;
-  // The pages of small blocks are each its own: a granule leaves with the last one that may be on a device.
+  // Small blocks share granules: a granule leaves the device with the last block in it that may be there.
   GranuleList left;
   for (const auto& granule : block.granules) {
     const auto end = all().lower_bound(granule->start + kGranule.count());
@@ -337,7 +337,7 @@ RATION_ENTRY cuMemPrefetchAsync_v2_ptsz(CUdeviceptr address, std::size_t size, C
 
 namespace {
 
-/// A location counts from the range that its index names up to the next one's.
+/// Prefetches ranges. Each location holds from the range that its index names up to the next location's.
 CUresult prefetch_batch(const CUdeviceptr* addresses, const std::size_t* sizes, std::size_t count,
                         const CUmemLocation* locations, const std::size_t* first_of, std::size_t location_count,
                         unsigned long long flags, CUstream stream, const char* function = __builtin_FUNCTION()) {
@@ -354,7 +354,7 @@ CUresult prefetch_batch(const CUdeviceptr* addresses, const std::size_t* sizes, 
   return CUDA_SUCCESS;
 }
 
-/// Returns an attribute of a range: one answer for all of it, or that there is none.
+/// Writes an attribute of a range: the value that all of it shares, or that there is none.
 CUresult attribute_of(void* out, std::size_t out_size, int attribute, CUdeviceptr address, std::size_t size,
                       const char* function = __builtin_FUNCTION()) {
   if (const CUresult result = check(address, size, function); result != CUDA_SUCCESS) return result;
@@ -373,7 +373,7 @@ CUresult attribute_of(void* out, std::size_t out_size, int attribute, CUdevicept
   return CUDA_SUCCESS;
 }
 
-/// The content is given up; here its location does not change.
+/// Checks the ranges only. Real drivers drop the content; here, the location does not change either.
 CUresult discard(const CUdeviceptr* addresses, const std::size_t* sizes, std::size_t count, unsigned long long flags,
                  const char* function = __builtin_FUNCTION()) {
   if (addresses == nullptr || sizes == nullptr || count == 0 || flags != 0) return CUDA_ERROR_INVALID_VALUE;

@@ -1,4 +1,4 @@
-// Linear memory and arrays: whole granules for large blocks, granules shared by size class for small ones; true copies.
+// Linear memory: large blocks have whole granules, small ones share granules by size class; copies have true contents.
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -22,21 +22,21 @@ using namespace cuda;
 
 namespace {
 
-constexpr std::uint64_t kSmall = 1 << 20;  // from here on a block has granules of its own
+constexpr std::uint64_t kSmall = 1 << 20;  // the size from which a block has granules of its own
 
-/// A granule cut into equal pieces.
+/// A granule that is cut into equal pieces.
 struct Arena {
   Block block;
   int piece_class = 0;
   std::vector<std::uint32_t> unused;
-  std::vector<bool> taken;  // by piece: a second free is refused
+  std::vector<bool> taken;  // by piece, so that a second free is rejected
   std::uint32_t pieces = 0;
 };
 
 using Arenas = std::unordered_map<std::uint64_t, Arena*>;
 Arenas& arenas = *new Arenas;  // by granule address
 using WithRoom = std::map<std::pair<Context*, int>, std::vector<Arena*>>;
-WithRoom& with_room = *new WithRoom;  // arenas of a context and class that have a piece left
+WithRoom& with_room = *new WithRoom;  // arenas with a free piece, by context and class
 
 CUresult take_linear(CUdeviceptr* out, std::uint64_t size, const char* function) {
   if (const CUresult state = ready(size, function); state != CUDA_SUCCESS) return state;
@@ -142,7 +142,7 @@ bool place_block(Block& out) {
     out.address = reinterpret_cast<std::uint64_t>(node.window(device)) + (std::uint64_t{out.granules.first} << 21);
     return true;
   }
-  // Scattered granules side by side in a range of their own; one granule more, so that the range can be aligned.
+  // Scattered granules lie side by side in a range of their own. One granule more lets the range be aligned.
   void* range =
       ::mmap(nullptr, out.extent + kGranule.count(), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (range == MAP_FAILED) return false;
@@ -284,10 +284,10 @@ RATION_ENTRY cuMemGetInfo_v2(std::size_t* available, std::size_t* total) {
 
 RATION_ENTRY cuMemAlloc_v2(CUdeviceptr* out, std::size_t size) { return allocate(out, size); }
 
-// A function of a release later than every table: an allocator with an unlisted name (names.cpp).
+// An allocator with a name that no table lists (names.cpp), like a function of a later release.
 extern "C" CUresult ration_sim_unlisted(CUdeviceptr* out, std::size_t size) { return allocate(out, size); }
 RATION_ENTRY cuMemAllocManaged(CUdeviceptr* out, std::size_t size, unsigned int flags) {
-  if (flags != 1 && flags != 2) return CUDA_ERROR_INVALID_VALUE;  // attached to all, or to the host
+  if (flags != 1 && flags != 2) return CUDA_ERROR_INVALID_VALUE;  // attached to all streams or to the host
   if (current() != nullptr) Node::get()->note(Unmovable::kManaged);
   return allocate(out, size, Memory::kManaged);
 }

@@ -1,12 +1,12 @@
-// Modules, libraries, functions and their launches. Text is taken as it is, every function that is asked for is there,
-// and running one does nothing: contents that a kernel would compute stay what they were.
+// Modules, libraries, functions and their launches. Every text is a valid image with every function that a program asks
+// for, and running a function does nothing: the contents that a kernel would compute do not change.
 //
-// An image that tells its size (driver/code_image.hpp) takes that, code and global variables ("The amount of memory
-// that is set aside for __device__ variables", driver API, module management), as with CUDA_MODULE_LOADING=EAGER: a
-// module in its context, a library in every context that there is, and in every one that is made while it is loaded.
-// Text takes nothing here, since its size is unknown. A function `…__local16384` needs so many bytes of local memory a
-// thread, which its first launch takes for every thread that can be resident ("the driver automatically increases the
-// per-thread stack size for each kernel launch as needed", driver API, cuCtxSetLimit).
+// An image that tells its size (driver/code_image.hpp) takes that much memory, for code and global variables ("The
+// amount of memory that is set aside for __device__ variables", driver API, module management), as with
+// CUDA_MODULE_LOADING=EAGER. A module takes it in its context, a library in every context that exists or is made while
+// the library is loaded. Text takes no memory here, since its size is unknown. A function `…__local16384` needs that
+// many bytes of local memory per thread; its first launch takes them for every thread that can be resident ("the driver
+// automatically increases the per-thread stack size for each kernel launch as needed", driver API, cuCtxSetLimit).
 #include <cstring>
 #include <fstream>
 #include <iterator>
@@ -33,17 +33,17 @@ struct Image;
 struct Function {
   Image* image = nullptr;
   std::string name;
-  bool spins = false;  // for as many cycles as its argument says: `torch.cuda._sleep`
+  bool spins = false;  // its kernel takes as many cycles as its argument says, like `torch.cuda._sleep`
   std::unordered_map<int, int> attributes;
 };
 struct Image {
   bool is_library = false;
-  std::unordered_map<int, SharedCode> codes;          // by the device
-  std::unordered_map<const Context*, Placed> places;  // a module has one
+  std::unordered_map<int, SharedCode> codes;          // by device
+  std::unordered_map<const Context*, Placed> places;  // one for a module
   std::unordered_map<std::string, Function*> functions;
 };
 
-// Leaked: called from atexit handlers. Under driver().mutex.
+// These sets require driver().mutex. They are never destroyed, since atexit handlers call the driver.
 auto& images() {
   static auto* all = new std::unordered_set<Image*>;
   return *all;
@@ -60,7 +60,7 @@ int local_size(const std::string& name) {
   return at == std::string::npos ? 0 : std::atoi(name.c_str() + at + 7);
 }
 
-/// Under driver().mutex.
+/// Places the image's code in a context. Returns false if the device is full. Requires driver().mutex.
 bool place(Image& image, Context* context) {
   const auto code = image.codes.find(context->device);
   return code == image.codes.end() || image.places.contains(context) ||
@@ -192,7 +192,7 @@ CUresult set_attribute(Function* entry, int number, int value, const char* funct
   return CUDA_SUCCESS;
 }
 
-/// Returns how long a kernel keeps its stream busy, in nanoseconds.
+/// Returns the time for which a kernel keeps its stream busy, in nanoseconds.
 std::uint64_t time_of(const Function* kernel, void** arguments) {
   if (kernel == nullptr || !kernel->spins || arguments == nullptr) return kernel_latency();
   std::int64_t cycles = 0;
@@ -273,7 +273,7 @@ using namespace ration::cuda;
 using Launch = const struct {
   Shape shape;
   CUstream stream;
-}*;  // the beginning of CUlaunchConfig
+}*;  // the first fields of CUlaunchConfig
 
 RATION_ENTRY cuModuleLoad(CUmodule* out, const char* file) { return load_file(out, file); }
 RATION_ENTRY cuModuleLoadData(CUmodule* out, const void* image) { return load(out, image); }
@@ -293,7 +293,7 @@ RATION_ENTRY cuLibraryGetGlobal(CUdeviceptr* address, std::size_t* size, void* l
 }
 RATION_ENTRY cuModuleGetLoadingMode(int* out) {
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *out = 2;  // lazy
+  *out = 2;  // lazy loading
   return CUDA_SUCCESS;
 }
 RATION_ENTRY cuLibraryLoadData(void** out, const void* code, int*, void**, unsigned int, int*, void**, unsigned int) {

@@ -1,10 +1,10 @@
-// Every name that the driver exports: those without an implementation here answer CUDA_ERROR_NOT_SUPPORTED, never a
-// fake success; and the look-up of functions by name and version.
+// All names that the driver exports, and the look-up of functions by name and version. Functions without an
+// implementation here return CUDA_ERROR_NOT_SUPPORTED, never a fake success.
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 
-// The last of them that the thread called: cuGetErrorString() names it.
+// The name of the last such function that the thread called, for cuGetErrorString().
 extern "C" {
 thread_local const char* ration_sim_missing = nullptr;
 }
@@ -37,9 +37,9 @@ constexpr Name kNames[] = {
 
 constexpr std::uint64_t kPerThread = 2;
 
-constexpr const char* kUnlisted = "cuMemAllocUnlisted";  // stands in no table
+constexpr const char* kUnlisted = "cuMemAllocUnlisted";  // listed in no table
 
-// The newest variant that is not newer than asked for; the per-thread twin if asked for and there is one. Functions
+// Finds the newest variant up to `version`, as a per-thread twin if `flags` ask for it and there is one. Functions
 // newer than the driver do not exist.
 int find(const char* name, void** out, int version, std::uint64_t flags, int driver) {
   if (name == nullptr || out == nullptr) return 1;
@@ -66,8 +66,8 @@ int find(const char* name, void** out, int version, std::uint64_t flags, int dri
 
 }  // namespace
 
-/// 0, or why there is no such function: 1 bad arguments, -1 not in that version, 500 not at all. `driver`: the version
-/// that cuDriverGetVersion() tells.
+/// Finds a function. Returns 0, or the reason why there is none: 1 for invalid arguments, -1 if not in that version,
+/// 500 if in no version. `driver` is the version that cuDriverGetVersion() reports.
 extern "C" int ration_sim_find(const char* name, void** out, int version, std::uint64_t flags, int driver) {
   return find(name, out, version, flags, driver);
 }

@@ -24,8 +24,8 @@ namespace ration::sim {
 
 namespace {
 
-// Makes the state under another name and moves it into place when complete: no process waits for one that is stopped
-// while it makes it.
+// Makes the state under another name and moves it into place when it is complete, so that no process waits for one that
+// is stopped meanwhile.
 bool make_state(const std::string& path) {
   std::string unfinished = path + ".XXXXXX";
   const FileDescriptor file{::mkostemp(unfinished.data(), O_CLOEXEC)};
@@ -39,13 +39,13 @@ bool make_state(const std::string& path) {
     auto* state = static_cast<NodeState*>(address);
     state->lock.make();
     for (Turnstile& turnstile : state->turnstiles) make_turnstile(turnstile);
-    good = ::link(unfinished.c_str(), path.c_str()) == 0 || errno == EEXIST;  // another was faster
+    good = ::link(unfinished.c_str(), path.c_str()) == 0 || errno == EEXIST;  // another process was faster
   }
   ::unlink(unfinished.c_str());
   return good;
 }
 
-// The whole device at an address where granules are aligned as they are on the device.
+// Maps the whole device at an address where its granules are aligned as on the device.
 char* map_window(int file, std::uint64_t size) {
   const std::uint64_t step = kGranule.count();
   void* range = ::mmap(nullptr, size + step, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -60,7 +60,7 @@ char* map_window(int file, std::uint64_t size) {
 
 namespace {
 
-/// Returns RATION_SIM, or the node.toml of RATION_SIM_DIR, or one T4.
+/// Returns the node's description: RATION_SIM, or node.toml in RATION_SIM_DIR, or one T4.
 std::string description() {
   const auto variable = [](const char* name) {
     const char* const value = std::getenv(name);
@@ -87,7 +87,7 @@ std::string text_of(const unsigned char (&uuid)[16], const char* kind) {
 
 Node* Node::get() {
   static Node* node = [] {
-    auto* made = new Node;  // leaked: the driver is called from atexit handlers
+    auto* made = new Node;  // never destroyed: atexit handlers call the driver
     return made->open() ? made : nullptr;
   }();
   return node;
@@ -97,8 +97,8 @@ bool Node::finds(int device) const {
   const Model& model = models()[static_cast<std::size_t>(device)];
   if (std::find(cards_.begin(), cards_.end(), model.card) == cards_.end()) return false;
   if (spec_.device_nodes.empty() || model.profile.empty()) return true;
-  // As /proc/driver/nvidia-caps/mig-minors numbers them: 15 GPU instances of a card, each with its own and those of
-  // eight compute instances.
+  // The numbers follow /proc/driver/nvidia-caps/mig-minors: 15 GPU instances per GPU, each with its own number and
+  // those of eight compute instances.
   constexpr int kFirst = 3, kOfInstance = 9, kOfCard = 15 * kOfInstance;
   const int access = kFirst + kOfCard * model.card + kOfInstance * (model.instance + 1);
   const auto opens = [&](int minor) {
@@ -121,7 +121,7 @@ bool Node::open() {
   const auto folder = simulated_node_folder(spec);
   if (!folder.problem.empty()) return false;
   folder_ = folder.path;
-  // The name tells the layout: the state of another simulator is none.
+  // The file's name tells its layout, so that no other version of the simulator uses it.
   state_path_ = folder_ + "/state" + std::to_string(sizeof(NodeState));
   FileDescriptor file = reopen();
   if (!file && make_state(state_path_)) file = reopen();
@@ -130,11 +130,12 @@ bool Node::open() {
   if (address == MAP_FAILED) return false;
   state_ = static_cast<NodeState*>(address);
   read_steps_to_live();
-  ::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);  // for the lock, where Yama lets parents trace only
+  ::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);  // for NodeLock, if Yama lets only parents trace
   return true;
 }
 
-// With an open file description of its own; also after the program has closed every descriptor.
+// Opens the state file again with an open file description of its own. Works even after the program has closed every
+// descriptor.
 FileDescriptor Node::reopen() const {
   return FileDescriptor{::open(state_path_.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW)};
 }
@@ -202,7 +203,7 @@ void Node::lock() {
 
 void Node::unlock() { state_->lock.unlock(); }
 
-// Makes the sums anew from what they are sums of: a holder of the lock died between the two.
+// Computes the sums again after a holder of the lock died between a change and its sum.
 void Node::recount() {
   for (ProcessRecord& process : state_->processes) std::fill(process.granules, process.granules + kMaxDevices, 0);
   for (std::size_t device = 0; device < models().size(); ++device) {
@@ -224,7 +225,7 @@ void Node::recount() {
 }
 
 void Node::charge(int device, std::uint16_t process, std::int64_t granules) {
-  const auto more = static_cast<std::uint64_t>(granules);  // modulo, as all sums here
+  const auto more = static_cast<std::uint64_t>(granules);  // modulo 2^64, as in all sums here
   if (process != 0) state_->processes[process - 1].granules[device] += more;
   if (process == 0 || state_->processes[process - 1].parked == 0)
     state_->devices[device].used_granules += static_cast<std::uint32_t>(more);
@@ -276,7 +277,7 @@ void Node::free_granule(int device, std::uint32_t granule) {
   step();
 }
 
-// The system is asked without the lock: many processes that start together and ask must not queue for it.
+// Asks the system about the processes without the lock, so that many processes that start together do not queue for it.
 void Node::reap_if_anybody_died() {
   std::vector<int> others;
   lock();
@@ -292,12 +293,12 @@ void Node::reap_if_anybody_died() {
   unlock();
 }
 
-// Called under the lock. A child has a process record of its own.
+// Returns this process's slot, and makes its record if need be. A child has a record of its own. Requires the lock.
 int Node::slot() {
   if (const int own = own_process->record.load(std::memory_order_relaxed); own > 0) return own - 1;
   const ProcessIdentity self = current_process();
   const std::string group = own_group();
-  // The holdings of this process before it executed this program must not be attributed to it now.
+  // What this process held before it executed this program must not count for it now.
   if (std::any_of(std::begin(state_->processes), std::end(state_->processes),
                   [&](const ProcessRecord& process) { return process.in_use != 0 && process.identity.same_as(self); }))
     reap();
@@ -334,8 +335,8 @@ Bytes Node::used_locked(int device) const {
          model.orphaned;
 }
 
-// Holdings of dead processes are no part of a peak: they are searched only if there would be a new one, and others hold
-// a part of it.
+// Raises the peak. Dead processes must not count for a peak, so they are reaped if the use is higher than ever and
+// other processes have a part in it.
 void Node::note_peak(int device) {
   DeviceRecord& record = state_->devices[device];
   std::uint64_t& peak = record.peak_bytes;
@@ -365,8 +366,8 @@ bool Node::fits_locked(int slot, int device, Bytes needed) const {
   return free_locked(device) >= needed && headroom_locked(slot, device) >= needed;
 }
 
-// Reclaims the holdings of dead processes, the limits of removed groups and managed memory, so that they stand in no
-// request's way.
+// Makes room for a request: reclaims what dead processes hold and the limits of removed groups, and evicts managed
+// memory.
 void Node::make_room(int slot, int device, Bytes needed) {
   if (slot < 0 || fits_locked(slot, device, needed)) return;
   reap();
@@ -393,7 +394,7 @@ bool Node::take(int device, std::uint64_t count, Granules& out) {
     out.scattered.clear();
     if (run >= wanted) {
       out.first = record.hint = at - wanted;
-    } else {  // enough, but not side by side: the caller maps the pieces
+    } else {  // enough granules, but not side by side: the caller maps them one by one
       for (std::uint32_t i = 0; i < total && out.scattered.size() < wanted; ++i) {
         if (record.owner[i] == 0) out.scattered.push_back(i);
       }
@@ -526,7 +527,7 @@ DeviceUse Node::survey(int device) {
     const std::uint64_t all =
         process.granules[device] * kGranule.count() + process.contexts[device] + process.managed[device];
     if (process.in_use == 0 || all == 0) continue;
-    // A process that has loaded the driver twice is in two slots, and one process.
+    // A process that has loaded the driver twice has two slots; its figures are added up.
     const auto same = std::find_if(result.processes.begin(), result.processes.end(), [&](const ProcessUse& use) {
       return use.pid == process.identity.pid && use.pid_namespace == process.identity.pid_namespace;
     });

@@ -1,8 +1,8 @@
-// One simulated machine: its devices' memory and the processes that hold it, shared by every process that uses the same
-// node through a memory-mapped state file and one sparse memory file a device.
-// Used by the simulated driver and the simulated NVML. Promises: bytes of a process that ended, however and wherever it
-// ended, or executed another program, come back at the next shortage or question, and are no part of a new peak; a
-// device takes no host memory until its contents are written.
+// One simulated machine: its devices' memory and the processes that hold it. All processes that use the same node share
+// it through a memory-mapped state file and one sparse memory file per device. Used by the simulated driver and NVML.
+// Promises: the bytes of a process that ended, however and wherever, or that executed another program, come back when
+// memory is short or figures are asked for, and never raise the peak; a device takes no host memory until its contents
+// are written.
 #pragma once
 
 #include <fcntl.h>
@@ -24,114 +24,114 @@ namespace ration::sim {
 inline constexpr int kMaxDevices = 16;
 inline constexpr int kMaxProcesses = 1024;
 inline constexpr std::uint32_t kMaxGranules = 1U << 17;  // 256 GiB a device
-inline constexpr std::uint32_t kMaxPlaces = 1U << 18;    // in a device's window: see places()
+inline constexpr std::uint32_t kMaxPlaces = 1U << 18;    // in a device's window, see places()
 
 struct ProcessUse {
   std::int32_t pid = 0;
   std::uint64_t pid_namespace = 0;
-  Bytes held;      ///< granules, contexts, and what managed memory has on the device
-  Bytes contexts;  ///< of these
-  Bytes managed;   ///< of these
-  Bytes on_host;   ///< moved there by a checkpoint: not part of `held`
+  Bytes held;      ///< granules, contexts, and managed memory on the device
+  Bytes contexts;  ///< part of `held`
+  Bytes managed;   ///< part of `held`
+  Bytes on_host;   ///< moved to the host by a checkpoint, not part of `held`
 };
 
 struct DeviceUse {
   Bytes free;
-  Bytes peak;  ///< held at most at any instant since the node was made
+  Bytes peak;  ///< the most ever held at once since the node was made
   std::vector<ProcessUse> processes;
 };
 
-/// Pinned host memory: in all, at most at any instant since the node was made, and of each process that has some.
+/// The pinned host memory: the total, its peak since the node was made, and that of each process that has some.
 struct PinnedUse {
   Bytes all;
   Bytes peak;
   std::vector<std::pair<std::int32_t, Bytes>> processes;
 };
 
-/// No limit, as the driver writes it.
+/// The driver's value for no limit.
 inline constexpr Bytes kNoGroupLimit{~std::uint64_t{0}};
 
-/// The limits of one cgroup on one device, and what the processes in it and below it hold there.
+/// The limits of one cgroup on one device, and the memory that processes in it and below it hold there.
 struct GroupLimits {
-  Bytes soft;  ///< kept and reported; nothing is evicted here
+  Bytes soft;  ///< stored and reported; nothing is evicted
   Bytes hard = kNoGroupLimit;
   Bytes used;
 };
 
-/// A device as seen by a process in a limited cgroup; the whole device if no limit binds.
+/// A device as a process in a limited cgroup sees it; the whole device if no limit binds.
 struct MemorySeen {
   Bytes total, free;
-  Bytes headroom = kNoGroupLimit;  ///< up to the nearest limit, whatever the device has left
-  Bytes used;                      ///< of the group whose limit is `total`
+  Bytes headroom = kNoGroupLimit;  ///< room up to the nearest limit, whatever the device has left
+  Bytes used;                      ///< use of the group whose limit is `total`
 };
 
-/// Returns the calling process's cgroup as a full path: /sys/fs/cgroup and the path in /proc/self/cgroup.
+/// Returns the calling process's cgroup as a full path: /sys/fs/cgroup followed by the path in /proc/self/cgroup.
 [[nodiscard]] std::string own_group();
-/// Finds the folder of a cgroup, without links and dots. Returns false if there is none.
+/// Finds the folder of a cgroup and removes links and dots from its path. Returns false if there is none.
 [[nodiscard]] bool find_group(const char* path, std::string& out);
 
-/// The kinds of memory that drivers do not move at a checkpoint.
+/// The kinds of memory that some drivers do not move at a checkpoint.
 enum class Unmovable : std::uint32_t { kManaged = 1, kShared = 2 };
 
-/// kGone: the process ended. kUnmovable: it has memory that this driver does not move, and has failed. kLost: an
-/// earlier restore found no room. kKilled: the driver needed persistence mode.
+/// The result of a step of a checkpoint. kGone: the process ended. kUnmovable: it has memory that this driver does not
+/// move, and has failed. kLost: an earlier restore found no room. kKilled: the driver needed persistence mode.
 enum class Move { kDone, kGone, kUnmovable, kFull, kLost, kKilled };
 
 struct NodeState;
 struct ProcessRecord;
 struct Turnstile;
 
-/// Granules of one device that belong together: nearly always one run, else the pieces one by one.
+/// The granules of one allocation on a device: nearly always one run, else separate pieces.
 struct Granules {
   std::uint32_t first = 0;
   std::uint32_t count = 0;
-  std::vector<std::uint32_t> scattered;  ///< empty when they are the run that starts at `first`
+  std::vector<std::uint32_t> scattered;  ///< empty if they are the run that starts at `first`
 
   [[nodiscard]] std::uint32_t at(std::uint32_t index) const {
     return scattered.empty() ? first + index : scattered[index];
   }
 };
 
-/// The flags for opening the node's files: a user who can write in its folder must not lead elsewhere.
+/// The flags for opening the node's files. A user who can write in its folder must not redirect them elsewhere.
 inline constexpr int kOpenFlags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW;
 
-/// This process's view of the node. Thread-safe.
+/// The view that this process has of the node. Thread-safe.
 class Node {
  public:
-  /// Returns the node described by RATION_SIM (`T4:16GiB*2,A100-40`; if unset, by node.toml in RATION_SIM_DIR, else one
-  /// T4) in the folder RATION_SIM_DIR. Null: no device description could be read, or the folder cannot be written.
+  /// Returns the node that RATION_SIM describes (`T4:16GiB*2,A100-40`; if unset, node.toml in RATION_SIM_DIR, else one
+  /// T4), in the folder RATION_SIM_DIR. Returns null if the description is invalid or the folder cannot be written.
   static Node* get();
 
-  /// Maps the devices' memory; not needed only to read the holdings. Returns false if the folder cannot be written.
+  /// Maps the devices' memory, which reading the holdings does not need. Returns false if the folder cannot be written.
   bool open_memory();
 
   [[nodiscard]] const std::vector<Model>& models() const { return spec_.devices; }
   [[nodiscard]] const NodeSpec& spec() const { return spec_; }
-  /// Returns the numbers of the cards that this process sees: all, or those whose device nodes it may open (nvidia0 is
-  /// the first's).
+  /// Returns the numbers of the GPUs that this process sees: all, or those whose device nodes (nvidia0 for the first)
+  /// it may open.
   [[nodiscard]] const std::vector<int>& cards() const { return cards_; }
   [[nodiscard]] bool finds(int device) const;
   void uuid(int device, unsigned char (&out)[16]) const;
-  /// Returns the UUID as NVIDIA's tools print it: `GPU-…`, of an instance `MIG-…`.
+  /// Returns the UUID as NVIDIA's tools print it: `GPU-…`, or `MIG-…` for an instance.
   [[nodiscard]] std::string uuid_text(int device) const;
-  /// Writes the UUID of the card that a device is, or is a part of.
+  /// Writes the UUID of the GPU that the device is or belongs to.
   void card_uuid(int device, unsigned char (&out)[16]) const;
   [[nodiscard]] std::string card_uuid_text(int device) const;
 
-  /// Registers this process as a user of the node's devices: others can lock it, and the limits of its cgroup apply.
-  /// The first take() does this too. Returns false if the node has too many processes.
+  /// Registers this process as a user of the node's devices, so that others can lock it and the limits of its cgroup
+  /// apply. take() does this, too. Returns false if the node has too many processes.
   bool attach();
 
-  /// Takes whole granules for this process, contiguous if possible. Managed memory makes room for them. Returns false
-  /// if the device is full, or its cgroup's limit is reached.
+  /// Takes whole granules for this process, contiguous if possible; managed memory makes room for them. Returns false
+  /// if the device is full or a limit of the cgroup is reached.
   bool take(int device, std::uint64_t count, Granules& out);
-  /// Gives back those of them that belong to this process.
+  /// Gives back those granules that belong to this process.
   void give(int device, const Granules& granules);
-  /// Moves managed memory of this process to the device and returns how much fitted, in whole granules. It counts for
-  /// no cgroup's limit.
+  /// Moves managed memory of this process to the device, and returns the bytes that had room there, in whole granules.
+  /// Managed memory counts for no limit of a cgroup.
   Bytes take_managed(int device, Bytes more);
   void give_managed(int device, Bytes bytes);
-  /// Returns the managed memory that it has there now: less than it took if others needed the room.
+  /// Returns the managed memory that this process has on the device now: less than it took if others needed the room.
   [[nodiscard]] Bytes managed(int device);
   bool take_context(int device);
   void give_context(int device);
@@ -144,40 +144,43 @@ class Node {
   [[nodiscard]] Bytes free(int device);
   /// Returns the processes that hold bytes of the device, except those that a checkpoint moved to the host.
   [[nodiscard]] std::vector<ProcessUse> uses(int device);
-  /// Returns everything about one device at one instant.
+  /// Returns all figures of one device at one instant.
   [[nodiscard]] DeviceUse survey(int device);
 
   /// Returns the address of the device's window in this process. The whole device is mapped once, so allocations need
   /// no system call.
   [[nodiscard]] char* window(int device) const { return windows_[device]; }
   [[nodiscard]] int memory_file(int device) const { return files_[device]; }
-  /// Backs the granules with host memory before they are written. Returns false if the host has no more.
+  /// Backs a granule with host memory before it is written. Returns false if the host has no more.
   bool touch(int device, std::uint32_t granule);
 
-  /// Returns the number of places for granules in the device's window: several times the device's granules, so that
-  /// memory that a checkpoint moved to the host keeps its place while others take its bytes.
+  /// Returns the number of places for granules in the device's window: several times its granules, so that memory that
+  /// a checkpoint moved to the host keeps its place while others take its bytes.
   [[nodiscard]] std::uint32_t places(int device) const;
 
-  // node_groups.cpp: limits of cgroups. Returns false if too many groups have limits. kNoGroupLimit and no soft limit:
-  // none.
+  // Limits of cgroups (node_groups.cpp). set_limits() returns false if too many groups have limits; kNoGroupLimit and a
+  // soft limit of 0 remove them.
   bool set_limits(int device, const std::string& group, Bytes soft, Bytes hard);
   [[nodiscard]] GroupLimits limits(int device, const std::string& group);
   [[nodiscard]] MemorySeen seen(int device);
 
-  /// Records that this process has such memory. The record stays when it is freed, since no driver reports the rest.
+  /// Records that this process has memory of that kind. The record stays after the memory is freed, because no driver
+  /// reports the rest.
   void note(Unmovable what);
 
-  // node_checkpoint.cpp: checkpoints of any process on the node. Returns the living process with that number in the
-  // caller's namespace, or null if it is not on this node.
+  // Checkpoints of any process on the node (node_checkpoint.cpp). find_process() returns the turnstile of the living
+  // process with that number in the caller's pid namespace, or null if it is not on this node.
   Turnstile* find_process(int pid, ProcessIdentity& out);
-  /// The steps of a checkpoint on the node; each requires the process's turnstile, and sets the resulting state.
+  /// Locks a process for a checkpoint. As the steps below, requires the process's turnstile and sets the resulting
+  /// state.
   Move lock_process(Turnstile& turnstile, const ProcessIdentity& process);
   Move unlock_process(Turnstile& turnstile, const ProcessIdentity& process);
-  /// Moves all holdings of the process to the host, and back. kFull: the device or a cgroup's limit has no room.
+  /// Moves all holdings of the process to the host, and back. Returns kFull if the device or a cgroup's limit has no
+  /// room.
   Move park(Turnstile& turnstile, const ProcessIdentity& process);
   Move unpark(Turnstile& turnstile, const ProcessIdentity& process);
 
-  // For blocks that several processes hold (shared_blocks.hpp). All except folder() require the lock.
+  // Blocks that several processes hold (shared_blocks.hpp). All these functions except folder() require the lock.
   [[nodiscard]] const std::string& folder() const { return folder_; }
   void lock();
   void unlock();
@@ -186,7 +189,7 @@ class Node {
   void reap();
   /// Frees all granules of that owner.
   void free_all_of(int device, std::uint16_t owner);
-  /// Charges this many more granules to that process; 0: to none.
+  /// Charges `granules` more to that process, or to none if it is 0.
   void charge(int device, std::uint16_t process, std::int64_t granules);
 
  private:

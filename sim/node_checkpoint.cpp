@@ -1,5 +1,5 @@
-// Checkpoints, as far as the node goes: which process is meant, and its bytes leaving the devices and coming back. The
-// content of the memory stays where it is, since device memory is host memory here.
+// The node's part of checkpoints: it finds the process, and takes its bytes off the devices and back. The content of
+// the memory does not move, since device memory is host memory here.
 #include <unistd.h>
 
 #include <algorithm>
@@ -25,7 +25,8 @@ Turnstile* Node::find_process(int pid, ProcessIdentity& out) {
   return found;
 }
 
-/// One step, if the slot is still that process's: it may have died, and another may have come, since it was found.
+/// Does one step of a checkpoint if the slot still belongs to the process: since it was found, it may have ended and
+/// another may have taken the slot.
 template <typename Change>
 Move Node::change(Turnstile& turnstile, const ProcessIdentity& process, std::uint32_t state, Change&& step) {
   const auto slot = static_cast<int>(&turnstile - state_->turnstiles);

@@ -1,7 +1,7 @@
-// Limits of cgroups, as the driver of release 615 holds them. This models its `dmem` mode: a group's use contains that
-// of the groups below it, and every limit on the way to the root binds. (Its other mode, `misc`, for kernels without
-// that controller, knows the nearest limit only.) A process is charged to its group at the time when it first uses the
-// node.
+// Limits of cgroups, as the driver of release 615 enforces them. This file models its `dmem` mode: a group's use
+// includes the groups below it, and every limit on the way to the root binds. (The other mode, `misc`, for kernels
+// without that controller, only knows the nearest limit.) A process is charged to the group that it is in when it first
+// uses the node.
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -17,14 +17,14 @@
 namespace ration::sim {
 namespace {
 
-/// Returns true if `group` is `above` or lies below it.
+/// Returns true if `group` is `above` or below it.
 bool within(const char* group, const char* above) {
   const std::size_t length = std::strlen(above);
   return std::strncmp(group, above, length) == 0 && (group[length] == '\0' || group[length] == '/');
 }
 
-/// Returns what counts towards its groups' limits: neither managed memory nor memory that a checkpoint moved to the
-/// host.
+/// Returns the bytes that count towards the limits of the process's groups: neither managed memory nor memory that a
+/// checkpoint moved to the host.
 std::uint64_t charged(const ProcessRecord& process, int device) {
   return process.parked != 0 ? 0 : process.granules[device] * kGranule.count() + process.contexts[device];
 }
@@ -37,14 +37,14 @@ std::uint64_t inode_of(const char* folder) {
 }  // namespace
 
 std::string own_group() {
-  // Tests name it: an ordinary user can make no cgroup, and a container sees its own as the root.
+  // Tests set the group, since an ordinary user can make no cgroup and a container sees its own as the root.
   if (const char* given = std::getenv("RATION_SIM_CGROUP"); given != nullptr && *given != '\0') return given;
   std::string group = "/sys/fs/cgroup";
   std::FILE* file = std::fopen("/proc/self/cgroup", "re");
   if (file == nullptr) return group;
   char line[kMaxGroupPath];
   while (std::fgets(line, sizeof line, file) != nullptr) {
-    if (std::strncmp(line, "0::/", 4) != 0) continue;  // the line of version 2
+    if (std::strncmp(line, "0::/", 4) != 0) continue;  // the line of cgroup version 2
     line[std::strcspn(line, "\n")] = '\0';
     if (line[4] != '\0') group += line + 3;
   }

@@ -19,7 +19,8 @@ namespace {
 
 constexpr unsigned kPatienceMs = 1, kMaxPatienceMs = 32;
 
-/// The thread that holds the mutex, 0 if none does: what the kernel reads when a thread dies (robust-futex-ABI).
+/// Returns the thread that holds the mutex, or 0. The kernel reads the same field when a thread dies
+/// (robust-futex-ABI).
 pid_t holder_of(const pthread_mutex_t& mutex) {
   return static_cast<pid_t>(__atomic_load_n(&mutex.__data.__lock, __ATOMIC_RELAXED) & FUTEX_TID_MASK);
 }
@@ -30,10 +31,11 @@ struct StoppedHolder {
   [[nodiscard]] bool holds() const { return holder_of(*mutex) == thread; }
 };
 
-/// In a process of its own that shares the caller's memory. System calls only: the thread-local state is the caller's.
+/// Lets the holder run until it releases the lock. Runs in a process of its own that shares the caller's memory and
+/// thread-local state, so it only makes system calls.
 int let_run_out_of_lock(void* argument) {
   const auto& holder = *static_cast<const StoppedHolder*>(argument);
-  ::setpgid(0, 0);  // a signal that stops the caller's process group must not stop this
+  ::setpgid(0, 0);  // a signal to the caller's process group must not stop this process
   if (::ptrace(PTRACE_SEIZE, holder.thread, nullptr, nullptr) != 0) return 1;
   for (;;) {
     siginfo_t stop{};
@@ -45,7 +47,8 @@ int let_run_out_of_lock(void* argument) {
     if (stop.si_pid == 0) ::ptrace(PTRACE_INTERRUPT, holder.thread, nullptr, nullptr);
     int status = 0;
     if (::syscall(SYS_wait4, holder.thread, &status, __WALL, nullptr) != holder.thread || !WIFSTOPPED(status)) return 0;
-    // A signal on its way to the program goes on; a stop of its process group or ours (PTRACE_EVENT_STOP) is none.
+    // A signal on its way to the program is delivered; a stop of its or this process group (PTRACE_EVENT_STOP) is no
+    // signal.
     const long signal = status >> 16 == 0 ? WSTOPSIG(status) : 0;
     if (!holder.holds()) return ::ptrace(PTRACE_DETACH, holder.thread, nullptr, signal) == 0 ? 0 : 1;
     ::ptrace(PTRACE_CONT, holder.thread, nullptr, signal);
@@ -94,7 +97,7 @@ void NodeLock::help_stopped_holder(std::uint64_t pid_namespace) {
   if (holder.thread == 0 || holder_namespace_.load(std::memory_order_relaxed) != pid_namespace ||
       !is_stopped(holder.thread))
     return;
-  // The program must not find a child that it did not make, nor a signal of one: no SIGCHLD, and __WCLONE to wait.
+  // The program must see neither an unknown child nor its signal: hence no SIGCHLD, and __WCLONE to wait.
   constexpr std::size_t kStackSize = 65536;
   void* stack = ::mmap(nullptr, kStackSize, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (stack == MAP_FAILED) return;

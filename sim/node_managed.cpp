@@ -1,4 +1,4 @@
-// Managed memory on the devices: a number for each process, which others' needs lower.
+// Managed memory on the devices: one number per process, which lowers when others need the room.
 #include <algorithm>
 
 #include "node_state.hpp"
@@ -6,7 +6,7 @@
 
 namespace ration::sim {
 
-// Under the lock: until so much is free, whosever it is.
+// Evicts managed memory of any process until `needed` bytes are free. Requires the lock.
 void Node::evict_managed(int device, Bytes needed) {
   for (ProcessRecord& process : state_->processes) {
     const Bytes free = free_locked(device);

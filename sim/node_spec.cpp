@@ -16,7 +16,7 @@
 namespace ration::sim {
 namespace {
 
-/// As NVML and the driver name an instance: NVIDIA A100-SXM4-40GB MIG 3g.20gb.
+/// The separator in the name of an instance: NVIDIA A100-SXM4-40GB MIG 3g.20gb.
 constexpr std::string_view kMigInName = " MIG ";
 
 Model model_of(const GpuModel& known) {
@@ -39,7 +39,7 @@ Model model_of(const GpuModel& known) {
           0};
 }
 
-/// Returns the card of that name; an unlisted one needs a size.
+/// Returns the GPU with that name. An unlisted one needs a size.
 std::optional<Model> model_named(const std::string& key, const std::string& size) {
   if (const auto known = find_gpu_model(key)) return model_of(*known);
   const auto total = parse_size(size, Bytes{0}, Bytes{0});
@@ -58,7 +58,7 @@ bool set_size(const std::string& text, Bytes& out, std::string& problem) {
   return problem.empty();
 }
 
-/// A number and what follows it: `3` of `3g.20gb`.
+/// Reads a number and the unit after it, such as `3g.` of `3g.20gb`, and removes them from the text.
 bool read_number(std::string_view& text, std::string_view unit, std::int64_t& out) {
   const auto parsed = std::from_chars(text.data(), text.data() + text.size(), out);
   if (parsed.ec != std::errc{} || out < 1) return false;
@@ -68,8 +68,8 @@ bool read_number(std::string_view& text, std::string_view unit, std::int64_t& ou
   return true;
 }
 
-/// The instances of a card in MIG mode. A card has seven slices that compute, and no instance more of its memory than
-/// its profile says (MIG user guide, supported profiles); a little less is there, as of the card.
+/// Divides a GPU in MIG mode into instances. A GPU has seven compute slices, and no instance has more memory than its
+/// profile says (MIG user guide, supported profiles). It has a little less, like the GPU itself.
 bool divide(const Model& card, const std::vector<std::string>& profiles, std::vector<Model>& out,
             std::string& problem) {
   constexpr std::int64_t kSlices = 7;
@@ -120,7 +120,7 @@ bool add(const Model& model, std::int64_t count, const std::vector<std::string>&
   return problem.empty();
 }
 
-/// `T4:16GiB*2`: takes the count off. False: it is not a number.
+/// Reads the count of `T4:16GiB*2` and removes it. Returns false if it is not a number.
 bool take_count(std::string& text, std::int64_t& count, std::string& problem) {
   count = 1;
   const auto star = text.find('*');
@@ -135,7 +135,7 @@ bool take_count(std::string& text, std::int64_t& count, std::string& problem) {
   return true;
 }
 
-/// `3g.20gb*2+1g.5gb`.
+/// Reads a list of profiles, such as `3g.20gb*2+1g.5gb`.
 bool read_profiles(const std::string& list, std::vector<std::string>& out, std::string& problem) {
   for (std::size_t at = 0; at <= list.size();) {
     const std::size_t plus = std::min(list.find('+', at), list.size());
@@ -172,7 +172,7 @@ bool add_entry(const std::string& entry, std::vector<Model>& out, std::string& p
     const std::size_t next = text.find(':', colon + 1);
     const std::string part = part_at(colon);
     if (!part.empty() && part.size() < 4 && part.find_first_not_of("0123456789") == std::string::npos && count == 1) {
-      count = std::atoi(part.c_str());  // A100-40:2, as ration plan takes it
+      count = std::atoi(part.c_str());  // A100-40:2, the form of ration plan
       colon = next;
       continue;
     }
@@ -184,9 +184,9 @@ bool add_entry(const std::string& entry, std::vector<Model>& out, std::string& p
   return add(*model, count, profiles, out, problem);
 }
 
-constexpr std::int64_t kMaxNumaNodes = 1024;  // as Linux is built for most machines
+constexpr std::int64_t kMaxNumaNodes = 1024;  // the most that Linux is built for on most machines
 
-/// A key of a [[device]], and the words that describe the kind of its value.
+/// A key of a [[device]], and the words for the kind of its value.
 struct DeviceKey {
   std::string_view name;
   TomlValue::Kind kind;

@@ -1,4 +1,4 @@
-// The simulated management library: it reports what every process on the node holds, to any process.
+// The simulated NVML, which reports to any process what every process on the node holds.
 #include <unistd.h>
 
 #include <algorithm>
@@ -55,7 +55,7 @@ template <typename Matches>
 nvmlReturn_t find_device(nvmlDevice_t* out, Matches&& matches) {
   if (!is_initialised()) return NVML_ERROR_UNINITIALIZED;
   if (out == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
-  std::vector<nvmlDevice_t> all;  // cards first: instances have their bus addresses, too
+  std::vector<nvmlDevice_t> all;  // GPUs first, since instances share their bus addresses
   for (const int card : cards()) all.push_back(handle_of_card(card));
   for (int device = 0; device < static_cast<int>(models().size()); ++device)
     if (Node::get()->finds(device)) all.push_back(handle_of(device));
@@ -167,11 +167,11 @@ RATION_NVML nvmlDeviceGetMinorNumber(nvmlDevice_t device, unsigned int* out) {
   return NVML_SUCCESS;
 }
 
-// Instances of a card in MIG mode (NVML API reference, multi-instance GPU management).
+// The functions about instances of a GPU in MIG mode (NVML API reference, multi-instance GPU management).
 RATION_NVML nvmlDeviceGetMigMode(nvmlDevice_t device, unsigned int* current, unsigned int* pending) {
   if (const auto state = valid(device, current); state != NVML_SUCCESS) return state;
   if (pending == nullptr || is_instance(device)) return NVML_ERROR_INVALID_ARGUMENT;
-  // The large cards of a generation have it: A30, A100, H100, B200.
+  // The large GPUs of each generation have MIG: A30, A100, H100, B200.
   const bool is_large = model(device).capability_minor == 0 && model(device).capability_major >= 8;
   if (!is_large && !is_divided(device)) return NVML_ERROR_NOT_SUPPORTED;
   *current = *pending = is_divided(device) ? 1 : 0;
@@ -214,7 +214,8 @@ RATION_NVML nvmlDeviceGetComputeInstanceId(nvmlDevice_t device, unsigned int* ou
   *out = 0;
   return NVML_SUCCESS;
 }
-/// Its engines are not simulated: it has those of the least profile that there is, a copy engine a slice.
+/// Returns the attributes of an instance. Engines are not simulated: it has those of the smallest profile, one copy
+/// engine per slice.
 RATION_NVML nvmlDeviceGetAttributes_v2(nvmlDevice_t device, nvmlDeviceAttributes_t* out) {
   if (const auto state = valid(device, out); state != NVML_SUCCESS) return state;
   if (!is_instance(device)) return NVML_ERROR_NOT_SUPPORTED;
@@ -271,8 +272,8 @@ RATION_NVML nvmlDeviceGetMemoryAffinity(nvmlDevice_t device, unsigned int size, 
   nodes[word] = 1UL << (static_cast<unsigned int>(numa) % kBits);
   return NVML_SUCCESS;
 }
-// A device whose kernels do nothing is cool, and as busy as its description says. "On MIG-enabled GPUs, querying device
-// utilization rates is not currently supported" (NVML), nor that of processes.
+// A simulated device is cool, since its kernels do nothing, and as busy as its description says. "On MIG-enabled GPUs,
+// querying device utilization rates is not currently supported" (NVML), and neither is that of processes.
 RATION_NVML nvmlDeviceGetUtilizationRates(nvmlDevice_t device, nvmlUtilization_t* out) {
   if (const auto state = valid(device, out); state != NVML_SUCCESS) return state;
   return answer_of_card(device, out, nvmlUtilization_t{model(device).utilisation, 0});
@@ -281,7 +282,7 @@ RATION_NVML nvmlDeviceGetProcessUtilization(nvmlDevice_t device, nvmlProcessUtil
                                             unsigned int* count, unsigned long long) {
   if (const auto state = valid(device, count); state != NVML_SUCCESS) return state;
   if (is_divided(device) || is_instance(device)) return NVML_ERROR_NOT_SUPPORTED;
-  constexpr int kOnHost = 1 << 20;  // what the host adds to a number of a container, here
+  constexpr int kOnHost = 1 << 20;  // the number on the host is this much above that in a container
   const auto uses = listed(device);
   const unsigned int room = *count;
   *count = model(device).utilisation > 0 ? static_cast<unsigned int>(uses.size()) : 0;
@@ -316,7 +317,7 @@ RATION_NVML nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t* out) {
   if (!model(device).memory_info) return NVML_ERROR_NOT_SUPPORTED;
   *out = {};
   for (const int each : devices_of(device)) {
-    (void)Node::get()->uses(each);  // dead processes hold nothing
+    (void)Node::get()->uses(each);  // reaps dead processes
     out->total += models()[static_cast<std::size_t>(each)].total.count();
     out->free += Node::get()->free(each).count();
   }
@@ -329,7 +330,7 @@ RATION_NVML nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t* out
   if (out->version != kVersion) return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
   nvmlMemory_t plain{};
   if (const auto state = nvmlDeviceGetMemoryInfo(device, &plain); state != NVML_SUCCESS) return state;
-  // From release 615 on this one, and not the older form, tells who asks from a limited cgroup what that limit leaves.
+  // From release 615 on, this form tells a process in a limited cgroup what the limit leaves; the older form does not.
   const auto seen = Node::get()->seen(index_of(device));
   const bool limited = !is_divided(device) && seen.total.count() < plain.total;
   const auto reserved = limited ? 0 : model(device).reserved.count();
@@ -338,16 +339,16 @@ RATION_NVML nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t* out
   return NVML_SUCCESS;
 }
 
-// Limits of cgroups, from release 615 on; an older one would not have the names, which one library cannot imitate, so
-// it does not support them. Errors as the header of 13.4 lists them; a folder that is not a cgroup is not found, as
-// NVIDIA's page on memory partitioning says of a cgroup without the controller's files. Anybody may ask, only root
-// sets. A group that has no limits is answered with none, since the controller's files say so.
+// Limits of cgroups exist from release 615 on. Older drivers do not have these names, which one library cannot imitate,
+// so the functions return "not supported". Other errors are those of the header of 13.4. A folder that is not a cgroup
+// is not found, as NVIDIA's page on memory partitioning says of a cgroup without the controller's files. Every user may
+// ask, only root may set. A group without limits returns "no limit", as the controller's files do.
 namespace {
 
 template <typename Limits>
 nvmlReturn_t find_group(nvmlDevice_t device, const Limits* limits, std::string& out) {
   if (const auto state = valid(device, limits); state != NVML_SUCCESS) return state;
-  // Not of instances ("Memory Partitioning", R615: MIG is not supported).
+  // Instances have no limits ("Memory Partitioning", R615: MIG is not supported).
   if (!Node::get()->spec().driver.group_limits || is_divided(device) || is_instance(device))
     return NVML_ERROR_NOT_SUPPORTED;
   if (limits->nameSpace == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
@@ -389,7 +390,7 @@ RATION_NVML nvmlDeviceGetComputeRunningProcesses_v2(nvmlDevice_t device, unsigne
 RATION_NVML nvmlDeviceGetComputeRunningProcesses(nvmlDevice_t device, unsigned int* size, nvmlProcessInfo_v1_t* out) {
   return processes(device, size, out);
 }
-// Nothing draws here.
+// No simulated process draws.
 RATION_NVML nvmlDeviceGetGraphicsRunningProcesses_v3(nvmlDevice_t device, unsigned int* size, nvmlProcessInfo_t*) {
   return answer(device, size, 0U);
 }
@@ -399,7 +400,7 @@ RATION_NVML nvmlDeviceGetGraphicsRunningProcesses_v2(nvmlDevice_t device, unsign
 RATION_NVML nvmlDeviceGetGraphicsRunningProcesses(nvmlDevice_t device, unsigned int* size, nvmlProcessInfo_v1_t*) {
   return answer(device, size, 0U);
 }
-// Nor is there a server for several processes' kernels.
+// The simulated node has no MPS server.
 RATION_NVML nvmlDeviceGetMPSComputeRunningProcesses_v3(nvmlDevice_t device, unsigned int* size, nvmlProcessInfo_t*) {
   return answer(device, size, 0U);
 }

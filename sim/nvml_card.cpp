@@ -1,6 +1,6 @@
-// NVML's answers about a card beside its memory and its processes: identity, clocks, power, errors, its place in the
-// machine. The card does nothing: its clocks and its power are those of an idle one, and no error was ever counted.
-// Values that its sheet lacks, and features that a card of its kind lacks, are not supported.
+// NVML's answers about a GPU apart from its memory and processes: identity, clocks, power, errors, place in the
+// machine. The GPU is idle: it has the clocks and power of an idle one, and no errors. Values that its sheet lacks and
+// features that GPUs of its kind lack are not supported.
 #include <sched.h>
 #include <time.h>
 
@@ -24,7 +24,8 @@ namespace {
 
 constexpr unsigned int kMilli = 1000;
 
-/// Answers for a card only, not for an instance. `known`: the card has it, and its sheet says what.
+/// Writes the value for a GPU; an instance does not support it. `known` is true if the GPU has the feature and its
+/// sheet the value.
 template <typename Value>
 nvmlReturn_t tell(nvmlDevice_t device, Value* out, std::type_identity_t<Value> value, bool known = true) {
   if (const auto state = valid(device, out); state != NVML_SUCCESS) return state;
@@ -33,7 +34,7 @@ nvmlReturn_t tell(nvmlDevice_t device, Value* out, std::type_identity_t<Value> v
   return NVML_SUCCESS;
 }
 
-/// A number of its sheet, 0 where that does not say it.
+/// Writes a number of the sheet; not supported if it is 0, which means unknown.
 template <typename Number>
 nvmlReturn_t tell_known(nvmlDevice_t device, Number* out, Number CardSheet::*field, Number unit = 1) {
   if (const auto state = valid(device, out); state != NVML_SUCCESS) return state;
@@ -61,7 +62,7 @@ nvmlReturn_t tell_clock(nvmlDevice_t device, unsigned int type, unsigned int* ou
   return tell(device, out, clock, clock != 0);
 }
 
-/// An empty list is one that the card does not have.
+/// Writes a list. An empty list means that the GPU does not support it.
 nvmlReturn_t tell_list(nvmlDevice_t device, unsigned int* count, unsigned int* out,
                        const std::vector<unsigned int>& list) {
   if (is_instance(device) || list.empty()) return NVML_ERROR_NOT_SUPPORTED;
@@ -72,7 +73,7 @@ nvmlReturn_t tell_list(nvmlDevice_t device, unsigned int* count, unsigned int* o
   return NVML_SUCCESS;
 }
 
-/// A list with nothing in it.
+/// Writes the length of an empty list.
 nvmlReturn_t tell_none(nvmlDevice_t device, unsigned int* count, bool known = true) {
   return tell(device, count, 0U, known);
 }
@@ -85,8 +86,7 @@ nvmlReturn_t tell_percent(nvmlDevice_t device, unsigned int* percent, unsigned i
   return state;
 }
 
-/// Two devices that are both there. The cards of a node stand beside each other, below one host bridge, unless their
-/// NUMA nodes differ.
+/// Checks that both devices exist.
 nvmlReturn_t valid_pair(nvmlDevice_t one, nvmlDevice_t other, const void* out) {
   const auto state = valid(one, out);
   return state == NVML_SUCCESS ? valid(other, out) : state;
@@ -99,7 +99,7 @@ int level_between(nvmlDevice_t one, nvmlDevice_t other) {
   return model(one).numa == model(other).numa ? kHostBridge : kSystem;
 }
 
-/// The processors that this process may use: all are as near.
+/// Writes the processors that this process may use; all are equally near.
 nvmlReturn_t tell_processors(nvmlDevice_t device, unsigned int size, unsigned long* out) {
   if (const auto state = tell(device, out, 0UL); state != NVML_SUCCESS) return state;
   constexpr unsigned int kBits = 64;
@@ -114,7 +114,7 @@ nvmlReturn_t tell_processors(nvmlDevice_t device, unsigned int size, unsigned lo
 
 }  // namespace
 
-// Identity.
+// The functions about identity.
 RATION_NVML nvmlDeviceGetBrand(nvmlDevice_t device, unsigned int* out) {
   constexpr unsigned int kGeforce = 5, kRtx = 12, kNvidia = 14;
   if (const auto state = valid(device, out); state != NVML_SUCCESS) return state;
@@ -171,7 +171,8 @@ RATION_NVML nvmlDeviceGetBusType(nvmlDevice_t device, unsigned int* out) {
   constexpr unsigned int kPcie = 2;
   return tell(device, out, kPcie);
 }
-/// The firmware of the GPU's own processor runs on cards for servers since Turing, and is of the driver's release.
+/// Writes the version of the firmware of the GPU's own processor, which server GPUs since Turing run; it is that of the
+/// driver.
 RATION_NVML nvmlDeviceGetGspFirmwareVersion(nvmlDevice_t device, char* out) {
   constexpr unsigned int kSize = 0x50;
   constexpr int kFirst = 510;
@@ -188,7 +189,7 @@ RATION_NVML nvmlDeviceGetGspFirmwareMode(nvmlDevice_t device, unsigned int* enab
   return NVML_SUCCESS;
 }
 
-// Settings.
+// The functions about settings.
 RATION_NVML nvmlDeviceGetDisplayMode(nvmlDevice_t device, unsigned int* out) { return tell(device, out, 0U); }
 RATION_NVML nvmlDeviceGetDisplayActive(nvmlDevice_t device, unsigned int* out) { return tell(device, out, 0U); }
 RATION_NVML nvmlDeviceGetComputeMode(nvmlDevice_t device, unsigned int* out) { return tell(device, out, 0U); }
@@ -201,7 +202,7 @@ RATION_NVML nvmlDeviceGetAccountingPids(nvmlDevice_t device, unsigned int* count
   return tell_none(device, count);
 }
 
-// Errors.
+// The functions about errors.
 RATION_NVML nvmlDeviceGetEccMode(nvmlDevice_t device, unsigned int* current, unsigned int* pending) {
   if (pending == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
   if (const auto state = valid(device, current); state != NVML_SUCCESS) return state;
@@ -225,7 +226,7 @@ RATION_NVML nvmlDeviceGetMemoryErrorCounter(nvmlDevice_t device, int type, int c
   if (is_instance(device)) return answer(device, out, 0);
   return nvmlDeviceGetTotalEccErrors(device, type, counter, out);
 }
-/// Cards up to Turing retire pages, newer ones remap rows.
+/// Returns no retired pages. GPUs up to Turing retire pages, newer ones remap rows.
 RATION_NVML nvmlDeviceGetRetiredPages(nvmlDevice_t device, int, unsigned int* count, unsigned long long*) {
   if (const auto state = valid(device, count); state != NVML_SUCCESS) return state;
   return tell_none(device, count, ecc(device) == Ecc::kOn && model(device).capability_major < 8);
@@ -246,7 +247,7 @@ RATION_NVML nvmlDeviceGetRemappedRows(nvmlDevice_t device, unsigned int* correct
   return state;
 }
 
-// Power, clocks, temperature.
+// The functions about power, clocks and temperature.
 RATION_NVML nvmlDeviceGetPowerManagementMode(nvmlDevice_t device, unsigned int* out) {
   if (const auto state = valid(device, out); state != NVML_SUCCESS) return state;
   return tell(device, out, 1U, sheet_of(model(device)).watts != 0);
@@ -269,7 +270,7 @@ RATION_NVML nvmlDeviceGetPowerManagementLimitConstraints(nvmlDevice_t device, un
 RATION_NVML nvmlDeviceGetPowerUsage(nvmlDevice_t device, unsigned int* out) {
   return tell_known(device, out, &CardSheet::idle_milliwatts);
 }
-/// Since the machine was started, in millijoules.
+/// Returns the energy since the machine was started, in millijoules.
 RATION_NVML nvmlDeviceGetTotalEnergyConsumption(nvmlDevice_t device, unsigned long long* out) {
   if (const auto state = valid(device, out); state != NVML_SUCCESS) return state;
   timespec now{};
@@ -366,7 +367,7 @@ RATION_NVML nvmlDeviceGetFanSpeed_v2(nvmlDevice_t device, unsigned int fan, unsi
   return fans != 0 && fan >= fans ? NVML_ERROR_INVALID_ARGUMENT : nvmlDeviceGetFanSpeed(device, out);
 }
 
-// Activity: none.
+// The functions about activity, of which there is none.
 RATION_NVML nvmlDeviceGetEncoderUtilization(nvmlDevice_t device, unsigned int* percent, unsigned int* period) {
   return tell_percent(device, percent, period);
 }
@@ -396,19 +397,19 @@ RATION_NVML nvmlDeviceGetFBCSessions(nvmlDevice_t device, unsigned int* count, v
   return tell_none(device, count);
 }
 
-// Its place in the machine.
+// The functions about the GPU's place in the machine.
 RATION_NVML nvmlDeviceGetBAR1MemoryInfo(nvmlDevice_t device, nvmlBAR1Memory_t* out) {
   if (const auto state = valid(device, out); state != NVML_SUCCESS) return state;
   unsigned long long size = static_cast<unsigned long long>(sheet_of(model(device)).bar1_mib) << 20;
-  // An instance's part is the next power of two (MIG user guide: 32767 MiB of 3g.20gb).
+  // An instance's part is its memory rounded up to a power of two (MIG user guide: 32767 MiB of 3g.20gb).
   if (is_instance(device) && size != 0) size = std::bit_ceil(model(device).total.count());
   constexpr unsigned long long kUsed = 1U << 20;
   if (size == 0) return NVML_ERROR_NOT_SUPPORTED;
   *out = {size, size - kUsed, kUsed};
   return NVML_SUCCESS;
 }
-/// Volta and Turing have the third generation, Ampere and Ada the fourth, Hopper and Blackwell for servers the fifth.
-/// A device that has the host's memory is no card in a slot.
+/// Returns the PCIe generation: 3 for Volta and Turing, 4 for Ampere and Ada, 5 for Hopper and Blackwell servers. A
+/// device that uses the host's memory is not in a slot.
 RATION_NVML nvmlDeviceGetMaxPcieLinkGeneration(nvmlDevice_t device, unsigned int* out) {
   if (const auto state = valid(device, out); state != NVML_SUCCESS) return state;
   const int major = model(device).capability_major;
@@ -451,7 +452,7 @@ RATION_NVML nvmlDeviceGetTopologyNearestGpus(nvmlDevice_t device, int level, uns
   }
   return out != nullptr && *count > room ? NVML_ERROR_INSUFFICIENT_SIZE : NVML_SUCCESS;
 }
-/// As cuDeviceCanAccessPeer() and cuDeviceGetP2PAttribute() say it: reads and writes, no atomics, no NVLink.
+/// Answers as cuDeviceCanAccessPeer() and cuDeviceGetP2PAttribute() do: reads and writes, but no atomics and no NVLink.
 RATION_NVML nvmlDeviceGetP2PStatus(nvmlDevice_t one, nvmlDevice_t other, int capability, int* out) {
   if (const auto state = valid_pair(one, other, out); state != NVML_SUCCESS) return state;
   constexpr int kRead = 0, kWrite = 1, kOverPcie = 4, kOk = 0, kNotSupported = 5;
@@ -459,7 +460,7 @@ RATION_NVML nvmlDeviceGetP2PStatus(nvmlDevice_t one, nvmlDevice_t other, int cap
   return tell(one, out, can ? kOk : kNotSupported);
 }
 
-/// Each field has an answer of its own.
+/// Writes the value and the status of each field.
 RATION_NVML nvmlDeviceGetFieldValues(nvmlDevice_t device, int count, nvmlFieldValue_t* out) {
   if (const auto state = valid(device, out); state != NVML_SUCCESS) return state;
   if (count < 0) return NVML_ERROR_INVALID_ARGUMENT;
@@ -472,7 +473,7 @@ RATION_NVML nvmlDeviceGetFieldValues(nvmlDevice_t device, int count, nvmlFieldVa
     field->valueType = kUnsigned;
     unsigned int least = 0;
     unsigned int* const value = &field->value.uiVal;
-    constexpr unsigned int kWholeCard = 0;  // scopes of power: the card, its module, its memory
+    constexpr unsigned int kWholeCard = 0;  // scopes of power: the GPU, its module, its memory
     if (field->scopeId != kWholeCard) {
       field->nvmlReturn = NVML_ERROR_NOT_SUPPORTED;
       continue;
@@ -502,7 +503,7 @@ RATION_NVML nvmlDeviceGetFieldValues(nvmlDevice_t device, int count, nvmlFieldVa
   return NVML_SUCCESS;
 }
 
-// Hardware beside the cards: none.
+// The functions about hardware beside the GPUs, of which there is none.
 RATION_NVML nvmlUnitGetCount(unsigned int* out) {
   if (!is_initialised()) return NVML_ERROR_UNINITIALIZED;
   return out != nullptr ? (*out = 0, NVML_SUCCESS) : NVML_ERROR_INVALID_ARGUMENT;

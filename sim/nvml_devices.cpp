@@ -16,7 +16,7 @@ using namespace nvml;
 
 std::atomic<int> initialised{0};
 
-constexpr std::intptr_t kDivided = 1 << 8;  ///< the number of a handle of a card in MIG mode, from here on
+constexpr std::intptr_t kDivided = 1 << 8;  ///< the first number of a handle of a GPU in MIG mode
 
 const std::vector<Model>& models() { return Node::get()->models(); }
 
@@ -103,7 +103,7 @@ std::vector<std::pair<int, ProcessUse>> listed(nvmlDevice_t device) {
       if (!told && use.pid_namespace != own_namespace) continue;
       use.pid = pid_here(use.pid, use.pid_namespace);
       if (use.pid == 0) continue;
-      use.held = told ? use.held - use.managed : Bytes{0};  // managed: pynvml issue 63, rmm issue 2259
+      use.held = told ? use.held - use.managed : Bytes{0};  // not managed: pynvml issue 63, rmm issue 2259
       uses.emplace_back(each, use);
     }
   }

@@ -1,5 +1,5 @@
-// The devices as the simulated management library's functions see them: their handles, the devices behind a handle, and
-// the checks that they share. Used by nvml*.cpp.
+// The devices in the simulated NVML: their handles, the devices behind a handle, and the checks that its functions
+// share. Used by nvml*.cpp.
 #pragma once
 
 #include <string>
@@ -17,28 +17,29 @@ namespace ration::sim {
 using nvml::nvmlDevice_t;
 using nvml::nvmlReturn_t;
 
-/// Counts up at nvmlInit, down at nvmlShutdown. Returns false if it was not initialised.
+/// Counts calls of nvmlInit. note_shutdown() counts them down, and returns false if NVML was not initialised.
 void note_init();
 [[nodiscard]] bool note_shutdown();
 [[nodiscard]] bool is_initialised();
 
-/// Returns true for a card in MIG mode, which is not a device itself.
+/// Returns true for a GPU in MIG mode, which is not a device itself.
 [[nodiscard]] bool is_divided(nvmlDevice_t handle);
 [[nodiscard]] bool is_instance(nvmlDevice_t device);
 [[nodiscard]] nvmlDevice_t handle_of(int index);
 [[nodiscard]] nvmlDevice_t handle_of_card(int card);
-/// Returns the device's index; for a card in MIG mode that of its first instance. Negative: there is no such handle.
+/// Returns the index of a device; for a GPU in MIG mode, that of its first instance. Negative if there is no such
+/// handle.
 [[nodiscard]] int index_of(nvmlDevice_t handle);
 [[nodiscard]] const Model& model(nvmlDevice_t device);
-/// Returns the devices behind a handle: one, or all instances of a card.
+/// Returns the devices behind a handle: one, or all instances of a GPU.
 [[nodiscard]] std::vector<int> devices_of(nvmlDevice_t handle);
-/// Returns the driver's number of an instance, from 1 on; 0 is the whole card.
+/// Returns the driver's number of an instance, counted from 1; 0 for a whole GPU.
 [[nodiscard]] unsigned int gpu_instance(const Model& model);
 
-/// Checks that the library is initialised, the device exists, and `out` is not null.
+/// Checks that NVML is initialised, the device exists and `out` is not null.
 [[nodiscard]] nvmlReturn_t valid(nvmlDevice_t device, const void* out);
-/// "In MIG mode, if device handle is provided, the API returns aggregate information, only if the caller has
-/// appropriate privileges" (NVML, memory and processes of a device).
+/// As above, for memory and processes of a device: "In MIG mode, if device handle is provided, the API returns
+/// aggregate information, only if the caller has appropriate privileges" (NVML).
 [[nodiscard]] nvmlReturn_t valid_for_memory(nvmlDevice_t device, const void* out);
 [[nodiscard]] nvmlReturn_t put(const std::string& text, char* out, unsigned int size);
 
@@ -49,20 +50,20 @@ nvmlReturn_t answer(nvmlDevice_t device, Value* out, std::type_identity_t<Value>
   return nvml::NVML_SUCCESS;
 }
 
-/// Answers for whole cards only.
+/// As answer(), for whole GPUs only.
 template <typename Value>
 nvmlReturn_t answer_of_card(nvmlDevice_t device, Value* out, std::type_identity_t<Value> value) {
   if (const auto state = valid(device, out); state != nvml::NVML_SUCCESS) return state;
   return is_divided(device) || is_instance(device) ? nvml::NVML_ERROR_NOT_SUPPORTED : answer(device, out, value);
 }
 
-constexpr unsigned int kNoInstance = 0xffffffff;  ///< of a process on a whole card
+constexpr unsigned int kNoInstance = 0xffffffff;  ///< the instance of a process on a whole GPU
 
-/// Returns the name in its command line. Empty: there is no such process.
+/// Returns the name in the process's command line, or "" if there is no such process.
 [[nodiscard]] std::string process_name(int pid);
 
-/// Returns the processes on a device, or on an instance of it, with their numbers and holdings as the caller sees them;
-/// beside each its device.
+/// Returns the processes on a device, or on its instances, with the numbers and holdings that the caller sees, each
+/// with its device.
 [[nodiscard]] std::vector<std::pair<int, ProcessUse>> listed(nvmlDevice_t device);
 
 }  // namespace ration::sim

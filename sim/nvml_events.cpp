@@ -1,4 +1,4 @@
-// NVML's events of devices: a simulated device has none, so every wait times out.
+// NVML's events of devices. A simulated device has none, so every wait times out.
 #include <time.h>
 
 #include "nvml_devices.hpp"

@@ -1,12 +1,12 @@
-// Every other name of the management library: what sets something for all is denied to who is not root, as NVIDIA's
-// does it, and all else is NVML_ERROR_NOT_SUPPORTED.
+// All other names of NVML. As in NVIDIA's library, functions that change something for every user are not permitted to
+// users other than root; all others return NVML_ERROR_NOT_SUPPORTED.
 #include <unistd.h>
 
 #include <string_view>
 
 namespace {
 
-/// Returns true if a function's name shows that it changes a card or the machine for every user.
+/// Returns true if a function's name shows that it changes a GPU or the machine for every user.
 constexpr bool is_setter(std::string_view name) {
   constexpr std::string_view kObjects[] = {"nvmlDeviceWorkloadPowerProfile",
                                            "nvmlDevicePowerSmoothing",
@@ -18,7 +18,7 @@ constexpr bool is_setter(std::string_view name) {
                                            "nvmlVgpuInstance"};
   constexpr std::string_view kVerbs[] = {"Set",    "Clear",  "Reset",   "Freeze", "Modify",
                                          "Remove", "Create", "Destroy", "Update", "Activate"};
-  if (name.find("CpuAffinity") != name.npos || name == "nvmlDeviceClearFieldValues") return false;  // of the caller
+  if (name.find("CpuAffinity") != name.npos || name == "nvmlDeviceClearFieldValues") return false;  // the caller's own
   for (const std::string_view object : kObjects) {
     if (!name.starts_with(object)) continue;
     for (const std::string_view verb : kVerbs)

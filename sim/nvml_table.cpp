@@ -1,9 +1,9 @@
-// NVML's private table, through which nvidia-smi asks beside NVML's public functions. Facts, not code: NVIDIA's own
-// mock NVML (pkg/gpu/mocknvml/bridge/internal.go in NVIDIA/k8s-test-infra) publishes the table's name, its size, the
-// slots 81, 213 to 215 and the entry of a process, for 580. With the nvidia-smi of 470, 535, 550 and 555 it was tried
-// which slots they call: the same ones mean the same, but that 470 lists processes with public functions; 23 says
-// how far two cards are apart (topo), 26 prints to its log, 72 says whether a device can be watched (dmon, pmon), 108
-// tells the enforced limit of power, and every other one may answer "not supported".
+// NVML's private table, through which nvidia-smi asks in addition to NVML's public functions. Its layout is not from
+// NVIDIA's code. NVIDIA's mock NVML (pkg/gpu/mocknvml/bridge/internal.go in NVIDIA/k8s-test-infra) publishes the
+// table's name, its size, the slots 81 and 213 to 215 and the entry of a process, for 580. Trials with the nvidia-smi
+// of 470, 535, 550 and 555 showed which slots they call: equal slots mean the same, except that 470 lists processes
+// with public functions. Slot 23 tells how far two GPUs are apart (topo), 26 prints to its log, 72 tells whether a
+// device can be watched (dmon, pmon), 108 tells the enforced power limit; every other slot may answer "not supported".
 #include <array>
 #include <cstdio>
 #include <cstring>
@@ -39,7 +39,8 @@ nvmlReturn_t handle_by_index(unsigned int index, nvmlDevice_t* out, unsigned int
   return nvmlDeviceGetHandleByIndex_v2(index, out);
 }
 
-/// `one` and `other` are structures that begin with the bus address of a card. Counts levels from 0, of one bridge, on.
+/// Writes the topology level between two GPUs: 0 for one bridge, and so on. `one` and `other` begin with a GPU's bus
+/// address.
 nvmlReturn_t common_ancestor(const char* one, const char* other, int* out) {
   nvmlDevice_t first = nullptr, second = nullptr;
   int level = 0;
@@ -47,7 +48,7 @@ nvmlReturn_t common_ancestor(const char* one, const char* other, int* out) {
   if (const auto state = nvmlDeviceGetHandleByPciBusId_v2(other, &second); state != NVML_SUCCESS) return state;
   if (const auto state = nvmlDeviceGetTopologyCommonAncestor(first, second, &level); state != NVML_SUCCESS)
     return state;
-  constexpr int kStep = 10;  // between those of nvmlGpuTopologyLevel_t
+  constexpr int kStep = 10;  // between the values of nvmlGpuTopologyLevel_t
   *out = level / kStep - 1;
   return NVML_SUCCESS;
 }
@@ -79,7 +80,7 @@ nvmlReturn_t list_computing(nvmlDevice_t device, unsigned int* count, Process* o
   return NVML_SUCCESS;
 }
 
-/// Nothing draws here, and there is no server for several processes' kernels.
+/// Writes an empty list of processes: none draws, and there is no MPS server.
 nvmlReturn_t list_none(nvmlDevice_t device, unsigned int* count, Process*) { return answer(device, count, 0U); }
 
 nvmlReturn_t not_supported() { return NVML_ERROR_NOT_SUPPORTED; }

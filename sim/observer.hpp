@@ -1,9 +1,9 @@
-// The observer: one function of a profiler that is called for every allocation, free, copy, fill and launch when it
-// begins and when it ends, on the thread that does it. Used by the entries that do these; the stand-in for CUPTI
+// The observer: a function of a profiler that is called at the beginning and the end of every allocation, free, copy,
+// fill and launch, on the thread that does it. Used by the entries that do these; the stand-in for CUPTI
 // (standins/cupti.cpp) sets it through cuGetExportTable, under the number kObserverTable.
 //
-// Promise: without an observer each of them costs one more relaxed load. The observer is called without a lock of the
-// driver's and may call the driver.
+// Promise: without an observer, each entry costs one more relaxed load. The observer is called without a lock of the
+// driver and may call the driver.
 #pragma once
 
 #include <atomic>
@@ -14,7 +14,7 @@
 
 namespace ration::sim {
 
-/// The kinds of work. kRuntime: a function of CUDA's runtime, which causes the work that happens before it ends.
+/// The kinds of work. kRuntime is a function of CUDA's runtime, which causes the work that happens before it ends.
 enum class Work : int { kAllocate, kFree, kCopy, kFill, kLaunch, kGraph, kRuntime };
 enum class Memory : int { kUnknown, kPageable, kPinned, kDevice, kArray, kManaged };
 
@@ -22,30 +22,30 @@ enum class Memory : int { kUnknown, kPageable, kPinned, kDevice, kArray, kManage
 struct Operation {
   Work work{};
   const char* function = nullptr;  // the driver's name, with or without its suffix _v2
-  cuda::CUresult result{};         // at the end
+  cuda::CUresult result{};         // valid at the end
   cuda::CUcontext context = nullptr;
   int device = 0;  // ordinal
   cuda::CUstream stream = nullptr;
   std::uint64_t stream_id = 0;
   bool is_async = false;
-  bool is_captured = false;  // becomes a node of a graph instead of being done
+  bool is_captured = false;  // becomes a node of a graph and is not done
 
   std::uint64_t address = 0;               // the address that is written or freed
-  const cuda::CUdeviceptr* out = nullptr;  // for an allocation: where its address is at the end
+  const cuda::CUdeviceptr* out = nullptr;  // for an allocation: the place of its address at the end
   std::uint64_t source = 0, bytes = 0;
   Memory memory{}, source_memory{};
   int source_device = 0, target_device = 0;                   // for a copy
   std::uint64_t value = 0, pitch = 0, width = 0, height = 0;  // for a fill
-  const void* copy = nullptr;                                 // for a copy: its description in rows
+  const void* copy = nullptr;                                 // for a copy: the description of its rows
   cuda::CUmemoryPool pool = nullptr;
 
   cuda::CUfunction kernel = nullptr;
   const char* name = nullptr;
   unsigned grid[3] = {}, block[3] = {}, shared = 0;
   void** arguments = nullptr;
-  std::int64_t begins = 0, ends = 0;  // on the device, nanoseconds of the steady clock; 0: as it is called
+  std::int64_t begins = 0, ends = 0;  // on the device, in nanoseconds of the steady clock; 0: the time of the call
 
-  std::uint64_t own[6] = {};  // the observer's, from the beginning to the end
+  std::uint64_t own[6] = {};  // data of the observer, kept from the beginning to the end
 };
 
 using Observer = void (*)(Operation* operation, int is_done);
@@ -60,12 +60,12 @@ struct ObserverTable {
 };
 
 inline std::atomic<Observer> current_observer{nullptr};
-/// Fills in context and stream, and reports the beginning to the observer.
+/// Fills in the context and the stream, and reports the beginning to the observer.
 void begin_observed(Observer observer, Operation& operation);
-/// Returns the kind of memory at an address; `size` and `device` are the allocation's, if it is one.
+/// Returns the kind of memory at an address. Sets `size` and `device` to its allocation's, if there is one.
 Memory memory_at(std::uint64_t address, std::uint64_t* size = nullptr, int* device = nullptr);
 
-/// Calls `act()`; if there is an observer, `describe(operation)` first describes it.
+/// Calls `act()`. If there is an observer, `describe(operation)` first describes the operation to it.
 template <typename Describe, typename Act>
 cuda::CUresult observed(Work work, const char* function, Describe&& describe, Act&& act) {
   const Observer observer = current_observer.load(std::memory_order_relaxed);

@@ -1,5 +1,5 @@
-// Stream-ordered memory: pools that grow in steps of the driver's and give back, at the next synchronisation, what they
-// hold beyond their release threshold.
+// Stream-ordered memory. A pool grows in the driver's steps and gives back, at the next synchronisation, what it holds
+// beyond its release threshold.
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -21,14 +21,13 @@ namespace {
 
 using namespace cuda;
 
-/// Finds where a pool is to be, as check_location() does for memory. NVIDIA's header rejects HOST_NUMA_CURRENT for
-/// pools.
+/// Finds the place of a pool, as check_location() does for memory. NVIDIA's header rejects HOST_NUMA_CURRENT for pools.
 CUresult pool_location(CUmemLocation location, int& device) {
   return location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT ? CUDA_ERROR_INVALID_VALUE
                                                                  : check_location(location, device);
 }
 
-/// One piece of reserved memory, cut into parts in address order.
+/// A part of a region of reserved memory; the parts of a region lie in address order.
 struct Part {
   std::uint64_t size = 0;
   bool used = false;
@@ -38,26 +37,26 @@ struct Region {
   std::map<std::uint64_t, Part> parts;
 };
 struct Pool {
-  int device = 0;  // of the node; -1: of the host
+  int device = 0;  // a device of the node; -1: the host
   CUmemLocation location{};
-  std::uint64_t most = 0;  // that it reserves; 0: as much as there is
+  std::uint64_t most = 0;  // the most that it reserves; 0: no maximum
   std::uint64_t threshold = 0, reserved = 0, reserved_high = 0, used = 0, used_high = 0;
-  int reuse[3] = {1, 1, 1};  // by their attributes; here a block is free at once
+  int reuse[3] = {1, 1, 1};  // values that a program sets; they have no effect, since a freed block is free at once
   bool destroyed = false;
   bool shareable = false;  // made for other processes to import
-  bool imported = false;   // another process's: hands out nothing
+  bool imported = false;   // another process's pool, which hands out nothing here
   std::list<Region> regions;
 };
 
-// Never emptied: a pool that was destroyed may be asked for once more, and the driver is called from atexit handlers.
+// Pools are never removed: programs may ask for a destroyed pool once more, and atexit handlers call the driver.
 std::unordered_set<Pool*>& pools = *new std::unordered_set<Pool*>;
 
-/// The pools of one place: the one that is always there, and the one that is used.
+/// The pools of one place: the default one and the current one.
 struct Place {
   Pool* usual = nullptr;
   Pool* current = nullptr;
 };
-/// By device of the node; the host without a node is -1, its NUMA nodes are from -2 downwards.
+/// The places by device of the node. -1 is the host without a NUMA node; its NUMA nodes count from -2 downwards.
 std::map<int, Place>& places = *new std::map<int, Place>;
 
 struct Loan {
@@ -85,7 +84,7 @@ Place& place_of(CUmemLocation location, int device) {
 }
 Place& place_of(int device) { return place_of({CU_MEM_LOCATION_TYPE_DEVICE, ordinal_of(device)}, device); }
 
-/// Null: there never was such a pool, or it was destroyed.
+/// Returns null if there never was such a pool, or it was destroyed.
 Pool* pool_of(CUmemoryPool handle) {
   auto* pool = reinterpret_cast<Pool*>(handle);
   return pools.contains(pool) && !pool->destroyed ? pool : nullptr;
@@ -93,7 +92,7 @@ Pool* pool_of(CUmemoryPool handle) {
 
 CUmemoryPool handle_of(Pool* pool) { return reinterpret_cast<CUmemoryPool>(pool); }
 
-/// Memory of the device or of the host.
+/// Takes memory of the device, or of the host if `device` is negative.
 bool take_region(int device, std::uint64_t size, Block& out) {
   if (device >= 0) return take_block(device, size, out);
   const std::uint64_t extent = round_up(Bytes{size}, kGranule).count();
@@ -142,7 +141,7 @@ void trim(Pool& pool, std::uint64_t keep) {
   }
 }
 
-/// A pool with a maximum grows by what is asked for alone, so that it can be used up to there.
+/// Grows a pool. A pool with a maximum grows by the requested size only, so that all of the maximum can be used.
 bool grow(Pool& pool, std::uint64_t size) {
   Region region;
   if (pool.most != 0) {
@@ -161,13 +160,14 @@ bool grow(Pool& pool, std::uint64_t size) {
   return true;
 }
 
-/// "The allocation comes from the memory pool current to the stream's device" (driver API, cuMemAllocAsync).
+/// Returns the device of the stream: "The allocation comes from the memory pool current to the stream's device" (driver
+/// API, cuMemAllocAsync).
 int device_of(CUstream stream) {
   CUdevice ordinal = 0;
   return cuStreamGetDevice(stream, &ordinal) == CUDA_SUCCESS ? node_device(ordinal) : current()->device;
 }
 
-/// Takes from a pool; `handle` null: the current pool of the stream's device.
+/// Takes memory from a pool; if `handle` is null, from the current pool of the stream's device.
 CUresult take(CUdeviceptr* out, std::uint64_t size, const CUmemoryPool* handle, CUstream stream, const char* function) {
   if (const CUresult state = ready(size, function); state != CUDA_SUCCESS) return state;
   if (current() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
@@ -201,12 +201,12 @@ CUresult give(CUdeviceptr address, CUstream stream, const char* function) {
     const std::lock_guard guard(driver().mutex);
     if (free_from_pool(address) || free_graph_allocation(address) || close_imported(address, true)) return CUDA_SUCCESS;
   }
-  finish(stream);  // plain memory goes back to the device itself, once the stream has come to it
+  finish(stream);  // plain memory goes back to the device itself once its stream is done
   const std::lock_guard guard(driver().mutex);
   return free_plain(address) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-/// Describes an operation on a pool; called before it, and without the driver's mutex.
+/// Describes an operation on a pool before it is done. Called without the driver's mutex.
 void describe(Operation& operation, CUstream stream) {
   operation.memory = Memory::kDevice;
   operation.stream = stream;
@@ -244,7 +244,7 @@ std::uint64_t as_number(const void* value, std::size_t size) {
   return number;
 }
 
-/// A pool's attribute as the driver writes it: `size` bytes of `value`. False: it has none of that number.
+/// Writes an attribute of a pool with the driver's width of `size` bytes. Returns false if the attribute is unknown.
 bool attribute_of(const Pool& pool, int attribute, std::uint64_t& value, std::size_t& size) {
   size = sizeof(int);
   switch (attribute) {
@@ -265,7 +265,7 @@ bool attribute_of(const Pool& pool, int attribute, std::uint64_t& value, std::si
     default:
       break;
   }
-  // Since CUDA 13.2: what it was made with.
+  // Since CUDA 13.2, a pool reports the properties that it was made with.
   constexpr int kSince = 13020, kType = 9, kHandleTypes = 10, kLocationId = 11, kLocationType = 12, kMost = 13;
   if (Node::get()->spec().driver.cuda_version < kSince) return false;
   switch (attribute) {
@@ -309,7 +309,7 @@ CUresult set_attribute(Pool& pool, int attribute, const void* value) {
 
 enum class Which { kUsual, kCurrent };
 
-/// The pool of a place of a device, or of the host.
+/// Finds the place that a location and a type name, for its default or current pool.
 CUresult find_place(const CUmemLocation* location, CUmemAllocationType type, int& device) {
   if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
   if (location == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -365,7 +365,7 @@ bool free_from_pool(std::uint64_t address) {
 
 namespace {
 
-/// The block of a pool that an address lies in, and what it belongs to; null: none.
+/// Returns the loan whose block contains the address, or null.
 const Loan* loan_at(std::uint64_t address, std::uint64_t& start, std::uint64_t& size) {
   auto loan = loans.upper_bound(address);
   if (loan == loans.begin()) return nullptr;
@@ -468,7 +468,8 @@ RATION_ENTRY cuMemPoolCreate(CUmemoryPool* out, const CUmemPoolProps* properties
   if (properties->allocType != CU_MEM_ALLOCATION_TYPE_PINNED ||
       pool_location(properties->location, device) != CUDA_SUCCESS)
     return CUDA_ERROR_INVALID_VALUE;
-  // "Pools created with the type CU_MEM_LOCATION_TYPE_HOST are not IPC capable" (driver API); none of the host is here.
+  // "Pools created with the type CU_MEM_LOCATION_TYPE_HOST are not IPC capable" (driver API); here, no pool of the host
+  // is.
   if (device < 0 && properties->handleTypes != CU_MEM_HANDLE_TYPE_NONE)
     return properties->location.type == CU_MEM_LOCATION_TYPE_HOST ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_NOT_SUPPORTED;
   const std::lock_guard guard(driver().mutex);
@@ -506,7 +507,7 @@ RATION_ENTRY cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attribute attr
   Pool* pool = pool_of(handle);
   return pool == nullptr || value == nullptr ? CUDA_ERROR_INVALID_VALUE : set_attribute(*pool, attribute, value);
 }
-// Also of a pool that was destroyed: what it still has lent out.
+// A destroyed pool answers, too, for the memory that it still has lent out.
 RATION_ENTRY cuMemPoolGetAttribute(CUmemoryPool handle, CUmemPool_attribute attribute, void* out) {
   if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
   const std::lock_guard guard(driver().mutex);
@@ -518,7 +519,7 @@ RATION_ENTRY cuMemPoolGetAttribute(CUmemoryPool handle, CUmemPool_attribute attr
   std::memcpy(out, &value, size);
   return CUDA_SUCCESS;
 }
-// Everything can be reached from everywhere here, as between devices that are peers.
+// Every device can reach all memory here, as if all were peers.
 RATION_ENTRY cuMemPoolSetAccess(CUmemoryPool handle, const CUmemAccessDesc* access, std::size_t count) {
   if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
   const std::lock_guard guard(driver().mutex);

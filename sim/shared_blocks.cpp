@@ -17,11 +17,12 @@ namespace {
 
 constexpr std::uint64_t kMagic = 0x6b636f6c62657261;
 
-// A block's number: its record's index, below how many were published before it.
+// The low bits of a block's number, which are its record's index; the upper ones count the blocks that were ever
+// published.
 constexpr unsigned kIndexBits = 16;
 static_assert(kMaxShared <= 1U << kIndexBits);
 
-// The offset of the locks: above the ranges that other programs may lock in the same file.
+// The offset of the locks, above the ranges that other programs may lock in the same file.
 constexpr std::uint64_t kLocks = std::uint64_t{1} << 62;
 
 struct flock lock_of(short type, std::uint64_t id) {
@@ -38,7 +39,7 @@ struct FileHeader {
   std::uint32_t device, granule_count;
 };
 
-/// The calling process as the records name it: its slot + 1; 0: it is not on the node.
+/// Returns the calling process as the records name it: its slot + 1, or 0 if it is not on the node.
 std::uint16_t self() { return static_cast<std::uint16_t>(own_process->record.load(std::memory_order_relaxed)); }
 
 std::uint16_t process_in(std::uint32_t importer) { return static_cast<std::uint16_t>(importer & 0xffff); }
@@ -51,7 +52,7 @@ std::uint32_t* importer_in(SharedRecord& record, std::uint16_t process) {
   return found == std::end(record.importers) ? nullptr : found;
 }
 
-/// The process that the block is charged to: its owner, else an importer; 0: neither is left.
+/// Returns the process that the block is charged to: its owner, else an importer, or 0 if neither is left.
 std::uint16_t holder_of(const SharedRecord& record) {
   if (record.owner != 0) return record.owner;
   const auto found = std::find_if(std::begin(record.importers), std::end(record.importers),
@@ -63,7 +64,7 @@ std::uint16_t holder_of(const SharedRecord& record) {
 
 SharedBlocks* SharedBlocks::get() {
   static SharedBlocks* blocks = [] {
-    auto* made = new SharedBlocks;  // leaked, as the node is
+    auto* made = new SharedBlocks;  // never destroyed, like the node
     return made->open() ? made : nullptr;
   }();
   return blocks;
@@ -143,7 +144,7 @@ bool SharedBlocks::read_block(const SharedRecord& record, SharedBlock& out) cons
 }
 
 int SharedBlocks::hold(std::uint64_t id, SharedBlock& out) {
-  // Under the node's lock, so that it cannot be freed between the look and the lock.
+  // The node's lock keeps the block from being freed before this descriptor has its lock.
   const std::lock_guard guard(node_);
   const SharedRecord* record = find(id);
   if (record == nullptr || !read_block(*record, out)) return -1;
@@ -159,7 +160,7 @@ int SharedBlocks::hold(std::uint64_t id, SharedBlock& out) {
 bool SharedBlocks::import(std::uint64_t id, SharedBlock& out) {
   node_.note(Unmovable::kShared);
   const std::lock_guard guard(node_);
-  node_.reap();  // what a dead process owned may be gone
+  node_.reap();  // frees blocks whose owner is dead
   SharedRecord* record = find(id);
   if (record == nullptr || self() == 0 || !read_block(*record, out)) return false;
   std::uint32_t* entry = importer_in(*record, self());
@@ -185,7 +186,7 @@ bool SharedBlocks::is_own(std::uint64_t id) {
   const std::lock_guard guard(node_);
   const SharedRecord* record = find(id);
   if (record == nullptr || record->owner == 0 || self() == 0) return false;
-  // A process that has loaded the driver twice is in two slots.
+  // A process that has loaded the driver twice has two slots.
   return state_.processes[record->owner - 1].identity.same_as(state_.processes[self() - 1].identity);
 }
 

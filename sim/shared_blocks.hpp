@@ -1,15 +1,16 @@
-// Device memory that several processes hold: blocks made known to others by an IPC handle or by a file descriptor. Used
-// by sharing.cpp, virtual_memory.cpp and the node.
+// Device memory that several processes hold: blocks that others know by an IPC handle or a file descriptor. Used by
+// sharing.cpp, virtual_memory.cpp and the node.
 //
-// As the kernel driver does, a descriptor that is exported is the node's one control file, newly opened: all of them
-// are one inode, and which block a descriptor stands for belongs to the open file (here: its position). The open file
-// has a lock at the block's number, which the kernel drops with the descriptor's last copy, wherever that is. Each
-// block is described in a file of its own in the node's folder; its owner and importers are listed in the node's state,
-// by the slots of their processes, and leave it with these. Its granules are the block's own in the owner table. It is
-// freed when its owner has given it up, or is dead, no importer lives and no process has such a lock.
+// As in the kernel driver, an exported descriptor is the node's one control file, newly opened: all descriptors have
+// one inode, and the open file tells, by its position, which block a descriptor stands for. The open file has a lock at
+// the block's number, which the kernel drops with the last copy of the descriptor, wherever that is. Each block is
+// described in a file of its own in the node's folder. Its owner and importers are listed in the node's state by the
+// slots of their processes, and leave the list when these end. The owner table names the block itself as the owner of
+// its granules. A block is freed when its owner has given it up or is dead, no importer lives and no process has such a
+// lock.
 //
-// NVML counts what a client's own objects hold (open-gpu-kernel-modules 570, gpu_rmapi.c): a block counts for its owner
-// until that one frees it or ends, then for an importer, or for no process while only descriptors hold it.
+// NVML counts the memory of a client's own objects (open-gpu-kernel-modules 570, gpu_rmapi.c): a block counts for its
+// owner until the owner frees it or ends, then for an importer, or for no process while only descriptors hold it.
 #pragma once
 
 #include <cstdint>
@@ -31,33 +32,33 @@ struct SharedBlock {
 
 class SharedBlocks {
  public:
-  /// Returns null if the node's folder cannot be written.
+  /// Returns this process's shared blocks, or null if the node's folder cannot be written.
   static SharedBlocks* get();
 
-  /// Makes granules of this process available to others. Returns 0 if there is no room for another block.
+  /// Makes granules of this process available to others. Returns the block's number, or 0 if there is no room for it.
   std::uint64_t publish(int device, const Granules& granules, std::uint64_t size);
-  /// Returns a descriptor that keeps the block alive until its last copy is closed. -1: the block is gone.
+  /// Returns a descriptor that keeps the block alive until its last copy is closed, or -1 if the block is gone.
   int hold(std::uint64_t id, SharedBlock& out);
-  /// Makes this process a holder of the block until release(); it may become its owner. Returns false if the block is
-  /// gone.
+  /// Makes this process a holder of the block until release(); it may become the one that the block counts for. Returns
+  /// false if the block is gone.
   bool import(std::uint64_t id, SharedBlock& out);
-  /// Finds the block of a descriptor from hold(). Returns false if it is none.
+  /// Finds the block of a descriptor from hold(). Returns false if the descriptor has none.
   bool identify(int descriptor, std::uint64_t& id) const;
-  /// Gives the block up as its owner: it is freed now or with its last holder.
+  /// Gives the block up as its owner; it is freed now or with its last holder.
   void drop(std::uint64_t id);
-  /// Returns true if this process published it.
+  /// Returns true if this process published the block.
   [[nodiscard]] bool is_own(std::uint64_t id);
   void release(std::uint64_t id);
 
-  /// Removes the process in that slot, which has ended, from all blocks. Requires the node's lock.
+  /// Removes the ended process in that slot from all blocks. Requires the node's lock.
   void leave(int slot);
-  /// Frees blocks that no process holds any more, and charges blocks that others hold to one of them. Under the node's
-  /// lock.
+  /// Frees blocks that no process holds any more, and charges blocks that others hold to one of these. Requires the
+  /// node's lock.
   void reclaim();
 
  private:
   [[nodiscard]] std::string path_of(const SharedRecord& record) const;
-  /// Opens the node's control file again: for a lock of its own, or to query those of others.
+  /// Opens the node's control file again, for a lock of its own or to query other locks.
   [[nodiscard]] FileDescriptor control() const;
   [[nodiscard]] bool is_locked(std::uint64_t id) const;
   bool read_block(const SharedRecord& record, SharedBlock& out) const;

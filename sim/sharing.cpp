@@ -1,5 +1,5 @@
-// Memory known to other processes by a 64-byte handle (cuIpc…) or through a pool's descriptor: the exporter owns it,
-// and it lives until the exporter has freed it and every importer has closed it.
+// Memory that other processes import by a 64-byte handle (cuIpc…) or through a pool's descriptor. The exporter owns it;
+// it lives until the exporter has freed it and every importer has closed it.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -60,14 +60,14 @@ CUresult open_ticket(const void* data, std::uint64_t magic, CUdeviceptr* out,
   Ticket ticket{};
   std::memcpy(&ticket, data, sizeof ticket);
   if (out == nullptr || ticket.magic != magic) return CUDA_ERROR_INVALID_VALUE;
-  if (SharedBlocks::get()->is_own(ticket.id)) return CUDA_ERROR_INVALID_CONTEXT;  // for other processes only
+  if (SharedBlocks::get()->is_own(ticket.id)) return CUDA_ERROR_INVALID_CONTEXT;  // other processes alone may import it
   const std::lock_guard guard(driver().mutex);
   auto found = imported.find(ticket.id);
   if (found == imported.end()) {
     SharedBlock shared;
     Imported entry;
     entry.block.imported = SharedBlocks::get()->import(ticket.id, shared);
-    if (!entry.block.imported) return CUDA_ERROR_INVALID_VALUE;  // freed meanwhile
+    if (!entry.block.imported) return CUDA_ERROR_INVALID_VALUE;  // the block was freed meanwhile
     entry.block.published = ticket.id;
     entry.block.device = shared.device;
     entry.block.size = shared.size;

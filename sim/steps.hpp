@@ -1,13 +1,13 @@
-// Points between two changes of the node's shared state: a process may be killed at any of them, and the next process
-// must then repair the state. Used by node*.cpp and shared_blocks.cpp. For tests: RATION_SIM_KILL=N kills the process
-// with SIGKILL at its Nth step.
+// The points between two changes of the node's shared state. A process may be killed at any of them, and the next
+// process must then repair the state. Used by node*.cpp and shared_blocks.cpp. For tests, RATION_SIM_KILL=N kills the
+// process with SIGKILL at its Nth step.
 #pragma once
 
 #include <atomic>
 
 namespace ration::sim {
 
-/// Steps until the process is killed; 0: never.
+/// The number of steps until the process is killed; 0 means never.
 inline std::atomic<unsigned long> steps_to_live{0};
 
 /// Reads RATION_SIM_KILL.

@@ -13,10 +13,10 @@ using namespace cuda;
 
 std::atomic<bool> work_takes_time{false};
 
-/// A stream of its own; the default stream of a thread is that thread's, and the context's.
+/// The identity of a stream. A default stream belongs to a context, and a per-thread one to a thread as well.
 using Lane = std::tuple<Context*, CUstream, const void*>;
 
-/// The moment when the last stream of a context is done.
+/// The moments when the last streams of a context are done, by kind.
 struct Ends {
   Moment all = 0, blocking = 0, legacy = 0;
 };
@@ -27,7 +27,7 @@ struct Times {
   std::map<Context*, Ends> contexts;
 };
 Times& times() {
-  static auto* all = new Times;  // leaked: the driver is called from atexit handlers
+  static auto* all = new Times;  // never destroyed: atexit handlers call the driver
   return *all;
 }
 
@@ -39,7 +39,7 @@ Lane lane_of(CUstream stream, Context* context) {
   return {context, is_legacy(stream) ? nullptr : stream, of_thread ? &own_thread : nullptr};
 }
 
-/// Under the mutex.
+/// Returns the moment when the stream is done. Requires the mutex.
 Moment end_of(Times& all, CUstream stream, const StreamKind& kind) {
   const Ends& ends = all.contexts[kind.context];
   if (is_legacy(stream)) return ends.blocking;

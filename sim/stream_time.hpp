@@ -1,8 +1,9 @@
-// When the work on streams is done. Work takes effect when it is put on a stream. If it also takes time (`kernel` in
-// RATION_SIM_LATENCY, or a kernel that spins), the stream and everything that waits for it is done only after that
-// time. Used by what puts work on streams and by what waits for them. Every call may come from any thread.
+// The times at which the work on streams is done. Work takes effect when it is put on a stream. If it also takes time
+// (`kernel` in RATION_SIM_LATENCY, or a kernel that spins), the stream and everything that waits for it is done only
+// after that time. Used by the functions that put work on streams and those that wait for them. Every call may come
+// from any thread.
 //
-// Promise: until some work has taken time, every stream is always done, and asking costs one load.
+// Promise: until some work has taken time, every stream is always done, and each query costs one load.
 #pragma once
 
 #include <cstdint>
@@ -11,16 +12,16 @@
 
 namespace ration::sim {
 
-/// Nanoseconds of the steady clock; 0: before everything.
+/// A time in nanoseconds of the steady clock; 0 is before all others.
 using Moment = std::int64_t;
 [[nodiscard]] Moment now();
 
-/// Puts work on the stream that takes this many nanoseconds; 0: does nothing.
+/// Puts work on the stream that takes this many nanoseconds. Does nothing for 0.
 void occupy(cuda::CUstream stream, std::uint64_t nanoseconds);
-/// Returns when all work on the stream is done, including work that it waits for: the legacy default stream and the
-/// blocking ones of its context wait for each other.
+/// Returns the time when all work on the stream is done, including work that it waits for: the legacy default stream
+/// and the blocking streams of its context wait for each other.
 [[nodiscard]] Moment end_of(cuda::CUstream stream);
-/// Delays later work on the stream until that moment.
+/// Delays later work on the stream until `until`.
 void delay(cuda::CUstream stream, Moment until);
 
 [[nodiscard]] inline bool has_passed(Moment moment) { return moment == 0 || moment <= now(); }
@@ -33,10 +34,10 @@ void finish_context();
 void forget_stream_times(cuda::CUstream stream);
 void forget_stream_times(Context* context);
 
-/// The properties of a stream in streams.cpp.
+/// The properties of a stream, as streams.cpp knows them.
 struct StreamKind {
   Context* context = nullptr;
-  bool blocking = true;  // waits for the legacy default stream, and that one for it
+  bool blocking = true;  // it and the legacy default stream wait for each other
 };
 [[nodiscard]] StreamKind kind_of(cuda::CUstream stream);
 

@@ -26,7 +26,8 @@ struct Event {
 
 constexpr unsigned kDisableTiming = 2;
 
-// The objects behind the handles that programs hold; leaked, since the driver is called from atexit handlers.
+// The objects behind the handles that programs hold. The sets are never destroyed, since atexit handlers call the
+// driver.
 auto& streams() {
   static auto* set = new std::unordered_set<Stream*>;
   return *set;
@@ -36,7 +37,8 @@ auto& events() {
   return *set;
 }
 
-/// False: no such stream, or none without a context. The default streams are those of the current context.
+/// Finds a stream. Returns false if there is none or it has no context. The default streams belong to the current
+/// context.
 bool find(CUstream handle, Stream& out) {
   static std::atomic<std::uint64_t> ids{16};
   if (reinterpret_cast<std::uintptr_t>(handle) <= 2) {
@@ -153,7 +155,7 @@ RATION_ENTRY cuStreamDestroy_v2(CUstream handle) {
 }
 RATION_ENTRY cuStreamDestroy(CUstream stream) { return cuStreamDestroy_v2(stream); }
 
-// With the twin for the per-thread default stream.
+// Defines an entry and its twin for the per-thread default stream.
 #define BOTH(name, parameters, ...)                                              \
   RATION_ENTRY name parameters __VA_ARGS__ RATION_ENTRY name##_ptsz parameters { \
     stream = per_thread(stream);                                                 \
@@ -210,7 +212,7 @@ RATION_ENTRY cuEventCreate(CUevent* out, unsigned int flags) {
   *out = reinterpret_cast<CUevent>(event);
   return CUDA_SUCCESS;
 }
-// Work of another process on a stream has always happened, so its event is represented by one of our own.
+// Returns an event of this process in place of another process's, whose work on a stream has always happened.
 RATION_ENTRY cuIpcGetEventHandle(CUipcMemHandle* out, CUevent handle) {
   constexpr unsigned int kInterprocess = 4;
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;

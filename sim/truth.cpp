@@ -1,6 +1,6 @@
-// ration-sim-truth: what the processes on the simulated node (RATION_SIM, RATION_SIM_DIR) truly hold, beside every
-// driver and every book.
-//   ration-sim-truth          pinned host memory, then one line a device, one a process
+// ration-sim-truth: prints what the processes on the simulated node (RATION_SIM, RATION_SIM_DIR) truly hold, without
+// any driver or book.
+//   ration-sim-truth          prints a line for pinned host memory and one for each device and process
 //   ration-sim-truth --json
 //   {"host":{"bytes":…,"peak_bytes":…,"processes":[{"pid":…,"bytes":…}]},
 //    "devices":[{"device":0,"total_bytes":…,"free_bytes":…,"peak_bytes":…,"processes":[{"pid":…,"bytes":…,"context_bytes":…,"host_bytes":…}]}]}

@@ -15,7 +15,7 @@
 
 namespace ration::sim {
 
-/// Without a destructor: other threads run while a program ends.
+/// An OwnProcess without a destructor, since other threads run while a program ends.
 union BeforeStart {
   OwnProcess value;
   constexpr BeforeStart() : value{} {}
@@ -37,15 +37,15 @@ std::int32_t this_thread() {
 
 namespace {
 
-// Shared between processes, so not the private kind.
+// Waits while the word has that value. The futex is shared between processes, so it is not private.
 void wait_while(const std::atomic<std::uint32_t>& word, std::uint32_t value) {
   ::syscall(SYS_futex, &word, FUTEX_WAIT, value, nullptr, nullptr, 0);
 }
 
-/// Returns true if the lock was taken, from the result of pthread_mutex_…lock().
+/// Returns true if the mutex was taken, according to the result of pthread_mutex_…lock().
 bool got(Turnstile& turnstile, int result) {
   if (result != EOWNERDEAD) return result == 0;
-  // The holder that died was either the process itself, which does not matter, or one that was moving its memory.
+  // The dead holder was the process itself, which does not matter, or one that was moving its memory.
   ::pthread_mutex_consistent(&turnstile.mutex);
   if (turnstile.moving.exchange(0) != 0) set_state(turnstile, kFailed);
   return true;
@@ -54,8 +54,8 @@ bool got(Turnstile& turnstile, int result) {
 }  // namespace
 
 void make_turnstile(Turnstile& turnstile) {
-  // Not for the priorities: such a mutex is handed to a waiter when it is released, while another goes to the first
-  // thread that tries.
+  // Priority inheritance is not wanted for priorities: such a mutex is handed to a waiter when it is released, while
+  // another kind goes to the first thread that tries.
   if (make_robust_mutex(turnstile.mutex, PTHREAD_MUTEX_RECURSIVE, PTHREAD_PRIO_INHERIT) != 0)
     make_robust_mutex(turnstile.mutex, PTHREAD_MUTEX_RECURSIVE, PTHREAD_PRIO_NONE);
 }
@@ -94,7 +94,7 @@ void Passage::enter() {
     held_ = own;
     const std::uint32_t state = own->state;
     if (!may || state == kRunning || state == kFailed) return;
-    let_go(*own);  // locked between the look and the hold
+    let_go(*own);  // the process was locked between pass() and hold()
     held_ = nullptr;
     own = own_process->turnstile;
   }

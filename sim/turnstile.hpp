@@ -1,10 +1,9 @@
-// The turnstile through which the driver calls of one process pass, in the node's shared memory, so that another
-// process can hold them up, as a checkpoint must. Used by the simulated driver's calls, by checkpoint.cpp and by the
-// node.
+// The turnstile through which the driver calls of one process pass. It lies in the node's shared memory, so that
+// another process can hold the calls up, as a checkpoint must. Used by the simulated driver's calls, by checkpoint.cpp
+// and by the node.
 //
-// Promises: a process that dies while it holds a turnstile leaves no process waiting; a waiter is woken, it never
-// polls; the mutex is handed to the waiter that has waited longest, so a process that calls without pause can be locked
-// all the same.
+// Promises: a process that dies while it holds a turnstile leaves no process waiting; a waiter is woken and never
+// polls; the waiter that has waited longest gets the mutex, so even a process that calls without pause can be locked.
 #pragma once
 
 #include <pthread.h>
@@ -16,35 +15,35 @@
 
 namespace ration::sim {
 
-/// Values of `Turnstile::state`: CUprocessState, as the driver numbers it.
+/// The values of `Turnstile::state`, numbered as the driver's CUprocessState.
 inline constexpr std::uint32_t kRunning = 0, kLocked = 1, kCheckpointed = 2, kFailed = 3;
 
-/// All zeros except the mutex is the turnstile of a running process. `state` changes only under both the mutex and the
-/// node's lock, so a call that holds the mutex and found it running is never overtaken by a checkpoint.
+/// A turnstile of one process. A running process has zeros everywhere except in the mutex. `state` changes only under
+/// both the mutex and the node's lock, so no checkpoint overtakes a call that holds the mutex and has found it running.
 struct Turnstile {
   pthread_mutex_t mutex;
   std::atomic<std::uint32_t> state;
   std::atomic<std::int32_t> locker;  // the thread that locked the process
   std::atomic<std::uint32_t>
-      moving;  // a checkpoint or a restore is in progress: the death of its process fails this process
+      moving;  // a checkpoint or restore is in progress; if its process dies, this process has failed
 };
 
-/// Makes the mutex; called once, when the node is made.
+/// Makes the mutex. Called once, when the node is made.
 void make_turnstile(Turnstile& turnstile);
 
-/// The node's record of the calling process. It is all zeros in every child, also in one made by the clone system call.
+/// The node's record of the calling process. It is all zeros in every child, even in one made by the clone system call.
 struct OwnProcess {
   std::atomic<Turnstile*> turnstile;         // null before cuInit and when the process ends
-  std::atomic<int> record;                   // the number of its record in the node, from 1; 0: it has none
-  Mapping presence;                          // keeps that record's lock; under the node's lock
-  std::atomic<std::uint64_t> pid_namespace;  // 0: not asked for yet
+  std::atomic<int> record;                   // the number of its record in the node, counted from 1; 0: none
+  Mapping presence;                          // keeps the lock of that record; changes require the node's lock
+  std::atomic<std::uint64_t> pid_namespace;  // 0: not known yet
 };
 extern OwnProcess* own_process;  // never null
 
-/// Takes the mutex; `timeout_ms` 0: waits without end. Returns false on a timeout. A checkpoint or restore whose
-/// process died in the middle of it leaves the target failed.
+/// Takes the mutex, and waits for at most `timeout_ms`, or without end if that is 0. Returns false on a timeout. If the
+/// process of a checkpoint or restore died in the middle of it, marks the target as failed.
 [[nodiscard]] bool hold(Turnstile& turnstile, unsigned timeout_ms = 0);
-/// As above without waiting. Returns false if another thread holds it.
+/// As above without waiting. Returns false if another thread holds the mutex.
 [[nodiscard]] bool try_hold(Turnstile& turnstile);
 void let_go(Turnstile& turnstile);
 /// Sets the state and wakes waiting threads. Requires the mutex.
@@ -53,10 +52,10 @@ void set_state(Turnstile& turnstile, std::uint32_t state);
 /// Returns the calling thread as `Turnstile::locker` stores it.
 [[nodiscard]] std::int32_t this_thread();
 
-/// Waits while the calling process is locked. Returns false if this very thread locked it, which would wait for itself.
+/// Waits while the calling process is locked. Returns false if this thread locked it, since it would wait for itself.
 [[nodiscard]] bool pass(Turnstile& turnstile);
 
-/// Holds the calling process's turnstile from where the process runs: no other process can lock it meanwhile. May be
+/// A scope inside the calling process's turnstile, in which no other process can lock the process. Scopes may be
 /// nested.
 class Passage {
  public:

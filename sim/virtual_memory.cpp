@@ -1,5 +1,5 @@
-// Virtual memory management: address ranges, physical memory, and mappings of one into the other, or into arrays
-// without memory of their own. Physical memory, of a device or of the host, lives while a handle or a mapping does.
+// Virtual memory management: address ranges, physical memory, and mappings of it into ranges or into arrays without
+// memory of their own. Physical memory, of a device or of the host, lives while it has a handle or a mapping.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -27,34 +27,34 @@ constexpr const char* kHostMemory = "ration-sim-host";
 constexpr std::string_view kHostMemoryLink = "/memfd:ration-sim-host";
 
 struct Physical {
-  Block block;  // of memory of the host, only its sizes
+  Block block;  // for host memory, only its sizes
   CUmemLocation location{CU_MEM_LOCATION_TYPE_DEVICE, 0};
   FileDescriptor host;  // memory of the host
   int handles = 1;
   int mappings = 0;
   bool shareable = false;
 };
-auto& physicals = *new std::unordered_set<Physical*>;  // leaked, as all here: other threads run while a program ends
+auto& physicals = *new std::unordered_set<Physical*>;  // never destroyed: other threads run while a program ends
 
 struct Mapping {
   std::uint64_t size = 0;
   Physical* physical = nullptr;
 };
 auto& mappings = *new std::map<std::uint64_t, Mapping>;
-auto& reservations = *new std::map<std::uint64_t, std::uint64_t>;  // address -> size
+auto& reservations = *new std::map<std::uint64_t, std::uint64_t>;  // sizes by address
 struct ArrayMapping {
   ArrayRegion region;
   Physical* physical = nullptr;
 };
 auto& array_mappings = *new std::vector<ArrayMapping>;
 
-/// Null: it is no handle, or all of them were released.
+/// Returns null if the value is no handle or all of its references were released.
 Physical* physical_of(CUmemGenericAllocationHandle handle) {
   auto* physical = reinterpret_cast<Physical*>(handle);
   return physicals.contains(physical) && physical->handles > 0 ? physical : nullptr;
 }
 
-// A handle's value is given out again at once, also to another thread.
+// The objects of released handles. The value of a handle is used again at once, even for another thread.
 auto& unused = *new std::vector<std::unique_ptr<Physical>>;
 
 CUmemGenericAllocationHandle add(std::unique_ptr<Physical> physical) {
@@ -88,7 +88,7 @@ bool is_reserved(std::uint64_t address, std::uint64_t size) {
   return address - range->first < range->second && size <= range->second - (address - range->first);
 }
 
-/// The mappings that make up the range, one behind the other; none, if it is anything else.
+/// Returns the mappings that exactly make up the range, one after the other, or none.
 std::vector<std::uint64_t> mappings_of(std::uint64_t address, std::uint64_t size) {
   std::vector<std::uint64_t> found;
   for (std::uint64_t at = address, left = size; left > 0;) {
@@ -118,7 +118,7 @@ bool take_host(std::uint64_t size, Physical& out) {
   return out.host && ::ftruncate(out.host.get(), static_cast<off_t>(size)) == 0 && Node::get()->pin(Bytes{size});
 }
 
-/// Memory of the host that another process exported: its descriptor is the memory itself.
+/// Returns true for host memory that another process exported: its descriptor is the memory itself.
 bool is_host_memory(int descriptor) {
   char link[64], target[64] = {};
   std::snprintf(link, sizeof link, "/proc/self/fd/%d", descriptor);
@@ -126,7 +126,7 @@ bool is_host_memory(int descriptor) {
          std::strncmp(target, kHostMemoryLink.data(), kHostMemoryLink.size()) == 0;
 }
 
-/// Returns true if the driver accepts the entry: a part of the array, in whole tiles, with enough memory for it.
+/// Returns true if the driver accepts the entry: it is a part of the array, in whole tiles, with enough memory.
 bool is_valid(const CUarrayMapInfo& entry) {
   const bool tail = entry.subresourceType == CU_ARRAY_SPARSE_SUBRESOURCE_TYPE_MIPTAIL;
   const auto& box = entry.subresource.sparseLevel;
@@ -155,7 +155,7 @@ bool is_valid(const CUarrayMapInfo& entry) {
          entry.deviceBitMask == 1U << ordinal_of(block.device);
 }
 
-/// Takes out what is mapped in `region`; the rest of a mapping that it cuts stays.
+/// Unmaps `region`. The rest of a mapping that the region cuts stays.
 void clear_region(const ArrayRegion& region) {
   std::vector<ArrayMapping> left;
   for (const ArrayMapping& one : array_mappings) {
@@ -313,7 +313,7 @@ RATION_ENTRY cuMemMap(CUdeviceptr address, std::size_t size, std::size_t offset,
       !is_reserved(address, size) || is_mapped(address, size) || offset > physical->block.extent ||
       size > physical->block.extent - offset)
     return CUDA_ERROR_INVALID_VALUE;
-  // A run of granules is one mapping; scattered ones are mapped one by one.
+  // A run of granules is one mapping. Scattered granules are mapped one by one.
   const Block& block = physical->block;
   const std::uint64_t step = block.granules.scattered.empty() ? size : ration::kGranule.count();
   for (std::uint64_t at = 0; at < size; at += step) {
@@ -332,8 +332,8 @@ RATION_ENTRY cuMemMap(CUdeviceptr address, std::size_t size, std::size_t offset,
   return CUDA_SUCCESS;
 }
 
-// "The range must be the entire contiguous address range that was mapped to" (driver API): of one mapping, or of
-// several that lie side by side.
+// "The range must be the entire contiguous address range that was mapped to" (driver API); it may consist of one
+// mapping or of several side by side.
 RATION_ENTRY cuMemUnmap(CUdeviceptr address, std::size_t size) {
   if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
   const std::lock_guard guard(driver().mutex);
@@ -383,7 +383,7 @@ RATION_ENTRY cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* out, void
   return CUDA_SUCCESS;
 }
 
-// The descriptor is a handle like any other: the memory lives while a copy of it is open somewhere.
+// A descriptor counts as a handle: the memory lives while a copy of it is open somewhere.
 RATION_ENTRY cuMemExportToShareableHandle(void* out, CUmemGenericAllocationHandle handle,
                                           CUmemAllocationHandleType type, unsigned long long) {
   if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
