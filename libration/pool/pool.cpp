@@ -10,8 +10,8 @@ namespace {
 
 // The largest block that shares granules with small ones.
 constexpr std::uint64_t kMaxSmallZoneBlock = std::uint64_t{1} << 20;
-// The addresses per byte of the device, so that a large block always finds enough of them side by side. More would be
-// unfair to the rest of the process, which shares its device addresses.
+// The addresses that a pool reserves per byte of the device: enough for a large block to find a place every time, and
+// no more, since the whole process shares its device addresses.
 constexpr std::uint64_t kAddressesPerByte = 4;
 constexpr Bytes kDeviceIfUnknown{std::uint64_t{256} << 30};
 

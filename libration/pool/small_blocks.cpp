@@ -7,7 +7,7 @@
 namespace ration::pool {
 namespace {
 
-// Blocks above this size are shared by several threads in one slab, so each of their states gets its own cache line.
+// The size above which several threads may hold blocks of one slab; each block's state then gets its own cache line.
 constexpr std::uint32_t kLargeBlock = 4096;
 constexpr std::uint8_t kCacheLine = 64;
 

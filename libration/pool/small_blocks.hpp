@@ -44,7 +44,7 @@ static_assert(kClassTable.size[7] == 2048 && kClassTable.size[kClasses - 1] == k
   return kClassTable.size[static_cast<std::size_t>(size_class)];
 }
 
-/// The precision that offsets in a slab (up to 512 KiB) and blocks of up to 64 KiB need, both in steps.
+/// The fraction bits of `Slab::reciprocal`, enough for offsets in a slab (up to 512 KiB) and blocks of up to 64 KiB.
 inline constexpr int kReciprocalShift = 20;
 
 /// The state of one block of a slab.
@@ -103,7 +103,7 @@ class SmallBlocks {
   /// Takes up to `count` idle blocks of a class in that stream's order and makes them kCached. Returns how many there
   /// were.
   std::uint32_t take(int size_class, StreamTag tag, std::uint32_t count, CachedBlock* out);
-  /// Makes a slab for the class of a run of slab_units() units, which the caller has taken from the zone.
+  /// Makes a slab of that class from a run of slab_units() units, which the caller has taken from the zone.
   void add_slab(int size_class, StreamTag tag, Run run);
   [[nodiscard]] static std::uint32_t slab_units(int size_class) noexcept;
 
@@ -124,7 +124,7 @@ class SmallBlocks {
 
   /// Makes a kCached block idle in that stream's order. A slab whose blocks are all idle stays until drop_idle().
   void put_back(const CachedBlock& block, StreamTag tag);
-  /// Returns slabs whose blocks are all idle to the zone; the result is the number of units.
+  /// Gives the slabs whose blocks are all idle back to the zone. Returns the number of their units.
   std::uint32_t drop_idle();
   void retag(StreamTag from, StreamTag to);
 

@@ -19,7 +19,7 @@ Zone::Site Zone::best_site(std::uint32_t units, std::uint32_t alignment, StreamT
     if (aligned >= begin) site.before = {};  // the run would use nothing of it
     const std::uint32_t end = (site.before.count > 0 ? aligned : std::max(aligned, begin)) + units;
     site.count = end > begin ? (end - begin + kUnitsPerGranule - 1) / kUnitsPerGranule : 1;
-    if (site.count >= count) {  // the hole is too short; the free run after it may help
+    if (site.count >= count) {  // takes the whole hole; the free run after it may help
       site.after = runs_.free_at(begin + count * kUnitsPerGranule, tag);
       if (begin + count * kUnitsPerGranule + site.after.count < end) continue;
       site.count = count;

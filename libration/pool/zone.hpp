@@ -24,8 +24,8 @@ class Zone {
 
   /// The place where a run could be completed by mapping the fewest granules.
   struct Site {
-    std::uint32_t first = 0;  ///< the number of granules to map; 0: the run fits nowhere
-    std::uint32_t count = 0;  ///< how many; 0: there is no place for it
+    std::uint32_t first = 0;  ///< place of the first granule to map
+    std::uint32_t count = 0;  ///< number of granules to map; 0: the run fits nowhere
     Run before, after;        ///< free runs on either side that become part of it
   };
   [[nodiscard]] Site best_site(std::uint32_t units, std::uint32_t alignment, StreamTag tag) const;

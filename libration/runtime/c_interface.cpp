@@ -123,7 +123,7 @@ void tell_pytorch() {
   const auto check_failed =
       reinterpret_cast<CheckFailed>(::dlsym(library, "_ZN3c106detail14torchCheckFailEPKcS2_jS2_"));
   ::dlclose(library);
-  last_failure.text.insert(0, "CUDA out of memory. ");  // kept there: an exception passes this frame
+  last_failure.text.insert(0, "CUDA out of memory. ");  // kept outside this frame, which an exception leaves
   if (check_failed != nullptr) check_failed("ration_torch_alloc", "ration", 0, last_failure.text.c_str());
 }
 

@@ -35,7 +35,7 @@ std::optional<Number> number(const std::optional<std::string>& text) {
   return error == std::errc() && end == text->data() + text->size() ? std::optional<Number>(value) : std::nullopt;
 }
 
-/// Returns a whole number that as MiB or GiB does not overflow 64 bits of bytes.
+/// Returns a whole number whose bytes fit 64 bits even if it counts GiB, or nullopt.
 std::optional<std::int64_t> whole(const std::optional<std::string>& text) {
   const auto value = number<std::int64_t>(text);
   return value && *value < (std::int64_t{1} << 33) ? value : std::nullopt;

@@ -18,7 +18,8 @@ namespace ration::runtime {
 void activate();
 
 /// Makes a book and sets the variables for a process in which the driver is loaded already and which replaces itself
-/// (exec), so that the new program is governed. Does nothing in a governed process. Throws UnknownError.
+/// (exec), so that the new program is governed. Does nothing in a governed process. Throws UnknownError as activate()
+/// does.
 void prepare_restart();
 
 /// Returns the book of this process, made by `ration run` or activate(), or null if none can be opened.

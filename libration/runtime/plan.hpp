@@ -1,4 +1,4 @@
-// The plan of the logical devices, made from the configuration: the GPU, size and order of each. Needs neither the
+// The plan of the logical devices, made from the configuration: the GPU, size and order of each. It needs neither the
 // driver nor the environment. Used by runtime.cpp.
 #pragma once
 

@@ -1,5 +1,5 @@
-// The blocks that streams other than their own use, as PyTorch's record_stream() tells. When a block is freed, the
-// runtime makes its stream wait for these streams.
+// The streams that use a block beside its own, as PyTorch's record_stream() tells. When a block is freed, the runtime
+// makes the block's stream wait for them.
 #pragma once
 
 #include <atomic>

@@ -76,7 +76,7 @@ void Runtime::State::look() {
   if (has_looked()) return;
   stage = Stage::kLooked;
   gpus = query_gpus();
-  for (std::size_t gpu = 0; gpu < gpus.size(); ++gpu)  // not the program's own limit
+  for (std::size_t gpu = 0; gpu < gpus.size(); ++gpu)  // the program's own limit does not lower the total
     if (const auto own = own_account(gpu)) gpus[gpu].total = whole_of(*own->book, own->account);
   physical.push_back({"/physical_device:CPU:0", "CPU"});
   for (std::size_t gpu = 0; gpu < gpus.size(); ++gpu)
@@ -389,7 +389,7 @@ void Runtime::State::make(const GpuOptions& options, const std::vector<std::size
       [this] {
         try {
           (void)pressure.tell(0);
-        } catch (...) {  // no request waits for the result
+        } catch (...) {  // no request could receive the exception
         }
       },
       [this] {

@@ -39,7 +39,7 @@ struct Guard {
   }
 };
 
-/// Returns the guard's functions. Called only once a share was named: by then the guard is loaded or never will be.
+/// Returns the guard's functions. Called only after a share was named; by then the guard is loaded or never will be.
 const Guard& guard() {
   static const Guard found;
   return found;

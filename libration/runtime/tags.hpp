@@ -1,5 +1,5 @@
-// The tags of a program: each block is attributed to the calling thread's tag and share. Costs nothing until a tag is
-// set for the first time. Used by runtime.cpp.
+// The tags of a program: each block is attributed to the calling thread's tag and share. Tags cost nothing until the
+// first one is set. Used by runtime.cpp.
 #pragma once
 
 #include <atomic>

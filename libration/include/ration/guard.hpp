@@ -12,9 +12,9 @@
 
 namespace ration {
 
-/// A measurement of what the logical GPUs of a runtime hand out, at its peak, beyond what was handed out when it began.
-/// It resets their peaks; other watches that are alive keep what they have seen. A program that calls
-/// reset_memory_stats() hides what was before the call. Thread-safe.
+/// A measurement of growth: the most bytes that the logical GPUs of a runtime hand out at once, less those handed out
+/// when it began. It resets their peaks; other watches that are alive keep what they have seen. A call of
+/// reset_memory_stats() by the program hides the peak before it. Thread-safe.
 class GrowthWatch {
  public:
   explicit GrowthWatch(Runtime& runtime) : runtime_(runtime), devices_(runtime.list_logical_devices("GPU")) {

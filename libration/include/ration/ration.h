@@ -22,7 +22,7 @@ typedef enum ration_status {
   RATION_VALUE_ERROR = 1,         /* an invalid value, as Python's ValueError */
   RATION_RUNTIME_ERROR = 2,       /* the call came too late, or in the child of a fork; as RuntimeError */
   RATION_INVALID_ARGUMENT = 3,    /* session options or environment variables are invalid */
-  RATION_UNKNOWN = 4,             /* another failure of session options or of ration_activate() */
+  RATION_UNKNOWN = 4,             /* a failure of another kind, of session options or of ration_activate() */
   RATION_OUT_OF_MEMORY = 5,       /* memory was denied; ration_last_refusal() returns the numbers */
   RATION_BUFFER_TOO_SMALL = 6,    /* `count` or `needed` returns the size that is needed */
   RATION_INTERNAL = 7
@@ -145,9 +145,9 @@ ration_status ration_get_limit(ration_runtime* runtime, int gpu, uint64_t* bytes
  * workload's present limit. `gpu` -1 means each GPU. While the part holds more than a lowered limit, it gets no more
  * memory. Returns RATION_VALUE_ERROR if this process is not governed or the name is not 1 to 63 bytes long. */
 ration_status ration_limit_share(const char* share, int gpu, const char* size);
-/* The share that a thread had before ration_enter_share(). That call charges to the named share what the calling
- * thread takes from now on, and what threads take that have entered no share. Pass this to ration_leave_share() on
- * the same thread. */
+/* The share that a thread had before ration_enter_share(), to be passed to ration_leave_share() on the same thread.
+ * ration_enter_share() charges to the named share what the calling thread takes from now on, and what threads take
+ * that have entered no share. */
 typedef struct ration_former_share {
   uint32_t own, common;
 } ration_former_share;

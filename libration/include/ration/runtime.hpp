@@ -28,11 +28,11 @@ struct RuntimeError : std::runtime_error {
 struct InvalidArgumentError : std::invalid_argument {
   using std::invalid_argument::invalid_argument;
 };
-/// Another failure of session options, as TensorFlow's errors::Unknown, or of activate().
+/// A failure of another kind, of session options (TensorFlow's errors::Unknown) or of activate().
 struct UnknownError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
-/// Denied memory. `what()` tells the amounts, who holds the memory and what to do.
+/// A denial of memory. `what()` tells the amounts, who holds the memory and what to do.
 struct MemoryLimitExceeded : std::runtime_error {
   MemoryLimitExceeded(const std::string& text, std::uint64_t requested_bytes, std::uint64_t limit_bytes,
                       std::uint64_t held_bytes)
@@ -170,7 +170,7 @@ class Runtime {
   [[nodiscard]] MemoryInfo get_memory_info(const std::string& device);
   void reset_memory_stats(const std::string& device);
 
-  // Additions to TensorFlow: limits that may change at any time, also with growth, and differ between devices. In a
+  // Additions to TensorFlow: limits that may change at any time, even with growth, and may differ between devices. In a
   // governed process (`ration run` or activate()) a limit binds all processes of the workload: frameworks, libraries,
   // this pool. In an ungoverned one it binds this pool alone.
   /// Puts this process, and the children that it starts from now on, under limits of its own, as `ration run` would:
@@ -179,7 +179,7 @@ class Runtime {
   /// UnknownError if there can be no limit, for example without a GPU.
   static void activate();
   /// Sets the variables that govern this process after it replaces itself (exec), for a process in which the driver is
-  /// loaded already. Throws UnknownError.
+  /// loaded already. Throws UnknownError as activate() does.
   static void prepare_restart();
   /// Limits one GPU, counted as the driver does under CUDA_VISIBLE_DEVICES, or each GPU, to `6GiB`, `512MiB` or `50%`;
   /// `max` removes the limit. Does not start the driver in a governed process.
