@@ -196,7 +196,7 @@ struct Described {
 };
 
 /// Finds the place that a description names. Returns false unless there is memory for `width` bytes of all rows and
-/// slices and, in an array, its shape has them.
+/// slices; in an array, they must lie within its shape.
 bool find_place(const Described& side, std::size_t width, std::size_t height, std::size_t depth, Place& out) {
   const auto lies_in = [](std::uint64_t first, std::uint64_t count, std::uint64_t all) {
     return first <= all && count <= all - first;

@@ -292,8 +292,8 @@ RATION_ENTRY cuDeviceGetName(char* out, int size, CUdevice device) {
   return CUDA_SUCCESS;
 }
 
-// The first form returns the UUID of the GPU. Only for the second form the CUDA driver API says: "If the device is in
-// MIG mode, returns its MIG UUID".
+// Returns the UUID of the whole GPU. Only of cuDeviceGetUuid_v2() the CUDA driver API says: "If the device is in MIG
+// mode, returns its MIG UUID".
 RATION_ENTRY cuDeviceGetUuid(CUuuid* out, CUdevice device) {
   if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
   if (node_device(device) < 0) return CUDA_ERROR_INVALID_DEVICE;
@@ -340,8 +340,8 @@ RATION_ENTRY cuDevicePrimaryCtxRelease_v2(CUdevice device) {
 }
 RATION_ENTRY cuDevicePrimaryCtxRelease(CUdevice device) { return cuDevicePrimaryCtxRelease_v2(device); }
 
-// "Resetting the primary context does not release it" (CUDA driver API, primary context management): its holders
-// release it later, as without the reset.
+// Closes the primary context but does not release it; its holders release it later, as without the reset: "Resetting
+// the primary context does not release it" (CUDA driver API, primary context management).
 RATION_ENTRY cuDevicePrimaryCtxReset_v2(CUdevice device) {
   if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
   if (node_device(device) < 0) return CUDA_ERROR_INVALID_DEVICE;
@@ -405,8 +405,9 @@ void say_no_such_table(const void* caller) {
 
 }  // namespace
 
-// NVIDIA's own libraries fetch private functions in tables, by number; one of these makes a context (vosen/ZLUDA,
-// dark_api). Here, one table under a number of ration's own has that one function, and observer.hpp defines the other.
+// Returns a table of private functions by its number, as NVIDIA's own libraries fetch them; in one of theirs, a
+// function makes a context (vosen/ZLUDA, dark_api). Here, one table under a number of ration's own has that function,
+// and observer.hpp defines the other.
 RATION_ENTRY cuGetExportTable(const void** out, const CUuuid* number) {
   static constexpr unsigned char kPrivateContexts[16] = {'r', 'a', 't', 'i', 'o', 'n', '-', 'c',
                                                          'o', 'n', 't', 'e', 'x', 't', 's', '1'};

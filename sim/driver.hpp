@@ -26,7 +26,7 @@ struct Context {
   std::atomic<bool> alive =
       false;         // its blocks are taken under driver().mutex while this is true, and freed afterwards
   int retained = 0;  // retain count of a primary context, under its device's lock
-  int record = 0;    // record in the node of the process that made the context
+  int record = 0;    // record of the process that made it, in the node
 };
 
 /// A run of whole granules of one device at an address of this process.
@@ -116,7 +116,7 @@ inline cuda::CUresult ready(std::uint64_t bytes = 0, const char* function = __bu
 }
 /// Returns the calling thread's context, or null.
 Context* current();
-/// Returns the node's device of an ordinal of this process, or -1.
+/// Returns the node's device for an ordinal of this process, or -1.
 int node_device(cuda::CUdevice ordinal);
 
 /// Returns the ordinal in this process of a device of the node.

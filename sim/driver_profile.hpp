@@ -22,7 +22,7 @@ struct DriverProfile {
   bool process_bytes = false;
   bool reset_deactivates = false;  ///< a primary context that is retained is not active after a reset
   bool group_limits = false;       ///< NVML supports limits of cgroups (nvmlDeviceSetMemoryLimits_v1)
-  /// The kinds of memory that a checkpoint moves beside plain memory. It makes a process with another kind fail.
+  /// The kinds of memory that a checkpoint moves beside plain memory. A process with memory of another kind is lost.
   bool checkpoint_moves_shared = false, checkpoint_moves_managed = false;
   bool checkpoint_by_owner = false;      ///< a user other than root may move the memory of its own processes
   bool restore_can_be_repeated = false;  ///< after one that found no room; if false, the process is lost
@@ -31,9 +31,9 @@ struct DriverProfile {
 /// Reads a TOML file. Returns false with the reason in `problem`.
 [[nodiscard]] bool read_toml_file(const std::string& path, TomlValue& out, std::string& problem);
 
-/// Finds the profile with the name `wanted` (`535`, `560-container`), or else the newest release that is not newer,
-/// under the name `wanted` (`580.95`). Reads the file if `wanted` ends in `.toml`. An empty name means
-/// RATION_SIM_DRIVER, else 580. Returns false with the reason in `problem`.
+/// Finds the profile with the name `wanted` (`535`, `560-container`). For a release without a profile (`580.95`),
+/// returns the newest one that is not newer, under the release's name. Reads the file if `wanted` ends in `.toml`. An
+/// empty name means RATION_SIM_DRIVER, else 580. Returns false with the reason in `problem`.
 [[nodiscard]] bool find_driver(const std::string& wanted, DriverProfile& out, std::string& problem);
 
 }  // namespace ration::sim

@@ -341,7 +341,7 @@ RATION_ENTRY cuGraphExecUpdate(CUgraphExec executable, CUgraph graph, CUgraphNod
   return update(executable, graph, *out);
 }
 
-// Live allocations of the graph stay. Memory that was only uploaded goes back to the pool.
+// Destroys an executable graph. Its live allocations stay; memory that was only uploaded goes back to the pool.
 RATION_ENTRY cuGraphExecDestroy(CUgraphExec handle) {
   const std::lock_guard guard(driver().mutex);
   Executable* executable = executable_of(handle);

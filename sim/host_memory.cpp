@@ -132,8 +132,8 @@ bool find_allocation(std::uint64_t address, Allocation& out) {
 
 namespace {
 
-/// Returns true for an address in a device's window or in a range that the driver reserves. Outside an allocation there
-/// is no memory in these.
+/// Returns true for an address in a device's window or in a range that the driver reserves. Such an address has memory
+/// only inside an allocation.
 bool is_drivers(std::uint64_t address) {
   const Node& node = *Node::get();
   for (int device = 0; device < static_cast<int>(node.models().size()); ++device) {

@@ -54,7 +54,7 @@ std::map<std::uint64_t, Managed>& all() {
 std::atomic<std::size_t> block_count{0};
 std::uint64_t on_device[kMaxDevices];  // in granules, as far as this process knows
 
-/// Moves granules to the host that other processes have evicted meanwhile.
+/// Marks as many granules as being on the host as other processes have evicted meanwhile.
 void learn_of_evictions() {
   for (int device = 0; device < static_cast<int>(Node::get()->models().size()); ++device) {
     if (on_device[device] == 0) continue;

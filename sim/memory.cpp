@@ -1,4 +1,4 @@
-// Linear memory: large blocks have whole granules, small ones share granules by size class; copies have true contents.
+// Linear memory, also that of arrays: large blocks have whole granules, small ones share granules by size class.
 #include <sys/mman.h>
 
 #include <algorithm>

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <cstring>
 
-// The name of the last such function that the thread called, for cuGetErrorString().
+// The name of the last function without an implementation that the thread called, for cuGetErrorString().
 extern "C" {
 thread_local const char* ration_sim_missing = nullptr;
 }

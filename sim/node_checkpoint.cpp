@@ -25,8 +25,8 @@ Turnstile* Node::find_process(int pid, ProcessIdentity& out) {
   return found;
 }
 
-/// Does one step of a checkpoint if the slot still belongs to the process: since it was found, it may have ended and
-/// another may have taken the slot.
+/// Does one step of a checkpoint if the slot still belongs to the process that was found: that may have ended
+/// meanwhile, and another may have taken the slot.
 template <typename Change>
 Move Node::change(Turnstile& turnstile, const ProcessIdentity& process, std::uint32_t state, Change&& step) {
   const auto slot = static_cast<int>(&turnstile - state_->turnstiles);

@@ -272,8 +272,9 @@ RATION_NVML nvmlDeviceGetMemoryAffinity(nvmlDevice_t device, unsigned int size, 
   nodes[word] = 1UL << (static_cast<unsigned int>(numa) % kBits);
   return NVML_SUCCESS;
 }
-// A simulated device is cool, since its kernels do nothing, and as busy as its description says. "On MIG-enabled GPUs,
-// querying device utilization rates is not currently supported" (NVML), and neither is that of processes.
+// These functions report a device that is as busy as its description says, and cool, since its kernels do nothing. "On
+// MIG-enabled GPUs, querying device utilization rates is not currently supported" (NVML), and neither is that of
+// processes.
 RATION_NVML nvmlDeviceGetUtilizationRates(nvmlDevice_t device, nvmlUtilization_t* out) {
   if (const auto state = valid(device, out); state != NVML_SUCCESS) return state;
   return answer_of_card(device, out, nvmlUtilization_t{model(device).utilisation, 0});
@@ -390,7 +391,7 @@ RATION_NVML nvmlDeviceGetComputeRunningProcesses_v2(nvmlDevice_t device, unsigne
 RATION_NVML nvmlDeviceGetComputeRunningProcesses(nvmlDevice_t device, unsigned int* size, nvmlProcessInfo_v1_t* out) {
   return processes(device, size, out);
 }
-// No simulated process draws.
+// Returns no processes, since no simulated process draws.
 RATION_NVML nvmlDeviceGetGraphicsRunningProcesses_v3(nvmlDevice_t device, unsigned int* size, nvmlProcessInfo_t*) {
   return answer(device, size, 0U);
 }
@@ -400,7 +401,7 @@ RATION_NVML nvmlDeviceGetGraphicsRunningProcesses_v2(nvmlDevice_t device, unsign
 RATION_NVML nvmlDeviceGetGraphicsRunningProcesses(nvmlDevice_t device, unsigned int* size, nvmlProcessInfo_v1_t*) {
   return answer(device, size, 0U);
 }
-// The simulated node has no MPS server.
+// Returns no processes, since a simulated node has no MPS server.
 RATION_NVML nvmlDeviceGetMPSComputeRunningProcesses_v3(nvmlDevice_t device, unsigned int* size, nvmlProcessInfo_t*) {
   return answer(device, size, 0U);
 }

@@ -34,7 +34,7 @@ nvmlReturn_t tell(nvmlDevice_t device, Value* out, std::type_identity_t<Value> v
   return NVML_SUCCESS;
 }
 
-/// Writes a number of the sheet; not supported if it is 0, which means unknown.
+/// Writes a number of the sheet, which is not supported if it is 0 (unknown).
 template <typename Number>
 nvmlReturn_t tell_known(nvmlDevice_t device, Number* out, Number CardSheet::*field, Number unit = 1) {
   if (const auto state = valid(device, out); state != NVML_SUCCESS) return state;
@@ -86,7 +86,7 @@ nvmlReturn_t tell_percent(nvmlDevice_t device, unsigned int* percent, unsigned i
   return state;
 }
 
-/// Checks that both devices exist.
+/// Checks that both devices exist. The GPUs of a node are below one host bridge, unless their NUMA nodes differ.
 nvmlReturn_t valid_pair(nvmlDevice_t one, nvmlDevice_t other, const void* out) {
   const auto state = valid(one, out);
   return state == NVML_SUCCESS ? valid(other, out) : state;

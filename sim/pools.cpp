@@ -468,8 +468,8 @@ RATION_ENTRY cuMemPoolCreate(CUmemoryPool* out, const CUmemPoolProps* properties
   if (properties->allocType != CU_MEM_ALLOCATION_TYPE_PINNED ||
       pool_location(properties->location, device) != CUDA_SUCCESS)
     return CUDA_ERROR_INVALID_VALUE;
-  // "Pools created with the type CU_MEM_LOCATION_TYPE_HOST are not IPC capable" (driver API); here, no pool of the host
-  // is.
+  // "Pools created with the type CU_MEM_LOCATION_TYPE_HOST are not IPC capable" (driver API); here, that holds for all
+  // pools of the host.
   if (device < 0 && properties->handleTypes != CU_MEM_HANDLE_TYPE_NONE)
     return properties->location.type == CU_MEM_LOCATION_TYPE_HOST ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_NOT_SUPPORTED;
   const std::lock_guard guard(driver().mutex);
@@ -507,7 +507,7 @@ RATION_ENTRY cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attribute attr
   Pool* pool = pool_of(handle);
   return pool == nullptr || value == nullptr ? CUDA_ERROR_INVALID_VALUE : set_attribute(*pool, attribute, value);
 }
-// A destroyed pool answers, too, for the memory that it still has lent out.
+// Returns an attribute even of a destroyed pool, which may still have memory lent out.
 RATION_ENTRY cuMemPoolGetAttribute(CUmemoryPool handle, CUmemPool_attribute attribute, void* out) {
   if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
   const std::lock_guard guard(driver().mutex);
@@ -519,7 +519,7 @@ RATION_ENTRY cuMemPoolGetAttribute(CUmemoryPool handle, CUmemPool_attribute attr
   std::memcpy(out, &value, size);
   return CUDA_SUCCESS;
 }
-// Every device can reach all memory here, as if all were peers.
+// Checks the locations only: every device can reach all memory here, as if all were peers.
 RATION_ENTRY cuMemPoolSetAccess(CUmemoryPool handle, const CUmemAccessDesc* access, std::size_t count) {
   if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
   const std::lock_guard guard(driver().mutex);

@@ -26,8 +26,8 @@ struct Event {
 
 constexpr unsigned kDisableTiming = 2;
 
-// The objects behind the handles that programs hold. The sets are never destroyed, since atexit handlers call the
-// driver.
+// Returns the objects behind the handles that programs hold. The sets are never destroyed, since atexit handlers call
+// the driver.
 auto& streams() {
   static auto* set = new std::unordered_set<Stream*>;
   return *set;

@@ -54,8 +54,8 @@ bool got(Turnstile& turnstile, int result) {
 }  // namespace
 
 void make_turnstile(Turnstile& turnstile) {
-  // Priority inheritance is not wanted for priorities: such a mutex is handed to a waiter when it is released, while
-  // another kind goes to the first thread that tries.
+  // The mutex has priority inheritance because it is then handed to a waiter when it is released, while another kind
+  // goes to the first thread that tries.
   if (make_robust_mutex(turnstile.mutex, PTHREAD_MUTEX_RECURSIVE, PTHREAD_PRIO_INHERIT) != 0)
     make_robust_mutex(turnstile.mutex, PTHREAD_MUTEX_RECURSIVE, PTHREAD_PRIO_NONE);
 }

@@ -332,8 +332,8 @@ RATION_ENTRY cuMemMap(CUdeviceptr address, std::size_t size, std::size_t offset,
   return CUDA_SUCCESS;
 }
 
-// "The range must be the entire contiguous address range that was mapped to" (driver API); it may consist of one
-// mapping or of several side by side.
+// Unmaps a range that consists of one mapping or of several side by side: "The range must be the entire contiguous
+// address range that was mapped to" (driver API).
 RATION_ENTRY cuMemUnmap(CUdeviceptr address, std::size_t size) {
   if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
   const std::lock_guard guard(driver().mutex);
@@ -383,7 +383,7 @@ RATION_ENTRY cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* out, void
   return CUDA_SUCCESS;
 }
 
-// A descriptor counts as a handle: the memory lives while a copy of it is open somewhere.
+// Exports memory as a descriptor, which counts as a handle: the memory lives while a copy of it is open somewhere.
 RATION_ENTRY cuMemExportToShareableHandle(void* out, CUmemGenericAllocationHandle handle,
                                           CUmemAllocationHandleType type, unsigned long long) {
   if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;

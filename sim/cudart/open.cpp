@@ -38,7 +38,7 @@ Open* next_dlopen() noexcept {
 
 std::string_view base_name(std::string_view path) noexcept { return path.substr(path.rfind('/') + 1); }
 
-/// Returns true for the names of simulated libraries, and for others that begin like them except the driver's.
+/// Returns true for names that begin like those of the simulated libraries, except the driver's.
 bool may_be_simulated(std::string_view name) noexcept {
   return (name.starts_with("libcu") || name.starts_with("libnccl")) && !name.starts_with("libcuda.so") &&
          name.find(".so") != name.npos;

@@ -36,7 +36,7 @@ Error start();
 Error enter();
 /// Returns the thread's device.
 int device() noexcept;
-/// Makes the device the thread's, and its primary context the current one, which is made if need be.
+/// Makes the device the thread's, and its primary context, made if need be, the current one.
 Error set_device(int ordinal);
 /// Returns the primary context of a device, made if need be, or null on failure.
 cuda::CUcontext primary(int ordinal);

@@ -30,8 +30,8 @@ char* map(int descriptor, std::uint64_t offset, std::uint64_t bytes) {
 
 }  // namespace
 
-/// The beginning of the file. A page for the processes follows, then the pairs, then the contents. Each content has its
-/// own place, which is never reused; its memory is given back.
+/// The beginning of the file. A page for the processes follows, then the pairs, then the contents. Each post has a
+/// place of its own, which is never reused; its memory is given back.
 struct Mailbox::Bell {
   std::atomic<std::uint32_t> rung;
   std::atomic<std::uint64_t> end;  // the place for the next contents, behind the pairs

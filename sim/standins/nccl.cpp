@@ -168,7 +168,7 @@ int current_device() {
 /// A rank's request in a split of the communicator.
 struct SplitRequest {
   int color, key, rank;
-  Mailbox::Address address;  // the address for all ranks whose members have this rank as their first
+  Mailbox::Address address;  // the mailbox of the part whose first member is this rank
   bool operator<(const SplitRequest& other) const { return std::pair(key, rank) < std::pair(other.key, other.rank); }
 };
 

@@ -33,9 +33,9 @@ inline cuda::CUdeviceptr take(std::size_t bytes) {
 inline void give(cuda::CUdeviceptr address) {
   if (address != 0) driver<cuda::cuMemFree_v2_t>("cuMemFree_v2")(address);
 }
-/// The counts and outputs of the functions that names.py generates. A library with workspaces in its list says how much
-/// one element takes. The caller gets the size in elements if it is an int, and in bytes if it has 64 bits, unless the
-/// library says otherwise.
+/// The counts and workspaces in the functions that names.py generates. A library whose list has workspaces defines how
+/// much one element takes. A caller that passes an int gets the size in elements, one that passes 64 bits gets bytes,
+/// unless the library defines it otherwise.
 inline std::size_t count(int number) { return number > 0 ? static_cast<std::size_t>(number) : 0; }
 inline std::size_t count(std::int64_t number) { return number > 0 ? static_cast<std::size_t>(number) : 0; }
 /// A sparse matrix, which counts with the number of its elements.
@@ -90,7 +90,7 @@ inline int compute(Handle handle) {
   return 0;
 }
 
-/// Writes zeros on the stream of the handle: the result "success", in `numbers` numbers on the device.
+/// Writes `numbers` zeros, which mean success, on the device in the order of the handle's stream.
 inline void write_zeros(int* out, std::size_t numbers, Handle handle) {
   if (handle != nullptr && out != nullptr && numbers > 0)
     driver<cuda::CUresult(cuda::CUdeviceptr, unsigned, std::size_t, Handle)>("cuMemsetD32Async")(

@@ -123,7 +123,7 @@ class ExportRelease final : public VirtualRace {
   void right() override { export_to(descriptor_, handle_); }
 };
 
-/// Releases the last handle while the same process imports the memory's descriptor.
+/// A release of the last handle, against an import of the memory's descriptor.
 class ImportRelease : public VirtualRace {
   bool prepare() override { return VirtualRace::prepare() && export_to(descriptor_, handle_); }
   void left() override {
@@ -137,7 +137,7 @@ class ImportRelease : public VirtualRace {
   }
 };
 
-/// Releases a handle whose value is used again for an import.
+/// A release of a handle, against an import that may get its value.
 class ImportReuse final : public VirtualRace {
   bool prepare() override {
     return VirtualRace::prepare() && export_to(descriptor_, handle_) && create(small_, std::size_t{2} << 20);
@@ -152,7 +152,7 @@ class ImportReuse final : public VirtualRace {
   CUmemGenericAllocationHandle small_ = 0;
 };
 
-/// Imports a descriptor whose number becomes that of other memory.
+/// An import of a descriptor, against a change of its number to other memory.
 class ImportSwap final : public VirtualRace {
   bool prepare() override {
     return VirtualRace::prepare() && export_to(other_, handle_) && create(small_, std::size_t{2} << 20) &&
@@ -176,7 +176,7 @@ class ImportSwap final : public VirtualRace {
   int other_ = -1;
 };
 
-/// Frees the same block in both threads.
+/// Two frees of the same block.
 class FreeFree final : public Race {
   bool prepare() override { return DRIVER(cuMemAlloc_v2)(&address_, kBlock) == CUDA_SUCCESS; }
   void left() override { DRIVER(cuMemFree_v2)(address_); }
@@ -185,7 +185,7 @@ class FreeFree final : public Race {
   CUdeviceptr address_ = 0;
 };
 
-/// Frees a block whose address and room are reused.
+/// A free of a block, against an allocation that may reuse its address and room.
 class FreeAlloc final : public Race {
   bool prepare() override { return DRIVER(cuMemAlloc_v2)(&address_, kBlock) == CUDA_SUCCESS; }
   void left() override { DRIVER(cuMemFree_v2)(address_); }
@@ -256,7 +256,7 @@ class PrefetchFree : public ManagedRace {
   void clean() override {}
 };
 
-/// Takes the room of the freed block.
+/// A free of a managed block, against requests that fill its room.
 class TakeFree final : public PrefetchFree {
   bool prepare() override {
     if (!ManagedRace::prepare()) return false;
@@ -266,7 +266,7 @@ class TakeFree final : public PrefetchFree {
   void reach(CUdeviceptr) override { fill(); }
 };
 
-/// Frees the block and reuses its address for another one, of which less fits.
+/// A free of a managed block whose address goes to a block of which less fits, against prefetches.
 class PrefetchReuse final : public ManagedRace {
   void act() override {
     give();
@@ -275,7 +275,8 @@ class PrefetchReuse final : public ManagedRace {
   }
 };
 
-/// Reaches the block before its own thread knows its address, by the address of the block before.
+/// An allocation, against prefetches of its address before its thread knows it; the address is that of the block
+/// before.
 class ManagedPrefetch : public ManagedRace {
   bool prepare() override {
     if (!ManagedRace::prepare()) return false;
@@ -287,14 +288,14 @@ class ManagedPrefetch : public ManagedRace {
   }
 };
 
-/// Unsets the preferred location, which the guard sets; the guard's advice must come last.
+/// An allocation, against calls that unset its preferred location. The guard sets that location, and must do so last.
 class ManagedAdvise final : public ManagedPrefetch {
   void reach(CUdeviceptr address) override {
     DRIVER(cuMemAdvise)(address, kManaged, CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION, 0);
   }
 };
 
-/// Takes plain memory that needs the room of managed memory.
+/// A request for plain memory that needs the room of managed memory, against prefetches.
 class EvictPrefetch : public ManagedRace {
   bool prepare() override {
     if (!ManagedRace::prepare()) return false;
@@ -353,7 +354,7 @@ class ResetAlloc final : public Race {
   }
 };
 
-/// Opens the block in a child while this process frees it.
+/// A free of a block, against a child that opens it.
 class OpenFree final : public Race {
  public:
   OpenFree() {
@@ -449,8 +450,8 @@ void tell(const char* line) {
 
 enum class Begins : int { kTogether, kFirst, kSecond };
 
-/// The moments at which two threads begin their calls: about the same one, or for the second thread later, when the
-/// first has had time to get into the driver.
+/// The start of two threads' calls: at about the same moment, or the second's when the first has had time to get into
+/// the driver.
 class Start {
  public:
   void await(Begins when, std::uint32_t turns) {

@@ -43,11 +43,12 @@ int keep_open();
 int keep(std::size_t size, bool shared);
 /// Takes memory, sends it as `form` (parcels.hpp) over the socket that is its standard output, and waits to be killed.
 int give(std::size_t size, const std::string& form);
-/// Follows the orders on standard input, one per line, and prints one answer for each. `take MIB`, `managed MIB` and
-/// `free` concern memory; `context` and `leave` a context beside the primary one; `heap MIB` the heap of the current
-/// context's kernels. `checkpoint` and `restore` move this process. `outlive` ends it and goes on in a child made by
-/// the clone system call. Over `socket`, `ipc MIB`, `descriptor MIB` and `pool MIB` export memory and `drop` gives all
-/// of it up; `receive` takes what was sent, `import` opens all that was received, and `let-go` closes it.
+/// Follows the orders on standard input, one per line, and prints one answer for each. `take MIB` and `managed MIB`
+/// take memory, and `free` frees it. `context` makes a context beside the primary one, and `leave` ends it. `heap MIB`
+/// sets the heap of the current context's kernels. `checkpoint` moves this process's memory to the host, and `restore`
+/// moves it back. `outlive` ends the process and goes on in a child made by the clone system call. Over `socket`, `ipc
+/// MIB`, `descriptor MIB` and `pool MIB` export memory, and `drop` gives all of it up; `receive` takes a parcel,
+/// `import` opens all that were received, and `let-go` closes them.
 int obey(int socket);
 /// Prints `ready`, waits until the FIFO at `gate` is opened for writing, makes `calls` random driver calls from each of
 /// `threads` threads, frees everything except its context, prints `returned`, and ends when the gate is closed. Exits
