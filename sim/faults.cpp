@@ -34,7 +34,7 @@ struct Hold {
 thread_local std::uint64_t after_this_call = 0;
 std::atomic<bool> somebody_is_held{false};
 
-// These maps are never destroyed, since atexit handlers call the driver.
+// Returns the latencies by name. This map and those below are never destroyed, since atexit handlers call the driver.
 auto& latencies() {
   static auto* map = new std::map<std::string, std::uint64_t, std::less<>>;
   return *map;

@@ -9,7 +9,7 @@
 
 namespace ration::sim {
 
-/// True if any call is to be slow or to fail. cuInit writes it once.
+/// True if any call is to be slow, to fail or to be held. cuInit writes it once.
 extern bool calls_are_gated;
 
 /// Returns the time for which each kernel keeps its stream busy, in nanoseconds.

@@ -22,7 +22,8 @@ void clear_managed(Context* context);
 void arrive_managed();
 /// Moves managed memory to the device that writes it.
 void touch_managed(std::uint64_t address, std::uint64_t size);
-/// Moves the managed memory that a kernel on the device of `context` may reach to that device.
+/// Moves all managed memory of this process that does not prefer the host to the device of `context`, where a kernel
+/// may reach it.
 void touch_all_managed(Context* context);
 
 }  // namespace ration::sim

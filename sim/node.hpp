@@ -165,7 +165,7 @@ class Node {
   [[nodiscard]] MemorySeen seen(int device);
 
   /// Records that this process has memory of that kind. The record stays after the memory is freed, because no driver
-  /// reports the rest.
+  /// reports how much is left.
   void note(Unmovable what);
 
   // Checkpoints of any process on the node (node_checkpoint.cpp). find_process() returns the turnstile of the living

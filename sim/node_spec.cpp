@@ -68,8 +68,8 @@ bool read_number(std::string_view& text, std::string_view unit, std::int64_t& ou
   return true;
 }
 
-/// Divides a GPU in MIG mode into instances. A GPU has seven compute slices, and no instance has more memory than its
-/// profile says (MIG user guide, supported profiles). It has a little less, like the GPU itself.
+/// Divides a GPU in MIG mode into instances. A GPU has seven compute slices. No instance has more memory than its
+/// profile says (MIG user guide, supported profiles), and each has a little less, like the GPU itself.
 bool divide(const Model& card, const std::vector<std::string>& profiles, std::vector<Model>& out,
             std::string& problem) {
   constexpr std::int64_t kSlices = 7;

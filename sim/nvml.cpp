@@ -340,10 +340,11 @@ RATION_NVML nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t* out
   return NVML_SUCCESS;
 }
 
-// Limits of cgroups exist from release 615 on. Older drivers do not have these names, which one library cannot imitate,
-// so the functions return "not supported". Other errors are those of the header of 13.4. A folder that is not a cgroup
-// is not found, as NVIDIA's page on memory partitioning says of a cgroup without the controller's files. Every user may
-// ask, only root may set. A group without limits returns "no limit", as the controller's files do.
+// Limits of cgroups exist from release 615 on. Older drivers lack these functions; one library cannot lack them for
+// some releases only, so they then return "not supported". Other errors are those of the header of 13.4. A folder that
+// is not a cgroup is not found, as NVIDIA's page on memory partitioning says of a cgroup without the controller's
+// files. Every user may ask, only root may set. A group without limits returns "no limit", as the controller's files
+// do.
 namespace {
 
 template <typename Limits>

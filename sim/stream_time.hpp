@@ -12,7 +12,7 @@
 
 namespace ration::sim {
 
-/// A time in nanoseconds of the steady clock; 0 is before all others.
+/// A time in nanoseconds of the steady clock; 0 is before any other time.
 using Moment = std::int64_t;
 [[nodiscard]] Moment now();
 

@@ -21,9 +21,9 @@ struct PlannedDevice {
   int ordinal = 0;
 };
 
-/// Returns the entries of `options.virtual_devices` (one per visible GPU; an empty one means one device with
-/// everything) in the order of logical ids: by GPU and index, or, if ordinals are given, by ordinal first. `visible`
-/// are indices among the physical GPUs, in visible order. Throws as VerifyVirtualDeviceSettings of TensorFlow does.
+/// Returns the entries of `options.virtual_devices` (one per visible GPU; an empty one means one device with all
+/// memory) in the order of logical ids: by GPU and index, or, if ordinals are given, by ordinal first. `visible` are
+/// indices among the physical GPUs, in visible order. Throws as VerifyVirtualDeviceSettings of TensorFlow does.
 [[nodiscard]] std::vector<PlannedDevice> plan_devices(
     const GpuOptions& options, const std::vector<std::size_t>& visible,
     const std::function<PrimaryContext::Priorities(std::size_t gpu)>& priorities);

@@ -67,8 +67,8 @@ struct Runtime::State {
   runtime::Reclaimer::Owner reclaimer;  // ends before the pools that it trims
 
   State();
-  /// Locks the mutex. Throws RuntimeError in the child of a fork if the driver was used before the fork, because
-  /// neither its memory nor, perhaps, the mutex survived.
+  /// Locks the mutex. Throws RuntimeError in the child of a fork if the driver was used before the fork: device memory
+  /// does not survive a fork, and the mutex may not.
   [[nodiscard]] std::unique_lock<std::recursive_mutex> enter() const;
   void look();
   [[nodiscard]] bool has_looked() const { return stage != Stage::kNew; }
@@ -97,13 +97,13 @@ struct Runtime::State {
   std::vector<std::size_t> visible_gpus() const;
   GpuOptions options_from_configuration() const;
   bool grows(std::size_t gpu, const GpuOptions& options, const runtime::Environment& environment) const;
-  /// What the logical devices of one GPU share.
+  /// The limits that the logical devices of one GPU share.
   struct SharedGpu {
     double fraction = 0;  ///< share of the GPU's memory that was asked for; 0: none
     Bytes available;
     std::size_t parts = 1;
   };
-  /// Returns what is available beyond what is kept for the system.
+  /// Returns the memory that is available beyond what is kept for the system.
   Bytes room_on(std::size_t gpu, Bytes available, const GpuOptions& options,
                 const runtime::Environment& environment) const;
   Bytes limit_of(const runtime::PlannedDevice& device, const SharedGpu& shared, const GpuOptions& options,

@@ -171,7 +171,8 @@ class Allocated {
     const std::lock_guard guard(mutex_);
     blocks_[address] = {bytes, start};
   }
-  /// Removes the block of a free before the driver frees it, since another thread may get its address then.
+  /// Removes the block that a free names. Called before the driver frees it, since another thread may get its address
+  /// afterwards.
   void take_out(Operation& operation) {
     const std::lock_guard guard(mutex_);
     const auto found = blocks_.find(operation.address);

@@ -1,5 +1,5 @@
-// The stand-in for libcusolver's dense part (cusolverDn): handles and settings. The list of names defines workspaces
-// and results.
+// The stand-in for libcusolver's dense part (cusolverDn): handles and settings. names_cusolver.txt defines the
+// workspaces and results.
 #include "standin.hpp"
 
 using namespace ration::standin;

@@ -1,4 +1,4 @@
-// The stand-in for libcusparse: handles and descriptions of matrices. The list of names defines workspaces.
+// The stand-in for libcusparse: handles and descriptions of matrices. names_cusparse.txt defines the workspaces.
 #include "standin.hpp"
 
 using namespace ration::standin;

@@ -125,7 +125,7 @@ int refused(const Allocator& allocator, std::uint64_t size, const std::string& w
   return 1;
 }
 
-/// Prints its position and waits for a line, so that several jobs can be brought to the same point.
+/// Prints its position and waits for a line, so that several processes can be brought to the same point.
 void meet(const char* where) {
   fmt::print("{}\n", where);
   std::fflush(stdout);

@@ -48,7 +48,7 @@ class Race {
   virtual void clean() = 0;
 };
 
-/// A race about physical memory, a reserved range, and the parts of the memory that the two threads keep.
+/// A race about physical memory, which has a reserved range, and the handle and the descriptor that the threads keep.
 class VirtualRace : public Race {
  public:
   VirtualRace() { DRIVER(cuMemAddressReserve)(&address_, kBlock, 0, 0, 0); }
@@ -275,8 +275,8 @@ class PrefetchReuse final : public ManagedRace {
   }
 };
 
-/// An allocation, against prefetches of its address before its thread knows it; the address is that of the block
-/// before.
+/// An allocation, against prefetches of its address before its thread knows it: that is the address of the former
+/// block.
 class ManagedPrefetch : public ManagedRace {
   bool prepare() override {
     if (!ManagedRace::prepare()) return false;

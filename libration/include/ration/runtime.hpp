@@ -143,7 +143,8 @@ class Runtime {
   Runtime(const Runtime&) = delete;
   Runtime& operator=(const Runtime&) = delete;
 
-  // The configuration, until the runtime is initialised. None of these functions initialises it.
+  // These functions read or change the configuration, which can change until the runtime is initialised. None of them
+  // initialises it.
   [[nodiscard]] std::vector<PhysicalDevice> list_physical_devices(const std::optional<std::string>& device_type = {});
   /// Makes `devices` visible; their order is the order of the logical devices. With `device_type`, replaces only the
   /// devices of that type.
