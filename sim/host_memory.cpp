@@ -58,7 +58,7 @@ CUresult take(void** out, std::size_t size, unsigned flags, const char* function
 
 CUresult drop(void* address, bool registered, CUresult unknown, const char* function = __builtin_FUNCTION()) {
   if (const CUresult state = ready(0, function); state != CUDA_SUCCESS) return state;
-  // As a real driver does (driver 590, github.com/lupinemachines/lupine/issues/850).
+  // Null is answered as by a real driver (driver 590, github.com/lupinemachines/lupine/issues/850).
   if (address == nullptr) return registered ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
   finish_context();
   const std::lock_guard guard(driver().mutex);
@@ -90,7 +90,8 @@ bool is_numa_node(int node) {
 
 }  // namespace
 
-// Real drivers unregister with the context in which memory was registered (github.com/openucx/ucx/pull/10643).
+// Releases the pinned memory of a context. Real drivers, too, unregister with the context in which memory was
+// registered (github.com/openucx/ucx/pull/10643).
 void clear_pinned(Context* context) {
   std::erase_if(host_blocks(), [&](const auto& entry) {
     if (entry.second.context != context) return false;

@@ -136,7 +136,8 @@ class Node {
   bool take_context(int device);
   void give_context(int device);
 
-  /// Enters pinned host memory of this process, and takes it out. Returns false if the node has too many processes.
+  /// Counts pinned host memory of this process; unpin() takes it off again. Returns false if the node has too many
+  /// processes.
   bool pin(Bytes bytes);
   void unpin(Bytes bytes);
   [[nodiscard]] PinnedUse pinned();

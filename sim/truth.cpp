@@ -1,5 +1,5 @@
-// ration-sim-truth: prints what the processes on the simulated node (RATION_SIM, RATION_SIM_DIR) truly hold, without
-// any driver or book.
+// ration-sim-truth prints what the processes on the simulated node (RATION_SIM, RATION_SIM_DIR) truly hold, without any
+// driver or book.
 //   ration-sim-truth          prints a line for pinned host memory and one for each device and process
 //   ration-sim-truth --json
 //   {"host":{"bytes":…,"peak_bytes":…,"processes":[{"pid":…,"bytes":…}]},
