@@ -1,6 +1,6 @@
 // One device of a workload, or pinned host memory (kHostAccount): what its processes hold of it, and how much they may.
-// Used by the guard (charges), the library, and commands that set limits. A view of a book, by value: changes go to the
-// book.
+// Used by the guard (charges), the library, and commands that set limits. Account is a view of a book and is passed by
+// value; changes go to the book.
 #pragma once
 
 #include <algorithm>
@@ -22,19 +22,19 @@ enum class Charged : std::uint32_t {
 
 class Account {
  public:
-  /// For an index that the book does not have, every change is ignored and every query returns zero.
+  /// Makes the view. If the book has no account of that index, every change is ignored and every query returns zero.
   Account(const OpenBook& book, std::uint32_t index) noexcept : book_(&book), index_(index) {}
 
   /// Enters `size` bytes for this process if they fit under the limit and no thread that came earlier waits for them
-  /// (Line). Never waits for memory. If they make a new peak, `raised_from` is set to the former peak; otherwise it
-  /// stays unchanged.
+  /// (Line). Never waits for memory. If they make a new peak, sets `raised_from` to the former peak.
   [[nodiscard]] Charged charge(Bytes size, Kind kind = Kind::kHeap, Bytes* raised_from = nullptr) const noexcept {
     return charge_in(*book_, index_, size, kind, raised_from);
   }
-  /// Takes bytes off again, but never more than this process holds.
+  /// Refunds bytes, but never more than this process holds.
   void refund(Bytes size, Kind kind = Kind::kHeap) const noexcept { refund_in(*book_, index_, size, kind); }
-  /// Takes off a charge that the device did not honour: memory that was never held makes no peak. `raised_from` is
-  /// charge()'s value, or kUnlimited if it set none. With several at once the peak may stay too high, never too low.
+  /// Refunds a charge for memory that the device did not give, and lowers the peak that the charge raised.
+  /// `raised_from` is the value from charge(), or kUnlimited if charge() set none. If several threads do this at once,
+  /// the peak may stay too high, never too low.
   void undo(Bytes size, Kind kind, Bytes raised_from) const noexcept;
   /// Enters bytes that the device has already given and that cannot be taken back (a context's growth), even past the
   /// limit.
@@ -43,9 +43,10 @@ class Account {
   /// Returns what living processes are charged. First refunds the charges of ended processes, and shared memory without
   /// a holder.
   [[nodiscard]] Bytes used() const noexcept;
-  [[nodiscard]] Bytes peak() const noexcept;  ///< the most bytes ever in use
-  /// Returns what the driver holds for the workload beyond its charges, as the daemon determined: loaded code, the
-  /// local memory of kernels, contexts that no hook saw. The limit binds both together. 0 without a daemon.
+  [[nodiscard]] Bytes peak() const noexcept;  ///< returns the most bytes ever in use
+  /// Returns the bytes that the driver holds for the workload beyond its charges, as the daemon found them: loaded
+  /// code, local memory of kernels, contexts that no hook saw. The limit binds both together. Returns 0 without a
+  /// daemon.
   [[nodiscard]] Bytes unrequested() const noexcept;
   [[nodiscard]] Bytes held_by_this_process() const noexcept;
   /// Returns the bytes that the account may still take at this instant. Another thread may take them first: decide with
@@ -58,7 +59,8 @@ class Account {
   /// a lower one that the workload set for itself, whatever limit is in force.
   [[nodiscard]] Bytes visible_size(Bytes device_total) const noexcept;
   /// The device as programs of the workload see it. `free` can be taken now, under the limit in force or one to which
-  /// the daemon raises it at once. `used` + `free` is at most `total`; others hold the rest, or it is promised to them.
+  /// the daemon raises it at once. `used` + `free` is at most `total`; the rest is held by other workloads or promised
+  /// to them.
   struct Visible {
     Bytes total, free, used;
   };
@@ -66,29 +68,29 @@ class Account {
   [[nodiscard]] Visible visible(Bytes device_total, Bytes device_free) const noexcept;
 
   struct Limits {
-    Bytes given;  ///< set from outside
-    Bytes own;    ///< set by the workload for itself; kUnlimited: not set
+    Bytes given;  ///< the limit set from outside
+    Bytes own;    ///< the limit that the workload set for itself; kUnlimited if none
     /// Returns the binding limit, which is the lower of the two.
     [[nodiscard]] Bytes binding() const noexcept { return std::min(given, own); }
   };
   [[nodiscard]] Limits limits() const noexcept;
-  /// Returns the limit up to which the daemon may raise this one when a request waits; never below the limit.
+  /// Returns the value up to which the daemon may raise the limit while a request waits; it is never below the limit.
   [[nodiscard]] Bytes ceiling() const noexcept;
   void set_limit(Bytes limit) const noexcept;
-  /// Sets the limit that a program of the workload asks for the workload itself. It holds beside the limit from
-  /// outside, and the lower of the two binds. kUnlimited removes it.
+  /// Sets the limit that a program of the workload asks for the workload itself; kUnlimited removes it. The lower of
+  /// this limit and the one from outside binds.
   void set_own_limit(Bytes limit) const noexcept;
 
-  /// The data of the device when the book was made.
+  /// The properties of the device when the book was made.
   struct Device {
     DeviceUuid uuid{};
     Bytes total;
-    Bytes context_estimate;  ///< the known cost of one CUDA context on it; 0: not measured yet
+    Bytes context_estimate;  ///< the cost of one CUDA context on the device; 0 if not measured yet
   };
   [[nodiscard]] Device device() const noexcept;
 
  private:
-  // The hot path, with everything in registers.
+  // Takes or refunds bytes on the hot path, with all arguments in registers.
   static Charged charge_in(const OpenBook& book, std::uint32_t index, Bytes size, Kind kind,
                            Bytes* raised_from) noexcept;
   static void refund_in(const OpenBook& book, std::uint32_t index, Bytes size, Kind kind) noexcept;

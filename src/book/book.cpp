@@ -71,7 +71,7 @@ BookStatus fill(const std::string& path, const NewBook& contents) noexcept {
   void* address = ::mmap(nullptr, sizeof(BookLayout), PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
   if (address == MAP_FAILED) return status_of(errno);
   const Mapping mapping{address, sizeof(BookLayout)};
-  // A fresh file is zeros, and so is a fresh BookLayout: writing them would fault in each of its pages.
+  // A new file is all zeros, and so is a new BookLayout; writing these zeros would fault in every page.
   auto* layout = static_cast<BookLayout*>(address);
   BookHeader& header = layout->header;
   if (!make_lock(layout->shared.lock)) return BookStatus::kSystem;
@@ -113,14 +113,14 @@ BookStatus fill(const std::string& path, const NewBook& contents) noexcept {
   layout->host.limit.store(contents.host_limit.count(), kRelaxed);
   layout->host.own_limit.store(kUnlimited.count(), kRelaxed);
   std::atomic_thread_fence(std::memory_order_release);
-  header.magic = kBookMagic;  // last: every program rejects an unfinished book as foreign
+  header.magic = kBookMagic;  // written last, because every program rejects a book without it as foreign
   return BookStatus::kOk;
 }
 
 }  // namespace
 
-// Makes the book under another name until it is complete: a process killed meanwhile leaves nothing that looks like a
-// book.
+// Makes the book under another name and renames it once it is complete, so that a process killed meanwhile leaves
+// nothing that looks like a book.
 BookStatus Book::create(const char* path, const NewBook& contents) noexcept {
   if (contents.accounts.size() > kMaxAccounts) return BookStatus::kTooManyDevices;
   if (::access(path, F_OK) == 0) return BookStatus::kSystem;

@@ -3,19 +3,19 @@
 //
 // Promises, each with a test of that name in tests/unit/book:
 //   1. used <= limit at every instant, for any number of threads and processes, as long as the limit is not lowered
-//      below what is used; and no charge is denied while the bytes are there. (Memory that its process gives up while
-//      others keep it is charged twice for an instant, rather than not at all.)
+//      below what is used; no charge is denied while enough bytes are free. For an instant, memory that a process gives
+//      up while others keep it is charged twice rather than not at all.
 //   2. After a process was killed at any instruction, none of its bytes stays charged once it has been reaped,
 //      whatever pid namespace it lived in.
-//   3. The limit can be changed by an outsider at any time; the next charge sees it. Below `used`, nothing is taken
-//      away and nothing new is granted.
+//   3. Another process may change the limit at any time; the next charge sees the change. If the new limit is below
+//      `used`, no memory is taken away and none is granted.
 //   4. A corrupted, truncated or foreign file is rejected; it never crashes the process that opens it.
 //   5. An uncontended charge and refund cost about sixteen nanoseconds, whatever the number of processes
 //      (docs/benchmarks.md).
 //   6. No process can delay another's charge: there is no lock between them, so none that a stopped, debugged or killed
 //      process could hold.
 //   7. Memory that several processes of the workload hold, or may come to hold by a descriptor, is charged once, until
-//      the last of them has let go of it.
+//      the last process has let go of the memory.
 // Nothing here throws or prints; nothing allocates except where std::string or std::vector stand in the signature.
 #pragma once
 
@@ -36,12 +36,12 @@
 
 namespace ration::book {
 
-/// The ending of a book's file name, and that of a book that is still being made.
+/// The endings of the file names of a book and of an unfinished book.
 inline constexpr const char* kBookEnding = ".book";
 inline constexpr const char* kUnfinished = ".new";
 
-/// A book mapped into this process. Thread-safe after open(). Not copyable; moving is for setting up only. Its parts
-/// are views that change the shared file, so a constant Book provides them too.
+/// A book mapped into this process. It is thread-safe after open() and cannot be copied; it may be moved only during
+/// set-up. Its parts are views that change the shared file, so even a constant Book provides them.
 class Book {
  public:
   /// Makes a new file at `path` (mode 0600, must not exist) and reserves its space, so that no later write can fail.
@@ -70,7 +70,7 @@ class Book {
   /// Returns the index of the device's account, or account_count() if the workload was not given that device.
   [[nodiscard]] std::uint32_t find_account(const DeviceUuid& device) const noexcept;
   [[nodiscard]] Account account(std::uint32_t index) const noexcept { return {opened_, index}; }
-  /// Returns true if the book has the account kHostAccount: older books of this format do not.
+  /// Returns true if the book has the account kHostAccount, which older books of this format lack.
   [[nodiscard]] bool counts_host() const noexcept { return opened_.counts_host; }
 
   [[nodiscard]] Processes processes() noexcept { return Processes(opened_); }

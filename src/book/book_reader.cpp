@@ -19,7 +19,7 @@
 namespace ration::book {
 namespace {
 
-// Copies text from a hostile file: it ends inside its field and holds no control characters that a terminal would obey.
+// Copies text from a file that may contain anything: no more than its field holds, and no control characters.
 template <std::size_t N>
 std::string text(const char (&field)[N]) {
   return printable(std::string(field, ::strnlen(field, N)));
@@ -77,7 +77,8 @@ bool read_whole(int descriptor, std::byte* target, std::size_t offset, std::size
   return true;
 }
 
-/// The requested parts of a file at their places in the layout: pages that were not read stay untouched.
+/// An image of a book in memory. It contains only the loaded parts of the file, at their places in the layout; the
+/// other pages stay untouched.
 class BookImage {
  public:
   BookImage() : storage_(new std::byte[sizeof(BookLayout) + alignof(BookLayout)]) {
@@ -89,7 +90,7 @@ class BookImage {
   [[nodiscard]] bool load(int descriptor, std::size_t offset, std::size_t size) const noexcept {
     return read_whole(descriptor, at(offset), offset, size);
   }
-  /// Returns true if the file still contains at that place what was loaded.
+  /// Returns true if the file's bytes there are still those that were loaded.
   [[nodiscard]] bool is_current(int descriptor, std::size_t offset, std::size_t size) {
     compared_.resize(std::max(size, compared_.size()));
     return read_whole(descriptor, compared_.data(), offset, size) &&
@@ -101,7 +102,7 @@ class BookImage {
     return reinterpret_cast<std::byte*>(layout_) + offset;
   }
 
-  std::unique_ptr<std::byte[]> storage_;  // not zeroed: most of it is never touched
+  std::unique_ptr<std::byte[]> storage_;  // not zeroed, because most of it is never touched
   std::vector<std::byte> compared_;
   BookLayout* layout_ = nullptr;
 };
@@ -111,7 +112,7 @@ BookImage& image_of_this_thread() {
   return image;
 }
 
-/// Copies the newest names, oldest first; one that is being written counts, but has no name yet.
+/// Copies the newest names of unlisted functions, oldest first. A name that is being written is counted but left out.
 void copy_unlisted(const BookHeader& header, BookSnapshot& snapshot) {
   snapshot.unlisted_count = plain(header.unlisted_count);
   std::map<std::uint64_t, std::string> names;
@@ -227,11 +228,11 @@ void copy_shared(const BookLayout& layout, BookSnapshot& snapshot) {
   }
 }
 
-/// The number of times a book is read again because its shared part changed during the reading.
+/// The most times that a book is read because its shared part changed during the reading.
 constexpr int kReadings = 16;
 
-/// Loads the parts of a snapshot. `at_one_moment` is true if slots and shared part belong together, so that kept memory
-/// of a process is found either in its slot or in the shared part.
+/// Loads the parts of a snapshot. Sets `at_one_moment` to true if the slots and the shared part are of the same moment,
+/// so that memory is not found in both or in neither.
 BookStatus load_once(int file, BookImage& image, bool& at_one_moment) {
   constexpr std::size_t kSlots = offsetof(BookLayout, slots), kShared = offsetof(BookLayout, shared),
                         kRecords = kShared + offsetof(SharedPart, records);
@@ -250,7 +251,8 @@ BookStatus load_once(int file, BookImage& image, bool& at_one_moment) {
 
 }  // namespace
 
-// No device has a PiB, and no kernel numbers processes beyond 2^22.
+// Returns false if an amount exceeds a PiB, which no device has, or a process id is not positive or exceeds 2^22, the
+// most that a kernel gives.
 static bool is_plausible(const BookSnapshot& book) {
   constexpr Bytes kMaxBytes{std::uint64_t{1} << 50};
   constexpr std::int32_t kLastPid = 1 << 22;
@@ -278,10 +280,10 @@ BookStatus BookReader::open(const char* path, BookReader& out) noexcept {
   if (!place) return why();
   struct stat status {};
   if (::fstat(place.get(), &status) != 0 || !S_ISREG(status.st_mode)) return BookStatus::kForeign;
-  if (status.st_nlink > 1) return BookStatus::kForeign;  // under two names it would count twice
+  if (status.st_nlink > 1) return BookStatus::kForeign;  // a file with two names would count twice
   char itself[32];
   std::snprintf(itself, sizeof itself, "/proc/self/fd/%d", place.get());
-  // Reading twice a second should not write an access time twice a second; only the owner and root may request that.
+  // O_NOATIME keeps each reading from writing an access time. Only the owner and root may use it.
   FileDescriptor file{::open(itself, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOATIME)};
   if (!file && errno == EPERM) file = FileDescriptor{::open(itself, O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
   if (!file) return why();
@@ -324,9 +326,9 @@ BookStatus BookReader::read(BookSnapshot& out, std::uint64_t denials_known) {
     if (!image.load(file_.get(), offsetof(BookLayout, denials), sizeof layout.denials)) return BookStatus::kTruncated;
     const std::uint64_t overwritten =
         snapshot.denial_count - std::min(snapshot.denial_count, std::uint64_t{kDenialRing});
-    // A denial counts before its entry is written, so the reader waits for each number until its entry, or a later one
-    // in its place, is there. The count may be set back by its writer: at most as many as the ring holds are waited
-    // for.
+    // A denial is counted before its entry is written, so the reader waits for each number until that entry, or a later
+    // one in its place, is written. A hostile process may set the count back, so the reader waits for no more entries
+    // than the ring holds.
     std::set<std::uint64_t> wanted(unfinished_.upper_bound(overwritten),
                                    unfinished_.upper_bound(snapshot.denial_count));
     for (std::uint64_t number = std::max(denials_known, overwritten); number < snapshot.denial_count;)

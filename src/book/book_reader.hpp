@@ -1,5 +1,5 @@
-// Reads a book that another process may be writing, or may have filled with anything at all. Used by the node daemon
-// and by commands that watch workloads.
+// A reader of books that another process may be writing or may have filled with any bytes. Used by the node daemon and
+// by commands that watch workloads.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +13,12 @@
 
 namespace ration::book {
 
-/// Returns the bytes charged to that account at this moment, read from an open book. Absent: it cannot be read.
+/// Returns the bytes charged to the account at this moment, or none if the book open as `descriptor` cannot be read.
 [[nodiscard]] std::optional<Bytes> used_now(int descriptor, std::uint32_t account);
 
-/// Reads a book repeatedly without mapping it, so that a truncation meanwhile cannot harm the reader. It reads only the
-/// slots ever used, and the denials only when there are new ones; if shared memory changed hands during the reading, it
-/// reads everything again, a few times at most. Not thread-safe.
+/// A reader of one book that does not map the file, so that a truncation cannot harm it. It reads only the slots ever
+/// used, and denials only if there are new ones. If shared memory changes hands during a reading, it reads everything
+/// again, a few times at most. Not thread-safe.
 class BookReader {
  public:
   /// Opens any plain file with one name; read() decides whether it is a book.
@@ -28,11 +28,11 @@ class BookReader {
   BookStatus read(BookSnapshot& out, std::uint64_t denials_known = 0);
   /// Returns the user that owns the file, whatever the book itself says.
   [[nodiscard]] std::uint32_t owner() const noexcept { return owner_; }
-  /// Returns true for a container's book, as of its opening.
+  /// Returns true if every user could write the file when it was opened, as with a container's book.
   [[nodiscard]] bool everybody_may_write() const noexcept { return everybody_may_write_; }
   [[nodiscard]] int descriptor() const noexcept { return file_.get(); }
-  /// Returns a number of the file, from its inode and, if the file system records it, its time of birth. Nothing
-  /// written into the file changes it, and no other file has it until the next boot.
+  /// Returns a number that identifies the file until the next boot, made from its inode and, if the file system records
+  /// it, its time of birth. Writing into the file does not change the number.
   [[nodiscard]] std::uint64_t file_number() const noexcept { return number_; }
   /// Returns true if the file's name had been removed at the last reading.
   [[nodiscard]] bool deleted() const noexcept { return deleted_; }

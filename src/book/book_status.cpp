@@ -6,7 +6,7 @@
 namespace ration::book {
 namespace {
 
-/// Their sentences alone: the guard carries no other of the table.
+/// The sentences of the statuses, so that the guard contains no others of the table of messages.
 constexpr auto kSentences = [] {
   std::array<const char*, kStatusIds.size()> sentences{};
   for (std::size_t status = 0; status < sentences.size(); ++status)

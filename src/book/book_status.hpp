@@ -5,13 +5,12 @@
 
 namespace ration::book {
 
-/// The reason why a book was not opened or created.
 enum class BookStatus : std::uint32_t {
   kOk,
   kMissing,
   kNotPermitted,
   kTruncated,
-  kForeign,  ///< not a book
+  kForeign,  ///< the file is not a book
   kOtherVersion,
   kDamaged,  ///< a book whose fields contradict each other
   kNoSpace,  ///< the disk is full
@@ -19,7 +18,7 @@ enum class BookStatus : std::uint32_t {
   kSystem,  ///< errno has the reason
 };
 
-/// Returns one sentence for a person: what is wrong with the book.
+/// Returns a sentence that tells a person what is wrong with the book.
 [[nodiscard]] const char* describe(BookStatus status) noexcept;
 
 }  // namespace ration::book

@@ -2,10 +2,10 @@
 // so a process that is stopped, debugged or killed at any instruction delays no other.
 //
 // A change of an account is one compare-and-exchange on its usage word. Before it, the process announces in its slot
-// which change it is about to make and what it will hold then; after it, the process enters that and withdraws the
-// announcement. A process that replaces a usage word first confirms in the slot of its last writer that the change in
-// it was made. So the holdings of a dead process are always known exactly: what it had entered, or, if its announced
-// change stands in the usage word or is confirmed, what it had announced. tests/model/book.pml is this protocol for a
+// the change and the holdings that result; after it, the process enters these holdings and withdraws the announcement.
+// A process that replaces a usage word first confirms, in the slot of the word's last writer, that the change in the
+// word was made. So the holdings of a dead process are always known exactly: the announced ones if the announced change
+// stands in the usage word or is confirmed, else the entered ones. tests/model/book.pml describes this protocol for a
 // model checker.
 #include "book/charges.hpp"
 
@@ -46,13 +46,13 @@ void take_off(Word& word, std::uint64_t bytes, std::uint64_t least) noexcept {
   }
 }
 
-// Threads of one process take turns at their slot. A turn lasts a few nanoseconds unless its thread loses the
-// processor.
+// The patience of a thread that waits for its turn at the slot of its process. A turn lasts a few nanoseconds unless
+// its thread loses the processor.
 constexpr int kSpins = 200, kYields = 1000, kNaps = 10'000;
 constexpr timespec kTurnNap{0, 100'000};
 
-/// Returns false if the thread that has the turn does not proceed: this thread interrupted it in a signal handler, or a
-/// debugger stopped it.
+/// Waits for the turn. Returns false if the thread that has it makes no progress, because this thread interrupted it in
+/// a signal handler or a debugger stopped it.
 [[gnu::noinline]] bool wait_for_turn(Word& change) noexcept {
   for (int tries = 0; tries < kSpins + kYields + kNaps; ++tries) {
     if (tries < kSpins)
@@ -74,32 +74,33 @@ constexpr timespec kTurnNap{0, 100'000};
   return change.compare_exchange_strong(none, kPreparing, std::memory_order_acquire, kRelaxed);
 }
 
-/// Ensures that the change in `usage` is known to be made even after that word is replaced.
+/// Records in the writer's slot that the change in `usage` was made, so that the word can be replaced.
 [[gnu::noinline]] void confirm(const OpenBook& book, std::uint32_t account, std::uint64_t usage) noexcept {
   const std::uint32_t index = last_slot(usage);
   SlotRecord& slot = book.layout->slots[index];
   const std::uint64_t change = slot.change.load(std::memory_order_acquire);
   std::uint64_t number = change_number(change);
   if (!is_announced(change, account) || !made_by(usage, index, number)) {
-    // Entered already, or the refund of a dead process's holdings.
+    // The change is entered already, or refunds a dead process's holdings.
     if (life_of(slot.state.load(std::memory_order_acquire)) != SlotLife::kDead) return;
     number = last_number(slot, account);
     if (!made_by(usage, index, number)) return;
   }
-  // The announcement was read after the word: they belong together only if the word is unchanged.
+  // The announcement was read after the word, so the two belong together only if the word is unchanged.
   if (usage_of(*book.layout, account).load(std::memory_order_acquire) == usage)
     raise(holdings_of(slot, account).confirmed, number);
 }
 
 enum class Step { kCharge, kForce, kRefund };
-/// kNoTurn, kHasTurn: the first attempt failed and must wait for its turn, or already has it.
+/// The outcome of an attempt at a change. If the first attempt fails, kNoTurn means that the thread still waits for its
+/// turn, kHasTurn that it has the turn.
 enum class Outcome { kMade, kNoTurn, kHasTurn, kOverLimit, kStuck };
 struct Changed {
   Outcome outcome;
   std::uint64_t used;
 };
 
-/// The new amounts of an account and of this process's part of it, or no change.
+/// The amounts of an account and of a slot's part of it after a change, and whether the change is allowed.
 struct Amounts {
   std::uint64_t used, held;
   bool allowed;
@@ -124,18 +125,20 @@ struct Target {
   std::uint32_t account, slot_index;
 };
 
-/// Returns this process's target. Where `account` is known to be a device, or the host, the choice costs nothing.
+/// Returns this process's target. The choice costs nothing if the compiler knows whether `account` is a device's or the
+/// host's.
 [[gnu::always_inline]] inline Target own_target(const OpenBook& book, std::uint32_t account) noexcept {
   return {usage_of(*book.layout, account), *book.own, holdings_of(*book.own, account), account, book.slot};
 }
 
-/// Returns the target for changes under the lock of the shared part.
+/// Returns the common slot as a target. Changes of it require the lock of the shared part.
 Target common_target(const OpenBook& book, std::uint32_t account) noexcept {
   SlotRecord& slot = book.layout->slots[kCommonSlot];
   return {usage_of(*book.layout, account), slot, holdings_of(slot, account), account, kCommonSlot};
 }
 
-/// Returns what may be charged in all: the lower limit, less what the driver holds beyond all charges.
+/// Returns the bytes that may be charged in total: the lower of the two limits, less what the driver holds beyond all
+/// charges.
 [[gnu::always_inline]] inline std::uint64_t room(const OpenBook& book, std::uint32_t account) noexcept {
   const BookLayout& layout = *book.layout;
   if (account == kHostAccount)
@@ -161,7 +164,7 @@ Target common_target(const OpenBook& book, std::uint32_t account) noexcept {
 
 /// Makes the first attempt at a change, nearly always the only one. It calls no function and reads as much as it can
 /// before its turn: a register that is saved on the way to a locked instruction, or a load behind one, costs as much as
-/// the instruction itself. A usage word that was read too early has changed by then, and is not replaced.
+/// the instruction itself. If the usage word changes after it was read, the attempt fails.
 [[gnu::always_inline]] inline Changed first_attempt(const OpenBook& book, const Target& target, Step step,
                                                     std::uint64_t size) noexcept {
   std::uint64_t seen = target.usage.load(std::memory_order_seq_cst);
@@ -195,7 +198,7 @@ Changed change(const OpenBook& book, const Target& target, Step step, std::uint6
   return first.outcome == Outcome::kMade ? first : change_after(book, first.outcome, target, step, size);
 }
 
-/// Returns true if bytes of that kind are counted apart: on devices, beside plain memory.
+/// Returns true if bytes of that kind also have a count of their own, as all but plain memory have on devices.
 bool has_part(std::uint32_t account, Kind kind) noexcept { return kind != Kind::kHeap && account != kHostAccount; }
 
 Word& part_of(const OpenBook& book, std::uint32_t account, Kind kind) noexcept {
@@ -221,7 +224,7 @@ Word& part_of(const OpenBook& book, std::uint32_t account, Kind kind) noexcept {
   return changed.outcome == Outcome::kOverLimit ? Charged::kOverLimit : Charged::kBroken;
 }
 
-/// Charges an account for whose memory threads wait.
+/// Charges an account for which other threads wait.
 [[gnu::noinline]] Charged charge_in_turn(const OpenBook& book, std::uint32_t account, Bytes size, Kind kind,
                                          Bytes* raised_from) noexcept {
   if (Line(book, account).others_come_first()) return Charged::kBehind;
@@ -261,7 +264,7 @@ Word& part_of(const OpenBook& book, std::uint32_t account, Kind kind) noexcept {
                                                     Kind kind) noexcept {
   if (book.own == nullptr) return;
   const Changed first = first_attempt(book, own_target(book, account), Step::kRefund, size.count());
-  // A thread that began to wait before the change finds the bytes; one that began later has counted itself by now.
+  // A thread that begins to wait after this check finds the bytes; one that began before it has counted itself.
   const bool done = first.outcome == Outcome::kMade && kind == Kind::kHeap &&
                     book.layout->header.waiters.load(std::memory_order_seq_cst) == 0;
   if (!done) [[unlikely]]
@@ -290,7 +293,7 @@ void Account::refund_in(const OpenBook& book, std::uint32_t index, Bytes size, K
     take_off_account(book, kHostAccount, size, kind);
 }
 
-// A thread that raised the peak since then did so on top of these bytes.
+// Lowers also a peak that another thread has raised since, because that peak includes these bytes.
 void Account::undo(Bytes size, Kind kind, Bytes raised_from) const noexcept {
   if (!exists() || book_->own == nullptr) return;
   if (raised_from < kUnlimited) take_off(peak_of(*book_->layout, index_), size.count(), raised_from.count());

@@ -1,5 +1,5 @@
-// Changes of accounts that are not this process's own: of memory charged to no single process, and of a dead process's
-// holdings. Used by the book alone.
+// Changes of accounts beyond this process's own charges: of memory that is charged to no single process, and of a dead
+// process's holdings. Used by the book alone.
 #pragma once
 
 #include <array>
@@ -16,14 +16,16 @@ namespace ration::book {
 void charge_common(const OpenBook& book, std::uint32_t account, std::uint64_t granules) noexcept;
 void refund_common(const OpenBook& book, std::uint32_t account, std::uint64_t granules) noexcept;
 
-/// Returns the number of the change that refunds a dead process's holdings: one more than any that it announced.
+/// Returns the number of the change that refunds a dead process's holdings. It is one more than that of any change that
+/// the process announced.
 [[nodiscard]] std::uint64_t last_number(const SlotRecord& slot, std::uint32_t account) noexcept;
-/// Refunds the holdings of a dead process. Any process may do this for the same slot at the same time, and stop
-/// anywhere: the refund is a change in the dead process's name, so it stands in the usage word or is confirmed, and is
-/// never made twice. `state` is the slot's while it belongs to that process. Returns the bytes refunded.
+/// Refunds the holdings of a dead process. Several processes may do this for one slot at the same time, and each may
+/// stop anywhere: the refund is a change in the dead process's name, so it stands in the usage word or is confirmed,
+/// and is never made twice. `state` is the state word of the slot while the slot belongs to that process. Returns the
+/// bytes refunded.
 Bytes refund_dead(const OpenBook& book, std::uint32_t slot, std::uint32_t account, std::uint64_t state) noexcept;
 
-/// Amounts of one kind on each account.
+/// An amount for each account.
 class ByAccount {
  public:
   Bytes& operator[](std::uint32_t account) noexcept { return account == kHostAccount ? host_ : devices_[account]; }
@@ -34,7 +36,7 @@ class ByAccount {
   Bytes host_;
 };
 
-/// Refunds what ended processes are charged. Makes system calls only if processes other than this one are charged on
+/// Refunds the charges of ended processes. Makes system calls only if processes other than this one are charged on
 /// `account`. Returns the bytes refunded there.
 Bytes refund_ended(const OpenBook& book, std::uint32_t account) noexcept;
 

@@ -21,7 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kGrantedFolder = "granted";
-constexpr const char* kMakingFolder = "making";  // file systems that have no book yet
+constexpr const char* kMakingFolder = "making";  // the folder of file systems whose books are unfinished
 constexpr std::size_t kBeginning = offsetof(BookLayout, accounts) + sizeof(BookLayout::accounts);
 
 std::string beside(const std::string& book, const char* folder) {
@@ -45,7 +45,7 @@ FileDescriptor fresh_file(const std::string& path) {
   return FileDescriptor{::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600)};
 }
 
-/// Keeps the beginning of a book that no other process has reached yet, and nothing after it.
+/// Records the header and the accounts of a book that no other process can reach yet.
 bool keep_granted(const std::string& whole, const std::string& book) {
   const std::string path = granted_path(book), unfinished = path + kUnfinished;
   ::mkdir(fs::path(path).parent_path().c_str(), 0700);
@@ -69,8 +69,8 @@ void remove_making(const std::string& folder) {
 }
 
 /// Makes a file system of two inodes, the folder and the book, with room for the book alone. It is mounted at the
-/// book's path and lives as long as any process has it mounted or open. The record of what was granted is written last:
-/// until then the daemon ignores a book that every user may write.
+/// book's path and lives as long as any process has it mounted or open. The grants are recorded last; until then the
+/// daemon ignores a book that every user may write.
 bool create_in_own_file_system(const std::string& book, const NewBook& contents, std::int32_t daemon) {
   const std::string folder = beside(book, kMakingFolder), file = folder + "/book";
   ::mkdir(fs::path(folder).parent_path().c_str(), 0700);
@@ -98,14 +98,14 @@ BookStatus create_as_plain_file(const std::string& book, const NewBook& contents
   return BookStatus::kSystem;
 }
 
-/// Copies the entries made in the book, under the header that was granted, to a file that only its owner can write.
+/// Copies the book, with the header that was granted, to a file that only its owner can write.
 bool copy_of_ended(const std::string& book, const std::string& granted, const std::string& copy, std::int32_t status) {
   BookSnapshot contents;
   if (Book::read(book.c_str(), contents) != BookStatus::kOk) return false;
   const FileDescriptor from{::open(book.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW)},
       record{::open(granted.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW)}, to = fresh_file(copy);
   if (!from || !record || !to || !copy_bytes(from.get(), to.get(), sizeof(BookLayout))) return false;
-  // Copies up to the words that the workload writes, and those between them.
+  // Restores the granted header, except the fields that the workload writes.
   BookHeader header;
   if (::pread(record.get(), &header, sizeof header, 0) != sizeof header) return false;
   const auto put_back = [&](std::size_t first, std::size_t end) {
@@ -155,7 +155,7 @@ BookStatus create_granted(const std::string& book, const NewBook& contents, std:
 }
 
 void remove_book(const std::string& book) {
-  // Not if it is only mounted elsewhere: removing the name removes such mounts.
+  // This fails if only other mount namespaces have the book mounted; removing the name removes those mounts.
   ::umount2(book.c_str(), MNT_DETACH | UMOUNT_NOFOLLOW);
   ::unlink(book.c_str());
   ::unlink(granted_path(book).c_str());
@@ -164,7 +164,7 @@ void remove_book(const std::string& book) {
 void retire(const std::string& book, std::int32_t exit_status) {
   const std::string granted = granted_path(book), copy = book + ".ended";
   const FileDescriptor record{::open(granted.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)};
-  // One process at a time: the hook and the daemon notice the end of a container at the same moment.
+  // Only one process goes on, because the hook and the daemon notice the end of a container at the same moment.
   if (!record || ::flock(record.get(), LOCK_EX | LOCK_NB) != 0 ||
       !is_same_file(granted, fmt::format("/proc/self/fd/{}", record.get())))
     return;
@@ -187,7 +187,7 @@ void retire_ended(const std::string& folder) {
 
 namespace {
 
-/// Returns true if the hook was killed before it recorded what was granted: no container has this book.
+/// Returns true if the hook was killed before it recorded the grants, so that no container has this book.
 bool is_unfinished(const std::string& book) {
   struct stat status {};
   if (::lstat(book.c_str(), &status) != 0 || ::access(granted_path(book).c_str(), F_OK) == 0) return false;

@@ -1,8 +1,8 @@
 // The books of containers. A container's root user can write anything into its book, truncate it or let it grow. So the
-// grants of the container stand in a file beside the book, out of its reach, as they were when the book was made. Used
-// by the hook, the command line and the daemon. Promises: a book exists together with its grants, or not at all; if the
-// kernel and the daemon's mounts allow it, the book is the only file of a file system that has no room for more; a
-// retired book leaves neither a mount nor a record.
+// container's grants, as they were when the book was made, stand in a file beside the book that the container cannot
+// reach. Used by the hook, the command line and the daemon. Promises: a book exists together with its grants, or not at
+// all; if the kernel and the daemon's mounts allow it, the book is the only file of a file system that has no room for
+// more; a retired book leaves neither a mount nor a record.
 #pragma once
 
 #include <cstdint>
@@ -17,18 +17,18 @@ namespace ration::book {
 
 /// Returns the path of the grants for the workload of that book: FOLDER/granted/FILE.
 [[nodiscard]] std::string granted_path(const std::string& book);
-/// Reads the grants as a book in which nothing has happened yet. Absent: the book belongs to no container, has been
-/// retired, or is not `owner`'s.
+/// Reads the grants as a book in which nothing has happened yet. Returns none if the book belongs to no container, has
+/// been retired, or is not `owner`'s.
 [[nodiscard]] std::optional<BookSnapshot> read_granted(const std::string& book, std::uint32_t owner);
-/// Replaces the workload's identity, start and creator in `book` by the granted ones, whatever its book says.
+/// Replaces the workload's identity, creation and modes in `book` by the granted ones.
 void restore_identity(BookSnapshot& book, const BookSnapshot& granted);
 
-/// Makes the book, writable for every user who reaches it. `daemon` is the process that must see a book with a file
-/// system of its own; if it is absent or does not see that, the book is a plain file.
+/// Makes the book, writable for every user who can reach it. The book gets a file system of its own if the process
+/// `daemon` sees it there; otherwise, and without `daemon`, the book is a plain file.
 [[nodiscard]] BookStatus create_granted(const std::string& book, const NewBook& contents,
                                         std::optional<std::int32_t> daemon);
-/// Retires the book of a container that has ended: it becomes a plain file of the past, as `ration why` reads it; a
-/// damaged one is removed. Another process may do this at the same time, or have done it.
+/// Turns the book of an ended container into a plain file for `ration why`, or removes a damaged one. Another process
+/// may do this at the same time, or have done it.
 void retire(const std::string& book, std::int32_t exit_status = 0);
 /// Removes the book, whatever its state.
 void remove_book(const std::string& book);

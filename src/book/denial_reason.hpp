@@ -12,7 +12,7 @@ enum class DenialReason : std::uint16_t {
   kUngoverned = 4,
   kBook = 5,
   kTableFull = 7,  ///< all entries of a table of the guard are in use; `limit` of the denial is their number
-  kHostLimit = 8,  ///< the limit of pinned host memory
+  kHostLimit = 8,  ///< the limit of pinned host memory is reached
   kShare = 6,      ///< a share of the program is used up; `used` and `limit` of the denial are the share's
 };
 

@@ -11,8 +11,7 @@
 namespace ration::book {
 namespace {
 
-/// Claims the ring's entry for number `sequence`. Returns false if so many newer ones came meanwhile that this one is
-/// old.
+/// Claims the ring's entry for number `sequence`. Returns false if a newer number has the entry.
 bool begin_entry(Word& place, std::uint64_t sequence) noexcept {
   std::uint64_t seen = place.load(std::memory_order_acquire);
   do {

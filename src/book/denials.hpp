@@ -1,6 +1,6 @@
-// Records of a workload's processes: requests that were denied, unlisted functions that they called, and programs
-// started by them that start others elsewhere. Used by the guard. A view of a book, by value; if the book is not open
-// it records nothing.
+// The records of a workload's processes in its book: denied requests, calls of unlisted functions, and launchers
+// (base/launchers.inc) that they start. Used by the guard. Denials is a view of a book and is passed by value; it
+// records nothing if the book is not open.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace ration::book {
 
-/// The prefix of a launcher's note, which stands among the names of unlisted functions; none of those has a space.
+/// The prefix of a launcher's note. It tells the note from the names of unlisted functions, none of which has a space.
 inline constexpr char kStarted[] = "started ";
 
 class Denials {
@@ -23,18 +23,18 @@ class Denials {
   struct Amount {
     Bytes used, limit;
   };
-  /// Records a denied charge and returns its number (`d-RUN-NUMBER`). `device` is needed only if no account says which
-  /// it was. `instead` has the figures of what was in the way if that is not the account.
+  /// Records a denied charge and returns its number (`d-RUN-NUMBER`). `device` is needed only without an account.
+  /// `instead` has the use and the limit that led to the denial if they are not the account's.
   std::uint64_t record(std::uint32_t account, Bytes requested, DenialReason reason, const char* function,
                        std::uint64_t device_free, std::uint64_t waited_ns, const DeviceUuid& device = {},
                        const std::optional<Amount>& instead = {}) const noexcept;
   /// Returns the number of denied charges so far.
   [[nodiscard]] std::uint64_t count() const noexcept;
 
-  /// Records that this process called a function of the driver that no table lists and that may concern memory.
+  /// Records that this process called an unlisted function that may concern memory.
   void note_unlisted(const char* name) const noexcept;
 
-  /// Records that this process starts a program that has others started elsewhere, by a process without a guard.
+  /// Records that this process starts a launcher, which lets a process without a guard start programs.
   void note_launcher(const char* name) const noexcept;
 
  private:

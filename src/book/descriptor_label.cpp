@@ -36,9 +36,9 @@ bool label_in(const char* line, Label& out) noexcept {
   return true;
 }
 
-// Opens the control file. Its path stands in a book, which its user can write, and opening some devices has side
-// effects: so only files of which a driver exports descriptors are opened, a device of NVIDIA's (Linux's devices.txt:
-// major 195) or the simulator's file.
+// Opens the control file. Its path comes from a book, which the user can write, and opening some devices has side
+// effects. So this opens only files whose descriptors a driver exports: a device of NVIDIA's (major 195 in Linux's
+// devices.txt) or the simulator's file.
 FileDescriptor open_control_file(const char* path) noexcept {
   constexpr unsigned kNvidiaMajor = 195;
   const FileDescriptor place{::open(path, O_PATH | O_CLOEXEC | O_NOFOLLOW)};
@@ -63,7 +63,7 @@ std::uint64_t draw_number() noexcept {
 
 bool set_label(int descriptor, const Label& label) noexcept {
   const std::uint64_t granules = round_up(label.size, kGranule).count() / kGranule.count();
-  // A lock for reading, because every descriptor exported for the same memory has one.
+  // This is a read lock, because every descriptor exported for the same memory has one.
   struct flock lock = range(F_RDLCK, label.number, granules > 0 ? granules : 1);
   return ::fcntl(descriptor, F_OFD_SETLK, &lock) == 0;
 }

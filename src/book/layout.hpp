@@ -1,6 +1,6 @@
-// The book as it lies in memory and on disk: one fixed-layout, versioned file per workload. Used by the book alone;
-// everything else goes through book.hpp. Each field names its writer. Promise: the layout changes only together with
-// kBookVersion.
+// The book as it lies in memory and on disk: one fixed-layout, versioned file per workload. Used by the book and by
+// code that reads it in place; everything else goes through book.hpp. Each field names its writer. Promise: the layout
+// changes only together with kBookVersion.
 #pragma once
 
 #include <pthread.h>
@@ -21,24 +21,24 @@ namespace ration::book {
 inline constexpr std::uint64_t kBookMagic = 0x6b6f6f426e6f6974;  // "tionBook"
 inline constexpr std::uint32_t kBookVersion = 10;
 
-inline constexpr std::size_t kMaxAccounts = 16;     // devices in one machine: twice an 8-GPU server
-inline constexpr std::size_t kMaxProcesses = 1024;  // slots: processes of one workload that use a GPU at the same time
+inline constexpr std::size_t kMaxAccounts = 16;     // the most devices of a machine, twice those of an 8-GPU server
+inline constexpr std::size_t kMaxProcesses = 1024;  // the most processes of a workload that use a GPU at once
 inline constexpr std::size_t kCommonSlot =
-    kMaxProcesses - 1;                           // a slot without a process: memory charged to no single process
+    kMaxProcesses - 1;                           // the slot of memory that is charged to no single process
 inline constexpr std::size_t kDenialRing = 256;  // the newest denials; older ones are overwritten
-inline constexpr std::size_t kMaxShared = 2048;  // pieces of memory that several processes may hold
-inline constexpr std::size_t kMaxPlaces = 48;    // for waiting threads in the lines of all accounts together
-inline constexpr std::size_t kMaxNames = 4096;   // names by which such memory is found
+inline constexpr std::size_t kMaxShared = 2048;  // the most pieces of memory that several processes may hold
+inline constexpr std::size_t kMaxPlaces = 48;    // the most places of threads in the lines of all accounts together
+inline constexpr std::size_t kMaxNames = 4096;   // the most names of such memory
 inline constexpr std::size_t kMaxControlPath = 512;
-inline constexpr std::size_t kUnlistedRing = 8;  // the newest names of functions that no table lists
+inline constexpr std::size_t kUnlistedRing = 8;  // the newest unlisted functions; older ones are overwritten
 
 using Word = std::atomic<std::uint64_t>;
 inline constexpr auto kRelaxed = std::memory_order_relaxed;
 static_assert(Word::is_always_lock_free);
 
-/// The use of an account in one word that changes by compare-and-exchange alone: the bytes, and the change that made
-/// them: the slot of its process and the low bits of its number. The number distinguishes a word from an earlier one
-/// with the same bytes, and shows whether a process that died in the middle of a change had made it.
+/// The use of an account in one word that changes only by compare-and-exchange. The word contains the bytes, and the
+/// slot and the low bits of the number of the change that made them. The number tells the word from an earlier one with
+/// the same bytes, and shows whether a process that died in the middle of a change had made the change.
 inline constexpr int kByteBits = 43;  // 8 TiB, more than any device has
 inline constexpr int kNumberBits = 11;
 inline constexpr std::uint64_t kMaxUsed = (std::uint64_t{1} << kByteBits) - 1;
@@ -52,18 +52,18 @@ constexpr std::uint64_t used_bytes(std::uint64_t usage) noexcept { return usage 
 constexpr std::uint32_t last_slot(std::uint64_t usage) noexcept {
   return static_cast<std::uint32_t>(usage >> (kByteBits + kNumberBits));
 }
-/// Returns true if `usage` was made by the change of that number. Numbers of one slot and account that can stand in a
-/// word at the same time differ by less than kNumberMask.
+/// Returns true if the slot's change of that number made `usage`. The numbers of one slot and account that can stand in
+/// a word at the same time differ by less than kNumberMask.
 constexpr bool made_by(std::uint64_t usage, std::uint32_t slot, std::uint64_t number) noexcept {
   return last_slot(usage) == slot && ((usage >> kByteBits) & kNumberMask) == (number & kNumberMask);
 }
 
-/// One device of the workload. Its writers: `limit`, `guarantee`: a process that may change limits, at any time;
-/// `usage`: the processes of the workload, by compare-and-exchange; `peak`, `denials`: the same processes, afterwards.
+/// One device of the workload. A process that may change limits writes `limit` and `guarantee` at any time. The
+/// processes of the workload write `usage` by compare-and-exchange, and `peak` and `denials` afterwards.
 struct AccountRecord {
   std::array<std::uint8_t, 16> device_uuid;  // creator
   char device_name[56];                      // creator
-  Word context_estimate;                     // creator: the known cost of one CUDA context here; 0: not measured
+  Word context_estimate;                     // creator: the cost of one CUDA context here; 0 if not measured
   Word device_total;                         // creator
   Word limit;
   Word guarantee;
@@ -82,17 +82,18 @@ constexpr std::uint64_t state_word(std::uint64_t generation, SlotLife life) noex
 }
 constexpr std::uint64_t generation_of(std::uint64_t state) noexcept { return state >> 2; }
 
-/// Packs what the driver holds beyond all charges, in whole granules, with a count in the low bits of how often the
-/// workload was left without a process: a finding of the daemon about processes that have ended since is not stored.
+/// The bits of an unrequested_word() that count how often the workload was left without a process.
 inline constexpr std::uint64_t kTimesEmptied = kGranule.count() - 1;
+/// Packs the bytes that the driver holds beyond all charges, in whole granules, with that count. The count keeps the
+/// daemon from storing a finding about processes that have ended since.
 constexpr std::uint64_t unrequested_word(std::uint64_t bytes, std::uint64_t times_emptied) noexcept {
   return (bytes & ~kTimesEmptied) | (times_emptied & kTimesEmptied);
 }
 constexpr std::uint64_t unrequested_bytes(std::uint64_t word) noexcept { return word & ~kTimesEmptied; }
 constexpr std::uint64_t times_emptied(std::uint64_t word) noexcept { return word & kTimesEmptied; }
 
-/// The change that a process is making: none; being prepared by one of its threads; or announced, with its number and
-/// account.
+/// The values of a slot's `change`: none, one that a thread of the process prepares, or an announced one with its
+/// number and account.
 inline constexpr std::uint64_t kNoChange = 0;
 inline constexpr std::uint64_t kPreparing = 1;
 constexpr std::uint64_t announced(std::uint64_t number, std::uint32_t account) noexcept {
@@ -105,7 +106,7 @@ constexpr bool is_announced(std::uint64_t change, std::uint32_t account) noexcep
 
 /// The holdings of one process on one account, and the progress of its changes there.
 struct Holdings {
-  Word held;       // bytes charged, all kinds included
+  Word held;       // the charged bytes of all kinds
   Word changes;    // number of its newest change that was made; never restarts, even in a next life
   Word confirmed;  // newest of its changes that another process confirmed before replacing it
 };
@@ -113,14 +114,14 @@ struct Holdings {
 /// The holdings of one process on one device.
 struct Part {
   Holdings all;
-  Word context;  // part of what is held: CUDA contexts
-  Word pooled;   // part of what is held: reserved by the driver's memory pools
-  Word managed;  // part of what is held: managed memory
+  Word context;  // the held bytes of CUDA contexts
+  Word pooled;   // the held bytes that the driver's memory pools reserve
+  Word managed;  // the held bytes of managed memory
 };
 
-/// One process of the workload. Written by that process; `confirmed` of its parts by any process, `state` by one that
-/// finds it dead.
-struct alignas(64) SlotRecord {  // no two processes on one cache line
+/// One process of the workload, which writes the record. Any process may write `confirmed` of its parts, and a process
+/// that finds it dead writes `state`.
+struct alignas(64) SlotRecord {  // no two processes share a cache line
   Word state;                    // state_word()
   std::int32_t pid;
   std::uint32_t user;
@@ -128,12 +129,12 @@ struct alignas(64) SlotRecord {  // no two processes on one cache line
   std::uint64_t pid_namespace;
   Word attached_ns;                      // CLOCK_REALTIME when it first used the driver
   std::atomic<std::uint32_t> waiting;    // number of its threads that sleep until bytes come back
-  std::atomic<std::uint32_t> unmovable;  // flags of Unmovable that it has or had
+  std::atomic<std::uint32_t> unmovable;  // flags of Unmovable for memory that it has or had
   Word change;                           // kNoChange, kPreparing or announced()
   Word change_held;                      // its holdings of that account once the announced change is made
   Part parts[kMaxAccounts];
   char command[88];  // the first words of its command line
-  Holdings host;     // of pinned host memory; in former padding, see HostRecord
+  Holdings host;     // the holdings of pinned host memory; in former padding, see HostRecord
 };
 static_assert(sizeof(SlotRecord) == 960);
 
@@ -164,7 +165,7 @@ inline std::uint64_t held_in(const SlotRecord& slot, std::uint32_t index, std::u
 
 /// A denied charge. `sequence` is written last, so that a reader recognises an unfinished entry.
 struct DenialRecord {
-  Word sequence;  // 1, 2, 3 …; 0: not written; kBeingWritten + its number while it is written
+  Word sequence;  // the number, from 1; 0 if not written; with kBeingWritten while it is written
   std::uint64_t time_ns;
   std::uint64_t requested;
   std::uint64_t used;
@@ -185,15 +186,15 @@ static_assert(sizeof(DenialRecord) == 120);
 /// bit) and `waived`. Bytes are counted in granules.
 struct alignas(64) SharedRecord {
   std::atomic<std::uint32_t>
-      maker;  // slot + 1 of the process that is charged for `lent`; kNoProcess: it has ended; 0: unused
+      maker;  // slot + 1 of the process that is charged for the lent bytes; kNoProcess if it has ended; 0 if unused
   std::uint32_t account;
   std::uint32_t kind;  // Kind of the lent bytes
   std::uint32_t unused;
-  Word number;   // written last; 0: still being made
-  Word part_of;  // the number of the memory that lives while this piece is held; 0: not a piece
-  Word bytes;    // low half: lent, in the maker's `held`; high half: kept, in the common slot's
+  Word number;   // written last; 0 while the record is made
+  Word part_of;  // the number of the memory that lives while this piece is held; 0 if not a piece
+  Word bytes;    // the lent bytes, charged to the maker, in the low half; the kept ones, charged to the common slot
   Word waived;   // the part of the lent bytes that the maker has given up and that is not settled yet
-  Word control_device, control_inode;  // the file of its exported descriptors; 0: none; kUnknownFile
+  Word control_device, control_inode;  // the file of its exported descriptors; 0 if none, kUnknownFile if unknown
   Word holders[kMaxProcesses / 64];    // the other holders, one bit per slot
 };
 static_assert(sizeof(SharedRecord) == 192);
@@ -202,23 +203,24 @@ inline constexpr std::uint64_t kUnknownFile = ~std::uint64_t{0};
 constexpr std::uint64_t lent_granules(std::uint64_t word) noexcept { return word & 0xffffffffU; }
 constexpr std::uint64_t kept_granules(std::uint64_t word) noexcept { return word >> 32; }
 
-/// Another name of shared memory: an IPC handle's, an exported pointer's, a descriptor's of another workload.
+/// Another name of shared memory, made from an IPC handle, an exported pointer, or the label of another workload's
+/// descriptor.
 struct NameRecord {
-  Word key;     // 0 = unused; written last
-  Word number;  // that of the SharedRecord
+  Word key;     // written last; 0 if unused
+  Word number;  // the number of the SharedRecord
 };
 
 /// All data about memory that several processes may hold (shared_memory.cpp).
 struct SharedPart {
   pthread_mutex_t lock;                          // robust, process-shared, error-checking; waited for at most 5 ms
   std::atomic<std::uint32_t> bound, name_bound;  // one past the highest entry ever used
-  std::atomic<std::uint32_t> control_state;      // 0: no path yet, 1: being written, 2: written
+  std::atomic<std::uint32_t> control_state;      // 0 without a path, 1 while it is written, 2 once it is written
   char control_path[kMaxControlPath];            // path of the file whose descriptors are exported
   alignas(4096) NameRecord names[kMaxNames];
   alignas(4096) SharedRecord records[kMaxShared];
 };
 
-/// A function of the driver that a process of the workload called and that no table of ration lists.
+/// An unlisted function that a process of the workload called.
 struct UnlistedRecord {
   Word sequence;  // as in a DenialRecord
   char name[56];
@@ -257,42 +259,42 @@ struct BookHeader {
   std::uint32_t on_deny;                  // creator: OnDeny
   std::uint32_t account_mode;             // creator: AccountMode
   std::uint32_t managed;                  // creator: ManagedPolicy
-  std::uint64_t wait_ns;                  // creator: longest wait of OnDeny::kWait; UINT64_MAX: no end
+  std::uint64_t wait_ns;                  // creator: the longest wait of OnDeny::kWait; UINT64_MAX if endless
   char name[64];                          // creator
   char tenant[64];                        // creator
   char slice[64];                         // creator
   char labels[256];                       // creator: k=v separated by commas
   char command[256];                      // creator
-  char simulation[256];                   // creator: the simulated node; empty: the machine's own devices
+  char simulation[256];                   // creator: the simulated node; empty on the machine's own devices
   Word limit_changes;                     // processes that change limits
   Word denial_count;                      // charging processes
-  std::atomic<std::uint32_t> generation;  // futex: bumped when bytes come back or a limit is raised
+  std::atomic<std::uint32_t> generation;  // a futex word that changes when bytes come back or a limit is raised
   std::atomic<std::uint32_t> waiters;     // sum of `waiting` over all slots, or more after a death
   std::atomic<std::uint32_t> slot_bound;  // one past the highest slot ever used
-  Word trim_requests;          // the daemon: a count of its requests that cooperating programs give back unused memory
-  Word ceiling[kMaxAccounts];  // the daemon: up to which it may raise the limit on request; 0: not above it
+  Word trim_requests;                     // the daemon: the number of its requests to give back unused memory
+  Word ceiling[kMaxAccounts];  // the daemon: the value up to which it may raise the limit on request; 0 if it may not
   Word unrequested[kMaxAccounts];          // the daemon: see unrequested_word()
   Word own_limit[kMaxAccounts];            // a program of the workload: an upper bound, whatever `limit` says
-  Word wanted[kMaxAccounts];               // the largest charge that sleeps; 0: none
+  Word wanted[kMaxAccounts];               // the largest charge that waits; 0 if none
   Word granted_waits;                      // charging processes: requests that slept and then got their memory
   Word unlisted_count;                     // the workload's processes: names in `unlisted` so far, each counted once
   UnlistedRecord unlisted[kUnlistedRing];  // the workload's processes; older ones are overwritten
 };
 
-/// A place in the line of an account: a thread that sleeps until bytes come back. Written by that thread; another
-/// thread takes it once it is no longer renewed. `ticket` is written first: for an instant the rest may be a former
-/// holder's.
+/// A place in the line of an account, for a thread that sleeps until bytes come back. That thread writes it; another
+/// thread takes the place once it is no longer renewed. `ticket` is written first, so the other fields may be a former
+/// holder's for an instant.
 struct PlaceRecord {
-  Word ticket;  // 0: free
+  Word ticket;  // 0 if the place is free
   Word account;
   Word since_ns;    // CLOCK_MONOTONIC, when the thread began to wait
   Word renewed_ns;  // the same clock, when it was last awake
 };
 
-/// The lines of waiting threads (line.cpp). The record lies in former padding of this version, so it is empty in books
-/// of programs that do not know it.
+/// The lines of waiting threads (line.cpp). The record lies in former padding of this version, so it stays empty in
+/// books of programs that do not know it.
 struct LinePart {
-  Word newest[kMaxAccounts];  // ticket of the newest place in the account's line; 0: nothing waits
+  Word newest[kMaxAccounts];  // the ticket of the newest place in the account's line; 0 if no thread waits
   Word tickets;               // number of tickets given out so far
   PlaceRecord places[kMaxPlaces];
 };
@@ -300,16 +302,16 @@ struct LinePart {
 /// Limits beside the one in force, from which programs learn the size of their devices. The record lies where older
 /// books of this version have zeros, which stand for the limit in force alone.
 struct GrantRecord {
-  Word granted[kMaxAccounts];  // creator, then the daemon: the limit that was granted; 0: the one in force
-  Word reach[kMaxAccounts];    // the daemon: up to which it raises the limit at once; 0, or no daemon: not at all
+  Word granted[kMaxAccounts];  // creator, then the daemon: the limit that was granted; 0 if it is the one in force
+  Word reach[kMaxAccounts];    // the daemon: the value up to which it raises the limit at once; 0 if it does not
 };
 
-/// Pinned host memory of the workload: the account kHostAccount, which is no device's. Its writers are those of an
-/// AccountRecord. The record lies where older books of this version have zeros: in those it is not counted, since
-/// processes that do not know it would not refund it for dead ones.
+/// Pinned host memory of the workload, the account kHostAccount. Its writers are those of an AccountRecord. The record
+/// lies where older books of this version have zeros. Such a book does not count host memory, because processes that do
+/// not know the record would not refund it for dead ones.
 struct HostRecord {
-  Word counted;    // creator: 1
-  Word limit;      // kUnlimited: none
+  Word counted;    // creator: 1 if host memory is counted
+  Word limit;      // kUnlimited if none
   Word own_limit;  // as in BookHeader
   Word usage;
   Word peak;
@@ -349,12 +351,13 @@ inline Word& newest_of(BookLayout& book, std::uint32_t account) noexcept {
   return account == kHostAccount ? book.host.newest : book.line.newest[account];
 }
 
-/// Returns how many slots, from the first, a process may have, bounded because the book may contain anything.
+/// Returns the number of slots, from the first, that processes may have; it is bounded, because the book may contain
+/// anything.
 inline std::uint32_t slots_in_use(const BookLayout& book) noexcept {
   return std::min<std::uint32_t>(book.header.slot_bound.load(kRelaxed), kCommonSlot);
 }
 
-/// Checks that a header is of this version and within its bounds; no field is used before that.
+/// Checks that a header is of this version and within its bounds. Must be called before any field is used.
 [[nodiscard]] BookStatus check(const BookHeader& header) noexcept;
 
 static_assert(offsetof(BookHeader, version) == offsetof(BookStart, version) &&

@@ -6,12 +6,12 @@
 namespace ration::book {
 namespace {
 
-constexpr std::uint64_t kExpiryNs = 500'000'000;  // a place that is not renewed ends after this
+constexpr std::uint64_t kExpiryNs = 500'000'000;  // the time after which a place that is not renewed ends
 constexpr std::uint64_t kFirstTurnNs = 100'000'000;
 constexpr int kDoublings = 9;
 constexpr std::uint64_t kArrivingNow = ~std::uint64_t{0};
 
-// The calling thread's ticket in the line in which it waits: it precedes all later ones.
+// The calling thread's ticket in the line in which it waits. The thread precedes all later tickets.
 thread_local std::uint64_t own_ticket = kArrivingNow;
 
 bool is_renewed(const PlaceRecord& place, std::uint64_t now) noexcept {
@@ -19,7 +19,7 @@ bool is_renewed(const PlaceRecord& place, std::uint64_t now) noexcept {
   return (now > renewed ? now - renewed : renewed - now) < kExpiryNs;
 }
 
-/// Returns true if the line is closed to others at that age of its first thread.
+/// Returns true if the line is closed to others when its first thread has waited for `age`.
 bool is_closed(std::uint64_t age) noexcept {
   std::uint64_t turn = kFirstTurnNs;
   for (int doubled = 0; age >= 2 * turn; ++doubled) {
@@ -46,7 +46,8 @@ bool Line::others_come_first() const noexcept {
     first = &place;
     first_ticket = ticket;
   }
-  // A thread that comes meanwhile enters its place first and then its ticket, which is unique: so that one stays.
+  // This does not remove the ticket of a thread that arrives meanwhile: tickets are unique, and it enters its place
+  // first.
   if (first == nullptr) line.compare_exchange_strong(newest, 0);
   return first != nullptr && first_ticket < own_ticket && is_closed(now - first->since_ns.load(kRelaxed));
 }

@@ -1,14 +1,14 @@
-// The line of the threads that wait for memory of one account: in order of arrival, over all processes of the workload.
-// Used by charges, and by the guard while it waits.
+// The line of the threads that wait for memory of one account, in order of arrival across all processes of the
+// workload. Used by charges, and by the guard while it waits.
 //
-// Without it a large request starves: small ones take freed memory again before a sleeping thread wakes. A charge
-// therefore yields while an earlier thread waits, even if it would fit. But that thread may wait for bytes that the
-// later one is about to free, so the line alternately closes for the others and opens for as long: 0.1 s at first, and
-// twice as long each time, up to 51 s. So a request that fits is never held up for ever, and a large one gets its
-// memory once the others hold theirs for less than the line closes.
+// Without a line a large request starves, because small ones take freed memory before a sleeping thread wakes. A charge
+// therefore yields while an earlier thread waits, even if the charge would fit. But the earlier thread may wait for
+// bytes that the later one is about to free, so the line alternates: it is closed to later threads and then open to
+// them for as long, 0.1 s at first and twice as long each time, up to 51 s. So a request that fits never waits for
+// ever, and a large one gets its memory once others hold theirs for less time than the line stays closed.
 //
-// Promises: a thread that died, or was stopped, is passed over half a second after it was last awake. No lock. A thread
-// that finds no free place waits as well, in no order.
+// Promises: a thread that died or was stopped loses its place half a second after it was last awake; there is no lock;
+// a thread that finds no free place waits too, but out of order.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +38,7 @@ class PlaceInLine {
   PlaceInLine(const PlaceInLine&) = delete;
   PlaceInLine& operator=(const PlaceInLine&) = delete;
 
-  /// Renews the place while the thread is awake. Must be called more often than every half second.
+  /// Renews the place while the thread is awake. Must be called at least every half second.
   void renew() noexcept;
 
  private:
@@ -47,7 +47,7 @@ class PlaceInLine {
   std::uint64_t ticket_, since_ns_, outer_ticket_;
 };
 
-/// While one lives, its thread yields to no other: for the last attempt of a request that would be denied.
+/// A scope in which its thread yields to no other, for the last attempt of a request that would be denied.
 class PastTheLine {
  public:
   PastTheLine() noexcept;

@@ -18,7 +18,7 @@ struct NewAccount {
   Bytes device_total;
   Bytes limit;
   Bytes guarantee;
-  Bytes context_estimate;  ///< the known cost of one CUDA context on this device; 0: not measured yet
+  Bytes context_estimate;  ///< the cost of one CUDA context on this device; 0 if not measured yet
 };
 
 struct NewBook {
@@ -27,15 +27,15 @@ struct NewBook {
   std::string slice;
   std::string labels;
   std::string command;
-  std::string simulation;  ///< the simulated node, as --sim takes it; empty: the machine's own devices
+  std::string simulation;  ///< the simulated node, as --sim takes it; empty on the machine's own devices
   std::uint64_t run_number = 0;
-  std::optional<ProcessIdentity> creator;  ///< the process whose end ends the workload; absent: the calling process
+  std::optional<ProcessIdentity> creator;  ///< the process whose end ends the workload; the calling process if absent
   OnDeny on_deny = OnDeny::kFail;
   std::uint64_t wait_ns = 0;
   AccountMode account_mode = AccountMode::kDevice;
   ManagedPolicy managed = ManagedPolicy::kResident;
   std::vector<NewAccount> accounts;
-  Bytes host_limit = kUnlimited;  ///< of pinned host memory
+  Bytes host_limit = kUnlimited;  ///< the limit of pinned host memory
 };
 
 }  // namespace ration::book

@@ -1,5 +1,5 @@
-// A book that is mapped into this process, as the classes of the book share it: each of them is a view of one OpenBook,
-// made when it is needed and gone before the Book is moved. Used by the book; everything else asks a Book for the view.
+// The state of a mapped book, which the classes of the book share. Each of them is a view of one OpenBook, made when it
+// is needed and gone before the Book is moved. Used by the book; everything else asks a Book for a view.
 #pragma once
 
 #include <cstdint>
@@ -19,12 +19,12 @@ struct OpenBook {
   BookLayout* layout = nullptr;
   SlotRecord* own = nullptr;  // the slot of this process
   std::uint32_t slot = kNoSlot;
-  std::uint32_t account_count = 0;  // of devices
-  bool counts_host = false;         // it has the account of host memory as well
+  std::uint32_t account_count = 0;  // the number of accounts of devices
+  bool counts_host = false;         // true if the book has the account of host memory too
   Mapping mapping;
-  Mapping slot_lock;  // see processes.cpp
+  Mapping slot_lock;  // keeps the lock of the slot; see processes.cpp
   char path[4096] = {};
-  std::uint64_t inode = 0, device = 0;  // those of the file
+  std::uint64_t inode = 0, device = 0;  // the identity of the file
 
   [[nodiscard]] bool has(std::uint32_t account) const noexcept {
     return account < account_count || (account == kHostAccount && counts_host);

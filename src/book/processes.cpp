@@ -48,8 +48,7 @@ void prepare(const OpenBook& book, std::uint32_t index, const ProcessIdentity& s
   SlotRecord& slot = book.layout->slots[index];
   book.each_account([&](std::uint32_t account) {
     std::uint64_t number = last_number(slot, account);
-    // The low bits of a change's number stand in the usage word: the next numbers must differ from those that stand
-    // there already.
+    // The usage word contains the low bits of a change's number, so the next numbers must differ from the one there.
     const std::uint64_t usage = usage_of(*book.layout, account).load(std::memory_order_acquire);
     while (made_by(usage, index, number + 1) || made_by(usage, index, number + 2)) ++number;
     Holdings& holdings = holdings_of(slot, account);
@@ -89,7 +88,8 @@ void refund_and_free(const OpenBook& book, std::uint32_t index, std::uint64_t st
   book.each_account([&](std::uint32_t account) { returned[account] += refund_dead(book, index, account, dead); });
   std::uint64_t still = dead;
   slot.state.compare_exchange_strong(still, state_word(generation_of(dead) + 1, SlotLife::kFree));
-  // When the last process ends, what the driver held for it ends too: the next one begins with its whole limit.
+  // When the last process ends, the driver frees what it held beyond the charges, so the next process begins with the
+  // whole limit.
   const std::size_t bound = std::min<std::size_t>(book.layout->header.slot_bound.load(kRelaxed), kMaxProcesses);
   const bool is_last = std::none_of(book.layout->slots, book.layout->slots + bound, [](const SlotRecord& other) {
     return life_of(other.state.load(std::memory_order_acquire)) == SlotLife::kUsed;
@@ -115,8 +115,8 @@ ByAccount reap_all(const OpenBook& book) noexcept {
     const SlotRecord& slot = book.layout->slots[index];
     const std::uint64_t state = slot.state.load(std::memory_order_acquire);
     if (life_of(state) == SlotLife::kFree || lives(index)) continue;
-    // Memory that it lent stays charged while others hold it, so that is settled first, by one process at a time. If
-    // the lock is not available now, all its holdings stay charged until the next reaping.
+    // Memory that the process lent stays charged while others hold it, so its shares are settled first, under the lock.
+    // If the lock is not available, all holdings of the process stay charged until the next reaping.
     if (has_shares(book, index)) {
       const SharedLock held(book);
       if (!held) continue;
@@ -137,8 +137,8 @@ ByAccount reap_and_wake(const OpenBook& book) noexcept {
   return returned;
 }
 
-/// Returns true if the account has bytes that may be an ended process's: neither this process's nor, while nothing is
-/// shared, the common slot's.
+/// Returns true if the account may contain bytes of an ended process: some memory is shared, or bytes belong neither to
+/// this process nor to the common slot.
 bool others_are_charged(const OpenBook& book, std::uint32_t account) noexcept {
   const BookLayout& layout = *book.layout;
   if (layout.shared.bound.load(kRelaxed) != 0) return true;
@@ -156,7 +156,7 @@ Bytes refund_ended(const OpenBook& book, std::uint32_t account) noexcept {
 bool Processes::attach() const noexcept {
   if (book_->layout == nullptr) return false;
   if (book_->slot != kNoSlot) return true;
-  const ProcessIdentity self = current_process();  // before the book is open: there may be one descriptor left
+  const ProcessIdentity self = current_process();  // read first, because only one descriptor may be left
   // The holdings of ended processes, and what the daemon found of them, would be attributed to this one.
   reap();
   for (int attempt = 0; attempt < 2; ++attempt) {
@@ -166,7 +166,7 @@ bool Processes::attach() const noexcept {
       Word& state = book_->layout->slots[index].state;
       const auto is_free = [&] { return life_of(state.load(std::memory_order_acquire)) == SlotLife::kFree; };
       if (!is_free() || !lock_byte(file.get(), index)) continue;
-      if (!is_free()) {  // another process took it, and ended, in between
+      if (!is_free()) {  // another process took the slot and ended in between
         unlock_byte(file.get(), index);
         continue;
       }
@@ -194,7 +194,7 @@ void Processes::detach() const noexcept {
     if (held && mark_dead(*book_, index, state)) release_shares_of(*book_, index, labels, kept);
     book_->slot = kNoSlot;
     book_->own = nullptr;
-    // If the lock is not available now, the next reaping finds a slot without a process.
+    // If the lock is not available, the next reaping clears the slot.
     if (held || !shares) refund_and_free(*book_, index, state, returned);
   }
   book_->slot_lock = Mapping{};

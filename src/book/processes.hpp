@@ -1,5 +1,5 @@
-// The processes of a workload: this one's slot in the book, and the refund for ended ones. Used by the guard and the
-// command line. A view of a book, by value.
+// The processes of a workload: the calling process's slot in the book, and refunds for ended processes. Used by the
+// guard and the command line. Processes is a view of a book and is passed by value.
 #pragma once
 
 #include "base/bytes.hpp"
@@ -20,8 +20,8 @@ class Processes {
   /// Forgets the parent's slot in a child after fork without touching it, so that attach() takes one for the child.
   void forget_slot() const noexcept;
   [[nodiscard]] bool attached() const noexcept { return book_->slot != kNoSlot; }
-  /// Records that this process has such memory. The record stays when the memory is freed, since the driver may keep
-  /// some of it.
+  /// Records that this process has memory of that kind. The record stays when the memory is freed, since the driver may
+  /// keep some of it.
   void note(Unmovable what) const noexcept;
 
   /// Clears the slots of ended processes; memory of theirs that others hold stays charged to the workload. Returns the
@@ -32,8 +32,7 @@ class Processes {
   OpenBook* book_;
 };
 
-/// Returns true if the daemon that wrote into the book still divides its limits; false also if the book is no longer at
-/// its path.
+/// Returns true if the daemon that wrote into the book still divides its limits and the book is still at its path.
 [[nodiscard]] bool has_daemon(const OpenBook& book) noexcept;
 
 }  // namespace ration::book

@@ -1,14 +1,14 @@
 // Memory that several processes of a workload may hold at once: by an IPC handle, a descriptor, a pointer of a shared
 // pool. It is charged once. The process that made it, or brought it into the workload, is charged as for any other
-// memory, and lends it; a process that joins is charged nothing. When the lender gives it up, or has ended, while
-// others hold it or a descriptor of it lives, the charge moves from its slot to the common one (kCommonSlot), and ends
-// when the last holder has let go.
+// memory, and lends it; a process that joins is charged nothing. When the lender gives the memory up, or ends, while
+// others hold it or a descriptor of it lives, the charge moves from the lender's slot to the common one (kCommonSlot)
+// and ends when the last holder has let go.
 //
-// All of this is rare, so it has a lock of its own, apart from the book's accounts. No process waits for it longer than
-// a few milliseconds, so one that is stopped while it holds the lock delays no charge. If the lock is not available,
-// memory to be refunded stays charged until a later settlement, and a process that wanted to join is charged for
-// itself. After a death under the lock the entries are authoritative: a step changes an entry first, in one store, then
-// the sums.
+// Sharing is rare, so it has a lock of its own, apart from the accounts. No process waits for the lock longer than a
+// few milliseconds, so a process that is stopped while it holds the lock delays no charge. If the lock is not
+// available, memory to be refunded stays charged until a later settlement, and a process that wanted to join is charged
+// itself. If a process dies while it holds the lock, the entries are what counts: each step changes an entry first, in
+// one store, and then the sums.
 #include "book/shared_memory.hpp"
 
 #include <pthread.h>
@@ -30,7 +30,7 @@
 namespace ration::book {
 namespace {
 
-// Together 5 ms.
+// The longest wait for the lock, 5 ms in all.
 constexpr timespec kNap{0, 50'000};
 constexpr int kMaxNaps = 100;
 
@@ -81,7 +81,8 @@ void erase(SharedPart& part, SharedRecord& record) noexcept {
 
 // ------------------------------------------------------------------------------------------------ lock and recovery
 
-// Computes the kept bytes from the entries. Bytes still in the slot of a dead process are refunded when it is reaped.
+// Repairs the common slot after a process died while it held the lock: makes its bytes the sum of the kept bytes of all
+// entries. Bytes that are still in the dead process's slot are refunded when it is reaped.
 void recover(const OpenBook& book) noexcept {
   SlotRecord& common = book.layout->slots[kCommonSlot];
   const std::uint64_t number = change_number(common.change.load(std::memory_order_acquire));
@@ -103,7 +104,7 @@ void recover(const OpenBook& book) noexcept {
   });
 }
 
-/// Returns false if the lock was not available; then it is not held.
+/// Takes the lock of the shared part. Returns false if it was not available.
 bool lock(const OpenBook& book) noexcept {
   pthread_mutex_t& mutex = book.layout->shared.lock;
   int outcome = ::pthread_mutex_trylock(&mutex);
@@ -232,7 +233,7 @@ void SharedMemory::note_descriptor(std::uint64_t number, int descriptor, bool la
     part.control_path[std::max<ssize_t>(length, 0)] = '\0';
     part.control_state.store(2, std::memory_order_release);
   }
-  // One file that cannot be queried outweighs all others.
+  // Once one descriptor cannot be queried, all of them count as living.
   if (record->control_inode.load(kRelaxed) == kUnknownFile) return;
   const std::uint64_t known = record->control_inode.load(kRelaxed);
   record->control_device.store(file.device, kRelaxed);
@@ -292,7 +293,7 @@ bool held_by_others(const OpenBook& book, const SharedRecord& record, LabelSearc
   return piece_is_held;
 }
 
-// Settles one record. Requires the lock. Lent bytes are changed only for their maker by the maker itself.
+// Settles one record. Requires the lock. Only the maker itself gives up lent bytes here.
 void settle_record(const OpenBook& book, SharedRecord& record, LabelSearch& labels) noexcept {
   SharedPart& part = book.layout->shared;
   std::uint64_t word = record.bytes.load(kRelaxed);
@@ -301,7 +302,7 @@ void settle_record(const OpenBook& book, SharedRecord& record, LabelSearch& labe
     const bool kept = held_by_others(book, record, labels);
     word = pack(lent_granules(word) - given_up, kept_granules(word) + (kept ? given_up : 0));
     record.bytes.store(word, kRelaxed);
-    // In this order: for a moment both are charged, and never neither.
+    // In this order both slots are charged for a moment, and never neither.
     if (kept) charge_common(book, record.account, given_up);
     Account(book, record.account).refund(kGranule * given_up, kind_of(record));
     record.waived.fetch_sub(given_up);
@@ -341,7 +342,7 @@ void SharedMemory::settle() const noexcept {
   const SharedLock held(*book_);
   if (!held) return;
   LabelSearch labels(part.control_path);
-  // Pieces first: the memory that contains them lives while they do.
+  // Pieces are settled first, because the memory that contains them lives while they do.
   for (const bool pieces : {true, false}) {
     each_record(part, [&](SharedRecord& record) {
       if ((record.part_of.load(kRelaxed) != 0) == pieces) settle_record(*book_, record, labels);

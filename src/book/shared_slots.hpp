@@ -1,4 +1,4 @@
-// The part of an ending process in memory that several hold: settled before its slot is cleared. Used by the book
+// The shared memory of an ending process, which is settled before the process's slot is cleared. Used by the book
 // alone.
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace ration::book {
 
-/// The lock of the shared part, held while this lives; waits at most 5 ms for it.
+/// The lock of the shared part, held while the object lives. The constructor waits at most 5 ms for it.
 class SharedLock {
  public:
   SharedLock() noexcept = default;
@@ -18,7 +18,7 @@ class SharedLock {
   SharedLock(const SharedLock&) = delete;
   SharedLock& operator=(const SharedLock&) = delete;
   ~SharedLock();
-  /// False if the lock was not available.
+  /// Returns false if the lock was not available.
   [[nodiscard]] explicit operator bool() const noexcept { return layout_ != nullptr; }
 
  private:
@@ -28,8 +28,8 @@ class SharedLock {
 /// Returns true if the process of that slot lends or holds shared memory.
 [[nodiscard]] bool has_shares(const OpenBook& book, std::uint32_t slot) noexcept;
 /// Releases the shared memory of a process that has ended or detaches, and refunds what no other process holds.
-/// Requires the lock of the shared part; called after its slot is marked as dead and before it is cleared. Adds what
-/// the workload keeps to `kept`.
+/// Requires the lock of the shared part; must be called after the process's slot is marked as dead and before the slot
+/// is cleared. Adds what the workload keeps to `kept`.
 void release_shares_of(const OpenBook& book, std::uint32_t slot, LabelSearch& labels, ByAccount& kept) noexcept;
 
 }  // namespace ration::book

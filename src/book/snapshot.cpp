@@ -1,6 +1,6 @@
-// Computes what a workload holds on its devices without changing the book, also if processes of it have ended; for
-// programs that watch. Its own processes settle that as they go (shared_memory.cpp), but only when they take or give
-// back memory.
+// The holdings of a workload on its devices, computed for programs that watch. The computation changes no book and
+// counts no ended process; the workload's own processes settle the book as they go (shared_memory.cpp), but only when
+// they take or give back memory.
 #include "book/snapshot.hpp"
 
 #include <algorithm>
@@ -14,16 +14,16 @@ namespace ration::book {
 
 namespace {
 
-/// Returns the bytes of each account held beyond what living processes are charged: memory that those gave up, or that
-/// ended processes left, and that others hold. Negative if living processes are charged for memory that is not held any
-/// more.
+/// Returns the bytes of each account held beyond the charges of living processes: memory that they gave up, or that
+/// ended processes left, while others hold it. A negative value means that living processes are charged for memory that
+/// is no longer held.
 std::map<std::uint32_t, std::int64_t> held_besides(const BookSnapshot& book) {
   std::map<std::uint32_t, std::int64_t> besides;
   SharedSnapshot::Holders living;
   for (const ProcessSnapshot& process : book.processes) living.set(process.slot);
   LabelSearch labels(book.control_path.c_str());
   const auto has_descriptor = [&](const SharedSnapshot& shared) {
-    // If this cannot be determined, any living process may have a descriptor; without one, none is assumed.
+    // If this cannot be determined, a descriptor is assumed while any process lives.
     if (shared.control_inode == kUnknownFile) return living.any();
     const ControlFile file{shared.control_device, shared.control_inode};
     return shared.control_inode != 0 && (labels.can_tell(file) ? labels.lives(shared.number, file) : living.any());
@@ -48,7 +48,7 @@ std::map<std::uint32_t, std::int64_t> held_besides(const BookSnapshot& book) {
   return besides;
 }
 
-/// Returns `besides` and what living processes are charged, but no more than `used`.
+/// Returns the sum of `besides` and the charges of living processes, but no more than `used`.
 template <typename HeldBy>
 Bytes held_in_all(const BookSnapshot& book, std::int64_t besides, Bytes used, HeldBy&& held_by) {
   for (const ProcessSnapshot& process : book.processes) besides += static_cast<std::int64_t>(held_by(process).count());

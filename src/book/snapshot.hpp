@@ -40,18 +40,18 @@ struct AccountSnapshot {
   Bytes used;
   Bytes peak;
   std::uint64_t denials = 0;
-  Bytes kept;         ///< part of `used`: given up by its process or left by an ended one, and held by others
-  Bytes shared;       ///< part of `used`: several processes may hold it, also some of other workloads
-  Bytes unrequested;  ///< beyond `used`: see Account::unrequested()
+  Bytes kept;         ///< the part of `used` that its process gave up or an ended one left, and others hold
+  Bytes shared;       ///< the part of `used` that several processes may hold, also those of other workloads
+  Bytes unrequested;  ///< the bytes beyond `used`; see Account::unrequested()
   std::uint64_t times_emptied = 0;  ///< how often the workload was left without a process
-  Bytes reach;                      ///< up to which the daemon raises `limit` at once; 0: not above it
-  Bytes own_limit = kUnlimited;     ///< set by a program of the workload; `limit` is set from outside
+  Bytes reach;                      ///< the value up to which the daemon raises `limit` at once; 0 if it does not
+  Bytes own_limit = kUnlimited;     ///< the limit that a program of the workload set; `limit` is set from outside
   Bytes granted;                    ///< the limit that was granted; `limit` is lower while others need the room
 };
 
 /// Pinned host memory of a workload.
 struct HostSnapshot {
-  bool counted = false;  ///< false: an older ration made the book, and counts none
+  bool counted = false;  ///< false if an older ration made the book, which counts none
   Bytes limit = kUnlimited;
   Bytes own_limit = kUnlimited;  ///< as in an AccountSnapshot
   Bytes used;
@@ -67,29 +67,29 @@ struct ProcessSnapshot {
   std::string command;
   std::uint64_t attached_ns = 0;
   std::uint32_t waiting = 0;                          ///< number of its threads that sleep until bytes come back
-  std::vector<Bytes> held, context, pooled, managed;  // by account
+  std::vector<Bytes> held, context, pooled, managed;  // one value per account
   Bytes host;                                         // pinned host memory
-  std::vector<Bytes> shared;    // by account: held memory that others may hold too, whichever process is charged
-  std::uint32_t unmovable = 0;  // flags of Unmovable that it has or had
+  std::vector<Bytes> shared;    // per account, the held memory that others may hold too, whichever process is charged
+  std::uint32_t unmovable = 0;  // flags of Unmovable for memory that it has or had
   [[nodiscard]] bool has(Unmovable what) const { return (unmovable & static_cast<std::uint32_t>(what)) != 0; }
 };
 
 /// Memory that several processes may hold, as the book has it. Processes are identified by their slots.
 struct SharedSnapshot {
-  using Holders = std::bitset<1024>;  ///< one bit per slot; as many as a book has
+  using Holders = std::bitset<1024>;  ///< one bit for each slot of a book
 
   std::uint64_t number = 0;
-  std::uint64_t part_of = 0;           ///< the number of the memory that lives while this piece is held; 0: not a piece
-  std::uint32_t account = 0;           ///< of a device, or kHostAccount
-  std::optional<std::uint32_t> maker;  ///< the process that is charged for the lent bytes; absent: it has ended
+  std::uint64_t part_of = 0;  ///< the number of the memory that lives while this piece is held; 0 if not a piece
+  std::uint32_t account = 0;  ///< a device's account, or kHostAccount
+  std::optional<std::uint32_t> maker;  ///< the process that is charged for the lent bytes; absent if it has ended
   Bytes lent;
-  Bytes given_up;  ///< part of the lent bytes
-  Bytes kept;      ///< charged to the common slot
+  Bytes given_up;  ///< the part of the lent bytes that is given up
+  Bytes kept;      ///< the bytes charged to the common slot
   Holders holders;
-  std::uint64_t control_device = 0, control_inode = 0;  ///< those of the file of its descriptors; see layout.hpp
+  std::uint64_t control_device = 0, control_inode = 0;  ///< the file of its descriptors; see layout.hpp
 };
 
-/// Everything in a book at one moment, copied with bounds checks: safe for a file that another process writes.
+/// Everything in a book at one moment, copied with bounds checks, so that another process may write the file.
 struct BookSnapshot {
   std::string name, tenant, slice, labels, command, simulation;
   std::uint64_t run_number = 0, created_ns = 0, ended_ns = 0, limit_changes = 0, denial_count = 0;
@@ -97,7 +97,7 @@ struct BookSnapshot {
   std::uint64_t granted_waits = 0;     ///< requests that slept and then got their memory
   std::uint64_t unlisted_count = 0;    ///< unlisted functions called so far that may concern memory
   std::vector<std::string> unlisted;   ///< the newest of them by name, oldest first
-  std::vector<std::string> launchers;  ///< programs started by its processes that have others started elsewhere
+  std::vector<std::string> launchers;  ///< launchers that its processes started
   std::int32_t exit_status = 0;
   ProcessIdentity creator;
   OnDeny on_deny = OnDeny::kFail;
@@ -105,19 +105,19 @@ struct BookSnapshot {
   ManagedPolicy managed = ManagedPolicy::kResident;
   std::vector<AccountSnapshot> accounts;
   HostSnapshot host;
-  std::vector<Bytes> wanted;  ///< by account: the largest charge that sleeps until bytes come back
+  std::vector<Bytes> wanted;  ///< per account, the largest charge that waits until bytes come back
   std::vector<ProcessSnapshot> processes;
   std::vector<Denial> denials;  // oldest first
   std::vector<SharedSnapshot> shared_memory;
   std::string control_path;  ///< path of the file whose descriptors are exported
 };
 
-/// Returns what the workload holds on each device, by account: the charges of living processes, and memory that those
-/// gave up or that ended processes left, if others hold it; never more than the book's own count. The processes of
+/// Returns the bytes that the workload holds, per account: the charges of living processes, and memory that they gave
+/// up, or that ended processes left, while others hold it; never more than the book's own count. The processes of
 /// `book` are the living ones. The result is what Processes::reap() and SharedMemory::settle() would arrive at; the
 /// book stays unchanged, so its file may be another user's.
 [[nodiscard]] std::vector<Bytes> held_by_living(const BookSnapshot& book);
-/// As above, of pinned host memory.
+/// As above, but for pinned host memory.
 [[nodiscard]] Bytes host_held_by_living(const BookSnapshot& book);
 
 }  // namespace ration::book

@@ -26,7 +26,7 @@ constexpr const char* kMachineFolder = "/run/ration";
 std::string unusable_for_books(const std::string& folder) {
   const mode_t mode = ::getuid() == 0 ? 0755 : 0700;
   if (std::string why = make_own_folder(folder, mode); !why.empty()) return why;
-  if (folder == kMachineFolder) ::chmod(folder.c_str(), mode);  // despite the umask of the process that made it
+  if (folder == kMachineFolder) ::chmod(folder.c_str(), mode);  // overrides the maker's umask
   return make_own_folder(folder + "/books", 0700);
 }
 
@@ -122,7 +122,7 @@ std::vector<StoredBook> Store::list() const {
       if (!granted) continue;
       book.contents = *granted;
     }
-    if (granted) {  // a container's, which could contain any identity
+    if (granted) {  // a container's book, which could contain any identity
       restore_identity(book.contents, *granted);
       book.live = liveness(granted->creator) != Liveness::kDead;
     } else {

@@ -15,17 +15,17 @@ namespace ration::book {
 struct StoredBook {
   std::string path;
   BookSnapshot contents;
-  bool live = false;  ///< its `ration run`, its container or one of its processes still runs
+  bool live = false;  ///< true if its `ration run`, its container or one of its processes still runs
 };
 
 /// A book of another layout than this ration's, with the fields that every layout has.
 struct ForeignBook {
   std::string path;
-  std::string name;  ///< of the workload, from the file name
+  std::string name;  ///< the workload's name, from the file name
   std::uint32_t format = 0;
   ProcessIdentity creator;
-  std::string program;  ///< the `ration` that made it; empty: it has ended, or is hidden from this user
-  bool live = false;    ///< that `ration` still runs
+  std::string program;  ///< the `ration` that made it; empty if that has ended or is hidden from this user
+  bool live = false;    ///< true if that `ration` still runs
 };
 
 class Store {
@@ -33,7 +33,8 @@ class Store {
   /// Opens `RATION_RUNTIME_DIR`, else /run/ration if that is writable, else $XDG_RUNTIME_DIR/ration, else
   /// /tmp/ration-UID, or /tmp/ration-UID.XXXXXX if another user owns that. Makes the folder if it is missing.
   static Result<Store> open();
-  /// Makes that folder, and the one for the books in it, if they are missing. E1405: it cannot be used.
+  /// Makes that folder, and the one for the books in it, if they are missing. Fails with E1405 if the folder cannot be
+  /// used.
   [[nodiscard]] static Result<void> make(const std::string& folder);
 
   [[nodiscard]] const std::string& folder() const { return folder_; }
@@ -41,21 +42,22 @@ class Store {
   [[nodiscard]] std::string path_of(const std::string& name, std::uint64_t run) const {
     return folder_ + "/books/" + name + "." + std::to_string(run) + kBookEnding;
   }
-  /// Returns a lock, held while the descriptor is open: one command at a time checks promises and takes names.
+  /// Returns a lock that is held while the descriptor is open, so that one command at a time checks promises and takes
+  /// names.
   [[nodiscard]] FileDescriptor lock() const;
-  /// As lock(), or nothing if another process holds it.
+  /// As lock(), but returns nothing if another process holds the lock.
   [[nodiscard]] FileDescriptor try_lock() const;
   /// Returns the next run number, unique within this folder.
   [[nodiscard]] Result<std::uint64_t> next_run() const;
   /// Returns every sound book, the newest run last, and damaged ones too if they are containers'; removes ended ones
   /// beyond the newest 32.
   [[nodiscard]] std::vector<StoredBook> list() const;
-  /// Returns the simulated nodes of the books here, including ended ones: far faster than list(), as it reads only the
-  /// beginnings.
+  /// Returns the simulated nodes of all books here, including ended ones. It reads only the beginnings of the files, so
+  /// it is far faster than list().
   [[nodiscard]] std::set<std::string> simulations() const;
   /// Returns the books that another version of ration wrote.
   [[nodiscard]] std::vector<ForeignBook> of_other_versions() const;
-  /// Returns other files among the books that cannot be read as one, with the reason.
+  /// Returns the other files here that cannot be read as a book, each with the reason.
   [[nodiscard]] std::vector<std::pair<std::string, std::string>> damaged() const;
 
  private:

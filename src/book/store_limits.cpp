@@ -20,7 +20,8 @@
 namespace ration::book {
 namespace {
 
-constexpr std::size_t kMapped = 2 * std::size_t{4096};  // the header and the accounts
+constexpr std::size_t kMapped =
+    2 * std::size_t{4096};  // the header, the accounts, the grants and the record of the host
 static_assert(offsetof(BookLayout, host) + sizeof(BookLayout::host) <= kMapped);
 
 // A page beyond the end of a file that was truncated raises SIGBUS. While a book is being written, such a page is
@@ -60,7 +61,7 @@ BookStatus change_book(int book, std::uint32_t owner, const Change& change) {
   const std::lock_guard alone(one_at_a_time);
   std::call_once(installed, install_guard);
 
-  // Opens the same file again, for writing: its path may name another one by now.
+  // Opens the same file again for writing. The path of the book may name another file by now.
   const std::string path = "/proc/self/fd/" + std::to_string(book);
   const FileDescriptor file{::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK)};
   if (!file)

@@ -8,30 +8,30 @@ namespace ration::book {
 
 using DeviceUuid = std::array<std::uint8_t, 16>;
 
-/// Stands for bytes that the driver did not report: printed as n/a, never as a number.
+/// The value for bytes that the driver did not report. It is printed as n/a.
 inline constexpr std::uint64_t kUnknownBytes = ~std::uint64_t{0};
 
-/// The account of pinned host memory, beside those of devices. No book has as many devices.
+/// The account of pinned host memory. Its number is higher than that of any device's account.
 inline constexpr std::uint32_t kHostAccount = 64;
 
 enum class OnDeny : std::uint32_t { kFail = 0, kWait = 1 };
 
-/// The memory that counts against the limit: everything that the driver attributes to the process, or only allocations,
-/// without contexts.
+/// The memory that counts against the limit: with kDevice all that the driver attributes to the process, with kHeap
+/// only allocations, without contexts.
 enum class AccountMode : std::uint32_t { kDevice = 0, kHeap = 1 };
 
-/// Memory that drivers do not move to the host, or only in part: a program that has it may be lost in the attempt.
-/// Flags.
+/// Flags for memory that drivers do not move to the host, or only in part. A program that has such memory may not
+/// survive being suspended.
 enum class Unmovable : std::uint32_t {
   kManaged = 1,
-  kShared = 2,  ///< exported to other processes, or imported
+  kShared = 2,  ///< memory exported to other processes, or imported
 };
 
 /// The use of charged bytes, for `ration explain`.
 enum class Kind : std::uint32_t { kHeap, kContext, kPool, kManaged };
 
-/// The part of managed memory that counts against the limit: all of it; only what may be on the device, the rest being
-/// kept on the host; nothing.
+/// The part of managed memory that counts against the limit. With kResident the part that may be on the device counts,
+/// and the rest is kept on the host; with kCharge all of it counts, with kIgnore none.
 enum class ManagedPolicy : std::uint32_t { kResident = 0, kCharge = 1, kIgnore = 2 };
 
 }  // namespace ration::book

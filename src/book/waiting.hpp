@@ -1,5 +1,5 @@
-// Threads that sleep until bytes come back. Used by the guard, and by the library that gives memory back for them. A
-// view of a book, by value.
+// Threads that sleep until bytes come back. Used by the guard, and by the library that gives memory back for them.
+// Waiting is a view of a book and is passed by value.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ class Waiting {
  public:
   explicit Waiting(const OpenBook& book) noexcept : book_(&book) {}
 
-  /// Begins a wait of this process: between begin() and end(), refunds and raised limits wake it.
+  /// Begins a wait of this process. Refunds and raised limits wake it until end() is called.
   void begin(std::uint32_t account, Bytes wanted) const noexcept;
   void end() const noexcept;
   /// Returns the calling thread's place in the account's line, for waiting on memory that refunds can bring.
@@ -31,8 +31,8 @@ class Waiting {
 
   /// Wakes waiting threads after bytes came back or a limit was changed.
   void wake() const noexcept;
-  /// Counts the waiting threads of living processes again. A process that dies while it waits stays counted until then,
-  /// at the cost of one system call per refund.
+  /// Counts the waiting threads of living processes again. Until then, a process that died while it waited costs one
+  /// system call per refund.
   void forget_dead() const noexcept;
 
  private:

@@ -1,5 +1,5 @@
-// Finds the workload of a process: the book of its container, or the one named by its environment. Used by the guard,
-// the command line and the library. Promise: no environment leads a process of a container to another book.
+// The book of the workload of a process: the one of its container, or the one named by its environment. Used by the
+// guard, the command line and the library. Promise: no environment leads a process of a container to another book.
 #pragma once
 
 #include <unistd.h>
@@ -11,8 +11,8 @@ namespace ration::book {
 
 /// The folder of ration in a container: a read-only mount at the top, since a folder above a mount can be renamed.
 inline constexpr const char* kContainerFolder = "/.ration";
-/// The book in a container. Its hook mounts the book over a placeholder that is no book, so that nothing is granted if
-/// the hook did not run. Nothing else makes this file.
+/// The book in a container. The hook mounts it over a placeholder that is no book, so that nothing is granted if the
+/// hook did not run. Nothing else makes this file.
 inline constexpr const char* kContainerBook = "/.ration/book";
 /// The guard in a container.
 inline constexpr const char* kContainerGuard = "/.ration/guard";
