@@ -1,4 +1,4 @@
-// Finds the real driver and the real NVML of this process: the files that its program would have loaded without the
+// The search for the real driver and the real NVML of this process: the files that its program would load without the
 // guard. Used by the trampolines when the first function is called. Promises: no allocation; files are offered by
 // absolute path, so that neither a preload nor a RUNPATH decides.
 #pragma once
@@ -7,7 +7,7 @@
 
 namespace ration::guard {
 
-/// Offers one candidate after the other, the most likely first. RATION_DRIVER_PATH, if it is set, is the only place.
+/// Offers one candidate after the other, the most likely first. If RATION_DRIVER_PATH is set, offers only files there.
 bool look_for_driver(driver::Take* take, void* context) noexcept;
 bool look_for_nvml(driver::Take* take, void* context) noexcept;
 

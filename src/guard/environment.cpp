@@ -12,7 +12,8 @@ namespace {
 Environment captured;
 std::atomic<bool> is_captured{false};
 
-// Keeps a value empty that is too long to be a path: opening the book then fails, and that error is reported.
+// Copies a path if it is set. A value that is too long becomes empty, so that opening the book fails and reports the
+// error.
 bool copy_path(const char* value, char (&out)[PATH_MAX]) noexcept {
   if (value == nullptr || *value == '\0') return false;
   const std::size_t length = std::strlen(value);
@@ -20,8 +21,8 @@ bool copy_path(const char* value, char (&out)[PATH_MAX]) noexcept {
   return true;
 }
 
-// Runs when the library is loaded. If a library that was initialised earlier has called in already, this is the second
-// run and writes the same values.
+// Captures the environment when the library is loaded, or earlier if a library that is initialised before calls the
+// guard.
 [[gnu::constructor]] void capture() noexcept {
   if (is_captured.load(std::memory_order_acquire)) return;
   captured.governed = copy_path(book::workload_book(), captured.book);
@@ -42,6 +43,5 @@ const Environment& environment() noexcept {
 
 }  // namespace ration::guard
 
-/// Marks this library as the guard: code that finds a libcuda.so.1 in its process tells it from a driver by this
-/// symbol.
+/// The mark of the guard: code that finds a libcuda.so.1 in its process tells the guard from a driver by this symbol.
 extern "C" [[gnu::visibility("default")]] const char ration_shim[] = "ration";

@@ -1,6 +1,6 @@
 // The environment of the guard: the RATION_* variables as they were when the library was loaded, and the container's
-// book. Used by everything in the guard. Promises: copied once, so that a program that clears its environment later (or
-// writes its title there) stays governed; no file is read; no output; nothing is allocated except room for
+// book. Used by everything in the guard. Promises: the copy is made once, so that a program that clears its environment
+// later (or writes its title there) stays governed; no file is read; no output; nothing is allocated except room for
 // LD_LIBRARY_PATH.
 #pragma once
 
@@ -10,9 +10,9 @@ namespace ration::guard {
 
 struct Environment {
   char book[PATH_MAX];         ///< the workload's book: the container's, or the file named by RATION_BOOK
-  char driver_path[PATH_MAX];  ///< RATION_DRIVER_PATH: the folder of the real driver; empty: the guard searches for it
-  const char* library_path;    ///< LD_LIBRARY_PATH, which the linker reads once as well
-  bool governed;               ///< a book exists; without one every call passes straight through
+  char driver_path[PATH_MAX];  ///< RATION_DRIVER_PATH: the folder of the real driver; empty if unset
+  const char* library_path;    ///< LD_LIBRARY_PATH, which the linker too reads only once
+  bool governed;               ///< true if a book exists; without one every call passes straight through
 };
 
 [[nodiscard]] const Environment& environment() noexcept;

@@ -1,7 +1,8 @@
 // The exec family, posix_spawn and system() as the guard exports them: a program that a governed process starts gets
-// the guard and the book, whatever environment its launcher passes (kept_environment.hpp). An environment that has
-// both, and a program that cannot load the guard, go to libc unchanged. Promises: errors are libc's; async-signal-safe,
-// also in a child of vfork(): a new environment lies on the stack, a large one in a mapping of its own.
+// the guard and the book, whatever environment its launcher passes (kept_environment.hpp). If the environment has both,
+// or the program cannot load the guard, the call goes to libc unchanged. Promises: errors are libc's;
+// async-signal-safe, also in a child of vfork(): a new environment lies on the stack, a large one in a mapping of its
+// own.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <spawn.h>
@@ -82,8 +83,8 @@ class File {
   bool is_own_ = false;
 };
 
-/// Returns false if the program's loader would complain about the guard: a program for another processor, of 32 bits,
-/// or linked with musl. A file that cannot be read or is not ELF counts as able to load it.
+/// Returns false if the program cannot load the guard, because it is for another processor, has 32 bits, or is linked
+/// with musl. Returns true for a file that cannot be read or is not ELF.
 bool takes_guard(const File& file) noexcept {
   const ElfPeek elf(file);
   if (!elf.is_elf()) return true;
@@ -91,7 +92,7 @@ bool takes_guard(const File& file) noexcept {
   return elf.is_ours() && (!elf.interpreter(file, loader) || std::strstr(loader, "musl") == nullptr);
 }
 
-/// As takes_guard(), but if `file` is a script, for the interpreter that runs it.
+/// As takes_guard(), but judges a script by the interpreter that runs it.
 bool starts_with_guard(const File& file) noexcept {
   char line[256];
   const long length = file(line, sizeof line - 1, 0);
@@ -107,7 +108,7 @@ bool is_program(const char* path) noexcept {
   return ::stat(path, &status) == 0 && S_ISREG(status.st_mode) && ::access(path, X_OK) == 0;
 }
 
-/// As starts_with_guard(), for the program that execvp(3) finds under `name`.
+/// As starts_with_guard(), but for the program that execvp(3) finds under `name`.
 bool found_with_guard(const char* name) noexcept {
   if (std::strchr(name, '/') != nullptr) return starts_with_guard(File(AT_FDCWD, name));
   const int saved = errno;
@@ -259,7 +260,7 @@ int fexecve(int descriptor, Words words, Words variables) noexcept {
       [&](Words all) { return next(descriptor, words, all); }, no_memory);
 }
 
-// Exists since glibc 2.34; an older one leaves it to the kernel.
+// Calls the kernel if libc has no execveat(), which glibc has since 2.34.
 RATION_UNDER_NAME_OF(execveat, (int folder, const char* path, Words words, Words variables, int flags)) {
   auto* next = look_up(found.execveat, "execveat");
   note_launcher(path, words);
@@ -284,7 +285,7 @@ RATION_UNDER_NAME_OF(posix_spawnp, (pid_t * pid, const char* name, const posix_s
   return spawn(look_up(found.spawnp, "posix_spawnp"), true, pid, name, actions, attributes, words, variables);
 }
 
-// Exists since glibc 2.39. Returns ENOSYS if libc has none, as glibc itself does under an old kernel.
+// Returns ENOSYS if libc has no pidfd_spawn(), which glibc has since 2.39, as glibc itself does under an old kernel.
 RATION_UNDER_NAME_OF(pidfd_spawn, (int* pidfd, const char* path, const posix_spawn_file_actions_t* actions,
                                    const posix_spawnattr_t* attributes, Words words, Words variables)) {
   return spawn(look_up(found.pidfd_spawn, "pidfd_spawn"), false, pidfd, path, actions, attributes, words, variables);
@@ -295,7 +296,7 @@ RATION_UNDER_NAME_OF(pidfd_spawnp, (int* pidfd, const char* name, const posix_sp
   return spawn(look_up(found.pidfd_spawnp, "pidfd_spawnp"), true, pidfd, name, actions, attributes, words, variables);
 }
 
-// These pass the process's own environment on by calls inside libc, so the guard is put back into that environment.
+// Puts the guard back into the process's own environment, which system(), popen() and wordexp() pass on inside libc.
 int system(const char* command) {
   if (command != nullptr) put_back_here();
   auto* next = look_up(found.system, "system");

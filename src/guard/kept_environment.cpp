@@ -17,9 +17,9 @@ namespace {
 /// A variable that the children of a governed process must have.
 struct Kept {
   const char* name;
-  const char* first;   ///< the entry with which a list must begin; null: not a list
+  const char* first;   ///< the entry with which a list must begin; null if the variable is no list
   const char* second;  ///< the list's next entry, or null
-  const char* value;   ///< its value if it is not a list; null: it must be absent
+  const char* value;   ///< the value of a variable that is no list; null if it must be absent
 };
 
 constexpr std::size_t kKept = 8;
@@ -62,7 +62,7 @@ bool beside_this(const char* name, char (&out)[PATH_MAX]) noexcept {
   return true;
 }
 
-// Runs when the library is loaded, so that a program that empties its own environment later changes nothing here.
+// Remembers the variables when the library is loaded, so that a program may empty its environment later.
 [[gnu::constructor]] void remember() noexcept {
   if (is_wanted.load(std::memory_order_acquire) || !environment().governed || ::getenv(kFreed) != nullptr) return;
   const char* preload = ::getenv("LD_PRELOAD");
@@ -79,7 +79,7 @@ bool beside_this(const char* name, char (&out)[PATH_MAX]) noexcept {
   is_wanted.store(true, std::memory_order_release);
 }
 
-/// Returns which of the kept variables `entry` ("NAME=value") is, and its value; null: none of them.
+/// Returns the kept variable that `entry` ("NAME=value") sets, and stores its value. Returns null if it sets none.
 const Kept* kept_of(const char* entry, const char** value) noexcept {
   if (entry[0] != 'L' && entry[0] != 'R') return nullptr;
   for (std::size_t i = 0; i < wanted.count; ++i) {
@@ -146,7 +146,7 @@ std::size_t entry_room(const Kept& kept, const char* given) noexcept {
 
 bool has_to_be_there(const Kept& kept) noexcept { return kept.first != nullptr || kept.value != nullptr; }
 
-/// The kept variables in an environment: of each name the last entry, which is the one that the linker uses.
+/// The kept variables in an environment. The last entry of each name counts, because the linker uses that one.
 struct Found {
   const char* value[kKept] = {};
   std::size_t entries = 0;  ///< entries of any name
@@ -206,7 +206,7 @@ void put_back_here() noexcept {
     const char* value = nullptr;
     const Kept* kept = kept_of(*entry, &value);
     if (kept == nullptr) continue;
-    ::unsetenv(kept->name);  // repeated for every entry of that name: setenv() would replace the first one only
+    ::unsetenv(kept->name);  // done for every entry of that name, because setenv() would replace the first one only
     ::setenv(kept->name, value, 1);
   }
   ::unsetenv(kFreed);

@@ -1,10 +1,10 @@
 // The audit library that the dynamic linker consults (rtld-audit(7)). A look-up of a name in the real driver or NVML
-// gets the guard's function, by whatever dlopen(), namespace or file name the library was opened: a library is
-// recognised by its SONAME, the guards by their inodes. `ration run` names this library in LD_AUDIT, beside the guards
-// in LD_PRELOAD.
+// gets the guard's function, whichever dlopen(), namespace or file name opened the library. The audit library
+// recognises the real ones by their SONAMEs and the guards by their inodes. `ration run` names it in LD_AUDIT, beside
+// the guards in LD_PRELOAD.
 //
-// Freestanding: it lives in a namespace of its own in every process of a workload and, without libc, costs each process
-// one page. The linker calls it under its own lock, and only for look-ups in the two libraries.
+// It lives in a namespace of its own in every process of a workload; without libc it costs each process one page. The
+// linker calls it under the linker's lock, and only for look-ups in the two libraries.
 #include <fcntl.h>
 #include <link.h>
 #include <sys/stat.h>
@@ -71,7 +71,7 @@ class File {
 /// The identity of the file behind a path.
 struct Inode {
   dev_t device = 0;
-  ino_t number = 0;  ///< 0: none
+  ino_t number = 0;  ///< 0 if there is none
 };
 
 bool same(const Inode& one, const Inode& other) { return one.device == other.device && one.number == other.number; }
@@ -93,7 +93,7 @@ struct Exports {
 constexpr unsigned kLongestPath = 4096;
 
 struct Wrapped {
-  const char* soname;  ///< without a version
+  const char* soname;  ///< the SONAME without a version
   const char* file;    ///< the guard's file in the folder of this library
   Inode inode;
   const link_map* shim;
@@ -106,7 +106,8 @@ Wrapped wrapped[] = {{ration::guard::kDriverFile, "libcuda.so.1", {}, nullptr, {
 /// The cookies of objects: the kind of an object decides the answers that it gets.
 enum Cookie : std::uintptr_t { kProgram = 0, kFirstShim = 1, kFirstReal = 3 };
 
-// Returns an address from a dynamic section: a read-only one (the vDSO's) holds offsets, any other holds addresses.
+// Returns the address that an entry of a dynamic section stands for. A read-only section (the vDSO's) has offsets, any
+// other has addresses.
 template <typename Pointer>
 Pointer address(const link_map* object, const ElfW(Dyn) * entry) {
   const ElfW(Addr) value = entry->d_un.d_ptr;
@@ -197,8 +198,8 @@ void find_shims() {
   }
 }
 
-/// Returns the guard that stands in for the library that `name` asks for, or null. A path is judged by the SONAME in
-/// its file, whatever the file is called.
+/// Returns the guard that stands in for the library that `name` asks for, or null. Judges a path by the SONAME in its
+/// file, whatever the file is called.
 const Wrapped* wrapped_by(const char* name) {
   bool is_path = false;
   for (const char* letter = name; *letter != '\0'; ++letter) is_path = is_path || *letter == '/';
@@ -221,8 +222,9 @@ RATION_AUDIT unsigned int la_version(unsigned int offered) {
   return offered < LAV_CURRENT ? offered : LAV_CURRENT;
 }
 
-// A guard is recognised by its file, because another library of that name may come before it. If its file cannot be
-// found (no /proc), the first library of the name is taken for it.
+// Classifies an object that the linker opens, and records the first guard of each kind. A guard is recognised by its
+// file, because another library of its name may come first; if that file cannot be found (no /proc), the first library
+// of the name counts as the guard.
 RATION_AUDIT unsigned int la_objopen(link_map* object, Lmid_t, std::uintptr_t* cookie) {
   *cookie = kProgram;
   const Exports exports = exports_of(object);
@@ -239,8 +241,8 @@ RATION_AUDIT unsigned int la_objopen(link_map* object, Lmid_t, std::uintptr_t* c
   return LA_FLG_BINDFROM;
 }
 
-// The program, and any library of its own, gets the guard for the driver's name and for a path to the driver's file,
-// also in a new namespace and if the guard was not preloaded.
+// Returns the guard's path if the program, or a library of its own, asks for the driver or NVML by name or by a path to
+// its file, also in a new namespace and if the guard was not preloaded.
 RATION_AUDIT char* la_objsearch(const char* name, std::uintptr_t* cookie, unsigned int) {
   const Wrapped* library = *cookie == kProgram ? wrapped_by(name) : nullptr;
   if (library == nullptr) return const_cast<char*>(name);
@@ -248,7 +250,8 @@ RATION_AUDIT char* la_objsearch(const char* name, std::uintptr_t* cookie, unsign
   return library->shim != nullptr ? library->shim->l_name : const_cast<char*>(name);
 }
 
-// The driver's own libraries and the guards get what they ask for.
+// Returns the guard's function for a name in the real library, unless the driver's own libraries or the guards ask for
+// it.
 RATION_AUDIT std::uintptr_t la_symbind64(ElfW(Sym) * symbol, unsigned int, std::uintptr_t* from, std::uintptr_t* to,
                                          unsigned int* flags, const char* name) {
   *flags |= LA_SYMB_NOPLTENTER | LA_SYMB_NOPLTEXIT;

@@ -67,7 +67,8 @@ struct ProcessDetailList {
 };
 static_assert(sizeof(ProcessDetail) == 32 && sizeof(ProcessDetailList) == 24);
 
-// Opened at the first query and never closed: atexit handlers query NVML too. Reading needs no slot.
+// The book, opened at the first query and never closed, because atexit handlers query NVML too. Reading it needs no
+// slot.
 alignas(book::Book) char book_place[sizeof(book::Book)];
 enum class BookState { kUntried, kOpening, kOpen, kNone };
 std::atomic<BookState> book_state{BookState::kUntried};
@@ -113,13 +114,13 @@ bool parse_uuid(const char* text, book::DeviceUuid& out) noexcept {
 struct Account {
   const book::Book* book = nullptr;
   std::uint32_t index = 0;
-  /// True if this process is governed.
+  /// Returns true if this process is governed.
   explicit operator bool() const noexcept { return book != nullptr; }
   [[nodiscard]] bool is_granted() const noexcept { return index < book->account_count(); }
   [[nodiscard]] book::Account in_book() const noexcept { return book->account(index); }
 };
 
-/// Returns the book's account for `device`; none if this process is not governed.
+/// Returns the book's account for `device`, or none if this process is not governed.
 Account account_on(Device device) noexcept {
   const book::Book* book = open_book();
   if (book == nullptr) return {};
@@ -147,14 +148,14 @@ bool can_tell(const Account& account, int result, std::uint64_t& total, std::uin
 
 /// Computes the workload's figures for a device of `total` bytes with `available` of them free.
 Share share_of(const Account& account, std::uint64_t total, std::uint64_t available) noexcept {
-  // Tools show total minus used as free, and divide by the total.
+  // Without a grant all of the device is shown as used: tools show total minus used as free, and divide by the total.
   if (!account.is_granted()) return {total, 0, total};
   const auto visible = account.in_book().visible(Bytes{total}, Bytes{available});
   return {visible.total.count(), visible.free.count(), visible.used.count()};
 }
 
-/// The processes that the book lists. Reads the slots in place: Book::read() builds strings and vectors, whose
-/// exceptions would bring libstdc++'s emergency pool, allocated when the library is loaded, into every governed
+/// The processes that the book lists. It reads the slots in place, because Book::read() builds strings and vectors,
+/// whose exceptions would bring libstdc++'s emergency pool, allocated when the library is loaded, into every governed
 /// process.
 class Members {
  public:
@@ -169,7 +170,8 @@ class Members {
     void* place = ::mmap(nullptr, sizeof(book::BookLayout), PROT_READ, MAP_SHARED, file.get(), 0);
     if (place != MAP_FAILED) mapping_ = Mapping{place, sizeof(book::BookLayout)};
   }
-  /// A book that cannot be read hides every process: those of other workloads must not be shown.
+  /// Returns true if the book lists the process. Returns false for all if the book cannot be read, because processes of
+  /// other workloads must not be shown.
   [[nodiscard]] bool contain(std::uint32_t pid) const noexcept {
     const auto* book = static_cast<const book::BookLayout*>(mapping_.get());
     if (book == nullptr) return false;
@@ -188,13 +190,13 @@ class Members {
 /// NVML's value for an unknown amount.
 constexpr std::uint64_t kNotAvailable = ~std::uint64_t{0};
 
-/// Removes the processes of others, and caps the rest at the limit: together they hold no more than the size shown for
+/// Removes the processes of other workloads, and lowers the figures of the rest until they fit into the size shown for
 /// the device. Returns the new end.
 template <typename Process>
 Process* keep_members(const Account& account, Process* begin, Process* end) noexcept {
   const Members members;
   end = std::remove_if(begin, end, [&](const Process& one) { return !members.contain(one.pid); });
-  // A card lists what is held on its instance that was granted, although the card itself was not.
+  // A GPU that was not granted itself has no bound here, because it lists what is held on its MIG instances.
   std::uint64_t left = account.is_granted() ? account.in_book().visible_size(kUnlimited).count() : kUnlimited.count();
   for (Process* each = begin; each != end; ++each) {
     if (each->used == kNotAvailable) continue;
@@ -207,8 +209,8 @@ Process* keep_members(const Account& account, Process* begin, Process* end) noex
 template <typename Process>
 using ListFunction = int(Device, unsigned*, Process*);
 
-/// Returns NVML's list without the processes of others. NVML's protocol: if the array is too small (or absent), the
-/// needed count is stored and kErrorInsufficientSize returned.
+/// Returns NVML's list without the processes of others. If the array is too small or absent, stores the needed count
+/// and returns kErrorInsufficientSize, as NVML does.
 template <typename Process>
 int list_members(NvmlSymbol symbol, Device device, unsigned* count, Process* out) noexcept {
   auto* list = real_nvml<ListFunction<Process>>(symbol);
@@ -256,7 +258,7 @@ using namespace ration::guard;
 
 #define RATION_EXPORT extern "C" [[gnu::visibility("default")]]
 
-// The only function that returns a text, so no error number can replace it.
+// Returns a text even without NVML, because no error number can stand for one.
 RATION_EXPORT const char* nvmlErrorString(int error) noexcept {
   void* library = wrapped_library();
   void* function = library != nullptr ? ::dlsym(library, "nvmlErrorString") : nullptr;

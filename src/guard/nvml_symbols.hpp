@@ -1,4 +1,5 @@
-// The slots of the NVML guard, as guard/real.hpp has those of the driver. Used by nvml_*.cpp only.
+// The slots of the NVML guard, as guard/real.hpp has those of the driver. Used by nvml_hooks.cpp and
+// trampolines_nvml.cpp.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
-// Decides which dlopen and dlmopen calls lead to the guard instead of libc: those that ask for the driver or NVML in a
-// way that the loader would not answer with the library already loaded (`libcuda.so`, an absolute or relative path, a
-// symlink, a new namespace). Every other call goes to libc unchanged. Called by open_entry.S.
+// The choice of the dlopen and dlmopen calls that lead to the guard instead of libc: those that ask for the driver or
+// NVML in a way that the loader would not answer with the library already loaded (`libcuda.so`, an absolute or relative
+// path, a symlink, a new namespace). Every other call goes to libc unchanged. Called by open_entry.S.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -33,7 +33,8 @@ namespace {
 using OpenFunction = void*(const char*, int);
 using OpenInFunction = void*(Lmid_t, const char*, int);
 
-// A thread that finds a name missing looks both up again; every thread finds the same.
+// Returns libc's function `name`, and stores it in `place` at the first call. Threads that come first at the same time
+// store the same function.
 template <typename Function>
 Function* next_function(const char* name, void*& place) noexcept {
   void* found = __atomic_load_n(&place, __ATOMIC_ACQUIRE);
@@ -62,8 +63,8 @@ const char* wrapped_by_name(const char* file) noexcept {
   return nullptr;
 }
 
-/// Returns the library that the file at `path` is by its SONAME, or null: a copy under another name, or one outside the
-/// usual folders.
+/// Returns the library whose SONAME the file at `path` has, or null. Recognises a copy under another name, or one
+/// outside the usual folders.
 const char* wrapped_by_content(const char* path) noexcept {
   const int file = ::open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (file < 0) return nullptr;
@@ -107,9 +108,9 @@ const char* own_path() noexcept {
   return path;
 }
 
-/// Returns true if the call comes from a guard or from a real library of one of the two names: these mean the real one
-/// when they ask for it. Under WSL 2 the driver's libcuda.so.1 is a loader that opens the driver proper, a file of the
-/// same name in another folder (/usr/lib/wsl/drivers/*/libcuda.so.1.1); given the guard, it would call itself for ever.
+/// Returns true if the call comes from a guard or from a real library of one of the two names, which ask for the real
+/// one. Under WSL 2 the driver's libcuda.so.1 is a loader that opens the driver proper, a file of the same name in
+/// another folder (/usr/lib/wsl/drivers/*/libcuda.so.1.1); if it got the guard, it would call itself for ever.
 bool is_wrapped_library(const void* caller) noexcept {
   Dl_info info;
   return ::dladdr(caller, &info) != 0 && info.dli_fname != nullptr &&
@@ -169,7 +170,7 @@ struct RoutedOpen {
     if (library == kDriverFile) note_request(std::strchr(file, '/') != nullptr ? file : nullptr, caller);
     return {open(space == LM_ID_NEWLM ? LM_ID_BASE : space, path, shim_mode(mode)), space};
   }
-  // A new namespace starts without our preload: the guard is loaded first, so that a DT_NEEDED libcuda.so.1 finds it
+  // A new namespace starts without the preload, so the guard is loaded first and a DT_NEEDED libcuda.so.1 finds it
   // there.
   if (space != LM_ID_NEWLM || !shim_file(kDriverFile, path)) return {nullptr, space};
   void* shim = open(LM_ID_NEWLM, path, RTLD_NOW | RTLD_LOCAL);

@@ -1,8 +1,8 @@
-// cuGetProcAddress: the way in which the CUDA runtime, and every library that contains a runtime, finds the driver. The
-// real driver resolves name, version and flags; if the resulting function is one that we hook, the caller gets our
-// entry for exactly that function (`_v2`, `_ptsz` and old ABI versions need no special treatment).
+// cuGetProcAddress, by which the CUDA runtime, and every library that contains a runtime, finds the driver's functions.
+// The real driver resolves name, version and flags; if the guard hooks the resulting function, the caller gets the
+// guard's entry for exactly that function (`_v2`, `_ptsz` and old ABI versions need no special treatment).
 //
-// Cost: one comparison per hooked function and request. A runtime makes about 440 requests, once.
+// Each request costs one comparison per hooked function. A runtime makes about 440 requests, once.
 #include <dlfcn.h>
 
 #include <atomic>
@@ -28,8 +28,8 @@ using GetProcAddress2 = int(const char* name, void** function, int version, std:
 struct Row {
   const char* base;  ///< the name that cuGetProcAddress is asked for
   int since;         ///< the CUDA version from which that name means this function
-  bool per_thread;   ///< the `_ptsz` or `_ptds` twin
-  bool marked;       ///< the table wants it hooked
+  bool per_thread;   ///< true for the `_ptsz` or `_ptds` twin
+  bool marked;       ///< true if the table requires a hook
 };
 
 constexpr bool is_hook(const char* how) noexcept { return how[0] == 'h' && how[1] == 'o'; }
@@ -52,7 +52,7 @@ struct Addresses {
 Addresses addresses[kSymbolCount];
 std::atomic<bool> addresses_known{false};
 
-/// Returns true if callers get our entry: a hook exists, or the table requires one.
+/// Returns true if callers get the guard's entry, because a hook exists or the table requires one.
 bool is_ours(std::size_t index) noexcept { return kRows[index].marked || is_hooked(static_cast<Symbol>(index)); }
 
 void* ask(std::size_t index, std::uint64_t flags) noexcept {
@@ -91,8 +91,8 @@ void learn_addresses() noexcept {
   addresses_known.store(true, std::memory_order_release);
 }
 
-/// Returns true if the table knows functions of that name and hooks none: a function that the driver hands out for it
-/// without exporting it needs no hook either.
+/// Returns true if the table knows functions of that name and hooks none of them. A function that the driver hands out
+/// under the name without exporting it then needs no hook either.
 bool is_passed_on(const char* name) noexcept {
   bool known = false;
   for (std::size_t i = 0; i < kSymbolCount; ++i) {
@@ -103,16 +103,16 @@ bool is_passed_on(const char* name) noexcept {
   return known;
 }
 
-/// Returns the exported name, such as `cuMemAlloc_v3` for `cuMemAlloc`, or that name itself if the function is not
-/// exported.
+/// Returns the name under which the driver exports `function`, such as `cuMemAlloc_v3` for `cuMemAlloc`, or `asked` if
+/// it exports none.
 const char* exported_name(void* function, const char* asked) noexcept {
   Dl_info info;
   const bool found = ::dladdr(function, &info) != 0 && info.dli_saddr == function && info.dli_sname != nullptr;
   return found ? info.dli_sname : asked;
 }
 
-/// Returns our entry for the real function that the driver returned, or that function itself if we hook nothing. A
-/// driver may use one function for several names: then the requested name, stream and version decide.
+/// Returns the guard's entry for the real function that the driver returned, or that function itself if it is not
+/// hooked. A driver may use one function for several names; then the requested name, stream and version decide.
 void* translate(const char* name, void* function, int version, std::uint64_t flags) noexcept {
   learn_addresses();
   const bool per_thread = (flags & kPerThreadStream) != 0;

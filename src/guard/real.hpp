@@ -1,10 +1,10 @@
-// Leads from a hook to the real driver; this is the one table of this library. Used by the hooks (guard/hooks), the
-// governor and the resolving functions (guard/proc_address.cpp).
+// The table of slots that lead to the real driver's functions. Used by the hooks (guard/hooks), the governor and the
+// resolving functions (guard/proc_address.cpp).
 //
-// One slot per driver function. At first each slot leads to a stub that finds the real function, stores it in the slot
-// and goes on to it with every argument unchanged; from then on a call costs one indirect jump. Promises: callable from
-// any thread at any time, also from constructors and atexit handlers; nothing here allocates, prints or locks; a
-// function that the driver lacks returns CUDA_ERROR_NOT_FOUND, and without a driver every function returns
+// There is one slot per driver function. At first each slot leads to a stub that finds the real function, stores it in
+// the slot and goes on to it with every argument unchanged; from then on a call costs one indirect jump. Promises:
+// callable from any thread at any time, also from constructors and atexit handlers; nothing here allocates, prints or
+// locks; a function that the driver lacks returns CUDA_ERROR_NOT_FOUND, and without a driver every function returns
 // CUDA_ERROR_NO_DEVICE.
 #pragma once
 
@@ -26,15 +26,15 @@ inline constexpr std::size_t kSymbolCount = static_cast<std::size_t>(Symbol::kCo
 extern "C" {
 /// The slots. Only the resolver writes them; a slot never becomes null.
 [[gnu::visibility("hidden")]] extern void* ration_slots[];
-/// Our exported functions in the order of the slots: a hook if there is one, else the trampoline.
+/// The guard's exported functions in the order of the slots: a hook if there is one, else the trampoline.
 [[gnu::visibility("hidden")]] extern void* const ration_own_entries[];
 /// The trampolines in the same order, even for functions that have a hook.
 [[gnu::visibility("hidden")]] extern void* const ration_trampolines[];
 }
 
 /// Returns the real function behind `symbol`, as in `real<cuda::cuMemAlloc_v2_t>(Symbol::cuMemAlloc_v2)(&pointer,
-/// size)`. Never null: use has_real() to learn whether the driver has the function, and do not compare it or hand it
-/// out before.
+/// size)`. The result is never null; has_real() tells whether the driver has the function, and must be called before
+/// the result is compared or handed out.
 template <typename Function>
 [[nodiscard]] inline Function* real(Symbol symbol) noexcept {
   return reinterpret_cast<Function*>(

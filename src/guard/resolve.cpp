@@ -18,12 +18,13 @@ extern "C" {
 namespace ration::guard {
 namespace {
 
-// The result of wrapped_library(); null: not searched yet. Never closed: the CUDA runtime calls from atexit handlers.
+// The result of wrapped_library(); null before the first search. The library is never closed, because the CUDA runtime
+// calls it from atexit handlers.
 std::atomic<void*> library{nullptr};
 char no_library;
 
-/// Returns true for this very library, which a container may have mounted in place of the driver: loading it would make
-/// it call itself for ever.
+/// Returns true if the handle is this library's own, as when a container mounted it in place of the driver; as its own
+/// driver it would call itself for ever.
 bool is_this_library(void* handle) noexcept {
   Dl_info info;
   void* own = nullptr;
@@ -46,7 +47,7 @@ void* open_first(bool (*look)(driver::Take* take, void* context) noexcept) noexc
   look(
       [](void* out, const char* path) noexcept {
         auto& first = *static_cast<Found*>(out);
-        void* handle = open_real_library(path);  // of another architecture, or incomplete: try the next one
+        void* handle = open_real_library(path);  // null if it is for another architecture, or incomplete
         if (handle == nullptr) return false;
         // If the audit library redirected a request for this path here, the linker knows this library by that path as
         // well.

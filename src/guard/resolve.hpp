@@ -1,6 +1,7 @@
-// Finds the wrapped library and its functions. Used by both guards; each defines what it wraps (trampolines_driver.cpp,
-// trampolines_nvml.cpp). Promises: thread-safe without a lock (two threads that come first at the same time do the same
-// work twice, with the same result); the library is loaded once, by absolute path, with a handle of our own.
+// The search for the wrapped library and its functions. Used by both guards; each defines its own kWrapped
+// (trampolines_driver.cpp, trampolines_nvml.cpp). Promises: thread-safe without a lock (two threads that come first at
+// the same time do the same work twice, with the same result); the library is loaded once, by absolute path, with a
+// handle that only the guard has.
 #pragma once
 
 #include <cstddef>
@@ -33,7 +34,7 @@ extern const Wrapped kWrapped;
 /// Loads the first library offered by `look` that can be loaded. Returns null if there is none.
 [[nodiscard]] void* open_first(bool (*look)(driver::Take* take, void* context) noexcept) noexcept;
 
-/// Calls libc's own dlopen, past our interception of it.
+/// Opens a library by libc's own dlopen(), past the guard's.
 [[nodiscard]] void* open_real_library(const char* path) noexcept;
 
 }  // namespace ration::guard

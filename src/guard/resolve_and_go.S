@@ -1,6 +1,6 @@
-// Where every slot leads until its function has been found. Keeps all registers that can carry an argument, asks
-// ration_resolve(index) for the real function and goes on to it as if it had been called directly.
-// The index arrives in r11 (x86-64) or w17 (64-bit ARM), which no calling convention uses for arguments.
+// The code to which every slot leads until its function has been found. It keeps all registers that can carry an
+// argument, asks ration_resolve(index) for the real function and goes on to it as if it had been called directly. The
+// index arrives in r11 (x86-64) or w17 (64-bit ARM), which no calling convention uses for arguments.
 
         .text
         .hidden ration_resolve

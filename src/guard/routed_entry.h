@@ -1,6 +1,6 @@
-// A libc function of two arguments as a guard exports it: it asks `route`, and unless that returned an address or a
-// handle it jumps on to `next`, so that libc still sees the real caller. All bits set stand for null as the answer.
-// Used by open_entry.S and symbol_entry.S.
+// A macro for a libc function of two arguments as a guard exports it. The function asks `route` and returns its answer;
+// all bits set stand for null. If `route` has no answer (null), the function jumps on to `next`, so that libc sees the
+// real caller. Used by open_entry.S and symbol_entry.S.
 #pragma once
 
         .macro ration_routed name, route, next

@@ -1,4 +1,5 @@
-// dlsym as exported by both guards: asks symbol_route.cpp. What RTLD_NEXT means depends on the caller that libc sees.
+// dlsym as both guards export it. It asks symbol_route.cpp and otherwise jumps on to the next dlsym, so that libc sees
+// the real caller, on which RTLD_NEXT depends.
 #include "guard/routed_entry.h"
 
         .text

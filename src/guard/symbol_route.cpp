@@ -1,7 +1,7 @@
-// Decides which dlsym calls libc must not answer: those that ask this guard's handle for a function of the wrapped
-// library that no table lists, or that the installed library lacks. A program gets the guard's handle under the
-// driver's name. The names that the driver exports have to be reachable through it, and no others, since programs
-// conclude from a name what a driver can do. Every other call passes through unchanged. Called by symbol_entry.S.
+// The choice of the dlsym calls that libc must not answer: those that ask this guard's handle for a function of the
+// wrapped library that no table lists, or that the installed library lacks. A program gets the guard's handle under the
+// driver's name and concludes from the names there what the driver can do, so the handle must give exactly the names
+// that the driver exports. Every other call passes through unchanged. Called by symbol_entry.S.
 #include <dlfcn.h>
 #include <link.h>
 
@@ -33,7 +33,8 @@ extern "C" {
 namespace ration::guard {
 namespace {
 
-/// Returns the next dlsym: the other guard's, another library's, libc's. Only dlvsym can find the first of them.
+/// Returns the next dlsym: the other guard's, another library's or libc's. dlvsym() finds libc's, and that finds the
+/// next.
 SymbolFunction* next_dlsym() noexcept {
   SymbolFunction* next = __atomic_load_n(&ration_next_dlsym, __ATOMIC_ACQUIRE);
   if (next == nullptr) {
@@ -64,7 +65,7 @@ bool is_listed(const char* name) noexcept {
   return false;
 }
 
-/// Makes the caller get null: see routed_entry.h.
+/// The answer for which the caller gets null; see routed_entry.h.
 void* const kNotThere = reinterpret_cast<void*>(~std::uintptr_t{0});
 
 bool is_function(const void* address) noexcept {

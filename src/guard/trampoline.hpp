@@ -1,7 +1,7 @@
 // The assembler of one exported function that is not hooked: a jump through its slot, and the stub to which the slot
-// leads until the real function has been found. Expanded once for each name by trampolines_*.cpp. Promises: nothing is
-// added to the stack and no argument register changes, so every signature passes unharmed. Symbols are weak: a hook of
-// the same name, linked in the same library, replaces them.
+// leads until the real function has been found. It is expanded once for each name by trampolines_*.cpp. Promises:
+// nothing is added to the stack and no argument register changes, so every signature passes unharmed. Symbols are weak,
+// so that a hook of the same name, linked in the same library, replaces them.
 #pragma once
 
 #include "guard/movable_start.h"
@@ -31,8 +31,8 @@
 #error "ration runs on x86-64 and on 64-bit ARM"
 #endif
 
-/// Defines `name`, its slot, and its places in the lists of our own entries and of the trampolines. Must be expanded in
-/// the order of `index`.
+/// Defines `name`, its slot, and its places in the lists of the guard's entries and of the trampolines. Must be
+/// expanded in the order of `index`.
 #define RATION_TRAMPOLINE(index, name) \
   __asm__(".text\n.p2align 4\n.weak " name "\n.type " name ", %function\n"    \
           name ":\n.Lration_trampoline_" index ":\n.cfi_startproc\n" RATION_TEXT(RATION_MOVABLE_START) "\n" \

@@ -36,7 +36,7 @@ void* stand_in(std::uint32_t, bool library) noexcept {
 
 const Wrapped kWrapped{"nvml", kNames, kNvmlSymbolCount, &look_for_nvml, &stand_in};
 
-// The driver's guard may stand in front of libc's dlopen: it lets calls from this library through (open_route.cpp).
+// Calls dlopen(), which may be the driver guard's; that lets calls from this library through (open_route.cpp).
 void* open_real_library(const char* path) noexcept { return ::dlopen(path, RTLD_NOW | RTLD_LOCAL); }
 
 }  // namespace ration::guard

@@ -1,7 +1,7 @@
-// Functions that the wrapped library has and our table lacks: a later release's, or private ones. Their effect is
-// unknown, so they are passed on. If the name may concern memory, the first call is noted in the book, which shows what
-// the limit may not hold. Used by proc_address.cpp, symbol_route.cpp and resolve.cpp. Promises: thread-safe without a
-// lock; no allocation; nothing is added to a call after the first.
+// Unlisted functions: those that the wrapped library has and the guard's table lacks, of a later release or private.
+// Their effect is unknown, so calls of them are passed on. If the name may concern memory, the first call is noted in
+// the book, which shows what the limit may not hold. Used by proc_address.cpp, symbol_route.cpp and resolve.cpp.
+// Promises: thread-safe without a lock; no allocation; nothing is added to a call after the first.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,4 @@
-// Entries for functions that the wrapped library has and our table has not (unlisted.cpp): as the trampolines of the
-// table, but without a name of their own.
+// Entries for unlisted functions (unlisted.cpp). They are as the trampolines of the table, but have no names.
 #include "guard/unlisted_count.h"
 
         .text

@@ -9,7 +9,7 @@
 
 namespace ration::guard {
 
-/// Registers one way to forget for as long as the library is loaded. The order among several is not defined.
+/// The registration of one way to forget, for as long as the library is loaded. Several run in no defined order.
 class AfterFork {
  public:
   using Handler = void (*)() noexcept;
@@ -18,7 +18,7 @@ class AfterFork {
   AfterFork(const AfterFork&) = delete;
   AfterFork& operator=(const AfterFork&) = delete;
 
-  /// Runs in the child before its first governed driver call, on one thread at a time.
+  /// Forgets everything in the child before its first governed driver call, on one thread at a time.
   static void run() noexcept {
     for (const AfterFork* each = first_; each != nullptr; each = each->next_) each->forget_();
   }

@@ -16,10 +16,11 @@ using namespace cuda;
 struct Mapping {
   ArrayRegion region;
   std::uint64_t physical = 0;
-  std::uint64_t order = 0;  // when the mapping call was entered; a mapping replaces those with a lower order only
+  // The number drawn before the mapping call. A mapping replaces only those with lower numbers.
+  std::uint64_t order = 0;
 };
 
-Table<Mapping> mappings;  // by a number that is never reused
+Table<Mapping> mappings;  // the key is a number that is never reused
 std::atomic<std::uint64_t> last_number{0};
 
 /// Takes out one mapping for which `is_meant(mapping)` holds. Returns false if there is none.
@@ -66,7 +67,8 @@ CUresult map_arrays(Symbol symbol, Symbol synchronise, CUarrayMapInfo* entries, 
     result = call_real(entries, count, stream);
   }
   if (result != CUDA_SUCCESS) {
-    // Of several entries some may have been mapped: they count as mapped until their array is destroyed.
+    // If the call had several entries, some may have been mapped, so all count as mapped until their array is
+    // destroyed.
     Mapping none;
     if (count == 1 && mappings.take(first, none)) let_go_physical(none.physical);
     return result;

@@ -23,25 +23,25 @@ struct Block {
   std::uint64_t context = 0;
   std::uint32_t account = kNoAccount;
   Kind kind = Kind::kHeap;
-  std::uint64_t number = 0;  // in the book, once exported
+  std::uint64_t number = 0;  // its number in the book, once exported
 };
 
-/// A block that the driver frees when a stream reaches that point.
+/// A block that the driver frees once a stream has reached the call.
 struct Freeing {
   Block block;
   CUdeviceptr address = 0;
 };
 
 Table<Block> blocks;
-Table<Freeing> freeing;  // by the event recorded behind the free
+Table<Freeing> freeing;  // the key is the event recorded behind the call
 Granules granules;
 SpinLock exporting;
-Gate taking_small;  // passed from the driver call for a small block until its entry
+Gate taking_small;  // threads pass it from the driver call for a small block until its entry
 
 /// Returns the most that one allocation can cost before its address is known.
 Bytes worst_case(std::uint64_t size) noexcept { return round_up(Bytes{size}, kGranule); }
 
-/// Takes a freed block off the book, except what other processes still hold.
+/// Refunds a freed block, except the parts that other processes still hold.
 void refund(std::uint64_t address, const Block& block) noexcept {
   leave_share(address);
   for (const Granules::Vacated::Part& part : granules.vacate(address, block.size, block.number).parts) {
@@ -52,13 +52,13 @@ void refund(std::uint64_t address, const Block& block) noexcept {
   }
 }
 
-/// Corrects the charge of a new block from the entered estimate to what its address shows. Returns false if that does
-/// not fit.
+/// Corrects the charge of a new block from the estimate `entered` to the granules at its address, and enters the block.
+/// Returns false if the charge does not fit.
 bool settle(std::uint64_t address, std::uint64_t size, const Place& place, Bytes entered) noexcept {
   const Bytes taken = granules.occupy(address, size, place.kind == Kind::kHeap ? place.context : 0);
   const bool fits = taken <= entered || admit_given(place.account, taken - entered, place.kind);
   if (!fits) {
-    (void)granules.vacate(address, size);  // the block itself was not charged: the caller gives back what it entered
+    (void)granules.vacate(address, size);  // the caller gives back what it entered
     return false;
   }
   if (taken < entered) give_back(place.account, entered - taken, place.kind);
@@ -68,15 +68,14 @@ bool settle(std::uint64_t address, std::uint64_t size, const Place& place, Bytes
   block.account = place.account;
   block.kind = place.kind;
   Block stale;
-  // Another thread is destroying this entry's context, and the driver has already reused the address.
+  // A stale entry belongs to a context that another thread is destroying; the driver has already reused the address.
   if (blocks.replace(address, block, stale)) refund(address, stale);
   return true;
 }
 
 void undo(CUdeviceptr address) noexcept { real<cuMemFree_v2_t>(Symbol::cuMemFree_v2)(address); }
 
-/// Takes a small block that may fit beside others in a granule already paid for, although no further granule may be
-/// taken.
+/// Takes a small block if it fits beside others in a granule already charged, although no further granule may be taken.
 template <typename Call>
 bool fits_in_a_shared_granule(std::uint64_t& size, const Place& place, CUdeviceptr& address, Call&& call) noexcept {
   if (Bytes{size} > kMaxPiece || place.account == kNoAccount || place.kind != Kind::kHeap) return false;
@@ -108,7 +107,7 @@ CUresult take_and_settle(std::uint64_t& size, const Place& place, CUdeviceptr& a
   return call_and_settle(size, place, address, entered, fits, call);
 }
 
-/// How a request without room ends.
+/// The end of a request for which there is no room.
 enum class WithoutRoom {
   kAdmit,   // room is made or waited for, otherwise the denial is recorded
   kGiveUp,  // the caller tries another way; the request waits for no turn
@@ -158,8 +157,8 @@ CUresult take_block(std::uint64_t& size, const char* function, CUdeviceptr& addr
   return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-/// Restores the entry of a block that the driver did not free. If another thread has freed it meanwhile, or holds its
-/// address, nothing is restored.
+/// Restores the entry of a block that the driver did not free. Refunds the block instead if it is gone meanwhile, or
+/// another one has its address.
 [[gnu::noinline]] void put_back(CUdeviceptr address, const Block& block) noexcept {
   bool there = is_there(address, block.size);
   blocks.update(address, [&](Block& entry) {
@@ -186,7 +185,7 @@ CUresult release_block(CUdeviceptr address, Call&& call) noexcept {
     graph_allocation_was_freed(address);
     return result;
   }
-  if (block.number != 0) exporting.wait();  // until the exporting thread has named it
+  if (block.number != 0) exporting.wait();  // waits until the exporting thread has named the block
   result = call();
   if (result == CUDA_SUCCESS)
     refund(address, block);
@@ -205,19 +204,19 @@ CUevent record_event(CUstream stream) noexcept {
   return nullptr;
 }
 
-/// Refunds a block that the driver frees when the stream reaches that point.
+/// Refunds a block once the stream has freed it.
 void refund_when_reached(CUdeviceptr address, const Block& block, CUstream stream) noexcept {
   const WhileOthersCapture relaxed;
   if (real<cuStreamQuery_t>(Symbol::cuStreamQuery)(stream) == CUDA_SUCCESS) return refund(address, block);
   const CUevent event = record_event(stream);
   if (event != nullptr && freeing.insert(reinterpret_cast<std::uint64_t>(event), {block, address})) return;
-  // A stream of another context, or no memory for an event: wait for the stream instead.
+  // The stream belongs to another context, or there is no memory for an event: this waits for the stream instead.
   (void)real<cuStreamSynchronize_t>(Symbol::cuStreamSynchronize)(stream);
   refund(address, block);
 }
 
-/// Calls an allocating function of the driver. The driver writes to `out` even if it fails, and programs see that as
-/// they do without the guard. Its output is read before it reaches the program, whose other threads may change it.
+/// Calls an allocating function of the driver. Writes to `out` whatever the driver writes, even if the call fails.
+/// Reads the address before it reaches the program, whose other threads may change it.
 template <typename Pointer, typename Size, typename Function>
 CUresult take_linear(Symbol symbol, Pointer* out, Size size) noexcept {
   auto* call_real = real<Function>(symbol);
@@ -234,7 +233,7 @@ CUresult take_linear(Symbol symbol, Pointer* out, Size size) noexcept {
   return result;
 }
 
-/// Rows are padded to the pitch alignment, 512 bytes on every CUDA device: narrow rows cost far more than they hold.
+/// The pitch alignment of every CUDA device, to which rows are padded; narrow rows cost far more than they hold.
 constexpr Bytes kPitchAlignment{512};
 
 template <typename Pointer, typename Size, typename Function>
@@ -359,7 +358,7 @@ RATION_HOOK CUresult cuMemAllocManaged(CUdeviceptr* out, std::size_t size, unsig
   std::uint64_t taken = size;
   const bool is_charged = policy == ManagedPolicy::kCharge;
   CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
-  if (ration::Bytes{size} <= kMaxPiece)  // shares a granule, unless it must stay on the host
+  if (ration::Bytes{size} <= kMaxPiece)  // a small block shares a granule, unless it must stay on the host
     result = take_block(
         taken, "cuMemAllocManaged", address, [&](CUdeviceptr& given) { return call_real(&given, size, flags); }, place,
         is_charged ? WithoutRoom::kAdmit : WithoutRoom::kGiveUp);
@@ -381,10 +380,10 @@ RATION_HOOK CUresult cuMemFree(CUdeviceptr_v1 address) {
   return release_block(address, [&] { return call_real(address); });
 }
 
-// An IPC handle is plain bytes and keeps nothing alive: the memory behind it lives until its owner has freed it and
-// every importer has closed it. The block is named in the book so that importers of this workload find it charged; if
-// the book has no room, each importer is charged itself. Another thread may free the block at any moment: others find
-// it only once its entry says that it is exported, and freeing it then leaves the charge to its holders.
+// Names the block of an exported IPC handle in the book, so that importers of this workload find it charged; if the
+// book has no room, each importer is charged itself. A handle is plain bytes and keeps nothing alive: the memory lives
+// until its owner has freed it and every importer has closed it. Another thread may free the block at any moment:
+// others find it only once its entry says that it is exported, and freeing it then leaves the charge to its holders.
 RATION_HOOK CUresult cuIpcGetMemHandle(CUipcMemHandle* out, CUdeviceptr address) {
   note(Unmovable::kShared);
   const CUresult result = real<cuIpcGetMemHandle_t>(Symbol::cuIpcGetMemHandle)(out, address);

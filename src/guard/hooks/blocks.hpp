@@ -1,4 +1,4 @@
-// Tracks which 2 MiB granules the process's plain allocations occupy. The driver lets small blocks share a granule and
+// The 2 MiB granules that the process's plain allocations occupy. The driver lets small blocks share a granule and
 // holds the granule until its last block is freed. So a granule is charged when its first block appears and refunded
 // when its last one goes. The addresses alone decide, so this holds for any driver's packing.
 #pragma once
@@ -8,7 +8,7 @@
 
 namespace ration::guard {
 
-/// Blocks up to this size may share a granule; larger ones have granules of their own.
+/// The largest block that may share a granule; larger ones have granules of their own.
 inline constexpr Bytes kMaxPiece{512 << 10};
 
 /// Granules shared by small blocks, and those at the ends of large blocks. Thread-safe.
@@ -16,15 +16,16 @@ class Granules {
  public:
   /// Counts the block in and returns the bytes of granules that were unoccupied before.
   Bytes occupy(std::uint64_t address, std::uint64_t size, std::uint64_t context) noexcept;
-  /// Counts the block out. Returns the bytes of granules that are no longer occupied, and the number under which other
-  /// processes may hold them. `own` is the number of the block itself.
+  /// The bytes of granules that are no longer occupied, each part with the number under which other processes may hold
+  /// it.
   struct Vacated {
     struct Part {
-      std::uint64_t number = 0;  // 0: no other process holds them
+      std::uint64_t number = 0;  // 0 if no other process holds them
       Bytes size;
     };
     Part parts[3];
   };
+  /// Counts the block out. `own` is the number of the block itself.
   Vacated vacate(std::uint64_t address, std::uint64_t size, std::uint64_t own = 0) noexcept;
   /// Marks the block as exported under `number`, together with the granules that it shares. Returns the bytes that were
   /// not exported before.
@@ -33,16 +34,16 @@ class Granules {
   [[nodiscard]] std::uint64_t exported_as(std::uint64_t address, std::uint64_t size) noexcept;
   /// Returns true if some granule occupied by the context's blocks appears to have room for one of `size` bytes. A
   /// driver cuts a granule into pieces of one size, a power of two; a granule with blocks of another piece size does
-  /// not count. Cold.
+  /// not count. Slow, because it walks all granules.
   bool has_room(std::uint64_t context, std::uint64_t size) noexcept;
   void abandon() noexcept { uses_.abandon(); }
 
  private:
   struct Use {
     std::uint32_t blocks = 0;
-    std::uint8_t piece_bits = 0;  // its pieces have 2^this bytes; kMixed: blocks of several piece sizes
+    std::uint8_t piece_bits = 0;  // log2 of the bytes of its pieces; kMixed if it has blocks of several piece sizes
     std::uint64_t context = 0;
-    std::uint64_t number = 0;  // the number of its export; 0: not exported
+    std::uint64_t number = 0;  // the number of its export; 0 if not exported
   };
 
   static constexpr std::uint8_t kMixed = 255;

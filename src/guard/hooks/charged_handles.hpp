@@ -9,7 +9,8 @@ namespace ration::guard {
 
 class ChargedHandles {
  public:
-  /// Enters the object that the driver just created as `handle` in the context of `place`. It is charged already.
+  /// Enters the object that the driver just created as `handle` in the context of `place`. Its bytes are charged
+  /// already.
   void enter(std::uint64_t handle, const Place& place, Bytes size) noexcept {
     Entry entry, stale;  // stale: the old object of this handle, in a context that another thread is destroying
     entry.bytes = size.count();
@@ -19,7 +20,7 @@ class ChargedHandles {
   }
 
   /// Destroys the object by `call`. Its entry is taken out first, because another object may get the same handle at
-  /// once. Calls `gone(size)` with the bytes it was charged: 0 for an unknown handle.
+  /// once. Calls `gone(size)` with its charged bytes, 0 for an unknown handle.
   template <typename Call, typename Gone>
   cuda::CUresult release(std::uint64_t handle, Call&& call, Gone&& gone) noexcept {
     Entry entry;

@@ -25,15 +25,13 @@ struct Code {
   std::uint64_t bytes = 0, charged = 0;
   std::uint32_t account = kNoAccount;
 };
-Table<Code> contexts;  // by the numbers of their contexts
+Table<Code> contexts;  // the key is the number of the context
 
 struct Lock {
   pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 };
-Lock
-    growing;  // held around a charge that does not wait, so that two loads never take a granule each where one would do
-Lock waiting[kMaxDevices];  // one per account, held around a charge that may wait: the second thread looks for room
-                            // again
+Lock growing;  // the lock for a charge that does not wait; two loads must not take a granule each where one would do
+Lock waiting[kMaxDevices];  // one lock per account for a charge that may wait, so that the next thread looks again
 
 class LockGuard {
  public:
@@ -61,14 +59,14 @@ struct Unlock {
   ~Unlock() { ::pthread_mutex_unlock(&lock.mutex); }
 };
 
-thread_local bool has_grown;  // true if this thread's last charge of code was admitted anything
+thread_local bool has_grown;  // true if this thread's last charge of code was admitted new granules
 
 Bytes granules(std::uint64_t bytes) noexcept { return round_up(Bytes{bytes}, kGranule); }
 
 enum class Entry { kEntered, kNeedsMore, kNoTable };
 
-/// Enters `size` if the charged granules have room for it, counting `deposit` among them. Sets `needed` to what is
-/// lacking and `surplus` to what is charged beyond need.
+/// Enters `size` bytes of code if the charged granules, with `deposit` added, have room. Sets `needed` to the bytes
+/// that are missing, or `surplus` to the bytes charged beyond need.
 Entry enter(const Place& place, Bytes size, Bytes deposit, Bytes& needed, Bytes& surplus) noexcept {
   Entry result = Entry::kNoTable;
   contexts.update(place.context, [&](Code& code) {
@@ -90,7 +88,7 @@ Entry enter(const Place& place, Bytes size, Bytes deposit, Bytes& needed, Bytes&
   return result;
 }
 
-/// As enter(), and charges what is lacking if it fits at once.
+/// As enter(), but charges the missing bytes if they fit at once.
 Entry grow_at_once(const Place& place, Bytes size, Bytes deposit, Bytes& needed) noexcept {
   const LockGuard guard(growing);
   Bytes surplus;
@@ -106,11 +104,11 @@ Entry grow_at_once(const Place& place, Bytes size, Bytes deposit, Bytes& needed)
   return result;
 }
 
-/// Takes `size` out. Returns the granules that no code needs any more, and their account.
+/// Takes out `size` bytes of code. Returns the granules that no code needs any more, and their account.
 Bytes leave(std::uint64_t context, Bytes size, std::uint32_t& account) noexcept {
   Bytes surplus;
   contexts.update(context, [&](Code& code) {
-    if (code.charged == 0) return false;  // ended with its context
+    if (code.charged == 0) return false;  // the code ended with its context
     account = code.account;
     code.bytes -= std::min(size.count(), code.bytes);
     const Bytes kept = granules(code.bytes);
@@ -123,8 +121,8 @@ Bytes leave(std::uint64_t context, Bytes size, std::uint32_t& account) noexcept 
   return surplus;
 }
 
-/// Reads the program's own memory a page at a time, because each read is a system call; the memory may not exist at
-/// all.
+/// A reader of the program's own memory. It reads a page at a time, because each read is a system call; the memory may
+/// not exist at all.
 class MemoryReader {
  public:
   bool operator()(std::uint64_t at, void* out, std::size_t size) noexcept {
@@ -157,7 +155,7 @@ class MemoryReader {
     const ssize_t got = ::process_vm_readv(::getpid(), &to, 1, &from, 1, 0);
     if (got < 0 && (errno == EPERM || errno == ENOSYS))
       std::memcpy(page.bytes, address,
-                  kPageSize);  // a container forbids the system call: read directly, as the driver would
+                  kPageSize);  // a container forbids the system call, so this reads directly, as the driver would
     else if (got != static_cast<ssize_t>(kPageSize))
       return nullptr;
     page.number = number;

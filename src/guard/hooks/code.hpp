@@ -1,6 +1,6 @@
-// Charges loaded code. Images lie side by side in a context's granules, so the context is charged the granules of their
-// sum. Used by modules.cpp and libraries.cpp. Promises: the charge always covers the granules of all loaded code; no
-// load is denied a granule while another granule has room; thread-safe.
+// The charge for loaded code. Images lie side by side in a context's granules, so the context is charged the granules
+// of their sum. Used by modules.cpp and libraries.cpp. Promises: the charge always covers the granules of all loaded
+// code; no load is denied a granule while another granule has room; thread-safe.
 #pragma once
 
 #include "driver/code_image.hpp"
@@ -15,11 +15,11 @@ namespace ration::guard {
 void charge_code_unconditionally(const Place& place, Bytes size) noexcept;
 /// Refunds `size` bytes if the context still exists.
 void refund_code(std::uint64_t context, Bytes size) noexcept;
-/// As refund_code(), for code that the driver failed to load: it counts as never held.
+/// As refund_code(), but for code that the driver failed to load, which counts as never held.
 void undo_code(std::uint64_t context, Bytes size) noexcept;
 /// Forgets the code of the context with that number, which has ended.
 void code_of_context_is_gone(std::uint64_t context) noexcept;
-/// Moves what was charged under a context's handle, before it had its number, to that number.
+/// Moves the code charged under a context's handle, before the context had a number, to that number.
 void renumber_code(std::uint64_t handle, std::uint64_t number) noexcept;
 
 /// Returns the compute capability of the device with that ordinal.

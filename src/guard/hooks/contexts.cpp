@@ -25,7 +25,7 @@ using namespace cuda;
 struct Context {
   std::uint64_t number = 0;
   std::uint64_t overhead = 0;
-  std::uint64_t set_aside[3] = {};  // charged for each of kKernelLimits beyond its default
+  std::uint64_t set_aside[3] = {};  // the bytes charged for each of kKernelLimits beyond its default
   std::uint32_t account = kNoAccount;
   std::uint32_t attached = 0;  // references from cuCtxAttach(), beyond the first
   CUdevice device = -1;
@@ -35,10 +35,10 @@ struct Context {
 Table<Context> contexts;
 std::atomic<std::uint64_t> last_number{0};
 
-/// The primary context of a device. Looking at it and making or ending it are one step under the device's own lock, so
-/// that a slow call on one device delays no other.
+/// The primary context of a device. Each device has a lock, held while its primary context is looked up, made or ended,
+/// so that a slow call on one device delays no other.
 struct Primary {
-  // Recursive: while the driver makes a context it may call the program back (CUPTI).
+  // The lock is recursive, because the driver may call the program back while it makes a context (CUPTI).
   pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
   CUcontext handle = nullptr;
   bool changing = false;
@@ -57,7 +57,7 @@ class PrimaryGuard {
   }
   PrimaryGuard(const PrimaryGuard&) = delete;
   PrimaryGuard& operator=(const PrimaryGuard&) = delete;
-  /// Returns true if this thread held the lock before: the outer call enters what the driver is doing.
+  /// Returns true if this thread held the lock before; then the outer call makes the entry.
   [[nodiscard]] bool nested() const noexcept { return nested_; }
 
  private:
@@ -65,7 +65,7 @@ class PrimaryGuard {
   bool nested_;
 };
 
-/// Returns null if no device has that ordinal; the driver then reports the error.
+/// Returns the primary context of the device, or null if no device has that ordinal; the driver then reports the error.
 Primary* primary_of(CUdevice device) noexcept {
   return device >= 0 && device < kMaxDevices ? &primaries[device] : nullptr;
 }
@@ -100,14 +100,14 @@ Place place_of(std::uint64_t number, std::uint32_t account) noexcept {
   return place;
 }
 
-/// Returns the cost of a context as `ration run` measured it. 0: it is measured here, which loads the management
-/// library into every process.
+/// Returns the cost of a context as `ration run` measured it, or 0 if it is to be measured here, which loads NVML into
+/// every process.
 Bytes known_cost(CUdevice device) noexcept {
   return book_usable() && counts_contexts() ? book().account(account_of(device)).device().context_estimate : Bytes{0};
 }
 
-/// Returns true if making a context on `device` takes a measurement. Must be called without a lock: libraries that are
-/// being loaded may use the driver.
+/// Returns true if the cost of a context on `device` must be measured, and loads NVML then. Must be called without a
+/// lock, because libraries that are being loaded may use the driver.
 bool is_measured(CUdevice device) noexcept {
   const bool measured = known_cost(device) == Bytes{0};
   if (measured) prepare_to_measure();
@@ -160,7 +160,7 @@ CUresult take_overhead(CUdevice device, const char* function, CUcontext* out, co
   return result;
 }
 
-/// As take_overhead(), including the libraries that a new context contains.
+/// As take_overhead(), but also charges the libraries that the new context contains.
 template <typename Call, typename Undo>
 CUresult take_context(CUdevice device, const char* function, CUcontext* out, bool primary, Call&& call,
                       Undo&& undo) noexcept {
@@ -202,8 +202,8 @@ void context_is_gone(const Context& context) noexcept {
   contents_are_gone(context);
 }
 
-/// Destroys the context by `call`. Its entry stays until then, because other threads still take memory in it. If its
-/// handle was reused meanwhile, remember() has already removed the old one.
+/// Destroys the context by `call`. The entry stays until the driver has destroyed the context, because other threads
+/// still take memory in it. If the handle is reused meanwhile, remember() has already removed the old entry.
 template <typename Call>
 CUresult end_context(CUcontext handle, Call&& call) noexcept {
   const auto key = reinterpret_cast<std::uint64_t>(handle);
@@ -241,7 +241,7 @@ CUresult create(CUdevice device, const char* function, CUcontext* out, Call&& ca
                         [&] { real<cuCtxDestroy_v2_t>(Symbol::cuCtxDestroy_v2)(*out); });
   };
   if (!is_measured(device)) return take();
-  const PrimaryGuard alone(*primary);  // a context that another thread makes meanwhile would be measured with it
+  const PrimaryGuard alone(*primary);  // a context that another thread makes meanwhile would be measured too
   return take();
 }
 
@@ -255,7 +255,7 @@ constexpr KernelLimit kKernelLimits[] = {{CU_LIMIT_STACK_SIZE, Bytes{1 << 10}},
                                          {CU_LIMIT_MALLOC_HEAP_SIZE, Bytes{8 << 20}}};
 static_assert(std::size(kKernelLimits) == std::size(Context{}.set_aside));
 
-/// Returns how many threads a device can run at once, or 1 if it does not say.
+/// Returns how many threads a device can run at once, or 1 if the driver does not say.
 std::uint64_t resident_threads(CUdevice device) noexcept {
   int processors = 0, threads = 0;
   auto* const ask = real<cuDeviceGetAttribute_t>(Symbol::cuDeviceGetAttribute);
@@ -308,9 +308,8 @@ void enter_unseen_context(CUcontext handle, CUdevice device, std::uint32_t accou
   Primary* const primary = primary_of(device);
   if (primary == nullptr || !governed() || account == kNoAccount || contexts.find(key, context)) return;
   const PrimaryGuard guard(*primary);
-  if (guard.nested() || contexts.find(key, context))
-    return;            // nested: the context is being made and will be entered by the outer call
-  CUdevice same = -1;  // another thread may have ended it since the query
+  if (guard.nested() || contexts.find(key, context)) return;  // the context is being made, and the outer call enters it
+  CUdevice same = -1;                                         // another thread may have ended it since the query
   if (real<cuCtxGetDevice_t>(Symbol::cuCtxGetDevice)(&same) != CUDA_SUCCESS || same != device) return;
   const Bytes cost = known_cost(device);
   book().account(account).charge_unconditionally(cost, Kind::kContext);
@@ -323,8 +322,9 @@ void enter_unseen_context(CUcontext handle, CUdevice device, std::uint32_t accou
 std::uint64_t context_number(CUcontext handle) noexcept {
   Context context;
   const auto key = reinterpret_cast<std::uint64_t>(handle);
-  return contexts.find(key, context) ? context.number
-                                     : key;  // made outside these hooks; numbers never reach the values of handles
+  return contexts.find(key, context)
+             ? context.number
+             : key;  // the context was made outside these hooks; numbers never reach the values of handles
 }
 
 std::uint64_t last_context() noexcept { return last_number.load(); }
@@ -342,7 +342,7 @@ bool next_context(std::uint64_t number, LivingContext& out) noexcept {
 bool context_lives(std::uint64_t number) noexcept {
   Context context;
   if (number > last_number.load())
-    return !contexts.find(number, context);  // a handle from before the context had a number
+    return !contexts.find(number, context);  // the number is a handle from before the context had a number
   bool found = false;
   contexts.each([&](std::uint64_t, const Context& one) { found = found || one.number == number; });
   return found;
@@ -404,7 +404,7 @@ RATION_HOOK CUresult cuCtxCreate_v4(CUcontext* out, CUctxCreateParams* parameter
                 [&] { return real<cuCtxCreate_v4_t>(Symbol::cuCtxCreate_v4)(out, parameters, flags, device); });
 }
 
-// Contexts for graphics and video interfaces cost as much as others.
+// Defines a hook that makes a context for a graphics or video interface, which costs as much as others.
 #define RATION_CREATE_FOR_GRAPHICS(name)                                                                         \
   RATION_HOOK CUresult name(CUcontext* out, unsigned int flags, CUdevice device) {                               \
     return create(device, #name, out, [&] { return real<cuCtxCreate_v2_t>(Symbol::name)(out, flags, device); }); \
@@ -428,11 +428,11 @@ RATION_HOOK CUresult cuCtxDestroy_v2(CUcontext context) {
   return end_context(context, [&] { return real<cuCtxDestroy_v2_t>(Symbol::cuCtxDestroy_v2)(context); });
 }
 
-// The driver takes memory for the malloc() and printf() of kernels at the next launch that needs it, and the stack of
-// every thread that can be resident at once (CUDA C++ programming guide; 8 KiB cost 800 MB of an RTX 3090, taichi issue
-// 7906). It keeps that memory as long as the context lives. Charged when it is set, beyond the defaults that every
-// context has (CUDA 4.0 to 13: 8 MiB, 1 MiB, and 1 KiB a thread, part of the context's own cost): the largest value
-// that each was ever set to, in whole granules.
+// Charges, when a limit is set, the memory that it takes beyond the default that every context has (CUDA 4.0 to 13: 8
+// MiB for malloc(), 1 MiB for printf(), 1 KiB of stack a thread; the context's own cost includes these). The charge
+// follows the largest value that the limit was ever set to, in whole granules. The driver takes the memory at the next
+// launch that needs it, stacks for all threads that can be resident at once (CUDA C++ programming guide; 8 KiB cost 800
+// MB of an RTX 3090, taichi issue 7906), and keeps it as long as the context lives.
 RATION_HOOK CUresult cuCtxSetLimit(CUlimit limit, std::size_t value) {
   const auto call = [&] { return real<cuCtxSetLimit_t>(Symbol::cuCtxSetLimit)(limit, value); };
   const auto* const kind =
@@ -447,14 +447,14 @@ RATION_HOOK CUresult cuCtxSetLimit(CUlimit limit, std::size_t value) {
   const std::uint64_t copies = kind->limit == CU_LIMIT_STACK_SIZE ? resident_threads(context.device) : 1;
   const Bytes wanted = std::min(Bytes{value}, Bytes{kUnlimited.count() / copies});
   const Bytes beyond = wanted > kind->usual ? round_up((wanted - kind->usual) * copies, kGranule) : Bytes{0};
-  if (!known) return beyond > Bytes{0} ? CUDA_ERROR_OUT_OF_MEMORY : call();  // a context that cannot be charged for it
+  if (!known) return beyond > Bytes{0} ? CUDA_ERROR_OUT_OF_MEMORY : call();  // this context cannot be charged
   const auto index = static_cast<std::size_t>(kind - std::begin(kKernelLimits));
   const Bytes before{context.set_aside[index]};
   const Bytes growth = beyond > before ? beyond - before : Bytes{0};
   if (growth == Bytes{0}) return call();
   const CUresult result = charged(place.account, growth, Kind::kHeap, "cuCtxSetLimit", call);
   if (result != CUDA_SUCCESS) return result;
-  Bytes used;  // another thread may have set it or ended the context meanwhile
+  Bytes used;  // another thread may have set the limit or ended the context meanwhile
   contexts.update(reinterpret_cast<std::uint64_t>(handle), [&](Context& entry) {
     const Bytes now{entry.set_aside[index]};
     if (entry.account == kNoAccount) return false;
@@ -476,7 +476,7 @@ RATION_HOOK CUresult cuCtxAttach(CUcontext* out, unsigned int flags) {
   return result;
 }
 
-// The last detach of a context that cuCtxCreate() made destroys it.
+// Destroys a context that cuCtxCreate() made, if this is its last detach.
 RATION_HOOK CUresult cuCtxDetach(CUcontext context) {
   const auto call = [&] { return real<cuCtxDestroy_v2_t>(Symbol::cuCtxDetach)(context); };
   if (!governed()) return call();

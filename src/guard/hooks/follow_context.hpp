@@ -1,4 +1,4 @@
-// Handles blocks whose context ends while they are made. Used by the hooks that charge a block by its address.
+// The treatment of blocks whose context ends while they are made. Used by the hooks that charge a block by its address.
 #pragma once
 
 #include "guard/hooks/governor.hpp"
@@ -18,8 +18,8 @@ inline bool is_there(cuda::CUdeviceptr address, std::uint64_t size) noexcept {
 }
 
 /// Settles a new block whose context another thread ended meanwhile. The block either went with the context or lies in
-/// its successor, as in a primary context that was reset and retained again. Calls `refund(address, block)` if it is
-/// gone.
+/// the context's successor, as in a primary context that was reset and retained again. Calls `refund(address, block)`
+/// if the block is gone.
 template <typename Block, typename Refund>
 [[gnu::noinline]] void follow_context(Table<Block>& blocks, cuda::CUdeviceptr address, Place place,
                                       Refund&& refund) noexcept {

@@ -1,5 +1,5 @@
 // A lock that many threads pass at once unless one asks to be alone. Used where the size of a driver call is predicted
-// from earlier calls: then no other thread may stand between its driver call and its entry. Passing costs two plain
+// from earlier calls, so that no other thread may be between its driver call and its entry. Passing costs two plain
 // stores; the thread that wants to be alone pays, because the kernel puts a memory barrier into every thread
 // (membarrier(2)).
 #pragma once
@@ -16,14 +16,14 @@
 
 namespace ration::guard {
 
-/// Thread-safe. A thread must not sleep inside for longer than a driver call takes, and must not pass twice.
+/// The lock. Thread-safe. A thread must not sleep inside for longer than a driver call takes, and must not enter twice.
 class Gate {
   struct alignas(64) Lane {
     std::atomic<std::uint32_t> inside{0};
   };
 
  public:
-  /// Lets its thread pass while it lives.
+  /// A scope in which its thread is inside, perhaps together with others.
   class Pass {
    public:
     explicit Pass(Gate& gate) noexcept : lane_(gate.lanes_[number()]), shared_(number() >= kOwnLanes) {
@@ -45,7 +45,7 @@ class Gate {
       } else {
         lane_.inside.store(1, std::memory_order_relaxed);
         std::atomic_signal_fence(
-            std::memory_order_seq_cst);  // orders for the compiler; membarrier() orders for the processor
+            std::memory_order_seq_cst);  // a fence for the compiler; membarrier() is the one for the processor
       }
     }
     void leave() noexcept {
@@ -55,10 +55,10 @@ class Gate {
         lane_.inside.store(0, std::memory_order_release);
     }
     Lane& lane_;
-    const bool shared_;  // several threads share this lane, so they count
+    const bool shared_;  // true if several threads share the lane, which then counts them
   };
 
-  /// Keeps its thread alone inside while it lives.
+  /// A scope in which its thread is alone inside.
   class Alone {
    public:
     explicit Alone(Gate& gate) noexcept : gate_(gate) {
@@ -88,12 +88,12 @@ class Gate {
   }
 
  private:
-  static constexpr std::uint32_t kOwnLanes = 64;  // one for each of the first threads of the process
+  static constexpr std::uint32_t kOwnLanes = 64;  // one lane for each of the first threads of the process
   static constexpr std::uint32_t kSharedLanes = 8;
 
   /// Returns the number of the calling thread's lane, the same in every gate.
   static std::uint32_t number() noexcept {
-    static thread_local std::uint32_t given = 0;  // counts from 1; 0: not assigned yet
+    static thread_local std::uint32_t given = 0;  // the number, from 1; 0 before it is assigned
     if (given == 0) [[unlikely]]
       given = assign() + 1;
     return given - 1;

@@ -33,12 +33,13 @@ struct Decision {
 };
 static_assert(static_cast<int>(Mode::kNotAsked) == 0);
 
-// The state that all hooks share. Never destroyed: the CUDA runtime calls the driver from its own atexit handlers.
+// The state that all hooks share. It is never destroyed, because the CUDA runtime calls the driver from its own atexit
+// handlers.
 struct State {
   Decision* decision = nullptr;
-  Decision fallback;  // for kernels before 4.14, where only children of fork() are noticed
+  Decision fallback;  // used on kernels before 4.14, where only children of fork() are noticed
   book::Book book;
-  bool started = false;  // by this process or by the one that it was forked from
+  bool started = false;  // true once this process, or the one that it was forked from, has started
   std::atomic<std::uint32_t> account_of_device[kMaxDevices];
   std::atomic<std::uint32_t> places_epoch{1};
 };
@@ -94,7 +95,7 @@ Mode mode_now() noexcept {
   return mode == Mode::kNotAsked ? start() : mode;
 }
 
-// A killed process sends no notice, so a waiter looks for dead ones this often.
+// The interval at which a waiter looks for dead processes, since a killed process sends no notice.
 constexpr std::uint64_t kLookForDeadNs = 100'000'000;
 
 std::uint64_t free_on_device() noexcept {
@@ -125,7 +126,8 @@ bool charge_after_refresh(std::uint32_t account, Bytes size, Kind kind) noexcept
   return admit_quietly(account, size, kind);
 }
 
-// If the daemon divides the rest of a tenant or a device, it raises a waiting workload's limit within its next ticks.
+// The time that a request waits for the daemon, which raises a waiting workload's limit within a few ticks if it
+// divides the rest of a tenant or a device.
 constexpr std::uint64_t kDaemonsTurnNs = 2'000'000'000;
 
 // Returns how long a charge over the limit may sleep. A charge larger than all limits never fits, so it does not wait.
@@ -138,7 +140,8 @@ std::uint64_t patience_for(std::uint32_t account, Bytes size) noexcept {
   return could_be_raised ? kDaemonsTurnNs : 0;
 }
 
-// Returns true if `size` bytes fit once enough comes back. Only then does a waiting request keep others behind it.
+// Returns true if the workload waits and `size` bytes fit once enough come back. Only then does a waiting request keep
+// others behind it.
 bool refunds_can_do(std::uint32_t account, Bytes size) noexcept {
   const book::Account wanted = state().book.account(account);
   return state().book.settings().on_deny == book::OnDeny::kWait &&
@@ -184,7 +187,7 @@ bool charge_after_waiting(std::uint32_t account, Bytes size, Kind kind, std::uin
   if (charge_after_refresh(account, size, kind)) return true;
   std::uint64_t waited_ns = 0;
   if (patience_for(account, size) > 0 && charge_after_waiting(account, size, kind, waited_ns)) return true;
-  {  // a request that fits is not denied for another's turn, nor for that of one that has just left the line
+  {  // a request that fits is not denied only because another thread has the turn
     const book::PastTheLine past;
     if (charge_after_refresh(account, size, kind)) return true;
   }
@@ -209,7 +212,7 @@ struct PlaceCache {
   Place place;
 };
 thread_local PlaceCache place_cache;
-thread_local Bytes raised_from;  // the peak before this thread's last charge; kUnlimited: that charge raised no peak
+thread_local Bytes raised_from;  // the peak before this thread's last charge; kUnlimited if the charge raised no peak
 
 }  // namespace
 

@@ -20,10 +20,10 @@ using book::Unmovable;
 /// Returns true if the book counts pinned host memory, in the account kHostAccount.
 [[nodiscard]] bool counts_host() noexcept;
 
-/// Stands for a device that the workload was not granted: nothing may be taken there.
+/// The account of a device that the workload was not granted; nothing may be taken there.
 inline constexpr std::uint32_t kNoAccount = ~std::uint32_t{0};
 
-/// Bounds the ordinals of devices.
+/// The bound of the ordinals of devices.
 inline constexpr cuda::CUdevice kMaxDevices = 64;
 
 /// Returns true if this process runs under a limit. Opens the book and takes a slot at the first call.
@@ -34,13 +34,13 @@ inline constexpr cuda::CUdevice kMaxDevices = 64;
 
 [[nodiscard]] book::Book& book() noexcept;
 
-/// Records that this process is about to have memory of that kind: from now on the daemon does not suspend it where the
-/// driver could lose such memory.
+/// Records that this process is about to have memory of that kind. From then on the daemon does not suspend the process
+/// where the driver could lose such memory.
 void note(Unmovable what) noexcept;
 
 /// The place of an allocation that names no device: the calling thread's current context.
 struct Place {
-  std::uint64_t context = 0;  // never reused, unlike the driver's handles; 0: no context
+  std::uint64_t context = 0;  // a number that is never reused, unlike the driver's handles; 0 without a context
   std::uint32_t account = kNoAccount;
   std::uint32_t epoch = 0;
   Kind kind = Kind::kHeap;  // the kind of charge for a block there; managed memory shares no granule with plain memory
@@ -63,20 +63,20 @@ struct Place {
 /// this process may have none, or for a bad ordinal.
 [[nodiscard]] cuda::CUresult deny_context(cuda::CUdevice device, const char* function) noexcept;
 
-/// Forgets cached places after a context was made or ended: its address may return for another device.
+/// Forgets cached places after a context was made or ended, because its address may return for another device.
 void forget_places() noexcept;
 
 /// Enters `size` bytes, or records a denial. Before denying, it clears stale entries (reads and trims pools, reaps dead
 /// processes), and waits if the workload asked for that.
 [[nodiscard]] bool admit(std::uint32_t account, Bytes size, Kind kind, const char* function) noexcept;
 
-/// As admit(), on a device that may not be the current context's. A denial names the device if it was not granted.
+/// As admit(), but on a device that may not be the current context's. A denial names the device if it was not granted.
 [[nodiscard]] bool admit_on(cuda::CUdevice device, Bytes size, Kind kind, const char* function) noexcept;
 
 /// Enters `size` bytes if they fit now; records nothing.
 [[nodiscard]] bool admit_quietly(std::uint32_t account, Bytes size, Kind kind) noexcept;
 
-/// As admit_quietly(), for memory that the driver has given already: it needs no turn.
+/// As admit_quietly(), but for memory that the driver has given already, which needs no turn.
 [[nodiscard]] bool admit_given(std::uint32_t account, Bytes size, Kind kind) noexcept;
 
 void give_back(std::uint32_t account, Bytes size, Kind kind = Kind::kHeap) noexcept;
@@ -102,25 +102,25 @@ class LeftWhileAsleep {
   LeftWhileAsleep* outer_;
 };
 
-/// Takes back this thread's last admission, because the driver did not give the memory: it counts as never held.
+/// Takes back this thread's last admission, because the driver did not give the memory, which counts as never held.
 void take_back(std::uint32_t account, Bytes size, Kind kind = Kind::kHeap) noexcept;
-/// As above, if this thread was admitted something else since. `peak_before` is what peak_before_admission() returned
-/// then.
+/// As above, but for an earlier admission of this thread. `peak_before` is the result of peak_before_admission() after
+/// that one.
 void take_back(std::uint32_t account, Bytes size, Kind kind, Bytes peak_before) noexcept;
-/// Returns the account's peak before this thread's last admission; kUnlimited: that admission raised no peak.
+/// Returns the account's peak before this thread's last admission, or kUnlimited if the admission raised no peak.
 [[nodiscard]] Bytes peak_before_admission() noexcept;
 
 /// Records that `size` bytes were denied because all `entries` entries of a table of the guard are in use.
 void deny_for_table(std::uint32_t account, Bytes size, const char* function, std::uint64_t entries) noexcept;
 
-/// Records that the driver refused bytes which the book had granted. Returns true if the workload asked to wait and
-/// memory may have come back, so that the call is worth repeating. `started_ns` is 0 at the first such failure of a
-/// call.
+/// Handles a driver call that lacked bytes which the book had granted. If the workload asked to wait, sleeps until
+/// memory may have come back and returns true, so that the call is repeated; otherwise records a denial and returns
+/// false. `started_ns` is 0 at the first such failure of a call.
 [[nodiscard]] bool device_was_full(std::uint32_t account, Bytes size, const char* function,
                                    std::uint64_t& started_ns) noexcept;
 
-/// Repeats `attempt` while the device has no memory for what the book granted and the workload asked to wait for that.
-/// An attempt sets its argument to the bytes that the device refused.
+/// Repeats `attempt` while the device lacks bytes which the book granted and the workload asked to wait. An attempt
+/// sets its argument to the bytes that the device lacked.
 template <typename Attempt>
 cuda::CUresult while_device_is_full(std::uint32_t account, const char* function, Attempt&& attempt) noexcept {
   std::uint64_t waiting_since = 0;

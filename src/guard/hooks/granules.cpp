@@ -6,7 +6,7 @@
 namespace ration::guard {
 namespace {
 
-// The smallest piece: CUDA aligns the blocks in a shared granule to 512 bytes or a multiple.
+// The smallest piece, as a power of 2: CUDA aligns the blocks in a shared granule to 512 bytes or a multiple.
 constexpr int kMinPieceBits = 9;
 
 std::uint8_t piece_bits(std::uint64_t size) noexcept {

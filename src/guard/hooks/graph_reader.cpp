@@ -11,7 +11,7 @@ namespace {
 
 using namespace cuda;
 
-constexpr int kDeepest = 64;  // graphs nested in graphs
+constexpr int kDeepest = 64;  // the deepest nesting of graphs in graphs
 
 CUgraphNodeType type_of(CUgraphNode node) noexcept {
   CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;
@@ -44,11 +44,11 @@ bool touches_memory(CUgraph graph, int depth) noexcept {
   });
 }
 
-/// The edges as pairs of nodes. Empty if the driver does not report them: then no node waits for another, which is an
-/// upper bound for what the graph takes.
+/// The edges as pairs of nodes; empty if the driver does not report them. Then no node waits for another, which gives
+/// an upper bound for the memory of the graph.
 struct Edges {
   MappedArray<CUgraphNode> from, to;
-  MappedArray<CUgraphEdgeData> data;  // zero: the edge orders one whole node before the other
+  MappedArray<CUgraphEdgeData> data;  // zero if the edge orders one whole node before the other
 
   explicit Edges(CUgraph graph) noexcept {
     if (!read_with_data(graph) && !read_plain(graph)) (void)from.resize(0);
@@ -56,7 +56,7 @@ struct Edges {
 
  private:
   bool make_room(std::size_t count) noexcept { return from.resize(count) && to.resize(count) && data.resize(count); }
-  bool read_with_data(CUgraph graph) noexcept {  // exists since CUDA 12.3, and is required if an edge has data
+  bool read_with_data(CUgraph graph) noexcept {  // the call exists since CUDA 12.3, and is required if an edge has data
     auto* ask = real<cuGraphGetEdges_v2_t>(Symbol::cuGraphGetEdges_v2);
     std::size_t count = 0;
     return ask(graph, nullptr, nullptr, nullptr, &count) == CUDA_SUCCESS && make_room(count) &&

@@ -1,4 +1,4 @@
-// Reads the memory nodes of a graph, and their dependencies, from the driver. Used by the graph hooks.
+// A reader of the memory nodes of a graph, and of their dependencies, from the driver. Used by the graph hooks.
 #pragma once
 
 #include "driver/cuda_abi.hpp"

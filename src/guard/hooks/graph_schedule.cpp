@@ -7,8 +7,8 @@
 namespace ration::guard {
 namespace {
 
-// Beyond these sizes the order of a graph is ignored and its allocations are summed: instantiating must not take
-// seconds, nor much host memory.
+// The largest graph whose order counts; the allocations of a larger one are summed, so that instantiating takes neither
+// seconds nor much host memory.
 constexpr std::size_t kMostAllocations = 8192;
 constexpr std::size_t kMostWords = std::size_t{8} << 20;
 
@@ -50,8 +50,8 @@ bool GraphSchedule::waits_for(Node node, std::size_t bit) const noexcept {
   return (ancestors_[node * words_ + bit / 64] >> bit % 64 & 1) != 0;
 }
 
-/// Visits the nodes in an order in which each follows its predecessors. Returns false if there are too many nodes or
-/// the order has a cycle.
+/// Finds the allocations and frees that each node waits for. Returns false if the graph is too large or its order has a
+/// cycle.
 bool GraphSchedule::find_ancestors() noexcept {
   words_ = (2 * allocations_.size() + 63) / 64;
   if (allocations_.size() > kMostAllocations || words_ * nodes_ > kMostWords) return false;

@@ -1,10 +1,10 @@
-// Bounds the memory that a graph's allocations may take together, from the order of its nodes alone. Used by the graph
-// hooks before a launch, and by their tests.
+// A bound for the memory that a graph's allocations may take together, from the order of its nodes alone. Used by the
+// graph hooks before a launch, and by their tests.
 //
 // An allocation may reuse bytes of another only if it waits for the node that frees them. A driver may choose freely
 // among such bytes, and one that chooses badly needs more than the most that is alive at once. The bound holds for
-// every driver that takes new memory only when it has no freed bytes to reuse: at that moment all its memory belongs to
-// that allocation or to ones for whose end the allocation does not wait.
+// every driver that takes new memory only when it has no freed bytes to reuse: when it takes memory for an allocation,
+// all its memory belongs to that allocation or to ones for whose end that allocation does not wait.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,8 @@
 
 namespace ration::guard {
 
-/// Not thread-safe. Uses memory from mmap only; is_whole() returns false after that ran out.
+/// The schedule of one graph. Not thread-safe. It uses memory from mmap only; is_whole() returns false once that has
+/// run out.
 class GraphSchedule {
  public:
   using Node = std::uint32_t;
@@ -22,23 +23,23 @@ class GraphSchedule {
   struct Allocation {
     std::uint64_t address = 0, bytes = 0;
     int device = 0;
-    Node taken_at = 0, freed_at = kNever;  // kNever: it stays allocated when the graph has run
+    Node taken_at = 0, freed_at = kNever;  // kNever if it stays allocated when the graph has run
     std::uint64_t most =
-        0;  // the bound for the allocations that may share bytes with this one; 0: counted with another
+        0;  // the bound for the allocations that may share bytes with this one; 0 if counted with another
   };
 
   Node add_node() noexcept { return nodes_++; }
   [[nodiscard]] Node node_count() const noexcept { return nodes_; }
   /// Makes `after` wait for `before`.
   void add_edge(Node before, Node after) noexcept;
-  /// Adds a node that takes or frees one allocation.
+  /// Lets node `at` take or free one allocation.
   void take(Node at, std::uint64_t address, std::uint64_t bytes, int device) noexcept;
   void free(Node at, std::uint64_t address) noexcept;
 
   /// Computes the bounds. Must be called once, after all nodes and edges.
   void settle() noexcept;
 
-  /// Returns false if memory for the schedule itself ran out: then none of its results hold.
+  /// Returns false if memory for the schedule itself ran out; then none of its results hold.
   [[nodiscard]] bool is_whole() const noexcept { return whole_; }
   [[nodiscard]] const MappedArray<Allocation>& allocations() const noexcept { return allocations_; }
   /// Returns the addresses that the graph frees without having taken them.

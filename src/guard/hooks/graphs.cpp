@@ -1,7 +1,7 @@
 // Memory nodes of graphs, made by hand or by capturing a stream. The driver takes their memory when the graph is
-// launched (or uploaded), from a pool of the device that it keeps until it is trimmed. The most that a graph may take
-// on each device is computed from its nodes when it is instantiated, and entered before each launch; afterwards the
-// charge is set to what the pool reserves. Graphs without memory nodes cost one look-up.
+// launched (or uploaded), from a pool of the device, which keeps the memory until the pool is trimmed. The most that a
+// graph may take on each device is computed from its nodes when it is instantiated, and entered before each launch;
+// afterwards the charge is set to what the pool reserves. Graphs without memory nodes cost one look-up.
 #include "guard/hooks/graphs.hpp"
 
 #include <pthread.h>
@@ -27,18 +27,18 @@ using namespace cuda;
 /// An executable graph with memory nodes.
 struct Executable {
   std::uint64_t devices = 0;  // devices whose memory it takes, one bit each
-  std::uint64_t frees = 0;    // addresses in `freed_by` that belong to other graphs
+  std::uint64_t frees = 0;    // the number of its addresses in `freed_by`
 };
 static_assert(kMaxDevices == 64);
 
 /// The memory that one executable graph takes on one device.
 struct Need {
-  std::uint64_t most = 0;        // upper bound of a run
+  std::uint64_t most = 0;        // the upper bound of what a run takes
   std::uint64_t leaves = 0;      // bytes that a launch leaves allocated
-  std::uint64_t left = 0;        // of those, the bytes left since the last launch
+  std::uint64_t left = 0;        // the part of `leaves` still allocated since the last launch
   std::uint64_t generation = 0;  // the device's graph pool generation after the last launch
   std::uint32_t launches = 0;
-  bool is_uploaded = false;  // the pool has set memory aside for the next launch
+  bool is_uploaded = false;  // true if the pool has set memory aside for the next launch
 };
 
 /// An allocation that outlives its graph's launch.
@@ -46,24 +46,24 @@ struct Left {
   std::uint64_t executable = 0;
   std::uint64_t bytes = 0;
   CUdevice device = 0;
-  std::uint32_t freed_after = 0;  // a launch count; equal to the current one: freed
+  std::uint32_t freed_after = 0;  // the launch after which it was freed; it is free if that is the latest one
 };
 
-Table<Executable> executables;  // by handle
-Table<Need> needs;              // by part_key(), one per device
-Table<Left> lefts;              // by address
-Table<std::uint64_t> freed_by;  // by part_key(): addresses of other graphs' allocations that it frees
+Table<Executable> executables;  // the key is the handle
+Table<Need> needs;              // the key is part_key(), one per device
+Table<Left> lefts;              // the key is the address
+Table<std::uint64_t> freed_by;  // the key is part_key(); addresses of other graphs' allocations that a graph frees
 std::atomic<bool> any_memory_nodes{false};
 
 /// The device's graph pool as the book has it.
 struct GraphPool {
-  // Held while a launch is entered and made: two launches must not count on the same idle bytes. No thread waits for
-  // memory while holding it.
+  // The lock that a launch holds while it is entered and made, so that two launches do not count on the same idle
+  // bytes. No thread waits for memory while it holds the lock.
   pthread_mutex_t launching;
   SpinLock reserving;
   Bytes charged;  // protected by `reserving`
-  // Counts the events that may have cost an executable graph its memory in the pool: trims, and memory that stays
-  // allocated for others. Protected by `launching`.
+  // The number of times that an executable graph may have lost its memory in the pool: to a trim, or to memory that
+  // stays allocated for another graph. Protected by `launching`.
   std::uint64_t generation = 1;
 };
 GraphPool graph_pools[kMaxDevices];
@@ -71,7 +71,7 @@ GraphPool graph_pools[kMaxDevices];
   for (GraphPool& pool : graph_pools) ::pthread_mutex_init(&pool.launching, nullptr);
 }
 
-/// Handles are addresses, which are below 2^48.
+/// The bound of parts: a key has 16 bits for a part beside the handle, an address below 2^48.
 constexpr std::uint64_t kMostParts = 1 << 16;
 std::uint64_t part_key(CUgraphExec executable, std::uint64_t part) noexcept {
   return reinterpret_cast<std::uint64_t>(executable) | part << 48;
@@ -125,13 +125,13 @@ void trim(CUdevice device) noexcept {
 Bytes growth_of(const Need& need, CUdevice device, bool is_upload) noexcept {
   Bytes reserved, in_use;
   std::uint64_t there = 0;
-  // The memory of its last launch is still there and serves it again.
+  // The memory of the graph's last launch is still there and serves the graph again.
   if (need.generation == graph_pools[device].generation &&
       read_attribute(device, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT, reserved) &&
       read_attribute(device, CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT, in_use)) {
     there = (reserved - std::min(reserved, in_use)).count() + (need.is_uploaded ? need.most : 0);
   }
-  if (!is_upload) there += need.left;  // freed by the launch before it takes anything
+  if (!is_upload) there += need.left;  // the launch frees these bytes before it takes any
   return Bytes{need.most > there ? need.most - there : 0};
 }
 
@@ -143,8 +143,8 @@ class Launch {
   Launch(CUgraphExec executable, std::uint64_t devices, Run run, const char* function) noexcept
       : executable_(executable), devices_(devices), run_(run), function_(function) {}
 
-  /// Enters the bound and makes the call, while no other launch runs on the same devices. `refused` is the memory that
-  /// the driver lacked although the book had granted it.
+  /// Enters the bound and makes the call, while no other launch is made on the same devices. Sets `refused` to the
+  /// bytes that the driver lacked although the book had granted them.
   template <typename Call>
   CUresult make(Call&& call, Bytes& refused) noexcept {
     if (!enter()) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -189,7 +189,7 @@ class Launch {
       });
       if (lacking < 0) return true;
       unlock();
-      // A pool that was trimmed meanwhile needs more than before: try again.
+      // A pool that was trimmed meanwhile needs more than before, so this tries again.
       if (!note(lacking, missing, admit_on(lacking, missing, Kind::kPool, function_))) break;
     }
     each_device(devices_, [&](CUdevice device) {
@@ -219,8 +219,8 @@ class Launch {
     return true;
   }
 
-  /// Begins a launch: bytes of its memory that are freed from now on count for the next launch. Returns the needs known
-  /// before.
+  /// Begins a launch or upload. Bytes of a launch that are freed from now on count for the next launch. Returns the
+  /// need known before.
   Need begin(CUdevice device) noexcept {
     GraphPool& pool = graph_pools[device];
     {
@@ -351,7 +351,8 @@ CUresult instantiate(CUgraphExec* out, CUgraph graph, const char* function, Call
   return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-/// Visits a graph. If a launch is under way it waits for the launch call, not for the work on the device.
+/// Visits each device whose graph pool is charged. Waits for a launch call under way, at most 0.2 s in all, and skips
+/// the device otherwise; does not wait for work on the device.
 template <typename Visit>
 void each_charged_pool(Visit&& visit) noexcept {
   constexpr long kPatienceNs = 200'000'000;
@@ -420,8 +421,7 @@ RATION_HOOK CUresult cuGraphInstantiateWithFlags(CUgraphExec* out, CUgraph graph
 }
 namespace {
 
-/// The flag that uploads at once makes instantiation take the memory: the upload is done separately, so that it is
-/// admitted.
+/// Instantiates a graph. An upload that the flags ask for takes memory, so it is made separately and admitted.
 CUresult instantiate_with(Symbol symbol, Symbol upload, CUgraphExec* out, CUgraph graph,
                           CUDA_GRAPH_INSTANTIATE_PARAMS* parameters) noexcept {
   auto* call_real = real<cuGraphInstantiateWithParams_t>(symbol);
@@ -472,11 +472,10 @@ RATION_HOOK CUresult cuGraphExecDestroy(CUgraphExec handle) {
   if (!any_memory_nodes.load(std::memory_order_acquire) || !governed() ||
       !executables.find(reinterpret_cast<std::uint64_t>(handle), executable))
     return call_real(handle);
-  unlearn(handle, executable);  // before the call: afterwards the driver may give the same handle to another thread
+  unlearn(handle, executable);  // comes first, because the driver may give the handle to another thread afterwards
   const CUresult result = call_real(handle);
-  if (result != CUDA_SUCCESS)
-    executables.insert(reinterpret_cast<std::uint64_t>(handle),
-                       executable);  // the graph was denied, so its entry returns
+  // If the driver kept the graph, its entry returns without its needs, so that each launch is denied.
+  if (result != CUDA_SUCCESS) executables.insert(reinterpret_cast<std::uint64_t>(handle), executable);
   refresh_graph_pools();
   return result;
 }

@@ -7,7 +7,7 @@
 /// Marks a definition that has the driver's own name.
 #define RATION_HOOK extern "C" [[gnu::visibility("default")]]
 
-// Declares a hook that other libraries replace in a running program: it stands behind an entry of its own
+// Declares a hook that other libraries replace in a running program. Such a hook stands behind an entry of its own
 // (patched_entries.S).
 #define RATION_PATCHED(name) extern "C" ration::cuda::name##_t name __asm__("ration_hook_" #name);
 #include "guard/patched_names.inc"
@@ -21,25 +21,25 @@ void refresh_pools() noexcept;
 void trim_pools() noexcept;
 /// Corrects the book after a synchronisation if stream-ordered memory was freed since the last one. Cheap otherwise.
 void pools_after_synchronisation() noexcept;
-/// Trims if the daemon has asked for unused memory since this process last did. Does nothing while `stream`, the one
-/// that the program's call is for, is captured. No lock of a hook may be held. Cheap where nothing was asked.
+/// Trims if the daemon has asked for unused memory since this process last trimmed for it. Does nothing while `stream`,
+/// the stream of the program's call, is captured. Must be called without a lock of a hook. Cheap if nothing was asked.
 void trim_if_asked(cuda::CUstream stream = nullptr) noexcept;
 /// Frees a pool's pointer that is passed to an ordinary free function; `result` is the driver's. Returns false if the
 /// pointer is not a pool's.
 [[nodiscard]] bool free_pool_pointer(cuda::CUdeviceptr address, cuda::CUresult& result) noexcept;
 
-/// Frees plain memory by `call_real(address, given)`, which frees it when `stream` reaches that point; it stays charged
-/// until then. Returns false if no plain memory has this address.
+/// Frees plain memory by `call_real(address, given)`. The memory stays charged until `stream` reaches the call. Returns
+/// false if no plain memory has this address.
 [[nodiscard]] bool free_block_on_stream(cuda::CUdeviceptr address, cuda::CUstream stream,
                                         cuda::cuMemFreeAsync_t* call_real, cuda::CUstream given,
                                         cuda::CUresult& result) noexcept;
-/// Refunds plain memory that streams have freed since. Returns true if some is still to be freed.
+/// Refunds plain memory that streams have freed by now. Returns true if some is still to be freed.
 [[nodiscard]] bool refund_what_streams_freed() noexcept;
 
 /// Takes managed memory by the workload's policy (managed.cpp).
 [[nodiscard]] cuda::CUresult take_managed(ManagedPolicy policy, cuda::CUdeviceptr& address, std::size_t size,
                                           unsigned int flags, const Place& place) noexcept;
-/// As free_pool_pointer(), for managed memory.
+/// As free_pool_pointer(), but for managed memory.
 [[nodiscard]] bool free_managed_block(cuda::CUdeviceptr address, cuda::CUresult& result) noexcept;
 /// Moves managed memory to the host, if the policy allows it, until `needed` bytes fit into the account.
 void evict_managed(std::uint32_t account, Bytes needed) noexcept;
@@ -51,7 +51,7 @@ void enter_unseen_context(cuda::CUcontext context, cuda::CUdevice device, std::u
 [[nodiscard]] std::uint64_t context_number(cuda::CUcontext context) noexcept;
 /// Returns true if a living context has that number.
 [[nodiscard]] bool context_lives(std::uint64_t number) noexcept;
-/// Moves blocks that a thread took in a context before it had its number to that number.
+/// Moves blocks that a thread took in a context, before the context had its number, to that number.
 void renumber_blocks(std::uint64_t handle, std::uint64_t number) noexcept;
 void renumber_pinned(std::uint64_t handle, std::uint64_t number) noexcept;
 void adopt_modules(std::uint64_t handle, std::uint64_t number) noexcept;
@@ -69,8 +69,8 @@ inline constexpr std::uint64_t kAllContexts = ~std::uint64_t{0};
 /// Returns the highest number given to a context so far.
 [[nodiscard]] std::uint64_t last_context() noexcept;
 
-/// While one lives, and its thread does not sleep for memory, no other thread loads or unloads a library, so that a
-/// context made meanwhile is charged for all of them (libraries.cpp).
+/// A scope in which no other thread loads or unloads a library, except while its thread sleeps for memory, so that a
+/// context made in it is charged for all libraries (libraries.cpp).
 class CodeOfNewContext : LeftWhileAsleep {
  public:
   CodeOfNewContext() noexcept;
@@ -84,16 +84,16 @@ class CodeOfNewContext : LeftWhileAsleep {
 };
 
 /// Forgets everything that lived in the context with that number. `now` is the new number of a current context that was
-/// reset and lives on, else 0. Memory that another thread took in it after the reset stays.
+/// reset and lives on, else 0. Memory that another thread took in the context after the reset stays.
 void blocks_of_context_are_gone(std::uint64_t context, std::uint64_t now) noexcept;
 void arrays_of_context_are_gone(std::uint64_t context) noexcept;
 void modules_of_context_are_gone(std::uint64_t context) noexcept;
 void managed_of_context_is_gone(std::uint64_t context, std::uint64_t now) noexcept;
 void pinned_of_context_is_gone(std::uint64_t context, std::uint64_t now) noexcept;
 
-/// While one lives, no other thread changes which physical memory a handle or an address stands for. Held from a driver
-/// call that changes this, or that keeps such memory alive, until its entry: whatever another thread releases or unmaps
-/// meanwhile, the entry is for the memory that the driver meant. No thread waits for memory while holding it.
+/// A scope in which no other thread changes which physical memory a handle or an address stands for. It lasts from a
+/// driver call that changes this, or that keeps such memory alive, until the entry of the call, so that the entry is
+/// for the memory that the driver meant. No thread waits for memory in it.
 class VirtualMemoryChange {
  public:
   VirtualMemoryChange() noexcept;
@@ -104,11 +104,11 @@ class VirtualMemoryChange {
 
 /// Keeps the memory behind a handle alive in the book. Returns its number, or 0 if no hook saw it made.
 [[nodiscard]] std::uint64_t hold_physical_of(cuda::CUmemGenericAllocationHandle handle) noexcept;
-/// As above, for the memory mapped at an address.
+/// As above, but for the memory mapped at an address.
 [[nodiscard]] std::uint64_t hold_physical_at(cuda::CUdeviceptr address) noexcept;
 void hold_physical(std::uint64_t number) noexcept;
 void let_go_physical(std::uint64_t number) noexcept;
-/// Returns the account that is charged for it, or kNoAccount.
+/// Returns the account that is charged for the memory, or kNoAccount.
 [[nodiscard]] std::uint32_t account_of_physical(std::uint64_t number) noexcept;
 
 /// Returns the number of the last mapping into an array: when an array ends, the mappings up to the number read

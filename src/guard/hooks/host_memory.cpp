@@ -1,4 +1,4 @@
-// Pinned host memory: the driver's own, or the program's that it registers, mapped files included. The book counts its
+// Pinned host memory, which the driver allocates or the program registers, mapped files included. The book counts its
 // pages in the account of the host, from the call that pins them until they are freed or unregistered, or until the
 // context in which they were pinned ends. Pools and physical memory of the host are charged where those of devices are.
 #include <unistd.h>
@@ -21,7 +21,7 @@ struct Pinned {
   Bytes counted;
   std::uint64_t context = 0;
 };
-Table<Pinned> pinned;  // by address
+Table<Pinned> pinned;  // the key is the address
 
 /// Returns the size of a page, which is looked up once.
 Bytes page() noexcept {
@@ -44,8 +44,8 @@ bool is_pinned(std::uint64_t address) noexcept {
     give_back(kHostAccount, gone.counted);
 }
 
-/// Admits `size` bytes. Where no limit holds, memory that the book cannot count is admitted uncounted: `size` is 0
-/// then. A call that is `known_as_wrong()` is not denied, since the driver answers it without taking memory.
+/// Admits `size` bytes that did not fit at once. If no limit holds, or `is_wrong()` tells that the driver rejects the
+/// call, which then takes no memory, admits them uncounted and sets `size` to 0.
 template <typename IsWrong>
 [[gnu::noinline]] bool admit_pinned_slowly(Bytes& size, const char* function, IsWrong&& is_wrong) noexcept {
   if (book().account(kHostAccount).limits().binding() < kUnlimited && !is_wrong())
@@ -98,7 +98,7 @@ Bytes pages_of(std::uint64_t address, std::size_t size) noexcept {
 
 CUresult enter(Symbol symbol, void* start, std::size_t size, unsigned flags) noexcept {
   auto* call_real = real<cuMemHostRegister_v2_t>(symbol);
-  // Memory of other devices takes none of the host's.
+  // Registered memory of another device takes none of the host's.
   if (!counts_host() || (flags & CU_MEMHOSTREGISTER_IOMEMORY) != 0) return call_real(start, size, flags);
   const auto key = reinterpret_cast<std::uint64_t>(start);
   const auto register_it = [&](std::uint64_t& address) {
@@ -108,7 +108,8 @@ CUresult enter(Symbol symbol, void* start, std::size_t size, unsigned flags) noe
   return pin(pages_of(key, size), "cuMemHostRegister", register_it, [&] { return key == 0 || is_pinned(key); });
 }
 
-/// Takes out the entry, then frees by `call()`: another thread may receive the address as soon as the driver has it.
+/// Takes out the entry, then frees by `call()`, because another thread may receive the address as soon as the driver
+/// has it.
 template <typename Call>
 CUresult unpin(void* start, Call&& call) noexcept {
   const auto address = reinterpret_cast<std::uint64_t>(start);

@@ -14,25 +14,26 @@ namespace {
 
 using namespace cuda;
 
-/// A pointer that was opened, with the count of openings. `number` names joined memory that the workload is charged
-/// for; 0: this process is charged for the mapping that contains the pointer.
+/// A pointer that was opened, with the count of openings. `number` is that of joined memory for which the workload is
+/// charged already, or 0 if this process is charged for the mapping that contains the pointer.
 struct Opened {
   std::uint32_t times = 0;
   std::uint64_t number = 0;
   std::uint64_t mapping = 0;
 };
-/// The charge of this process for one mapping: all that it keeps alive, however many pointers into it were opened.
+/// The charge of this process for one whole mapping, however many pointers into it were opened.
 struct Mapping {
   std::uint32_t pointers = 0;
   std::uint32_t account = kNoAccount;
   std::uint64_t size = 0;
-  std::uint64_t number = 0;  // in the book; 0: no other process can find it
+  std::uint64_t number = 0;  // the number in the book; 0 if no other process can find it
 };
 
 Table<Opened> opened;
-Table<Mapping> mappings;  // by their start addresses
+Table<Mapping> mappings;  // the key is the start address
 
-/// The whole allocation behind an opened pointer: it lives until the pointer is closed, whatever part was exported.
+/// The whole allocation behind an opened pointer. All of it lives until the pointer is closed, whatever part was
+/// exported.
 struct Extent {
   std::uint64_t start = 0;
   Bytes size;
@@ -181,7 +182,7 @@ bool Joined::join(std::uint64_t name, book::SharedMemory::Found& out) noexcept {
   if (!book().shared_memory().join(name, out)) return false;
   times_.update(out.number, [](std::uint32_t& times) { return ++times != 0; });
   if (book().shared_memory().join(out.number, out))
-    return true;  // try again: another thread may have left it in between
+    return true;  // this second join holds even if another thread left the memory in between
   leave(out.number);
   return false;
 }
@@ -190,7 +191,7 @@ void Joined::leave(std::uint64_t number) noexcept {
   times_.update(number, [&](std::uint32_t& times) {
     if (times > 1) return --times != 0;
     book().shared_memory().leave(
-        number);  // under the table's lock, so that a thread that joins again does so afterwards
+        number);  // done under the table's lock, so that a thread that joins again does so afterwards
     return false;
   });
 }

@@ -13,14 +13,15 @@
 
 namespace ration::guard {
 
-/// Returns the name of memory in the book, from the bytes that the driver hands out for it (an IPC handle, a pointer's
-/// export data). Never equal to one of the book's own numbers.
+/// Returns the name of memory in the book, made from the bytes that the driver hands out for it (an IPC handle, a
+/// pointer's export data). It is never equal to one of the book's own numbers.
 [[nodiscard]] std::uint64_t name_of(const void* handle, std::size_t size) noexcept;
 
-/// Shared memory of the book that this process holds, joined as often as it was opened, and left once.
+/// The shared memory of the book that this process has joined. Each join counts, and the last leave() leaves the
+/// memory.
 class Joined {
  public:
-  /// As the book's join().
+  /// Joins the memory as SharedMemory::join() does.
   [[nodiscard]] bool join(std::uint64_t name, book::SharedMemory::Found& out) noexcept;
   void leave(std::uint64_t number) noexcept;
   void abandon() noexcept { times_.abandon(); }
@@ -30,8 +31,8 @@ class Joined {
 };
 Joined& joined() noexcept;
 
-/// A pointer that was opened and is about to be closed. Its entry is out while this lives, since the driver may reuse
-/// the address at once; it returns unless closed() was called. Does nothing for other pointers.
+/// A pointer that is about to be closed. If it was opened, its entry is out of the table while the object lives, since
+/// the driver may reuse the address at once; the entry returns unless closed() was called.
 class ClosingImport {
  public:
   explicit ClosingImport(cuda::CUdeviceptr pointer) noexcept;

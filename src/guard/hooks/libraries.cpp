@@ -1,8 +1,8 @@
 // Libraries: loaded code that belongs to no context. "If the environment variable CUDA_MODULE_LOADING is set to EAGER,
 // the library is loaded into all contexts at the time of the call and future contexts at the time of creation";
 // otherwise into each context when one of its kernels or variables is first needed there (driver API,
-// cuLibraryLoadData), which may happen at a mere launch. So it is charged as with EAGER: in every context that exists
-// when it is loaded, and in every one made while it lives.
+// cuLibraryLoadData), which may happen at a mere launch. So a library is charged as with EAGER: in every context that
+// exists when it is loaded, and in every one made while it lives.
 #include <pthread.h>
 
 #include <algorithm>
@@ -20,23 +20,24 @@ namespace {
 using namespace cuda;
 
 struct Library {
-  std::uint64_t bytes[kMaxDevices];  // per device ordinal
+  std::uint64_t bytes[kMaxDevices];  // the bytes for each device ordinal
 };
-Table<Library> libraries;  // by their handles
+Table<Library> libraries;  // the key is the handle
 
-/// Held to load a library and shared to make a context, so that neither misses the other.
+/// The lock that a thread holds to load a library and shares to make a context, so that neither misses the other.
 struct Lock {
   pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
 };
 Lock lock;
-thread_local bool locked;  // the driver may call the program back (CUPTI): such nested calls are covered by the lock
+thread_local bool locked;  // true if this thread has the lock, which also covers calls from inside the driver (CUPTI)
 
 void lock_alone() noexcept { ::pthread_rwlock_wrlock(&lock.lock); }
 void lock_shared() noexcept { ::pthread_rwlock_rdlock(&lock.lock); }
 void unlock() noexcept { ::pthread_rwlock_unlock(&lock.lock); }
 void nothing() noexcept {}
 
-/// Contexts made while this thread sleeps have higher numbers than those that a load has visited.
+/// A scope that holds the lock, except while its thread sleeps for memory. Contexts made meanwhile have higher numbers
+/// than those that a load has visited.
 class LibraryLock : LeftWhileAsleep {
  public:
   LibraryLock() noexcept : LibraryLock(locked) {}
@@ -116,10 +117,10 @@ bool charge_in_contexts(const Library& library, const char* function) noexcept {
   return fits;
 }
 
-/// The charge for a library that is loaded without a known context: while a context is being made, as CUPTI calls back.
+/// The charge for a library that is loaded without a known context, as when CUPTI calls back while a context is made.
 struct Nameless {
   Place place;
-  CUdevice device = -1;  // -1: the current context is known, or there is none
+  CUdevice device = -1;  // -1 if the current context is known or absent
 };
 
 Nameless nameless_context(const Place& current) noexcept {

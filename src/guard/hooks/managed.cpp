@@ -2,9 +2,9 @@
 //   charge    Every byte is charged, wherever it is.
 //   resident  The part that may be on the device is charged. The rest of a block is advised to stay in host memory,
 //             where the device reads and writes it. When plain memory needs the room, blocks are moved out and their
-//             charge is given up. A program sees what it would see on a card of the limit's size: a fraction of 4.0
+//             charge is given up. A program sees what it would see on a GPU of the limit's size: a fraction of 4.0
 //             is four times the limit, three of them on the host (AlphaFold's issue 832 describes this for whole
-//             cards).
+//             GPUs).
 //   ignore    Nothing is charged.
 // "If the data is already in its preferred location and the faulting processor can map it there, it is not moved"
 // (driver API, cuMemAdvise): this keeps the rest on the host. A block is charged from its beginning on. A call that
@@ -32,16 +32,16 @@ struct ManagedBlock {
   std::uint64_t size = 0;
   std::uint64_t charged = 0;  // the charged part from its beginning, in whole granules, so it can exceed `size`
   std::uint64_t context = 0;
-  CUcontext handle = nullptr;  // of the context
+  CUcontext handle = nullptr;  // the handle of the context
   std::uint32_t account = kNoAccount;
   CUdevice device = -1;
 };
 
-Table<ManagedBlock> managed;  // by address
-// Passed from reading a block's charge to the call that brings that much to the device. A thread that makes, frees or
-// moves out a block is alone there.
+Table<ManagedBlock> managed;  // the key is the address
+// The gate that a thread passes from reading a block's charge to the call that brings that much to the device. A thread
+// that makes, frees or moves out a block is alone there.
 Gate bringing;
-std::atomic<bool> prefetch_under_way{false};  // to a device, since the last eviction
+std::atomic<bool> prefetch_under_way{false};  // true after a prefetch to a device until await_prefetches()
 
 CUresult keep_on_host(CUdeviceptr address, std::uint64_t size, CUdevice device) noexcept {
   auto* advise = real<cuMemAdvise_t>(Symbol::cuMemAdvise);
@@ -52,9 +52,8 @@ CUresult keep_on_host(CUdeviceptr address, std::uint64_t size, CUdevice device) 
   return result;
 }
 
-/// Waits until everything that was asked to come to a device has arrived. If anything was, on any stream, every context
-/// is synchronised, as the driver may do for any allocation (CUDA programming guide, implicit synchronization). Must be
-/// alone at the gate.
+/// Waits until all prefetches to devices have arrived. If there was one, on any stream, synchronises every context, as
+/// the driver may do for any allocation (CUDA programming guide, implicit synchronization). Must be alone at the gate.
 void await_prefetches() noexcept {
   if (!prefetch_under_way.exchange(false)) return;
   const WhileOthersCapture relaxed;
@@ -108,7 +107,7 @@ void refund(CUdeviceptr, const ManagedBlock& block) noexcept {
 }
 
 void enter(CUdeviceptr address, const ManagedBlock& block) noexcept {
-  ManagedBlock stale;  // of a context that another thread is destroying
+  ManagedBlock stale;  // the entry of a context that another thread is destroying
   if (managed.replace(address, block, stale)) refund(address, stale);
 }
 
@@ -116,7 +115,7 @@ void enter(CUdeviceptr address, const ManagedBlock& block) noexcept {
 /// prefetch or advise a range that it has not received yet, or that held another block before.
 CUresult take_and_enter(const ManagedBlock& block, CUdeviceptr& address, unsigned int flags) noexcept {
   const Gate::Alone alone(bringing);
-  if (block.charged < block.size) await_prefetches();  // they may be for a former block at that address
+  if (block.charged < block.size) await_prefetches();  // prefetches may be for a former block at that address
   CUresult result = real<cuMemAllocManaged_t>(Symbol::cuMemAllocManaged)(&address, block.size, flags);
   if (result == CUDA_SUCCESS && block.charged < block.size) {
     result = keep_on_host(address + block.charged, block.size - block.charged, block.device);
@@ -134,8 +133,8 @@ CUresult take_resident(ManagedBlock block, CUdeviceptr& address, unsigned int fl
   return result;
 }
 
-/// Moves the last `size` charged bytes of that block to the host and gives up their charge. Must be alone at the gate.
-/// Returns false if they cannot be moved.
+/// Moves the last `size` charged bytes of the block at `address` to the host and refunds them. Must be alone at the
+/// gate. Returns false if they cannot be moved.
 bool evict(CUdeviceptr address, std::uint64_t size) noexcept {
   ManagedBlock block;
   managed.update(address, [&](ManagedBlock& entry) {
@@ -143,7 +142,7 @@ bool evict(CUdeviceptr address, std::uint64_t size) noexcept {
     entry.charged -= std::min(size, entry.charged);
     return entry.size > 0;
   });
-  if (block.size == 0) return true;  // freed meanwhile
+  if (block.size == 0) return true;  // the block was freed meanwhile
   const std::uint64_t left = block.charged - std::min(size, block.charged);
   const std::uint64_t end = std::min(block.size, block.charged);
   CUresult result = CUDA_SUCCESS;
@@ -164,14 +163,14 @@ bool evict(CUdeviceptr address, std::uint64_t size) noexcept {
   return result == CUDA_SUCCESS;
 }
 
-/// Stands for whichever device touches the pages.
+/// The device that touches the pages, whichever it is.
 constexpr CUdevice kWherever = -2;
 
-/// Computes the part of a range wanted on `device` that may go there; charges more of the block if that fits.
 struct Range {
   CUdeviceptr address = 0;
   std::uint64_t size = 0;
 };
+/// Returns the part of a range wanted on `device` that may go there. Charges more of the block if that fits.
 Range allowed(CUdeviceptr address, std::uint64_t size, CUdevice device) noexcept {
   CUdeviceptr start = 0;
   std::size_t length = 0;
@@ -202,7 +201,8 @@ Range allowed(CUdeviceptr address, std::uint64_t size, CUdevice device) noexcept
     }
   }
   const std::uint64_t reach = std::min(end, block.charged);
-  if (reach == end && asked > size) return {address, asked};  // beyond its block: the driver reports the error
+  if (reach == end && asked > size)
+    return {address, asked};  // the range goes beyond its block, and the driver reports the error
   return {address, reach > address - start ? reach - (address - start) : 0};
 }
 
@@ -211,14 +211,14 @@ CUdevice device_of(CUmemLocation location) noexcept {
   return location.type == CU_MEM_LOCATION_TYPE_DEVICE ? location.id : CU_DEVICE_CPU;
 }
 
-/// Returns the device to which this advice newly lets pages come, kWherever, or CU_DEVICE_CPU for none.
+/// Returns the device to which this advice newly lets pages come, kWherever if to any, or CU_DEVICE_CPU if to none.
 CUdevice brings_to(CUmem_advise advice, CUdevice device) noexcept {
   if (advice == CU_MEM_ADVISE_SET_READ_MOSTLY || advice == CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION) return kWherever;
   return advice == CU_MEM_ADVISE_SET_PREFERRED_LOCATION ? device : CU_DEVICE_CPU;
 }
 
-/// Divides a range at the ends of its blocks, each of which is charged separately: calls `call(address, size)` for each
-/// part.
+/// Divides a range at the ends of its blocks, each of which is charged separately, and calls `call(address, size)` for
+/// each part.
 template <typename Call>
 CUresult for_each_block(CUdeviceptr address, std::uint64_t size, Call&& call) noexcept {
   for (;;) {
@@ -282,7 +282,7 @@ struct Batch {
   unsigned long long flags;
 };
 
-/// Calls for each range separately if some of them may not come, else `all_at_once()`.
+/// Calls for each range separately, or `all_at_once()` if the process is not governed or the arguments are wrong.
 template <typename Call>
 CUresult prefetch_batch(const Batch& batch, CUstream stream, Symbol single, Symbol discard,
                         Call&& all_at_once) noexcept {
@@ -291,7 +291,7 @@ CUresult prefetch_batch(const Batch& batch, CUstream stream, Symbol single, Symb
   if (!governed() || batch.addresses == nullptr || batch.sizes == nullptr || batch.locations == nullptr ||
       batch.first_of == nullptr || batch.count == 0 || batch.location_count == 0 || batch.first_of[0] != 0 ||
       batch.flags != 0)
-    return all_at_once();  // or the driver reports the error
+    return all_at_once();  // the driver reports the error, if there is one
   if (discard != Symbol::kCount) {
     const CUresult result =
         real<cuMemDiscardBatchAsync_t>(discard)(batch.addresses, batch.sizes, batch.count, 0, stream);
@@ -331,7 +331,7 @@ CUresult take_managed(ManagedPolicy policy, CUdeviceptr& address, std::size_t si
     result = charged(place.account, all, Kind::kManaged, "cuMemAllocManaged",
                      [&] { return take_and_enter(block, address, flags); });
   }
-  // Outside the gate: a thread that waits there may hold the lock of a context.
+  // This runs outside the gate, because a thread that waits at the gate may hold the lock of a context.
   if (result == CUDA_SUCCESS && contexts_changed_since(place)) [[unlikely]]
     follow_context(managed, address, place, refund);
   return result;
@@ -363,7 +363,7 @@ void evict_managed(std::uint32_t account, Bytes needed) noexcept {
     });
     if (address == 0) return;
     const Gate::Alone alone(bringing);
-    // The calling thread may have no context: it is about to make one.
+    // The calling thread may have no context, as when it is about to make one.
     if (real<cuCtxPushCurrent_v2_t>(Symbol::cuCtxPushCurrent_v2)(context) != CUDA_SUCCESS) return;
     const bool moved = evict(address, round_up(needed - room, kGranule).count());
     (void)real<cuCtxPopCurrent_v2_t>(Symbol::cuCtxPopCurrent_v2)(&context);

@@ -9,7 +9,7 @@
 
 namespace ration::guard {
 
-/// Not thread-safe. New elements are zero.
+/// An array in memory from mmap. Not thread-safe. New elements are zero.
 template <typename Value>
 class MappedArray {
   static_assert(std::is_trivially_copyable_v<Value>);
@@ -22,7 +22,7 @@ class MappedArray {
     if (data_ != nullptr) ::munmap(data_, capacity_ * sizeof(Value));
   }
 
-  /// Returns false if memory is out; the array then stays as it is.
+  /// Changes the number of elements. Returns false, and changes nothing, if memory is out.
   [[nodiscard]] bool resize(std::size_t size) noexcept {
     if (size > capacity_ && !grow(size)) return false;
     size_ = size;

@@ -32,13 +32,13 @@ const Nvml& library() noexcept {
   if (tried.load(std::memory_order_acquire)) return nvml;
   const SpinGuard guard(starting);
   if (tried.load(std::memory_order_relaxed)) return nvml;
-  // Opened by its path: its name leads to the guard, which answers for the workload.
+  // NVML is opened by its path, because its name leads to the guard, which answers for the workload.
   if (void* handle = open_first(&look_for_nvml); handle != nullptr) {
     auto* init = reinterpret_cast<nvml::nvmlReturn_t (*)()>(::dlsym(handle, "nvmlInit_v2"));
     nvml.handle_by_uuid = reinterpret_cast<decltype(nvml.handle_by_uuid)>(::dlsym(handle, "nvmlDeviceGetHandleByUUID"));
     void* list = ::dlsym(handle, "nvmlDeviceGetComputeRunningProcesses_v3");
-    if (list == nullptr)
-      list = ::dlsym(handle, "nvmlDeviceGetComputeRunningProcesses_v2");  // release 470 has the same list
+    // Drivers of release 470 have the same list under this name.
+    if (list == nullptr) list = ::dlsym(handle, "nvmlDeviceGetComputeRunningProcesses_v2");
     nvml.list = reinterpret_cast<ListProcesses*>(list);
     nvml.memory = reinterpret_cast<decltype(nvml.memory)>(::dlsym(handle, "nvmlDeviceGetMemoryInfo"));
     nvml.ready = init != nullptr && nvml.handle_by_uuid != nullptr && nvml.list != nullptr && nvml.memory != nullptr &&
@@ -51,7 +51,7 @@ const Nvml& library() noexcept {
 bool nvml_device(cuda::CUdevice device, nvml::nvmlDevice_t& out) noexcept {
   book::DeviceUuid uuid{};
   if (uuid_of(device, uuid) != cuda::CUDA_SUCCESS) return false;
-  for (const char* kind : {"GPU-", "MIG-"}) {  // the prefix of a card or of an instance
+  for (const char* kind : {"GPU-", "MIG-"}) {  // the prefix of a GPU or of a MIG instance
     char text[48];
     char* end = text + std::snprintf(text, sizeof text, "%s", kind);
     for (std::size_t i = 0; i < uuid.size(); ++i) {
@@ -94,7 +94,7 @@ BytesByDriver bytes_by_driver(cuda::CUdevice device) noexcept {
 Bytes context_between(const BytesByDriver& before, const BytesByDriver& after) noexcept {
   if (!before.known || !after.known) return kUsualContextCost;
   if (after.lists_itself) return after.own > before.own ? after.own - before.own : Bytes{0};
-  // No context costs more; a larger difference comes from other processes that took or gave back memory meanwhile.
+  // No context costs more; a larger difference comes from other processes that took memory meanwhile.
   constexpr Bytes kMaxCost{std::uint64_t{1} << 30};
   const Bytes growth = after.device > before.device ? after.device - before.device : Bytes{0};
   return growth > Bytes{0} && growth <= kMaxCost ? growth : kUsualContextCost;

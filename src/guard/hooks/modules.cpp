@@ -1,7 +1,7 @@
 // Modules: loaded code of one context. "The amount of memory that is set aside" for code and `__device__` variables is
-// taken when they are loaded, or at the first use (driver API, module management; CUDA_MODULE_LOADING). It is charged
-// in full when they are loaded, by the sizes in the image (driver/code_image.hpp). The daemon finds by comparison what
-// code takes that the driver compiles from PTX, and what NVIDIA's runtime loads by private functions.
+// taken when they are loaded, or at the first use (driver API, module management; CUDA_MODULE_LOADING). The guard
+// charges all of it when a module is loaded, by the sizes in the image (driver/code_image.hpp). The daemon finds by
+// comparison the memory of code that the driver compiles from PTX or that NVIDIA's runtime loads by private functions.
 #include "driver/cuda_abi.hpp"
 #include "guard/hooks/after_fork.hpp"
 #include "guard/hooks/code.hpp"
@@ -17,13 +17,13 @@ struct Module {
   std::uint64_t bytes = 0;
   std::uint64_t context = 0;
 };
-Table<Module> modules;  // by their handles
+Table<Module> modules;  // the key is the handle
 
 template <typename Call>
 CUresult load(const driver::CodeImage& image, const Place& place, const char* function, CUmodule* out,
               Call&& call) noexcept {
   if (image.telling == driver::Telling::kBroken)
-    return CUDA_ERROR_INVALID_IMAGE;  // must not be taken for an empty image
+    return CUDA_ERROR_INVALID_IMAGE;  // a broken image must not be taken for an empty one
   if (image.size == Bytes{0}) return call();
   const CUresult result = while_device_is_full(place.account, function, [&](Bytes& refused) {
     if (!charge_code(place, image.size, function)) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -33,7 +33,7 @@ CUresult load(const driver::CodeImage& image, const Place& place, const char* fu
     return loaded;
   });
   if (result != CUDA_SUCCESS) return result;
-  Module stale;  // of a context that another thread is destroying
+  Module stale;  // the entry of a context that another thread is destroying
   if (modules.replace(reinterpret_cast<std::uint64_t>(*out), {image.size.count(), place.context}, stale))
     refund_code(stale.context, Bytes{stale.bytes});
   if (contexts_changed_since(place) && !context_lives(place.context)) code_of_context_is_gone(place.context);
@@ -83,7 +83,8 @@ RATION_LOAD(cuModuleLoadDataEx, image, image_in_memory,
 RATION_LOAD(cuModuleLoadFatBinary, image, image_in_memory, (CUmodule * out, const void* image), (out, image))
 #undef RATION_LOAD
 
-// The entry is taken out first, because another module may get its handle once it is unloaded.
+// Unloads a module. The entry is taken out first, because another module may get the handle once the module is
+// unloaded.
 RATION_HOOK CUresult cuModuleUnload(CUmodule handle) {
   const auto key = reinterpret_cast<std::uint64_t>(handle);
   auto* const call_real = real<cuModuleUnload_t>(Symbol::cuModuleUnload);

@@ -44,7 +44,7 @@ CUresult bind(CUmemGenericAllocationHandle multicast, std::uint64_t offset, Hold
 using namespace ration::guard;
 using namespace ration::cuda;
 
-// `hold` keeps the memory that the call binds.
+// Defines a hook that binds memory; `hold` keeps that memory alive.
 #define RATION_BIND(name, hold, parameters, arguments)                                                \
   RATION_HOOK CUresult name parameters {                                                              \
     return bind(                                                                                      \

@@ -34,7 +34,8 @@ void PoolMap::remove_gap(Region& region, std::uint32_t index) noexcept {
   std::memmove(&region.gap[index], &region.gap[index + 1], (region.gaps - index) * sizeof(Gap));
 }
 
-// If there is no room for another gap, forgets the smallest: it counts as taken until the whole region is free.
+// Inserts a gap. If there is no room for another one, forgets the smallest, which counts as taken until the whole
+// region is free.
 void PoolMap::insert_gap(Region& region, std::uint32_t index, Gap gap) noexcept {
   if (region.gaps == kMaxGaps) {
     std::uint32_t smallest = 0;
@@ -102,7 +103,7 @@ bool PoolMap::fits(std::uint64_t size) noexcept {
 void PoolMap::taken(std::uint64_t address, std::uint64_t size, std::uint64_t growth) noexcept {
   // A pool places the block that made it grow at the beginning of the new region.
   Region* region = growth >= size ? add_region(address, growth) : region_of(address);
-  if (region == nullptr) return shrunk();  // it grew after giving memory back unnoticed
+  if (region == nullptr) return shrunk();  // the pool grew after giving memory back unnoticed
   const std::uint64_t begin = (address - region->begin) / kUnit;
   const std::uint64_t end = begin + units(size);
   for (std::uint32_t i = 0; i < region->gaps; ++i) {

@@ -1,5 +1,5 @@
-// Tracks the free memory inside a stream-ordered pool: the regions it was seen to take from the device, and their
-// unused parts. The driver does not say whether a request will make a pool grow; this predicts it from the addresses
+// The free memory inside a stream-ordered pool: the regions that the pool was seen to take from the device, and their
+// unused parts. The driver does not say whether a request will make a pool grow; the map predicts it from the addresses
 // handed out. Used by the pool hooks, under the pool's mutex. Promises: it never assumes more free memory than was seen
 // (parts that it loses track of count as taken); memory from mmap only; no locks, no driver calls.
 #pragma once
@@ -9,7 +9,7 @@
 
 namespace ration::guard {
 
-/// Not thread-safe.
+/// The map of one pool. Not thread-safe.
 class PoolMap {
  public:
   /// Returns true if some free part holds `size` bytes, so that the pool serves the request without growing.
@@ -21,11 +21,10 @@ class PoolMap {
   /// Records that [address, address + size) came back to the pool.
   void returned(std::uint64_t address, std::uint64_t size) noexcept;
 
-  /// Records that the pool gave memory back to the device. Any unused region may be the one, so all of them are
-  /// forgotten.
+  /// Records that the pool gave memory back to the device. It may be any unused region, so all of them are forgotten.
   void shrunk() noexcept;
 
-  /// Records that the driver grew the pool although a free part would have held the request: it places blocks
+  /// Records that the driver grew the pool although a free part would have held the request, so it places blocks
   /// differently than assumed here. From now on nothing fits.
   void distrust() noexcept { trusted_ = false; }
 
@@ -40,7 +39,7 @@ class PoolMap {
   static constexpr std::uint32_t kMaxGaps = 62;
   struct Region {
     std::uint64_t begin;
-    std::uint32_t units, held;  // total, and how many are handed out
+    std::uint32_t units, held;  // the units in all, and those handed out
     std::uint32_t largest;      // an upper bound for its gaps
     std::uint32_t gaps;
     Gap gap[kMaxGaps];

@@ -23,7 +23,7 @@ bool read_number(CUmemoryPool pool, CUmemPool_attribute attribute, int& out) noe
   return true;
 }
 
-/// Since CUDA 13.2 a pool reports its location.
+/// Reads the location that a pool reports since CUDA 13.2.
 PoolOrigin by_attributes(CUmemoryPool pool) noexcept {
   int type = 0, id = 0;
   if (!read_number(pool, CU_MEMPOOL_ATTR_LOCATION_TYPE, type) || !read_number(pool, CU_MEMPOOL_ATTR_LOCATION_ID, id))
@@ -33,7 +33,7 @@ PoolOrigin by_attributes(CUmemoryPool pool) noexcept {
 }
 
 PoolOrigin among_devices(CUmemoryPool pool, int devices) noexcept {
-  // Ask for a device's default pool before the pools that a program has set instead.
+  // A device's default pool is asked for before the pools that a program has set instead.
   for (auto* ask : {real<cuDeviceGetMemPool_t>(Symbol::cuDeviceGetDefaultMemPool),
                     real<cuDeviceGetMemPool_t>(Symbol::cuDeviceGetMemPool)}) {
     for (CUdevice device = 0; device < devices; ++device) {
@@ -44,7 +44,7 @@ PoolOrigin among_devices(CUmemoryPool pool, int devices) noexcept {
   return {};
 }
 
-/// Since CUDA 13.0 the host has pools as well.
+/// Searches for the pool among those of the host, which exist since CUDA 13.0.
 PoolOrigin among_the_hosts(CUmemoryPool pool) noexcept {
   constexpr int kMostNodes = 64;
   const auto is_there = [&](CUmemLocationType type, int id) {
@@ -62,7 +62,8 @@ PoolOrigin among_the_hosts(CUmemoryPool pool) noexcept {
   return found ? PoolOrigin{Is::kHost, -1} : PoolOrigin{};
 }
 
-/// A device may use its own pools' memory; any other device must be allowed to first.
+/// Returns the only device that may use the pool's memory, or unknown if several may. A device may always use its own
+/// pools; any other device must be allowed to first.
 PoolOrigin by_access(CUmemoryPool pool, int devices) noexcept {
   PoolOrigin result;
   for (CUdevice device = 0; device < devices; ++device) {

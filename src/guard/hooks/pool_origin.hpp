@@ -1,4 +1,4 @@
-// Determines where the memory of a stream-ordered pool lies. Used by the pool hooks when they first see a pool.
+// The place of a stream-ordered pool's memory. Used by the pool hooks when they first see a pool.
 #pragma once
 
 #include "driver/cuda_abi.hpp"
@@ -9,14 +9,14 @@ struct PoolOrigin {
   enum class Kind {
     kUnknown,  ///< the driver does not say, or does not know the pool
     kDevice,
-    kHost,      ///< on no device
-    kAnywhere,  ///< managed memory without a location: it lies where it is used
+    kHost,      ///< memory on no device
+    kAnywhere,  ///< managed memory without a location, which lies where it is used
   } kind = Kind::kUnknown;
   cuda::CUdevice device = -1;  ///< valid for kDevice
 };
 
 [[nodiscard]] PoolOrigin origin_of(const cuda::CUmemPoolProps& properties) noexcept;
-/// Asks the driver. Cold: before CUDA 13.2 this searches the pools of every device and of the host.
+/// Asks the driver. Slow before CUDA 13.2, where it searches the pools of every device and of the host.
 [[nodiscard]] PoolOrigin origin_of(cuda::CUmemoryPool pool) noexcept;
 
 }  // namespace ration::guard

@@ -10,7 +10,7 @@ namespace {
 
 using namespace cuda;
 
-Table<Elsewhere> elsewhere;  // by handle
+Table<Elsewhere> elsewhere;  // the key is the handle
 
 /// Returns the stream's device from its context, for a driver before R570, which has no cuStreamGetDevice (CUDA 12.8).
 /// The context is made current for the query.
@@ -28,7 +28,7 @@ CUdevice device_by_context(CUstream stream) noexcept {
 CUdevice device_of(CUstream stream) noexcept {
   CUdevice device = -1;
   const bool special =
-      reinterpret_cast<std::uintptr_t>(stream) <= 2;  // null, legacy, per-thread: these use the current context
+      reinterpret_cast<std::uintptr_t>(stream) <= 2;  // the null, legacy and per-thread streams use the current context
   if (special)
     real<cuCtxGetDevice_t>(Symbol::cuCtxGetDevice)(&device);
   else if (!has_real(Symbol::cuStreamGetDevice) ||
@@ -59,7 +59,7 @@ bool is_usable(CUmemoryPool handle) noexcept {
   return real<cuMemPoolGetAccess_t>(Symbol::cuMemPoolGetAccess)(&access, handle, &location) == CUDA_SUCCESS;
 }
 
-/// Finds the source of a pool that the table lacks: enters the pool, or returns why it has no entry.
+/// Returns the source of a pool that the table lacks. Enters the pool, or says why it has no entry.
 [[gnu::noinline]] Source source_of_unknown(CUmemoryPool handle, CUstream stream) noexcept {
   PoolOrigin origin;
   Elsewhere known{};

@@ -1,4 +1,4 @@
-// Determines the pool that serves a stream-ordered allocation at this moment.
+// The choice of the pool that serves a stream-ordered allocation at this moment. Used by the pool hooks.
 #pragma once
 
 #include "driver/cuda_abi.hpp"
@@ -8,14 +8,14 @@ namespace ration::guard {
 
 /// Pools that have no entry in the table.
 enum class Elsewhere : int {
-  kImported,  ///< of another process: nothing is taken from it here
-  kHost,      ///< of the host, in a book that does not count it
-  kAnywhere,  ///< managed memory: charged to the device where it is first used
+  kImported,  ///< a pool of another process, from which nothing is taken here
+  kHost,      ///< a pool of the host, if the book does not count host memory
+  kAnywhere,  ///< a pool of managed memory, which is charged to the device where it is first used
 };
 
 /// Remembers a pool that must not be in the table, until forget_elsewhere().
 void remember_elsewhere(cuda::CUmemoryPool pool, Elsewhere what) noexcept;
-/// Returns false if it was not remembered.
+/// Forgets the pool and returns what it was. Returns false if it was not remembered.
 bool forget_elsewhere(cuda::CUmemoryPool pool, Elsewhere& what) noexcept;
 
 /// The source of an allocation.
@@ -23,9 +23,9 @@ struct Source {
   enum class Kind {
     kPool,
     kNoDevice,
-    kFull,          ///< the table has no room for it
+    kFull,          ///< the table has no room for the pool
     kUndetermined,  ///< the pool exists, but where its memory lies cannot be determined
-    kNone,          ///< no pool at this moment: the call is wrong
+    kNone,          ///< there is no pool at this moment, so the call is wrong
   } kind = Kind::kNone;
   Pool* pool = nullptr;
   cuda::CUdevice device = -1;  ///< valid for kFull

@@ -14,16 +14,16 @@ using cuda::CUmemoryPool;
 constexpr std::uint32_t kChunk = 256;
 constexpr std::uint32_t kMostChunks = kMost / kChunk;
 
-Pool first_chunk[kChunk];  // few programs have more
+Pool first_chunk[kChunk];  // enough for most programs
 std::atomic<Pool*> chunks[kMostChunks] = {first_chunk};
 std::atomic<std::uint32_t> places{0};
-Table<std::uint32_t> index_of;  // by handle
-Table<bool> free_places;        // by index + 1
+Table<std::uint32_t> index_of;  // the key is the handle
+Table<bool> free_places;        // the key is the index + 1
 std::atomic<std::uint32_t> free_count{0};
 SpinLock adding;
 
-// Recently found pools, indexed by their handle, so that no lock is needed for them. A pool has its handle as long as
-// the table knows it by that handle, so an entry with another handle is passed over.
+// Recently found pools, indexed by a hash of the handle, so that finding them needs no lock. A pool has its handle as
+// long as the table knows it by the handle, so an entry with another handle is passed over.
 constexpr std::size_t kRecent = 64;
 std::atomic<Pool*> recent[kRecent];
 

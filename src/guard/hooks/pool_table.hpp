@@ -33,37 +33,38 @@ class Guard {
   Mutex& mutex_;
 };
 
-/// The step by which pools grow (seen with the default pools of CUDA 11.2 to 13: reserved memory moves in 32 MiB).
-/// Assumed until a pool has been seen to grow by another amount.
+/// The step by which pools grow (seen with the default pools of CUDA 11.2 to 13: reserved memory moves in 32 MiB). It
+/// is assumed until a pool has been seen to grow by another amount.
 inline constexpr Bytes kAssumedGrowth{std::uint64_t{32} << 20};
 
-/// Stands for the host where a pool has its device.
+/// The value of a pool's `device` that stands for the host.
 inline constexpr cuda::CUdevice kHostDevice = -1;
 
-/// A pool. `charged` equals what it reserved when last read; protected by `mutex`.
+/// A pool. `mutex` protects its figures; `charged` equals what the pool reserved when last read.
 struct Pool {
   Mutex mutex;
-  std::atomic<cuda::CUmemoryPool> handle{nullptr};  // null: the table does not know it by a handle
-  std::uint32_t index = 0;                          // in the table
+  std::atomic<cuda::CUmemoryPool> handle{nullptr};  // null if the table does not know it by a handle
+  std::uint32_t index = 0;                          // its index in the table
   cuda::CUdevice device = kHostDevice;
   std::uint32_t account = kNoAccount;
   Bytes charged;
-  Bytes reserved;  // as last read
+  Bytes reserved;  // the bytes reserved when last read
   PoolMap map;
   Bytes growth = kAssumedGrowth;
-  std::uint64_t outstanding = 0;  // after destruction only: bytes handed out that are still alive
+  std::uint64_t outstanding = 0;  // after destruction, the bytes handed out that are still alive
   bool destroyed = false;
-  std::uint64_t number = 0;  // in the book, once exported
+  std::uint64_t number = 0;  // its number in the book, once exported
   Bytes lent;                // the part of its charge that is entered under `number`
 };
 
-/// Thread-safe. A pool keeps its address and its index until it is released. The table grows with the number of pools.
+/// The table of pools. Thread-safe. A pool keeps its address and its index until it is released. The table grows with
+/// the number of pools.
 namespace pool_table {
 
 /// The most pools that one process may have at a time.
 inline constexpr std::uint32_t kMost = 1 << 16;
 
-/// Returns null if there is no such pool or it was destroyed.
+/// Returns the pool of that handle, or null if there is none or it was destroyed.
 [[nodiscard]] Pool* find(cuda::CUmemoryPool handle) noexcept;
 [[nodiscard]] Pool& at(std::uint32_t index) noexcept;
 /// Returns the pool of that handle, new unless another thread has added it. Returns null if there is no room.

@@ -33,11 +33,12 @@ struct Loan {
 };
 
 Table<Loan> loans;
-Table<std::uint64_t> pieces;  // exported pointers, all in pools that have a number -> their numbers in the book
+Table<std::uint64_t> pieces;  // numbers in the book; the key is an exported pointer, always of a pool that has a number
 std::atomic<bool> freed_since_synchronisation{false};
 
-// Passed from determining the source of an allocation to the driver's call. A call that changes what a handle, a device
-// or a stream refers to is alone there and counted: an earlier look-up is then stale.
+// The gate that a thread passes while it checks the source of an allocation and makes the driver's call. A call that
+// changes what a handle, a device or a stream refers to is alone there and is counted, because it makes earlier
+// look-ups stale.
 Gate meaning;
 std::atomic<std::uint64_t> meanings{0};
 
@@ -49,9 +50,9 @@ CUresult change_meaning(Call&& call) noexcept {
   return result;
 }
 
-/// Refunds memory that the pool gave up. If an exported pointer was freed here but another process still holds it, the
-/// memory may be the part that contains it and so stays charged: the driver does not say which part of a pool it gives
-/// up.
+/// Refunds memory that the pool gave up. If another process still holds an exported pointer that was freed here, the
+/// memory may be the part that contains the pointer, so it stays charged: the driver does not say which part of a pool
+/// it gives up.
 void refund(Pool& pool, Bytes size) noexcept {
   const Bytes own = std::min(size, pool.charged - std::min(pool.charged, pool.lent));
   give_back(pool.account, own, Kind::kPool);
@@ -67,13 +68,14 @@ void lend(Pool& pool) noexcept {
   pool.lent = pool.charged;
 }
 
-/// How to treat memory of a pool that the limit does not admit.
+/// The treatment of a pool's memory that the limit does not admit.
 enum class Beyond {
   kLeave,   // the caller hands it back
-  kCharge,  // charged, since the pool has it: until it goes, everything else is denied
+  kCharge,  // it is charged, since the pool has it, and everything else is denied until it goes
 };
 
-/// Sets the charge to what the pool reserves now. Requires the pool's mutex. Returns false if it grew past the limit.
+/// Sets the charge to what the pool reserves now. Requires the pool's mutex. Returns false if the pool grew past the
+/// limit and the growth stays uncharged.
 bool follow(Pool& pool, Beyond beyond = Beyond::kCharge) noexcept {
   Bytes reserved;
   if (pool.destroyed || !read_attribute(pool.handle.load(), CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, reserved))
@@ -105,7 +107,7 @@ void learn(Pool& pool, CUdeviceptr address, std::uint64_t size, Bytes before, By
     std::size_t total = 0;
     const bool device_had_room = real<cuMemGetInfo_v2_t>(Symbol::cuMemGetInfo_v2)(&available, &total) == CUDA_SUCCESS &&
                                  available >= kAssumedGrowth.count();
-    if (device_had_room) pool.growth = kGranule;  // otherwise it took the rest of the device, for once
+    if (device_had_room) pool.growth = kGranule;  // otherwise the pool took the rest of the device
   }
   pool.map.taken(address, size, growth.count());
 }
@@ -125,7 +127,7 @@ bool enter_growth(Pool& pool, std::uint64_t size, Bytes& entered, const char* fu
   return true;
 }
 
-/// One allocation; `call(bytes)` makes the driver's.
+/// One allocation. `call(bytes)` calls the driver.
 template <typename Call>
 struct Taking {
   CUstream stream;
@@ -134,10 +136,10 @@ struct Taking {
   CUdeviceptr* out;
   Call& call;
   std::uint64_t seen = 0;  // the value of `meanings` when the source was determined
-  bool stale = false;      // the source is out of date: nothing was taken
+  bool stale = false;      // true if the source is out of date, so that nothing was taken
 };
 
-/// `refused` is the memory that the driver lacked although the book had granted it.
+/// Allocates from the pool. Sets `refused` to the bytes that the driver lacked although the book had granted them.
 template <typename Call>
 CUresult take_once(Pool& pool, Taking<Call>& taking, Bytes& refused) noexcept {
   const auto& [stream, size, function, out, call, seen, stale] = taking;
@@ -167,7 +169,7 @@ CUresult take_once(Pool& pool, Taking<Call>& taking, Bytes& refused) noexcept {
     loans.insert(*out, Loan{size, &pool});
     return result;
   }
-  // It grew by more than was foreseen: give everything back and deny.
+  // The pool grew past the limit by more than was foreseen, so everything is given back and the request is denied.
   const WhileOthersCapture relaxed;
   pool.map.distrust();
   real<cuMemFreeAsync_t>(Symbol::cuMemFreeAsync)(*out, stream);
@@ -251,8 +253,8 @@ CUresult return_loan(CUdeviceptr address, const Loan& loan, Call&& call) noexcep
   return result;
 }
 
-/// Frees when the stream reaches that point. `given` is the stream as passed to the driver; `stream` is the same stream
-/// for functions without a per-thread default.
+/// Frees memory when the stream reaches the call. `given` is the stream as passed to the driver; `stream` is the same
+/// stream for functions without a per-thread default.
 CUresult free_on_stream(Symbol symbol, CUdeviceptr address, CUstream given, CUstream stream) noexcept {
   auto* call_real = real<cuMemFreeAsync_t>(symbol);
   if (!governed()) return call_real(address, given);
@@ -403,7 +405,7 @@ RATION_HOOK CUresult cuMemPoolDestroy(CUmemoryPool handle) {
   const Guard guard(pool->mutex);
   Bytes handed_out;
   const bool known = read_attribute(handle, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, handed_out);
-  pool_table::forget_handle(*pool);  // before the call: afterwards another pool may have the handle
+  pool_table::forget_handle(*pool);  // comes before the call, because afterwards another pool may have the handle
   const CUresult result = change_meaning([&] { return call_real(handle); });
   if (result != CUDA_SUCCESS) {
     (void)pool_table::remember_handle(*pool, handle);
@@ -452,8 +454,8 @@ RATION_HOOK CUresult cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attrib
   return result;
 }
 
-// An exported pool hands out nothing by itself. Other processes can open an exported pointer of it, which keeps the
-// memory around that pointer alive.
+// Names an exported pointer in the book. Other processes can open the pointer, which keeps the memory around it alive;
+// an exported pool hands out nothing by itself.
 RATION_HOOK CUresult cuMemPoolExportPointer(CUmemPoolPtrExportData* out, CUdeviceptr address) {
   note(Unmovable::kShared);
   const CUresult result = real<cuMemPoolExportPointer_t>(Symbol::cuMemPoolExportPointer)(out, address);
@@ -480,8 +482,8 @@ RATION_HOOK CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool* out, void*
   return result;
 }
 
-// Freed stream-ordered memory leaves a pool at the next synchronisation; other processes of the workload may then take
-// it.
+// Defines a hook that corrects the book after a synchronisation. Freed stream-ordered memory then leaves its pool, and
+// other processes of the workload may take it.
 #define RATION_SYNCHRONISE(name, type, parameters, arguments)   \
   RATION_HOOK CUresult name parameters {                        \
     const CUresult result = real<type>(Symbol::name) arguments; \

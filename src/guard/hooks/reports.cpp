@@ -1,5 +1,5 @@
 // The memory figures that a governed program sees. The granted limit is shown as the whole device, so that fractions in
-// TensorFlow Serving, vLLM, Triton or JAX, which are computed once, are fractions of the slice. If the limit in force
+// TensorFlow Serving, vLLM, Triton or JAX, which are computed once, are fractions of that limit. If the limit in force
 // is lower, less is shown as free.
 #include <algorithm>
 
@@ -18,7 +18,7 @@ CUresult memory_info(Symbol symbol, Size* available, Size* total) noexcept {
   trim_if_asked();
   const std::uint32_t account = current_place().account;
   if (account == kNoAccount) {
-    *available = *total = 0;  // a device that was not granted: it exists, and none of it is this program's
+    *available = *total = 0;  // a device that was not granted exists, but none of it is this program's
     return result;
   }
   const auto visible = book().account(account).visible(ration::Bytes{*total}, ration::Bytes{*available});

@@ -34,7 +34,7 @@ SpinLock naming;
 Table<Kept> kept;
 thread_local std::uint32_t own_share = 0;
 std::atomic<std::uint32_t> common_share{
-    0};  // for threads that have not entered one: a framework's helper threads work for some share
+    0};  // the share of threads that have entered none, such as a framework's helper threads
 
 std::uint32_t share_now() noexcept {
   if (own_share == kNoShare) return 0;
@@ -100,7 +100,7 @@ void leave_share_now(std::uint64_t key) noexcept {
   if (Amounts* amounts = amounts_of(gone.share, gone.account); amounts != nullptr) amounts->used.fetch_sub(gone.size);
 }
 
-// A child holds nothing; the shares and their limits stay.
+// Forgets the charges in a child, which holds nothing; the shares and their limits stay.
 [[gnu::init_priority(101)]] const AfterFork forget([]() noexcept {
   kept.abandon();
   naming.unlock();
@@ -130,17 +130,17 @@ RATION_EXPORT std::uint32_t ration_shim_share(const char* name) {
   return count;
 }
 
-/// Puts the calling thread into a share; 0: not set; ~0: none. Returns its former value.
+/// Puts the calling thread into a share: 0 means the common one, ~0 none at all. Returns the former value.
 RATION_EXPORT std::uint32_t ration_shim_enter_share(std::uint32_t share) {
   const std::uint32_t before = own_share;
   own_share = share;
   return before;
 }
 
-/// Returns the calling thread's share; 0: none.
+/// Returns the calling thread's share, or 0 if it is in none.
 RATION_EXPORT std::uint32_t ration_shim_current_share() { return share_now(); }
 
-/// Sets the share of threads that have entered none. Returns the former one.
+/// Sets the share of threads that have entered none. Returns the former share.
 RATION_EXPORT std::uint32_t ration_shim_enter_common_share(std::uint32_t share) { return common_share.exchange(share); }
 
 /// Sets a share's limit. Memory held beyond it stays; nothing more is charged until use is below it.

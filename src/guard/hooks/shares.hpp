@@ -1,6 +1,6 @@
 // Shares: parts of one program, each with a limit of its own inside the workload's (two models in one process). A
-// thread enters a share; the plain and virtual memory that it takes is charged to that share until it is freed. Memory
-// of the driver's pools, arrays, graphs, contexts and managed memory belongs to no share. Used by blocks.cpp and
+// thread enters a share; the plain and virtual memory that the thread takes is charged to the share until it is freed.
+// Memory of the driver's pools, arrays, graphs, contexts and managed memory belongs to no share. Used by blocks.cpp and
 // virtual_memory.cpp; libration enters shares through the functions that shares.cpp exports. A process without shares
 // pays one load and one branch.
 #pragma once

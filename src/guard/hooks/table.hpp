@@ -15,7 +15,8 @@
 
 namespace ration::guard {
 
-/// A lock held for a few instructions. Yields when the holder seems to have lost its processor.
+/// A lock that is held for a few instructions. A waiting thread yields when the holder seems to have lost its
+/// processor.
 class SpinLock {
  public:
   void lock() noexcept {
@@ -23,7 +24,7 @@ class SpinLock {
       if (tries % 128 == 127) ::sched_yield();
     }
   }
-  /// Waits until the current holder has released it.
+  /// Waits until the current holder has released the lock.
   void wait() noexcept {
     lock();
     unlock();
@@ -51,7 +52,8 @@ class Table {
   static_assert(std::is_trivially_copyable_v<Value>);
 
  public:
-  /// Returns false if there is no memory for a larger table, or the key is 0; nothing is inserted then.
+  /// Sets the value of `key`. Returns false, and inserts nothing, if there is no memory for a larger table or the key
+  /// is 0.
   bool insert(std::uint64_t key, const Value& value) noexcept {
     Shard& shard = shard_of(key);
     const SpinGuard guard(shard.lock);
@@ -61,7 +63,7 @@ class Table {
     return true;
   }
 
-  /// As insert(). Returns true if `key` was there already, with the value `before`.
+  /// As insert(), but returns true if `key` was there already, and sets `before` to its former value.
   bool replace(std::uint64_t key, const Value& value, Value& before) noexcept {
     Shard& shard = shard_of(key);
     const SpinGuard guard(shard.lock);
@@ -105,8 +107,8 @@ class Table {
     return true;
   }
 
-  /// Takes out every entry for which `leaves(key, value)` holds. It is called under the lock of the entry's shard, and
-  /// may be called twice for an entry that stays but has to move. Cold: walks the whole table.
+  /// Takes out every entry for which `leaves(key, value)` holds. Calls `leaves` under the lock of the entry's shard,
+  /// and perhaps twice for an entry that stays but has to move. Slow, because it walks the whole table.
   template <typename Leaves>
   void remove_if(Leaves&& leaves) noexcept {
     for (Shard& shard : shards_) {
@@ -114,7 +116,7 @@ class Table {
       for (std::size_t i = 0; i < shard.capacity;) {
         Entry& entry = shard.entries[i];
         if (entry.key != 0 && leaves(entry.key, entry.value)) {
-          shard.erase(&entry);  // another entry may have moved to index i: look at it again
+          shard.erase(&entry);  // another entry may have moved to index i, so this looks there again
         } else {
           ++i;
         }
@@ -147,11 +149,11 @@ class Table {
   static constexpr std::size_t kFirstCapacity = 256;
 
   struct Entry {
-    std::uint64_t key;  // 0 = empty
+    std::uint64_t key;  // 0 if the entry is empty
     Value value;
   };
 
-  // Fibonacci hashing: pointers differ mostly in their middle bits.
+  // Hashes a key by Fibonacci hashing, because pointers differ mostly in their middle bits.
   static std::uint64_t hash(std::uint64_t key) noexcept { return (key >> 8 ^ key) * 0x9e3779b97f4a7c15U; }
 
   struct alignas(64) Shard {
@@ -162,7 +164,7 @@ class Table {
 
     std::size_t home(std::uint64_t key) const noexcept { return (hash(key) >> 32) & (capacity - 1); }
 
-    /// Returns the entry of the key, or the empty one where it belongs. There is one: a table is never full.
+    /// Returns the entry of the key, or the empty one where it belongs; a table is never full.
     Entry* seek(std::uint64_t key) const noexcept {
       std::size_t i = home(key);
       while (entries[i].key != 0 && entries[i].key != key) i = (i + 1) & (capacity - 1);
@@ -202,7 +204,7 @@ class Table {
       return true;
     }
 
-    // Moves later members of the probe sequence up, so that no tombstones slow later lookups.
+    // Erases the entry and moves later members of its probe sequence up, so that no tombstones slow later look-ups.
     void erase(Entry* entry) noexcept {
       std::size_t hole = static_cast<std::size_t>(entry - entries);
       for (std::size_t i = (hole + 1) & (capacity - 1); entries[i].key != 0; i = (i + 1) & (capacity - 1)) {

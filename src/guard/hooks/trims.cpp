@@ -1,6 +1,6 @@
-// Trims that the daemon asks for, in programs that never heard of ration. No thread of the guard waits for such a
-// request: the program's next call that frees memory, asks how much is free or waits for the device answers it. A
-// program that makes no such call keeps its memory.
+// Trims that the daemon asks for, in any program. No thread of the guard waits for such a request: the program's next
+// call that frees memory, asks how much is free or waits for the device answers it. A program that makes no such call
+// keeps its memory.
 #include <atomic>
 
 #include "guard/hooks/governor.hpp"
@@ -11,7 +11,8 @@
 namespace ration::guard {
 namespace {
 
-// The requests that this process has answered. A child after fork holds nothing, so an answer of its parent does.
+// The number of requests that this process has answered. A child after fork holds nothing, so it keeps its parent's
+// number.
 std::atomic<std::uint64_t> answered{0};
 
 [[gnu::noinline]] void trim(std::uint64_t asked, std::uint64_t seen) noexcept {

@@ -1,6 +1,6 @@
-// Calls that take no memory but give a program memory that a checkpoint does not move, or may not ("does not support
-// UVM or IPC memory", README of NVIDIA/cuda-checkpoint). They are recorded before the driver is called, so that the
-// daemon sees them if it locks the program afterwards.
+// Hooks of calls that take no memory but give a program memory that a checkpoint may not move ("does not support UVM or
+// IPC memory", README of NVIDIA/cuda-checkpoint). The guard records such a call before it calls the driver, so that the
+// daemon sees the record if it locks the program afterwards.
 #include "driver/cuda_share_abi.hpp"
 #include "guard/hooks/governor.hpp"
 #include "guard/hooks/hooks.hpp"
@@ -29,7 +29,7 @@ RATION_NOTED(cuLibraryGetManaged, kManaged, (CUdeviceptr * out, std::size_t* siz
              (out, size, library, name))
 #undef RATION_NOTED
 
-// These can also create a pool of managed memory (CUDA 13.0).
+// Defines a hook of a call that can make a pool of managed memory since CUDA 13.0, and records the pool.
 #define RATION_POOL_OF_TYPE(name)                                                                   \
   RATION_HOOK CUresult name(CUmemoryPool* out, CUmemLocation* location, CUmemAllocationType type) { \
     if (type == CU_MEM_ALLOCATION_TYPE_MANAGED) note(Unmovable::kManaged);                          \

@@ -1,6 +1,6 @@
 // Virtual memory management. Physical memory lives while a handle OR a mapping exists, so it is charged from its
-// creation until both are gone, to the device on which it is created, whichever is current. Memory of other processes
-// is joined if the workload is charged for it, else charged in full.
+// creation until both are gone, to the device on which it is created, whichever device is current. Memory of other
+// processes is joined if the workload is charged for it, else charged in full.
 #include <fcntl.h>
 #include <pthread.h>
 #include <unistd.h>
@@ -29,12 +29,12 @@ struct Physical {
   std::uint64_t size = 0;
   std::uint32_t account = kNoAccount;
   std::uint32_t references = 0;
-  std::uint64_t number = 0;  // in the book, if others may hold it
-  bool joined = false;       // another process is charged for it
+  std::uint64_t number = 0;  // its number in the book, if others may hold it
+  bool joined = false;       // true if another process is charged for it
   std::uint64_t name = 0;    // the name under which it was imported, if it was
 };
 
-/// CUmemFabricHandle.
+/// The size of a CUmemFabricHandle.
 constexpr std::size_t kFabricHandleSize = 64;
 
 struct Mapped {
@@ -52,13 +52,13 @@ struct Handle {
 std::atomic<std::uint64_t> next_physical{1};
 Table<Physical> physicals;
 Table<Handle> handles;
-Table<Mapped> mappings;       // start address -> the memory mapped there
-Table<std::uint64_t> shared;  // its number or name in the book -> physical
+Table<Mapped> mappings;       // the memory mapped at an address; the key is the start
+Table<std::uint64_t> shared;  // the physical memory of a number or name in the book
 
-// Recursive: the driver may call the program back from inside a call (CUPTI).
+// The lock of changes. It is recursive, because the driver may call the program back from inside a call (CUPTI).
 pthread_mutex_t changes = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 
-/// Returns false if the memory is gone.
+/// Adds a reference to physical memory. Returns false if the memory is gone.
 bool add_reference(std::uint64_t physical) noexcept {
   bool present = false;
   physicals.update(physical, [&](Physical& memory) {
@@ -157,7 +157,7 @@ std::uint64_t physical_at(std::uint64_t address) noexcept {
 
 // ------------------------------------------------------------------------------------------------------- importing
 
-/// Returns how much of an imported handle can be mapped, since the driver does not report its size. 0: nothing can be
+/// Returns how much of an imported handle can be mapped, since the driver does not report its size; 0 if nothing can be
 /// mapped.
 Bytes mappable(CUmemGenericAllocationHandle handle, CUdevice device) noexcept {
   std::size_t most = 0;
@@ -194,7 +194,7 @@ bool charge_import(CUmemGenericAllocationHandle handle, std::uint64_t name, Byte
   memory.account = of_host ? kHostAccount : account_of(properties.location.id);
   memory.size = size.count();
   if (size == Bytes{0} || !admit(memory.account, size, Kind::kHeap, "cuMemImportFromShareableHandle")) return false;
-  // Its exporter is ungoverned: other processes of this workload recognise the memory by a label of our own.
+  // The exporter is ungoverned, so other processes of this workload recognise the memory by a label set here.
   if (name == 0 && descriptor >= 0 && !of_host) {
     const std::uint64_t drawn = book::draw_number();
     if (book::set_label(descriptor, {drawn, size})) name = drawn;
@@ -296,7 +296,7 @@ RATION_HOOK CUresult cuMemCreate(CUmemGenericAllocationHandle* out, std::size_t 
                                  const CUmemAllocationProp* properties, unsigned long long flags) {
   auto* call_real = real<cuMemCreate_t>(Symbol::cuMemCreate);
   if (!governed() || out == nullptr || properties == nullptr) return call_real(out, size, properties, flags);
-  const CUmemAllocationProp asked = *properties;  // read once: another thread may change it
+  const CUmemAllocationProp asked = *properties;  // read once, because another thread may change it
   const bool of_host = is_of_host(asked.location.type) && counts_host();
   if (size == 0 || (asked.location.type != CU_MEM_LOCATION_TYPE_DEVICE && !of_host))
     return call_real(out, size, &asked, flags);
@@ -304,7 +304,7 @@ RATION_HOOK CUresult cuMemCreate(CUmemGenericAllocationHandle* out, std::size_t 
   if (account == kNoAccount && !is_device(asked.location.id)) return call_real(out, size, &asked, flags);
   const Bytes charge = ration::round_up(Bytes{size}, ration::kGranule);
   if (account != kNoAccount && charge > book().account(account).headroom() && is_malformed(size, asked, flags))
-    return CUDA_ERROR_INVALID_VALUE;  // the driver's own answer: it cannot be asked for more than fits
+    return CUDA_ERROR_INVALID_VALUE;  // the driver's own answer, since the driver cannot be asked for more than fits
   ShareCharge share(of_host ? kNoAccount : account, charge);
   if (!share.fits()) return share.deny("cuMemCreate");
   CUmemGenericAllocationHandle handle = 0;
@@ -388,14 +388,14 @@ RATION_HOOK CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle
   if (!governed() || out == nullptr) return call_real(out, handle, type);
   const Incoming incoming(handle, type);
   if (!incoming.may_ask()) return CUDA_ERROR_OPERATING_SYSTEM;
-  // Joined before the driver is asked: its exporter may give it up at any moment.
+  // The memory is joined before the driver is asked, because its exporter may give it up at any moment.
   ration::book::SharedMemory::Found found;
   const bool is_joined = incoming.name() != 0 && joined().join(incoming.name(), found);
   CUmemGenericAllocationHandle imported = 0;
   {
     const VirtualMemoryChange change;
     const CUresult result = call_real(&imported, incoming.handle(), type);
-    // A process may import its own memory: the driver then counts one more handle of memory that is known already.
+    // A process may import its own memory; the driver then counts one more handle of memory that is known already.
     std::uint64_t present = 0;
     const bool known = result == CUDA_SUCCESS && ((present = physical_of(imported)) != 0 ||
                                                   (incoming.name() != 0 && shared.find(incoming.name(), present)));
@@ -419,8 +419,8 @@ RATION_HOOK CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle
   return CUDA_SUCCESS;
 }
 
-// An exported descriptor keeps the memory alive as a handle does, wherever it travels. Everything else that can be
-// exported (a fabric handle) is plain bytes.
+// Enters exported memory in the book, and labels a descriptor, which keeps the memory alive as a handle does, wherever
+// it travels. Everything else that can be exported (a fabric handle) is plain bytes.
 RATION_HOOK CUresult cuMemExportToShareableHandle(void* out, CUmemGenericAllocationHandle handle,
                                                   CUmemAllocationHandleType type, unsigned long long flags) {
   note(Unmovable::kShared);
@@ -429,7 +429,7 @@ RATION_HOOK CUresult cuMemExportToShareableHandle(void* out, CUmemGenericAllocat
   const VirtualMemoryChange change;
   const std::uint64_t physical = physical_of(handle);
   Physical before;
-  // Memory of the host is charged to each process that has it: nobody looks for its descriptors.
+  // Memory of the host is charged to each process that has it, so its descriptors need no label.
   if (physical == 0 || !physicals.find(physical, before) || before.account == kNoAccount ||
       before.account == kHostAccount)
     return call_real(out, handle, type, flags);

@@ -1,4 +1,4 @@
-// Lets the guard query the driver while another thread may capture a graph. Used by the hooks.
+// The guard's own calls of the driver while another thread may capture a graph. Used by the hooks.
 #pragma once
 
 #include "driver/cuda_graph_abi.hpp"
@@ -13,8 +13,8 @@ namespace ration::guard {
          status != cuda::CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
-/// While one lives, the driver calls of its thread neither disturb a stream that another thread captures nor become
-/// part of its graph.
+/// A scope in which the driver calls of its thread neither disturb a stream that another thread captures nor become
+/// part of that stream's graph.
 class WhileOthersCapture {
  public:
   WhileOthersCapture() noexcept { exchange(); }

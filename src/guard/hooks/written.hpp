@@ -1,4 +1,4 @@
-// Intercepts what a driver call writes for the program.
+// A stand-in for memory of the program to which a driver call writes. Used by the hooks.
 #pragma once
 
 #include <cstdint>
@@ -6,9 +6,9 @@
 
 namespace ration::guard {
 
-/// Stands in for a pointer of the program to which the driver writes, so that the guard reads the value before the
-/// program's other threads can change it. Copied to the program only if the driver wrote: in a wrong call the program's
-/// pointer may be no address at all.
+/// The place to which the driver writes instead of to the program's pointer, so that the guard reads the value before
+/// the program's other threads can change it. The value is copied to the program only if the driver wrote, because in a
+/// wrong call the program's pointer may be no address at all.
 template <typename Value>
 class Written {
  public:
