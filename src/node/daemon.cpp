@@ -34,7 +34,7 @@ std::vector<machine::Device> devices_of(const Snapshot& now) {
   return devices;
 }
 
-/// Learns the run length of an ended workload, for the queue.
+/// Records the run length of an ended workload, for the queue.
 void learn(Leases& leases, const Workload& ended) {
   const std::uint64_t end = std::min(ended.book.ended_ns, unix_time_ns());
   if (ended.book.ended_ns == 0 || ended.book.exit_status != 0 || end < ended.book.created_ns) return;
@@ -78,7 +78,7 @@ void Daemon::run(const std::function<void()>& ready) {
   watches_.stop_on_term = loop_.on_signal(SIGTERM, stop);
   watches_.stop_on_interrupt = loop_.on_signal(SIGINT, stop);
   watches_.reload_on_hangup = loop_.on_signal(SIGHUP, [this] { (void)reload(); });
-  // A workload may wait for the end of a move.
+  // Ticks at the end of a move, for which a workload may wait.
   watches_.tick_on_end = loop_.on_signal(SIGCHLD, [this] {
     if (!engine_.subjects().residency.suspension().is_moving()) return;  // the child was no checkpoint job
     tick_at_once_ = true;
@@ -96,13 +96,13 @@ void Daemon::run(const std::function<void()>& ready) {
     publish({config_broken_event(broken)});
   ready();
   loop_.run();
-  book::retire_ended(options_.folders.front().first);  // because no daemon watches from now on
+  book::retire_ended(options_.folders.front().first);  // retires books of containers that ended unnoticed
   publish(engine_.finish());
   publish({daemon_ended_event()});
   commit();
 }
 
-// Ticks every half second while a client watches or anything changes, else at the slower rate.
+// Schedules the next tick: after half a second while a client watches or anything changes, else at the slower rate.
 void Daemon::schedule_tick() {
   const config::Daemon& settings = engine_.configuration().daemon;
   const bool often = pace_.busy() || announcer_.busy() || leases_.queue().waiting() > 0 || engine_.is_unsettled() ||
@@ -126,7 +126,7 @@ void Daemon::tick_soon() {
 void Daemon::tick() {
   const double before = monotonic_seconds();
   const std::uint64_t now = steady_time_ns();
-  if (!recorder_.history().in_place()) commit();  // makes a new file at once, so that /health is at most a tick old
+  if (!recorder_.history().in_place()) commit();  // makes a new file at once, so that /health is at most one tick old
   engine_.set_queue_length(leases_.queue().waiting());
   Effects effects = engine_.tick(now, unix_time_ns());
   Events& events = effects.events;
@@ -158,7 +158,7 @@ void Daemon::apply_configured_slices(Events& events) {
   const auto store = book::Store::open();
   if (!store) return;
   const auto alone = store->try_lock();
-  if (!alone) return;  // a workload is starting there
+  if (!alone) return;  // a workload is starting
   slices_due_ = false;
   for (Message& text : admission::apply_configured_slices(*store, engine_.configuration(), devices))
     events.push_back(config_event(std::move(text)));

@@ -1,4 +1,4 @@
-// `rationd`: the engine with a clock, a database and the HTTP interface.
+// The daemon, `rationd`: the engine with a clock, a database and the HTTP interface.
 // Promises: it may be killed and restarted at any moment: programs keep their limits, books continue as they are, and
 // the time between is a gap in the accounts; an invalid configuration is rejected as a whole.
 #pragma once
@@ -21,29 +21,29 @@
 namespace ration::node {
 
 struct DaemonOptions {
-  std::string driver_folder;  ///< empty: the machine's own driver
+  std::string driver_folder;  ///< folder of the driver; empty for the machine's own
   bool simulated = false;
-  std::string socket;                 ///< empty: as configured, or ration.sock beside the books
-  std::string containers_socket;      ///< for programs in containers; empty: none
-  std::optional<std::string> listen;  ///< overrides the configuration
-  std::string state;                  ///< folder of the database; empty: as configured, or the user's own
+  std::string socket;             ///< path of the socket; empty for the configured one, or ration.sock beside the books
+  std::string containers_socket;  ///< socket for programs in containers; empty for none
+  std::optional<std::string> listen;  ///< address of the dashboard; absent for the configured one
+  std::string state;                  ///< folder of the database; empty for the configured one, or the user's own
   std::vector<std::pair<std::string, std::uint32_t>> folders;  ///< folders of books, and their owners
-  /// Makes the function that publishes devices to engines, for the daemon's socket. Empty: none is published.
+  /// Makes the function that publishes devices to engines, for the daemon's socket; empty if nothing is published.
   std::function<PublishDevices(const std::string& socket)> publish_devices;
-  std::string documentation;       ///< folder of its pages; may be missing
-  CommandOptions command_options;  ///< options for commands in answers, by which a terminal elsewhere finds this daemon
+  std::string documentation;       ///< folder of the documentation's pages; may be missing
+  CommandOptions command_options;  ///< options that commands in answers need to find this daemon from elsewhere
 };
 
 class Daemon final : private ApiHost {
  public:
-  /// Opens everything. E1501 and following of the server, E1911 and following of the database, E1601 of the
-  /// configuration.
+  /// Starts a daemon. Fails with errors of the server (E1501 and following), of the database (E1911 and following) and
+  /// of the configuration (E1601).
   [[nodiscard]] static Result<std::unique_ptr<Daemon>> start(DaemonOptions options);
 
   /// Runs until SIGTERM or SIGINT. Calls `ready` after the first tick.
   void run(const std::function<void()>& ready);
 
-  /// Returns lines for a person who started it by hand. `with_link`: includes a link that makes its first user an
+  /// Returns lines for a person who started the daemon by hand. `with_link` adds a link that makes its first user an
   /// operator.
   [[nodiscard]] std::string greeting(bool with_link);
 
@@ -54,7 +54,7 @@ class Daemon final : private ApiHost {
   void tick();
   void schedule_tick();
   void publish(Events events);
-  /// Returns the longest time between two ticks; a longer one counts as a gap.
+  /// Returns the longest time between two ticks that does not count as a gap.
   static history::TimeMs longest_step(const config::Daemon& settings);
   void apply_configured_slices(Events& events);
   void commit();
@@ -86,7 +86,7 @@ class Daemon final : private ApiHost {
   Leases leases_;
   DevicePublisher device_publisher_;
   TickPace pace_;
-  bool tick_at_once_ = false;  // memory has moved, or a resume may start
+  bool tick_at_once_ = false;  // set when memory has moved, or a resume may start
   bool slices_due_ = true;     // slices of the configuration are applied at the next tick with devices
   http::EventLoop loop_;
   Announcer announcer_;

@@ -1,5 +1,4 @@
-// Starts a daemon: takes its endpoints and opens its files. Takes everything that another process might have before it
-// changes anything.
+// Starts a daemon. Takes endpoints and files that another process might have before it changes anything.
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -24,7 +23,8 @@ bool make_folders(const std::string& folder) {
   return ::stat(folder.c_str(), &status) == 0 && S_ISDIR(status.st_mode) && ::access(folder.c_str(), W_OK | X_OK) == 0;
 }
 
-// Returns the default token file: a user who can read the daemon's files may use the dashboard as an operator.
+// Returns the default token file, and makes it if it is missing. A user who can read the daemon's files may use the
+// dashboard as an operator.
 Result<std::string> own_token_file(const std::string& state) {
   const std::string path = state + "/token";
   struct stat status {};
@@ -39,7 +39,7 @@ Result<std::string> own_token_file(const std::string& state) {
   return path;
 }
 
-/// Ports to try after the default one, which other daemons may have.
+/// The number of ports to try after the default one, which other daemons may have.
 constexpr std::uint16_t kFurtherPorts = 100;
 
 http::ServerOptions endpoints_of(const DaemonOptions& options, const config::Configuration& all) {
@@ -50,7 +50,7 @@ http::ServerOptions endpoints_of(const DaemonOptions& options, const config::Con
                                                                  : options.folders.front().first + "/ration.sock";
   endpoints.containers_socket = options.containers_socket;
   endpoints.tcp_address = options.listen.value_or(settings.listen.value);
-  // A default port that is taken must not keep the daemon from starting.
+  // Keeps a taken default port from preventing the start.
   if (!options.listen && settings.listen.origin.is_default()) endpoints.further_ports = kFurtherPorts;
   endpoints.token_file = settings.token_file.value;
   endpoints.anonymous_sees_all = all.http.anonymous.value == config::Anonymous::kAll;
@@ -125,7 +125,7 @@ Result<std::unique_ptr<Daemon>> Daemon::start(DaemonOptions options) {
     return fail("E1531", fmt::format("the state folder {} cannot be used by this user.", state),
                 "ration serve --state <a folder of yours>", 1);
   }
-  if (wanted.token_file.empty() && taken.tcp) {  // on loopback; other addresses require a token file before
+  if (wanted.token_file.empty() && taken.tcp) {  // on loopback; other addresses required a token file before
     RATION_TRY(auto own, own_token_file(state));
     wanted.token_file = std::move(own);
   }
@@ -134,7 +134,7 @@ Result<std::unique_ptr<Daemon>> Daemon::start(DaemonOptions options) {
   RATION_TRY(auto past, history::History::open(state + "/history.db", keeping));
   std::unique_ptr<Daemon> daemon(new Daemon(std::move(options), std::move(configuration), std::move(past), wanted));
   for (const auto& [folder, owner] : daemon->options_.folders) {
-    // E1530 of a user with too many folders: their programs register again when they start.
+    // Ignores E1530 for a user with too many folders, whose programs register again when they start.
     if (auto good = daemon->engine_.watch(folder, owner); !good && good.error().exit_code != 5)
       return tl::unexpected(good.error());
   }
@@ -156,7 +156,7 @@ Daemon::Daemon(DaemonOptions options, config::Configuration configuration, histo
       announcer_(loop_, stream_options(recorder_.history().path()), options_.command_options),
       api_(*this, loop_, announcer_.stream(), server_options(endpoints, options_.command_options)) {
   if (!leases_.damage().empty()) engine_.report(daemon_event(leases_.damage()));
-  // Later run lengths come from ended workloads, without the database.
+  // Reads earlier run lengths from the database. Later ones come from ended workloads.
   constexpr std::size_t kRunsRead = 50'000;
   if (auto reader = history::Reader::open(recorder_.history().path())) {
     for (const history::PastRun& run : reader->past_runs(kRunsRead).value_or(std::vector<history::PastRun>{}))

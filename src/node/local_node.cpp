@@ -58,7 +58,7 @@ void LocalNode::record(Events events) {
   for (const auto& [path, workload] : moment_.registry.workloads()) {
     const OwnedWorkload* owned = subjects_.limits.limits.find(path);
     const auto& accounts =
-        workload.granted.empty() ? workload.book.accounts : workload.granted;  // from before the change
+        workload.granted.empty() ? workload.book.accounts : workload.granted;  // accounts from before the change
     for (std::uint32_t i = 0; owned != nullptr && i < std::min(owned->accounts.size(), accounts.size()); ++i) {
       const bool limit = owned->accounts[i].configured != accounts[i].limit;
       const bool guarantee = owned->accounts[i].guarantee != accounts[i].guarantee;
@@ -95,7 +95,7 @@ Response LocalNode::handle(const std::string& method, const std::string& target,
   request.headers = headers;
   request.body = body;
   request.peer.uid = ::getuid();
-  request.peer.token_accepted = true;                                     // the books are this user's own
+  request.peer.token_accepted = true;                                     // the books belong to this user
   const auto alone = method == "GET" ? FileDescriptor{} : store_.lock();  // serializes commands that make promises
   auto response = handlers_[*found.route](request);
   if (!response) return http::problem(response.error());

@@ -17,12 +17,12 @@ namespace ration::node {
 
 class LocalNode final : private NodeHost {
  public:
-  /// Reads the node. `only_these_devices`: ignores workloads on other devices, such as those of other simulated nodes.
-  /// E1530: the folder of the books belongs to another user.
+  /// Reads the node. With `only_these_devices`, ignores workloads on other devices, such as those of other simulated
+  /// nodes. Fails with E1530 if the folder of the books belongs to another user.
   [[nodiscard]] static Result<std::unique_ptr<LocalNode>> open(NodeOptions options, book::Store store,
                                                                bool only_these_devices);
 
-  /// Answers as the daemon would; E1501 for paths that need a daemon.
+  /// Answers as the daemon would. Fails with E1501 for paths that need a daemon.
   [[nodiscard]] http::Response handle(const std::string& method, const std::string& target, const std::string& body,
                                       const http::Headers& headers = {});
 
@@ -35,7 +35,7 @@ class LocalNode final : private NodeHost {
   const Moment& moment() const override { return moment_; }
   Subjects& subjects() override { return subjects_; }
   const char* source() const override { return "direct"; }
-  /// Saves the change for a daemon that starts while the workload runs; events are dropped.
+  /// Saves the change for a daemon that starts while the workload runs; drops the events.
   void record(Events events) override;
   void tick_now() override;
   void tick_if_stale() override {}

@@ -1,5 +1,5 @@
 // Decides how soon the daemon ticks again, and which ticks on demand it can afford.
-// Promise: ticks on demand take at most a tenth of the time, however many clients ask; after a quiet time a short one
+// Promise: ticks on demand take at most a tenth of the time, however many clients ask; after a quiet time a short tick
 // is always affordable.
 #pragma once
 
@@ -7,24 +7,24 @@
 
 namespace ration::node {
 
-/// All times in seconds.
+/// The pace of ticks. All times are in seconds.
 class TickPace {
  public:
   static constexpr double kMaxShare = 0.1, kMaxBudget = 0.02;
 
-  /// Returns true if a client's question at `now` may trigger a tick; the latest snapshot is `age` old.
+  /// Returns true if a client's question at `now` may trigger a tick. `age` is the age of the latest snapshot.
   [[nodiscard]] bool affords_tick(double now, double age) {
     budget_ = std::min(kMaxBudget, budget_ + kMaxShare * (now - since_));
     since_ = now;
     return budget_ >= latest_ || age > latest_ / kMaxShare;
   }
-  /// Subtracts that tick from the budget.
+  /// Subtracts the latest tick from the budget.
   void pay() { budget_ = std::max(0.0, budget_ - latest_); }
 
   void note_tick(double took, bool changed) { latest_ = took, busy_ = changed; }
-  /// Marks a change as imminent.
+  /// Makes the next tick come at the faster rate, because a change is expected.
   void hurry() { busy_ = true; }
-  /// Returns true if anything changed, or is about to.
+  /// Returns true if anything changed, or a change is expected.
   [[nodiscard]] bool busy() const { return busy_; }
 
  private:

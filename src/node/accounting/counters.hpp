@@ -1,4 +1,4 @@
-// Counters since the daemon's start, which the metrics show.
+// Counters since the daemon's start, for the metrics.
 #pragma once
 
 #include <cstdint>
@@ -34,10 +34,10 @@ struct Counters {
   std::map<std::string, std::uint64_t> violations;                             ///< by tenant
   std::uint64_t started_ns = 0, ticks = 0;
   double tick_seconds = 0;
-  WaitHistogram denied_after;  ///< of requests that waited and were denied in the end
+  WaitHistogram denied_after;  ///< lengths of the waits that ended in a denial
 
   void count(const Events& events);
-  /// Adds byte-seconds for the usage in `sample` over `seconds`.
+  /// Adds the byte-seconds of usage, limits and guarantees in `sample` over `seconds`.
   void count_time(const history::Sample& sample, double seconds, const Snapshot& now);
 };
 

@@ -20,17 +20,19 @@ class Recorder {
  public:
   explicit Recorder(history::History history) : history_(std::move(history)) { counters_.started_ns = unix_time_ns(); }
 
-  /// Takes the sample of a tick, with its usage and ended runs, and returns events about them; commit() stores it.
+  /// Takes the sample of a tick and the runs that ended in it; commit() stores them. Returns events about a gap, a
+  /// clock that was set back, or a storage problem.
   [[nodiscard]] Events take(const Moment& moment, const Effects& effects);
   /// Returns true if usage differs between the latest two samples.
   [[nodiscard]] bool changed() const { return changed_; }
   void note_tick(double seconds);
 
-  /// Stores the events that the flood limit lets through. Events without a number are stored later.
+  /// Numbers and stores the events that the flood limit lets through, and returns them. An event that cannot be stored
+  /// now has no number, and is stored later.
   [[nodiscard]] std::vector<history::Event> store(Events events);
   /// Returns events stored late since the last call.
   [[nodiscard]] std::vector<history::Event> take_late() { return history_.take_late(); }
-  /// Stores the samples; called once a second. Returns events about the file, if any.
+  /// Stores the samples; called once a second. Returns events about a file that was removed, replaced or set aside.
   [[nodiscard]] Events commit();
 
   /// Makes the next commit() check the file, which a reader found damaged. Any thread may call it.
@@ -38,8 +40,8 @@ class Recorder {
 
   struct Status {
     history::TimeMs recorded_to = 0;
-    Message problem;    ///< of storing or of a reader; empty: none
-    Message set_aside;  ///< where a damaged file was moved; empty: none was
+    Message problem;    ///< current problem of storing; empty if there is none
+    Message set_aside;  ///< latest notice of a file that was removed, replaced or set aside
   };
   [[nodiscard]] Status status() const;
   [[nodiscard]] const Counters& counters() const { return counters_; }

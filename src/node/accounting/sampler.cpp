@@ -10,8 +10,8 @@
 namespace ration::node {
 namespace {
 
-/// The order in which usage is trusted: confirmed by the driver, then not listed by it, then contradicted by it; within
-/// each, the smaller the excess over the driver's figure (or the limit), the earlier.
+/// Ranks how far usage can be trusted: first what the driver confirms, then what it does not list, then what it
+/// contradicts; within each rank, a smaller excess over the driver's figure (or the limit) comes first.
 std::pair<int, Bytes> overreport_rank(const AccountView& account) {
   Bytes seen;
   bool reported = true;
@@ -51,7 +51,7 @@ history::Sample sample_of(const Moment& moment, const std::vector<Workload>& end
     return std::min(account.peak, Bytes{history::kMaxDevice});
   };
   std::map<std::string, std::size_t> device_index;
-  std::vector<Bytes> remaining;  // by device index: bytes not yet assigned
+  std::vector<Bytes> remaining;  // bytes not yet assigned, by device index
   for (const DeviceView& device : moment.snapshot.devices) {
     device_index[device.device.uuid] = sample.devices.size();
     remaining.push_back(device.device.total);

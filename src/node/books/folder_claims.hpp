@@ -12,15 +12,16 @@ namespace ration::node {
 
 class FolderClaims {
  public:
-  /// Claims the daemon's own folder for the lifetime of this object. E1504 names the pid of the daemon that has it.
+  /// Claims the daemon's own folder for the lifetime of this object. Fails with E1504, which names
+  /// the pid of the daemon that has the folder.
   [[nodiscard]] Result<void> claim(const std::string& folder);
-  /// Returns false once the lock file was removed: the folder must be claimed again.
+  /// Returns true while the lock file is in place; once it was removed, the folder must be claimed again.
   [[nodiscard]] bool is_claimed() const { return own_.in_place(); }
 
   [[nodiscard]] bool is_own(const std::string& folder) const { return folder == own_folder_; }
   /// Returns true if another daemon governs the folder; otherwise claims it where the folder is writable.
   [[nodiscard]] bool is_governed_elsewhere(const std::string& folder);
-  /// Returns the pid of that daemon, as text.
+  /// Returns the pid of the daemon that governs the folder, as text.
   [[nodiscard]] static std::string governor_of(const std::string& folder);
 
  private:

@@ -12,7 +12,7 @@
 
 namespace ration::node {
 
-/// Saves each folder with its owner. E1531.
+/// Saves each folder with its owner. Fails with E1531.
 [[nodiscard]] Result<void> save_folders(StateFile& file,
                                         const std::vector<std::pair<std::string, std::uint32_t>>& folders);
 /// Registers the saved folders, except those that are gone or have changed their owner.

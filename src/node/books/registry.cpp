@@ -33,17 +33,18 @@ using book::BookReader;
 using book::BookSnapshot;
 using book::BookStatus;
 
-// Checks of processes in one refresh. A check takes about 15 us: 512 of them, twice a second, cost 1.5 % of a core, and
-// 5,000 processes are checked within five seconds.
+// The number of process checks in one refresh. A check takes about 15 us: 512 of them, twice a second, cost 1.5 % of a
+// core, and 5,000 processes are checked within five seconds.
 constexpr std::size_t kExaminedAtOnce = 512;
 
-// Entries of new books that one refresh reads in one folder; the next refresh continues. Each costs about a
+// The most entries of new books that one refresh reads in one folder; the next refresh reads on. Each takes about a
 // microsecond.
 constexpr std::size_t kEntriesAtOnce = 32'768;
 
 std::size_t entries_of(const BookSnapshot& book) { return book.processes.size() + book.shared_memory.size(); }
 
-// A change time in the future predates a correction of the clock, and counts as old.
+// The age from which a change of a file counts as old. A change time in the future predates a correction of the clock,
+// and counts as old too.
 constexpr std::time_t kSettledSeconds = 2;
 bool is_settled(const struct stat& status) {
   return std::abs(::time(nullptr) - status.st_ctim.tv_sec) > kSettledSeconds;
@@ -60,8 +61,8 @@ bool is_empty(const std::string& path) {
   return ::lstat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) && status.st_size == 0;
 }
 
-/// Returns true if the process has ended. The process of a container has no number in this pid namespace, and the
-/// container may have written any number: there the lock on the book decides.
+/// Returns true if the process has ended. A process of a container has no number in this pid namespace, and the
+/// container may have written any number, so the lock on the book decides.
 bool is_dead(const book::ProcessSnapshot& process, const BookReader& book, std::uint64_t own_namespace,
              bool of_container) {
   if (process.identity.pid_namespace == own_namespace && !of_container)
@@ -74,8 +75,8 @@ bool same_devices(const BookSnapshot& one, const BookSnapshot& other) {
                     [](const auto& left, const auto& right) { return left.device == right.device; });
 }
 
-/// Returns true if the book names a process of the host although its container has the pid namespace `inside`; 0:
-/// unknown.
+/// Returns true if the book of a container names a process of the host. `inside` is the pid namespace of the container;
+/// 0 if it is unknown.
 bool has_process_of_host(const BookSnapshot& book, std::uint64_t inside) {
   const std::uint64_t own = own_pid_namespace();
   return inside != 0 && inside != own &&
@@ -104,7 +105,7 @@ Result<void> Registry::watch(const std::string& folder, std::uint32_t owner) {
     const bool same = known == real || (::lstat(known.c_str(), &other) == 0 && other.st_dev == status.st_dev &&
                                         other.st_ino == status.st_ino);
     if (!same) continue;
-    if (each.owner != owner) each = Folder{owner, 0};  // its previous owner has lost it
+    if (each.owner != owner) each = Folder{owner, 0};  // the previous owner has lost the folder
     return {};
   }
   const auto count = [&] {
@@ -121,7 +122,7 @@ Result<void> Registry::watch(const std::string& folder, std::uint32_t owner) {
   return {};
 }
 
-// A program that starts in a forgotten folder registers it again.
+// Forgets folders without workloads. A program that starts in such a folder registers it again.
 void Registry::forget_empty_folders(std::uint32_t owner) {
   std::erase_if(folders_, [&](const auto& each) {
     const std::string prefix = each.first + "/books/";
@@ -145,7 +146,8 @@ std::optional<std::int32_t> creator_of(const Workload& workload) {
 
 namespace {
 
-/// Returns the user whose work it is. The hook for Slurm runs as root and enters the user of the job as the creator.
+/// Returns the user to whom the work belongs. The hook for Slurm runs as root and enters the user of the job as the
+/// creator.
 std::uint32_t person_of(const book::BookSnapshot& granted, std::uint32_t owner) {
   const auto labels = parse_labels(granted.labels);
   const auto engine = labels.find("engine");
@@ -191,7 +193,7 @@ Changes Registry::refresh() {
 bool Registry::has_ended(const Workload& workload, const Source& source) {
   if (source.creator == Liveness::kDead || source.reader.deleted()) return true;
   if (!workload.granted.empty())
-    return ::access(book::granted_path(workload.path).c_str(), F_OK) != 0;  // its hook has removed the grant
+    return ::access(book::granted_path(workload.path).c_str(), F_OK) != 0;  // the hook has removed the grant
   // If the creator is invisible from our pid namespace, its exit can never be observed.
   return workload.book.ended_ns != 0 || (!workload.unreadable.empty() && source.creator == Liveness::kUnknown);
 }
@@ -310,7 +312,7 @@ void Registry::add_workload(Workload workload, Source source, Changes& changes) 
   source.first.denials.clear();
   source.first.tenant = tenant_rule_(workload);
   source.order = ++added_;
-  // read_one() then reads earlier denials again, and reports them.
+  // Makes read_one() read earlier denials again, and report them.
   workload.book.denial_count = 0;
   changes.started.push_back(path);
   workloads_.emplace(path, std::move(workload));
@@ -401,7 +403,7 @@ void Registry::drop_duplicate_claims() {
   }
 }
 
-// Keeps an ended process in `dead` only while the book still names it.
+// Removes ended processes from the snapshot of the book. Keeps one in `dead` only while the book still names it.
 void Registry::remove_dead_processes(Workload& workload, Source& source) {
   auto& processes = workload.book.processes;
   decltype(source.dead) entered;

@@ -25,20 +25,21 @@ struct Workload {
       0;             ///< user whose work it is: the owner, or the user of the job where root's hook made the book
   std::string user;  ///< name of `person`
   book::BookSnapshot book;  ///< without dead processes; `denials` are those of the latest refresh
-  std::vector<Bytes>
-      used;  ///< by account: bytes of living processes, unrequested bytes, and shared memory that outlives its maker
-  Bytes host_used;  ///< pinned host memory of living processes
+  std::vector<Bytes> used;  ///< bytes by account: those of living processes, unrequested bytes, and shared memory that
+                            ///< outlives its maker
+  Bytes host_used;          ///< pinned host memory of living processes
   bool ended =
       false;  ///< no process is left, but others still hold its memory: by descriptors, or as pieces of its pools
-  Message unreadable;  ///< why its book can no longer be read; empty: it can
-  /// Accounts of a container's workload, as granted when the book was made. The container can write into the book.
+  Message unreadable;  ///< why the book can no longer be read; empty while it can
+  /// The accounts of a container's workload, as granted when the book was made. The container may have changed those in
+  /// the book.
   std::vector<book::AccountSnapshot> granted;
   std::uint64_t limit_changes_seen = 0;
   std::uint64_t file_number = 0;  ///< see BookReader::file_number()
   int descriptor = -1;            ///< the open file, while the workload runs
 };
 
-/// Returns the pid of its `ration run` in this namespace; absent: /proc contradicts the book.
+/// Returns the pid of the workload's `ration run` in this namespace; absent if /proc contradicts the book.
 [[nodiscard]] std::optional<std::int32_t> creator_of(const Workload& workload);
 
 /// A book that could never be read. Every user sees this event, so the text leaves out the path.
@@ -51,44 +52,46 @@ struct Damaged {
 struct Changes {
   std::vector<std::string> started;                  ///< paths
   std::vector<Workload> ended;                       ///< as last seen
-  std::vector<Damaged> damaged;                      ///< each file once, unless it is still being made
+  std::vector<Damaged> damaged;                      ///< one entry a file, unless the file is still being made
   std::vector<std::string> altered;                  ///< paths of running workloads whose books have become unreadable
   std::vector<std::string> abandoned;                ///< paths of books that a container damaged before it ended
   std::vector<std::pair<std::string, Bytes>> grown;  ///< paths of running workloads, and the new lengths of their books
-  std::vector<Workload> handed_over;                 ///< still running, but governed by another daemon from now on
+  std::vector<Workload> handed_over;                 ///< running workloads that another daemon governs from now on
 };
 
 class Registry {
  public:
-  /// Per user; further folders are rejected, further books ignored. A busy user's job array has hundreds of books.
+  /// The most folders and books of one user; further folders are rejected, further books ignored. A busy user's job
+  /// array has hundreds of books.
   static constexpr std::size_t kMaxFolders = 16, kMaxBooks = 1024;
-  /// Processes and pieces of shared memory in all books of one user and tenant; books beyond it are not read. A
-  /// thousand jobs of ten processes use a thirteenth of it. One entry costs a refresh about a microsecond.
+  /// The most processes and pieces of shared memory in all books of one user and tenant; further books are not read. A
+  /// thousand jobs of ten processes use a thirteenth of this. A refresh takes about a microsecond for each entry.
   static constexpr std::size_t kMaxEntries = 131'072;
 
-  /// Returns the tenant to charge; called once per book. Without a rule the tenant is what the book says.
+  /// Returns the tenant to charge; called once per book. Without a rule, the tenant that the book names is charged.
   using TenantRule = std::function<std::string(const Workload& workload)>;
   void set_tenant_rule(TenantRule rule) { tenant_rule_ = std::move(rule); }
 
-  /// A FolderRule returns true if another daemon governs the folder; it is called at every refresh. A NodeRule returns
-  /// true if the book belongs to this node; it is called once per book. Without rules, every folder and book is ours.
+  /// A FolderRule, called at every refresh, returns true if another daemon governs the folder. A NodeRule, called once
+  /// per book, returns true if the book belongs to this node. Without rules, every folder and book is this daemon's.
   using FolderRule = std::function<bool(const std::string& folder)>;
   using NodeRule = std::function<bool(const Workload& workload)>;
   void set_folder_rule(FolderRule rule) { folder_rule_ = std::move(rule); }
   void set_node_rule(NodeRule rule) { node_rule_ = std::move(rule); }
 
-  /// Watches the books in `folder`/books, whatever the spelling of the path. E1530: `owner` does not own it, it is no
-  /// folder, or the owner has too many.
+  /// Watches the books in `folder`/books, whatever the spelling of the path. Fails with E1530 if `owner` does not own
+  /// the folder or has too many, or if it is no folder.
   [[nodiscard]] Result<void> watch(const std::string& folder, std::uint32_t owner);
   [[nodiscard]] std::vector<std::pair<std::string, std::uint32_t>> folders() const;
 
-  /// Reads every book again. Of very many processes, each call checks a part; all are checked within seconds.
+  /// Reads every book again. Checks only a part of very many processes; successive calls check all of them within
+  /// seconds.
   Changes refresh();
 
-  /// Running workloads, by path.
+  /// Returns the running workloads by path.
   [[nodiscard]] const std::map<std::string, Workload>& workloads() const { return workloads_; }
-  /// Finds a running workload by its name, `USER/NAME`, `TENANT/NAME` or the number of its run. Among several,
-  /// `asker`'s own wins if it is the only one. E1801: none. E1802: several.
+  /// Finds a running workload by its name, `USER/NAME`, `TENANT/NAME` or the number of its run. Among several, takes
+  /// the one of `asker`, if there is exactly one. Fails with E1801 if none has the name, with E1802 if several have.
   [[nodiscard]] Result<const Workload*> named(const std::string& name,
                                               std::optional<std::uint32_t> asker = std::nullopt) const;
 
@@ -103,7 +106,7 @@ class Registry {
   struct Source {
     book::BookReader reader;
     std::set<ProcessIdentity, ByIdentity> dead;  ///< processes that the book still names
-    std::uint64_t order = 0;                     ///< in which the books were registered
+    std::uint64_t order = 0;                     ///< rank by the time at which the book was registered
     Liveness creator = Liveness::kUnknown;
     std::uint64_t inside = 0;  ///< pid namespace of the container's processes
     book::BookSnapshot first;  ///< as first read, without processes; `tenant` is the tenant to charge
@@ -111,18 +114,18 @@ class Registry {
 
   struct Folder {
     std::uint32_t owner = 0;
-    /// Change time of `books`, in nanoseconds, at the last complete listing; 0: it must be listed again. No program can
-    /// set a change time.
+    /// The change time of `books`, in nanoseconds, at the last complete listing; 0 if a new listing is due. No program
+    /// can set a change time.
     std::int64_t listed = 0;
   };
 
   enum class Examined { kTakenUp, kIgnored, kUndecided };
-  /// Reads a book that is not known yet, and makes it a workload. Adds to `entries` how many it has.
+  /// Reads a book that is not known yet, and makes it a workload. Adds the number of its entries to `entries`.
   [[nodiscard]] Examined examine(const std::string& path, const char* opened_as, std::uint32_t owner,
                                  std::size_t& entries, Changes& changes);
   /// Drops the ignored files that are gone.
   void forget_removed(const std::string& folder, const std::set<std::string>& present);
-  /// `known_books`: how many books of that user are known.
+  /// Looks for new books in the folder. `known_books` counts the known books of its user.
   void find_books(const std::string& folder, Folder& known, std::size_t& known_books, Changes& changes);
   void forget_empty_folders(std::uint32_t owner);
   void hand_over(const std::string& folder, Folder& known, Changes& changes);
@@ -132,10 +135,11 @@ class Registry {
   /// Keeps the last values of the workload, without what an unreadable book can no longer prove.
   static void mark_unreadable(Workload& workload, Source& source, const Message& why, Changes& changes);
   static void read_final_state(Workload& workload, Source& source, Changes& changes);
-  /// Returns true once the workload has ended: its creator has exited, or its hook has removed the grant.
+  /// Returns true once the workload has ended: its creator has exited, its book was deleted or records an end, or its
+  /// hook has removed the grant. An unreadable book whose creator is invisible also counts as ended.
   static bool has_ended(const Workload& workload, const Source& source);
   void examine_processes();
-  /// Assigns a process that several books name to one of them: to its own user's, else to the earliest.
+  /// Assigns a process that several books name to one of them: to one of the process's own user, else to the earliest.
   void drop_duplicate_claims();
   static void remove_dead_processes(Workload& workload, Source& source);
 

@@ -1,5 +1,5 @@
-// Finds what led to an event: earlier events of the same workload, tenant or lease.
-// Promise: recorded events only, no guesses.
+// Finds earlier events of the same workload, tenant or lease that led to an event.
+// Promise: every cause is a recorded event; nothing is guessed.
 #pragma once
 
 #include <vector>
@@ -8,7 +8,7 @@
 
 namespace ration::node {
 
-/// Returns at most four causes, oldest first; empty: none found.
+/// Returns up to four causes, oldest first.
 [[nodiscard]] Result<std::vector<history::Event>> causes_of(history::Reader& reader, const history::Event& event);
 
 }  // namespace ration::node

@@ -34,7 +34,7 @@ constexpr bool in_order() {
     if (static_cast<std::size_t>(kNames[place].first) != place) return false;
   return true;
 }
-static_assert(in_order());  // name_of() relies on it
+static_assert(in_order());  // name_of() relies on this order
 
 json why_of(const DeniedRequest& denied, const std::string& fix) {
   json why{{"reason", admission::name_of(denied.reason)},

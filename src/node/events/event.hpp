@@ -41,11 +41,11 @@ enum class EventType {
   kWaited,
 };
 
-/// Returns the name in records, the API and texts: `guard_lost`.
+/// Returns the name of a type in records, the API and texts, such as `guard_lost`.
 [[nodiscard]] const char* name_of(EventType type);
 /// Returns all names, in alphabetical order.
 [[nodiscard]] std::vector<std::string> event_type_names();
-/// Returns nothing for an unknown name.
+/// Returns the type of that name; nothing for an unknown name.
 [[nodiscard]] std::optional<EventType> event_type(std::string_view name);
 
 /// A denied request for memory.
@@ -55,37 +55,37 @@ struct DeniedRequest {
   Message because, not_because;
   std::string function;
   Bytes requested{}, used{}, limit{};
-  std::optional<Bytes> device_free{};  ///< absent: unknown
+  std::optional<Bytes> device_free{};  ///< absent if unknown
   std::uint64_t waited_ns = 0;
   std::optional<Bytes> held_back_from{};  ///< the configured limit, if other guarantees lowered it to `limit`
 };
 
 struct Event {
   EventType type = EventType::kDaemon;
-  history::TimeMs time = 0;  ///< 0: the time of the tick that reports it
+  history::TimeMs time = 0;  ///< 0 for the time of the tick that reports the event
   std::string workload, tenant, user;
   std::optional<std::int64_t> gpu, pid, bytes;
   std::string by, old_value, new_value;
   Message text;
   std::string fix;                        ///< a command to type
   bool fix_is_operators = false;          ///< only an operator may type it
-  std::int64_t count = 1;                 ///< of events combined into this one; `time` is that of the last
-  history::TimeMs first_time = 0;         ///< time of the first; 0: same as `time`
+  std::int64_t count = 1;                 ///< number of events combined into this one; `time` is that of the last
+  history::TimeMs first_time = 0;         ///< time of the first of the combined events; 0 if equal to `time`
   std::optional<DeniedRequest> denied{};  ///< for kDenied, and for kWaited that ended in a denial
   std::string lease{};                    ///< the lease that the event is about: `q-5`
-  bool of_schedule = false;               ///< about a change of a schedule, or by one
+  bool of_schedule = false;               ///< true if a schedule changed, or made the change
 };
 
 using Events = std::vector<Event>;
 
-/// Converts the event for the history: facts without a column become JSON in `why`.
+/// Converts the event for the history, with facts that have no column as JSON in `why`.
 [[nodiscard]] history::Event to_record(const Event& event);
 
 /// Facts in `why` of a recorded event, beside the reasons of a denial.
 struct RecordedFacts {
   std::string lease;
   bool of_schedule = false;
-  std::string operators_fix;  ///< `fix` as an operator reads it; empty: `fix` is for everyone
+  std::string operators_fix;  ///< the fix as an operator reads it; empty if `fix` is for everyone
 };
 [[nodiscard]] RecordedFacts facts_of(const history::Event& event);
 

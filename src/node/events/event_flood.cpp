@@ -8,7 +8,7 @@
 namespace ration::node {
 namespace {
 
-// Types that a program can cause by writing into its own book, without a decision of the daemon.
+// Types of events that a program can cause by writing into its own book, without a decision of the daemon.
 constexpr std::array kByBooks{EventType::kGuardLost,  EventType::kStarted,   EventType::kEnded,
                               EventType::kDenied,     EventType::kWaited,    EventType::kViolation,
                               EventType::kRebalanced, EventType::kShrinking, EventType::kIdle};

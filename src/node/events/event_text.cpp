@@ -36,7 +36,7 @@ std::int64_t number(Bytes bytes) { return static_cast<std::int64_t>(bytes.count(
 
 std::string command_of(const ProcessView& process) { return process.command.empty() ? "n/a" : process.command; }
 
-/// An argument that is absent where `is_there` is false.
+/// Returns `value` as an argument that is absent unless `is_there`.
 template <typename T>
 std::optional<T> only_if(bool is_there, T value) {
   return is_there ? std::optional<T>(std::move(value)) : std::nullopt;

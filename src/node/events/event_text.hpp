@@ -1,4 +1,4 @@
-// One function an event, which makes its sentence from its facts. The callers decide what is reported, and when.
+// One function for each event, which makes its sentence from its facts. Callers decide what to report, and when.
 // Promise: every sentence of an event is made here; a problem from elsewhere is quoted.
 #pragma once
 
@@ -29,17 +29,17 @@ struct EventSubject {
 
 // Start, requests and end of a workload.
 [[nodiscard]] Event started_event(const EventSubject& subject, const std::vector<Bytes>& limits);
-/// `exit_status` absent: unknown.
+/// Reports the end of a workload. `exit_status` is absent if the program's end was not seen.
 [[nodiscard]] Event ended_event(const EventSubject& subject, std::optional<int> exit_status, Bytes peak);
-/// `waited`: denied after a wait.
+/// Reports a denied request; `waited` is true if it was denied after a wait.
 [[nodiscard]] Event denied_event(const EventSubject& subject, DeniedRequest denied, bool waited);
 /// Returns the fix as the workload's owner reads it.
 [[nodiscard]] std::string addressed_fix(const std::string& fix, bool is_operators);
 struct WaitFacts {
   std::uint64_t length_ns = 0;
   Bytes wanted, used, limit;
-  std::int64_t count = 1;       ///< of waits since the last report
-  std::uint64_t within_ns = 0;  ///< since the first of them
+  std::int64_t count = 1;       ///< number of waits since the last report
+  std::uint64_t within_ns = 0;  ///< time since the first of these waits
 };
 [[nodiscard]] Event waited_event(const EventSubject& subject, const WaitFacts& wait);
 
@@ -48,15 +48,15 @@ struct LimitChangeFacts {
   struct Amounts {
     Bytes before, after;
   };
-  std::optional<Amounts> limit, guarantee, host_limit;  ///< absent: not requested
+  std::optional<Amounts> limit, guarantee, host_limit;  ///< absent if not requested
   std::optional<int> gpu;
   Bytes over;  ///< usage beyond the new limit
   std::string by;
 };
 [[nodiscard]] Event resized_event(const EventSubject& subject, const LimitChangeFacts& change);
-/// A change of a tenant's limit or guarantee, by a person or by the hour.
+/// A change of a tenant's limit or guarantee, by a person or by a schedule.
 struct TenantChange {
-  std::string tenant, what;  ///< `what`: `limit` or `guarantee`
+  std::string tenant, what;  ///< `what` is `limit` or `guarantee`
   std::string old_text, new_text, by;
   struct Over {
     int gpu = 0;
@@ -66,26 +66,26 @@ struct TenantChange {
   bool by_schedule = false;
 };
 [[nodiscard]] Event tenant_resized_event(const TenantChange& change);
-/// Moves of a limit in force, as one; times by the wall clock.
+/// Moves of a limit in force, combined into one event; times by the wall clock.
 struct LimitMoveFacts {
   Bytes from, to;
-  Message reason;  ///< of the last move
+  Message reason;  ///< reason for the last move
   std::uint64_t count = 0, first_ns = 0, last_ns = 0;
 };
 [[nodiscard]] Event rebalanced_event(const EventSubject& subject, const LimitMoveFacts& burst);
-/// A workload that holds more than its limit.
+/// The memory of a workload that holds more than its limit.
 struct ShrinkingFacts {
   Bytes used, limit, movable, pooled, context;
 };
 [[nodiscard]] Event shrinking_event(const EventSubject& subject, const ShrinkingFacts& held);
 [[nodiscard]] Event under_limit_event(const EventSubject& subject);
-/// `was_suspended`: the guarantee cannot be kept after a resume; else it never could.
+/// Reports a guarantee that cannot be kept: after a resume if `was_suspended`, else from the start.
 [[nodiscard]] Event no_guarantee_event(const EventSubject& subject, Bytes guarantee, bool was_suspended,
                                        const Error& why);
 [[nodiscard]] Event soft_limit_event(const std::string& tenant, int gpu, Bytes used, Bytes limit, double percent);
 
 // Trim, suspension and resumption.
-/// `not_suspended` null: the action of the policy has begun.
+/// Reports an idle workload. `not_suspended` is null if the action of the policy has begun.
 [[nodiscard]] Event idle_event(const EventSubject& subject, config::IdleAction action, const Message& reason,
                                const Error* not_suspended);
 [[nodiscard]] Event trimmed_event(const EventSubject& subject, Bytes returned, Bytes before, const std::string& by);
@@ -94,12 +94,12 @@ struct ShrinkingFacts {
 struct GivesWayFacts {
   std::string to;
   int gpu = 0;
-  std::size_t waiting = 0;  ///< workloads that wait on that device
+  std::size_t waiting = 0;  ///< number of workloads that wait on that device
   Bytes freed;
 };
-/// `failed` null: the suspension has begun.
+/// Reports a suspension for a waiting workload. `failed` is null if the suspension has begun.
 [[nodiscard]] Event gives_way_event(const EventSubject& subject, const GivesWayFacts& way, const Error* failed);
-/// Returns the reason for which it asks to resume.
+/// Returns the reason why a workload that made room for `to` asks to resume.
 [[nodiscard]] Message gave_way_text(const std::string& to);
 [[nodiscard]] Message asked_to_resume_text(const std::string& by);
 [[nodiscard]] Event suspended_event(const EventSubject& subject, Bytes moved);
@@ -109,19 +109,21 @@ struct GivesWayFacts {
 [[nodiscard]] Event not_resumed_event(const EventSubject& subject, const Error& why);
 
 // Violations and ungoverned use.
-/// A user without the right changed it by `ration set` while no daemon ran.
+/// Reports that the daemon restored a number which a user without the right had changed by `ration set` while no daemon
+/// ran.
 [[nodiscard]] Event put_back_event(const EventSubject& subject, bool is_guarantee, Bytes found, Bytes owned);
 [[nodiscard]] Event tampered_event(const EventSubject& subject, bool is_guarantee, Bytes found, Bytes owned);
-/// `labels`: those of the workload, for its container's name and engine.
+/// Reports a damaged book. `labels` are those of the workload, for its container's name and engine.
 [[nodiscard]] Event altered_event(const EventSubject& subject, const std::string& labels, const Message& what);
 [[nodiscard]] Event grown_event(const EventSubject& subject, Bytes size);
 [[nodiscard]] Event beside_book_event(const EventSubject& subject, std::int32_t pid, Bytes by_driver, Bytes by_book);
-/// The user does not belong to the tenant that the book names; `subject`'s tenant is charged.
+/// Reports that the user does not belong to the tenant that the book names; `subject`'s tenant is charged.
 [[nodiscard]] Event wrong_tenant_event(const EventSubject& subject, const std::string& named);
 [[nodiscard]] Event ungoverned_event(const UngovernedView& view);
-/// `grace_ns` absent: only reported.
+/// Reports an ungoverned process under a policy. `grace_ns` is absent if the process is only reported.
 [[nodiscard]] Event no_limit_event(const UngovernedView& view, std::optional<std::uint64_t> grace_ns);
-/// `signal`: `SIGTERM`; null: it cannot be ended.
+/// Reports that the daemon ends an ungoverned process by `signal`, such as `SIGTERM`; null if the process cannot be
+/// ended.
 [[nodiscard]] Event no_limit_ended_event(const UngovernedView& view, const char* signal);
 [[nodiscard]] Event orphaned_event(int gpu, Bytes bytes, const std::string& device_file,
                                    const std::vector<machine::Opener>& openers);
@@ -135,12 +137,12 @@ struct GivesWayFacts {
 // The queue.
 [[nodiscard]] Event queued_event(const EventSubject& subject, const std::string& lease, Bytes bytes,
                                  const Message& reason);
-/// `passed`: the leases that it overtook, as text; empty: none.
+/// Reports a grant. `passed` names the leases that it overtook; empty if it overtook none.
 [[nodiscard]] Event granted_event(const EventSubject& subject, const std::string& lease, Bytes bytes,
                                   const std::vector<int>& gpus, const Message& passed);
 
 // The configuration.
-[[nodiscard]] Event config_event(Message text);  ///< a complete sentence
+[[nodiscard]] Event config_event(Message text);  ///< `text` is a complete sentence
 [[nodiscard]] Event config_broken_event(const FileProblem& problem);
 [[nodiscard]] Event config_rejected_event(const Error& why);
 [[nodiscard]] Event config_changed_event(const std::vector<std::string>& lines);
@@ -150,21 +152,21 @@ struct ScheduleFacts {
 };
 [[nodiscard]] Event schedule_set_event(const ScheduleFacts& schedule, const std::string& by);
 [[nodiscard]] Event schedule_removed_event(const std::string& name, const std::string& by);
-/// `limits`: by GPU.
+/// Reports a granted claim; `limits` are by GPU.
 [[nodiscard]] Event claim_granted_event(const std::string& claim, const std::string& tenant,
                                         const std::map<int, Bytes>& limits);
 [[nodiscard]] Event claim_released_event(const std::string& claim, const std::string& tenant);
 [[nodiscard]] Event alert_event(const config::AlertChange& change);
 
 // The daemon.
-[[nodiscard]] Event daemon_event(Message text);  ///< a complete sentence, which another part of the daemon made
+[[nodiscard]] Event daemon_event(Message text);  ///< `text` is a complete sentence of another part of the daemon
 [[nodiscard]] Event daemon_started_event(const std::string& version, std::int32_t pid);
 [[nodiscard]] Event daemon_ended_event();
 [[nodiscard]] Event daemon_unreachable_event(const Message& problem);
 [[nodiscard]] Event devices_lost_event(const Error& why);
 [[nodiscard]] Event gap_event(std::uint64_t length_ns);
 [[nodiscard]] Event clock_back_event(std::uint64_t length_ns);
-/// `dropped`: events by type.
+/// Reports excess events; `dropped` counts them by type.
 [[nodiscard]] Event flood_event(const std::string& user, const std::map<EventType, std::size_t>& dropped);
 
 }  // namespace ration::node

@@ -34,7 +34,7 @@ void Announcer::send_alerts(const std::string& url, const std::vector<history::E
   for (const history::Event& event : events) {
     if (event_type(event.type) != EventType::kAlert) continue;
     json body = json_of(event, true);
-    if (event.id == 0) body["id"] = nullptr;  // not stored yet
+    if (event.id == 0) body["id"] = nullptr;  // the event is not stored yet
     body["host"] = machine::host_name();
     webhook_.send(url, body.dump(-1, ' ', false, json::error_handler_t::replace));
   }

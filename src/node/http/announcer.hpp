@@ -15,15 +15,15 @@ namespace ration::node {
 
 class Announcer {
  public:
-  /// Adds the options of `commands` to commands in events; `commands` must outlive this.
+  /// Makes an announcer that adds the options of `commands` to commands in events; `commands` must outlive it.
   Announcer(http::EventLoop& loop, const http::StreamOptions& options, const CommandOptions& commands)
       : commands_(commands), stream_(loop, options) {}
 
-  /// Sends the events to the stream's clients. One without a number is sent once it has one.
+  /// Sends the events to the stream's clients, except those without a number, which are sent once they have one.
   void send(const std::vector<history::Event>& events);
-  /// Sends the alerts among the events to `url`, with or without a number; an empty `url` sends none.
+  /// Sends the alerts among the events to `url`, with or without a number; sends none if `url` is empty.
   void send_alerts(const std::string& url, const std::vector<history::Event>& events);
-  /// Continues the webhook's transfers; called at every tick. Returns a new failure.
+  /// Continues the webhook's transfers; called at every tick. Returns a failure that was not returned before.
   [[nodiscard]] std::optional<Message> step(std::uint64_t now_ns) { return webhook_.step(now_ns); }
   /// Returns true while a client follows the stream or an alert is unsent.
   [[nodiscard]] bool busy() const { return stream_.subscribers() > 0 || webhook_.busy(); }

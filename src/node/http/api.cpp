@@ -26,7 +26,7 @@ void Api::answer_later(const http::Responder& responder, std::function<Result<ht
                     problem = host_.recorder().status().problem, make = std::move(make)] {
     auto reader = history::Reader::open(path);
     auto response = reader ? make(*reader) : tl::unexpected(reader.error());
-    // An unknown event may be missing because it could not be recorded.
+    // An event may be unknown because it could not be recorded.
     if (!response && response.error().id == "E1917" && !problem.empty())
       response.error().what = response.error().what + " " + problem;
     if (!response && response.error().id == "E1919") host_.recorder().report_damage();

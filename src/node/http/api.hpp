@@ -33,9 +33,9 @@ class ApiHost : public NodeHost {
   virtual Leases& leases() = 0;
   virtual DevicePublisher& device_publisher() = 0;
   virtual Recorder& recorder() = 0;
-  /// Options for commands about this daemon.
+  /// Returns the options that commands about this daemon need.
   virtual const CommandOptions& command_options() = 0;
-  /// Folder of the documentation's pages; may be missing.
+  /// Returns the folder of the documentation's pages, which may be missing.
   virtual std::string documentation() = 0;
   /// Makes the next tick come at the faster rate, because a change is expected.
   virtual void tick_soon() = 0;
@@ -45,22 +45,22 @@ class ApiHost : public NodeHost {
 
 class Api {
  public:
-  /// `endpoints`: its addresses after listen(). `stream`: of events and snapshots.
+  /// Installs the paths. `endpoints` has the addresses after listen(); `stream` carries events and snapshots.
   Api(ApiHost& host, http::EventLoop& loop, http::EventStream& stream, http::ServerOptions endpoints);
 
   [[nodiscard]] http::Server& server() { return server_; }
   /// Sends the current snapshot to the stream's clients.
   void publish_snapshot();
 
-  /// Returns `http://ADDRESS:PORT` of the dashboard; empty: the daemon listens on no port.
+  /// Returns `http://ADDRESS:PORT` of the dashboard; empty if the daemon listens on no port.
   [[nodiscard]] std::string dashboard_address() const;
   /// Returns a link to the dashboard, which makes its first user an operator.
   [[nodiscard]] std::string make_link();
-  /// Returns why the port is not the requested one; empty: it is.
+  /// Returns why the port is not the requested one; empty if it is.
   [[nodiscard]] Message port_problem() const;
 
   /// Recreates the folder of the books and the socket if they were removed, unless another process has taken them.
-  /// Returns a new failure.
+  /// Returns a failure that was not returned before.
   [[nodiscard]] std::optional<Message> keep_endpoints();
 
  private:
@@ -85,8 +85,8 @@ class Api {
   http::Server server_;
   NodeRoutes routes_;
   LoginTokens login_tokens_;
-  Message unreachable_;  // why clients cannot reach it; empty: they can
-  Worker worker_;        // last, so that it ends before what its jobs use
+  Message unreachable_;  // why clients cannot reach the daemon; empty if they can
+  Worker worker_;        // last, so that it ends before the members that its jobs use
 };
 
 }  // namespace ration::node

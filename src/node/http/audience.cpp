@@ -18,7 +18,7 @@ struct PublicPath {
   std::string_view method, pattern;
 };
 
-/// Paths for every request. Those with numbers answer with totals (Viewer::totals_only).
+/// The paths that every request may reach. Those with numbers answer with totals (Viewer::totals_only).
 constexpr PublicPath kPublic[] = {
     // State of the daemon, and description of the interface.
     {"GET", "/healthz"},
@@ -36,7 +36,7 @@ constexpr PublicPath kPublic[] = {
     {"GET", "/api/v1/session"},
     {"POST", "/api/v1/session"},
     {"POST", "/api/v1/session/link"},
-    // Paths that identify clients otherwise: a container by its pid namespace, a user by the socket.
+    // Paths that identify their clients by other means: a container by its pid namespace, a user by the socket.
     {"GET", "/api/v1/workloads/{name}/explain"},
     {"POST", "/api/v1/workloads"},
     {"POST", "/api/v1/leases"},

@@ -1,5 +1,5 @@
 // Decides which paths a request may reach without a user and without a token.
-// Promise: a path that is not in the table is withheld from such a request before its handler runs.
+// Promise: no handler runs for such a request unless the table lists its path.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// Paths that change something: limits, registrations, the configuration.
+// Serves paths that change something: limits, registrations, the configuration.
 #include <fmt/format.h>
 
 #include "base/own_folder.hpp"
@@ -16,7 +16,7 @@ using http::Request;
 using http::Response;
 using nlohmann::json;
 
-/// Reads the guarantees that a workload requests, by device UUID. E1521.
+/// Reads the guarantees that a workload requests, by device UUID. Fails with E1521.
 Result<std::map<std::string, Bytes>> guarantees_of(const json& body) {
   std::map<std::string, Bytes> wanted;
   const auto found = body.find("guarantees");
@@ -31,16 +31,16 @@ Result<std::map<std::string, Bytes>> guarantees_of(const json& body) {
   return wanted;
 }
 
-/// What `ration run` sends before it makes its book.
+/// The request that `ration run` sends before it makes its book.
 struct Registration {
   std::string folder, tenant, labels, lease, book, slice;
   std::map<std::string, Bytes> guarantees;  ///< by the UUID of the device
   bool book_is_made = false;
   std::vector<std::string> devices;
-  http::Peer person;  ///< who is charged: the one who asks, or whose job root starts
+  http::Peer person;  ///< the user who is charged: the one who asks, or the one for whom root starts a job
 };
 
-/// E1521, E1523.
+/// Reads a registration. Fails with E1521, or with E1523 if the user is unknown.
 Result<Registration> registration_of(const Request& request) {
   RATION_TRY(const auto body, body_of(request));
   if (!request.peer.uid)
@@ -64,7 +64,7 @@ Result<Registration> registration_of(const Request& request) {
   return wish;
 }
 
-/// Checks that the node can keep every guarantee of `wish`, and that its user may be given it.
+/// Checks that the node can keep every guarantee of `wish`, and that the tenant is entitled to it.
 Result<void> check_guarantees(ApiHost& host, const Request& request, const Registration& wish,
                               const std::string& tenant) {
   if (wish.guarantees.empty()) return {};
@@ -74,7 +74,7 @@ Result<void> check_guarantees(ApiHost& host, const Request& request, const Regis
   for (const DeviceView& device : moment.snapshot.devices) {
     const auto more = wish.guarantees.find(device.device.uuid);
     if (more == wish.guarantees.end()) continue;
-    // The claim holds the guarantee of its containers.
+    // The claim already holds the guarantee of its containers.
     if (!subjects.claims.of_workload(*request.peer.uid, wish.labels, device.device.uuid).empty()) continue;
     if (!viewer_of(request.peer).is_operator) {
       RATION_TRY(subjects.promises.may_promise(moment, device, tenant, more->second, wish.slice));
@@ -84,7 +84,7 @@ Result<void> check_guarantees(ApiHost& host, const Request& request, const Regis
   return {};
 }
 
-/// Takes up the lease of `wish`, if it names one. E1524, E1530.
+/// Marks the lease that `wish` names, if any, as running. Fails with E1524 or E1530.
 Result<void> take_up_lease(ApiHost& host, const Request& request, const Registration& wish) {
   if (wish.lease.empty()) return {};
   if (wish.book.rfind(wish.folder + "/books/", 0) != 0)
@@ -96,7 +96,7 @@ Result<void> take_up_lease(ApiHost& host, const Request& request, const Registra
               "ration run --wait --limit SIZE -- …", 4);
 }
 
-/// Returns the tenant to which a workload will be charged, once its books may be read and its guarantees can be kept.
+/// Registers a workload, once its books may be read and its guarantees can be kept. Returns the tenant to charge.
 Result<std::string> register_workload(ApiHost& host, const Request& request) {
   RATION_TRY(const auto wish, registration_of(request));
   RATION_TRY(host.engine().check_devices(wish.devices));
@@ -113,7 +113,7 @@ Result<std::string> register_workload(ApiHost& host, const Request& request) {
   return assigned.tenant;
 }
 
-/// Begins to suspend, resume or trim a workload, as the last part of the path says.
+/// Begins to suspend, resume or trim a workload; `action` is the last part of the path.
 Result<std::string> move_workload(ApiHost& host, const Request& request, const std::string& action) {
   const Moment& moment = host.moment();
   Residency& residency = host.subjects().residency;

@@ -38,7 +38,7 @@ json event_json(const history::Event& event, bool with_details) {
   row["pid"] = with_details ? number(event.pid) : json(nullptr);
   if (!with_details) {
     put_message(row, "pid_na", kNotYours);
-    // Sentences on ungoverned processes contain their command lines.
+    // Hides the sentence of an ungoverned process, which contains its command line.
     if (event_type(event.type) == EventType::kUngoverned) put_message(row, "text", say<"ungoverned.hidden">());
     return row;
   }

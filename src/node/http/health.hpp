@@ -16,12 +16,12 @@ struct Health {
   Recorder::Status recorded;
   std::size_t stream_clients = 0, connections = 0;
   std::string socket;
-  Message unreachable;                 ///< why clients cannot reach `socket`; empty: they can
-  std::optional<std::string> address;  ///< of the dashboard; empty: the port is taken; absent: not requested
-  Message port_problem;                ///< why the port is not the requested one; empty: it is
+  Message unreachable;                 ///< why clients cannot reach `socket`; empty if they can
+  std::optional<std::string> address;  ///< dashboard address; empty if its port is taken; absent if not requested
+  Message port_problem;                ///< why the port is not the requested one; empty if it is
 };
 
-/// Renders the state. Anonymous viewers see only problems, without places, processes or counts; operators also see the
+/// Renders the state. Anonymous viewers see only problems, without places, processes or counts. Operators also see the
 /// folders of the books, which contain user names.
 [[nodiscard]] nlohmann::json health_json(const Health& health, const Viewer& viewer);
 

@@ -1,6 +1,6 @@
 // One-time secrets in links to the dashboard, each of which makes its first user an operator.
-// Promises: each is accepted once, and not after it expires; comparison takes constant time; secrets are in memory
-// only, at most kMaxTokens of them: the oldest is dropped.
+// Promises: a secret is accepted once, and not after it expires; comparison takes constant time; secrets are in memory
+// only, at most kMaxTokens of them, of which the oldest is dropped first.
 #pragma once
 
 #include <chrono>

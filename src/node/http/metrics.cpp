@@ -22,7 +22,7 @@ std::string escaped(const std::string& value) {
   return text;
 }
 
-/// Collects families in the order of their first sample, with all samples of a family together.
+/// The text of the metrics: families, each followed by its samples.
 class Exposition {
  public:
   void family(const char* name, const char* type, const char* help) {
@@ -214,8 +214,8 @@ void waits(Exposition& out, const WaitHistogram& queue, const WaitHistogram& den
   }
 }
 
-/// Returns the labels of a Kubernetes container, which the hook enters (`container=NAMESPACE/POD/CONTAINER`); empty: it
-/// is none, or a user wrote the label, who could name any pod.
+/// Returns the labels of a Kubernetes container, which the hook enters (`container=NAMESPACE/POD/CONTAINER`). Empty for
+/// any other workload, and for a label that a user wrote, since a user could name any pod.
 std::string pod_labels(const AccountView& account) {
   if (account.owner != 0 && account.owner != ::getuid()) return "";
   const auto labels = parse_labels(account.labels);

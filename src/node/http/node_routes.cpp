@@ -27,14 +27,14 @@ http::Response no_such(const std::string& what, const std::string& name) {
   return http::problem({"E1801", fmt::format("no {} is named '{}'.", what, name), "ration ps", 3});
 }
 
-/// Finds a device by index or UUID; null: none.
+/// Finds a device by index or UUID; null if there is none.
 const DeviceView* device_named(const Snapshot& now, const std::string& name) {
   for (const DeviceView& device : now.devices)
     if (device.device.is_named(name)) return &device;
   return nullptr;
 }
 
-/// Parses `processes=N`, the most processes to list of each workload. E1527.
+/// Parses `processes=N`, the most processes to list of each workload. Fails with E1527.
 Result<std::size_t> most_processes(const Request& request) {
   const std::string* text = request.parameter("processes");
   if (text == nullptr) return kAllProcesses;
@@ -45,7 +45,7 @@ Result<std::size_t> most_processes(const Request& request) {
   return number;
 }
 
-/// Parses the body of a PATCH. E1521.
+/// Parses the body of a PATCH. Fails with E1521.
 Result<LimitRequest> limit_request(const Request& request) {
   RATION_TRY(const auto body, body_of(request));
   LimitRequest change;
@@ -124,7 +124,7 @@ json consequence(const LimitChanged& change) {
   return row;
 }
 
-/// Renders `{"changes":[…],"consequences":[{"level","text"}]}`. `applied`: false after a dry run.
+/// Renders `{"changes":[…],"consequences":[{"level","text"}]}`. `applied` is false after a dry run.
 json changes_json(const std::vector<LimitChanged>& changes, bool applied) {
   json rows = json::array(), consequences = json::array();
   for (const LimitChanged& change : changes) {
@@ -134,14 +134,14 @@ json changes_json(const std::vector<LimitChanged>& changes, bool applied) {
   return {{"changes", std::move(rows)}, {"consequences", std::move(consequences)}};
 }
 
-/// Returns 0 if the process is invisible.
+/// Returns the pid namespace of a process; 0 if the process is invisible.
 std::uint64_t pid_namespace_of(std::int32_t pid) {
   std::int32_t inner = 0;
   std::uint64_t space = 0;
   return machine::inner_identity(pid, inner, space) ? space : 0;
 }
 
-/// Returns the viewer. A client inside a container has no user, but may see the container's own workload: the kernel
+/// Returns the viewer. A client inside a container has no user but sees the container's own workload: the kernel
 /// reports its process, whose pid namespace no image can choose.
 Viewer viewer_of_workload(const http::Peer& peer, const Registry& registry, const std::string& name) {
   Viewer viewer = viewer_of(peer);
@@ -153,7 +153,7 @@ Viewer viewer_of_workload(const http::Peer& peer, const Registry& registry, cons
   return viewer;
 }
 
-/// Returns the viewer; for a client inside a container, with the books of that container's workloads.
+/// Returns the viewer, and for a client inside a container also the books of that container's workloads.
 Viewer viewer_with_own_books(const http::Peer& peer, const Registry& registry) {
   Viewer viewer = viewer_of(peer);
   if (!viewer.totals_only || !peer.pid) return viewer;

@@ -1,4 +1,4 @@
-// Paths about the present beyond node_routes.cpp.
+// Serves paths about the present beyond node_routes.cpp.
 #include "http/asset.hpp"
 #include "http/problem.hpp"
 #include "node/http/api.hpp"

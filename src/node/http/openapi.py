@@ -7,7 +7,7 @@ import sys
 
 
 def bundle(source, version):
-    """A reference to a file (`schema/ps.json#/oneOf/0`) becomes one to a component of this document."""
+    """Turns each reference to a file (`schema/ps.json#/oneOf/0`) into one to a component of this document."""
     document = json.loads(source.read_text())
     document["info"]["version"] = version
     schemas = document["components"].setdefault("schemas", {})
@@ -15,7 +15,7 @@ def bundle(source, version):
     def component(reference):
         name, _, pointer = reference.partition("#")
         schema = json.loads((source.parent / name).read_text())
-        # Both name the file, which stands no longer by itself.
+        # Both name the file, and the schema is now a part of another one.
         schema.pop("$schema"), schema.pop("$id")
         title = schema["title"]
         for step in pointer.split("/")[1:]:

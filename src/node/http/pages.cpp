@@ -1,4 +1,4 @@
-// Serves the dashboard. Its first frame contains the current numbers, to be read before or without scripts.
+// Serves the dashboard. Its first frame contains the current numbers, readable before scripts run or without them.
 #include <fmt/format.h>
 
 #include "base/units.hpp"
@@ -19,7 +19,7 @@ constexpr const char* kPolicy =
     "default-src 'self'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
     "frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
 
-/// Pages of the documentation contain inline scripts; no content comes from a request.
+/// The policy for pages of the documentation, which contain inline scripts; none of their content comes from a request.
 constexpr const char* kDocumentationPolicy =
     "default-src 'self'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
     "frame-ancestors 'none'; base-uri 'none'; form-action 'none'";

@@ -1,4 +1,4 @@
-// Paths about the past: events, series, recommendations. The worker's thread queries the database.
+// Serves paths about the past: events, series, recommendations. The worker's thread queries the database.
 #include <fmt/format.h>
 
 #include <charconv>
@@ -37,7 +37,7 @@ Result<std::int64_t> number(const Request& request, const std::string& name, std
   return value;
 }
 
-/// Parses `2026-01-14T12:03:58Z`, `2026-01-14`, `-6h` (before now) or `now`.
+/// Parses a time: `2026-01-14T12:03:58Z`, `2026-01-14`, `-6h` (before now) or `now`.
 Result<TimeMs> moment(const Request& request, const std::string& name, TimeMs standard) {
   const std::string* text = request.parameter(name);
   if (text == nullptr || text->empty()) return standard;
@@ -72,7 +72,7 @@ json gaps_json(const std::vector<history::Gap>& gaps) {
   return list;
 }
 
-/// `bare`: lines have the workload's own name, because one workload is requested.
+/// Renders a series. With `bare`, lines are named by the workload alone, because one workload is requested.
 json series_json(const history::Series& series, const json& gpu, const std::string& by, bool bare) {
   const auto name_of = [bare](const std::string& name) { return bare ? name.substr(name.rfind('/') + 1) : name; };
   json lines = json::array(), limits = json::array(), denials = json::array();
@@ -112,12 +112,12 @@ Result<history::EventQuestion> event_question(const Request& request) {
   return question;
 }
 
-/// A question for lines over time, and what its answer repeats of it.
+/// A question for lines over time, with the parts of it that the answer repeats.
 struct SeriesRequest {
   history::SeriesQuestion question;
   std::string by = "tenant";
-  json gpu = nullptr;      ///< the index; null: every GPU
-  bool is_of_one = false;  ///< one workload was asked for: its lines go by its own name
+  json gpu = nullptr;      ///< index of the GPU; null for every GPU
+  bool is_of_one = false;  ///< true if one workload is requested: its lines have its own name
 };
 
 Result<SeriesRequest> series_request(const Request& request, const Engine& engine) {
@@ -226,7 +226,7 @@ void Api::install_past() {
           if (!may_see_details(event, viewer))
             return fail("E1502", fmt::format("{} is a denial of {}.", id, event.user),
                         "Ask root or a member of group ration.", 5);
-          // While the workload runs, the fix is for now, not for then.
+          // While the workload runs, the fix is the one for now, not for the time of the denial.
           return denial_json(event, viewer, event.user == asker ? fix : "");
         });
   });

@@ -1,4 +1,4 @@
-// Paths of reports in every format, and of closing a month.
+// Serves paths of reports in every format, and the path that closes a month.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -41,7 +41,7 @@ Result<history::Window> window_of(const std::string& text) {
                          history::now_ms()};
 }
 
-/// Parses one price for all tenants: `0.031`, `0.031/GiB·h`, `0.031 EUR/GiB·h`.
+/// Parses one price for all tenants: `0.031`, `0.031/GiB·h` or `0.031 EUR/GiB·h`.
 Result<void> set_price(const std::string& text, ReportQuestion& question) {
   const auto price = config::parse_price(text.find('/') == std::string::npos ? text + "/GiB·h" : text);
   if (!price)
@@ -159,7 +159,7 @@ void Api::install_reports() {
       return http::problem({"E1502", "you may not close a period.", "Ask root or a member of group ration.", 5});
     const auto closed = host_.close_period(request.captures.at("period"));
     if (!closed) {
-      // E1914 and E1915 with exit code 1 mean a valid month that is closed already or not over: a conflict.
+      // A closed or unfinished month (E1914 or E1915 with exit code 1) is a conflict, not an invalid request.
       const bool conflict =
           closed.error().exit_code == 1 && (closed.error().id == "E1914" || closed.error().id == "E1915");
       return http::problem(closed.error(), conflict ? 409 : 0);

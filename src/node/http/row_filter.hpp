@@ -7,7 +7,7 @@
 namespace ration::node {
 
 /// Returns the snapshot with only the matching workloads and ungoverned processes, judged by what the viewer sees; its
-/// devices stay complete. Absent: the request has no filter. E1429.
+/// devices stay complete. Absent if the request has no filter. Fails with E1429 for an invalid filter.
 [[nodiscard]] Result<std::optional<Snapshot>> filtered(const Snapshot& snapshot, const http::Request& request,
                                                        const Viewer& viewer);
 

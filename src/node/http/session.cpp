@@ -1,4 +1,4 @@
-// Paths of the session: the role of the client, and how a browser becomes an operator's.
+// Serves the paths of the session: the role of the client, and how a browser becomes an operator's.
 #include <fmt/format.h>
 
 #include <chrono>
@@ -25,7 +25,7 @@ void Api::install_session() {
     data["user"] = viewer.user ? json(machine::user_name(*viewer.user)) : json(nullptr);
     if (!viewer.user) put_message(data, "user_na", fixed<"unknown.no_user_on_tcp">());
     data["command_options"] = json::object();
-    // The options contain paths of this machine.
+    // Leaves out the options, which contain paths of this machine, for viewers who see totals only.
     for (const auto& [verb, options] : viewer.totals_only ? CommandOptions{} : host_.command_options())
       for (const auto& [name, value] : options) data["command_options"][verb].push_back(name + "=" + shell_word(value));
     return answer("session", data);

@@ -1,5 +1,5 @@
 // The files of the dashboard, built into the program (web/CMakeLists.txt, target ration_web_assets). Without a bundle
-// there is one plain page that says how to build it; the program works without the rest.
+// there is one plain page that says how to build it.
 #pragma once
 
 #include <cstdint>
@@ -9,12 +9,12 @@
 namespace ration::node {
 
 struct Asset {
-  std::string_view path;          ///< as requested: `/index.html`, `/app-0123456789.js`
+  std::string_view path;          ///< path as requested: `/index.html`, `/app-0123456789.js`
   std::string_view content_type;  ///< includes the charset
-  std::string_view etag;          ///< includes the quotes; of the gzipped bytes
+  std::string_view etag;          ///< tag of the gzipped bytes, with its quotes
   std::span<const std::uint8_t> gzip;
-  std::string_view text;  ///< of `/index.html` only: the text before gzip, in which `<!--SNAPSHOT-->` is replaced
-  bool immutable;         ///< the name changes with the content, so that it may be cached for ever
+  std::string_view text;  ///< for `/index.html` only, the text before gzip, in which `<!--SNAPSHOT-->` is replaced
+  bool immutable;         ///< true if the name changes with the content, so that clients may cache the file for ever
 };
 
 /// Returns the files sorted by path, always with `/index.html`. Equal sources give equal bytes.

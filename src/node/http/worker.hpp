@@ -18,7 +18,7 @@ class Worker {
 
   Worker() : thread_([this](const std::stop_token& stop) { run(stop); }) {}
 
-  /// Returns false if too many wait already.
+  /// Adds a job. Returns false if too many wait already.
   [[nodiscard]] bool post(std::function<void()> job) {
     const std::lock_guard guard(mutex_);
     if (jobs_.size() >= kMaxWaiting) return false;
@@ -39,7 +39,7 @@ class Worker {
       }
       try {
         job();
-      } catch (const std::exception& problem) {  // a bug: this client gets no answer, the others do
+      } catch (const std::exception& problem) {  // a bug: this client gets no answer, all others do
         std::fprintf(stderr, "ration: a question failed: %s\n", problem.what());
       }
     }

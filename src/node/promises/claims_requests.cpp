@@ -49,7 +49,7 @@ Result<ClaimedDevice> share_of(const ClaimSubjects& node, const DeviceView& view
   return ClaimedDevice{claim.uuid, limit, round_down(claim.guarantee, kGranule)};
 }
 
-/// Returns E1104 unless the tenant's limit has room for the claim beside the tenant's other claims.
+/// Checks that the tenant's limit has room for the claim beside the tenant's other claims. Fails with E1104.
 Result<void> fits_tenant(const ClaimSubjects& node, const DeviceView& view, const std::string& tenant,
                          const ClaimedDevice& share) {
   const auto all = node.promises.shares(node.moment);
@@ -82,7 +82,7 @@ Result<ContainerClaim> grant_claim(const ClaimSubjects& node, ContainerClaim cla
     RATION_TRY(auto share, share_of(node, *view, device));
     device = std::move(share);
     limits[view->device.index] = device.limit;
-    if (known) continue;  // an existing claim has its promises already
+    if (known) continue;  // an existing claim already has its promises
     RATION_TRY(fits_tenant(node, *view, claim.tenant, device));
     if (auto good = node.promises.can_promise(node.moment, *view, claim.tenant, device.guarantee); !good)
       return tl::unexpected(good.error());

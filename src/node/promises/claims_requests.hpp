@@ -13,14 +13,14 @@ struct ClaimSubjects {
   const Moment& moment;
   ContainerClaims& claims;
   const DevicePromises& promises;
-  std::string runtime_folder;  ///< where device measurements are cached
+  std::string runtime_folder;  ///< folder in which device measurements are cached
 };
 
-/// Grants a claim and keeps its memory from others; an identical claim changes nothing. A device without a guarantee
-/// reserves nothing. Returns the claim with sizes in whole granules. E1104 E1105 E1204 E1304 E1305 E1407 E1408 E1409
-/// E1521, and those of ContainerClaims::put().
+/// Grants a claim and keeps its memory from others; an identical claim changes nothing. A guarantee of 0 reserves
+/// nothing. Returns the claim with sizes in whole granules. Fails with E1104 E1105 E1204 E1304 E1305 E1407 E1408 E1409
+/// E1521, and as ContainerClaims::put() does.
 [[nodiscard]] Result<ContainerClaim> grant_claim(const ClaimSubjects& node, ContainerClaim claim, Events& events);
-/// Releases a claim; succeeds also if there is none. Its containers keep their limits. E1531.
+/// Releases a claim; succeeds also if there is none. The claim's containers keep their limits. Fails with E1531.
 [[nodiscard]] Result<void> release_claim(ContainerClaims& claims, const std::string& id, Events& events);
 
 }  // namespace ration::node

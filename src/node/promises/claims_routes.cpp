@@ -1,4 +1,4 @@
-// Paths of claims. A claim does not list its containers, which are ordinary workloads.
+// Serves paths of claims. A claim does not list its containers, which are ordinary workloads.
 #include "node/promises/claims_routes.hpp"
 
 #include <fmt/format.h>
@@ -37,7 +37,7 @@ json claim_json(const Snapshot& snapshot, const ContainerClaim& claim) {
           {"cdi", "ration.sh/claim=" + claim.id}};
 }
 
-/// E1521.
+/// Reads the devices of a claim. Fails with E1521.
 Result<std::vector<ClaimedDevice>> devices_of(const json& body) {
   const char* fix = R"("devices": [{"uuid": "GPU-…", "limit_bytes": 4294967296}])";
   std::vector<ClaimedDevice> devices;
@@ -62,7 +62,7 @@ Result<std::vector<ClaimedDevice>> devices_of(const json& body) {
   return devices;
 }
 
-/// Returns the labels as the configuration's rules match them, without invalid ones. E1521.
+/// Returns the valid labels in the form that the configuration's rules match. Fails with E1521.
 Result<std::string> labels_of(const json& body) {
   const json labels = body.value("labels", json::object());
   if (!labels.is_object()) return fail("E1521", "'labels' is not an object.", R"("labels": {"namespace": "ml"})", 2);
@@ -89,14 +89,14 @@ Result<ContainerClaim> claim_from(const Request& request, const config::Configur
                 "TF_FORCE_GPU_ALLOW_GROWTH=true and XLA_PYTHON_CLIENT_PREALLOCATE=false in the pod's env", 2);
   RATION_TRY(claim.devices, devices_of(body));
   RATION_TRY(const auto labels, labels_of(body));
-  http::Peer own = request.peer;  // the daemon's own hooks start its containers
+  http::Peer own = request.peer;  // the daemon's own hooks start the containers
   own.uid = ::getuid();
   RATION_TRY(const auto assigned, config::tenant_for(configuration, subject_of(own, claim.tenant, labels)));
   claim.tenant = assigned.tenant;
   return claim;
 }
 
-/// E1502.
+/// Fails with E1502 for a client that is no operator.
 Result<void> may_ask(const http::Peer& peer) {
   if (viewer_of(peer).is_operator) return {};
   return fail("E1502", "only operators may use claims.", "Ask root or a member of group ration.", 5);
@@ -126,7 +126,7 @@ void add_claim_routes(const AddRoute& add, RouteHost& host, ClaimSubjects node, 
 
   add("PUT", "/api/v1/claims/{id}", [&host, node, &allowed, &publisher](const Request& request) -> Result<Response> {
     RATION_TRY(may_ask(request.peer));
-    tick_before_change(host, request);  // frees what ended workloads held
+    tick_before_change(host, request);  // frees the memory of workloads that have ended
     RATION_TRY(const auto claim, claim_from(request, node.moment.configuration));
     Events events;
     RATION_TRY(const auto granted, grant_claim(node, claim, events));

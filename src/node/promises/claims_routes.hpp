@@ -1,4 +1,4 @@
-// Paths of claims, for operators and cluster engines.
+// HTTP paths of claims, for operators and cluster engines.
 #pragma once
 
 #include "node/promises/claims_requests.hpp"

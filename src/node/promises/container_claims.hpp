@@ -1,5 +1,5 @@
 // Claims that cluster engines hold on this node: a Kubernetes ResourceClaim, for whose containers memory is kept from
-// preparation to release.
+// its preparation to its release.
 // Promises: a claim is on disk before the engine learns that it exists, and survives a restart; a damaged file is kept
 // beside the new one and reported.
 #pragma once
@@ -16,52 +16,53 @@ namespace ration::node {
 
 struct ClaimedDevice {
   std::string uuid;
-  Bytes limit, guarantee;  ///< of all the claim's containers together
+  Bytes limit, guarantee;  ///< sums over all containers of the claim
 
   bool operator==(const ClaimedDevice&) const = default;
 };
 
 struct ContainerClaim {
-  std::string id;      ///< the engine's own; in Kubernetes the claim's UID
-  std::string name;    ///< for people: NAMESPACE/NAME
+  std::string id;      ///< id that the engine gave; in Kubernetes the claim's UID
+  std::string name;    ///< name for people: NAMESPACE/NAME
   std::string tenant;  ///< the tenant to charge
   std::string on_deny;
   std::vector<ClaimedDevice> devices;  ///< each device once
 
   bool operator==(const ContainerClaim&) const = default;
 
-  /// Returns null if the claim has no part of that device.
+  /// Returns the claim's part of that device; null if it has none.
   [[nodiscard]] const ClaimedDevice* share_of(const std::string& uuid) const;
 };
 
 class ContainerClaims {
  public:
   static constexpr std::size_t kMaxClaims = 1024, kMaxId = 63;
-  /// Label of a workload: the ids of its claims, joined by kSeparator.
+  /// The label of a workload that lists the ids of its claims, joined by kSeparator.
   static constexpr const char* kLabel = "claims";
   static constexpr char kSeparator = '+';
 
-  /// An empty path keeps nothing.
+  /// Reads the claims from `file`; an empty path keeps nothing.
   explicit ContainerClaims(std::string file = "");
 
-  /// Returns true for letters, digits and `_-.`, beginning and ending with a letter or digit, which container engines
-  /// accept as a device name.
+  /// Returns true for an id that container engines accept as a device name: letters, digits and `_-.`, beginning and
+  /// ending with a letter or digit, at most kMaxId of them.
   [[nodiscard]] static bool is_id(const std::string& id);
 
-  /// Adds a claim; an identical one changes nothing. E1713: the id has other content. E1529: too many. E1531.
+  /// Adds a claim; an identical one changes nothing. Fails with E1713 if the id has other content, with E1529 if there
+  /// are too many, with E1531 if the file cannot be written.
   [[nodiscard]] Result<void> put(ContainerClaim claim);
-  /// Removes a claim; succeeds also if there is none. E1531.
+  /// Removes a claim; succeeds also if there is none. Fails with E1531.
   [[nodiscard]] Result<void> remove(const std::string& id);
 
-  /// Returns null for an unknown id.
+  /// Returns the claim; null for an unknown id.
   [[nodiscard]] const ContainerClaim* find(const std::string& id) const;
   [[nodiscard]] const std::map<std::string, ContainerClaim>& all() const { return claims_; }
-  /// Returns the claims with a part of the device that the owner's workload with these labels has joined; empty: none.
-  /// Only the hooks of the daemon's own user put workloads into claims.
+  /// Returns the claims with a part of the device that the owner's workload with these labels has joined; none for an
+  /// owner other than the daemon's own user, whose hooks alone put workloads into claims.
   [[nodiscard]] std::vector<const ContainerClaim*> of_workload(std::uint32_t owner, const std::string& labels,
                                                                const std::string& uuid) const;
 
-  /// Returns a report of a damaged file; empty: it was sound.
+  /// Returns a report of a damaged file; empty if it was sound.
   [[nodiscard]] const Message& damage() const { return file_.damage(); }
 
  private:
@@ -71,7 +72,7 @@ class ContainerClaims {
   std::map<std::string, ContainerClaim> claims_;
 };
 
-/// Returns the claim ids in a workload's labels; empty: none.
+/// Returns the claim ids in a workload's labels.
 [[nodiscard]] std::vector<std::string> claim_ids(const std::string& labels);
 
 }  // namespace ration::node

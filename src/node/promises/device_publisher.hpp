@@ -1,4 +1,5 @@
-// Publishes this node's devices to container engines: one per tenant, slice and claim, rewritten whenever they change.
+// Publishes this node's devices to container engines, one for each tenant, slice and claim, and again whenever they
+// change.
 // Promise: a failure is reported once, and again when its reason changes.
 #pragma once
 
@@ -17,7 +18,7 @@ namespace ration::node {
 
 /// Names of devices by class: `tenant`, `gpu`, `claim`.
 using ContainerDevices = std::map<std::string, std::vector<std::string>>;
-/// Writes them where engines read them.
+/// A function that writes devices where engines read them.
 using PublishDevices = std::function<Result<void>(const ContainerDevices&)>;
 
 class DevicePublisher {
@@ -25,9 +26,10 @@ class DevicePublisher {
   DevicePublisher(const ContainerClaims& claims, PublishDevices publish)
       : claims_(claims), publish_(std::move(publish)) {}
 
-  /// Writes the devices unconditionally. E1715: no engine is configured. E1704.
+  /// Writes the devices unconditionally. Fails with E1715 if no engine is configured, with E1704 if they cannot be
+  /// written.
   [[nodiscard]] Result<void> publish(const Moment& moment);
-  /// Writes the devices after a tick if they changed or the last attempt failed. Returns a new failure.
+  /// Writes the devices after a tick if they changed or the last attempt failed. Returns a failure with a new reason.
   std::optional<Error> step(const Moment& moment);
 
  private:

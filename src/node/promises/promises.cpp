@@ -35,7 +35,7 @@ bool DevicePromises::has_containers(const Moment& moment, const ContainerClaim& 
 admission::Promises DevicePromises::promises_on(const Moment& moment, const DeviceView& device,
                                                 const std::string& except, Bytes own_slice) const {
   admission::Promises promises{device.keep_free + device.sliced - own_slice};
-  std::map<std::string, Bytes> used;  // by claim, summed over its containers
+  std::map<std::string, Bytes> used;  // usage of each claim, summed over its containers
   for (const AccountView& account : moment.snapshot.accounts) {
     if (account.gpu != device.device.index || account.path == except || account.suspended) continue;
     const auto claims = claims_.of_workload(account.owner, account.labels, device.device.uuid);

@@ -19,42 +19,44 @@ struct TenantShare {
 };
 using TenantShares = std::map<std::pair<std::string, int>, TenantShare>;
 
-/// Reads tenants and claims, and the moment that each function is given; keeps nothing.
+/// The promises of tenants, workloads, slices and claims. Reads the subjects and the moment that each function is
+/// given; keeps nothing.
 class DevicePromises {
  public:
   DevicePromises(const Tenants& tenants, const ContainerClaims& claims) : tenants_(tenants), claims_(claims) {}
 
-  /// Returns what the configuration gives each tenant, by tenant and device.
+  /// Returns the limits and guarantees that tenants have now, by tenant and device.
   [[nodiscard]] TenantShares shares(const Moment& moment) const;
-  /// Returns the bytes kept free on the device and in slices without a workload.
+  /// Returns the bytes that the configuration keeps free on the device, and those of slices without a workload.
   [[nodiscard]] static Bytes reserved_on(const Moment& moment, const machine::Device& device);
   /// Returns the guarantees of claims without a running container.
   [[nodiscard]] Bytes kept_for_claims(const Moment& moment, const machine::Device& device) const;
   /// Returns the guarantees of the tenant's claims.
   [[nodiscard]] Bytes guaranteed_to_claims_of(const machine::Device& device, const std::string& tenant) const;
-  /// Fills in `promised` and `available` of a device of the snapshot.
+  /// Fills in `promised` and `available` of a device in the snapshot.
   void note(const Moment& moment, DeviceView& device) const;
-  /// Returns E1304 unless every promise on the device can be kept beside `more` bytes for a workload of the tenant. A
-  /// tenant counts with the larger of its own guarantee and the sum of its workloads'. `except`: path of a workload to
-  /// leave out; `slice`: the slice that the bytes come from.
+  /// Checks that every promise on the device can be kept beside `more` bytes for a workload of the tenant. A tenant
+  /// counts with the larger of its own guarantee and the sum of its workloads'. `except` is the path of a workload to
+  /// leave out, `slice` the slice that the bytes come from. Fails with E1304.
   [[nodiscard]] Result<void> can_promise(const Moment& moment, const DeviceView& device, const std::string& tenant,
                                          Bytes more, const std::string& except = "",
                                          const std::string& slice = "") const;
-  /// Returns E1304 unless the tenant's own guarantee can become `guarantee`.
+  /// Checks that the tenant's own guarantee can become `guarantee`. Fails with E1304.
   [[nodiscard]] Result<void> can_guarantee(const Moment& moment, const DeviceView& device, const std::string& tenant,
                                            Bytes guarantee) const;
-  /// Returns E1502 unless a user who is no operator may reserve `more` bytes: within the tenant's guarantee, or in a
-  /// slice.
+  /// Checks that a user who is no operator may reserve `more` bytes: within the tenant's guarantee, or in a slice.
+  /// Fails with E1502.
   [[nodiscard]] Result<void> may_promise(const Moment& moment, const DeviceView& device, const std::string& tenant,
                                          Bytes more, const std::string& slice) const;
 
  private:
   [[nodiscard]] std::map<std::string, Bytes> guarantees_on(const Moment& moment, const machine::Device& device) const;
   [[nodiscard]] bool has_containers(const Moment& moment, const ContainerClaim& claim) const;
-  /// Leaves out the promises to workload `except`, and `own_slice` bytes of the slices.
+  /// Adds up all promises on the device, without those to workload `except` and without `own_slice` bytes of the
+  /// slices.
   [[nodiscard]] admission::Promises promises_on(const Moment& moment, const DeviceView& device,
                                                 const std::string& except = "", Bytes own_slice = Bytes{0}) const;
-  /// Returns the guarantees of the claims for which `counts` returns true.
+  /// Adds up the guarantees of the claims for which `counts` returns true.
   [[nodiscard]] admission::Promises promises_to_claims(const std::string& uuid,
                                                        const std::function<bool(const ContainerClaim&)>& counts) const;
 

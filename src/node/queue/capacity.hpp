@@ -1,7 +1,6 @@
-// Adds up what devices can give and what is taken of it: outside the queue, by leases, and by tenants' guarantees.
-// Without files, clock or driver.
-// In contrast to admission/promises.hpp, which adds up guarantees only, this counts usage without a promise and leases
-// that nothing runs under yet.
+// Adds up what devices can give, and what is taken of it outside the queue, by leases, and by tenants' guarantees. Uses
+// no files, clock or driver. Unlike admission/promises.hpp, which adds up guarantees only, this counts usage without a
+// promise, and leases that nothing runs under yet.
 #pragma once
 
 #include <map>
@@ -16,10 +15,10 @@ namespace ration::node {
 
 class Capacity {
  public:
-  /// Sets a device, with `promised` for guarantees, slices and workloads without a lease. The device has no room while
-  /// `promised` and the leases exceed its size.
+  /// Sets a device. `promised` is kept for guarantees, slices and workloads without a lease. The device has no room
+  /// while `promised` and the leases exceed its size.
   void set_device(int gpu, Bytes whole, Bytes promised);
-  /// Sets a tenant's limit and guarantee on a device, and what it has there outside the queue.
+  /// Sets a tenant's limit and guarantee on a device. `promised` is what the tenant has there outside the queue.
   void set_tenant(const std::string& tenant, int gpu, Bytes limit, Bytes guarantee, Bytes promised);
 
   /// Adds a lease: `need` bytes of each device, of which `of_tenant` count for the tenant.
@@ -27,7 +26,7 @@ class Capacity {
   void release(const std::vector<int>& gpus, const std::string& tenant, Bytes need, Bytes of_tenant);
 
   [[nodiscard]] std::vector<int> gpus() const;
-  /// Returns nothing for an unknown device.
+  /// Returns the size of the device; nothing for an unknown one.
   [[nodiscard]] std::optional<Bytes> whole(int gpu) const;
   /// Returns the bytes of a device that are neither promised nor leased.
   [[nodiscard]] Bytes free_on(int gpu) const;
@@ -36,14 +35,14 @@ class Capacity {
   [[nodiscard]] std::vector<std::string> others_kept_for(int gpu, const std::string& tenant) const;
   /// Returns true if each device has `need` bytes for the tenant beside the guarantees of others.
   [[nodiscard]] bool has_room(const std::vector<int>& gpus, Bytes need, const std::string& tenant) const;
-  /// Returns true if the device has `need` bytes once all leases end; with `beside_promises` false, once everything
-  /// ends.
+  /// Returns true if the device would have `need` bytes after the end of all leases; without `beside_promises`, if it
+  /// were empty.
   [[nodiscard]] bool could_hold(int gpu, Bytes need, const std::string& tenant, bool beside_promises) const;
-  /// Returns the bytes to free on the device before it has room; 0 or less: it has.
+  /// Returns the bytes to free on the device before it has room; 0 or less if it has room.
   [[nodiscard]] std::int64_t missing_on(int gpu, Bytes need, const std::string& tenant) const;
-  /// Returns nothing if the tenant has no limit there.
+  /// Returns the tenant's limit; nothing if it has none there.
   [[nodiscard]] std::optional<Bytes> tenant_limit(const std::string& tenant, int gpu) const;
-  /// Returns the tenant's remaining bytes on the tightest of these devices; kUnlimited: no limit.
+  /// Returns the tenant's remaining bytes on the tightest of these devices; kUnlimited without a limit.
   [[nodiscard]] Bytes tenant_room(const std::string& tenant, const std::vector<int>& gpus) const;
 
  private:
@@ -51,9 +50,9 @@ class Capacity {
     Bytes whole, promised, leased;
   };
   struct Share {
-    std::optional<Bytes> limit;  ///< absent: not set
+    std::optional<Bytes> limit;  ///< absent if not set
     Bytes guarantee, promised, leased;
-    /// Returns the part of the guarantee that the tenant does not have yet.
+    /// Returns the part of the guarantee that neither workloads nor leases of the tenant use.
     [[nodiscard]] Bytes kept() const;
   };
 

@@ -151,7 +151,7 @@ Result<LeaseRequest> Leases::request_of(const std::string& id, const Entry& entr
   request.confirmed = entry.confirmed;
   request.held = entry.held;
   request.due = entry.due;
-  if (!entry.resume_reason.empty()) return request;  // it comes back: nothing is known of how long it stays
+  if (!entry.resume_reason.empty()) return request;  // the workload returns; how long it stays is unknown
   if (submission.wait_ns) request.deadline_ns = entry.submitted_ns + *submission.wait_ns;
   request.expected = run_lengths_.expected(program_of(submission));
   return request;
@@ -182,7 +182,8 @@ void Leases::restore_running() {
   }
 }
 
-// By their places, so that none pushes another back.
+// Queues the requests of the previous daemon in the order of their submission. Each takes its former place, so that
+// none delays another.
 void Leases::restore_waiting(std::uint64_t now_ns) {
   std::vector<std::pair<std::string, Entry>> all;
   for (auto& kept : std::exchange(restored_, {})) all.push_back(std::move(kept));
@@ -202,7 +203,7 @@ void Leases::save() {
     if (entry.over) continue;
     (entry.workload.empty() ? waiting : runs ? running : returning)[id] = entry_json(id, entry);
   }
-  // Tried again at the next step.
+  // Ignores a failure, since the next step saves again.
   (void)file_.write({{"last", last_id_}, {"waiting", waiting}, {"running", running}, {"returning", returning}});
 }
 
@@ -267,13 +268,13 @@ void Leases::suspend(const std::string& path) {
 
 namespace {
 
-/// Returns the bytes of a device that can be given at all.
+/// Returns the bytes of a device that leases can have at all.
 Bytes capacity_of(const DeviceView& device) {
   return device.device.total - std::min(device.device.total, device.keep_free + device.sliced);
 }
 
-/// Adds the room that a workload without a lease occupies. Beside its guarantee that is what it may still take: a
-/// workload that already waits for more memory precedes newcomers.
+/// Adds the room that a workload without a lease occupies: the larger of its guarantee and its usage or, while it
+/// waits, its limit, since a workload that already waits for more memory precedes newcomers.
 void add_taken(admission::Promises& taken, const AccountView& account, const DeviceView& device) {
   const bool waits = account.waiting && account.trusted_usage() > Bytes{0};
   const Bytes claim = waits ? std::min(account.limit, device.device.total) : Bytes{0};
@@ -299,13 +300,13 @@ void Leases::requeue(const std::string& path, const Message& reason, const Snaps
   if (accounts.empty()) return;
   const AccountView& account = accounts.front();
   const auto is_its = [&](const auto& each) { return each.second.workload == path; };
-  // Of before a restart, and not queued again yet: one that surely asked keeps its place.
+  // A confirmed request that was made before a restart, and is not queued again yet, keeps its place.
   if (const auto kept = std::find_if(restored_.begin(), restored_.end(), is_its); kept != restored_.end()) {
     if (!kept->second.granted && !kept->second.suspended && kept->second.confirmed) return;
     entries_.insert(restored_.extract(kept));
   }
   auto found = std::find_if(entries_.begin(), entries_.end(), is_its);
-  if (found == entries_.end()) {  // it started without a lease; it returns with one
+  if (found == entries_.end()) {  // the workload started without a lease; it resumes with one
     Entry entry;
     entry.submission.tenant = account.tenant;
     entry.submission.user = account.user;
@@ -324,7 +325,7 @@ void Leases::requeue(const std::string& path, const Message& reason, const Snaps
   for (const AccountView& each : accounts) {
     const auto device = std::find_if(snapshot.devices.begin(), snapshot.devices.end(),
                                      [&](const DeviceView& view) { return each.gpu == view.device.index; });
-    // A limit above the device asks for all of the device, not for what can never be free.
+    // A limit above the size of the device asks for the whole device, since more can never be free.
     const Bytes most = device == snapshot.devices.end() ? kUnlimited : round_down(capacity_of(*device), kGranule);
     entry.submission.bytes = std::max({entry.submission.bytes, std::min(each.limit, most), each.suspended_bytes});
     entry.submission.guarantee = std::max(entry.submission.guarantee, each.guarantee);
@@ -340,7 +341,7 @@ void Leases::requeue(const std::string& path, const Message& reason, const Snaps
   entry.submission.gpu = fmt::format("{}", fmt::join(gpus, ","));
   auto request = request_of(id, entry);
   if (!request || !queue_.submit(std::move(*request)))
-    resumable_.push_back(path);  // no queue can tell when: it is tried at once
+    resumable_.push_back(path);  // no queue can decide: the resume is tried at once
 }
 
 bool Leases::mark_running(const std::string& id, const std::string& path, std::uint32_t user) {
@@ -348,7 +349,7 @@ bool Leases::mark_running(const std::string& id, const std::string& path, std::u
   if (found == entries_.end() || found->second.submission.owner != user || !found->second.granted) return false;
   if (!queue_.mark_running(id)) return false;
   found->second.workload = path;
-  save();  // a daemon that starts now grants it to nobody a second time
+  save();  // a daemon that starts now must not grant it again
   return true;
 }
 
@@ -364,7 +365,7 @@ Events Leases::step(const Snapshot& snapshot, std::uint64_t now_ns, const Tenant
   for (auto each = entries_.begin(); each != entries_.end();) {
     auto& [id, entry] = *each;
     const bool runs = running.count(entry.workload) != 0;
-    // A resuming workload needs no waiter, only itself.
+    // A lease for a resume needs its workload only, not the waiter.
     const bool ended = !runs && (entry.for_resume || liveness(entry.submission.waiter) == Liveness::kDead);
     const bool is_back = entry.for_resume && entry.granted && here.count(entry.workload) != 0;
     if (!ended && !is_back) {
@@ -392,17 +393,17 @@ Events Leases::step(const Snapshot& snapshot, std::uint64_t now_ns, const Tenant
   }
   queue_.update(std::move(capacity));
   if (!restored_.empty() && !snapshot.devices.empty())
-    restore_waiting(now_ns);  // else requests would count as too large
+    restore_waiting(now_ns);  // without devices, requests would count as too large
   const StepResult result = queue_.step(now_ns);
   for (const Lease& lease : result.granted) {
     Entry& entry = entries_.at(lease.request.id);
     entry.granted = lease;
-    if (!entry.workload.empty()) {  // its processes exist: they only resume
+    if (!entry.workload.empty()) {  // its workload runs already, and only resumes
       (void)queue_.mark_running(lease.request.id);
       resumable_.push_back(entry.workload);
       continue;
     }
-    // A restored request has a time of the earlier daemon's clock.
+    // A restored request may have a later time, by the clock of the previous daemon.
     waits_.note(static_cast<double>(now_ns - std::min(now_ns, entry.submitted_ns)) / 1e9);
     events.push_back(granted_event({"", entry.submission.tenant, entry.submission.user, {}}, lease.request.id,
                                    entry.submission.bytes, lease.gpus,
@@ -461,7 +462,7 @@ std::optional<LeaseView> Leases::view(const std::string& id) const {
     view.state = runs ? LeaseState::kRunning : LeaseState::kGranted;
     view.gpus = entry.granted->gpus;
     if (entry.granted->backfill) view.reason = to_text(*entry.granted->backfill);
-  } else if (view.position == 0) {  // it resumes without a place in the queue
+  } else if (view.position == 0) {  // its workload resumes without a place in the queue
     view.state = runs ? LeaseState::kRunning : LeaseState::kOver;
   } else {
     view.estimate = queue_.estimate();

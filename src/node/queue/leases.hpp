@@ -22,14 +22,14 @@
 namespace ration::node {
 
 struct LeaseSubmission {
-  std::string tenant, user, command, gpu;  ///< `auto`, an index, or several: `0,1`
+  std::string tenant, user, command, gpu;  ///< `gpu` is `auto`, an index, or several: `0,1`
   std::string name;                        ///< name of the future workload, without the number that an unnamed one gets
   std::uint32_t owner = 0;
-  ProcessIdentity waiter;  ///< leaves the queue when it dies
+  ProcessIdentity waiter;  ///< process that waits; the lease leaves the queue when it dies
   Bytes bytes, guarantee;
   int priority = 0;
-  std::optional<std::uint64_t> wait_ns;  ///< absent: no time limit
-  std::string key;                       ///< idempotency key of the client; empty: none
+  std::optional<std::uint64_t> wait_ns;  ///< longest wait; absent if unlimited
+  std::string key;                       ///< idempotency key of the client; empty if it sent none
 };
 
 enum class LeaseState {
@@ -37,27 +37,28 @@ enum class LeaseState {
   kGranted,    ///< its workload has not started yet
   kRunning,    ///< its workload runs
   kSuspended,  ///< its workload is suspended and not resuming
-  kOver,       ///< its wait timed out, or its workload never started
+  kOver,       ///< its wait timed out, or its workload never started in time
 };
 
-/// A holder of memory on a device, with the larger of its guarantee and its usage.
+/// A holder of memory on a device. `taken` is what others cannot have because of it: its lease, or the larger of its
+/// guarantee and its usage.
 struct Occupant {
   std::string who;
   Bytes taken;
-  std::optional<Bytes> used;  ///< absent: it is in no use
+  std::optional<Bytes> used;  ///< absent for memory that is only promised
 };
 
 /// A lease at this moment.
 struct LeaseView {
   std::string id;
   LeaseSubmission submission;
-  std::uint64_t submitted_ns = 0;  ///< by the wall clock
+  std::uint64_t submitted_ns = 0;  ///< time by the wall clock
   LeaseState state = LeaseState::kWaiting;
-  std::optional<std::vector<int>> gpus{};           ///< where it was granted
-  Message reason{};                                 ///< what it waits for, or which lease it overtook; empty: neither
+  std::optional<std::vector<int>> gpus{};  ///< GPUs on which it was granted
+  Message reason{};                        ///< what it waits for, or which lease it overtook; empty if neither applies
   std::optional<std::vector<Occupant>> taken_by{};  ///< occupants of the device that it waits for
-  std::size_t position = 0, of = 0;                 ///< in the queue; 0: not in it
-  std::optional<WaitEstimate> estimate{};           ///< while it waits
+  std::size_t position = 0, of = 0;                 ///< place in the queue (0 if not in it), and length of the queue
+  std::optional<WaitEstimate> estimate{};           ///< usual wait, while it waits
 };
 
 struct CancelledLease {
@@ -67,23 +68,24 @@ struct CancelledLease {
 
 class Leases {
  public:
-  /// `file`: where leases are saved; empty: nowhere. A damaged file counts as absent; commands then submit again.
+  /// Reads the leases saved in `file`; an empty path saves nothing. A damaged file counts as absent; commands then
+  /// submit again.
   explicit Leases(std::string file = "");
-  /// Returns a report of a damaged file; empty: it was sound.
+  /// Returns a report of a damaged file; empty if it was sound.
   [[nodiscard]] const Message& damage() const { return file_.damage(); }
 
-  /// Leases of one user, waiting and granted.
+  /// The most leases of one user, waiting and granted.
   static constexpr std::size_t kMaxPerUser = 256;
 
   /// Submits a request and returns its id, `q-5`. Idempotent per waiter and key, so that a client without an answer may
-  /// retry. E1104, E1105, E1407; E1528: the user has too many leases.
+  /// retry. Fails with E1104, E1105 or E1407, and with E1528 if the user has too many leases.
   [[nodiscard]] Result<std::string> submit(const LeaseSubmission& submission, std::uint64_t now_ns);
-  /// Returns true if the waiter submitted it before and it still exists.
+  /// Returns true if the waiter submitted the same request before and its lease still exists.
   [[nodiscard]] bool knows(const LeaseSubmission& submission) const { return !id_of(submission).empty(); }
-  /// Removes a lease. Returns false if there is none with that id, or it belongs to another user (absent: an operator
-  /// asks). `by` is shown to the waiter.
+  /// Removes a lease. Returns false if there is none with that id, or if it belongs to a user other than `user`, which
+  /// is absent for an operator. `by` is shown to the waiter.
   bool cancel(const std::string& id, std::optional<std::uint32_t> user, const std::string& by = "");
-  /// Returns a recently cancelled lease; null: unknown.
+  /// Returns a recently cancelled lease; null if unknown.
   [[nodiscard]] const CancelledLease* cancelled(const std::string& id) const;
   /// Records that the workload with the book at `path` runs under the lease. Returns false if the lease is not granted,
   /// or belongs to another user.
@@ -94,21 +96,21 @@ class Leases {
 
   /// Frees the room of a workload that was suspended.
   void suspend(const std::string& path);
-  /// Queues a suspended workload for a return to its devices. `reason` is shown in the queue. A request that may be
-  /// spurious may be withdrawn and repeated.
+  /// Queues a suspended workload for its return to its devices. `reason` is shown in the queue. `confirmed` is false
+  /// for a request that may be spurious, and so may be withdrawn and repeated.
   void requeue(const std::string& path, const Message& reason, const Snapshot& snapshot, std::uint64_t now_ns,
                bool confirmed = true);
   /// Returns the paths of queued workloads that may resume, since the last call.
   [[nodiscard]] std::vector<std::string> take_resumable() { return std::exchange(resumable_, {}); }
 
-  /// Updates the queue after a tick: devices, dead waiters, grants. `now_ns`: steady_time_ns(), here and above.
-  /// `shares`: limits and guarantees of tenants.
+  /// Updates the queue after a tick: devices, dead waiters, grants. `now_ns`, here and above, is a time of
+  /// steady_time_ns(). `shares` has the limits and guarantees of tenants.
   Events step(const Snapshot& snapshot, std::uint64_t now_ns, const TenantShares& shares = {});
 
   [[nodiscard]] const LeaseQueue& queue() const { return queue_; }
-  /// Waits from request to grant of all leases; an immediate grant counts as almost none.
+  /// Returns the waits of all leases from request to grant; an immediate grant counts as almost none.
   [[nodiscard]] const WaitHistogram& waits() const { return waits_; }
-  /// Returns nothing for an unknown id.
+  /// Returns the lease; nothing for an unknown id.
   [[nodiscard]] std::optional<LeaseView> view(const std::string& id) const;
   /// Returns the waiting leases in the order in which they will be granted.
   [[nodiscard]] std::vector<LeaseView> waiting_views() const;
@@ -118,17 +120,17 @@ class Leases {
     LeaseSubmission submission;
     std::uint64_t submitted_ns = 0;
     std::optional<Lease> granted;
-    std::string workload;               ///< path of the book of its workload
-    bool over = false;                  ///< its wait timed out, or its workload never started
-    bool suspended = false;             ///< its workload is suspended and not resuming
-    bool for_resume = false;            ///< made for the resume of a workload without a lease; ends with that resume
-    Message resume_reason{};            ///< why its workload resumes; empty: it starts
-    bool confirmed = true;              ///< whether its need to resume is confirmed
+    std::string workload;               ///< path of its workload's book
+    bool over = false;                  ///< true if its wait timed out, or its workload never started
+    bool suspended = false;             ///< true if its workload is suspended and not resuming
+    bool for_resume = false;            ///< true if it was made for the resume of its workload, and ends with it
+    Message resume_reason{};            ///< reason why its workload resumes; empty if it starts
+    bool confirmed = true;              ///< false if its need to resume may be spurious
     std::optional<Bytes> held{};        ///< bytes that it will hold on each of its devices once it has resumed
-    std::optional<std::int64_t> due{};  ///< its place in the queue of the daemon before this one
+    std::optional<std::int64_t> due{};  ///< its place in the queue of the previous daemon
   };
 
-  /// Returns the id of an earlier identical request; empty: none.
+  /// Returns the id of an earlier identical request; empty if there is none.
   [[nodiscard]] std::string id_of(const LeaseSubmission& submission) const;
   [[nodiscard]] Result<LeaseRequest> request_of(const std::string& id, const Entry& entry) const;
   [[nodiscard]] static Entry entry_from(const nlohmann::json& row);
@@ -140,11 +142,11 @@ class Leases {
   void save();
 
   StateFile file_;
-  std::uint64_t clock_ahead_ns_ = 0;       // offset of the wall clock to steady time, modulo 2^64
-  std::map<std::string, Entry> restored_;  ///< read from the file, but not queued before the first query of the devices
+  std::uint64_t clock_ahead_ns_ = 0;       // difference of the wall clock to steady time, modulo 2^64
+  std::map<std::string, Entry> restored_;  ///< entries from the file, queued after the first query of the devices
   RunLengthTable run_lengths_;
   LeaseQueue queue_;
-  std::map<int, std::vector<Occupant>> devices_;  // as of the last step
+  std::map<int, std::vector<Occupant>> devices_;  // occupants at the last step
   std::deque<CancelledLease> cancelled_;          // oldest first
   std::vector<std::string> resumable_;
   std::map<std::string, Entry> entries_;

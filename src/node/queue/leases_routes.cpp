@@ -1,4 +1,4 @@
-// Paths of the queue.
+// Serves the paths of the queue.
 #include "node/queue/leases_routes.hpp"
 
 #include <fmt/format.h>
@@ -80,7 +80,7 @@ json waiting_json(const Leases& leases, const Viewer& viewer) {
   json rows = json::array();
   if (viewer.totals_only) return rows;
   for (LeaseView& lease : leases.waiting_views()) {
-    lease.taken_by.reset();  // the rows of the devices already list them
+    lease.taken_by.reset();  // the rows of the devices list them
     rows.push_back(lease_json(lease, viewer));
   }
   return rows;
@@ -88,7 +88,7 @@ json waiting_json(const Leases& leases, const Viewer& viewer) {
 
 namespace {
 
-/// Reads the fields of a request for a lease that do not depend on the node. E1407, E1521, E1525.
+/// Reads the fields of a request for a lease that do not depend on the node. Fails with E1407, E1521 or E1525.
 Result<LeaseSubmission> submission_of(const Request& request, const json& body) {
   LeaseSubmission submission;
   submission.owner = *request.peer.uid;
@@ -124,8 +124,7 @@ Result<LeaseSubmission> submission_of(const Request& request, const json& body) 
   return submission;
 }
 
-/// Returns the priority asked for: a person may let others go first, an operator alone may go before others of the
-/// tenant's priority. E1521.
+/// Returns the priority asked for, which may be above the tenant's priority for operators only. Fails with E1521.
 Result<int> priority_of(const json& body, const Viewer& viewer, int of_tenant) {
   constexpr std::int64_t kHighest = std::numeric_limits<std::int32_t>::max();
   RATION_TRY(const auto priority, number_field(body, "priority", -kHighest, kHighest));
@@ -134,8 +133,8 @@ Result<int> priority_of(const json& body, const Viewer& viewer, int of_tenant) {
   return viewer.is_operator ? asked : std::min(asked, of_tenant);
 }
 
-/// Checks that some device may give the guarantee, and that the tenant may ever hold the bytes. E1104 and what
-/// may_promise() returns.
+/// Checks that some device may give the guarantee, and that the tenant may ever hold the bytes. Fails with E1104, and
+/// as may_promise() does.
 Result<void> check_submission(const Moment& moment, const DevicePromises& promises, const LeaseSubmission& submission,
                               const Viewer& viewer) {
   if (submission.guarantee > Bytes{0} && !viewer.is_operator) {
@@ -155,7 +154,7 @@ Result<void> check_submission(const Moment& moment, const DevicePromises& promis
               "Ask for less, or: " + command({"set", submission.tenant, "--limit", "SIZE"}), 2);
 }
 
-/// Puts the request into the queue, and returns its lease: granted already, or waiting.
+/// Queues the request, and returns its lease, waiting or granted.
 Result<LeaseView> submit(RouteHost& host, const Moment& moment, Leases& leases, const DevicePromises& promises,
                          const Request& request) {
   RATION_TRY(const auto body, body_of(request));
@@ -171,12 +170,12 @@ Result<LeaseView> submit(RouteHost& host, const Moment& moment, Leases& leases, 
   const Viewer viewer = viewer_of(request.peer);
   RATION_TRY(submission.priority, priority_of(body, viewer, submission.priority));
   RATION_TRY(check_submission(moment, promises, submission, viewer));
-  // The current time rather than the last tick's, so that no wait counts from before the request.
+  // Submits with the current time, since the last tick may be earlier than the request.
   const bool known = leases.knows(submission);
   RATION_TRY(const auto id, leases.submit(submission, steady_time_ns()));
   host.tick_now();
   const auto lease = leases.view(id);
-  if (!lease)  // restored, but the devices were not queried yet
+  if (!lease)  // the lease was restored, but the devices were not queried yet
     return fail("E1522", "the devices cannot be queried yet.", "Retry in a second.", 1);
   if (lease->state == LeaseState::kWaiting && !known)
     host.record({queued_event({"", submission.tenant, submission.user, {}}, id, submission.bytes,

@@ -1,4 +1,4 @@
-// Paths of the queue.
+// HTTP paths of the queue.
 #pragma once
 
 #include "node/promises/promises.hpp"

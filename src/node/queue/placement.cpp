@@ -12,11 +12,11 @@ struct Item {
   Bytes guarantee, limit;
 };
 
-/// Device index of each item; kUnplaced without room.
+/// The device index of each item; kUnplaced if it has no room.
 using Assignment = std::vector<std::size_t>;
 constexpr std::size_t kUnplaced = ~std::size_t{0};
-constexpr int kMaxSteps = 200'000;       // of the exact search; tens of milliseconds
-constexpr Bytes kChangeStep{256 << 20};  // a round number to type
+constexpr int kMaxSteps = 200'000;       // steps of the exact search; tens of milliseconds
+constexpr Bytes kChangeStep{256 << 20};  // a size that is easy to type
 constexpr int kMaxMoreDevices = 64;
 
 std::vector<Item> items_of(const std::vector<PlanTenant>& tenants, bool by_limit) {
@@ -90,7 +90,7 @@ Assignment tight(const std::vector<PlanDevice>& devices, const std::vector<Item>
   return search.run() ? search.assignment() : packed;
 }
 
-/// Puts each item on the device whose room exceeds its limits the most; among equals, beside the same tenant.
+/// Puts each item on the device whose room exceeds its limits the most; among equal ones, beside the same tenant.
 Assignment spread_out(const std::vector<PlanDevice>& devices, const std::vector<Item>& items) {
   std::vector<Bytes> room;
   std::vector<std::int64_t> headroom;
@@ -133,7 +133,8 @@ bool fits(const std::vector<PlanDevice>& devices, const std::vector<PlanTenant>&
   return complete(tight(devices, items_of(tenants, false)));
 }
 
-/// The largest of 0 … `most` steps with which it fits, where fewer fit always if more do; 0 if not even one does.
+/// Returns the largest number of steps, up to `most`, with which everything fits. If a number fits, all lower ones must
+/// fit too. Returns 0 if not even one step fits.
 std::uint64_t largest(std::uint64_t most, const std::function<bool(std::uint64_t)>& good) {
   std::uint64_t low = 0, high = most;
   while (low < high) {

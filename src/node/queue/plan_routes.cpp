@@ -1,4 +1,4 @@
-// Plans tenants on named hardware, or on this machine's.
+// Serves the path that plans tenants on named hardware, or on this machine's.
 #include "node/queue/plan_routes.hpp"
 
 #include <fmt/format.h>
@@ -64,7 +64,7 @@ void add_plan_routes(const AddRoute& add, RouteHost& host, const Moment& moment)
       RATION_TRY(auto tenant, tenant_of(entry, devices));
       tenants.push_back(std::move(tenant));
     }
-    // Alternatives are found by trial, so the size of each trial is bounded.
+    // Limits the size of a plan, since alternatives are found by many trials of it.
     std::size_t many = 0;
     for (const PlanTenant& tenant : tenants) many += static_cast<std::size_t>(tenant.count);
     if (many * devices.size() > kMaxPlaces)

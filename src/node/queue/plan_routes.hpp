@@ -1,4 +1,4 @@
-// The path that plans tenants on named hardware, or on this machine's.
+// The HTTP path that plans tenants on named hardware, or on this machine's.
 #pragma once
 
 #include "node/request/route_host.hpp"

@@ -14,7 +14,8 @@
 namespace ration::node {
 namespace {
 
-/// Removes a count such as `*6` from the end of the text. Returns nothing if it is no number from 1 to kMaxPerTenant.
+/// Removes a count such as `*6` from the end of the text and returns it; 1 if there is none. Returns nothing for a
+/// count that is not from 1 to kMaxPerTenant.
 std::optional<int> take_count(std::string& text, char mark) {
   const std::size_t at = text.rfind(mark);
   if (at == std::string::npos) return 1;

@@ -16,7 +16,7 @@ constexpr std::uint64_t kNever = std::numeric_limits<std::uint64_t>::max();
 
 Bytes need_of(const LeaseRequest& request) { return round_up(std::max(request.bytes, request.guarantee), kGranule); }
 
-/// Returns the earliest end of the lease; now, if its length is unknown or it already exceeds every earlier run.
+/// Returns the earliest end of the lease: now, if its length is unknown or it already exceeds every earlier run.
 std::uint64_t earliest_end(const Lease& lease, std::uint64_t now) {
   if (!lease.request.expected) return now;
   const std::uint64_t runs = now - std::min(now, lease.granted_ns);
@@ -99,7 +99,7 @@ Result<void> LeaseQueue::submit(LeaseRequest request) {
     for (const int gpu : gpus) sizes.push_back(capacity_.whole(gpu).value_or(Bytes{0}));
   }
   std::sort(sizes.begin(), sizes.end());
-  // If all GPUs are needed together, the smallest must be large enough; if any one will do, the largest.
+  // If all GPUs are needed together, the smallest must be large enough; if any one will do, the largest must.
   const Bytes largest = sizes.empty() ? Bytes{0} : sizes.back();
   if (sizes.empty() || (waiting.request.gpus.empty() ? largest : sizes.front()) < waiting.need) {
     return fail("E1104",
@@ -240,7 +240,7 @@ std::uint64_t LeaseQueue::earliest_start(const Waiting& waiting) const {
 /// Returns true if the head has room beside the candidate whenever it would have room without it: no set of leases that
 /// may end during the candidate's run frees enough for the head alone, but too little for both.
 bool LeaseQueue::leaves_room(int gpu, const Waiting& head, const Lease& candidate) const {
-  constexpr std::size_t kMaxSums = 256;  // sizes are round, so few sums differ; beyond this the answer is no
+  constexpr std::size_t kMaxSums = 256;  // sizes are round, so few sums differ; with more, returns false
   const std::int64_t missing = capacity_.missing_on(gpu, head.need, head.request.tenant);
   const std::int64_t with = missing + static_cast<std::int64_t>(need_of(candidate.request).count());
   const auto for_the_head_alone = [&](std::int64_t given_back) { return given_back >= missing && given_back < with; };
@@ -259,7 +259,7 @@ bool LeaseQueue::leaves_room(int gpu, const Waiting& head, const Lease& candidat
   return true;
 }
 
-/// Returns nothing if the candidate might delay the head.
+/// Returns how the candidate leaves the head its room; nothing if it might delay the head.
 std::optional<Lease::Backfill> LeaseQueue::backfill_beside(const Waiting& head, const Lease& candidate) const {
   if (latest_end(candidate) <= earliest_start(head)) return Lease::Backfill{head.request.id, true};
   const bool beside = std::all_of(candidate.gpus.begin(), candidate.gpus.end(), [&](int gpu) {
@@ -269,8 +269,8 @@ std::optional<Lease::Backfill> LeaseQueue::backfill_beside(const Waiting& head, 
   return Lease::Backfill{head.request.id, false};
 }
 
-/// Finds a lease that can start now without delaying the head (null: none). A lone request gets the emptiest device,
-/// for compute; among others it gets the tightest fit, so that large rooms stay.
+/// Finds a lease that can start now without delaying the head, which may be null. A lone request gets the emptiest
+/// device, for compute; among others it gets the tightest fit, so that large rooms stay.
 std::optional<Lease> LeaseQueue::possible_lease(const Waiting& waiting, const Waiting* head) const {
   std::optional<Lease> best;
   Bytes best_free;

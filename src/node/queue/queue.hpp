@@ -5,14 +5,14 @@
 // 1. Capacity: a grant fits beside all promises and all other leases.
 // 2. Order. A request is due at its submission, or kTenantStep after the waiting request of the same tenant and
 //    priority before it, whichever is later; each point of priority is worth kPriorityStep of waiting. The lowest rank,
-//    due - priority * kPriorityStep, goes first. Ranks never change, so ageing is built in: a request with p more
-//    points overtakes only requests that came up to p minutes earlier. A request that may be spurious is due
-//    kUnconfirmedStep later and delays no other.
+//    due - priority * kPriorityStep, goes first. A rank changes only if an earlier request of the tenant is cancelled
+//    or expires, so ageing is built in: a request with p more points overtakes only requests that came up to p minutes
+//    earlier. A request that may be spurious is due kUnconfirmedStep later and delays no other.
 // 3. The first request in that order without room is the head. A later one starts only if that cannot delay the head,
 //    whenever running leases end: it ends before the head can possibly start, or the head has room beside it (EASY
 //    backfilling, with learnt bounds instead of user estimates). A program of unknown length may run for ever, and once
 //    a run exceeds its longest predecessor, nothing is backfilled against it. A request that would not fit even if all
-//    leases ended is no head, since empty devices would not help it.
+//    leases ended is no head, since waiting for their end would not help it.
 // 4. No starvation while running leases end: the head starts, and every request becomes the head.
 // 5. A lease that does not start within kStartGrace is revoked.
 #pragma once
@@ -41,30 +41,30 @@ inline constexpr std::size_t kWaitsKept = 200, kMinWaits = 3;
 
 struct LeaseRequest {
   std::string id, tenant;
-  Bytes bytes, guarantee;  ///< each device needs the larger of the two, in whole granules
-  std::vector<int> gpus;   ///< empty: any one device (`auto`); else all of these together
+  Bytes bytes, guarantee;  ///< bytes on each device: the larger of the two, in whole granules
+  std::vector<int> gpus;   ///< GPUs that it needs together; empty for any one (`auto`)
   int priority = 0;
   std::uint64_t submitted_ns = 0;
   std::optional<std::uint64_t> deadline_ns;  ///< end of `--wait=T`, when it leaves the queue
-  bool confirmed = true;                     ///< a resume without a confirmed need; see kUnconfirmedStep
-  std::optional<std::int64_t> due;           ///< its place before a restart; absent: behind those that wait already
-  std::optional<Bytes> held;                 ///< bytes that a resumed workload will hold, which count for its tenant
-  std::optional<RunLengths> expected;        ///< learnt from earlier runs
+  bool confirmed = true;                     ///< false for a resume that may be spurious; see kUnconfirmedStep
+  std::optional<std::int64_t> due;  ///< its place before a restart; absent for a place behind those that wait already
+  std::optional<Bytes> held;        ///< bytes that a resumed workload will hold, which count for its tenant
+  std::optional<RunLengths> expected;  ///< lengths of earlier runs
 };
 
 struct Lease {
   LeaseRequest request;
-  std::vector<int> gpus;  ///< where it was granted
+  std::vector<int> gpus;  ///< GPUs on which it was granted
   std::uint64_t granted_ns = 0;
   bool running = false;
   struct Backfill {
     std::string head;               ///< the earlier request that it does not delay
-    bool ends_before_head = false;  ///< it ends before that one can start; else there is room for both
+    bool ends_before_head = false;  ///< true if it ends before that request can start; else there is room for both
   };
   std::optional<Backfill> backfill{};
 };
 
-/// Decisions of one step. `expired` left the queue at their deadline; `lapsed` were granted but never started.
+/// The decisions of one step. `expired` left the queue at their deadline; `lapsed` were granted but never started.
 struct StepResult {
   std::vector<Lease> granted;
   std::vector<LeaseRequest> expired;
@@ -74,10 +74,10 @@ struct StepResult {
 /// The reason why a request waits. The caller adds the occupants of the device.
 struct WaitReason {
   enum class Kind {
-    kNoRoom,    ///< `gpu` comes closest, and has too little
-    kBehind,    ///< it fits on `gpu`, but might delay `behind` (empty: the next step decides)
-    kTooLarge,  ///< no device that it may use can hold it beside the promises; `gpu` is the largest
-    kNoDevice,  ///< the device no longer exists
+    kNoRoom,    ///< too little memory is free; `gpu` comes closest
+    kBehind,    ///< it fits on `gpu`, but might delay `behind` (empty if the next step decides)
+    kTooLarge,  ///< no device that it may use could hold it even if empty; `gpu` comes closest
+    kNoDevice,  ///< a device that it needs no longer exists
     kPromised,  ///< `kept` of the free bytes on `gpu` are guaranteed to the tenants in `behind`
     kTenant,    ///< its tenant's limit is `capacity`, of which `free` is left
   };
@@ -85,32 +85,32 @@ struct WaitReason {
   int gpu = 0;
   Bytes needed, free, capacity, kept;
   std::string behind;
-  bool together = false;                      ///< it needs several GPUs together: `gpu` is the fullest
-  std::uint64_t head_in_ns = 0;               ///< earliest possible start of `behind`; 0: any moment
-  std::optional<std::uint64_t> may_run_ns{};  ///< longest expected run; absent: unknown
+  bool together = false;         ///< true if it needs several GPUs together: `gpu` is the one with the least room
+  std::uint64_t head_in_ns = 0;  ///< time to the earliest possible start of `behind`; 0 if it may start at any moment
+  std::optional<std::uint64_t> may_run_ns{};  ///< longest expected run; absent if unknown
 };
-/// Renders it: `not enough room: at most 14.2 GiB of 47.5 GiB, on GPU 1, is neither held nor promised`.
+/// Renders the reason: `not enough room: at most 14.2 GiB of 47.5 GiB, on GPU 1, is neither held nor promised`.
 [[nodiscard]] Message to_text(const WaitReason& reason);
-/// Renders it: `ahead of q-5, which has room beside it`.
+/// Renders the backfill: `ahead of q-5, which has room beside it`.
 [[nodiscard]] Message to_text(const Lease::Backfill& backfill);
 
-/// The usual wait here, or why it is unknown.
+/// The usual wait here, or the reason why it is unknown.
 struct WaitEstimate {
   std::optional<std::uint64_t> median_ns;
   std::size_t count = 0;
   Message unknown_reason;
 };
 
-/// Not thread-safe: the daemon's loop owns it.
+/// The queue of one node. Not thread-safe: the daemon's loop owns it.
 class LeaseQueue {
  public:
-  /// Sets the capacity of the devices, without the leases, which the queue adds. A request that waits for its own
+  /// Sets the capacity of the devices without the leases, which the queue adds itself. A request that waits for its own
   /// tenant's limit is never the head.
   void update(Capacity capacity);
   [[nodiscard]] const Capacity& capacity() const { return capacity_; }
 
-  /// Adds a request; step() decides on it. E1104: larger than any device it may use; E1105: 0 bytes; E1407: no such
-  /// device; E1410: the id is in use.
+  /// Adds a request; step() decides on it. Fails with E1104 if it is larger than any device that it may use, with E1105
+  /// for 0 bytes, with E1407 for an unknown device, with E1410 if the id is in use.
   Result<void> submit(LeaseRequest request);
   /// Removes a waiting request. Returns false if none has that id. The tenant's later requests move up.
   bool cancel(const std::string& id);
@@ -127,11 +127,11 @@ class LeaseQueue {
   [[nodiscard]] std::size_t waiting() const { return waiting_.size(); }
   /// Returns the bytes that waiting requests need on all of their devices, by tenant.
   [[nodiscard]] std::map<std::string, Bytes> waiting_bytes() const;
-  /// Returns its place, which LeaseRequest::due keeps over a restart. Absent: it does not wait.
+  /// Returns the place of a waiting request, which LeaseRequest::due keeps over a restart; absent if it does not wait.
   [[nodiscard]] std::optional<std::int64_t> due(const std::string& id) const;
-  /// Returns the position in the queue, from 1; 0: not in it.
+  /// Returns the position in the queue, from 1; 0 if it does not wait.
   [[nodiscard]] std::size_t position(const std::string& id) const;
-  /// Returns nothing if no request has that id.
+  /// Returns why the request waits; nothing if none has that id.
   [[nodiscard]] std::optional<WaitReason> reason(const std::string& id) const;
   [[nodiscard]] WaitEstimate estimate() const;
   /// Returns the waiting requests in the order in which they will be granted.
@@ -142,7 +142,7 @@ class LeaseQueue {
     LeaseRequest request;
     Bytes need;
     std::int64_t due = 0, rank = 0;
-    bool tried = false;  ///< was not granted at once, so that it counts as a wait
+    bool tried = false;  ///< true if it was not granted at once, so that it counts as a wait
   };
 
   [[nodiscard]] std::vector<std::vector<int>> gpu_sets(const LeaseRequest& request) const;
@@ -163,7 +163,7 @@ class LeaseQueue {
   std::vector<Waiting> waiting_;  ///< by rank
   std::map<std::string, Lease> leases_;
   std::deque<std::uint64_t> waits_;
-  std::uint64_t now_ = 0;  ///< of the last step
+  std::uint64_t now_ = 0;  ///< time of the last step
 };
 
 }  // namespace ration::node

@@ -1,4 +1,4 @@
-// The rule of charges that wait. `engine/rules.cpp` declares when it runs.
+// The rule that reports waits. `engine/rules.cpp` declares when it runs.
 #pragma once
 
 #include <memory>

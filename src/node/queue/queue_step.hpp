@@ -15,8 +15,8 @@ struct QueueSubjects {
   Residency& residency;
   const DevicePromises& promises;
 };
-/// Tells the queue who left its device and who wants it back in this tick, and grants what fits. Returns true if a
-/// suspended workload may return from now on, so that the next tick should come at once.
+/// Passes the suspensions and resume requests of this tick to the queue, and grants what fits. Returns true if a
+/// suspended workload may resume from now on, so that the next tick should come at once.
 [[nodiscard]] bool step_queue(const Moment& moment, const ResidencyChanges& changes, const QueueSubjects& queue,
                               Events& events);
 

@@ -22,7 +22,7 @@
 namespace ration::node {
 
 struct RunLengths {
-  std::vector<std::uint64_t> lengths_ns;  ///< of the latest runs, in ascending order
+  std::vector<std::uint64_t> lengths_ns;  ///< lengths of the latest runs, in ascending order
   std::uint64_t at_most_ns = 0;           ///< upper bound, unless this run is the longest ever
 
   [[nodiscard]] std::optional<std::uint64_t> shortest_above(std::uint64_t ns) const;
@@ -35,21 +35,21 @@ struct Program {
   auto operator<=>(const Program&) const = default;
 };
 
-/// Bytes of the command line that are compared; books and daemon keep no more.
+/// The bytes of a command line that are compared; books and daemon keep no more.
 inline constexpr std::size_t kCommandCompared = 200;
 [[nodiscard]] std::uint64_t command_hash(std::string_view command);
 
-/// Removes the run's number that an unnamed workload has at its end (`python-17`), so that all runs of a program have
-/// one name.
+/// Removes the run's number that the name of an unnamed workload ends with (`python-17`), so that all runs of a program
+/// have one name.
 [[nodiscard]] std::string name_without_number(const std::string& workload, std::uint64_t run_number);
 
-/// Not thread-safe: the daemon's loop owns it.
+/// The run lengths of all programs. Not thread-safe: the daemon's loop owns it.
 class RunLengthTable {
  public:
   static constexpr std::size_t kRunsRemembered = 20, kMinRuns = 5;
-  static constexpr std::size_t kMaxPrograms = 10'000;  ///< the most recently run
+  static constexpr std::size_t kMaxPrograms = 10'000;  ///< the most programs kept: those that ran most recently
 
-  /// Adds a successful run; call in the order in which runs end.
+  /// Adds a successful run. The caller adds runs in the order in which they end.
   void add(const Program& program, std::uint64_t length_ns);
   [[nodiscard]] std::optional<RunLengths> expected(const Program& program) const;
   [[nodiscard]] std::size_t size() const { return programs_.size(); }
@@ -57,10 +57,10 @@ class RunLengthTable {
  private:
   struct Past {
     std::deque<std::uint64_t> lengths_ns;  ///< oldest first
-    std::uint64_t last = 0;                ///< index of its latest run in this table
+    std::uint64_t last = 0;                ///< number of its latest run in this table
   };
   std::map<Program, Past> programs_;
-  std::map<std::uint64_t, const Program*> by_age_;  ///< by index of the latest run
+  std::map<std::uint64_t, const Program*> by_age_;  ///< programs by the number of their latest run
   std::uint64_t runs_ = 0;
 };
 

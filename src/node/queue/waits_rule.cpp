@@ -15,10 +15,10 @@ namespace {
 
 constexpr std::uint64_t kMinReportedWait = 50 * kMillisecond;  // shorter waits go unnoticed
 
-/// Returns the interval of reports: short waits are frequent where programs share a GPU.
+/// Returns the shortest time between two reports. Short waits are frequent where programs share a GPU.
 std::uint64_t report_interval(std::uint64_t wait_ns) { return wait_ns < kSecond ? 60 * kSecond : 10 * kSecond; }
 
-/// Adds the waiting processes of the book. Returns false if a process that waited has ended without memory.
+/// Adds the processes of the book that wait now. Returns false if a process that waited has ended without memory.
 bool follow(std::vector<ProcessIdentity>& waiting, const book::BookSnapshot& book) {
   const auto same = [](const ProcessIdentity& one) { return [&](const auto& other) { return other.same_as(one); }; };
   const auto lives = [&](const ProcessIdentity& one) {
@@ -41,21 +41,22 @@ class WaitRule final : public Rule {
  private:
   struct Wait {
     std::uint64_t since_ns = 0, denials = 0, granted = 0;  // counters at the start of the wait
-    std::uint32_t account = 0, waiting = 0;                // `waiting`: most charges at once
+    std::uint32_t account = 0, waiting = 0;                // `waiting` is the most charges at once
     Bytes wanted, used, limit;
     std::vector<ProcessIdentity> processes;  // processes seen waiting
   };
   struct ReportedWaits {
-    std::uint64_t last_ns = 0;  // 0: never
-    std::int64_t count = 0;     // since the last report
+    std::uint64_t last_ns = 0;  // time of the last report; 0 before the first
+    std::int64_t count = 0;     // waits since the last report
     std::uint64_t first_ns = 0;
   };
   LimitMoves& moves_;
-  std::unordered_map<std::string, ReportedWaits> reported_;  // by path
-  std::unordered_map<std::string, Wait> waits_;              // by path of workloads with sleeping charges
+  std::unordered_map<std::string, ReportedWaits> reported_;  // by path of the book
+  std::unordered_map<std::string, Wait> waits_;              // by path, for workloads with charges that sleep
 };
 
-// Waits that end in a denial are in the book; the others are seen only if they last from one tick to the next.
+// Reports waits that end with the memory granted and last from one tick to the next. Those that end in a denial are in
+// the book.
 void WaitRule::run(const Moment& moment, Effects& effects) {
   Events& events = effects.events;
   for (const auto& [path, workload] : moment.registry.workloads()) {
@@ -79,12 +80,12 @@ void WaitRule::run(const Moment& moment, Effects& effects) {
     } else if (known != waits_.end()) {
       const Wait wait = known->second;
       waits_.erase(known);
-      // Not reported: denied, ended without memory, or too short to notice.
+      // Skips a wait that was denied, ended without memory, or was too short to notice.
       const std::uint64_t length = moment.now_ns - std::min(moment.now_ns, wait.since_ns);
       if (workload.book.denial_count != wait.denials || workload.book.granted_waits < wait.granted + wait.waiting ||
           length < kMinReportedWait)
         continue;
-      ReportedWaits& reported = reported_[path];  // limits what a false book can report
+      ReportedWaits& reported = reported_[path];  // limits the reports that a false book can cause
       if (reported.count++ == 0) reported.first_ns = wait.since_ns;
       if (reported.last_ns != 0 && moment.now_ns < reported.last_ns + report_interval(length)) continue;
       report_limit_moves(moment, moves_, workload, events);

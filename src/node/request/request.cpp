@@ -101,7 +101,7 @@ Result<std::optional<std::int64_t>> number_field(const json& body, const char* n
                                                  std::int64_t most) {
   const auto found = body.find(name);
   if (found == body.end() || found->is_null()) return std::nullopt;
-  // The library also calls a number above every std::int64_t an integer.
+  // The JSON library counts a number above every std::int64_t as an integer too.
   const bool whole = found->is_number_unsigned() ? found->get<std::uint64_t>() <= static_cast<std::uint64_t>(most)
                                                  : found->is_number_integer();
   if (whole && found->get<std::int64_t>() >= least && found->get<std::int64_t>() <= most)

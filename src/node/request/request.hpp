@@ -1,4 +1,4 @@
-// Reads requests, and makes the document of an answer.
+// Reads requests, and makes documents that answer them.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -13,10 +13,10 @@
 
 namespace ration::node {
 
-/// Makes a document of this schema around `data`. `source`: RouteHost::source().
+/// Makes a document of this schema around `data`. `source` is that of RouteHost::source().
 [[nodiscard]] http::Response answer(const char* source, const std::string& schema, const nlohmann::json& data,
                                     int status = 200);
-/// Does the same with serialized `data`.
+/// Makes the same document around serialized `data`.
 [[nodiscard]] http::Response answer_text(const char* source, const std::string& schema, const std::string& data,
                                          int status = 200);
 
@@ -24,17 +24,18 @@ namespace ration::node {
 [[nodiscard]] Viewer viewer_of(const http::Peer& peer);
 /// Identifies the caller, for permissions and the record.
 [[nodiscard]] Caller caller_of(const http::Request& request);
-/// Returns the body as a JSON object. E1521.
+/// Returns the body as a JSON object. Fails with E1521.
 [[nodiscard]] Result<nlohmann::json> body_of(const http::Request& request);
-/// Returns true for `?dry_run=1`.
+/// Returns true if the request has a parameter `dry_run` other than 0 and false.
 [[nodiscard]] bool is_dry_run(const http::Request& request);
-/// Reads a text; empty: absent. E1521: another type.
+/// Reads a text; empty if the field is absent. Fails with E1521 for another type.
 [[nodiscard]] Result<std::string> text_field(const nlohmann::json& body, const char* name);
-/// Reads a list of texts; empty: absent. E1521: another type.
+/// Reads a list of texts; empty if the field is absent. Fails with E1521 for another type.
 [[nodiscard]] Result<std::vector<std::string>> list_field(const nlohmann::json& body, const char* name);
-/// Reads a flag; false: absent. E1521: another type.
+/// Reads a flag; false if the field is absent. Fails with E1521 for another type.
 [[nodiscard]] Result<bool> flag_field(const nlohmann::json& body, const char* name);
-/// Reads an integer; none: absent. E1521: another type, or not from `least` to `most`.
+/// Reads an integer; nothing if the field is absent. Fails with E1521 for another type, or for a number not
+/// from `least` to `most`.
 [[nodiscard]] Result<std::optional<std::int64_t>> number_field(const nlohmann::json& body, const char* name,
                                                                std::int64_t least, std::int64_t most);
 

@@ -1,4 +1,4 @@
-// The node, as the paths of its HTTP interface use it: what they record, and when it ticks.
+// The node, as the paths of its HTTP interface use it: they record events, and make it tick.
 #pragma once
 
 #include <functional>
@@ -19,7 +19,7 @@ class RouteHost {
   /// Stores events and sends them to clients.
   virtual void record(Events events) = 0;
   virtual void tick_now() = 0;
-  /// Ticks unless the last tick is recent, so that the answer is current.
+  /// Ticks if the pace of ticks allows one now, so that the answer is current.
   virtual void tick_if_stale() = 0;
 
   /// Makes a document of this schema around `data`.
@@ -28,7 +28,7 @@ class RouteHost {
   }
 };
 
-/// Adds a route: method, pattern (http/router.hpp) and handler.
+/// A function that adds a route: method, pattern (http/router.hpp) and handler.
 using AddRoute = std::function<void(std::string, std::string_view, http::Handler)>;
 
 /// Ticks before a change, so that it applies to current usage. A user who may not change anything cannot force ticks

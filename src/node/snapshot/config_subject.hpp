@@ -9,17 +9,17 @@
 
 namespace ration::node {
 
-/// Describes a peer on the socket, whose uid is known. `labels`: `k=v,k=v`.
+/// Describes a peer on the socket, whose uid is known. `labels` has the form `k=v,k=v`.
 [[nodiscard]] config::Subject subject_of(const http::Peer& peer, const std::string& asked_tenant,
                                          const std::string& labels);
 
 /// Describes a workload by its owner, without its tenant.
 [[nodiscard]] config::Subject subject_of(const Workload& workload);
 
-/// Returns the path of the process's cgroup (v2); empty: none, or invisible.
+/// Returns the path of the process's cgroup (v2); empty if it has none, or it is invisible.
 [[nodiscard]] std::string cgroup_of(std::int32_t pid);
 
-/// Returns that cgroup's folder under /sys/fs/cgroup; empty: the root cgroup, or unknown.
+/// Returns the folder of the process's cgroup under /sys/fs/cgroup; empty for the root cgroup, or if unknown.
 [[nodiscard]] std::string cgroup_folder_of(std::int32_t pid);
 
 }  // namespace ration::node

@@ -32,7 +32,7 @@ void put_driver(const Holding& holding, json& answer) {
   if (!holding.driver) put_message(answer, "driver_bytes_na", holding.unknown_reason);
 }
 
-// Adds up what the processes of these accounts, all of one device, hold, and writes it into `answer`.
+// Adds up what the processes of these accounts, which are on one device, hold, and writes the sums into `answer`.
 void add_rows(const std::vector<const AccountView*>& accounts, json& answer) {
   Holding holding;
   holding.driver = Bytes{0};
@@ -56,7 +56,7 @@ void add_rows(const std::vector<const AccountView*>& accounts, json& answer) {
   answer["rows"] = rows_of(holding);
 }
 
-// Explains one process of an account; the driver reports nothing of a suspended one.
+// Explains one process of an account; if it is suspended, the driver reports nothing of it.
 json part_of(const AccountView& account, const ProcessView& process) {
   Holding holding{process.used,
                   process.context,
@@ -80,7 +80,7 @@ Error not_yours(const std::string& what, const std::string& user) {
   return {"E1502", fmt::format("{} belongs to {}.", what, user), "Ask root or a member of group ration.", 5};
 }
 
-// Describes a process in no book: its user, origin and bytes, and the policy for it.
+// Describes a process that is in no book: its user, origin and bytes, and the policy for it.
 json ungoverned_json(const Snapshot& snapshot, const std::vector<const UngovernedView*>& views, const Viewer& viewer) {
   const UngovernedView& first = *views.front();
   json answer{{"pid", first.process.pid}, {"governed", false}};

@@ -21,11 +21,11 @@ namespace {
 
 using book::DeviceUuid;
 
-// The driver's own rounding and the code it loads are in no book. More than the kernels of any framework take (500 MB
-// for PyTorch with cuDNN) makes a process a violator.
+// The most that a process may use beyond its book before it counts as a violator. The driver's own rounding and the
+// code that it loads are in no book; the kernels of the largest framework take 500 MB (PyTorch with cuDNN).
 constexpr Bytes kNotInBooks{std::uint64_t{1} << 30};
 
-/// Pid namespace of a process, and its pid there: how a book names it.
+/// The pid namespace of a process and its pid there, by which a book names it.
 using Key = std::pair<std::uint64_t, std::int32_t>;
 
 /// A process on one device, as the driver lists it.
@@ -37,8 +37,8 @@ struct DriverProcess {
 };
 struct DriverProcesses {
   std::map<Key, DriverProcess> by_key;
-  bool known_here = false;  // some are in books of this namespace, so that both use the same pids
-  bool reported = true;     // the driver reports bytes of each: a process missing from its list holds nothing
+  bool known_here = false;  // true if some are in books of this namespace, so that both use the same pids
+  bool reported = true;     // true if the driver reports bytes of each: a process missing from its list holds nothing
 };
 
 constexpr std::uint64_t kFirstPidNamespace = 0xEFFFFFFC;  // PROC_PID_INIT_INO of the kernel's include/linux/proc_ns.h
@@ -58,7 +58,8 @@ bool has_ended(std::int32_t pid) {
   return identity ? liveness(*identity) == Liveness::kDead : ::kill(pid, 0) != 0 && errno == ESRCH;
 }
 
-// Looks up a process in its inner namespace only if no book of this namespace names it.
+// Lists the driver's processes on a device. Looks up a process in its inner namespace only if no book names it by its
+// pid here.
 DriverProcesses processes_on(const machine::Device& device, const std::set<Key>& in_books) {
   static const std::uint64_t own_namespace = own_pid_namespace();
   DriverProcesses found;
@@ -80,7 +81,8 @@ DriverProcesses processes_on(const machine::Device& device, const std::set<Key>&
   return found;
 }
 
-// Takes the user's name from the workload where the book names its owner: a lookup a process would be slow.
+// Returns a process of the workload, with the user's name if it belongs to the workload's user, else with the uid,
+// since a lookup for each process would be slow.
 ProcessView view_of(const Workload& workload, const book::ProcessSnapshot& process, std::size_t account,
                     DriverProcess* driver) {
   ProcessView view;
@@ -192,7 +194,7 @@ Message UngovernedView::why() const {
 
 namespace {
 
-/// Returns the book that the process was started with; empty: none, or its environment cannot be read.
+/// Returns the book that the process was started with; empty if there was none, or its environment is unreadable.
 std::string book_in_environment(std::int32_t pid) {
   static constexpr std::string_view kVariable{"\0RATION_BOOK=", 13};
   const std::string variables = '\0' + machine::content_of(fmt::format("/proc/{}/environ", pid));
@@ -200,7 +202,7 @@ std::string book_in_environment(std::int32_t pid) {
   return at == std::string::npos ? "" : variables.substr(at + kVariable.size()).c_str();
 }
 
-/// Finds the workload that started the process, by its ancestors or its environment; empty: none.
+/// Returns the name of the workload that started the process, by its ancestors or its environment; empty if none did.
 std::string workload_over(const Registry& registry, std::int32_t pid, const std::string& its_book) {
   for (const auto& [path, workload] : registry.workloads()) {
     const std::int32_t creator = workload.book.creator.pid;
@@ -209,7 +211,7 @@ std::string workload_over(const Registry& registry, std::int32_t pid, const std:
   return {};
 }
 
-/// Returns true if the process sees no file of that name. False where its files cannot be seen.
+/// Returns true if the process sees no file of that name; false if its files cannot be seen.
 bool is_removed(std::int32_t pid, const std::string& book) {
   const std::string root = fmt::format("/proc/{}/root", pid);
   return ::access(root.c_str(), F_OK) == 0 && ::access((root + book).c_str(), F_OK) != 0 && errno == ENOENT;
@@ -291,7 +293,7 @@ Snapshot build_snapshot(const Registry& registry, const Result<machine::Machine>
     const Bytes explained = device.governed + device.ungoverned;
     device.unexplained = *used - std::min(*used, explained);
     device.orphaned = machine::orphaned(device.device);
-    if (device.orphaned) {  // so that no byte counts twice
+    if (device.orphaned) {  // keeps bytes from counting twice
       device.orphaned = std::min(*device.orphaned, *device.unexplained);
       *device.unexplained -= *device.orphaned;
     }

@@ -11,12 +11,12 @@
 
 namespace ration::node {
 
-/// The client that asks.
+/// The client that asks, with its rights.
 struct Viewer {
   bool is_operator = false;
-  std::optional<std::uint32_t> user;  ///< absent: unknown (TCP without a token)
-  bool totals_only = false;           ///< unknown, and the configuration shows such clients totals only
-  std::set<std::string> own_books{};  ///< books of the container that asks; it sees their rows beside the totals
+  std::optional<std::uint32_t> user;  ///< absent if unknown (TCP without a token)
+  bool totals_only = false;  ///< true if the client is unknown, and the configuration shows such clients totals only
+  std::set<std::string> own_books{};  ///< books of the client's container; it sees their rows beside the totals
 
   [[nodiscard]] bool may_see(std::uint32_t owner) const { return is_operator || (user && *user == owner); }
 };
@@ -34,7 +34,7 @@ inline constexpr std::size_t kAllProcesses = ~std::size_t{0};
 /// `most_processes` of each workload; `process_count` is their full number.
 [[nodiscard]] std::string rows_text(const Snapshot& snapshot, const Viewer& viewer,
                                     std::size_t most_processes = kAllProcesses);
-/// Returns the rows of one workload, by the path of its book.
+/// Returns the rows of the workload whose book is at `path`.
 [[nodiscard]] std::string rows_text_of(const std::string& path, const Snapshot& snapshot, const Viewer& viewer);
 
 }  // namespace ration::node

@@ -20,11 +20,11 @@ using nlohmann::json;
 
 constexpr std::size_t kMaxSize = std::size_t{256}
                                  << 20;  // far above what the permitted number of workloads and users needs
-constexpr int kMaxDepth = 16;            // reading a file of brackets takes 75 times its size
+constexpr int kMaxDepth = 16;            // bounds the memory for a file of brackets, which takes 75 times its size
 
 struct TooDeep {};
 
-/// Returns why the file is damaged; empty: it is not.
+/// Returns why the file is damaged; empty if it is not.
 Message damage_of(const std::string& path, const std::function<void(const json& document)>& take) {
   const auto content = read_whole(path, kMaxSize, Links::kRejected);
   if (!content) return content.error();

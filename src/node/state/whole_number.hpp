@@ -8,7 +8,8 @@
 
 namespace ration::node {
 
-/// Returns the integer, or throws std::out_of_range: the JSON library itself accepts 1.5, true and -1 as unsigned.
+/// Returns the integer. Throws std::out_of_range for any other value: the JSON library itself accepts 1.5, true and -1
+/// as unsigned.
 template <typename Number>
 [[nodiscard]] Number whole_number(const nlohmann::json& value) {
   const bool fits =

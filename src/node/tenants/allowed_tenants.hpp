@@ -1,5 +1,5 @@
 // Remembers which tenant each user may charge, from a workload's registration until its book is read.
-// Promise: requests for ever more tenants take no more memory than one user's books.
+// Promise: requests for ever more tenants take no more memory than one user's books do.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,8 @@ namespace ration::node {
 
 class AllowedTenants {
  public:
-  /// Forgets earlier entries of a user who has too many; the rules of the configuration then judge those books.
+  /// Adds an entry. Forgets the earlier entries of a user who has too many; the rules of the configuration then judge
+  /// those books.
   void add(std::uint32_t user, std::string tenant) {
     auto& tenants = of_user_[user];
     if (tenants.size() >= Registry::kMaxBooks) tenants.clear();

@@ -15,11 +15,11 @@ namespace ration::node {
 
 /// A schedule as typed.
 struct ScheduleRequest {
-  std::string name;                        ///< of the schedule
+  std::string name;                        ///< name of the schedule
   std::string when;                        ///< `22:00-07:00`
-  std::string days;                        ///< days of its beginning, `mon-fri`; empty: every day
+  std::string days;                        ///< days on which it begins, `mon-fri`; empty for every day
   std::map<std::string, std::string> set;  ///< limits by tenant
-  std::string by;                          ///< its author
+  std::string by;                          ///< author
 };
 
 /// Limits that schedules set at one hour, by tenant.
@@ -27,21 +27,22 @@ using ScheduledLimits = std::map<std::string, config::Sourced<config::Amount>>;
 
 class Schedules {
  public:
-  /// An empty path keeps nothing.
+  /// Reads the schedules from `file`; an empty path keeps nothing.
   explicit Schedules(std::string file);
-  /// Returns a report of a damaged file; empty: it was sound.
+  /// Returns a report of a damaged file; empty if it was sound.
   [[nodiscard]] const Message& damage() const { return file_.damage(); }
 
-  /// Returns all schedules including this one, which replaces one of the same name. E1601: invalid text; E1801: unknown
-  /// tenant; E1305: a limit below the tenant's guarantee; E1529: too many.
+  /// Returns all schedules including this one, which replaces one of the same name. Fails with E1601 for an invalid
+  /// text, with E1801 for an unknown tenant, with E1305 for a limit below the tenant's guarantee, with E1529 if there
+  /// are too many.
   [[nodiscard]] Result<std::vector<ScheduleRequest>> with(ScheduleRequest request,
                                                           const config::Configuration& configuration) const;
-  /// Returns all schedules without that one. E1801.
+  /// Returns all schedules except the one of that name. Fails with E1801.
   [[nodiscard]] Result<std::vector<ScheduleRequest>> without(const std::string& name) const;
-  /// Saves and applies the schedules. E1531: they cannot be saved; nothing changes.
+  /// Saves and applies the schedules. Fails with E1531 if they cannot be saved, and then changes nothing.
   [[nodiscard]] Result<void> save(std::vector<ScheduleRequest> fresh);
   [[nodiscard]] const std::vector<ScheduleRequest>& all() const { return all_; }
-  /// Returns the limits at that hour: by these schedules, then by those of the configuration.
+  /// Returns the limits at that hour, by these schedules or, for other tenants, by those of the configuration.
   [[nodiscard]] ScheduledLimits limits_at(const config::Configuration& configuration,
                                           const config::LocalTime& now) const;
 
@@ -50,10 +51,10 @@ class Schedules {
   std::vector<ScheduleRequest> all_;  // newest first
 };
 
-/// Converts to local time.
+/// Converts a time to local time.
 [[nodiscard]] config::LocalTime local_time(std::uint64_t time_of_day_ns);
 
-/// Parses a schedule. Errors as in Schedules::with().
+/// Parses a schedule. Fails as Schedules::with() does.
 [[nodiscard]] Result<config::Schedule> to_schedule(const ScheduleRequest& request,
                                                    const config::Configuration& configuration);
 

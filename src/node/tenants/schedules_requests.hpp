@@ -11,20 +11,20 @@
 
 namespace ration::node {
 
-/// A schedule as it is shown.
+/// A schedule as people see it.
 struct ScheduleRow {
-  std::string name;  ///< empty: the configuration's schedules have none
+  std::string name;  ///< empty for a schedule of the configuration
   std::string when, days;
   std::map<std::string, std::string> set;  ///< limits by tenant
-  std::string from;                        ///< its author, or its line in the configuration
-  std::string inactive;                    ///< why it is inactive altogether; empty: it is not
-  bool in_force = false;                   ///< in force now
+  std::string from;                        ///< author, or line in the configuration
+  std::string inactive;                    ///< why it is inactive at every hour; empty if it is not
+  bool in_force = false;                   ///< true if it is in force now
 };
 
-/// Returns people's schedules, then the configuration's.
+/// Returns the schedules that people set, then those of the configuration.
 [[nodiscard]] std::vector<ScheduleRow> schedule_rows(const Moment& moment, const Schedules& schedules);
-/// Sets a schedule; operators only. Takes effect at the next tick. Returns all schedules, with `dry_run` as they would
-/// be. E1502, and the errors of Schedules.
+/// Sets a schedule, for operators only, from the next tick on. Returns all schedules as they are or, with `dry_run`,
+/// would be. Fails with E1502, and as Schedules::with() and save() do.
 [[nodiscard]] Result<std::vector<ScheduleRow>> set_schedule(const Moment& moment, Schedules& schedules,
                                                             ScheduleRequest request, const Caller& caller, bool dry_run,
                                                             Events& events);

@@ -1,4 +1,4 @@
-// Paths of schedules, which all users may read and operators change.
+// Serves the paths of schedules, which all users may read and operators change.
 #include "node/tenants/schedules_routes.hpp"
 
 #include "base/message_json.hpp"
@@ -25,7 +25,7 @@ json schedule_json(const ScheduleRow& row) {
   return entry;
 }
 
-/// E1521.
+/// Reads a schedule from a request. Fails with E1521.
 Result<ScheduleRequest> schedule_from(const Request& request) {
   RATION_TRY(const auto body, body_of(request));
   ScheduleRequest schedule;

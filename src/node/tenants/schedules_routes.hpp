@@ -1,4 +1,4 @@
-// Paths of schedules, which all users may read and operators change.
+// HTTP paths of schedules, which all users may read and operators change.
 #pragma once
 
 #include "node/request/route_host.hpp"

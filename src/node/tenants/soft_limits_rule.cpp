@@ -15,7 +15,7 @@ class SoftLimitRule final : public Rule {
 
  private:
   const Tenants& tenants_;
-  std::set<std::pair<std::string, int>> over_;  // tenants above it, by GPU
+  std::set<std::pair<std::string, int>> over_;  // tenants above their soft limit, by GPU
 };
 
 void SoftLimitRule::run(const Moment& moment, Effects& effects) {

@@ -1,5 +1,5 @@
-// Limits and guarantees of tenants in force now: the configuration, overridden by the schedule of the hour, overridden
-// by a person's setting.
+// Limits and guarantees of tenants in force now. The configuration sets them, the schedule of the hour overrides the
+// configuration, and a person's setting overrides both.
 // Promises: every number has a source; a person's setting survives the daemon, until the configuration or the schedule
 // changes the number beneath it.
 #pragma once
@@ -20,35 +20,35 @@ struct TenantStatus {
   std::string name;
   config::Amount limit, guarantee;
   std::string limit_from,
-      guarantee_from;  ///< source: `/etc/ration/ration.toml:31`, `schedule of …:40`, `ops`, `default`
+      guarantee_from;  ///< sources: `/etc/ration/ration.toml:31`, `schedule of …:40`, `ops`, `default`
   bool limit_by_schedule = false;
   std::int64_t priority = 0;
   std::optional<double> soft;  ///< per cent of the limit
-  std::uint64_t changes = 0;   ///< by people
+  std::uint64_t changes = 0;   ///< number of changes by people
 };
 
 class Tenants {
  public:
-  /// `file`: where people's settings are saved; empty: nowhere.
+  /// Reads people's settings from `file`; an empty path saves nothing.
   explicit Tenants(std::string file);
-  /// Returns a report of a damaged file; empty: it was sound.
+  /// Returns a report of a damaged file; empty if it was sound.
   [[nodiscard]] const Message& damage() const { return file_.damage(); }
 
-  /// Computes everything for an hour with these scheduled limits. Returns the limits that a schedule, or its end, has
-  /// changed since the last call.
+  /// Computes everything for an hour with these scheduled limits. Returns the limits that differ from those of the last
+  /// call, by a schedule, its end, or a reload.
   std::vector<TenantChange> update(const config::Configuration& configuration, const ScheduledLimits& scheduled);
   [[nodiscard]] const std::vector<TenantStatus>& all() const { return now_; }
   [[nodiscard]] const TenantStatus* find(const std::string& name) const;
 
-  /// Overrides a tenant's limit and guarantee, which the caller has checked; an empty text changes nothing. E1531: it
-  /// cannot be saved; nothing changes.
+  /// Overrides a tenant's limit and guarantee, which the caller has checked; an empty text changes nothing. Fails with
+  /// E1531 if they cannot be saved, and then changes nothing.
   [[nodiscard]] Result<std::vector<TenantChange>> change(const std::string& name, const std::string& limit,
                                                          const std::string& guarantee, const std::string& by);
 
  private:
   struct Override {
     std::string text, by;
-    std::string base_text;  ///< the number beneath, at the time of the setting
+    std::string base_text;  ///< the number that the setting overrode, as it was then
   };
   struct Overrides {
     Override limit, guarantee;
@@ -59,7 +59,7 @@ class Tenants {
 
   StateFile file_;
   std::map<std::string, Overrides> overrides_;
-  std::vector<TenantStatus> base_, now_;  // without and with people's settings
+  std::vector<TenantStatus> base_, now_;  // status without people's settings, and with them
 };
 
 }  // namespace ration::node

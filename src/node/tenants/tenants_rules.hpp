@@ -8,7 +8,7 @@
 
 namespace ration::node {
 
-/// Applies the limits of tenants in force at this hour.
+/// Applies the limits that schedules set for tenants at this hour.
 std::unique_ptr<Rule> schedule_rule(Tenants& tenants, const Schedules& schedules);
 /// Warns of tenants above their soft limit.
 std::unique_ptr<Rule> soft_limit_rule(const Tenants& tenants);

@@ -8,13 +8,13 @@
 namespace ration::node {
 
 struct EarlierRecord {
-  /// Time of its last sample; 0: none.
+  /// The time of the earlier daemon's last sample; 0 if there is none.
   history::TimeMs recorded_to = 0;
-  /// Returns true if it recorded that event.
+  /// Returns true if the earlier daemon recorded that event.
   std::function<bool(const Event& event)> has = [](const Event&) { return false; };
 
-  /// Adds an event with its own time. Skips it, and returns false, if the workload is new to this daemon and the event
-  /// is recorded.
+  /// Adds an event that has its own time. Skips it, and returns false, if the workload is new to this daemon and the
+  /// event is recorded.
   bool report(const Moment& moment, const Workload& workload, Event event, Events& events) const;
 };
 

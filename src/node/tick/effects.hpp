@@ -35,8 +35,8 @@ struct Effects {
   std::vector<Workload> ended_workloads;
   std::vector<EndedRun> ended_runs;
   ResidencyChanges residency_changes;
-  /// Paths of workloads that ended or are governed by another daemon now. The engine has every subject and rule forget
-  /// them as soon as the rule that names them is done.
+  /// The paths of workloads that ended or are governed by another daemon now. The engine makes every subject and rule
+  /// forget them as soon as the rule that names them has run.
   std::vector<std::string> forgotten;
 };
 

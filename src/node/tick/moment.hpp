@@ -15,16 +15,16 @@
 namespace ration::node {
 
 struct Moment {
-  std::uint64_t now_ns = 0;          ///< by steady_time_ns(); every age and deadline uses it
+  std::uint64_t now_ns = 0;          ///< by steady_time_ns(), for every age and deadline
   std::uint64_t time_of_day_ns = 0;  ///< the same instant by the wall clock, which may jump; for display and records
   std::uint64_t first_tick_ns = 0;   ///< by the wall clock
   config::Configuration configuration;
   Registry registry;
-  Changes changes;  ///< of the books, at the latest refresh
+  Changes changes;  ///< changes of the books at the latest refresh
   Result<machine::Machine> machine = fail("E1403", "the devices were not queried yet.");
   std::vector<admission::Slice> slices;
   std::size_t queue_length = 0;  ///< commands that wait for memory
-  Snapshot snapshot;             ///< for rules that run before it is built: that of the tick before
+  Snapshot snapshot;             ///< the latest snapshot; rules that run before it is built see that of the tick before
 
   /// Converts a steady time into a time of day.
   [[nodiscard]] std::uint64_t time_of_day_at(std::uint64_t steady_ns) const {
@@ -32,12 +32,12 @@ struct Moment {
   }
 };
 
-/// Returns null if the device is not on this machine any more, or the driver cannot be queried.
+/// Returns the device; null if it is not on this machine any more, or the driver cannot be queried.
 [[nodiscard]] const machine::Device* device_of(const Moment& moment, const book::DeviceUuid& uuid);
 [[nodiscard]] std::optional<int> gpu_of(const Moment& moment, const book::DeviceUuid& uuid);
 /// Names the workload in an event, with its first device.
 [[nodiscard]] EventSubject event_subject(const Moment& moment, const Workload& workload);
-/// Names the workload in an event, with the device of that account.
+/// Names the workload in an event, with that device.
 [[nodiscard]] EventSubject event_subject(const Moment& moment, const Workload& workload,
                                          const book::DeviceUuid& device);
 

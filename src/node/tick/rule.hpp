@@ -1,6 +1,6 @@
-// One decision of the daemon, made at every tick: it reads the moment, changes the subjects that its constructor was
-// given, writes limits into books, and reports events. Rules run in the order that engine/rules.cpp declares. A rule
-// keeps its own memory between ticks, and calls no other rule.
+// One decision of the daemon, made at every tick. A rule reads the moment, changes the subjects that its constructor
+// was given, writes limits into books, and reports events. Rules run in the order that engine/rules.cpp declares. A
+// rule keeps its own memory between ticks, and calls no other rule.
 #pragma once
 
 #include <memory>

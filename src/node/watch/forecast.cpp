@@ -8,7 +8,7 @@
 namespace ration::node {
 namespace {
 
-/// Returns true if usage grew between most ticks of the last minute: a few steps, as of starting programs, are no
+/// Returns true if usage grew between most samples of the last minute. A few steps, as when programs start, are no
 /// trend.
 template <typename Looks>
 bool grew_most_of_the_minute(const Looks& seen, std::uint64_t minute_ns) {
@@ -42,7 +42,7 @@ std::optional<std::uint64_t> Forecast::seconds_to_full(const std::string& name, 
   const auto& seen = found->second;
   if (seen.back().first - seen.front().first < kMinSpanNs || !grew_most_of_the_minute(seen, kMinSpanNs))
     return std::nullopt;
-  // Growth is steady if each third of the time contributes a good part of it; a single step does not.
+  // Requires that each third of the time contributes a good part of the growth, unlike a single step.
   const auto level = [&](std::size_t third) {
     const std::size_t begin = third * seen.size() / 3, end = (third + 1) * seen.size() / 3;
     double sum = 0;
@@ -53,7 +53,7 @@ std::optional<std::uint64_t> Forecast::seconds_to_full(const std::string& name, 
   if (third <= first || second - first < least || third - second < least ||
       static_cast<double>(seen.back().second) < third)
     return std::nullopt;
-  // Least squares over seconds and bytes since the first tick.
+  // Fits a line by least squares, over seconds and bytes since the first sample.
   double n = 0, sum_x = 0, sum_y = 0, sum_xx = 0, sum_xy = 0;
   for (const auto& [time, bytes] : seen) {
     const double x = static_cast<double>(time - seen.front().first) / 1e9, y = static_cast<double>(bytes);
@@ -61,13 +61,13 @@ std::optional<std::uint64_t> Forecast::seconds_to_full(const std::string& name, 
   }
   const double spread = n * sum_xx - sum_x * sum_x;
   const double slope = spread > 0 ? (n * sum_xy - sum_x * sum_y) / spread : 0;
-  constexpr double kMinSlope = 1 << 20;  // a MiB a minute is noise: 16 GiB would take eleven days
+  constexpr double kMinSlope = 1 << 20;  // less than a MiB a minute is noise: 16 GiB would take eleven days
   if (slope < kMinSlope / 60) return std::nullopt;
   return static_cast<std::uint64_t>(static_cast<double>(free.count()) / slope);
 }
 
 void forecast_devices(Forecast& forecast, Snapshot& snapshot, std::uint64_t now_ns) {
-  std::map<int, Bytes> reachable;  // by device: bytes that growing workloads may still take
+  std::map<int, Bytes> reachable;  // bytes that growing workloads may still take, by device
   const auto grows = [&](const std::string& name, Bytes used) {
     forecast.note(name, used, now_ns);
     return forecast.seconds_to_full(name, kUnlimited).has_value();

@@ -8,8 +8,8 @@ namespace ration::node {
 
 namespace {
 
-/// Longest time from a workload's end to the sample with its last denials, with room to spare: an event recorded twice
-/// counts once.
+/// The longest time from a workload's end to the sample with its last denials, with room to spare, since an event
+/// recorded twice counts once.
 constexpr history::TimeMs kStoredWithin = 60'000;
 
 class LifecycleRule final : public Rule {
@@ -27,8 +27,8 @@ class LifecycleRule final : public Rule {
   EarlierRecord earlier_;
 };
 
-/// Returns true if the history may lack the workload's end, because no daemon ran or it was killed before it stored
-/// that. Workloads that ended before the first daemon do not count.
+/// Returns true if the history may lack the workload's end, because no daemon ran, or because one was killed before it
+/// stored the end. Workloads that ended before the first daemon do not count.
 bool LifecycleRule::is_unrecorded(const Moment& moment, const book::BookSnapshot& book) const {
   if (book.created_ns >= moment.first_tick_ns) return true;
   const history::TimeMs seen_alive = history::to_ms(std::max(book.created_ns, book.ended_ns));
@@ -50,7 +50,7 @@ void LifecycleRule::report_ended(const Moment& moment, const Workload& workload,
   if (!workload.granted.empty()) book::retire(workload.path);
   if (!known) {
     if (!is_unrecorded(moment, workload.book)) return;
-    report_started(moment, workload, effects.events);  // it started and ended between two ticks
+    report_started(moment, workload, effects.events);  // the workload started and ended between two ticks
   }
   subjects_.denials.report(moment, workload, effects.events);
   subjects_.recent_denials.note(workload, moment.now_ns, moment.time_of_day_ns);
@@ -71,7 +71,7 @@ void LifecycleRule::report_ended(const Moment& moment, const Workload& workload,
 void LifecycleRule::run(const Moment& moment, Effects& effects) {
   for (const std::string& path : moment.changes.started) {
     const auto running = moment.registry.workloads().find(path);
-    if (running == moment.registry.workloads().end()) continue;  // it has ended
+    if (running == moment.registry.workloads().end()) continue;  // the workload has ended
     if (!subjects_.limits.add(running->second)) continue;
     report_started(moment, running->second, effects.events);
     subjects_.unchecked.add(path);

@@ -22,7 +22,7 @@ class OrphanedRule final : public Rule {
     Settled amount;
     bool reported = false;
   };
-  std::map<std::string, Orphaned> orphaned_;  // by device
+  std::map<std::string, Orphaned> orphaned_;  // by UUID of the device
 };
 
 void OrphanedRule::run(const Moment& moment, Effects& effects) {

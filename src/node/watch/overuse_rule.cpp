@@ -1,5 +1,5 @@
-// Reports processes that use more than their book was charged. Changes the snapshot: the excess counts as usage of the
-// workload.
+// Reports processes that use more than their book was charged, and counts the excess as usage of the workload in the
+// snapshot.
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -18,11 +18,11 @@ class OveruseRule final : public Rule {
 
  private:
   Snapshot& snapshot_;
-  std::map<std::pair<int, std::int32_t>, int> violators_;  // by GPU and pid: ticks in a row
+  std::map<std::pair<int, std::int32_t>, int> violators_;  // ticks in a row, by GPU and pid
 };
 
-// Books are read just before the driver is asked, so an allocation in between looks like use beside the book. Real
-// overuse is still there at the third tick.
+// Waits for the third tick: books are read just before the driver is asked, so an allocation in between looks like use
+// beside the book, which real overuse outlasts.
 void OveruseRule::run(const Moment& /*moment*/, Effects& effects) {
   constexpr int kTicksInARow = 3;
   std::map<std::pair<int, std::int32_t>, int> present;
@@ -35,7 +35,7 @@ void OveruseRule::run(const Moment& /*moment*/, Effects& effects) {
       if (ticks >= kTicksInARow) {
         const Bytes found = *process.driver_used - process.used_by_driver();
         const Bytes beside =
-            found - std::min(found, account.unrequested);  // the account includes `unrequested` already
+            found - std::min(found, account.unrequested);  // the account already includes `unrequested`
         account.used += beside;
         for (DeviceView& device : snapshot_.devices) {
           if (device.device.index != account.gpu) continue;

@@ -13,7 +13,7 @@ namespace ration::node {
 
 namespace {
 
-/// Between SIGTERM and SIGKILL.
+/// The time between SIGTERM and SIGKILL.
 constexpr std::uint64_t kKillDelay = 5'000'000'000;
 
 class UngovernedPolicyRule final : public Rule {
@@ -22,14 +22,14 @@ class UngovernedPolicyRule final : public Rule {
 
  private:
   struct Process {
-    FileDescriptor handle;  // pidfd; none: it cannot be opened
+    FileDescriptor handle;  // pidfd; empty if it cannot be opened
     std::uint64_t seen_ns = 0, signalled_ns = 0;
     bool killed = false;
   };
   std::map<std::int32_t, Process> processes_;  // by pid
 };
 
-// The pidfd is opened at first sight, so that a reused pid cannot be signalled.
+// Opens the pidfd when it first sees a process, so that it never signals a later process with the same pid.
 void UngovernedPolicyRule::run(const Moment& moment, Effects& effects) {
   const config::Ungoverned rule = moment.configuration.defaults.ungoverned.value;
   if (rule == config::Ungoverned::kReport) {

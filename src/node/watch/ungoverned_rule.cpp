@@ -15,11 +15,11 @@ class UngovernedRule final : public Rule {
   [[nodiscard]] bool is_unsettled() const override;
 
  private:
-  std::map<std::pair<int, std::int32_t>, bool> known_;  // by GPU and pid: true once reported
+  std::map<std::pair<int, std::int32_t>, bool> known_;  // true once reported, by GPU and pid
 };
 
 void UngovernedRule::run(const Moment& moment, Effects& effects) {
-  // A book may be created between the reads of books and driver, so the second tick decides.
+  // Waits for the second tick, since a book may be created between the reads of books and driver.
   std::map<std::pair<int, std::int32_t>, bool> present;
   for (const UngovernedView& view : moment.snapshot.ungoverned) {
     const auto known = known_.find({view.gpu, view.process.pid});

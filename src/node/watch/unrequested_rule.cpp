@@ -1,5 +1,6 @@
-// Charges what the driver holds for a workload beyond its book: loaded code, local memory of kernels, contexts that no
-// hook saw. No request shows this memory, so it is found by comparison; from then on it counts against the limit.
+// Charges memory that the driver holds for a workload beyond its book: loaded code, local memory of kernels, contexts
+// that no hook saw. No request shows this memory, so the rule finds it by comparison; from then on it counts against
+// the limit.
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -13,9 +14,9 @@ namespace ration::node {
 
 namespace {
 
-/// Returns what the driver holds for all processes, plus managed memory, which its figures leave out. Absent: the
-/// driver does not report it for one of them, or the account does not include contexts, so that the two cannot be
-/// compared.
+/// Returns the bytes that the driver holds for all processes, plus managed memory, which its figures leave out. Absent
+/// if the driver does not report one of them, or if the account has no running process or leaves contexts out, so that
+/// the two cannot be compared.
 std::optional<Bytes> seen_by_driver(const AccountView& account) {
   if (account.suspended || account.ended || !account.contexts_counted || account.processes.empty()) return std::nullopt;
   Bytes seen;
@@ -34,14 +35,15 @@ class UnrequestedRule final : public Rule {
  private:
   struct Unrequested {
     Settled settled;
-    std::uint64_t times_emptied = 0;  // counter in the book at the time of the finding
+    std::uint64_t times_emptied = 0;  // counter in the book when the memory was found
   };
   const Limits& limits_;
   std::map<std::pair<std::string, std::uint32_t>, Unrequested> unrequested_;  // by path and account
 };
 
-// The book was read before the driver was asked, and is read again now, so that a lasting change in between is in one
-// of the two reads. Memory that came and went in between is in neither, so several ticks must agree.
+// Compares the driver's figure with two reads of the book, one before the driver was asked and one now, so that a
+// lasting change in between is in one of them. Memory that came and went in between is in neither, so several ticks
+// must agree.
 void UnrequestedRule::run(const Moment& moment, Effects& /*effects*/) {
   decltype(unrequested_) present;
   for (const AccountView& view : moment.snapshot.accounts) {
@@ -53,7 +55,7 @@ void UnrequestedRule::run(const Moment& moment, Effects& /*effects*/) {
     Unrequested& found = present[key];
     if (known != unrequested_.end() && known->second.times_emptied == book.times_emptied) {
       found = known->second;
-    } else {  // new, or its processes have ended
+    } else {  // the entry is new, or its processes have ended
       found.times_emptied = book.times_emptied;
       found.settled.note(book.unrequested);
     }
@@ -63,7 +65,7 @@ void UnrequestedRule::run(const Moment& moment, Effects& /*effects*/) {
                                    book::used_now(workload->second.descriptor, view.account).value_or(*seen));
     const Bytes now = found.settled.note(round_down(*seen - std::min(*seen, charged), kGranule));
     if (now == book.unrequested && (now == Bytes{0} || book.used + now <= book.peak)) continue;
-    // The failure to write a limit into the same book is reported already.
+    // Ignores a failure: the write of a limit into the same book fails too, and is reported.
     (void)book::store_unrequested(workload->second.descriptor, workload->second.owner, view.account, book, now);
   }
   unrequested_ = std::move(present);

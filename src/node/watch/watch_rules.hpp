@@ -19,16 +19,16 @@ struct LifecycleSubjects {
   Denials& denials;
   RecentDenials& recent_denials;
 };
-/// Reports started and ended workloads, and unreadable books.
+/// Reports workloads that started or ended, and unreadable books.
 std::unique_ptr<Rule> lifecycle_rule(LifecycleSubjects subjects, EarlierRecord earlier);
 /// Reports processes with device memory that are in no book.
 std::unique_ptr<Rule> ungoverned_rule();
 /// Reports device memory of no listed process.
 std::unique_ptr<Rule> orphaned_rule();
-/// Charges what the driver holds beyond the book.
+/// Charges memory that the driver holds for a workload beyond its book.
 std::unique_ptr<Rule> unrequested_rule(const Limits& limits);
-/// Reports processes that use more than their book was charged. `snapshot`: the moment's own, in which the excess
-/// counts as usage of the workload from now on.
+/// Reports processes that use more than their book was charged. `snapshot` is the moment's own, in which the excess
+/// then counts as usage of the workload.
 std::unique_ptr<Rule> overuse_rule(Snapshot& snapshot);
 /// Warns of ungoverned processes, or ends them, as configured.
 std::unique_ptr<Rule> ungoverned_policy_rule();

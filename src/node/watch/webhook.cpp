@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t kMaxWaiting = 100;
 constexpr int kAttempts = 3;
-constexpr std::uint64_t kPauseNs = 10'000'000'000;  // after the first attempt; twice as long after the second
+constexpr std::uint64_t kPauseNs = 10'000'000'000;  // pause after the first attempt; twice as long after the second
 
 std::string quoted(const std::string& text) {
   std::string out = "\"";
@@ -66,7 +66,7 @@ std::optional<Message> Webhook::step(std::uint64_t now_ns) {
       drop(say<"alert.answered">("answer"_is(answer)));
   }
   if (!child_ && !waiting_.empty() && now_ns >= waiting_.front().not_before_ns) {
-    // -q: ignores the user's own curl configuration.
+    // Makes curl ignore the user's own configuration (-q).
     auto child =
         Child::start({program_, "-q", "--config", "-"}, request_of(waiting_.front().url, waiting_.front().body));
     if (child)

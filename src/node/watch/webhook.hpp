@@ -1,7 +1,7 @@
 // Sends alerts to a URL, as JSON over HTTP.
-// Promises: never waits for the receiver; does not follow redirects, so that only the configured URL gets alerts; the
-// URL, often a secret, is on no command line; an alert that is rejected, or fails three times, is dropped and the loss
-// reported.
+// Promises: never waits for the receiver; follows no redirects, so that only the configured URL gets alerts; keeps the
+// URL, which is often a secret, off every command line; drops an alert that is rejected, or fails three times, and
+// reports the loss.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ namespace ration::node {
 
 class Webhook {
  public:
-  /// `program`: a curl.
+  /// Makes a webhook that sends by `program`, a curl.
   explicit Webhook(std::string program = "curl") : program_(std::move(program)) {}
 
   void send(const std::string& url, std::string body);
@@ -37,7 +37,7 @@ class Webhook {
   void failed(const Message& why, std::uint64_t now_ns);
 
   std::string program_;
-  std::deque<Delivery> waiting_;  ///< the first is being sent while there is a child
+  std::deque<Delivery> waiting_;  ///< oldest first; while there is a child, it sends the first
   std::optional<Child> child_;
   std::uint64_t dropped_ = 0;
   Message problem_;
