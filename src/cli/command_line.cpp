@@ -14,7 +14,7 @@
 namespace ration::cli {
 namespace {
 
-/// Returns the value of an environment variable; empty where it is not set.
+/// Returns the value of an environment variable; empty if it is not set.
 std::string environment(const char* name) {
   const char* value = std::getenv(name);
   return value == nullptr ? "" : value;
@@ -59,7 +59,7 @@ CommandLine::CommandLine(Arguments typed) : words(std::move(typed)) {
 Result<int> CommandLine::execute() {
   RATION_TRY(check_values(words, surely_ours(words)));
   try {
-    app.parse(std::vector<std::string>(words.all.rbegin(), words.all.rend()));  // the parser takes them backwards
+    app.parse(std::vector<std::string>(words.all.rbegin(), words.all.rend()));  // the parser takes the words backwards
   } catch (const CLI::Success&) {
     return 0;
   } catch (const CLI::ParseError& error) {

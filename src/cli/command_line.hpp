@@ -1,5 +1,5 @@
 // The command line: every verb with its options, and the words typed. Used by main(), and by verb_options.cpp, which
-// declares the verbs. Promises that a verb runs only after every word has been understood.
+// declares the verbs. Promise: a verb runs only after every word has been understood.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -40,7 +40,7 @@ class CommandLine {
   }
   /// Adds the options -o, --json, --units and --color.
   void add_output(CLI::App* verb, bool csv = false, bool lines = false);
-  /// Performs the verb that was typed and returns its exit code; E1001 and other errors of usage.
+  /// Performs the verb that was typed and returns its exit code. Fails with E1001 and other errors of usage.
   [[nodiscard]] Result<int> execute();
 
  private:

@@ -46,7 +46,7 @@ int main(int argc, char** argv) {
   if (outcome) return *outcome;
   Error error = outcome.error();
   if (error.exit_code == 125 && verb != "run")
-    error.exit_code = 1;  // 125 tells ration's failure from the program's, which only `run` needs
+    error.exit_code = 1;  // 125 tells a failure of ration from one of the program, which only `run` must do
   cli::tell([&] {
     line.session.print_error(verb, error);
     (void)std::fflush(stdout);

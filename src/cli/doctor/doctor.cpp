@@ -116,7 +116,7 @@ Finding check_guard() {
   return ok("the guard is complete: " + *shim);
 }
 
-/// Returns the present limit in the book of that name; absent where there is no such book.
+/// Returns the present limit in the book of that name; absent if there is no such book.
 std::optional<Bytes> limit_in_book(const Session& session, const std::string& name) {
   const auto store = session.store();
   if (!store) return std::nullopt;
@@ -126,7 +126,8 @@ std::optional<Bytes> limit_in_book(const Session& session, const std::string& na
   return limit;
 }
 
-// A daemon may lower the limit of the trial, and raise it again, while others need the room.
+// Returns true if the program saw the limit that the trial asked for or, if a daemon has changed the limit in the book
+// because others need the room, a lower one.
 bool is_limit_seen(Bytes seen, Bytes asked, Bytes in_book) {
   return in_book == asked ? seen == asked : seen <= std::max(asked, in_book);
 }
@@ -135,7 +136,7 @@ Finding check_preload(const Session& session) {
   const std::string name = fmt::format("doctor-{}", ::getpid());
   const auto done =
       self(with_sim(session, {"run", "--limit", "64%", "--name", name, "--", companion("ration-workload"), "total"}));
-  // ration run may have printed before that others are promised a part of the limit.
+  // Reads the last line, since `ration run` may first print that a part of the limit is promised to others.
   const std::string total = last_line(done.text);
   if (done.exit_code != 0 || total.empty() || std::isdigit(static_cast<unsigned char>(total.front())) == 0)
     return bad("a program under a limit could not be started: " + first_line(done.text),
@@ -291,7 +292,7 @@ Finding check_simulated_cuda() {
 /// One start of the probe under a limit.
 struct ProbeRun {
   std::vector<std::string> gpus, ways;  ///< options of `ration run` and of the probe
-  Bytes most;                           ///< most bytes that a way may obtain without passing the limit
+  Bytes most;                           ///< most bytes that a way may obtain within the limit
 };
 
 /// The results of all runs of the probe.
@@ -302,9 +303,9 @@ struct Probed {
 
 constexpr Bytes kProbeLimit{std::uint64_t{64} << 20};
 
-/// Returns the runs of the probe. The first tries every way. With two GPUs, two more runs take memory of the second:
-/// one under a limit there, one where it is not granted. A process sees only one MIG instance, so these get the first
-/// run alone.
+/// Returns the runs of the probe. The first tries every way. With two GPUs, two more runs take memory of the second
+/// GPU: one under a limit there, one without a grant for it. With MIG the first run is the only one, since a process
+/// sees only one MIG instance.
 std::vector<ProbeRun> probe_runs(const std::vector<machine::Device>& devices) {
   std::vector<ProbeRun> runs{{{}, {}, kProbeLimit}};
   if (devices.size() < 2 || devices[0].mig || devices[1].mig) return runs;
@@ -314,7 +315,7 @@ std::vector<ProbeRun> probe_runs(const std::vector<machine::Device>& devices) {
   return runs;
 }
 
-/// Performs a run and adds its results. Returns a finding where the run failed; absent where it did not.
+/// Performs a run and adds its results. Returns a finding if the run failed, else nothing.
 std::optional<Finding> run_probe(const Session& session, const ProbeRun& run, Probed& probed) {
   // 64 MiB of heap in steps of 16 MiB beside the contexts take some seconds and harm no neighbour.
   std::vector<std::string> words{"run", "--limit", "64MiB", "--account", "heap"};

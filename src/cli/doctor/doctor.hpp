@@ -12,7 +12,7 @@ struct DoctorOptions {
   bool probe = false, try_suspend = false, strict = false;
   std::vector<std::string> only, skip;
 };
-/// Runs the checks and prints a line for each. Exit code 1 where one failed, with `strict` where one warned.
+/// Runs the checks and prints a line for each. Returns exit code 1 if one failed or, with `strict`, if one warned.
 Result<int> doctor(const Session& session, const DoctorOptions& options);
 
 }  // namespace ration::cli

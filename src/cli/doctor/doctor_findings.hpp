@@ -33,7 +33,8 @@ Finding check_ungoverned(const Session& session);
 /// Reports memory in use that belongs to no process and no book.
 Finding check_orphaned(const Session& session);
 
-/// Report the folders of ration with their sizes: the package, the books, the daemon's state, simulated nodes.
+/// Reports the size of the package's files. The checks below do the same for the books, the daemon's state and
+/// simulated nodes.
 Finding check_package(const Session& session);
 Finding check_runtime(const Session& session);
 Finding check_state(const Session& session);

@@ -1,4 +1,4 @@
-// The checks of `ration doctor` for the folders of ration. Nothing of ration is left once they are removed.
+// The checks of `ration doctor` for the folders of ration. Once these folders are removed, nothing of ration is left.
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>

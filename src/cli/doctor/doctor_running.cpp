@@ -16,7 +16,7 @@
 namespace ration::cli {
 namespace {
 
-/// Returns the seconds since a time such as 2026-01-14T12:03:58.214Z; absent where the text is no time.
+/// Returns the seconds since a time such as 2026-01-14T12:03:58.214Z; absent if the text is no time.
 std::optional<double> seconds_since(const std::string& text) {
   const auto then = parse_time(text);
   if (!then) return std::nullopt;

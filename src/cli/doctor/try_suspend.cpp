@@ -56,7 +56,7 @@ class MemoryHolder {
   MemoryHolder& operator=(const MemoryHolder&) = delete;
 
   void ask() const { (void)!::send(socket_.get(), "\n", 1, MSG_NOSIGNAL); }
-  /// Returns the next line that it prints; empty where none comes in time.
+  /// Returns the next line that the program prints; empty if none comes in time.
   [[nodiscard]] std::string line() const {
     std::string text;
     pollfd waited{socket_.get(), POLLIN, 0};
@@ -72,7 +72,7 @@ class MemoryHolder {
   FileDescriptor socket_;
 };
 
-/// Moves memory in a process of its own, which is killed where the driver hangs.
+/// Moves memory in a process of its own, which is killed if the driver hangs.
 Result<machine::CheckpointOutcome> move(const std::string& driver_folder, const char* action,
                                         const std::vector<ProcessIdentity>& processes) {
   std::vector<std::string> words{"timeout", "-k", "5", "120", companion("ration"), "checkpoint-processes", action};
@@ -81,7 +81,7 @@ Result<machine::CheckpointOutcome> move(const std::string& driver_folder, const 
   return node::outcome_from_line(output_of(words).text);
 }
 
-/// Moves a program to the host and back. Returns the reason where that failed, else an empty text.
+/// Moves a program to the host and back. Returns the reason if that failed, else an empty text.
 std::string try_once(const Session& session, const std::string& driver_folder, const machine::Device& device,
                      bool shared) {
   const MemoryHolder holder(driver_folder, device, shared);

@@ -11,10 +11,10 @@ namespace ration::cli {
 
 struct Trial {
   machine::Tried moved;
-  std::string problem;  ///< reason where some memory was not moved; empty where all was
+  std::string problem;  ///< reason why some memory was not moved; empty if all was
 };
 
-/// Tries plain memory and, if that returns, memory that two processes share. Only ration's own memory is at risk.
+/// Tries plain memory and, if that comes back, memory that two processes share. Only ration's own memory is at risk.
 [[nodiscard]] Trial try_suspension(const Session& session, const machine::Device& device);
 
 }  // namespace ration::cli

@@ -1,5 +1,5 @@
 // The node that a session is about, and commands for that node. Used wherever the command line prints a command, and by
-// the daemon for its answers. Promises that a printed command, pasted into another terminal, reaches the same node.
+// the daemon for its answers. Promise: a printed command, pasted into another terminal, reaches the same node.
 #pragma once
 
 #include <string>

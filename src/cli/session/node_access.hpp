@@ -1,6 +1,6 @@
 // The node as a verb sees it: the daemon where one runs, else this process itself, which answers the same paths with
-// the same code (node/local_node.hpp). Used by every verb that shows or changes running workloads, so that each verb is
-// written once. docs/http-api.md describes paths and documents.
+// the same code (node/local_node.hpp). Verbs that show or change running workloads use it, so that each is written
+// once. docs/http-api.md describes paths and documents.
 #pragma once
 
 #include <memory>
@@ -55,7 +55,7 @@ class LocalAccess final : public NodeAccess {
 /// Encodes a text as one part of a path or a query.
 [[nodiscard]] std::string percent_encoded(const std::string& text);
 
-/// Returns `data` of a document that ration wrote; E1508 where it is no such document.
+/// Returns `data` of a document that ration wrote. Fails with E1508 for any other text.
 [[nodiscard]] Result<nlohmann::json> data_of(std::string document, std::span<const std::string_view> passed_over = {});
 
 }  // namespace ration::cli

@@ -19,7 +19,7 @@ namespace {
 
 using nlohmann::json;
 
-/// Returns true if a daemon listens at that socket; E1502 if this user may not open it.
+/// Returns true if a daemon listens at that socket. Fails with E1502 if this user may not open it.
 Result<bool> is_listening(const std::string& path) {
   sockaddr_un address{};
   if (path.size() >= sizeof address.sun_path) return false;
@@ -45,7 +45,7 @@ Result<json> answer_of(Result<http::Answer> answer, std::span<const std::string_
 Result<std::optional<NodeClient>> NodeClient::find(const Session& session) {
   if (!session.socket.empty()) return NodeClient(session.socket, true);
   std::vector<std::string> candidates;
-  if (const auto configuration = config::read_configuration();  // the daemon reports what is wrong in it
+  if (const auto configuration = config::read_configuration();  // the daemon reports mistakes in it
       configuration && !configuration->daemon.socket.origin.is_default())
     candidates.push_back(configuration->daemon.socket.value);
   if (const auto store = session.store()) candidates.push_back(store->folder() + "/ration.sock");

@@ -16,11 +16,11 @@ namespace ration::cli {
 /// A connection to a running daemon. Not thread-safe.
 class NodeClient final : public NodeAccess {
  public:
-  /// Returns the daemon at `--socket` or RATION_SOCKET (whose first request fails with E1501 where none listens), else
-  /// at `[daemon] socket`, beside this user's books or in /run/ration; absent where no daemon runs. E1502 where this
-  /// user may not open a socket.
+  /// Returns the daemon at `--socket` or RATION_SOCKET, whose first request fails with E1501 if none listens; else the
+  /// daemon at `[daemon] socket`, beside this user's books or in /run/ration; absent if no daemon runs. Fails with
+  /// E1502 if this user may not open a socket.
   [[nodiscard]] static Result<std::optional<NodeClient>> find(const Session& session);
-  /// Returns the same daemon, or E1501 where none runs.
+  /// Returns the same daemon. Fails with E1501 if none runs.
   [[nodiscard]] static Result<NodeClient> require(const Session& session);
 
   Result<nlohmann::json> get(const std::string& path, std::span<const std::string_view> passed_over = {}) override;
@@ -31,7 +31,7 @@ class NodeClient final : public NodeAccess {
   [[nodiscard]] Result<nlohmann::json> post_during(const std::string& path, const nlohmann::json& body,
                                                    const std::function<void()>& work);
   [[nodiscard]] Result<nlohmann::json> put(const std::string& path, const nlohmann::json& body);
-  /// Sends DELETE; returns null where the answer has no body.
+  /// Sends DELETE; returns null if the answer has no body.
   [[nodiscard]] Result<nlohmann::json> remove(const std::string& path);
   /// Returns an answer that is no JSON document, such as a report in another format.
   [[nodiscard]] Result<std::string> text(const std::string& path);
@@ -40,7 +40,7 @@ class NodeClient final : public NodeAccess {
 
   void interrupted_by(int descriptor) override { client_.interrupted_by(descriptor); }
   [[nodiscard]] const std::string& socket() const { return socket_; }
-  /// Returns the daemon's process number (http::Client).
+  /// Returns the daemon's pid (http::Client).
   [[nodiscard]] std::optional<std::int32_t> daemon_pid() const noexcept { return client_.daemon_pid(); }
   /// Returns true if --socket or RATION_SOCKET named the daemon, false if find() found it.
   [[nodiscard]] bool was_named() const { return was_named_; }
@@ -54,10 +54,10 @@ class NodeClient final : public NodeAccess {
   http::Client client_;
 };
 
-/// Returns the snapshot of the session's node: from the daemon, or from the books and the driver where no daemon runs
-/// or it governs another simulated node. Names at most `most_processes` of each workload, since thousands of them would
-/// fill the answer; leaves out the fields in `passed_over`; keeps only workloads that match `filter` (rows/filter.hpp),
-/// all where it is empty. E1429 for a filter that cannot be understood.
+/// Returns the snapshot of the session's node: from the daemon or, if none runs or it governs another simulated node,
+/// from the books and the driver. Lists at most `most_processes` of each workload, since thousands of them would fill
+/// the answer; leaves out the fields in `passed_over`; keeps only workloads that match `filter` (rows/filter.hpp),
+/// unless it is empty. Fails with E1429 for an invalid filter.
 [[nodiscard]] Result<nlohmann::json> node_snapshot(const Session& session,
                                                    std::size_t most_processes = node::kAllProcesses,
                                                    std::span<const std::string_view> passed_over = {},

@@ -17,7 +17,7 @@ Error error_about(const book::ForeignBook& book) {
   if (!book.live)
     return {"E1450", fmt::format("{} was written by another ration ({}); its workload has ended.", book.path, formats),
             fmt::format("rm {}", shell_word(book.path)), 1};
-  // The kernel does not name the program of another user's or another container's process.
+  // The kernel names no program of another user's or another container's process.
   const bool known = !book.program.empty();
   return {"E1450",
           fmt::format(

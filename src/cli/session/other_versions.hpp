@@ -1,5 +1,5 @@
-// Workloads whose books another version of ration wrote. This version cannot read them and names the program that can.
-// Used by ps, set, stop, why and doctor.
+// Workloads whose books another version of ration wrote. This version cannot read the books, and names the program that
+// can. Used by ps, set, stop, why and doctor.
 #pragma once
 
 #include <string>

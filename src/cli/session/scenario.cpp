@@ -34,7 +34,7 @@ bool is_own(const std::string& table) {
   return std::find(std::begin(kOwnTables), std::end(kOwnTables), table) != std::end(kOwnTables);
 }
 
-/// Returns the table that a line begins: `program` for `[[program]]` and `[program.x]`; empty where it begins none.
+/// Returns the table that a line begins: `program` for `[[program]]` and `[program.x]`; empty for any other line.
 std::string header_of(const std::string& line) {
   std::size_t at = line.find_first_not_of(" \t");
   if (at == std::string::npos || line[at] != '[') return {};

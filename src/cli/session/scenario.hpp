@@ -1,7 +1,7 @@
 // Scenarios of `ration demo`: a simulated node, the configuration of its daemon, programs with their start times, and
 // commands with the times at which they are typed. A scenario is one TOML file: the tables of ration.toml beside
-// [scenario], [[program]], [[command]] and [[moment]]. Used by the demo; the tests play the same files. Promises that a
-// file with a mistake is rejected whole, with file, line and column (E1441).
+// [scenario], [[program]], [[command]] and [[moment]]. Used by the demo; the tests play the same files. Promise: a file
+// with a mistake is rejected whole, with file, line and column (E1441).
 #pragma once
 
 #include <chrono>
@@ -27,11 +27,11 @@ struct ScenarioProgram {
   bool repeat = false;  ///< true to repeat the steps until the demo ends
 };
 
-/// A command such as `ration set nlp --limit 20GiB`, typed at a time; or several commands, typed one after the other
-/// whenever a program begins to wait for memory, each repeated until it succeeds.
+/// A command such as `ration set nlp --limit 20GiB`, typed at a given time; or several commands, typed one after the
+/// other whenever a program begins to wait for memory, each repeated until it succeeds.
 struct ScenarioCommand {
   Nanoseconds at{};
-  std::string waits;  ///< program whose waiting it answers; empty for a command with a time
+  std::string waits;  ///< name of the program for whose waits it is typed; empty for a command with a time
   std::vector<std::vector<std::string>> lines;
 };
 
@@ -52,14 +52,14 @@ struct Scenario {
 };
 
 /// Reads a scenario of share/ration/scenarios by its name, or a file by a path that ends in .toml. Divides every time
-/// by `speed`, those of policies too. E1441.
+/// by `speed`, those of policies too. Fails with E1441.
 [[nodiscard]] Result<Scenario> read_scenario(const std::string& name, double speed);
 
 /// Returns the names of the scenarios that come with ration.
 [[nodiscard]] std::vector<std::string> scenario_names();
 
-/// Returns the path of a scenario that is a program of its own because it needs more than simulated GPUs; empty where
-/// the name means no such scenario. It must run with the path of this program in the variable RATION.
+/// Returns the path of a scenario that is a program of its own because it needs more than simulated GPUs; empty if the
+/// name means no such scenario. The variable RATION must contain the path of this program when the scenario runs.
 [[nodiscard]] std::string scenario_program(const std::string& name);
 
 }  // namespace ration::cli

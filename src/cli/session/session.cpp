@@ -172,7 +172,7 @@ void Table::print(Format format) const {
 
 namespace {
 
-/// Returns the path of this program; empty where /proc is missing. Reads it once, since the package may be replaced
+/// Returns the path of this program; empty if /proc is missing. Reads it once, since the package may be replaced
 /// while a daemon runs.
 const std::filesystem::path& own_path() {
   static const std::filesystem::path path = [] {
@@ -204,8 +204,8 @@ std::string companion(const std::string& name) { return own_path().parent_path()
 
 bool confirmed(const Session& session, const std::string& question) {
   if (session.yes) return true;
-  // A person must see the question and give the answer. Where a program runs this one or collects its output, one of
-  // these streams is no terminal.
+  // A person must see the question and give the answer. If a program runs this one or collects its output, one of these
+  // streams is no terminal.
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
     if (::isatty(stream) == 0) return false;
   fmt::print(stderr, "{} [y/N] ", question);

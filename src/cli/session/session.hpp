@@ -34,8 +34,8 @@ class Session {
   [[nodiscard]] std::string size(Bytes bytes) const;
   [[nodiscard]] std::string size(const std::optional<Bytes>& bytes, const char* reason) const;
 
-  /// Returns the folder of the simulated driver with --sim; empty for the driver of this machine. Sets RATION_SIM for
-  /// the programs that this process starts.
+  /// Returns the folder of the driver: with --sim the simulated one's, else RATION_DRIVER_PATH; empty for the driver of
+  /// this machine. With --sim, sets RATION_SIM for the programs that this process starts.
   [[nodiscard]] Result<std::string> driver_folder() const;
   [[nodiscard]] Result<machine::Machine> machine() const;
   [[nodiscard]] Result<book::Store> store() const { return book::Store::open(); }
@@ -46,10 +46,10 @@ class Session {
   /// Returns `text` with its commands made to name this session's node.
   [[nodiscard]] std::string hint(std::string_view text) const { return in_context(text, context); }
 
-  /// Returns the same without control characters, for texts that quote files or other users' programs.
+  /// Returns what hint() returns, without control characters, for texts that quote files or other users' programs.
   [[nodiscard]] std::string shown(std::string_view text) const;
 
-  /// Returns `text` in a colour (an SGR number) where standard output is a terminal that shows colours.
+  /// Returns `text` in a colour (an SGR number), unless --color, the environment or standard output rules colours out.
   [[nodiscard]] std::string painted(const std::string& text, int sgr) const;
 
   /// Prints `{"schema":"ration.VERB/1",…,"data":…}` on standard output, merged with `more`. Makes every `fix` in it
@@ -58,7 +58,7 @@ class Session {
                   const nlohmann::json& more = nlohmann::json::object()) const;
   /// Prints a finding as one line on standard error, with the fix on the line below.
   void print_finding(const std::string& id, const std::string& what, const std::string& fix) const;
-  /// Prints an error in the same way, and with -o json also as a document on standard output.
+  /// Prints an error as print_finding() prints a finding, and with -o json also as a document on standard output.
   void print_error(const std::string& verb, const Error& error) const;
 };
 
@@ -71,7 +71,7 @@ class Table {
   struct Column {
     std::string title, key;
     bool right = false;
-    bool optional = false;  ///< left out of text where each of its cells is `-`
+    bool optional = false;  ///< true to leave it out of text if each of its cells is `-`
   };
   explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
   void add(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
@@ -83,7 +83,7 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
 };
 
-/// Returns the folder of the guard (`shim`) or of the simulator (`sim`) beside this program; E1406 where it is missing.
+/// Returns the folder of the guard (`shim`) or of the simulator (`sim`) beside this program. Fails with E1406.
 [[nodiscard]] Result<std::string> library_folder(const std::string& kind);
 /// Returns the folder of the installed data, `share` beside the folder of the programs.
 [[nodiscard]] std::string share_folder();
@@ -93,7 +93,7 @@ class Table {
 /// Asks a question on a terminal and returns true for yes. Without a terminal, returns true only with --yes.
 [[nodiscard]] bool confirmed(const Session& session, const std::string& question);
 
-/// Asks before `who` gets a limit below what it holds. Returns E1205 where that is not confirmed, with the command
+/// Asks before `who` gets a limit below what it holds. Returns E1205 if that is not confirmed, with the command
 /// `again` as its fix.
 [[nodiscard]] Result<void> agree_to_shrink(const Session& session, const std::string& who, Bytes used, Bytes limit,
                                            const std::string& again);

@@ -19,7 +19,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Libraries that programs link with, ordered so that each follows those it needs, and the one that opens them by path.
+/// The libraries to preload. Those that programs link with come first, each after the libraries that it needs; the last
+/// one serves programs that open libraries by path.
 constexpr const char* kLibraries[] = {"libcudart", "libcublasLt", "libcublas",         "libcudnn",
                                       "libcufft",  "libcurand",   "libcusparse",       "libcusolver",
                                       "libnccl",   "libcupti",    "libration_sim_open"};
@@ -34,7 +35,7 @@ std::vector<fs::path> library_folders(const fs::path& prefix) {
   for (const auto& python : fs::directory_iterator(prefix / "lib", error)) {
     if (python.path().filename().string().rfind("python3", 0) != 0) continue;
     for (const char* packages : {"site-packages", "dist-packages"}) {
-      // nvidia/cu13/lib, or nvidia/cuda_runtime/lib and its neighbours.
+      // NVIDIA's wheels put libraries into nvidia/cu13/lib, or into nvidia/cuda_runtime/lib and the like.
       for (const auto& part : fs::directory_iterator(python.path() / packages / "nvidia", error))
         add(part.path() / "lib");
     }
@@ -62,8 +63,8 @@ struct Environment {
   std::vector<fs::path> folders;
 };
 
-/// Returns the first installation that has a CUDA runtime: the program's own, the active virtual environment, the
-/// installation of the first python3 in PATH.
+/// Returns the first installation that has a CUDA runtime: that of the program itself, the active virtual environment,
+/// or that of the first python3 in PATH.
 Environment find_runtime(const std::string& program) {
   std::vector<fs::path> prefixes;
   const auto add_program = [&](const std::string& name) {
@@ -94,8 +95,8 @@ std::set<int> simulated_versions(const std::string& simulator) {
   return result;
 }
 
-/// Adds the libraries of those versions, the newest first. Skips a name that is there already: cuDNN and NCCL have the
-/// same name in every version.
+/// Adds the libraries of those versions, the newest first. Skips a name that is there already, since cuDNN and NCCL
+/// have the same name in every version.
 void put_in_front(const std::string& simulator, const std::set<int>& versions, std::vector<std::string>& preload) {
   std::set<std::string> names;
   for (const std::string& file : preload) names.insert(fs::path(file).filename().string());
@@ -110,8 +111,8 @@ void put_in_front(const std::string& simulator, const std::set<int>& versions, s
   }
 }
 
-/// Returns the driver of a simulated node: by `driver=` in its description, by `driver` in the file that it names, else
-/// by RATION_SIM_DRIVER.
+/// Returns the driver of a simulated node, named by `driver=` in its description, by `driver` in the file that the
+/// description names, or by RATION_SIM_DRIVER.
 std::string driver_of(const std::string& description) {
   static const std::regex in_description("(?:^|,)driver=([^,]*)"), in_file("^driver *= *[\"']([^\"']*)");
   std::smatch found;
@@ -165,7 +166,7 @@ Result<SimulatedLibraries> simulated_libraries(const std::string& driver_folder,
   }
   SimulatedLibraries result;
   put_in_front(driver_folder, wanted, result.preload);
-  // This program may start others made for another version. Each finds its own by the name of the library.
+  // This program may start others made for another version, each of which finds its own runtime by the library's name.
   if (automatic) put_in_front(driver_folder, simulated, result.preload);
   for (const fs::path& folder : around.folders) {
     if (folder.parent_path().parent_path().filename() == "nvidia") result.folders.push_back(folder.string());

@@ -10,8 +10,8 @@
 
 namespace ration::cli {
 
-/// Returns the folder of the simulated driver that RATION_SIM describes. Where `driver=` names a release of
-/// sim/drivers, its libraries export the functions of that release alone, else every function.
+/// Returns the folder of the simulated driver that RATION_SIM describes. If `driver=` names a release of sim/drivers,
+/// the libraries there export the functions of that release alone, else every function.
 [[nodiscard]] std::string simulated_driver_folder(const std::string& simulator);
 
 struct SimulatedLibraries {
@@ -20,10 +20,10 @@ struct SimulatedLibraries {
   std::string found;                 ///< sentence for people with the version and its place
 };
 
-/// Finds the simulated libraries for a program (as typed; may be empty). `versions` is `auto`, `none`, or major
-/// versions such as `12` or `12,13`. `auto` means every version, since the program may launch others, with the version
-/// of its own Python or of the current environment in front. E1425 for a version that is not simulated, E1426 for a
-/// text that is no version.
+/// Finds the simulated libraries for a program, as typed; it may be empty. `versions` is `auto`, `none`, or major
+/// versions such as `12` or `12,13`. `auto` means every version, since the program may launch others, and puts the
+/// version of its own Python or of the current environment in front. Fails with E1425 for a version that is not
+/// simulated, with E1426 for a text that is no version.
 [[nodiscard]] Result<SimulatedLibraries> simulated_libraries(const std::string& driver_folder,
                                                              const std::string& program, const std::string& versions);
 

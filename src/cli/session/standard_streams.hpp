@@ -1,4 +1,5 @@
-// Handles standard output and standard error that are closed, on a full disk, or a pipe without a reader.
+// Protects this process from a standard output or standard error that is closed, on a full disk, or a pipe without a
+// reader.
 #pragma once
 
 #include <functional>
@@ -7,15 +8,16 @@
 
 namespace ration::cli {
 
-/// Opens /dev/null at each closed descriptor from 0 to 2. Called before any other file is opened: a book with such a
-/// number would receive the texts printed for people. Programs that this one starts find them closed again.
+/// Opens /dev/null at each closed descriptor from 0 to 2. Called before any other file is opened, since a book with
+/// such a number would receive the texts printed for people. Programs that this process starts find the descriptors
+/// closed again.
 void reserve_standard_streams();
 
-/// Calls `print` for a text that only people read. Ignores that it cannot be written, and keeps SIGPIPE from ending
-/// this process.
+/// Calls `print` for a text that only people read. Ignores a failure to write it, and keeps SIGPIPE from ending this
+/// process.
 void tell(const std::function<void()>& print);
 
-/// Writes the rest of standard output; E1002 where that fails.
+/// Writes the rest of standard output. Fails with E1002.
 [[nodiscard]] Result<void> finish_output();
 
 }  // namespace ration::cli

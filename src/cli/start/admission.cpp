@@ -118,7 +118,7 @@ Result<Lease> wait_for_lease(const Session& session, NodeClient& daemon, const R
   bool announced = false;
   for (;;) {
     if (!lease) {
-      // A daemon that was started again may have lost its queue: ask again, at the end of it.
+      // Asks again, at the end of the queue, since a daemon that was started again may have lost it.
       if (lease.error().id != "E1526") return tl::unexpected(lease.error());
       lease = ask_for_place(daemon, request, end);
       if (!lease) return tl::unexpected(lease.error());
@@ -148,7 +148,7 @@ Result<Lease> wait_for_lease(const Session& session, NodeClient& daemon, const R
     announced = true;
     std::this_thread::sleep_for(kAskedEvery);
     auto answer = daemon.get("/api/v1/leases/" + id);
-    // Wait on while the daemon is being started again or has too many clients.
+    // Keeps waiting while the daemon is being started again or has too many clients.
     if (!answer && (answer.error().id == "E1501" || answer.error().id == "E1508" || answer.error().id == "E1517"))
       continue;
     lease = std::move(answer);

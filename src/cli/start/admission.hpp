@@ -23,11 +23,11 @@ struct Lease {
                                            Bytes bytes);
 
 /// Returns a line, after `begin`, that names those who hold or were promised the memory that a lease waits for; empty
-/// where none is known.
+/// if none is known.
 [[nodiscard]] std::string holders_line(const Session& session, const nlohmann::json& lease, std::string_view begin);
 
 /// Registers a book with the daemon before it is made, and returns the tenant that is charged. `user` is the owner
-/// where root starts another user's work. E1532 where the daemon governs other devices.
+/// if root starts another user's work. Fails with E1532 if the daemon governs other devices.
 [[nodiscard]] Result<std::string> register_workload(NodeClient& daemon, const std::string& folder,
                                                     const std::string& book, const admission::PlanRequest& request,
                                                     const std::string& labels, const std::string& lease,
@@ -35,8 +35,8 @@ struct Lease {
                                                     std::optional<std::uint32_t> user = {});
 
 /// Shows a new book to the daemon, calls `work`, and returns once the daemon has read the book. The program must not
-/// start earlier: guarantees of others may lower its limit, and until then it could take memory kept for them. Only the
-/// start of a container fails where this does.
+/// start earlier: guarantees of others may lower its limit, and until then it could take memory kept for them. A
+/// failure here prevents only the start of a container.
 Result<void> show_book(NodeClient& daemon, const std::string& folder, const std::string& tenant,
                        const std::string& labels, const std::function<void()>& work);
 

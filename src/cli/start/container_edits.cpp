@@ -33,13 +33,13 @@ constexpr const char* kPreloadName = "ld.so.preload";  // lies in the folder tha
 
 std::string shared_folder(const book::Store& store) { return store.folder() + "/for-containers"; }
 
-/// Writes a file of that folder and returns its path. E1405.
+/// Writes a file of that folder and returns its path. Fails with E1405.
 Result<std::string> shared_file(const Session& session, const book::Store& store, const char* name,
                                 const std::string& content) {
   const std::string path = shared_folder(store) + "/" + name;
   if (session.dry_run) return path;
   std::error_code error;
-  // An unchanged file stays: replacing it would take its mount away from running containers.
+  // Keeps an unchanged file, since its replacement would take its mount away from running containers.
   if (fs::is_regular_file(path, error) && machine::content_of(path) == content) return path;
   fs::create_directories(fs::path(path).parent_path(), error);
   if (write_whole(path, content, 0644)) return path;

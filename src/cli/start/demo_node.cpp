@@ -72,7 +72,7 @@ void clean_up(pid_t group, const std::string& folder) {
       for (const pid_t pid : left) ::kill(pid, SIGKILL);
     std::this_thread::sleep_for(10ms);
   }
-  // A verb that is typed now may make a file meanwhile, which stops the removal half-way.
+  // Repeats the removal, which fails if a verb makes a file meanwhile.
   std::error_code error;
   constexpr int kTries = 100;
   for (int tries = 0; tries < kTries && fs::exists(folder, error); ++tries) {
@@ -96,7 +96,7 @@ void clean_up(pid_t group, const std::string& folder) {
 
 bool is_free(int port) {
   const FileDescriptor probe{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
-  const int yes = 1;  // like the daemon, passes over connections that are still closing
+  const int yes = 1;  // allows a port whose connections are still closing, as the daemon does
   ::setsockopt(probe.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
   sockaddr_in address{};
   address.sin_family = AF_INET;
@@ -177,7 +177,7 @@ Result<void> DemoNode::start_daemon() {
   const auto end = std::chrono::steady_clock::now() + kStartTime;
   int status = 0;
   while (std::chrono::steady_clock::now() < end && ::waitpid(daemon_, &status, WNOHANG) == 0) {
-    constexpr std::string_view kLink = "dashboard: ";  // begins a line that the daemon prints
+    constexpr std::string_view kLink = "dashboard: ";  // beginning of a line that the daemon prints
     const std::string greeting = text_of("daemon");
     const std::size_t link = greeting.find(kLink);
     if (link != std::string::npos && greeting.find('\n', link) != std::string::npos) {
@@ -195,7 +195,7 @@ Result<void> DemoNode::start_daemon() {
 DemoNode::~DemoNode() {
   alive_ = FileDescriptor();
   if (sweeper_ <= 0) return;
-  siginfo_t how{};  // the process is not reaped here, so that its number stays taken
+  siginfo_t how{};  // leaves the process unreaped, so that its pid stays taken
   while (::waitid(P_PID, static_cast<id_t>(sweeper_), &how, WEXITED | WNOWAIT) != 0 && errno == EINTR) {
   }
   if (how.si_code != CLD_EXITED) clean_up(sweeper_, folder_);
@@ -263,7 +263,7 @@ struct RunningDemo {
   std::string folder, node, name, scenario;
 };
 
-/// Returns the demo of this user that runs in that folder; absent where none does.
+/// Returns the demo of this user that runs in that folder; absent if none does.
 std::optional<RunningDemo> demo_in(const fs::path& folder) {
   struct stat status {};
   if (::lstat(folder.c_str(), &status) != 0 || !S_ISDIR(status.st_mode) || status.st_uid != ::getuid())

@@ -1,6 +1,6 @@
-// The node of `ration demo`: a private folder, a daemon on a port of its own, and programs under `ration run`.
-// Promises that every process started here is ended and the folder is removed when the owner ends, even by SIGKILL: a
-// sweeper process waits for that moment. Where the sweeper was killed, the owner cleans up itself.
+// The node of `ration demo`: a private folder, a daemon on a port of its own, and programs under `ration run`. Promise:
+// when the owner ends, even by SIGKILL, every process started here is ended and the folder removed, by a sweeper
+// process that waits for that moment. If the sweeper was killed, the owner cleans up itself.
 #pragma once
 
 #include <sys/types.h>
@@ -20,8 +20,8 @@ namespace ration::cli {
 
 class DemoNode {
  public:
-  /// Makes the folder, starts the daemon and gives this process the demo's environment. E1405 where the folder cannot
-  /// be made, E1443 where the daemon does not start.
+  /// Makes the folder, starts the daemon and gives this process the demo's environment. Fails with E1405 if the
+  /// folder cannot be made, with E1443 if the daemon does not start.
   [[nodiscard]] static Result<std::unique_ptr<DemoNode>> open(const Scenario& scenario);
   ~DemoNode();
   DemoNode(const DemoNode&) = delete;
@@ -58,14 +58,14 @@ class DemoNode {
   std::map<std::string, pid_t> running_;
 };
 
-/// Returns the name (`demo:4711`) of the demo that this process belongs to; absent where it belongs to none.
+/// Returns the name (`demo:4711`) of the demo that this process belongs to; absent if it belongs to none.
 [[nodiscard]] std::optional<std::string> enclosing_demo();
 
 /// Returns true if a node's description names a running demo: `demo`, or `demo:4711` with the pid of `ration demo`.
 [[nodiscard]] bool names_demo(const std::string& node);
 
 /// Points the session at the demo that it names: `demo` is the demo that this process belongs to, else the only one
-/// of this user. E1444 where it does not run, E1445 where several run and the session names none.
+/// of this user. Fails with E1444 if it does not run, with E1445 if several run and the session names none.
 [[nodiscard]] Result<void> join_demo(Session& session);
 
 }  // namespace ration::cli

@@ -1,5 +1,5 @@
-// The choice of a command's GPUs. Used by `ration run`, with and without --wait, and by `ration fits`. Promises one
-// rule for all of them, so that a program runs on the GPUs that `ration fits` names.
+// The choice of a command's GPUs. Used by `ration run`, with and without --wait, and by `ration fits`. Promise: one
+// rule serves them all, so that a program runs on the GPUs that `ration fits` names.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -20,8 +20,8 @@ struct GpuChoice {
   [[nodiscard]] std::string text() const;
 };
 
-/// Chooses GPUs by --gpu: `auto` is any one, `all` and `0,1` are all of those. Without --gpu, chooses what
-/// CUDA_VISIBLE_DEVICES names, else all GPUs of a node that --sim describes with several, else any one. E1407.
+/// Chooses GPUs by --gpu: `auto` is any one, `all` and `0,1` are all of those. Without --gpu, chooses the GPUs in
+/// CUDA_VISIBLE_DEVICES, else all GPUs of a node that --sim describes with several, else any one. Fails with E1407.
 [[nodiscard]] Result<GpuChoice> choose_gpus(const Session& session, const machine::Machine& machine,
                                             const std::string& typed);
 
@@ -36,12 +36,12 @@ struct Room {
 /// Returns the room on the devices, in their order, without those that the snapshot lacks.
 [[nodiscard]] std::vector<Room> rooms_on(const std::vector<machine::Device>& devices, const nlohmann::json& snapshot);
 
-/// Returns the room that decides whether a size fits: the largest where any one GPU will do, the smallest where all are
+/// Returns the room that decides whether a size fits: the largest if any one GPU will do, the smallest if all are
 /// needed. `rooms` must not be empty.
 [[nodiscard]] const Room& deciding(const std::vector<Room>& rooms, bool any_one);
 
 /// Returns the holders of a device's memory, with what is promised to them: `vision 10.0 GiB, nlp 3.80 GiB (promised
-/// 6.00 GiB), not governed: pid 6001 python (carol) 1.60 GiB`; empty where there are none.
+/// 6.00 GiB), not governed: pid 6001 python (carol) 1.60 GiB`; empty if there are none.
 [[nodiscard]] std::string holders_on(const Session& session, const nlohmann::json& snapshot, int gpu);
 
 }  // namespace ration::cli

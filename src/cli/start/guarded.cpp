@@ -9,7 +9,7 @@ namespace ration::cli {
 
 Result<void> check_guard_files(const std::string& folder, bool with_audit) {
   struct GuardFile {
-    const char *name, *mark;  ///< file, and a text that every build of it contains and no other library
+    const char *name, *mark;  ///< file, and a text that is in every build of it and in no other library
   };
   constexpr GuardFile kFiles[] = {
       {"libcuda.so.1", "ration_shim"}, {"libnvidia-ml.so.1", "RATION_BOOK"}, {"libration-audit.so", "la_symbind64"}};

@@ -37,7 +37,7 @@ void forward(int signal) {
 /// Time between the end of the program and the killing of what is left of its workload.
 constexpr std::chrono::seconds kGrace{10};
 
-/// Returns the parent and the state of a process, by /proc; absent where it is gone.
+/// Returns the parent and the state of a process, by /proc; absent if it is gone.
 std::optional<std::pair<pid_t, char>> parent_and_state(pid_t pid) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
   const std::string text{std::istreambuf_iterator<char>(file), {}};
@@ -115,7 +115,7 @@ bool reap() {
 /// Waits for the processes that the program left behind, and kills them after kGrace.
 void end_the_rest() {
   using Clock = std::chrono::steady_clock;
-  const auto kill_at = Clock::now() + kGrace, give_up_at = kill_at + kGrace;  // another user's cannot be killed
+  const auto kill_at = Clock::now() + kGrace, give_up_at = kill_at + kGrace;  // another user's processes survive
   for (auto now = Clock::now(); reap() && now < give_up_at; now = Clock::now()) {
     if (now >= kill_at) signal_all(SIGKILL);
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
@@ -273,8 +273,8 @@ bool drop_guard(const char* variable) {
 void leave_guard(char** arguments) {
   if (std::getenv("RATION_BOOK") == nullptr) return;
   const bool audited = drop_guard("LD_AUDIT"), preloaded = drop_guard("LD_PRELOAD");
-  // By the system call itself, since the guard in this process would put itself back. RATION_BOOK stays, so that no
-  // limit is made inside a limit.
+  // Uses the system call itself, since the guard in this process would preload itself again. Keeps RATION_BOOK, so that
+  // no limit is made inside a limit.
   if (audited || preloaded) ::syscall(SYS_execve, "/proc/self/exe", arguments, environ);
 }
 
@@ -303,7 +303,7 @@ pid_t start_in_background(const std::vector<std::string>& program, const std::st
     ::setpgid(0, group);
     execute_with(program, file, Errors::kCollected);
   }
-  // The child does the same; here it is certain before anything signals the group.
+  // Repeats what the child does, so that the child is in the group before anything signals it.
   ::setpgid(child, group);
   ::close(file);
   return child;

@@ -13,8 +13,8 @@ namespace ration::cli {
 
 struct Ended {
   int exit_code = 0;          ///< exit code of the program, 128 + signal, 126 (not executable) or 127 (not found)
-  int start_error = 0;        ///< errno of a failed start; 0 where the program ran
-  bool left_running = false;  ///< true where processes that it started have outlived it
+  int start_error = 0;        ///< errno of a failed start; 0 if the program ran
+  bool left_running = false;  ///< true if processes that it started have outlived it
 };
 
 /// Runs a program in the foreground, in the same process group and terminal, and calls `running` once it has started.
@@ -23,8 +23,8 @@ struct Ended {
 [[nodiscard]] Ended launch(
     const std::vector<std::string>& program, const std::function<void()>& running = [] {});
 
-/// Replaces this process by itself without the guard, if it runs under one: with the guard it would see the workload's
-/// limit as the size of a device. Returns only if there is no guard or the replacement fails.
+/// Replaces this process by itself without the guard, if it runs under one, since the guard would show it the
+/// workload's limit as the size of a device. Returns only if there is no guard or the replacement fails.
 void leave_guard(char** arguments);
 
 /// Returns true if systemd runs here, for the machine or for this user.
@@ -33,14 +33,14 @@ void leave_guard(char** arguments);
 /// Gives this process /dev/null as standard input.
 void give_no_input();
 
-/// Replaces this process by the program. Returns only where that fails, with the reason in errno.
+/// Replaces this process by the program. Returns only if that fails, with the reason in errno.
 void execute(const std::vector<std::string>& program);
-/// Replaces this process by the program, or returns E1419 where that fails.
+/// Replaces this process by the program. Fails with E1419.
 [[nodiscard]] Result<int> become(const std::vector<std::string>& program);
 
 struct Output {
   int exit_code = 125;
-  std::string text;  ///< standard output, and standard error where it is collected
+  std::string text;  ///< standard output, and standard error if it is collected
 };
 enum class Errors { kCollected, kLeftAlone };
 /// Runs a program to its end, without input, and collects what it prints.
@@ -49,8 +49,8 @@ enum class Errors { kCollected, kLeftAlone };
 /// Returns a command line with its words quoted for a shell.
 [[nodiscard]] std::string shown_command(const std::vector<std::string>& program);
 
-/// Starts a program in the background, in that process group, without input and with its output in `log`. Returns -1
-/// where that fails.
+/// Starts a program in the background, in process group `group`, without input and with its output in `log`. Returns -1
+/// if that fails.
 [[nodiscard]] pid_t start_in_background(const std::vector<std::string>& program, const std::string& log, pid_t group);
 
 }  // namespace ration::cli

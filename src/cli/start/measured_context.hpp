@@ -9,10 +9,11 @@
 
 namespace ration::cli {
 
-/// Returns the bytes that one context takes on a device, or nothing where none can be made. Measures in a process of
-/// its own, so that no context stays in this one.
+/// Returns the bytes that one context takes on a device; nothing if none can be made. Measures in a process of its own,
+/// so that no context stays in this one.
 [[nodiscard]] std::optional<Bytes> measured_context(const Session& session, const machine::Device& device);
-/// Makes a context on that device and prints its bytes; the process above runs this verb. Exit code 3 where it fails.
+/// Makes a context on that device and prints its bytes. The process that measured_context() starts runs this verb.
+/// Returns exit code 3 if no context can be made.
 Result<int> measure_context(const Session& session, const std::string& uuid);
 
 }  // namespace ration::cli

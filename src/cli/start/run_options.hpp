@@ -17,7 +17,7 @@ struct RunOptions {
   std::string asked_gpus;  ///< GPUs to ask the daemon's queue for; set by resolve()
   std::string summary;     ///< auto | always | never | json:FILE
   bool require_enforced = false;
-  bool require_limit = false;  ///< true to fail with E1447 where less than the limit is available at the start
+  bool require_limit = false;  ///< true to fail with E1447 if less than the limit is available at the start
   bool allow_ungoverned = false;
   bool print_env = false;
   bool scope = false;          ///< true to run in a transient scope of systemd
@@ -28,7 +28,7 @@ struct RunOptions {
   int retries = 0;                   ///< number of further starts, each with a larger limit, after a denial ended it
   std::string retry_limit = "+25%";  ///< amount that each retry adds: a share of the limit, or +SIZE
   int denied_exit = 0;               ///< exit code after a denial ended it; 0 for the program's own
-  std::string engine;                ///< container engine that starts `program`; empty where this process does
+  std::string engine;                ///< container engine that starts `program`; empty if this process does
   std::vector<std::string> program;
 };
 

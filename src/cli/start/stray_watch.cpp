@@ -40,7 +40,7 @@ void StrayWatch::look() {
   has_looked_ = true;
 }
 
-// Looks seldom, since each look queries the driver of every GPU.
+// Queries at growing intervals, since each query asks the driver about every GPU.
 void StrayWatch::watch() {
   std::unique_lock lock(mutex_);
   for (auto pause = 1s; !wake_.wait_for(lock, pause, [this] { return ended_; }); pause = std::min(pause * 2, 16s)) {

@@ -1,6 +1,6 @@
 // Processes of a workload that hold GPU memory without the guard, such as a child that dropped the preload. They cannot
 // be foreseen, so `ration run` looks for them while its program runs, with or without a daemon. A process that comes
-// and goes between two looks is missed.
+// and goes between two queries of the driver is missed.
 #pragma once
 
 #include <condition_variable>
@@ -16,7 +16,7 @@ namespace ration::cli {
 
 struct Stray {
   std::string command;
-  Bytes most;  ///< most bytes seen on one GPU; 0 where the driver does not say
+  Bytes most;  ///< most bytes seen on one GPU; 0 if the driver does not say
 };
 
 class StrayWatch {
@@ -26,7 +26,7 @@ class StrayWatch {
   StrayWatch(const StrayWatch&) = delete;
   StrayWatch& operator=(const StrayWatch&) = delete;
 
-  /// Returns all such processes by pid. Looks a last time if the program ran long enough to be looked at or left
+  /// Returns all such processes by pid. Queries a last time if the program ran long enough to be queried or left
   /// processes running.
   [[nodiscard]] std::map<std::int32_t, Stray> finish(bool left_running);
 

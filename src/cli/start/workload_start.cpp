@@ -81,7 +81,7 @@ Result<std::string> preloadable_folder(const book::Store& store, const std::stri
   const auto folder = library_folder(kind);
   const auto carried = [](const std::string& path) { return path.find_first_of(" :\t\n") == std::string::npos; };
   if (!folder || carried(*folder)) return folder;
-  // The name of the link follows from the place, so that two installed versions have two links.
+  // Derives the name of the link from the folder, so that two installed versions have two links.
   const std::string link = fmt::format("{}/{}-{:08x}", store.folder(), kind == "shim" ? "guard" : "simulator",
                                        stable_hash(*folder) & 0xffffffff);
   std::error_code error;
@@ -124,13 +124,13 @@ Result<void> add_guard(const Session& session, const book::Store& store, const R
     plan.sets["RATION_DRIVER_PATH"] = *session.driver_folder();
   }
   prepend(plan.sets, "LD_PRELOAD", shim + "/libcuda.so.1:" + shim + "/libnvidia-ml.so.1");
-  // Only on request: with an audit library, the linker has little room for thread-local memory (3 KiB in glibc 2.36),
-  // and a program linked with libraries that need more does not start.
+  // Preloads the audit library only on request: with it, the linker has little room for thread-local memory (3 KiB in
+  // glibc 2.36), and a program linked with libraries that need more does not start.
   if (options.require_enforced) prepend(plan.sets, "LD_AUDIT", shim + "/libration-audit.so");
   return {};
 }
 
-/// Enters the chosen GPUs in the options. Where any GPU will do, chooses the one with the most room, as `ration fits`
+/// Enters the chosen GPUs in the options. If any GPU will do, chooses the one with the most room, as `ration fits`
 /// does.
 Result<void> grant_gpus(const Session& session, const machine::Machine& machine, RunOptions& options) {
   admission::PlanRequest& request = options.request;
@@ -142,7 +142,7 @@ Result<void> grant_gpus(const Session& session, const machine::Machine& machine,
   if (choice.any_one && granted.size() > 1) {
     RATION_TRY(const auto snapshot, node_snapshot(session));
     const std::vector<Room> rooms = rooms_on(choice.devices, snapshot);
-    // A daemon that governs other GPUs has no rooms of these.
+    // A daemon that governs other GPUs reports no room on these.
     granted = {rooms.empty() ? granted.front() : deciding(rooms, true).device.uuid};
   }
   request.gpu = fmt::format("{}", fmt::join(granted, ","));
@@ -204,7 +204,7 @@ std::string again(const RunOptions& options, bool wait, Bytes limit) {
          " …";
 }
 
-/// Returns E1303 if, by one snapshot, others hold memory that the run asks to be guaranteed.
+/// Returns E1303 if, by one snapshot, others hold memory for which the run wants a guarantee.
 Result<void> could_be_kept_now(const Session& session, const Plan& plan, const RunOptions& options,
                                const std::string& tenant) {
   RATION_TRY(const auto snapshot, node_snapshot(session));
@@ -228,8 +228,8 @@ Result<void> could_be_kept_now(const Session& session, const Plan& plan, const R
   return {};
 }
 
-/// Returns E1303 if others hold memory that the run asks to be guaranteed. A snapshot may count memory twice that a
-/// program takes during the tick, so several snapshots in a row must agree.
+/// Returns E1303 if others hold memory for which the run wants a guarantee. Memory that a program takes during the tick
+/// may count twice in a snapshot, so several snapshots in a row must agree.
 Result<void> can_be_kept(const Session& session, const Plan& plan, const RunOptions& options,
                          const std::string& tenant) {
   const auto wanted = [](const auto& account) { return account.guarantee > Bytes{0}; };
@@ -266,7 +266,7 @@ book::NewBook book_of(const Session& session, const Plan& plan, const RunOptions
 }
 
 /// Makes the book and returns its path. The book of a container (`engine` is not empty) has its grant beside it, and a
-/// file system of its own if the process `daemon` sees that.
+/// file system of its own if the process `daemon` can see one.
 Result<std::string> make_book(const book::Store& store, const book::NewBook& contents, const std::string& engine,
                               std::optional<std::int32_t> daemon) {
   book::remove_unfinished(store.folder());
@@ -287,7 +287,7 @@ Result<std::string> make_book(const book::Store& store, const book::NewBook& con
 }
 
 /// Prints on which GPUs less than the granted limit is available now, how much less, and for whom the rest is kept;
-/// returns E1447 instead with --require-limit. Prints only if `aloud`: else standard error belongs to a program.
+/// with --require-limit, returns E1447 instead. Prints only if `aloud`, since standard error may belong to a program.
 Result<void> tell_limit_in_force(const Session& session, const RunOptions& options, const Plan& plan,
                                  const std::string& path, NodeClient& daemon, bool aloud) {
   book::BookSnapshot book;
@@ -323,10 +323,10 @@ Result<Started> start_workload(const Session& session, RunOptions& options, cons
                                const std::string& lease, std::optional<NodeClient>& daemon,
                                const std::optional<ProcessIdentity>& creator,
                                const std::function<Result<void>(const std::string&)>& bring) {
-  // One start at a time checks and enters promises and takes a name.
+  // Lets only one start at a time check and enter promises, and take a name.
   auto alone = std::optional(store.lock());
   RATION_TRY(auto plan, resolve(session, options, store));
-  // A program that asks for its own limit has loaded the guard itself, and an engine of containers needs none.
+  // A program that asks for its own limit has loaded the guard itself, and a container gets the guard from its engine.
   if (!creator && options.engine.empty()) {
     RATION_TRY(refuse_ungoverned(options, examine(options, plan)));
   }

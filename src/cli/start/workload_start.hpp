@@ -14,7 +14,7 @@
 
 namespace ration::cli {
 
-/// The choice to measure an unknown cost of a context, which makes one on the GPU, or to leave it unknown.
+/// The choice between measuring the unknown cost of a context, which makes one on the GPU, and leaving it unknown.
 enum class Measuring { kNo, kYes };
 
 /// Returns the plan for `options`, with the configuration's values where nothing was typed, and with the variables of
@@ -24,7 +24,7 @@ enum class Measuring { kNo, kYes };
                                               Measuring measuring = Measuring::kYes);
 
 /// Returns the folder of the guard (`shim`) or the simulator (`sim`) by a path that LD_PRELOAD can carry: a link in the
-/// runtime folder stands for a path with a space or a colon. E1424.
+/// runtime folder stands for a path with a space or a colon. Fails with E1424.
 [[nodiscard]] Result<std::string> preloadable_folder(const book::Store& store, const std::string& kind);
 
 /// Returns the name of the workload. Without --name it is the program's, which later gets the number of the run
@@ -43,9 +43,9 @@ struct Started {
 };
 
 /// Checks and enters promises, takes the name, registers with the daemon and makes the book. `lease` names a place in
-/// the daemon's queue and may be empty. Resets `daemon` where it governs another node. The workload ends with
-/// `creator`, or with this process where that is absent. `bring` puts the book where the workload looks for it, while
-/// the daemon reads it; where either fails, the book is removed again.
+/// the daemon's queue and may be empty. Resets `daemon` if it governs another node. The workload ends with `creator`,
+/// or with this process if `creator` is absent. `bring` puts the book where the workload looks for it, while the daemon
+/// reads it; if either fails, the book is removed again.
 [[nodiscard]] Result<Started> start_workload(const Session& session, RunOptions& options, const book::Store& store,
                                              const std::string& lease, std::optional<NodeClient>& daemon,
                                              const std::optional<ProcessIdentity>& creator = {},

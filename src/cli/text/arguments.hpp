@@ -9,25 +9,25 @@
 namespace ration::cli {
 
 struct Arguments {
-  std::string verb;                  ///< the first word; empty where none was typed
+  std::string verb;                  ///< the first word; empty if none was typed
   std::vector<std::string> all;      ///< the verb and every word meant for it
   std::vector<std::string> program;  ///< the words after `--`, for the verbs that take a program
-  bool marked = false;               ///< true where there was a `--` before a program
+  bool marked = false;               ///< true if there was a `--` before a program
 };
 
 /// Splits a command line into verb, options and program. The name `rationd` stands for `ration serve`; `candidates`
 /// also gets the node options of the line that it completes.
 [[nodiscard]] Arguments split_arguments(int argc, char** argv);
 
-/// Returns E1001 where one of the first `count` words is empty: `--limit "$UNSET"` must not run without a limit, and
+/// Returns E1001 if one of the first `count` words is empty: `--limit "$UNSET"` must not run without a limit, and
 /// after `--tenant=` the parser would take the next word as the tenant. Accepts `serve --listen ""` alone.
 [[nodiscard]] Result<void> check_values(const Arguments& words, std::size_t count);
 
-/// Returns how many words belong to ration for certain before they are parsed: none where `run` has no `--`.
+/// Returns how many of the words belong to ration whatever the parser finds: all, or none for `run` without `--`.
 [[nodiscard]] std::size_t surely_ours(const Arguments& words);
 
-/// Returns E1402 where a word before the program of `run` would itself be started as the program. `before` holds the
-/// words that belong to no option.
+/// Returns E1402 if a word before the program of `run` would itself be started as the program. `before` holds the words
+/// that belong to no option.
 [[nodiscard]] Result<void> check_before_program(const Arguments& words, const std::vector<std::string>& before,
                                                 const std::vector<std::string>& options);
 

@@ -16,7 +16,8 @@ struct OptionText {
 
 bool is_hidden(const CLI::Option& option) { return option.get_group().empty(); }
 
-// Leaves out the list of values that a check appends: the description names them.
+// Returns the type of an option's value, without the list of values that a check appends, since the description names
+// them.
 std::string type_of(const CLI::Option& option) {
   const std::string name = option.get_type_name();
   return name.substr(0, name.find(':'));
@@ -65,7 +66,7 @@ std::string roff(const std::string& text) {
     else if (letter == '-')
       out += "\\-";
     else if (letter == '\xc2' || letter == '\xe2' || letter == '\x80')
-      continue;  // the first bytes of the two letters beyond ASCII in these texts
+      continue;  // the leading bytes of the two letters beyond ASCII in these texts
     else if (letter == '\xb7')
       out += "\\[pc]";  // the point of GiB·h
     else if (letter == '\xa6')
@@ -168,7 +169,7 @@ std::string topic_page(const Topic& topic) {
 
 std::string configuration_page() {
   std::string out = page_head("ration.toml", 5, "configuration of ration");
-  // Examples are to be copied: no hyphens, no stretched blanks.
+  // Prints examples so that they can be copied: without hyphens and stretched blanks.
   out += ".nh\n.ad l\n.SH DESCRIPTION\n.nf\n" + roff(config::layers_text()) + ".fi\n";
   for (const auto& section : config::reference()) {
     out += fmt::format(".SH {}\n{}\n", roff(section.header), roff(section.meaning));

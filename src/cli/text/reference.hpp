@@ -51,7 +51,7 @@ struct ErrorText {
 /// Returns every error by number. A test compares the table with the sources.
 [[nodiscard]] const std::vector<ErrorText>& error_texts();
 
-/// Returns the verb of that name that the help lists; null where there is none.
+/// Returns the verb of that name that the help lists; null if there is none.
 [[nodiscard]] const CLI::App* find_verb(const CLI::App& app, const std::string& name);
 /// Returns the long names of a verb's options, such as `--limit`.
 [[nodiscard]] std::vector<std::string> long_options(const CLI::App& verb);

@@ -1,4 +1,4 @@
-// `ration checkpoint-processes`: moves the memory of programs. Run by the daemon.
+// `ration checkpoint-processes`, which the daemon runs: moves the memory of programs.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/file.h>
@@ -11,7 +11,7 @@
 namespace ration::cli {
 
 Result<int> checkpoint_processes(const CheckpointOptions& options) {
-  // One process at a time moves memory: a job of a daemon that died may still be at work.
+  // Lets one process at a time move memory, since a job of a daemon that died may still be at work.
   const FileDescriptor lock{options.lock.empty() ? -1
                                                  : ::open(options.lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)};
   if (lock) ::flock(lock.get(), LOCK_EX);

@@ -87,7 +87,8 @@ end
 complete -c ration -f -a '(__ration_candidates)'
 )"}};
 
-/// Returns the possible values of an option, by the word that help shows for its value; nothing where there is no list.
+/// Returns the possible values of an option, by the word that help shows for its value; nothing if they cannot be
+/// listed.
 Result<std::optional<std::set<std::string>>> names_of(const Session& session, const std::string& kind) {
   std::set<std::string> names;
   if (kind == "TOPIC") {
@@ -144,7 +145,7 @@ Result<int> offer_options(const CLI::App& verb) {
   return 0;
 }
 
-/// Returns the option that takes the word after `word` as its value; null where none does.
+/// Returns the option that takes the word after `word` as its value; null if none does.
 const CLI::Option* waits_for_value(const CLI::App& verb, const std::string& word) {
   const CLI::Option* option = word.rfind('-', 0) == 0 ? verb.get_option_no_throw(word) : nullptr;
   return option != nullptr && option->get_items_expected_min() > 0 ? option : nullptr;

@@ -21,7 +21,7 @@ namespace {
 using config::ConfigurationFile;
 using config::Layer;
 
-/// Returns the file that `init` writes without FILE: the machine's for root, else the user's.
+/// Returns the file that `init` writes without FILE: for root the machine's, else the user's.
 std::string own_path() {
   const auto files = config::configuration_files();
   return files.back().required || ::geteuid() != 0 ? files.back().path : files.front().path;
@@ -144,7 +144,7 @@ Result<int> path(const Session& session) {
   return 0;
 }
 
-/// Makes the daemon read the configuration again. Where a file has a mistake, the daemon keeps its values and says so.
+/// Makes the daemon read the configuration again. If a file has a mistake, the daemon keeps its values and says so.
 Result<int> reload_configuration(const Session& session) {
   RATION_TRY(auto daemon, NodeClient::require(session));
   if (session.dry_run) {

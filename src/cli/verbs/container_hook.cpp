@@ -35,7 +35,7 @@ bool has_label(const std::string& labels, const std::string& wanted) {
   return ("," + labels + ",").find("," + wanted + ",") != std::string::npos;
 }
 
-/// Returns the container's name as the name of a workload; with the beginning of its id where the name is long or a
+/// Returns the container's name as the name of a workload, followed by the beginning of its id if the name is long or a
 /// running workload has it.
 std::string free_name(const std::vector<book::StoredBook>& books, const adapters::Container& container) {
   constexpr std::size_t kMaxName = 48;
@@ -60,7 +60,8 @@ std::vector<std::string> claims_of(const adapters::Container& container) {
   return ids;
 }
 
-/// Returns the limits and guarantees that were granted to the claims, added up. E1714, and other errors of the daemon.
+/// Returns the sums of the limits and guarantees that were granted to the claims. Fails with E1714, and other errors of
+/// the daemon.
 Result<admission::PlanRequest> request_of_claims(NodeClient& daemon, const std::vector<std::string>& ids) {
   std::map<std::string, std::pair<std::uint64_t, std::uint64_t>> granted;  // limits and guarantees by UUID
   admission::PlanRequest request;
@@ -81,7 +82,8 @@ Result<admission::PlanRequest> request_of_claims(NodeClient& daemon, const std::
   return request;
 }
 
-/// Returns the request that a device stands for: `tenant=nlp`, `gpu=0.2` or `limit=4GiB-gpu0`. E1706 for any other.
+/// Returns the request that a device stands for: `tenant=nlp`, `gpu=0.2` or `limit=4GiB-gpu0`. Fails with E1706 for any
+/// other.
 Result<admission::PlanRequest> request_of(const std::string& device, const machine::Machine& machine) {
   admission::PlanRequest request;
   const std::size_t equals = std::min(device.find('='), device.size());
@@ -104,7 +106,7 @@ Result<admission::PlanRequest> request_of(const std::string& device, const machi
   return request;
 }
 
-/// Returns the labels of a container. Those that the daemon and the hooks read come first, since the book may not have
+/// Returns the labels of a container. Puts those that the daemon and the hooks read first, since the book may not have
 /// room for all.
 std::vector<std::string> labels_of(const adapters::Container& container, const std::vector<std::string>& claims) {
   std::vector<std::string> wanted;
@@ -119,7 +121,7 @@ std::vector<std::string> labels_of(const adapters::Container& container, const s
   return fitting_labels(std::move(wanted));
 }
 
-/// Returns true if root here is root of the machine. In a rootless engine's user namespace it is an ordinary user.
+/// Returns true if root here is root of the machine; in a rootless engine's user namespace, root is an ordinary user.
 bool is_machine_root() {
   std::ifstream map("/proc/self/uid_map");
   std::uint64_t inside = 1, outside = 1;

@@ -27,12 +27,12 @@ using namespace std::chrono_literals;
 
 volatile std::sig_atomic_t interrupted = 0;
 
-// Types of events that get a line. Moments announce starts, and a command that changes a limit prints it.
+// Types of events that get a line. A start has none, since moments announce it.
 constexpr const char* kShownTypes =
     "denied,waited,resized,rebalanced,suspended,resumed,trimmed,queued,granted,violation,alert,ended";
 constexpr auto kBeat = 50ms;
 constexpr auto kTriedAgain = 200ms;
-constexpr auto kQuiet = 8s;  // shortest time between two lines about the same thing
+constexpr auto kQuiet = 8s;  // shortest time between two lines of the same type and workload
 
 std::string devices_text(const json& snapshot) {
   std::map<std::string, int> counts;
@@ -104,7 +104,7 @@ class Typist {
   }
 
  private:
-  /// Runs a command that is due. In a command that answers a program's waiting, each line must succeed before the next.
+  /// Runs a command that is due. Each line of a command that answers a wait must succeed before the next one.
   void step(std::size_t number) {
     const ScenarioCommand& command = scenario_.commands[number];
     std::size_t& line = next_line_[number];
@@ -121,7 +121,7 @@ class Typist {
     if (type(command.lines[line], false)) ++line, next_try_ = Clock::now();
   }
 
-  /// Runs a command line and returns true if it succeeded. Shows a failure only if `only_try`: other failures are
+  /// Runs a command line and returns true if it succeeded. Shows a failure only if `only_try`, since other failures are
   /// retried.
   bool type(const std::vector<std::string>& words, bool only_try) {
     const Output output = run_in_demo(words);
@@ -149,7 +149,8 @@ class Typist {
   std::set<std::string> waiting_;
 };
 
-/// Prints a line for each event in kShownTypes, and an explanation of the first denial.
+/// Prints a line for each event in kShownTypes, unless kQuiet has not passed since one of the same type and workload.
+/// Explains the first denial.
 class EventLines {
  public:
   EventLines(const Session& session, double speed, NodeClient& daemon, const Transcript& transcript)

@@ -78,7 +78,7 @@ struct Since {
   std::string time;         ///< earliest time, in the form that events have; empty for any
 };
 
-/// Reads the number of an event, or a time back from now. E1106.
+/// Reads the number of an event, or a time back from now. Fails with E1106.
 Result<Since> since_of(const std::string& text) {
   Since since;
   if (text.empty()) return since;
@@ -102,7 +102,7 @@ Result<int> events(const Session& session, const EventsOptions& options) {
   std::string query = fmt::format("/api/v1/events?limit={}", lines);
   if (since.number > 0) query += fmt::format("&since={}", since.number);
   if (!options.types.empty()) query += "&type=" + percent_encoded(fmt::format("{}", fmt::join(options.types, ",")));
-  // For one workload the daemon searches further back than the newest events of all.
+  // For one workload, the daemon searches further back than the newest events of all.
   if (options.workloads.size() == 1)
     query += "&workload=" + percent_encoded(options.workloads.front().substr(options.workloads.front().rfind('/') + 1));
   RATION_TRY(auto past, daemon.get(query));

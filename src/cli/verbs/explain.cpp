@@ -1,5 +1,5 @@
-// `ration explain`: divides the memory of a process, a workload, a tenant or a device, and names the numbers of other
-// tools that match. The daemon makes the documents; where none runs, this process does.
+// `ration explain`: divides the memory of a process, a workload, a tenant or a device by kind, and names the numbers of
+// other tools that match. The daemon makes the documents; if none runs, this process does.
 #include "node/snapshot/explain.hpp"
 
 #include <fmt/format.h>
@@ -18,7 +18,7 @@ namespace {
 
 using nlohmann::json;
 
-/// Access to explanations: of the node, and of this user's books where the daemon does not know them.
+/// Explanations from the node, or from this user's books for what the daemon does not know.
 class Explainer {
  public:
   Explainer(const Session& session, std::unique_ptr<NodeAccess> node) : session_(session), node_(std::move(node)) {}
@@ -99,7 +99,7 @@ std::string gpu_text(const json& row) {
   return row.at("gpu").is_number() ? fmt::format("GPU {}", row["gpu"].get<int>()) : "a GPU that is not here";
 }
 
-// Free memory stands below the sum.
+// Prints a device, with free memory below the sum.
 void print_device(const Session& session, const json& document) {
   json rows = document.at("rows");
   std::optional<Bytes> left;

@@ -22,7 +22,7 @@ Result<int> fits(const Session& session, const FitsOptions& options) {
                 4);
   const Room& best = deciding(rooms, chosen.any_one);
   const auto less = [](const Room& left, const Room& right) { return left.largest < right.largest; };
-  // The largest device bounds a size that any one GPU can hold, the smallest one that all must hold.
+  // If any one GPU will do, the largest one bounds the size; if all are needed, the smallest one does.
   const Room& largest = chosen.any_one ? *std::max_element(rooms.begin(), rooms.end(), less)
                                        : *std::min_element(rooms.begin(), rooms.end(), less);
   const bool together = rooms.size() > 1 && !chosen.any_one;

@@ -67,7 +67,7 @@ Result<int> help(const CLI::App& app, const std::vector<std::string>& topic) {
                 "ration help " + topic.front(), 2);
   const std::string& name = topic.front();
   const bool is_topic =
-      name == "env" || name == "config";  // topics with the name of a verb, which ration VERB --help explains
+      name == "env" || name == "config";  // topics with the name of a verb; ration VERB --help explains the verb
   if (find_verb(app, name) != nullptr && !is_topic) {
     fmt::print("{}", verb_help(*find_verb(app, name), true));
     return 0;

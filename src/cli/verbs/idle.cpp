@@ -60,7 +60,7 @@ Result<std::vector<Idler>> workloads_of(NodeClient& daemon) {
   return found;
 }
 
-/// Returns the workload named by NAME, USER/NAME, TENANT/NAME or the number of its run; this user's, if several match.
+/// Returns the workload named by NAME, USER/NAME, TENANT/NAME or the number of its run; among several, this user's.
 /// Returns the daemon's error for a name that means none.
 Result<std::vector<Idler>> one_named(NodeClient& daemon, const std::vector<Idler>& all, const std::string& name) {
   if (const auto known = daemon.get("/api/v1/workloads/" + percent_encoded(name) + "/explain"); !known)
@@ -76,7 +76,7 @@ Result<std::vector<Idler>> one_named(NodeClient& daemon, const std::vector<Idler
   return meant;
 }
 
-/// Returns true if a process has loaded ration's library, which answers a trim; absent where no process can be read.
+/// Returns true if a process has loaded ration's library, which answers a trim; absent if no process can be read.
 std::optional<bool> cooperates(const std::vector<std::int32_t>& pids) {
   bool seen = false;
   for (const std::int32_t pid : pids) {
@@ -134,7 +134,7 @@ Result<json> wait_for_event(NodeClient& daemon, const std::string& workload, std
       });
   if (followed) return found;
   if (followed.error().id != "E1517") return tl::unexpected(followed.error());
-  for (;;) {  // too many clients follow the stream, so ask now and then
+  for (;;) {  // asks now and then, since too many clients follow the stream
     RATION_TRY(auto events, daemon.get(fmt::format("/api/v1/events?since={}&type={}&workload={}", after,
                                                    fmt::join(types, ","), percent_encoded(workload))));
     if (!events.empty()) return events.front();
@@ -226,7 +226,7 @@ namespace {
 /// Returns the workloads to trim: one by name, or all, without those that were not idle long enough.
 Result<std::vector<Idler>> chosen_for_trim(const Session& session, NodeClient& daemon, const TrimOptions& options) {
   const bool all = options.name.empty();
-  if (!all && options.idle.empty() && !session.dry_run) {  // the daemon resolves the name
+  if (!all && options.idle.empty() && !session.dry_run) {  // the daemon looks the name up
     std::vector<Idler> named(1);
     named.front().asked_as = options.name;
     return named;

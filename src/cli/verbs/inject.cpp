@@ -1,5 +1,5 @@
 // `ration inject`: runs a container engine's command with the options that put the container under a limit, or writes
-// the same into the configuration of a container.
+// these into the configuration of a container.
 #include <fmt/format.h>
 #include <sys/stat.h>
 
@@ -36,8 +36,8 @@ struct Governed {
   Device device;
 };
 
-/// Finds the container's device. Returns E1501 where no daemon runs: the hook would fail later, with less room to say
-/// why.
+/// Finds the container's device. Fails with E1501 if no daemon runs, since the hook would fail later, with less room to
+/// say why.
 Result<Governed> govern(const Session& session, const RunOptions& options) {
   RATION_TRY(const auto store, session.store());
   RATION_TRY(const auto daemon, NodeClient::require(session));
@@ -47,7 +47,7 @@ Result<Governed> govern(const Session& session, const RunOptions& options) {
   return Governed{std::move(governed), store, device};
 }
 
-/// Number of specifications of limits that are kept. A stopped container may be started again, and its engine then
+/// The number of specifications of limits that are kept. A stopped container may be started again, and its engine then
 /// needs the specification of its device. Each has a few KiB and promises nothing.
 constexpr std::size_t kLimitsKept = 64;
 
@@ -104,7 +104,7 @@ Result<int> inject_compose(const Session& session, const InjectOptions& typed) {
   RATION_TRY(const auto services, typed.services.empty() ? services_of(words) : typed.services);
   RATION_TRY(const auto text, adapters::compose_override(services, container.device.qualified()));
   RATION_TRY(publish(container));
-  // The name of the file follows from its content, so that two commands never change each other's file.
+  // Derives the name of the file from its content, so that two commands never change each other's file.
   const std::string path = fmt::format("{}/compose-{:016x}.yaml", container.store.folder(), stable_hash(text));
   if (!session.dry_run && !write_whole(path, text, 0600))
     return fail("E1405", fmt::format("{} cannot be written: {}.", path, std::strerror(errno)),
@@ -121,7 +121,7 @@ Result<int> inject_configuration(const Session& session, const InjectOptions& ty
     return fail("E1710", "oci takes the folder of a bundle, or its config.json, and nothing after --.",
                 "ration inject oci /bundles/train --limit 4GiB", 2);
   std::error_code error;
-  fs::path path = fs::canonical(typed.bundle, error);  // writes through a link, which stays
+  fs::path path = fs::canonical(typed.bundle, error);  // writes to the target of a link, and keeps the link
   if (!error && fs::is_directory(path, error)) path = fs::canonical(path / "config.json", error);
   if (error)
     return fail("E1710", fmt::format("{}: {}.", typed.bundle, error.message()),

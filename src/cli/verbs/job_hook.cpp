@@ -50,7 +50,7 @@ std::optional<Number> number_in(const Facts& facts, const char* name) {
 
 std::string workload_of(const std::string& job) { return "slurm-" + job; }
 
-/// Returns the books of a job on this node, the newest last. A job that was requeued may have several.
+/// Returns the books of a job on this node, the newest last; a requeued job may have several.
 std::vector<std::string> books_of(const book::Store& store, const std::string& job) {
   std::vector<std::pair<std::uint64_t, std::string>> books;
   const std::string beginning = workload_of(job) + ".";
@@ -207,7 +207,7 @@ Result<int> enter(const Session& session, const std::string& job, const Facts& f
   return 0;
 }
 
-/// Prints `ration NODE: peak 3.61 GiB of 4.00 GiB, 2 denials`, or nothing where the job had no share here.
+/// Prints `ration NODE: peak 3.61 GiB of 4.00 GiB, 2 denials`, or nothing if the job had no share here.
 void print_summary(const book::Store& store, const std::string& job, const std::string& node) {
   const auto books = books_of(store, job);
   book::BookSnapshot book;

@@ -9,7 +9,7 @@
 namespace ration::cli {
 namespace {
 
-/// Returns E1712 where that Python does not have the module.
+/// Returns E1712 if that Python does not have the module.
 Result<void> check_module(const std::string& python) {
   const Output ran = output_of(
       {python, "-c", "import importlib.util, sys; sys.exit(importlib.util.find_spec('ration_jupyter') is None)"});

@@ -71,7 +71,8 @@ void show(const Session& session, const node::Placement& placement) {
   }
 }
 
-/// Returns the command of the same plan with another tenant, `instead`, of the same name, and with or without --spread.
+/// Returns the command of the same plan, with `instead` in place of the tenant of that name, and with --spread if
+/// `spread`.
 std::string plan_command(const PlanOptions& options, const std::optional<node::PlanTenant>& instead, bool spread) {
   std::string text = "ration plan";
   for (const std::string& gpu : options.gpus) text += " --gpu " + shell_word(gpu);

@@ -103,7 +103,7 @@ std::string pids(const json& row) {
   return count == 1 ? std::to_string(first) : fmt::format("{} +{}", first, count - 1);
 }
 
-/// Returns the workload's pinned host memory, and in text its limit if it has one. `-`: it has neither.
+/// Returns the workload's pinned host memory, and in text its limit if it has one; `-` if it has neither.
 std::string pinned(const Session& session, const json& row) {
   const auto used = known_bytes(row, "host_used_bytes"), limit = known_bytes(row, "host_limit_bytes");
   if (used && session.format() == Format::kCsv) return session.size(*used);
@@ -112,7 +112,7 @@ std::string pinned(const Session& session, const json& row) {
   return fmt::format("{} of {}", session.size(*used), session.size(*limit));
 }
 
-/// Returns the number of denials: in text with those of pinned host memory, which is in every row of a workload.
+/// Returns the number of denials. In text, adds those of pinned host memory, which every row of a workload shows.
 std::uint64_t denials(const Session& session, const json& row) {
   return row.value("denials", std::uint64_t{0}) +
          (session.format() == Format::kCsv ? 0 : row.value("host_denials", std::uint64_t{0}));
@@ -162,7 +162,7 @@ void print_queue(const Session& session, const json& queue) {
   table.print(session.format());
 }
 
-// Prints how many workloads run on simulated nodes that are not shown, each with the command that shows it.
+// Prints how many workloads run on simulated nodes that are not shown, each node with the command that shows it.
 void print_other_nodes(const Session& session, const json& devices, const json& rows) {
   const auto store = session.store();
   if (!store) return;
@@ -213,7 +213,7 @@ bool is_named(const json& row, const std::string& name) {
           (row.contains("user") && row["user"].is_string() && name == row["user"].get<std::string>() + "/" + own));
 }
 
-/// Sorts rows by fields: `-used,name` puts the largest first, then sorts by name. E1431.
+/// Sorts rows by fields: `-used,name` puts the largest first, then sorts by name. Fails with E1431.
 Result<void> sort_rows(json& list, const std::string& text) {
   if (text.empty()) return {};
   RATION_TRY(const auto order, rows::Order::parse(text));
@@ -227,7 +227,7 @@ Result<void> sort_rows(json& list, const std::string& text) {
   return {};
 }
 
-/// Returns why there is no row, and what to type. `all` counts the rows before the options chose from them.
+/// Returns why there is no row, and what to type. `all` is the number of rows before the options chose some of them.
 std::string nothing_runs(const Session& session, const PsOptions& options, const json& snapshot, std::size_t all) {
   if (!options.filter.empty())
     return fmt::format("no row matches the filter: {}  {}", printable(options.filter), session.hint("ration ps"));
@@ -244,7 +244,8 @@ std::string nothing_runs(const Session& session, const PsOptions& options, const
   return "nothing runs under a limit.  " + session.hint("ration run --limit 4GiB -- python train.py");
 }
 
-/// Prints the rows, with simulated runs apart from those of the machine, unless all are of the one node that was named.
+/// Prints the rows. Separates simulated runs from those of the machine, except in csv or if all belong to the one node
+/// that was named.
 void print_rows(const Session& session, const json& rows, bool of_one_node, const std::string& without) {
   std::map<std::string, std::vector<const json*>> nodes{{"", {}}};
   const bool together = of_one_node || session.format() == Format::kCsv;
@@ -274,7 +275,7 @@ void print_rows(const Session& session, const json& rows, bool of_one_node, cons
   }
 }
 
-/// Leaves in `devices` and `rows` only the GPU named `gpu`: an index, a MIG instance, or a UUID. E1407.
+/// Leaves in `devices` and `rows` only the GPU named `gpu`: an index, a MIG instance, or a UUID. Fails with E1407.
 Result<void> choose_gpu(const Session& session, const std::string& gpu, json& devices, json& rows) {
   const auto matches = [&](const json& device) {
     return gpu == std::to_string(device.at("gpu").get<int>()) || gpu == mig_label(device) ||
@@ -291,7 +292,8 @@ Result<void> choose_gpu(const Session& session, const std::string& gpu, json& de
   return {};
 }
 
-/// Leaves in `rows` the workloads that the options name, sorted as they say. E1801 and E1450: none has that name.
+/// Leaves in `rows` the workloads that the options name, sorted as they say. Fails with E1801, or E1450 if another
+/// version runs that workload.
 Result<void> choose_rows(const Session& session, const PsOptions& options, json& rows) {
   std::erase_if(rows.get_ref<json::array_t&>(), [&](const json& row) {
     const auto other = [&](const char* field, const std::string& wanted) {
@@ -307,7 +309,7 @@ Result<void> choose_rows(const Session& session, const PsOptions& options, json&
   return sort_rows(rows, options.sort);
 }
 
-/// Prints one document, with what the text prints around the table.
+/// Prints the snapshot as one document, with what text output has around the table.
 void print_json(const Session& session, const json& snapshot, const json& devices, const json& rows) {
   json more{{"devices", devices}, {"warnings", snapshot.value("warnings", json::array())}};
   if (const auto store = session.store())

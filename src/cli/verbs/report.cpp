@@ -1,4 +1,4 @@
-// `ration report`: prints accounts of a time, a summary of one run, and closes months.
+// `ration report`: prints the accounts of a time or a summary of one run, or closes a month.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -50,7 +50,7 @@ std::string cost_of(const json& row) {
   return fmt::format("n/a ({})", row.value("cost_na", "no price"));
 }
 
-/// Returns true if a row had a guarantee or is charged for one.
+/// Returns true if a row has a guarantee or is charged for one.
 bool has_guarantee(const json& report) {
   if (report.at("basis").get<std::string>().find("guarantee") != std::string::npos) return true;
   for (const json& row : report.at("rows")) {

@@ -39,7 +39,7 @@ using book::BookStatus;
 
 std::string joined(const std::vector<std::string>& words) { return fmt::format("{}", fmt::join(words, " ")); }
 
-/// Returns the workload that this process runs in: by its container, by its environment or, where a program dropped
+/// Returns the workload that this process runs in: by its container, by its environment or, if a program dropped
 /// that, by its ancestors.
 std::optional<std::string> workload_around(const book::Store& store) {
   const char* book = book::workload_book();
@@ -55,7 +55,7 @@ std::optional<std::string> workload_around(const book::Store& store) {
   return std::nullopt;
 }
 
-// Returns E1414 inside a workload: a limit inside a limit would be a way out of the outer one.
+// Returns E1414 inside a workload, since a limit inside a limit would be a way out of the outer one.
 Result<void> refuse_nesting(const book::Store& store) {
   const auto outer = workload_around(store);
   if (!outer) return {};
@@ -146,7 +146,7 @@ nlohmann::json summary_of(const BookSnapshot& book, int exit_code, const Strays&
 
 constexpr std::string_view kJsonSummary = "json:";
 
-/// Returns E1405, before anything starts, where the file of the summary cannot be written at the end.
+/// Returns E1405, before anything starts, if the file of the summary cannot be written.
 Result<void> check_summary(const std::string& summary) {
   if (!summary.starts_with(kJsonSummary)) return {};
   const std::filesystem::path file = summary.substr(kJsonSummary.size());
@@ -162,7 +162,7 @@ Result<void> check_summary(const std::string& summary) {
 
 void summarise(const Session& session, const BookSnapshot& book, const RunOptions& options, const Plan& plan,
                int exit_code, const Strays& strays) {
-  // Printed in every format, even without a summary, so that memory that escaped is not taken for held.
+  // Prints this in every format, even without a summary, so that memory that escaped is not taken for held.
   for (const auto& [pid, stray] : strays) {
     fmt::print(stderr,
                "ration: UNGOVERNED pid {} ({}) of this workload held {} without the guard: no limit held it · {}\n",
@@ -222,7 +222,7 @@ Result<std::vector<std::string>> program_of(const Session& session, const RunOpt
   return adapters::with_options(options.engine, options.program, adapters::options_of(options.engine, edits, book));
 }
 
-/// Says that the book was removed, replaced or damaged by somebody else, so that nothing is known of the run.
+/// Prints that the book was removed, replaced or damaged by somebody else, so that nothing is known of the run.
 void report_lost_book(const Session& session, const std::string& name, const std::string& path, BookStatus status) {
   session.print_finding(
       "E1451",
@@ -236,11 +236,11 @@ void report_lost_book(const Session& session, const std::string& name, const std
 /// The outcome of one start of the program.
 struct Outcome {
   int exit_code = 0;
-  BookSnapshot book;  ///< book at the end; without accounts where nothing ran
+  BookSnapshot book;  ///< book at the end; without accounts if nothing ran
   Plan plan;
 };
 
-/// Returns a limit raised by a step, `+25%` or `+2GiB`, in whole MiB. E1311.
+/// Returns a limit raised by a step, `+25%` or `+2GiB`, in whole MiB. Fails with E1311.
 Result<Bytes> raised(Bytes limit, const std::string& step) {
   const auto wrong = [&] {
     return fail("E1311", fmt::format("--retry-limit '{}' is not a step.", step), "--retry-limit +25%, or +2GiB", 2);
@@ -259,7 +259,7 @@ void explain_start_failure(const Session& session, const std::string& program, i
   if (error == ENOENT && program == "nvidia-smi")
     return print("E1419", "was not found",
                  "It is NVIDIA's: apt install nvidia-smi (Debian, component non-free) or nvidia-utils-RELEASE "
-                 "(Ubuntu). A simulated card needs no driver beside it");
+                 "(Ubuntu). A simulated GPU needs no driver beside it");
   if (error == ENOENT) return print("E1419", "was not found", "Give its path, or check PATH: command -v " + word);
   if (error == EACCES && program.ends_with(".py"))
     return print("E1401", "is not executable",
@@ -285,7 +285,7 @@ Result<Outcome> run_once(const Session& session, RunOptions options, const book:
     RATION_TRY(const auto plan, resolve(session, options, store));
     RATION_TRY(auto program, program_of(session, options, store, "BOOK"));
     options.program = program;
-    machine::Enforcement held;  // the container is held by what it gets, whatever happens to its engine
+    machine::Enforcement held;  // a container is held by what it gets, whatever happens to its engine
     if (options.engine.empty()) held = examine(options, plan);
     show_plan(session, options, plan, held);
     return Outcome{};
@@ -326,7 +326,7 @@ Result<Outcome> run_once(const Session& session, RunOptions options, const book:
   }
   Book book;
   if (!options.engine.empty()) {
-    book::retire(path, ended.exit_code);  // takes the book as hostile, since the container could write to it
+    book::retire(path, ended.exit_code);  // treats the book as hostile, since the container could write to it
   } else if (Book::open(path.c_str(), book) == BookStatus::kOk) {
     book.processes().reap();
     book.mark_ended(ended.exit_code);
@@ -368,9 +368,9 @@ Result<int> run(const Session& session, RunOptions options) {
     const book::Denial* denial = denied_to_death(*outcome);
     if (denial == nullptr) return outcome->exit_code;
     if (denial->account >= std::min(outcome->book.accounts.size(), outcome->plan.accounts.size()))
-      return outcome->exit_code;  // denied on a device that was not granted
+      return outcome->exit_code;  // the denial was on a device that was not granted
     const auto& account = outcome->book.accounts[denial->account];
-    // Starts from the limit that was asked for: the book may have less while others need the room.
+    // Starts from the limit that was asked for, since the book may have less while others need the room.
     const Bytes limit = std::max(account.limit, outcome->plan.accounts[denial->account].limit);
     const Bytes more = std::min(*raised(limit, options.retry_limit), account.device_total);
     if (attempt == options.retries || more <= limit) return failed_with;

@@ -35,8 +35,8 @@ std::vector<std::pair<std::string, std::uint32_t>> folders_of_others() {
   return folders;
 }
 
-/// Raises the limit of descriptors: each workload and each client takes one, and a shell allows too few for a large
-/// node.
+/// Raises the limit of descriptors, since each workload and each client takes one, and a shell allows too few for a
+/// large node.
 void allow_many_descriptors() {
   constexpr rlim_t kEnough = 65'536;
   rlimit limit{};
@@ -81,7 +81,7 @@ Result<Context> context_elsewhere(const Session& session, const book::Store& sto
   return context;
 }
 
-/// Returns the folder where container engines look for this node's devices; empty where none are described.
+/// Returns the folder where container engines look for this node's devices; empty if none are described.
 std::string devices_folder(const std::string& configured, const book::Store& store) {
   if (configured == "none") return {};
   if (configured != "auto") return configured;

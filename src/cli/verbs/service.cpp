@@ -75,7 +75,7 @@ Result<int> systemctl(const Session& session, bool user, std::vector<std::string
     fmt::print("would run {}\n", fmt::join(command, " "));
     return 0;
   }
-  // Where systemd runs, systemctl prints its own errors; elsewhere these would not help.
+  // Lets systemctl print its own errors where systemd runs; elsewhere they would not help.
   if (has_systemd(user)) {
     const Ended ended = launch(command);
     if (ended.start_error == 0) return ended.exit_code;

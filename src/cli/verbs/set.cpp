@@ -44,7 +44,7 @@ void show_host(const Session& session, const SetOptions& options, const nlohmann
         options.name, session.size(used - limit("host_limit_bytes")));
 }
 
-/// Asks for confirmation where more is held than the new limit. E1205.
+/// Asks for confirmation if more is held than the new limit. Fails with E1205.
 Result<void> agree(const Session& session, const SetOptions& options, const nlohmann::json& document) {
   if (session.dry_run || options.limit.empty()) return {};
   for (const auto& row : document.at("changes")) {
@@ -130,7 +130,7 @@ Result<int> set(const Session& session, const SetOptions& options) {
   if (admission::takes_guarantee_away(options.guarantee))
     request["guarantee"] = "0MiB";  // a tenant's guarantee must be a size
   auto answer = node->patch(path + "?dry_run=1", request);
-  if (!answer && answer.error().id == "E1801") {  // no workload has that name; it may be a tenant
+  if (!answer && answer.error().id == "E1801") {  // no workload has that name; a tenant may have it
     auto tenant = set_tenant(*node, session, options, request);
     if (tenant || (tenant.error().id != "E1801" && tenant.error().id != "E1502")) return tenant;
   }

@@ -45,8 +45,8 @@ struct Promised {
   Bytes bursting;  ///< memory held beyond guarantees, which a daemon would reclaim for new ones
 };
 
-/// Returns the promised memory. E1502 where a daemon runs and this user is no operator, since slices keep memory from
-/// others.
+/// Returns the promised memory. Fails with E1502 if a daemon runs and this user is no operator, since slices keep
+/// memory from others.
 Result<Promised> promised_on(const Session& session, const machine::Device& device) {
   RATION_TRY(const auto node, NodeAccess::open(session));
   const auto self = node->is_daemon() ? node->get("/api/v1/session") : nlohmann::json{{"role", "operator"}};
@@ -181,8 +181,7 @@ Result<int> split(const Session& session, const SplitOptions& options) {
     Bytes needed;
     for (const auto& slice : slices) needed += slice.size;
     RATION_TRY(const auto now, promised_on(session, device));
-    const Bytes promised =
-        now.promised - std::min(now.promised, slices_now);  // the old slices give their promises back
+    const Bytes promised = now.promised - std::min(now.promised, slices_now);  // without the promises of the old slices
     admission::Promises others;
     others.add_workload("others", promised);
     if (const auto good = others.can_add(device, "slices", needed); needed > slices_now && !good) {

@@ -39,8 +39,8 @@ void add_descendants(std::int32_t pid, std::vector<ProcessIdentity>& found) {
   }
 }
 
-/// Returns the descendants of `ration run` and the processes in the book. Leaves out numbers that the kernel has given
-/// to other processes since.
+/// Returns the descendants of `ration run` and the processes in the book, without pids that the kernel has given to
+/// other processes since.
 std::vector<Target> processes_of(const book::BookSnapshot& book) {
   std::vector<ProcessIdentity> all{book.creator};
   if (liveness(book.creator) == Liveness::kAlive) add_descendants(book.creator.pid, all);
@@ -50,14 +50,14 @@ std::vector<Target> processes_of(const book::BookSnapshot& book) {
   std::vector<Target> targets;
   for (const ProcessIdentity& identity : all) {
     FileDescriptor handle{static_cast<int>(::syscall(SYS_pidfd_open, identity.pid, 0))};
-    // The identity is compared after the handle is opened, so that the handle is of that process.
+    // Compares the identity after opening the handle, so that the handle is of that process.
     if (handle && identity.pid != ::getpid() && liveness(identity) == Liveness::kAlive)
       targets.push_back({identity.pid, std::move(handle)});
   }
   return targets;
 }
 
-/// Sends a signal to every target. E1502 where this user may not.
+/// Sends a signal to every target. Fails with E1502 if this user may not.
 Result<void> send(const std::vector<Target>& targets, int signal) {
   for (const Target& target : targets) {
     if (::syscall(SYS_pidfd_send_signal, target.handle.get(), signal, nullptr, 0) == 0 || errno == ESRCH) continue;
@@ -106,7 +106,7 @@ Result<int> stop(const Session& session, const StopOptions& options) {
     targets = processes_of(*book);
     if (targets.empty()) return tell(killed ? "killed" : "ended");
     if (killed || std::chrono::steady_clock::now() < end) continue;
-    // Processes that it started meanwhile are in its book by now.
+    // By now, the book has the processes that started meanwhile.
     for (const auto& stored : store.list())
       if (stored.contents.run_number == book->run_number) book = stored.contents;
     RATION_TRY(send(processes_of(*book), SIGKILL));

@@ -99,7 +99,7 @@ Result<int> live(const Session& session, const TopOptions& options, const TopSta
     show();
   }
   const int signal = screen->ended_by();
-  screen.reset();  // restores the terminal before it waits for the daemon
+  screen.reset();  // restores the terminal before the wait for the daemon
   if (signal != 0) top::end_by(signal);
   return 0;
 }

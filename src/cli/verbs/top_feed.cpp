@@ -68,7 +68,7 @@ Past past_of(NodeClient& daemon, const top::Model& model) {
   if (const auto events = daemon.get(fmt::format("/api/v1/events?limit={}", top::View::kEventsKept));
       events && events->is_array())
     for (const json& event : *events) past.events.push_back(top::read_event(event));
-  // One request for all devices, and one more for each device with a workload that is on others as well.
+  // Asks once for all devices, and once more for each device with a workload that is on others as well.
   std::map<std::string, std::set<int>> places;
   for (const top::Row& row : model.rows)
     if (row.governed && row.gpu) places[row.tenant + "/" + row.name].insert(*row.gpu);
@@ -147,7 +147,7 @@ bool Feed::stopped_within(int milliseconds) const {
 
 void Feed::watch(bool daemon) {
   do {
-    // Once a daemon has answered, its numbers are not mixed with others: wait until it is back.
+    // Waits for a daemon that answered before, so that its numbers are not mixed with others.
     if (!daemon) {
       const auto found = NodeClient::find(session_);
       daemon = found && found->has_value();

@@ -1,7 +1,7 @@
-// The source of the live view's numbers and answers: the daemon's stream and paths or, where no daemon runs, the books
-// and the driver, read once a second. Used by `ration top`. Promises that the drawing thread never waits, that news is
-// taken in the order in which it came, that a lost daemon is tried again each second, and that destroying the feed
-// takes no longer than one reading.
+// The source of the live view's numbers and answers: the daemon's stream and paths or, if no daemon runs, the books and
+// the driver, read once a second. Used by `ration top`. Promises: the drawing thread never waits; news is taken in the
+// order in which it came; a lost daemon is tried again each second; destroying the feed takes no longer than one
+// reading.
 #pragma once
 
 #include <condition_variable>

@@ -20,8 +20,8 @@ namespace ration::cli {
 Result<int> run(const Session& session, RunOptions options);
 /// Prints the variables that `ration run` would set, for a shell (`ration env`).
 Result<int> env(const Session& session, RunOptions options);
-/// Makes a book with every GPU for the program that started this one, and prints the variables that it has to set, as
-/// NAME=VALUE with a zero byte after each (`ration activate`). E1446.
+/// Makes a book with every GPU for the program that started this one, and prints the variables that the program has to
+/// set, as NAME=VALUE with a zero byte after each (`ration activate`). Fails with E1446.
 Result<int> activate(const Session& session, RunOptions options);
 
 struct SimulationOptions {
@@ -42,10 +42,10 @@ struct PsOptions {
 Result<int> ps(const Session& session, const PsOptions& options);
 
 struct ExplainOptions {
-  std::string target, gpu, tenant;  ///< subject, by one of the three; GPU 0 where all are empty
+  std::string target, gpu, tenant;  ///< at most one is set; without any, GPU 0 is explained
 };
 Result<int> explain(const Session& session, const ExplainOptions& options);
-/// Explains a denial, an event or a place in the queue; the newest denial where `what` is empty.
+/// Explains a denial, an event or a place in the queue; the newest denial if `what` is empty.
 Result<int> why(const Session& session, const std::string& what);
 
 struct SetOptions {
@@ -53,7 +53,7 @@ struct SetOptions {
   std::string schedule;  ///< value of --schedule, which excludes the others
 };
 Result<int> set(const Session& session, const SetOptions& options);
-/// Sets or ends a schedule; prints all schedules where `text` is empty.
+/// Sets or ends a schedule; prints all schedules if `text` is empty.
 Result<int> schedule(const Session& session, const std::string& text);
 
 struct TrimOptions {
@@ -79,7 +79,7 @@ Result<int> service(const Session& session, const ServiceOptions& options);
 struct EventsOptions {
   bool follow = false;
   std::string since;         ///< number of an event, or a time such as 10m
-  std::optional<int> lines;  ///< most lines; where absent, 50, or all events since the given time
+  std::optional<int> lines;  ///< most lines; if absent, 50, or all events since the given time
   std::vector<std::string> types, tenants, workloads;
 };
 Result<int> events(const Session& session, const EventsOptions& options);
@@ -138,7 +138,7 @@ struct CheckpointOptions {
 };
 Result<int> checkpoint_processes(const CheckpointOptions& options);
 
-/// Copies the files of this package that a node needs into a folder. E1716 where it cannot be written.
+/// Copies the files of this package that a node needs into a folder. Fails with E1716 if it cannot be written.
 Result<int> copy_package(const std::string& folder);
 
 struct InjectOptions {
@@ -168,11 +168,11 @@ struct JupyterOptions {
   bool user = false, sys_prefix = false;
   std::vector<std::string> run_options;
 };
-/// Runs the module ration_jupyter of a Python. E1712 where that Python has no such module.
+/// Runs the module ration_jupyter of a Python. Fails with E1712 if that Python has no such module.
 Result<int> jupyter(const Session& session, const JupyterOptions& options);
 
 struct Arguments;
-/// Starts `ration run` again in a control group of its own. E1709 without systemd.
+/// Starts `ration run` again in a control group of its own. Fails with E1709 without systemd.
 Result<int> run_in_scope(const Arguments& typed);
 
 struct ContainerHookOptions {

@@ -46,7 +46,7 @@ Result<nlohmann::json> denial_at(NodeAccess& node, const std::string& id) {
   return node.get("/api/v1/denials/" + percent_encoded(id));
 }
 
-/// Returns the book of a run; absent where this user has none.
+/// Returns the book of a run; absent if this user has none.
 std::optional<book::StoredBook> book_of(const Session& session, std::uint64_t run) {
   if (const auto store = session.store())
     for (auto& stored : store->list())
@@ -54,8 +54,8 @@ std::optional<book::StoredBook> book_of(const Session& session, std::uint64_t ru
   return std::nullopt;
 }
 
-/// Returns the command to type where the tenant of an ended run may not hold that much under any limit of the run;
-/// empty where it may.
+/// Returns the command that raises the limit of an ended run's tenant; empty if the tenant's limit has room for the
+/// denied request.
 std::string tenant_fix(NodeAccess& node, const nlohmann::json& denial) {
   const auto tenants = node.get("/api/v1/tenants");
   if (!tenants || denial.value("reason", "") != "limit" || !denial.value("gpu", json()).is_number()) return "";
@@ -94,7 +94,7 @@ Result<int> why_denial(const Session& session, const admission::DenialId& number
   return show_denial(about, *recorded, node->source());
 }
 
-/// Explains another event by the events that led to it.
+/// Explains an event by the events that led to it, or a denial as why_denial() does.
 Result<int> why_event(const Session& session, const std::string& number) {
   RATION_TRY(auto daemon, NodeClient::require(session));
   RATION_TRY(const auto event, daemon.get("/api/v1/events/" + number + "/why"));
@@ -169,8 +169,9 @@ Result<Newest> newest_in_books(const Session& session, const std::string& own) {
   return found;
 }
 
-/// Returns the number of the newest denial of all, or of one workload (NAME, TENANT/NAME or USER/NAME): an event's from
-/// the daemon, or a denial's from the books where that is newer, since the daemon may not have ticked yet. E1413.
+/// Returns the number of the newest denial of all, or of one workload (NAME, TENANT/NAME or USER/NAME): that of its
+/// event at the daemon or, if the books have a newer one, that of the denial there, since the daemon may not have
+/// ticked yet. Fails with E1413.
 Result<std::string> newest_denial(const Session& session, const std::string& workload) {
   RATION_TRY(auto daemon, NodeClient::find(session));
   const std::string own = workload.substr(workload.rfind('/') + 1);
