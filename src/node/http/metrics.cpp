@@ -151,7 +151,7 @@ void tenants(Exposition& out, const Snapshot& snapshot) {
   }
 }
 
-/// Pinned host memory is a workload's, and no device's: each is summed once.
+/// Writes the pinned host memory of tenants. Counts each workload once, since this memory belongs to no device.
 void pinned(Exposition& out, const Snapshot& snapshot) {
   std::map<std::string, std::map<std::string, const HostView*>> hosts;  // by tenant and book
   for (const AccountView& account : snapshot.accounts)
