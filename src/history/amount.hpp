@@ -1,5 +1,5 @@
-// Memory multiplied by time, exactly: the quantity that is charged. Used by everything in this room. Promises: whole
-// byte-milliseconds in 128 bits, so that sums over years and devices neither round nor overflow.
+// The quantity that is charged: memory multiplied by time, exactly. Used by everything in this room. Promise: amounts
+// are whole byte-milliseconds in 128 bits, so that sums over years and devices neither round nor overflow.
 #pragma once
 
 #include <compare>
@@ -57,7 +57,7 @@ class ByteTime {
 /// Formats byte-seconds as a decimal number without rounding: `1234`, `1234.5`, `-0.001`.
 [[nodiscard]] std::string byte_seconds(ByteTime amount);
 
-/// Converts to GiB·h for people and for prices; rounded to a double.
+/// Converts to GiB·h, for people and for prices; rounds to a double.
 [[nodiscard]] double gib_hours(ByteTime amount);
 
 using ration::rfc3339;

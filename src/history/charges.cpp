@@ -28,7 +28,7 @@ void read_names(Database& database, Charges& charges) {
   }
 }
 
-// One hour of one device: use and charge of its runs.
+// Use and charge of all runs in one hour of one device.
 struct HourOfRuns {
   ByteTime used, charged;
 };
@@ -62,16 +62,17 @@ class Collector {
     return slice_ == Slice::kDay ? std::max(window_.from, hour * kHourMs / kDayMs * kDayMs) : window_.from;
   }
 
-  // Reads millions of rows (a year of a busy node) in one pass, in the order in which they are stored.
+  // Reads the runs' hours in one pass in the order in which they are stored, since a year of a busy node has millions
+  // of rows.
   void read_usage() {
     Statement rows(database_,
                    "SELECT hour, run, device, ms, used, limited, guaranteed, held, peak, denials FROM usage "
                    "WHERE hour >= ? AND hour < ?");
     rows.with(window_.from / kHourMs, (window_.to + kHourMs - 1) / kHourMs);
-    std::unordered_map<std::int64_t, std::size_t> places;  // of the current slice
+    std::unordered_map<std::int64_t, std::size_t> places;  // places of the current slice's lines
     TimeMs slice = -1;
     std::int64_t hour = -1;
-    std::map<std::int64_t, HourOfRuns> of_hour;  // by device, of which there are few
+    std::map<std::int64_t, HourOfRuns> of_hour;  // by device; there are few
     const auto finish_hour = [&] {
       for (const auto& [device, sums] : of_hour) of_runs_[{hour, device}] = sums;
       of_hour.clear();
@@ -153,7 +154,8 @@ class Collector {
     for (auto& [key, line] : others) charges_.lines.push_back(line);
   }
 
-  // Compares watched and gap time of a device with the spans, which are written separately from the hours.
+  // Checks that the watched time of each device, gaps included, equals its spans, which are written separately from the
+  // hours.
   void check_coverage() {
     const TimeMs kept_from = read_mark(database_, "kept_from");
     std::map<std::int64_t, TimeMs> expected;
@@ -230,7 +232,7 @@ Result<Charges> collect_charges(Database& database, const Window& window, Slice 
     return fail("E1916", fmt::format("the window from {} to {} is empty.", rfc3339(window.from), rfc3339(window.to)),
                 "Give a window whose end is after its beginning.", 2);
   }
-  if (whole.to < whole.from) whole.to = whole.from;  // nothing recorded there yet
+  if (whole.to < whole.from) whole.to = whole.from;  // the window lies after the recorded time
   Charges charges = Collector(database, whole, slice, basis).collect();
   RATION_TRY(database.outcome());
   return charges;

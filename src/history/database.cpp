@@ -66,7 +66,7 @@ Result<Database> Database::open(const std::string& path, Access access) {
     return fail("E1912", fmt::format("the history at {} cannot be opened: {}.", path, ::sqlite3_errstr(code)),
                 "Give the daemon a folder of its own that it may write to.", 1);
   }
-  // In write-ahead mode a reader never waits; a checkpoint may, for moments.
+  // In write-ahead mode a reader never waits, but a checkpoint may wait for moments.
   ::sqlite3_busy_timeout(handle, 5000);
   return database;
 }
@@ -79,7 +79,7 @@ void Database::run(const char* text) {
 
 void Database::fail_with(int code) {
   if (failure_) return;
-  const int reason = code & 0xff;  // without the extended part
+  const int reason = code & 0xff;  // the main code, without the extended part
   damaged_ = damaged_ || reason == SQLITE_CORRUPT || reason == SQLITE_NOTADB;
   failure_ = Error{damaged_ ? "E1919" : "E1912",
                    fmt::format("the history at {} {}: {}.", path_, damaged_ ? "is damaged" : "cannot be used",

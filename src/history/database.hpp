@@ -1,6 +1,6 @@
-// SQLite as this room needs it: one connection, statements that clean up after themselves, the first failure kept. Used
-// inside this room only. Promises: nothing throws; after a failure every further step does nothing, so that a caller
-// may run a whole transaction and check at its end whether it succeeded.
+// The part of SQLite that this room needs: one connection, statements that clean up after themselves, and the first
+// failure. Used inside this room only. Promises: nothing throws; after a failure every further step does nothing, so
+// that a caller may run a whole transaction and check at its end whether it succeeded.
 #pragma once
 
 #include <cstdint>
@@ -19,12 +19,12 @@ namespace ration::history {
 
 class Database;
 
-/// One prepared statement. Columns count from 0, parameters are bound in order.
+/// A prepared statement. Columns count from 0; parameters are bound in order.
 class Statement {
  public:
   Statement(Database& database, std::string_view text);
 
-  /// Resets the statement and binds new values: integers, texts, optionals (empty is NULL).
+  /// Resets the statement and binds new values: integers, texts, and optionals (an empty one is NULL).
   template <typename... Values>
   Statement& with(const Values&... values) {
     restart();
@@ -33,12 +33,12 @@ class Statement {
     return *this;
   }
 
-  /// Binds texts from parameter `first` on, after with().
+  /// Binds texts to the parameters from `first` on. Call it after with().
   void bind_further(int first, const std::vector<std::string>& texts) {
     for (const std::string& text : texts) bind(first++, text);
   }
 
-  /// Steps to the next row; false: there is none.
+  /// Steps to the next row. Returns false if there is none.
   [[nodiscard]] bool row();
   /// Runs the statement to its end.
   void done() {
@@ -74,17 +74,18 @@ class Database {
  public:
   enum class Access { kWrite, kRead };
 
-  /// Opens the file. E1912 if that fails; a file that is not a database opens and fails at its first statement.
+  /// Opens the file. Fails with E1912 if it cannot; a file that is not a database opens all the same and fails at its
+  /// first statement.
   [[nodiscard]] static Result<Database> open(const std::string& path, Access access);
 
   /// Runs one or more statements without parameters.
   void run(const char* text);
 
-  /// Returns the first failure since the last call, or success.
+  /// Returns the first failure since the last call of outcome(), or success.
   [[nodiscard]] Result<void> outcome();
 
   [[nodiscard]] bool failed() const noexcept { return failure_.has_value(); }
-  /// Returns true once the file proved not to be a database, or inconsistent.
+  /// Returns true if the file has proved inconsistent, or no database.
   [[nodiscard]] bool damaged() const noexcept { return damaged_; }
 
  private:

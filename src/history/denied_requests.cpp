@@ -11,13 +11,13 @@
 namespace ration::history {
 namespace {
 
-// Programs may ask for any number; sums of these still fit.
+// The bound of a recorded number: programs may request any size, and sums of bounded ones still fit.
 constexpr std::uint64_t kMaxBytes = kUnlimited.count() / 2;
 
 Bytes at_most(std::uint64_t count) { return Bytes{std::min(count, kMaxBytes)}; }
 
-/// Returns the request; absent: not denied for want of memory (a device that the run was not given has no limit), or
-/// not recorded.
+/// Returns the request; absent if it is not recorded, or was not denied for want of memory (a device that the run was
+/// not given has no limit).
 std::optional<DeniedRequests> denied_request_of(const std::string& why, std::int64_t requested) {
   const auto record = nlohmann::json::parse(why, nullptr, false);
   const auto amount = [&](const char* field) {
@@ -38,7 +38,8 @@ void DeniedRequests::add(const DeniedRequests& other) {
 
 std::map<std::int64_t, DeniedRequests> read_denied_requests(Database& database, const std::string& workload,
                                                             TimeMs from, Bytes capacity) {
-  // A denial names its run by the number, which restarts with each boot: the latest run that had begun is meant.
+  // A denial names its run by a number that restarts with each boot, so the query takes the latest run with that number
+  // that had begun.
   Statement rows(database,
                  "SELECT (SELECT id FROM runs WHERE number = CAST(substr(denial, 3) AS INTEGER) AND "
                  "started <= events.time AND runs.workload = events.workload AND runs.tenant = events.tenant "

@@ -1,6 +1,6 @@
-// Determines from the denied requests of a run how much memory it needed. Used by recommendations and the report of one
-// run, which therefore say the same as `ration why`. Promise: a need is a lower bound, since later requests of the run
-// are unknown.
+// Determines from a run's denied requests how much memory it needed. Used by recommendations and by the report of one
+// run, which therefore agree with `ration why`. Promise: a need is a lower bound, since the run's later requests are
+// unknown.
 #pragma once
 
 #include <cstdint>
@@ -13,27 +13,27 @@
 
 namespace ration::history {
 
-/// Limits are advised in steps of this.
+/// The step in which limits are advised.
 inline constexpr Bytes kAdviceStep{std::uint64_t{256} << 20};
 
 struct DeniedRequests {
-  /// Requests that are recorded; the books may count more.
+  /// The number of recorded requests; the books may count more.
   std::int64_t known = 0;
-  /// The request with the greatest need that a device could have met: what was held, and what was asked for on top of
-  /// it.
+  /// The request with the greatest need that a device could meet: the bytes held, and the bytes requested on top of
+  /// them.
   Bytes held, requested;
-  /// The greatest need beyond what any device has, which no limit satisfies. 0: none.
+  /// The greatest need beyond the largest device, which no limit satisfies; 0 if there is none.
   Bytes impossible;
 
   [[nodiscard]] Bytes need() const { return held + requested; }
   void add(const DeniedRequests& other);
 };
 
-/// Returns the least limit at which that need would have been met.
+/// Returns the lowest advised limit that meets the need.
 [[nodiscard]] constexpr Bytes least_limit(Bytes need) noexcept { return round_up(need, kAdviceStep); }
 
-/// Reads the requests since `from` that were denied for want of memory, by the id of the run. `workload` is `train` or
-/// `nlp/train`; `capacity` is that of its largest device. Requires a transaction of the caller.
+/// Reads the requests since `from` that were denied for want of memory, by the id of their run. `workload` is `train`
+/// or `nlp/train`; `capacity` is the capacity of its largest device. Requires that the caller has begun a transaction.
 [[nodiscard]] std::map<std::int64_t, DeniedRequests> read_denied_requests(Database& database,
                                                                           const std::string& workload, TimeMs from,
                                                                           Bytes capacity);

@@ -19,7 +19,7 @@ void store_events(Database& database, std::vector<Event>& events) {
                 event.denial, event.by, event.text, event.old_value, event.new_value, event.fix, event.why, event.count,
                 event.first_time, event.message);
     if (insert.row()) event.id = insert.integer(0);
-    insert.with();  // releases the row
+    insert.with();  // resets the statement, which releases the row
   }
 }
 
@@ -42,7 +42,7 @@ void EventLog::keep(const std::vector<Event>& events) {
 }
 
 Result<void> EventLog::store_kept(const Store& store) {
-  constexpr std::size_t kAtOnce = 500;  // the disk may still be full: this avoids trying all of them in vain
+  constexpr std::size_t kAtOnce = 500;  // bounds the work that is lost if the disk is still full
   while (!kept_.empty()) {
     const auto end = kept_.begin() + static_cast<std::ptrdiff_t>(std::min(kept_.size(), kAtOnce));
     std::vector<Event> events(kept_.begin(), end);

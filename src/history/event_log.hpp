@@ -1,6 +1,6 @@
-// Stores events at once and keeps those that could not be stored, oldest first. Used by History. Promises: an event has
-// a number once it is stored, and only then; the number of waiting events is bounded, and the number of dropped ones is
-// reported.
+// Stores events at once, and keeps events that could not be stored, oldest first. Used by History. Promises: an event
+// has a number once it is stored, and only then; the number of waiting events is bounded, and the number of dropped
+// ones is reported.
 #pragma once
 
 #include <deque>
@@ -14,20 +14,20 @@
 
 namespace ration::history {
 
-/// Stores the events and gives them their numbers. Requires a transaction.
+/// Stores the events and gives them their numbers. Requires that the caller has begun a transaction.
 void store_events(Database& database, std::vector<Event>& events);
 
 class EventLog {
  public:
-  /// The most events that wait.
+  /// The greatest number of waiting events.
   static constexpr std::size_t kMaxKept = 10'000;
-  /// Stores all events and gives them their numbers, or stores none.
+  /// A function that stores all events and gives them their numbers, or stores none.
   using Store = std::function<Result<void>(std::vector<Event>&)>;
 
-  /// Stores the waiting events, then these. After an error these wait, too.
+  /// Stores the waiting events, then these. After an error these wait as well.
   [[nodiscard]] Result<void> append(std::vector<Event>& events, const Store& store);
   [[nodiscard]] Result<void> store_kept(const Store& store);
-  /// Returns the events that were stored late, since the last call.
+  /// Returns the events that had to wait and were stored since the last call.
   [[nodiscard]] std::vector<Event> take_late() { return std::exchange(late_, {}); }
 
  private:
@@ -37,7 +37,7 @@ class EventLog {
   struct Lost {
     std::size_t count = 0;
     TimeMs from = 0, to = 0;
-  } lost_;  // events that came when kept_ was full
+  } lost_;  // the events that came while kept_ was full
   std::vector<Event> late_;
 };
 

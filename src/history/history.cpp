@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kTenantLine = 1, kWorkloadLine = 2;
 
-/// A book may contain any number; sums of accepted ones do not overflow.
+/// Bounds the denials of a run, because a book may contain any number; sums of bounded ones do not overflow.
 constexpr std::uint64_t kMaxDenials = std::uint64_t{1} << 40;
 
 }  // namespace
@@ -26,7 +26,7 @@ Result<History> History::open(const std::string& path, const Options& options) {
   return history;
 }
 
-// Loads the state of the last commit.
+// Loads the state as of the last commit.
 Result<void> History::load() {
   Database& database = file_.database();
   names_.load(database);
@@ -37,7 +37,7 @@ Result<void> History::load() {
   return database.outcome();
 }
 
-// Uncommitted data goes into the new file, where watching begins with that data.
+// Begins a new file. Uncommitted data goes into that file, in which watching begins with that data.
 Result<void> History::begin_anew() {
   RATION_TRY(file_.begin_anew());
   integrator_.begin_anew(committed_to_);

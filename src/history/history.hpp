@@ -1,6 +1,5 @@
-// The daemon's record of the past: what was held, charged, denied and changed, in one SQLite file, of which this is the
-// only writer. Used by the daemon's main loop; queries go through Reader (reader.hpp), which may live on another
-// thread.
+// The daemon's record of the past: what was held, charged, denied and changed, in one SQLite file that only this class
+// writes. Used by the daemon's main loop; queries go through Reader (reader.hpp), which may live on another thread.
 //
 // Promises, each with a test:
 //  - Killed at any moment, nothing is counted twice and nothing is lost but what was recorded since the last commit();
@@ -31,18 +30,19 @@
 namespace ration::history {
 
 struct Options {
-  /// A longer time between two samples is a gap; usually three sample intervals.
+  /// The longest time between two samples that is no gap; usually three sample intervals.
   TimeMs longest_step = 3 * 500;
-  /// Keeps points for charts; reports need none.
+  /// True to keep points for charts, which reports do not need.
   bool charts = true;
 };
 
 struct ClosedPeriod {
   std::string name;
   TimeMs closed = 0;
-  /// SHA-256 of `lines`, in hexadecimal.
+  /// The SHA-256 of `lines`, in hexadecimal.
   std::string seal;
-  /// One JSON array a line, sorted: the month's amounts by run and device. Kept for ever, whatever is pruned.
+  /// The month's amounts by run and device: one JSON array a line, sorted. They are kept for ever, even if the hours
+  /// are removed.
   std::string lines;
   /// True if the lines still match the seal.
   bool intact = false;
@@ -50,43 +50,45 @@ struct ClosedPeriod {
 
 class History {
  public:
-  /// Creates or opens the file; only its owner may read it. E1911 (newer), E1912 (not usable), E1913 (in use by another
-  /// daemon).
+  /// Creates or opens the file, which only its owner may read. Fails with E1911 if a newer ration wrote it, E1912 if it
+  /// cannot be used, E1913 if another daemon has it open.
   [[nodiscard]] static Result<History> open(const std::string& path, const Options& options = {});
 
-  /// Takes a sample into memory; commit() stores it. E1918 for an impossible sample, which changes nothing.
+  /// Takes a sample into memory; commit() stores it. Fails with E1918 for an impossible sample, and then changes
+  /// nothing.
   [[nodiscard]] Result<Recorded> record(const Sample& sample);
 
-  /// Stores everything since the last commit in one transaction; after an error it is kept for the next try. Then
+  /// Stores everything since the last commit in one transaction; after an error the next commit tries again. Then
   /// stores the events that append() could not store.
   [[nodiscard]] Result<void> commit();
 
   /// Returns the instant up to which everything is counted and committed.
   [[nodiscard]] TimeMs committed_to() const noexcept { return committed_to_; }
 
-  /// Stores events at once and gives them their numbers. After an error they have none, and are kept for the next
-  /// append() or commit() that succeeds: before newer ones, with their times. If there are too many the newest are
-  /// dropped; one event reports how many.
+  /// Stores events at once and gives them their numbers. After an error they have no numbers and wait for the next
+  /// successful append() or commit(), which stores them before newer ones, with their times. If too many wait, the
+  /// newest are dropped, and one event reports how many.
   [[nodiscard]] Result<void> append(std::vector<Event>& events);
-  /// Returns the events that were stored late since the last call, with their numbers.
+  /// Returns the events that had to wait and were stored since the last call, with their numbers.
   [[nodiscard]] std::vector<Event> take_late() { return events_.take_late(); }
   [[nodiscard]] Result<std::int64_t> append(Event event);
 
-  /// Records the end of a run with the next commit. Ignored for a run that no sample has shown.
+  /// Records the end of a run with the next commit; ignored for a run of which no sample is known.
   void run_ended(const RunKey& run, TimeMs ended, int exit_code) { names_.run_ended(run, ended, exit_code); }
 
-  /// Seals a month (`2026-01`, UTC). E1914: not a month, not over, or not recorded; E1915: closed already.
+  /// Seals a month (`2026-01`, UTC). Fails with E1914 if the text is no month, or the month is not over or not
+  /// recorded, E1915 if it is closed already.
   [[nodiscard]] Result<ClosedPeriod> close_period(const std::string& name, TimeMs now);
 
-  /// Reads the whole file and, if it contradicts itself, sets it aside and returns false. For a Reader that met damage.
+  /// Reads the whole file; if it contradicts itself, sets it aside and returns false. Called after a Reader met damage.
   [[nodiscard]] bool check();
-  /// Returns true if the path still leads to the open file; otherwise the next commit() begins a new one.
+  /// Returns true if the path still leads to the open file; otherwise the next commit() begins a new file.
   [[nodiscard]] bool in_place() const { return file_.in_place(); }
 
-  /// Sets Options::longest_step from the next sample on.
+  /// Changes Options::longest_step, from the next sample on.
   void set_longest_step(TimeMs step) { integrator_.set_longest_step(step); }
 
-  /// Returns notices about the file (set aside, and where to) since the last call.
+  /// Returns the notices about the file since the last call, for example that it was set aside and under which name.
   [[nodiscard]] std::vector<Message> take_notices() { return file_.take_notices(); }
 
   [[nodiscard]] const std::string& path() const noexcept { return file_.path(); }
@@ -97,7 +99,7 @@ class History {
 
   [[nodiscard]] Result<void> load();
   [[nodiscard]] Result<void> begin_anew();
-  /// Runs the transaction, again in a new file if this one turns out to be damaged.
+  /// Runs the transaction, and once more in a new file if the present one proves damaged.
   [[nodiscard]] Result<void> transaction(const std::function<void()>& write);
   [[nodiscard]] Result<void> store(std::vector<Event>& events);
 

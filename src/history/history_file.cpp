@@ -18,7 +18,8 @@ namespace ration::history {
 namespace {
 
 Result<void> prepare(Database& database, const std::string& path) {
-  // NORMAL: a commit survives the daemon's death without a sync; a power cut may take the last ones, never consistency.
+  // With NORMAL a commit survives the daemon's death without a sync; a power cut may lose the last commits, but never
+  // consistency.
   database.run("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA journal_size_limit = 16777216");
   RATION_TRY(database.outcome());
   return migrate(database, path);
@@ -37,7 +38,7 @@ Result<FileDescriptor> take_lock(const std::string& path) {
   return lock;
 }
 
-/// Makes the folder of the history, and a lock in it, again after its removal.
+/// Makes the folder of the history again after its removal, and a lock in it.
 Result<void> make_folder_again(const std::string& path, FileDescriptor& lock) {
   const std::filesystem::path folder = std::filesystem::path(path).parent_path();
   std::error_code error;
@@ -59,7 +60,7 @@ Result<HistoryFile> HistoryFile::open(const std::string& path) {
 
 Result<void> HistoryFile::open_database(bool again) {
   for (;; again = true) {
-    // With the intended rights, before SQLite would create it with others.
+    // Makes the file with the intended rights before SQLite would make it with others.
     if (const FileDescriptor file{::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)}; !file) {
       return fail("E1912", fmt::format("the history at {} cannot be opened: {}.", path_, std::strerror(errno)),
                   "Give the daemon a folder of its own that it may write to.");
@@ -67,8 +68,8 @@ Result<void> HistoryFile::open_database(bool again) {
     RATION_TRY(auto database, Database::open(path_, Database::Access::kWrite));
     const auto prepared = prepare(database, path_);
     if (prepared) {
-      // Numbers of events continue above all that the lost file can have given: fewer than one for each second since
-      // 1970.
+      // Event numbers continue above all numbers that the lost file can have given, which are fewer than one per second
+      // since 1970.
       if (again) {
         Statement(database, "INSERT INTO sqlite_sequence VALUES('events', ?)")
             .with(std::int64_t{std::time(nullptr)})
@@ -111,7 +112,8 @@ Result<void> HistoryFile::transaction(const std::function<void()>& write) {
   database_.run("COMMIT");
   auto good = database_.outcome();
   if (good) {
-    // Data written to a file that is removed or exchanged is lost: the next commit must notice that.
+    // Remembers the file as this transaction left it, unless it was removed or replaced: then the data is lost, and the
+    // next commit must notice.
     if (in_place()) left_ = identity();
     return good;
   }
@@ -128,8 +130,8 @@ HistoryFile::Identity HistoryFile::identity() const {
 
 bool HistoryFile::is_sound() const {
   if (identity() == Identity{} || !in_place()) return false;
-  auto fresh = Database::open(path_, Database::Access::kRead);  // without cached pages
-  if (!fresh) return true;  // a file that cannot be read now is not damaged for that reason
+  auto fresh = Database::open(path_, Database::Access::kRead);  // a second connection has no cached pages
+  if (!fresh) return true;                                      // the file may be sound, only unreadable now
   bool damaged = false;
   {
     Statement asked(*fresh, "PRAGMA quick_check(1)");

@@ -1,4 +1,4 @@
-// The file of the history: its one open database, the lock that keeps other daemons out, and its replacement after
+// The file of the history: its one open database, the lock that excludes other daemons, and its replacement after
 // damage, removal or exchange. Used by History. Promise: a file that cannot be used is set aside, never written to and
 // never removed.
 #pragma once
@@ -18,30 +18,30 @@ namespace ration::history {
 
 class HistoryFile {
  public:
-  /// Creates or opens the file; a damaged one is set aside. E1911 E1912 E1913.
+  /// Creates or opens the file; sets a damaged one aside. Fails with E1911, E1912, E1913.
   [[nodiscard]] static Result<HistoryFile> open(const std::string& path);
 
   [[nodiscard]] Database& database() noexcept { return database_; }
   [[nodiscard]] const std::string& path() const noexcept { return path_; }
 
-  /// Begins, writes and commits; nothing is written after an error.
+  /// Begins a transaction, calls `write` and commits; after an error nothing is written.
   [[nodiscard]] Result<void> transaction(const std::function<void()>& write);
 
   /// Sets the file aside and begins a new one.
   [[nodiscard]] Result<void> begin_anew();
-  /// Records that no new file could be begun: until one can, every transaction() fails with `error`.
+  /// Records that no new file could be begun; until one can, every transaction() fails with `error`.
   void set_unusable(Error error) { unusable_ = std::move(error); }
 
   /// Returns true if the path still leads to the open file.
   [[nodiscard]] bool in_place() const { return left_ == Identity{} || identity().inode == left_.inode; }
-  /// Returns true if another process wrote to it since the last transaction().
+  /// Returns true if another process wrote to the file since the last transaction().
   [[nodiscard]] bool was_changed() const { return left_ != Identity{} && identity() != left_; }
-  /// Accepts the changes.
+  /// Accepts the changes of another process.
   void accept_changes() { left_ = identity(); }
-  /// Reads the whole file. Returns false if it contradicts itself, or is not in its place.
+  /// Reads the whole file. Returns false if it contradicts itself or is not at its path.
   [[nodiscard]] bool is_sound() const;
 
-  /// Returns notices about the file (set aside, and where to) since the last call.
+  /// Returns the notices about the file since the last call, for example that it was set aside and under which name.
   [[nodiscard]] std::vector<Message> take_notices() { return std::exchange(notices_, {}); }
 
  private:

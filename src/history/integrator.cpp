@@ -7,7 +7,7 @@
 namespace ration::history {
 namespace {
 
-// Calls `each(slot, ms)` for every slot of `width` that [from, to) touches.
+// Calls `each(slot, ms)` for every slot of `width` that overlaps [from, to).
 template <typename Each>
 void for_each_part(TimeMs from, TimeMs to, TimeMs width, const Each& each) {
   while (from < to) {
@@ -67,17 +67,17 @@ void Integrator::gap(TimeMs from, TimeMs to) {
   pending_.gaps[from] = to;
 }
 
-// Notes peaks and denials of the stretch that ends now: they belong to its hours, and to a run even if nothing else is
-// known.
+// Notes peaks and denials of the stretch that ends now. They belong to the stretch's hours, and to a run even if
+// nothing else of it is known.
 void Integrator::note_instant(const Instant& now, TimeMs from) {
-  const TimeMs to = last_.time;  // the mark, already moved
+  const TimeMs to = last_.time;  // time of the newest sample, already moved
   const std::int64_t last_hour = (to > from ? to - 1 : to) / kHourMs;
   for (const auto& device : now.devices) {
     auto& row = pending_.devices[{last_hour, device.device}];
     row.ungoverned_peak = std::max(row.ungoverned_peak, device.ungoverned);
   }
   for (const auto& holding : now.holdings) {
-    // A peak across two hours may have been in either, so it counts in both.
+    // A peak in a stretch over two hours may have been in either, so it counts in both.
     for (std::int64_t hour = from / kHourMs; hour <= last_hour; ++hour) {
       auto& row = pending_.usage[{hour, holding.run, holding.device}];
       row.peak = std::max(row.peak, holding.peak);
@@ -94,8 +94,8 @@ void Integrator::note_instant(const Instant& now, TimeMs from) {
 }
 
 void Integrator::chart(TimeMs from, TimeMs to, const Instant& now) {
-  // At its start, a line held the sum of what its runs held; each may have peaked at a different unknown instant. So a
-  // chart shows at least the sum of the peaks, bounded by the device.
+  // A line begins with the sum of the bytes that its runs held. Each run may have peaked at another unknown instant, so
+  // the chart shows the sum of the peaks, bounded by the device.
   std::map<std::int64_t, LineNow> lines;
   std::map<std::int64_t, std::int64_t> capacities;
   for (const auto& device : last_.devices) {
@@ -129,7 +129,7 @@ void Integrator::chart(TimeMs from, TimeMs to, const Instant& now) {
       point.sum += __int128{line.used} * ms;
     }
   });
-  // A run that is seen for the first time has no stretch yet, but may have peaked already.
+  // A run in its first sample has no stretch yet, but may have peaked already.
   std::map<std::int64_t, LineNow> fresh;
   for (const auto& holding : now.holdings) {
     for (const std::int64_t id : {holding.workload_line, holding.tenant_line}) {
@@ -154,7 +154,8 @@ Recorded Integrator::take(Instant now) {
     now.time = from;
   } else if (elapsed > longest_step_) {
     outcome = Recorded::kGap;
-    // Longer than anything is kept: the clock was wrong, or the machine was off. Watching starts again.
+    // A stretch longer than the history keeps means that the clock was wrong or the machine was off: watching begins
+    // again.
     if (elapsed > kUsageKept)
       last_.devices.clear(), pending_.gaps[from] = now.time;
     else

@@ -1,7 +1,7 @@
-// Turns samples into sums: the amounts of each run and device in each hour, and the points of the charts. Pure
-// arithmetic in memory; History numbers the names and stores the pending sums. Promises: the value at a sample holds
-// until the next one, or until the run is known to have ended; sums are whole byte-milliseconds; a stretch is counted
-// once, or, if it is longer than `longest_step`, entered as a gap.
+// Turns samples into sums: the amounts of each run and device in each hour, and the points of the charts. Computes in
+// memory only; History numbers the names and stores the pending sums. Promises: the value of a sample holds until the
+// next sample, or until the run is known to have ended; sums are whole byte-milliseconds; a stretch is counted once, or
+// entered as a gap if it is longer than `longest_step`.
 #pragma once
 
 #include <compare>
@@ -12,7 +12,7 @@
 
 namespace ration::history {
 
-/// A sample with numbers for names; bytes are plain numbers, checked, and limits are at most the device's capacity.
+/// A sample with numbers for names. Its bytes are plain checked numbers, and limits are at most the device's capacity.
 struct Instant {
   struct DeviceNow {
     std::int64_t device = 0, capacity = 0, driver_used = 0, ungoverned = 0, unexplained = 0;
@@ -30,7 +30,7 @@ struct Instant {
   std::vector<HoldingNow> holdings;
 };
 
-/// The amounts to add to the database. Every key is one row.
+/// The amounts to add to the database; every key is one row.
 struct Pending {
   struct UsageKey {
     std::int64_t hour, run, device;
@@ -75,23 +75,23 @@ struct Pending {
 
   std::map<UsageKey, Usage> usage;
   std::map<DeviceKey, DeviceHour> devices;
-  std::map<SpanKey, TimeMs> spans;  ///< the end of each span
-  std::map<TimeMs, TimeMs> gaps;    ///< from, to
+  std::map<SpanKey, TimeMs> spans;  ///< end of each span
+  std::map<TimeMs, TimeMs> gaps;    ///< end of each gap, by its start
   std::map<PointKey, Point> points;
   std::map<RunKeyNow, RunDevice> runs;
   std::map<LevelKey, std::int64_t> levels;
 };
 
-/// The resolution in which a run's time at each height is kept, for recommendations.
+/// The step of the levels at which a run's time is kept, for recommendations.
 inline constexpr std::int64_t kLevelStep = std::int64_t{256} << 20;
 
 class Integrator {
  public:
-  /// `longest_step` is the longest stretch between two samples that is no gap. `charts` enables points.
+  /// Begins without a sample. A stretch longer than `longest_step` is a gap; `charts` enables points.
   Integrator(TimeMs longest_step, bool charts) : longest_step_(longest_step), charts_(charts) {}
   void set_longest_step(TimeMs step) { longest_step_ = step; }
 
-  /// Continues from the state of the database.
+  /// Continues from the state in the database.
   void resume(Instant last) {
     last_ = std::move(last);
     started_ = true;
@@ -99,11 +99,11 @@ class Integrator {
 
   [[nodiscard]] Recorded take(Instant now);
 
-  /// Starts again after stored data was lost: devices are watched since `from` at the earliest.
+  /// Starts again after stored data was lost; devices count as watched since `from` at the earliest.
   void begin_anew(TimeMs from);
 
   [[nodiscard]] Pending& pending() noexcept { return pending_; }
-  /// Returns the last sample; everything is counted up to its time.
+  /// Returns the last sample; everything up to its time is counted.
   [[nodiscard]] const Instant& last() const noexcept { return last_; }
 
  private:

@@ -43,7 +43,7 @@ const Names::Run& Names::run(Database& database, const WorkloadSample& workload)
   Run& run = runs_[workload.run];
   if (run.id != 0) return run;
   run.facts = workload;
-  // The run may have been recorded before an interruption.
+  // The run may be stored already, from before an interruption.
   Statement asked(database, "SELECT id, workload, tenant, user, labels FROM runs WHERE number = ? AND started = ?");
   asked.with(static_cast<std::int64_t>(workload.run.number), workload.run.started);
   run.stored = asked.row();

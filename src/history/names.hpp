@@ -1,5 +1,5 @@
-// The numbers under which the tables know runs, devices and the charts' lines. Used by History. Promises: a number is
-// given once; unstored names stay known until note_stored() confirms them.
+// Numbers the runs, the devices and the charts' lines for the tables. Used by History. Promises: a number is given
+// once; names that are not stored yet stay known until note_stored() confirms them.
 #pragma once
 
 #include <cstdint>
@@ -25,17 +25,17 @@ class Names {
   void load(Database& database);
 
   [[nodiscard]] std::int64_t device(const DeviceSample& device);
-  /// Returns the run with its first recorded facts, which the database may know from before an interruption.
+  /// Returns the run with the facts that were recorded first, which the database may know from before an interruption.
   [[nodiscard]] const Run& run(Database& database, const WorkloadSample& workload);
   [[nodiscard]] std::int64_t line(int kind, const std::string& name, std::int64_t device);
-  /// Records the end of a run; ignored for a run that no sample has shown.
+  /// Records the end of a run; ignored for a run of which no sample is known.
   void run_ended(const RunKey& run, TimeMs ended, int exit_code) { ended_.push_back({run, ended, exit_code}); }
 
-  /// Stores the unstored names. Requires a transaction.
+  /// Stores the new names. Requires that the caller has begun a transaction.
   void store(Database& database) const;
-  /// Confirms that transaction: runs that hold nothing any more are forgotten.
+  /// Confirms that transaction, and forgets the runs that hold nothing any more.
   void note_stored(const Instant& last);
-  /// Notes that the file is a new one.
+  /// Notes that the file is new, so that every name must be stored again.
   void note_nothing_stored();
 
  private:

@@ -1,4 +1,4 @@
-// Closed months: sealed once, never changed. Used by History (closing) and by reports (showing).
+// Seals closed months, which then never change. Used by History, which closes them, and by reports, which show them.
 #pragma once
 
 #include <optional>
@@ -9,7 +9,7 @@
 
 namespace ration::history {
 
-/// Returns start and end of `2026-01`; E1914 for another text.
+/// Returns start and end of a month such as `2026-01`. Fails with E1914 for another text.
 [[nodiscard]] Result<std::pair<TimeMs, TimeMs>> month_of(const std::string& name);
 /// Returns the month that contains `time`, as `2026-01`.
 [[nodiscard]] std::string month_name(TimeMs time);

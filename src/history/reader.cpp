@@ -34,7 +34,7 @@ auto Reader::of_one_instant(const Answer& answer) -> decltype(answer(std::declva
   database_.run("BEGIN");
   auto result = answer(database_);
   (void)database_.outcome();
-  database_.run("ROLLBACK");  // nothing was written; ends the view of one instant, also after failures
+  database_.run("ROLLBACK");  // ends the view of one instant, also after a failure; there is nothing to write
   (void)database_.outcome();
   return result;
 }

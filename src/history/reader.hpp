@@ -1,7 +1,7 @@
-// Queries to the history, on a read-only connection of its own: a worker thread may hold one while the daemon's main
-// loop records. Used by the HTTP interface and by the command line's report, recommend, events. Promises: every answer
-// shows one instant, without uncommitted data. E1919 if the file turns out to be damaged (History::check() then sets it
-// aside; open the Reader again). Not thread-safe: one Reader for each thread.
+// Answers queries on a read-only connection of its own to the history, so that a worker thread may use it while the
+// daemon's main loop records. Used by the HTTP interface and by the verbs report, recommend and events. Promise: every
+// answer shows one instant, without uncommitted data. Fails with E1919 if the file proves damaged: then
+// History::check() sets it aside, and the Reader must be opened again. Not thread-safe: each thread has its own Reader.
 #pragma once
 
 #include <string>
@@ -18,11 +18,11 @@
 namespace ration::history {
 
 struct EventQuestion {
-  /// Only events after this number; 0: the newest ones.
+  /// The number after which events begin; 0 for the newest ones.
   std::int64_t since = 0;
-  /// Only events before this number, the newest of them; 0: no bound.
+  /// The number before which the newest events end; 0 for no bound.
   std::int64_t before = 0;
-  /// Empty: all types.
+  /// The wanted types; empty for all.
   std::vector<std::string> types;
   std::string workload;
   std::int64_t limit = 200;
@@ -31,8 +31,8 @@ struct EventQuestion {
 /// A run that succeeded.
 struct PastRun {
   std::string workload, tenant, user;
-  std::uint64_t number = 0;   ///< the run's
-  std::uint64_t command = 0;  ///< a hash of its command line
+  std::uint64_t number = 0;   ///< number of the run
+  std::uint64_t command = 0;  ///< hash of its command line
   TimeMs lasted = 0;
 };
 
@@ -40,33 +40,34 @@ class Reader {
  public:
   [[nodiscard]] static Result<Reader> open(const std::string& path);
 
-  /// Returns the amounts by tenant, user or other key. E1916 for a question that cannot be answered (a window without
-  /// an hour, an unknown label key form).
+  /// Returns the amounts by tenant, user or another key. Fails with E1916 for a question without an answer, such as a
+  /// window without an hour.
   [[nodiscard]] Result<Report> usage(const ReportQuestion& question);
-  /// As usage(), but one line for each run, device and day: for chargeback exports.
+  /// As usage(), but returns one line for each run, device and slice, for chargeback exports.
   [[nodiscard]] Result<Charges> charges(const Window& window, Slice slice, Basis basis);
 
   [[nodiscard]] Result<Series> series(const SeriesQuestion& question);
 
-  /// Returns events, oldest first: with `since` the first `limit` after it, so that a client may page on; without it
-  /// the newest.
+  /// Returns events, oldest first: with `since`, the `limit` events after that number, so that a client can page;
+  /// otherwise the newest.
   [[nodiscard]] Result<std::vector<Event>> events(const EventQuestion& question);
-  /// Returns an event. E1917: it does not exist, or not any more.
+  /// Returns an event. Fails with E1917 if it does not exist, or has been removed.
   [[nodiscard]] Result<Event> event(std::int64_t id);
-  /// Returns true if that event is recorded already: one with the same type, workload, denial and time (or first time).
+  /// Returns true if the event is recorded already: one of the same type, workload, tenant, user and denial whose time
+  /// or first time is the event's time.
   [[nodiscard]] bool has(const Event& event);
-  /// Finds a denial by `d-17-3`, or by the number of its event. If several users have a denial with that name, the
-  /// newest of `asker`. E1917: none; E1802: there are several, and none is the asker's.
+  /// Finds a denial by `d-17-3`, or by the number of its event. If several users have a denial of that name, returns
+  /// the newest of `asker`. Fails with E1917 if there is none, E1802 if there are several and none is the asker's.
   [[nodiscard]] Result<Event> denial(const std::string& id, const std::string& asker);
-  /// Returns the numbers of the oldest and newest kept event; 0 if there is none.
+  /// Returns the numbers of the oldest and the newest kept event; 0 if there are none.
   [[nodiscard]] Result<std::pair<std::int64_t, std::int64_t>> kept_events();
 
-  /// Recommends a limit; `workload` is `train` or `nlp/train`. E1917 for one that never ran.
+  /// Recommends a limit; `workload` is `train` or `nlp/train`. Fails with E1917 for a workload that never ran.
   [[nodiscard]] Result<Recommendation> recommend(const RecommendQuestion& question);
-  /// Reports the newest run of one workload, or (empty) of all. E1917.
+  /// Reports the newest run of `workload`, or of all if that is empty. Fails with E1917 if there is none.
   [[nodiscard]] Result<RunReport> last_run(const std::string& workload);
 
-  /// Returns those among the newest `runs` that ended with 0, in the order of their ends.
+  /// Returns the successful ones (exit code 0) among the newest `runs` runs, in the order of their ends.
   [[nodiscard]] Result<std::vector<PastRun>> past_runs(std::size_t runs);
 
  private:

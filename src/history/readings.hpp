@@ -1,7 +1,7 @@
-// Tracks up to which reading the runs are counted. A book counts denials and keeps its peak for the whole run, and is
-// read repeatedly, also by the next daemon: only the increase since the previous reading is entered. Used by History.
-// Promises: the last reading is stored in the same transaction as the sums, so both survive a kill or both are lost; a
-// lower reading counts as nothing new.
+// Remembers the last reading of each run's counters. A book counts denials and keeps its peak for the whole run, and is
+// read repeatedly, also by the next daemon: only the increase since the last reading is counted. Used by History.
+// Promises: the last reading is stored in the same transaction as the sums, so a kill loses both or neither; a lower
+// reading counts as no increase.
 #pragma once
 
 #include <cstdint>
@@ -17,11 +17,11 @@ class Readings {
   struct Reading {
     std::int64_t peak = 0, denials = 0;
   };
-  /// Returns the increase of `now` over the last reading of that run on that device: the denials since then, and the
-  /// peak if it is higher, else 0.
+  /// Returns the increase of `now` over the last reading of that run on that device: the further denials, and the peak
+  /// if it is higher, else 0.
   [[nodiscard]] Reading news(Database& database, const Pending::RunKeyNow& run, const Reading& now);
 
-  /// Forgets runs that hold nothing any more: everything about them is stored.
+  /// Forgets the runs that hold nothing any more, since everything about them is stored.
   void note_stored(const Instant& last);
 
  private:

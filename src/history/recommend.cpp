@@ -16,14 +16,14 @@ struct RunPeak {
   std::int64_t id = 0;
   TimeMs first = 0, last = 0, ran = 0;
   std::int64_t peak = 0, limited = 0, capacity = 0, denials = 0;
-  std::int64_t largest = 0;  // on any of its devices; the other fields are for the device with its greatest need
+  std::int64_t largest = 0;  // of all its devices; peak, limited and capacity: of the device with the greatest peak
   DeniedRequests denied;
 };
 
 Bytes as_bytes(std::int64_t count) { return Bytes{static_cast<std::uint64_t>(count)}; }
 
 std::vector<RunPeak> read_runs(Database& database, const RecommendQuestion& question) {
-  // For a run on several devices the one with the greatest need decides: a limit holds on each.
+  // Of a run on several devices the one with the greatest peak counts, because the limit holds on each.
   std::map<std::int64_t, RunPeak> runs;
   Statement rows(
       database,
@@ -48,7 +48,7 @@ std::vector<RunPeak> read_runs(Database& database, const RecommendQuestion& ques
     since = std::min(since, run.first);
     capacity = std::max(capacity, as_bytes(run.largest));
   }
-  since -= kDayMs;  // the run may have started, and been denied, before it was first seen
+  since -= kDayMs;  // the run may have been denied memory before its first sample
   for (const auto& [id, denied] : read_denied_requests(database, question.workload, since, capacity)) {
     const auto run = runs.find(id);
     if (run == runs.end()) continue;
@@ -67,8 +67,7 @@ Bytes quantile(const std::vector<std::int64_t>& sorted, double part) {
 
 Bytes needed(const RunPeak& run) { return std::max(as_bytes(run.peak), run.denied.need()); }
 
-// Returns a lower bound for a run that was denied at that limit, if its request was not kept: it needed more than the
-// limit.
+// Returns a lower bound for the need of a run whose denied request was not kept: the need exceeded its limit.
 Bytes denied_at(const RunPeak& run) {
   return run.denials > 0 && run.denied.known == 0 ? as_bytes(run.limited) : Bytes{0};
 }
@@ -118,7 +117,7 @@ void choose_limit(Recommendation& found, const RecommendQuestion& question, cons
     unknown = std::max(unknown, denied_at(run));
     capacity = std::max(capacity, as_bytes(run.capacity));
   }
-  // Peaks of denied runs show what they got, not what they needed.
+  // A denied run's peak shows what it got, not what it needed.
   Choice choice = choose_by_peaks(found.peak_max);
   if (Choice other = choose_by_needs(found.denied); other.limit > choice.limit) choice = std::move(other);
   if (Choice other = choose_above(unknown); unknown > Bytes{0} && other.limit >= choice.limit)
@@ -133,7 +132,7 @@ void choose_limit(Recommendation& found, const RecommendQuestion& question, cons
   found.limit = choice.limit, found.limit_reason = std::move(choice.reason);
 }
 
-// Chooses the height that was exceeded for 95 % of the running time, in steps that round down.
+// Chooses the level that runs exceeded for 95 % of their running time, rounded down to a step.
 void choose_guarantee(Recommendation& found, Database& database, const RecommendQuestion& question) {
   Statement rows(database,
                  "SELECT step, sum(ms) FROM levels WHERE (run, device) IN (SELECT run, device FROM run_devices "
@@ -162,8 +161,8 @@ void check_back(Recommendation& found, const std::vector<RunPeak>& runs) {
   for (const Bytes limit : limits) found.checks.push_back({limit, denied_at(runs, limit)});
 }
 
-// Names the newest run and notes whether it was there at the daemon's last tick. An end is recorded as an event first
-// and stored with the runs some seconds later; if a run of that name ended meanwhile, this one counts as not running.
+// Names the newest run and notes whether it still ran at the daemon's last tick. Its end is recorded as an event at
+// once, but stored with the runs only some seconds later, so a later event of an end under its name counts as well.
 void name_newest(Recommendation& found, Database& database, std::int64_t run) {
   Statement row(database,
                 "SELECT workload, tenant, ended IS NULL AND id IN (SELECT run FROM last_holdings) AND NOT EXISTS ("
@@ -216,7 +215,7 @@ Result<Recommendation> make_recommendation(Database& database, const RecommendQu
   const bool steady = found.peak_max.count() <= found.peak_p50.count() + found.peak_p50.count() / 2;
   const bool any_denied = std::any_of(runs.begin(), runs.end(), [](const RunPeak& run) { return run.denials > 0; });
   found.confidence = runs.size() >= 20 && steady && !any_denied ? "good" : runs.size() >= 10 && steady ? "fair" : "low";
-  // Scales the observed stretch, at least a day, to a month.
+  // Scales the observed time, at least a day, to a month.
   const TimeMs seen = std::max(question.now - found.first_run, kDayMs);
   found.hours_a_month_ms = static_cast<TimeMs>(__int128{ran} * 30 * kDayMs / seen);
   if (found.limit_today && *found.limit_today > found.limit) {

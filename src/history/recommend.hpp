@@ -1,6 +1,6 @@
 // Recommends a limit and a guarantee for a workload from its past runs. Used by `ration recommend` and the HTTP
-// interface. Promises: every number comes with its reason; the back-test shows what each limit would have done to the
-// recorded runs; the answer says so if there are too few runs.
+// interface. Promises: every number has a reason; the back-test shows what each limit would have done to the recorded
+// runs; the answer says so if there are too few runs.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +17,10 @@
 namespace ration::history {
 
 struct RecommendQuestion {
-  /// `train`, or `nlp/train` if two tenants have one.
+  /// The workload: `train`, or `nlp/train` if two tenants have one of that name.
   std::string workload;
   TimeMs now = 0;
-  /// How far back runs count.
+  /// The time before now in which runs count.
   TimeMs window = 30 * kDayMs;
   /// The lowest limit to recommend: room for one CUDA context and a little more.
   Bytes floor{std::uint64_t{512} << 20};
@@ -29,40 +29,41 @@ struct RecommendQuestion {
 
 struct BackTest {
   Bytes limit;
-  /// Recorded runs that would have been denied memory at that limit.
+  /// The number of recorded runs that this limit would have denied memory.
   std::size_t denied = 0;
 };
 
 struct Recommendation {
   std::string workload;
-  /// Of the newest run, which may still be running.
+  /// The newest run, which may still be running.
   std::string name, tenant;
   bool running = false;
   std::size_t runs = 0, fewest_runs = 0;
   TimeMs first_run = 0, last_run = 0;
-  /// By run: the peak on the device where it was largest.
+  /// The percentiles of the runs' peaks, each on the run's device with the greatest peak.
   Bytes peak_p50, peak_p95, peak_max;
   std::uint64_t denials = 0;
-  /// A lower bound for the greatest need of a denied run; zero: none is known.
+  /// The greatest need of a denied run, a lower bound; zero if none is known.
   DeniedRequests denied;
-  /// False: `not enough history`; then only peak_max and limit (a lower bound) are valid.
+  /// True if there are enough runs. Otherwise only peak_max and limit are valid, the limit as a lower bound.
   bool enough = false;
-  /// `good`, `fair`, `low`.
+  /// One of `good`, `fair`, `low`.
   std::string confidence;
   Bytes limit, guarantee;
-  /// The reasons for both numbers, for a person; a floor or cap that decided is named.
+  /// The reasons for both numbers, as sentences; they name a floor or cap that decided.
   std::string limit_reason, guarantee_reason;
   std::vector<BackTest> checks;
-  /// The limit of the newest run, and the memory reserved above the recommended one: byte-time per month.
+  /// The newest run's limit, and the byte-time per month by which it exceeds the recommended one.
   std::optional<Bytes> limit_today;
   ByteTime wasted_a_month;
   TimeMs hours_a_month_ms = 0;
 };
 
-/// Makes the recommendation. Requires a transaction of the caller. E1917 for a workload that never ran.
+/// Makes the recommendation. Requires that the caller has begun a transaction. Fails with E1917 for a workload that
+/// never ran.
 [[nodiscard]] Result<Recommendation> make_recommendation(Database& database, const RecommendQuestion& question);
 
-/// Returns the command to type: `ration set` for a running workload, else `ration run` for the next time.
+/// Returns the command that applies it: `ration set` for a running workload, else `ration run` for the next run.
 [[nodiscard]] std::string command_of(const Recommendation& recommendation);
 
 /// Returns the text that `ration recommend` prints.

@@ -12,7 +12,7 @@
 namespace ration::history {
 namespace {
 
-// One cent in byte-milliseconds times billionths: 10^7 × (2^30 bytes × 3.6e6 ms).
+// One cent as an exact cost: 10^7 billionths of the currency × the byte-milliseconds of a GiB·h.
 constexpr __int128 kCent = kByteMsPerGibHour * 10'000'000;
 
 std::string label_value(const std::string& labels, const std::string& key) {
@@ -59,12 +59,12 @@ std::string other_name(Kind kind) {
   }
 }
 
-// Divides `total` into whole parts in the ratio of `weights` that add up to it: the largest remainders get the rest.
+// Divides `total` into whole parts in the ratio of `weights`; the parts add up to `total`.
 std::vector<__int128> apportion(__int128 total, const std::vector<__int128>& weights) {
   std::vector<__int128> parts(weights.size());
   const __int128 all = std::accumulate(weights.begin(), weights.end(), __int128{0});
   if (weights.empty() || all == 0) return parts;
-  // 2^82 byte-milliseconds (64 devices of 2 TiB for 400 days) times 2^40 still fit.
+  // Bounds the sum of the weights: 2^82 byte-milliseconds (64 devices of 2 TiB for 400 days) times 2^40 still fit.
   __int128 scale = 1;
   while (all / scale >= (__int128{1} << 40)) scale *= 2;
   __int128 given = 0;
@@ -72,7 +72,7 @@ std::vector<__int128> apportion(__int128 total, const std::vector<__int128>& wei
     parts[index] = total * (weights[index] / scale) / (all / scale);
     given += parts[index];
   }
-  // Distributes the rest after rounding, by the same ratio if it is large, then one each.
+  // Distributes the rest equally, and what then remains one by one, to the largest weights first.
   std::vector<std::size_t> order(weights.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::stable_sort(order.begin(), order.end(), [&](auto left, auto right) { return weights[left] > weights[right]; });
@@ -111,7 +111,7 @@ void share_idle_out(Report& report) {
   std::erase_if(report.rows, [](const ReportRow& row) { return row.kind == Kind::kIdle; });
 }
 
-// Rounds every row down to a cent and gives the missing cents to the largest remainders.
+// Rounds the cost of every row down to a cent, and gives the missing cents to the rows with the largest remainders.
 void round_costs(Report& report) {
   __int128 exact = 0;
   for (const ReportRow& row : report.rows) exact += row.exact_cost;
@@ -141,7 +141,7 @@ void count_priced(Report& report) {
   if (report.unpriced_rows == 0) report.cost_known = report.question.prices.any();
 }
 
-// Adds the line to its row. Time without a running daemon costs nothing.
+// Adds the line to its row. The time without a running daemon costs nothing.
 void add_line(ReportRow& row, const ChargeLine& line, const Prices& prices, const RunFacts* run) {
   row.used += line.used, row.limited += line.limited, row.guaranteed += line.guaranteed;
   row.charged += line.charged;
@@ -152,7 +152,7 @@ void add_line(ReportRow& row, const ChargeLine& line, const Prices& prices, cons
   (prices.known(run) ? row.priced : row.unpriced) = true;
 }
 
-// Returns the sum of the rows as a person would calculate it.
+// Returns the terms by which a person would calculate the sum of the rows.
 std::vector<SumTerm> terms_of(const Charges& charges) {
   std::map<TimeMs, std::int64_t> capacities;
   ByteTime whole;

@@ -1,6 +1,6 @@
-// Reports how much memory each tenant, user or workload had for how long, and the cost: `ration report`, the Reports
-// page, exports. Promises: the rows add up to capacity × time exactly (`adds_up` is checked, never assumed); costs are
-// rounded so that the printed rows add up to the printed sum.
+// Reports how much memory each tenant, user or workload had for how long, and at what cost. Used by `ration report`,
+// the Reports page and exports. Promises: the rows add up to capacity × time exactly (`adds_up` is computed, never
+// assumed); costs are rounded so that the printed rows add up to the printed sum.
 #pragma once
 
 #include <optional>
@@ -17,20 +17,23 @@ enum class By { kTenant, kUser, kWorkload, kLabel, kGpu, kDay };
 struct ReportQuestion {
   Window window;
   By by = By::kTenant;
-  /// For By::kLabel.
+  /// The label's name, for By::kLabel.
   std::string label;
   Basis basis = Basis::kUsed;
   Prices prices;
   std::string currency = "EUR";
-  /// The asking user unless it is an operator, since labels of other users' runs are hidden. Empty: an unknown user.
+  /// The user who asks, so that labels of other users' runs are hidden; absent for an operator, empty for an unknown
+  /// user.
   std::optional<std::string> asker;
-  /// How idle memory is charged. kWeighted: in proportion to each charge.
+  /// The way in which idle memory is charged to the rows: not at all, equally, or in proportion to their charges
+  /// (kWeighted).
   enum class ShareIdle { kNone, kEven, kWeighted } share_idle = ShareIdle::kNone;
-  /// Why nothing is recorded at this moment, if the window includes it; empty: it is recorded.
+  /// The reason why nothing is being recorded now, if the window includes the present; otherwise empty.
   std::string problem;
 };
 
-/// Parses `tenant user workload label:KEY gpu device day` (device is gpu) into `by` and `label`; E1916.
+/// Parses `tenant`, `user`, `workload`, `label:KEY`, `gpu`, `device` (the same as gpu) or `day` into `by` and `label`.
+/// Fails with E1916.
 [[nodiscard]] Result<void> parse_by(const std::string& text, ReportQuestion& question);
 [[nodiscard]] std::string name_of_by(const ReportQuestion& question);
 
@@ -40,24 +43,24 @@ struct ReportRow {
   ByteTime used, limited, guaranteed, charged;
   /// The part of the charged amount that is shared idle memory.
   ByteTime shared_idle;
-  /// The most that one of its workloads held on one device at one moment.
+  /// The most bytes that one of its workloads held on one device at one moment.
   std::int64_t peak = 0;
-  /// Used divided by limit; absent: there was no limit.
+  /// The quotient of the used amount and the limit; absent without a limit.
   std::optional<double> efficiency;
   std::int64_t denials = 0;
-  /// In byte-milliseconds times billionths of the currency.
+  /// The exact cost, in byte-milliseconds times billionths of the currency.
   __int128 exact_cost = 0;
-  /// In hundredths of the currency.
+  /// The cost in hundredths of the currency.
   std::int64_t cost_cents = 0;
-  /// Whether a part of it has a price, and whether a part has none: if both, the cost is partial.
+  /// True if a part of the row has a price, and true if a part has none; with both, the cost is partial.
   bool priced = false, unpriced = false;
-  /// Set if the report is by GPU.
+  /// The device, if the report is by GPU.
   std::string device;
 
   [[nodiscard]] bool cost_known() const { return priced || !unpriced; }
 };
 
-/// Devices that were recorded equally long; the rows add up to `Σ capacity × ms` of all terms.
+/// Devices with equal recorded time; the rows add up to `Σ capacity × ms` over all terms.
 struct SumTerm {
   std::int64_t capacity = 0;
   TimeMs ms = 0;
@@ -65,30 +68,32 @@ struct SumTerm {
 
 struct Report {
   ReportQuestion question;
-  /// The window of the answer: whole hours, up to what is recorded.
+  /// The window that the answer covers: whole hours, up to the recorded time.
   TimeMs from = 0, to = 0;
-  /// Governed ones by amount; then ungoverned, driver, idle, gap, overlap if there are any.
+  /// The governed rows, largest amount first, followed by ungoverned, driver, idle, gap and overlap if they exist.
   std::vector<ReportRow> rows;
   ByteTime sum, capacity;
-  /// The sum as arithmetic, longest first; empty if a device changed its capacity meanwhile.
+  /// The sum as arithmetic, longest time first; empty if a device changed its capacity in the window.
   std::vector<SumTerm> terms;
-  /// As in Charges.
+  /// The same as in Charges.
   std::optional<TimeMs> recorded_from;
   bool pruned = false;
   std::int64_t cost_cents = 0;
   /// True if any row has a price.
   bool cost_known = false;
-  /// Rows without a price, and rows with a price for a part only: the cost excludes the rest.
+  /// The number of rows without a price, and of rows with a price for a part only; the cost excludes the unpriced
+  /// amounts.
   std::size_t unpriced_rows = 0, partly_priced_rows = 0;
   bool adds_up = false;
   std::vector<Gap> gaps;
   std::vector<DeviceFacts> devices;
-  /// If the window is exactly one month: its name, and its seal if there is one.
+  /// The name of the month and its seal, if the window is exactly one month; `closed` is absent for an open month.
   std::string period;
   std::optional<ClosedPeriod> closed;
 };
 
-/// Makes the report. Requires a transaction of the caller.
+/// Makes the report. Requires that the caller has begun a transaction. Fails with E1916 for a question without an
+/// answer.
 [[nodiscard]] Result<Report> make_report(Database& database, const ReportQuestion& question);
 
 }  // namespace ration::history

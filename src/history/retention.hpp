@@ -1,5 +1,5 @@
-// How long the history keeps each kind of record. Used by the writer, which removes older ones, and by queries, which
-// choose the resolution that still exists.
+// Says how long the history keeps each kind of record. Used by the writer, which removes older records, and by queries,
+// which choose a resolution that still exists.
 #pragma once
 
 #include <array>
@@ -8,15 +8,15 @@
 
 namespace ration::history {
 
-/// Hours of runs and devices, gaps, and ended runs. The lines of a sealed period are kept for ever.
+/// The time for which hours, gaps and ended runs are kept. The lines of a sealed month are kept for ever.
 inline constexpr TimeMs kUsageKept = 400 * kDayMs;
 
-/// Events are kept this long, at most this many.
+/// The time for which events are kept, and their greatest number.
 inline constexpr TimeMs kEventsKept = 90 * kDayMs;
 inline constexpr std::int64_t kMaxEvents = 1'000'000;
 
-/// The charts' resolutions. A coarser one is made from the next finer one when its slot is over, so each is kept longer
-/// than a slot of the next.
+/// A resolution of the charts. When a slot of a coarser one is over, it is made from the next finer one, which is
+/// therefore kept longer than one such slot.
 struct Resolution {
   TimeMs width;
   TimeMs kept;

@@ -1,5 +1,5 @@
-// A report on one past run: `ration report --last`, in the manner of jobstats. Used by the command line and the HTTP
-// interface. Promise: notes state only what the recorded numbers show, each with a command to type if there is one.
+// Reports on one past run, like the program jobstats: `ration report --last`. Used by the command line and the HTTP
+// interface. Promise: notes state only what the recorded numbers show, and suggest a command if one helps.
 #pragma once
 
 #include <optional>
@@ -16,10 +16,11 @@ namespace ration::history {
 struct RunOnDevice {
   DeviceFacts device;
   TimeMs first = 0, last = 0;
-  /// `limited` is the last limit in force, or the device's capacity if there was none.
+  /// The peak, limit, guarantee and denials; `limited` is the last limit in force, or the device's capacity if there
+  /// was none.
   std::int64_t peak = 0, limited = 0, guaranteed = 0, denials = 0;
   ByteTime used, limit_time;
-  /// Recorded time, over which the means are taken.
+  /// The recorded time, which is the divisor of the means.
   TimeMs ms = 0;
 };
 
@@ -28,15 +29,15 @@ struct RunReport {
   std::optional<TimeMs> ended;
   std::optional<std::int64_t> exit_code;
   std::vector<RunOnDevice> devices;
-  /// Over all its devices: a limit holds on each.
+  /// The denied requests on all its devices, since a limit holds on each.
   DeniedRequests denied;
   std::vector<std::string> notes;
-  /// Other runs that waited or were denied during this one.
+  /// The number of events in which other workloads waited or were denied memory during this run.
   std::int64_t others_waited = 0;
 };
 
-/// Makes the report. Requires a transaction of the caller. `workload` empty: the newest run of all. E1917: there is
-/// none.
+/// Makes the report. `workload` is empty for the newest run of all. Requires that the caller has begun a transaction.
+/// Fails with E1917 if there is no such run.
 [[nodiscard]] Result<RunReport> make_run_report(Database& database, const std::string& workload);
 
 [[nodiscard]] std::string to_text(const RunReport& report);

@@ -1,4 +1,4 @@
-// The state of the node at one instant. Filled by the daemon's sampler, taken by History.
+// The state of the node at one instant. The daemon's sampler fills it; History records it.
 #pragma once
 
 #include <cstdint>
@@ -18,13 +18,13 @@ struct DeviceSample {
   Bytes capacity;
   /// The total that the driver reports as used.
   Bytes driver_used;
-  /// Used by processes that were not started through ration.
+  /// The bytes of processes that were not started through ration.
   Bytes ungoverned;
-  /// Used according to the driver, but by no process: its own.
+  /// The driver's own bytes: used by no process.
   Bytes unexplained;
 };
 
-/// The permanent identity of a run: its number restarts with each boot, so its start is included.
+/// The permanent identity of a run. It includes the start, because the number restarts with each boot.
 struct RunKey {
   std::uint64_t number = 0;
   TimeMs started = 0;
@@ -35,27 +35,27 @@ struct RunKey {
   return {number, to_ms(started_ns)};
 }
 
-/// One workload on one device. Tenant, user and labels are those of the first sample of a run.
+/// One workload on one device. Tenant, user and labels are recorded from a run's first sample only.
 struct WorkloadSample {
   RunKey run;
   std::string workload, tenant, user;
-  /// Such as `exp=42,team=nlp`.
+  /// The labels, such as `exp=42,team=nlp`.
   std::string labels;
-  /// Index in Sample::devices.
+  /// The index in Sample::devices.
   std::size_t device = 0;
-  /// `limit` above the device's capacity counts as the capacity.
+  /// The bytes now; a limit above the device's capacity counts as the capacity.
   Bytes used, limit, guarantee;
-  /// For the whole run so far: the largest `used`, and the number of denied requests.
+  /// The largest `used` of the run so far, and the number of its denied requests.
   Bytes peak;
   std::uint64_t denials = 0;
-  /// When it ended, as far as known; 0: it runs. Its holdings count until then.
+  /// The time of its end, as far as known; 0 while it runs. Its memory counts until then.
   TimeMs ended = 0;
-  /// A hash of its command line; 0: unknown.
+  /// A hash of its command line; 0 if unknown.
   std::uint64_t command = 0;
 };
 
 struct Sample {
-  /// Wall clock. If the clock is set back, time that is recorded already is not recorded again.
+  /// The wall clock. After it is set back, recording goes on when it reaches the recorded time again.
   std::int64_t time_ns = 0;
   std::vector<DeviceSample> devices;
   std::vector<WorkloadSample> workloads;
@@ -63,9 +63,9 @@ struct Sample {
 
 /// The result of recording a sample.
 enum class Recorded {
-  kHeld,       ///< the stretch since the last one is charged to the holders at its start
+  kHeld,       ///< the stretch since the last sample is charged to the holders at its start
   kFirst,      ///< the first sample
-  kGap,        ///< too long after the last one: the stretch is entered as a gap and charged to no tenant
+  kGap,        ///< the stretch is too long: it is entered as a gap and charged to no tenant
   kClockBack,  ///< the clock was set back: counting goes on when it reaches the recorded time again
 };
 
@@ -76,17 +76,17 @@ struct Event {
   std::string type, workload, tenant, user;
   std::optional<std::int64_t> gpu, pid, bytes;
   std::string denial, by, text, old_value, new_value, fix;
-  /// For a burst that is recorded as one event: the count, and the first time. `time` is the last one's.
+  /// The number of equal events that this one stands for, and the time of the first; `time` is that of the last.
   std::int64_t count = 1;
-  TimeMs first_time = 0;  ///< 0: `time`
-  /// JSON, for `ration why`.
+  TimeMs first_time = 0;  ///< 0 if it is `time`
+  /// The facts for `ration why`, as JSON.
   std::string why;
-  /// JSON: `message_id` and `arguments`, of which `text` is the English rendering. Empty: a text alone, as an older
-  /// ration recorded it.
+  /// The `message_id` and `arguments` of `text`, as JSON; empty for an event that an older ration recorded as text
+  /// alone.
   std::string message;
 };
 
-/// Makes an event without a time: it gets that of the tick that reports it.
+/// Makes an event without a time; it gets the time of the tick that reports it.
 [[nodiscard]] inline Event plain_event(std::string type, Message text) {
   Event event;
   event.type = std::move(type);

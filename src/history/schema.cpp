@@ -7,8 +7,8 @@
 namespace ration::history {
 namespace {
 
-// Times are milliseconds since 1970 UTC, amounts byte-milliseconds, `hour` is time / 3,600,000. A released step is
-// never edited: a change is a new step at the end.
+// The steps of the schema. Times are milliseconds since 1970 UTC, amounts byte-milliseconds, `hour` is time /
+// 3,600,000. A released step is never edited; a change is a new step at the end.
 constexpr std::array kSteps{
     R"sql(
 CREATE TABLE marks(name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;

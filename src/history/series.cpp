@@ -19,7 +19,7 @@ struct Bucket {
   bool seen = false;
 };
 
-// Returns the finest resolution that still has the beginning of the window, or a coarser one if its points suffice.
+// Returns the finest resolution that still covers the beginning of the window, or a coarser one with enough points.
 std::size_t choose_level(const SeriesQuestion& question, TimeMs recorded_to) {
   const TimeMs wanted = (question.to - question.from) / question.points;
   std::size_t level = 0;
@@ -29,10 +29,10 @@ std::size_t choose_level(const SeriesQuestion& question, TimeMs recorded_to) {
   return level;
 }
 
-/// The stored lines that a question is about.
+/// The stored lines that the answer uses.
 struct StoredLines {
-  std::map<std::int64_t, std::string> names;  ///< of the answer, by the number of the stored line
-  std::int64_t capacity = 0;                  ///< bytes of the devices asked for
+  std::map<std::int64_t, std::string> names;  ///< the answer's names, by the number of the stored line
+  std::int64_t capacity = 0;                  ///< total of the devices in the question
 };
 
 StoredLines find_lines(Database& database, const SeriesQuestion& question) {
@@ -45,7 +45,7 @@ StoredLines find_lines(Database& database, const SeriesQuestion& question) {
     if (question.uuid.empty() || question.uuid == devices.text(1)) found.capacity += devices.integer(2);
     if (question.uuid == devices.text(1)) device_id = devices.integer(0);
   }
-  if (!question.uuid.empty() && device_id == 0) return found;  // no such device was ever recorded
+  if (!question.uuid.empty() && device_id == 0) return found;  // the device was never recorded
   const auto is_asked_for = [&](std::int64_t device, const std::string& name) {
     return (device_id == 0 || device_id == device) && (question.name.empty() || question.name == name);
   };
@@ -63,8 +63,8 @@ StoredLines find_lines(Database& database, const SeriesQuestion& question) {
 
 using Buckets = std::map<std::int64_t, std::vector<Bucket>>;
 
-/// Returns the buckets of each stored line. A slot that is not over does not exist yet in a coarser resolution: where
-/// one ends, the next finer continues.
+/// Returns the buckets of each stored line. A coarser resolution lacks the slot that is not over, so the next finer one
+/// continues from its end.
 Buckets read_points(Database& database, const Series& series, const StoredLines& wanted, std::size_t level) {
   Buckets stored;
   const auto count = static_cast<std::size_t>((series.to - series.from) / series.step);
@@ -96,8 +96,8 @@ Buckets read_points(Database& database, const Series& series, const StoredLines&
   return stored;
 }
 
-/// Adds up lines of one name: their maxima on several devices may have been at different instants, and a chart must
-/// show at least their sum.
+/// Adds up lines of one name. Their maxima on several devices may have been at different instants, so their sum is the
+/// least that a chart may show.
 std::vector<SeriesLine> add_up(const Buckets& stored, const StoredLines& wanted) {
   std::map<std::string, SeriesLine> lines;
   for (const auto& [id, buckets] : stored) {

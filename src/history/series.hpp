@@ -1,5 +1,5 @@
-// Lines over time for charts. Used by the HTTP interface (docs/http-api.md, Series). Promises: a recorded maximum is in
-// the bucket to which it belongs, however coarse the buckets are; unrecorded time is empty, never 0.
+// Reads lines over time for charts. Used by the HTTP interface (docs/http-api.md, Series). Promises: a recorded maximum
+// is in the bucket of its time, however coarse the buckets are; unrecorded time is absent, never 0.
 #pragma once
 
 #include <optional>
@@ -14,17 +14,18 @@ namespace ration::history {
 
 struct SeriesQuestion {
   enum class By { kDevice, kTenant, kWorkload } by = By::kTenant;
-  /// Empty: every device, each with lines of its own (kDevice), or added up by name.
+  /// The device. If it is empty, all devices count: each has a line of its own (kDevice), or lines of one name are
+  /// added up.
   std::string uuid;
-  /// One line only; empty: all.
+  /// The name of the only line; empty for all.
   std::string name;
   TimeMs from = 0, to = 0;
-  /// The most buckets to return.
+  /// The greatest number of buckets.
   std::int64_t points = 600;
 };
 
 struct SeriesLine {
-  /// Tenant, `tenant/workload` or uuid.
+  /// The tenant, `tenant/workload` or the UUID.
   std::string name;
   std::vector<std::optional<std::int64_t>> maximum, average, limit;
 };
@@ -43,7 +44,7 @@ struct Series {
   std::int64_t capacity = 0;
 };
 
-/// Makes the series. Requires a transaction of the caller. E1916 for an empty window.
+/// Makes the series. Requires that the caller has begun a transaction. Fails with E1916 for an empty window.
 [[nodiscard]] Result<Series> make_series(Database& database, const SeriesQuestion& question);
 
 }  // namespace ration::history

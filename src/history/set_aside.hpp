@@ -1,4 +1,4 @@
-// Keeps a damaged file out of the way. Used by the history and by the daemon's other state.
+// Moves a damaged file out of the way. Used by the history and by the daemon's other state.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 namespace ration::history {
 
 /// Renames `path`, whatever it is, to `path.damaged-TIME`, together with SQLite's files beside it. Returns the new
-/// name; empty: it cannot be renamed.
+/// name; empty if it cannot be renamed.
 [[nodiscard]] std::string set_aside(const std::string& path);
 
 }  // namespace ration::history

@@ -44,7 +44,7 @@ void store_sums(Database& database, const Pending& pending) {
   Statement level(database, "INSERT INTO levels VALUES(?, ?, ?, ?) ON CONFLICT DO UPDATE SET ms = ms + excluded.ms");
   for (const auto& [key, ms] : pending.levels) level.with(key.run, key.device, key.step, ms).done();
 
-  // A second may come in two commits. The average is in whole bytes: it is for charts only and never charged.
+  // A second may come in two commits. Its average is rounded to whole bytes, since charts alone use it.
   Statement point(database,
                   "INSERT INTO points VALUES(0, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
                   "maximum = max(maximum, excluded.maximum), limited = max(limited, excluded.limited),"

@@ -1,4 +1,4 @@
-// The tables of sums and of the last sample. Used by History, inside its transaction.
+// Stores the sums and the last sample in their tables. Used by History, inside its transaction.
 #pragma once
 
 #include "history/database.hpp"
@@ -11,7 +11,7 @@ void store_sums(Database& database, const Pending& pending);
 
 /// Replaces the last sample.
 void store_last(Database& database, const Instant& last);
-/// Returns the last sample; its time is 0 if nothing was recorded.
+/// Returns the last sample; its time is 0 if none is stored.
 [[nodiscard]] Instant load_last(Database& database);
 
 }  // namespace ration::history

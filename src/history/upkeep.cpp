@@ -16,7 +16,7 @@ void roll_up(Database& database, TimeMs recorded_to) {
     const std::string name = fmt::format("rolled_{}", level);
     const std::int64_t done = read_mark(database, name);
     if (until <= done) continue;
-    // A point without duration (a run's first instant) has a maximum but no weight in the average.
+    // A point without duration (a run's first instant) has a maximum, but no weight in the average.
     Statement(
         database,
         "INSERT OR REPLACE INTO points SELECT ?1, slot / ?2, line, max(maximum),"
@@ -43,7 +43,7 @@ void prune(Database& database, TimeMs now) {
   Statement(database, "DELETE FROM usage WHERE hour < ?").with(hour).done();
   Statement(database, "DELETE FROM device_hours WHERE hour < ?").with(hour).done();
   Statement(database, "DELETE FROM gaps WHERE ends <= ?").with(cut).done();
-  // Counted and watched time must continue to agree, and readers of `spans` begin here.
+  // The spans must agree with the hours that remain, and readers take `kept_from` for their beginning.
   Statement(database, "DELETE FROM spans WHERE ends <= ?").with(cut).done();
   Statement(database, "INSERT OR REPLACE INTO marks VALUES('kept_from', ?)").with(cut).done();
   for (const char* table : {"levels", "run_devices"}) {
@@ -53,7 +53,7 @@ void prune(Database& database, TimeMs now) {
         .with(cut)
         .done();
   }
-  // The newest number must never be given again, so its run stays.
+  // The run with the newest number stays, so that the number is never given again.
   Statement(database,
             "DELETE FROM runs WHERE id NOT IN (SELECT run FROM run_devices) AND ifnull(ended, started) < ?"
             " AND id < (SELECT max(id) FROM runs)")

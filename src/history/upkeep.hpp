@@ -1,5 +1,5 @@
-// The upkeep in a commit: makes charts' coarser resolutions and removes old records. Used by History, inside its
-// transaction.
+// Does the upkeep in a commit: makes the charts' coarser resolutions and removes old records. Used by History, inside
+// its transaction.
 #pragma once
 
 #include "history/amount.hpp"
@@ -7,21 +7,21 @@
 
 namespace ration::history {
 
-/// Makes every slot of every coarser resolution that is over at `recorded_to` from the next finer one. Each is written
-/// once, and the progress is stored with it: a kill neither doubles nor skips one.
+/// Makes every slot of a coarser resolution that is over at `recorded_to` from the next finer one. Each slot is written
+/// once, and the progress is stored in the same transaction, so that a kill neither doubles nor skips a slot.
 void roll_up(Database& database, TimeMs recorded_to);
 
-/// Removes what retention.hpp no longer keeps at `now`.
+/// Removes the records that retention.hpp no longer keeps at `now`.
 void prune(Database& database, TimeMs now);
 
 /// Decides when old records are removed: once an hour, and not while the clock may be wrong.
 class Upkeep {
  public:
   void load(Database& database);
-  /// Notes a sample after a gap. A clock that leaps far may be wrong, and would make everything look old: nothing is
-  /// removed before it has run on for a while.
+  /// Notes a sample after a gap. A clock that leaps far may be wrong and make everything look old, so nothing is
+  /// removed until the clock has run on for a while.
   void note_gap(TimeMs from, TimeMs to);
-  /// Runs the upkeep. Requires a transaction.
+  /// Does the upkeep. Requires that the caller has begun a transaction.
   void step(Database& database, TimeMs recorded_to) const;
   /// Confirms that transaction.
   void note_done(TimeMs recorded_to);

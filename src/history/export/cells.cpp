@@ -13,7 +13,7 @@ std::string decimal(__int128 numerator, __int128 billionths_of) {
   const bool negative = numerator < 0;
   if (negative) numerator = -numerator;
   __int128 whole = numerator / billionths_of;
-  // The remainder is below 2^62: times 10^9 fits.
+  // The remainder is below 2^62, so 10^9 times it fits.
   __int128 fraction = (numerator % billionths_of * 1'000'000'000 + billionths_of / 2) / billionths_of;
   if (fraction == 1'000'000'000) fraction = 0, ++whole;
   std::string text = fmt::format("{}", static_cast<std::uint64_t>(whole));
@@ -119,7 +119,7 @@ std::string grouped(double value) {
 }
 
 std::string exact_cost(ByteTime amount, std::int64_t price_nano) {
-  // Billionths of the currency, rounded once.
+  // The product is in billionths of the currency per GiB·h and is rounded once.
   const __int128 product = amount.byte_ms() * price_nano;
   const __int128 half = product < 0 ? -kByteMsPerGibHour / 2 : kByteMsPerGibHour / 2;
   return decimal((product + half) / kByteMsPerGibHour, 1'000'000'000);

@@ -1,4 +1,4 @@
-// Formats texts for a cell, a table or a page. Used by the writers beside this.
+// Formats texts and numbers for a cell, a table or a page. Used by the writers in this folder.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,9 @@
 
 namespace ration::history {
 
-/// A row of RFC 4180 with its end of line. A text that a spreadsheet would take for a formula (`= + - @`, tab) gets a
-/// leading apostrophe; numbers, which the writers make themselves, go through number_cell.
+/// A row of a CSV file (RFC 4180) with its end of line. A text that a spreadsheet would take for a formula (it begins
+/// with `=`, `+`, `-`, `@` or a tab) gets a leading apostrophe; numbers, which the writers make themselves, go through
+/// number_cell().
 class CsvRow {
  public:
   CsvRow& text(const std::string& value);
@@ -30,11 +31,11 @@ class CsvRow {
 
 /// Formats hundredths as `158.73`, `-0.05`.
 [[nodiscard]] std::string cents(std::int64_t hundredths);
-/// Formats `5120.4`, `0.0123`, `8.0`: at least three figures and one decimal; only zero is 0.0.
+/// Formats a number with at least three figures and one decimal: `5120.4`, `0.0123`, `8.0`. Only zero becomes `0.0`.
 [[nodiscard]] std::string figures(double value);
-/// As figures(), with separated thousands: `5 120.4`.
+/// As figures(), but separates thousands: `5 120.4`.
 [[nodiscard]] std::string grouped(double value);
-/// Formats byte-time × price as a decimal number, to a billionth of the currency.
+/// Formats the product of byte-time and price as a decimal number, to a billionth of the currency.
 [[nodiscard]] std::string exact_cost(ByteTime amount, std::int64_t price_nano);
 /// Formats GiB·h as a decimal number, to a billionth.
 [[nodiscard]] std::string exact_gib_hours(ByteTime amount);

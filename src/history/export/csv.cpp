@@ -1,4 +1,5 @@
-// A report for spreadsheets: one line per row, exact amounts, no sum line (a spreadsheet adds up itself).
+// Writes a report for spreadsheets: one line per row with exact amounts, and no sum line, because a spreadsheet adds up
+// itself.
 #include <fmt/format.h>
 
 #include "history/export/cells.hpp"

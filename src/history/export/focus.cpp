@@ -1,5 +1,5 @@
-// FOCUS 1.2 (focus.finops.org), the columns that have a meaning here: all mandatory ones, and the conditional ones for
-// usage, resources and sub-accounts. Own columns come last and begin with x_.
+// Writes the columns of FOCUS 1.2 (focus.finops.org) that have a meaning here: all mandatory ones, and the conditional
+// ones for usage, resources and sub-accounts. Columns of ration's own come last and begin with x_.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -27,7 +27,7 @@ struct Line {
 
 using Cell = std::function<void(CsvRow&, const Line&)>;
 
-// FOCUS requires whole seconds.
+// Formats a time in whole seconds, as FOCUS requires.
 std::string instant(TimeMs time) { return rfc3339(time).substr(0, 19) + "Z"; }
 
 std::string tags(const std::string& labels) {
@@ -41,7 +41,7 @@ Cell text(std::string value) {
 Cell empty() {
   return [](CsvRow& row, const Line&) { row.empty(); };
 }
-// Time without a running daemon costs nothing.
+// Writes the cost, which is zero for the time without a running daemon.
 void cost(CsvRow& row, const Line& line) {
   row.number(exact_cost(line.charge.kind == Kind::kGap ? ByteTime{} : line.charge.charged, line.price_nano));
 }
@@ -60,7 +60,7 @@ const std::vector<std::pair<const char*, Cell>>& columns() {
        [](CsvRow& row, const Line& line) { row.text(instant(month_of(month_name(line.from))->second)); }},
       {"BillingPeriodStart",
        [](CsvRow& row, const Line& line) { row.text(instant(month_of(month_name(line.from))->first)); }},
-      // Negative if hours were charged twice: a correction of the others, not usage.
+      // Overlap is negative: it corrects hours that were charged twice and is no usage.
       {"ChargeCategory",
        [](CsvRow& row, const Line& line) { row.text(line.charge.kind == Kind::kOverlap ? "Adjustment" : "Usage"); }},
       {"ChargeClass", empty()},

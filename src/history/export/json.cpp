@@ -1,4 +1,4 @@
-// The Usage report of docs/http-api.md.
+// Writes the Usage report of docs/http-api.md.
 #include "history/export/table.hpp"
 #include "history/export/writers.hpp"
 

@@ -1,4 +1,4 @@
-// A report as a table for a wiki or a mail.
+// Writes a report as a table for a wiki or a mail.
 #include "history/export/cells.hpp"
 #include "history/export/table.hpp"
 #include "history/export/writers.hpp"

@@ -1,4 +1,4 @@
-// OpenCost's /allocation answer: GPU memory as shares of GPUs, everything else zero.
+// Writes OpenCost's /allocation answer: GPU memory as shares of GPUs, and zero for everything else.
 #include <algorithm>
 #include <map>
 
@@ -17,7 +17,7 @@ struct Share {
 std::string idle_name(Kind kind) {
   switch (kind) {
     case Kind::kIdle:
-    case Kind::kOverlap:  // hours that were charged for twice are so much less idle
+    case Kind::kOverlap:  // memory that was charged twice reduces the idle memory
       return "__idle__";
     case Kind::kUngoverned:
       return "__unallocated__";

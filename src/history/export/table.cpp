@@ -15,7 +15,7 @@ std::string gib(std::int64_t bytes) { return figures(static_cast<double>(bytes) 
 
 std::string duration(TimeMs ms) { return format_duration(static_cast<std::uint64_t>(ms) * 1'000'000); }
 
-/// Formats whole hours as such, and others so that the product with the capacity holds.
+/// Formats a time in hours, with as many decimals as its product with the capacity needs.
 std::string hours(TimeMs ms) {
   if (ms % kHourMs == 0) return fmt::format("{} h", ms / kHourMs);
   std::string text = fmt::format("{:.6f}", static_cast<double>(ms) / kHourMs);
@@ -71,7 +71,7 @@ const char* meaning_of(Basis basis) {
   }
 }
 
-/// Notes the parts of the window when no daemon was running, which are in no row.
+/// Notes the parts of the window that no row shows, because no daemon was running.
 void note_record(const Report& report, std::vector<std::string>& notes) {
   const std::string& problem = report.question.problem;
   if (!report.recorded_from) {

@@ -1,4 +1,4 @@
-// The columns, sums and notes that the forms for people share. Used by the writers beside this.
+// The columns, sums and notes of the tables for people. Used by the writers in this folder.
 #pragma once
 
 #include <array>
@@ -14,23 +14,24 @@ inline constexpr std::size_t kColumns = 8;
 
 struct TableRow {
   std::string name;
-  /// By Column; empty if it does not apply.
+  /// The texts by Column; empty for a column that does not apply.
   std::array<std::string, kColumns> cells;
   Kind kind = Kind::kGoverned;
 
   [[nodiscard]] const std::string& at(Column column) const { return cells[static_cast<std::size_t>(column)]; }
 };
 
-/// Returns the columns that this report needs: a guarantee if it is charged or exists, a cost if there is a price.
+/// Returns the columns that this report needs. A guarantee has one if it is charged or exists, a cost if there is a
+/// price.
 [[nodiscard]] std::vector<Column> table_columns(const Report& report);
 [[nodiscard]] std::string table_head(const Report& report, Column column);
 [[nodiscard]] std::vector<TableRow> table_rows(const Report& report);
 /// Returns the head of the first column.
 [[nodiscard]] std::string table_subject(const Report& report);
-/// Returns the sum of the rows by the recorded time: `39.4 GiB × 744 h`.
+/// Returns the sum of the rows as capacity times recorded time: `39.4 GiB × 744 h`.
 [[nodiscard]] std::string sum_arithmetic(const Report& report);
 [[nodiscard]] TableRow table_sum(const Report& report);
-/// Returns the notes below the table: basis, missing records, gaps, missing prices, seal, whether it adds up.
+/// Returns the notes below the table: basis, missing records, gaps, missing prices, seal, and whether the rows add up.
 [[nodiscard]] std::vector<std::string> table_notes(const Report& report);
 
 }  // namespace ration::history

@@ -1,6 +1,6 @@
-// Writes a report in the formats of other programs, one file each. Used by the HTTP interface and `ration report -o`.
-// Promises: names that programs choose are harmless in a spreadsheet, a page or a table: cells that begin like a
-// formula get a leading apostrophe, markup is escaped; amounts are exact if the format allows.
+// Writes a report in the formats of other programs, each in a file of its own. Used by the HTTP interface and `ration
+// report -o`. Promises: names that programs choose are harmless in a spreadsheet, a page or a table, because cells that
+// begin like a formula get a leading apostrophe and markup is escaped; amounts are exact if the format allows it.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -16,7 +16,7 @@ namespace ration::history {
 [[nodiscard]] std::string to_csv(const Report& report);
 [[nodiscard]] std::string to_markdown(const Report& report);
 
-/// The exporting node and its prices; the question that `charges` answers.
+/// The facts for exports beside the charges: the node, its prices, and the question that the charges answer.
 struct ExportFacts {
   std::string host;
   Prices prices;
@@ -24,13 +24,13 @@ struct ExportFacts {
   Basis basis = Basis::kUsed;
 };
 
-/// Writes FOCUS 1.2 cost and usage: one row for each run, device and slice of time; own columns begin with `x_`.
-/// ConsumedQuantity is what was used, PricingQuantity what is charged, both in GiB-Hours. Days (Slice::kDay) keep every
-/// row within one billing month.
+/// Writes FOCUS 1.2 cost and usage: one row for each run, device and slice of time, with own columns that begin with
+/// `x_`. ConsumedQuantity is the used amount, PricingQuantity the charged amount, both in GiB-Hours. Charges by day
+/// (Slice::kDay) keep every row within one billing month.
 [[nodiscard]] std::string to_focus(const Charges& charges, const ExportFacts& facts);
 
-/// Returns the answer of OpenCost's /allocation: one set over the window, or one per day with Slice::kDay. GPU hours
-/// are shares of a device: half its memory for two hours is one.
+/// Returns the answer of OpenCost's /allocation: one set for the window, or one per day with Slice::kDay. GPU hours
+/// count shares of a device: half its memory for two hours is one GPU hour.
 [[nodiscard]] nlohmann::json to_opencost(const Charges& charges, const ExportFacts& facts);
 
 }  // namespace ration::history
