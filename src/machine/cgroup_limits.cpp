@@ -10,11 +10,11 @@ namespace {
 
 using namespace nvml;
 
-/// Loaded once, not every half second with each query.
+/// Returns NVML, which is loaded once and not with each query.
 const Library& library(const std::string& driver_folder) {
   static const Library loaded(driver_folder, "libnvidia-ml.so.1");
   static const bool started = loaded && loaded.call("nvmlInit_v2", NVML_ERROR_NOT_SUPPORTED) == NVML_SUCCESS;
-  (void)started;  // without it the next call reports NVML_ERROR_UNINITIALIZED
+  (void)started;  // unused: if NVML did not start, the next call reports NVML_ERROR_UNINITIALIZED
   return loaded;
 }
 

@@ -30,7 +30,7 @@ class Checkpointer {
     return {};
   }
 
-  /// Returns false if the process has not begun to use the driver, so that there is nothing to move.
+  /// Returns false if the process has not begun to use the driver and so has nothing to move.
   [[nodiscard]] bool knows(std::int32_t pid) const {
     CUprocessState state{};
     return driver_.call("cuCheckpointProcessGetState", CUDA_ERROR_NOT_SUPPORTED, pid, &state) !=
@@ -128,7 +128,7 @@ class Checkpointer {
   [[nodiscard]] Result<void> restore(std::int32_t pid) const {
     const CUresult answer = driver_.call("cuCheckpointProcessRestore", CUDA_ERROR_NOT_SUPPORTED, pid,
                                          static_cast<CUcheckpointRestoreArgs*>(nullptr));
-    // The driver keeps returning this after a restore that found no room (NVIDIA/cuda-checkpoint issue 44).
+    // The driver keeps returning this error after a restore that found no room (NVIDIA/cuda-checkpoint issue 44).
     if (answer == CUDA_ERROR_OPERATING_SYSTEM)
       return fail("E1545", say<"checkpoint.not_restored">("pid"_is(pid)), fmt::format("Start it again: kill {}", pid),
                   1);

@@ -50,7 +50,7 @@ std::optional<std::vector<DeviceProcess>> processes_of(const Library& nvml, nvml
       return nvml.call(function, NVML_ERROR_NOT_SUPPORTED, handle, &count, list.data());
     };
     auto result = ask("nvmlDeviceGetComputeRunningProcesses_v3");
-    // Release 470 lacks the later name; its list is the same.
+    // Release 470 lacks the newer function; the older one gives the same list.
     if (result == NVML_ERROR_NOT_SUPPORTED) result = ask("nvmlDeviceGetComputeRunningProcesses_v2");
     if (result == NVML_ERROR_INSUFFICIENT_SIZE && list.size() < 65536) {
       list.resize(list.size() * 4);
@@ -64,8 +64,8 @@ std::optional<std::vector<DeviceProcess>> processes_of(const Library& nvml, nvml
   for (const auto& process : list) {
     DeviceProcess entry;
     entry.pid = static_cast<std::int32_t>(process.pid);
-    // A listed process has a context. In a container NVML before release 570 reports 0 all the same (HAMi-core issue
-    // 112).
+    // A listed process has a context, so 0 means unknown: NVML before release 570 reports 0 in a container (HAMi-core
+    // issue 112).
     if (process.usedGpuMemory == 0)
       entry.unknown_reason = kNotAttributedInContainer;
     else if (process.usedGpuMemory != ~0ULL)
@@ -75,9 +75,9 @@ std::optional<std::vector<DeviceProcess>> processes_of(const Library& nvml, nvml
   return found;
 }
 
-/// Reads how much each process computed in the last seconds. A process that is not listed did not compute, except if
-/// the driver does not report what a process holds: then it lists processes by their numbers on the host. Not every
-/// device reports this.
+/// Reads how much each process computed in the last seconds, if the device reports it. A process without a sample did
+/// not compute, unless the driver does not report what processes hold: then its samples have the processes' numbers on
+/// the host.
 void ask_utilisation(const Library& nvml, nvmlDevice_t handle, std::vector<DeviceProcess>& processes) {
   constexpr unsigned long long kWindowMicroseconds = 5'000'000;  // the time between two ticks of an idle daemon
   const unsigned long long since = unix_time_ns() / 1000 - kWindowMicroseconds;
@@ -98,21 +98,22 @@ void ask_utilisation(const Library& nvml, nvmlDevice_t handle, std::vector<Devic
 
 std::string capability_text(int major, int minor) { return fmt::format("{}.{}", major, minor); }
 
-/// Reads a card's compute capability; NVML does not document it for instances.
+/// Reads a GPU's compute capability; NVML does not document the query for instances.
 std::optional<std::string> ask_capability(const Library& nvml, nvmlDevice_t card) {
   int major = 0, minor = 0;
   const auto result = nvml.call("nvmlDeviceGetCudaComputeCapability", NVML_ERROR_NOT_SUPPORTED, card, &major, &minor);
   return result == NVML_SUCCESS ? std::optional(capability_text(major, minor)) : std::nullopt;
 }
 
-/// Asks at the root of the hierarchy, where no limit is set. Any user may read a limit; only root sets one.
+/// Returns true if the driver takes limits of cgroups from this process: any user may read one, but only root may set
+/// one. Asks about the root of the hierarchy, where no limit is set.
 bool takes_cgroup_limits(const Library& nvml, nvmlDevice_t handle) {
   nvmlGetMemoryLimits_v1_t found{"/sys/fs/cgroup", 0, 0, 0};
   return ::geteuid() == 0 && nvml.call("nvmlDeviceGetMemoryLimits_v1", NVML_ERROR_NOT_SUPPORTED, handle, &found) !=
                                  NVML_ERROR_NOT_SUPPORTED;
 }
 
-/// "64 NODEs per unsigned long" (NVML API reference, CPU and memory affinity).
+/// Reads the nearest NUMA nodes: "64 NODEs per unsigned long" (NVML API reference, CPU and memory affinity).
 std::vector<int> ask_numa_nodes(const Library& nvml, nvmlDevice_t handle) {
   constexpr int kWords = 16, kBits = 64;
   constexpr unsigned int kScopeNode = 0;
@@ -134,7 +135,8 @@ std::optional<Device> ask_nvml(const Library& nvml, nvmlDevice_t handle, int ind
   if (nvml.call("nvmlDeviceGetUUID", NVML_ERROR_NOT_SUPPORTED, handle, +text, 96U) != NVML_SUCCESS) return std::nullopt;
   device.uuid = text;
   if (!parse_uuid(device.uuid, device.bytes)) return std::nullopt;
-  // "Not supported" if the memory is the host's (GB10, Jetson): query_devices() asks the driver for its size.
+  // The answer is "not supported" if the memory is the host's (GB10, Jetson): query_devices() asks the driver for its
+  // size then.
   if (nvml.call("nvmlDeviceGetMemoryInfo", NVML_ERROR_NOT_SUPPORTED, handle, &memory) == NVML_SUCCESS) {
     device.total = Bytes{memory.total};
     device.free = Bytes{memory.free};
@@ -163,7 +165,7 @@ std::optional<Device> ask_nvml(const Library& nvml, nvmlDevice_t handle, int ind
   return device;
 }
 
-/// Returns the instances of a card in MIG mode; programs can use nothing else of it. Absent: the mode is off or
+/// Returns the instances of a GPU in MIG mode, which programs can use instead of the GPU; absent if the mode is off or
 /// unknown.
 std::optional<std::vector<Device>> ask_instances(const Library& nvml, nvmlDevice_t card, int gpu) {
   unsigned int mode = 0, pending = 0, most = 0;
@@ -179,7 +181,7 @@ std::optional<std::vector<Device>> ask_instances(const Library& nvml, nvmlDevice
     if (nvml.call("nvmlDeviceGetMigDeviceHandleByIndex", NVML_ERROR_NOT_SUPPORTED, card, number, &handle) !=
         NVML_SUCCESS)
       continue;                         // numbers need not be consecutive
-    constexpr int kMaxInstances = 100;  // per card; there are at most seven
+    constexpr int kMaxInstances = 100;  // spacing of the indices; a GPU has at most seven instances
     const int own = static_cast<int>(number);
     auto device = ask_nvml(nvml, handle, kMaxInstances * (gpu + 1) + own);
     if (!device) continue;
@@ -195,7 +197,7 @@ std::optional<std::vector<Device>> ask_instances(const Library& nvml, nvmlDevice
   return instances;
 }
 
-/// Clears the variable that hides devices while it lives, because the driver counts only visible devices.
+/// Makes all devices visible while it exists, because the driver counts only visible ones.
 class AllDevicesVisible {
  public:
   AllDevicesVisible() {
@@ -213,8 +215,8 @@ class AllDevicesVisible {
   std::optional<std::string> own_;
 };
 
-/// Reads from the driver itself what NVML does not report, or everything if there is no NVML (containers with the
-/// compute capability alone, some embedded boards). Free memory stays unknown: that would need a context.
+/// Reads from the driver itself what NVML does not report, or everything without NVML (containers with the compute
+/// capability alone, some embedded boards). Free memory stays unknown, because reading it needs a context.
 void ask_driver(const std::string& folder, Machine& machine, std::string& problem) {
   using namespace cuda;
   ::setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", 1);
@@ -239,7 +241,7 @@ void ask_driver(const std::string& folder, Machine& machine, std::string& proble
     CUuuid uuid{};
     char name[96] = {};
     std::size_t total = 0;
-    // The older form returns the card's UUID for an instance.
+    // For an instance the older function returns the GPU's UUID.
     if (driver.call("cuDeviceGetUuid_v2", CUDA_ERROR_NOT_SUPPORTED, &uuid, index) != CUDA_SUCCESS &&
         driver.call("cuDeviceGetUuid", CUDA_ERROR_NOT_SUPPORTED, &uuid, index) != CUDA_SUCCESS)
       continue;
@@ -259,7 +261,7 @@ void ask_driver(const std::string& folder, Machine& machine, std::string& proble
   }
 }
 
-/// Removes devices of unknown size: they cannot be limited.
+/// Reads missing sizes from the driver, and removes devices whose size stays unknown, because they cannot be limited.
 void fill_in_sizes(const std::string& folder, Machine& machine, std::string& problem) {
   const auto without_size = [](const Device& device) { return device.total == Bytes{0}; };
   if (std::none_of(machine.devices.begin(), machine.devices.end(), without_size)) return;
@@ -419,8 +421,8 @@ std::optional<Bytes> measure_context(const std::string& driver_folder, const std
       if (device.uuid == uuid && device.processes) return device;
     return std::nullopt;
   };
-  // If the driver does not report what this process holds, the decrease of the device's free memory is attributed to
-  // the context, unless another process takes memory meanwhile: the smallest of a few differences is least wrong.
+  // If the driver does not report what this process holds, the decrease of the device's free memory counts as the
+  // context's cost. Another process may take memory meanwhile, so the smallest of a few differences is taken.
   constexpr int kTimes = 3;
   std::optional<Bytes> smallest;
   std::optional<Device> before;

@@ -6,8 +6,8 @@
 
 namespace ration::machine {
 
-/// Returns the functions of both libraries that no table lists and whose names suggest memory, sorted; also empty if a
-/// library is missing. `folder` as in query_devices().
+/// Returns the functions of both libraries that no table lists and whose names suggest memory, sorted; empty also if
+/// the libraries are missing. `folder` is as in query_devices().
 [[nodiscard]] std::vector<std::string> unlisted_exports(const std::string& folder);
 
 }  // namespace ration::machine

@@ -11,7 +11,7 @@
 namespace ration::machine {
 namespace {
 
-/// Under `ration run` the guard stands in front of the driver and finds it by itself.
+/// Returns true under `ration run`: there the guard stands in front of the driver and finds it.
 bool is_guarded() { return ::dlsym(RTLD_DEFAULT, "ration_shim") != nullptr; }
 
 }  // namespace

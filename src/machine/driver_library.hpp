@@ -1,5 +1,5 @@
-// The driver's libraries, called by name at run time, in any version or absent. Used by devices.cpp, checkpoint.cpp,
-// driver_exports.cpp and cgroup_limits.cpp.
+// Loads one of the driver's libraries at run time and calls its functions by name; a library or function may be
+// missing. Used by devices.cpp, checkpoint.cpp, driver_exports.cpp and cgroup_limits.cpp.
 #pragma once
 
 #include <dlfcn.h>
@@ -10,19 +10,20 @@
 
 namespace ration::machine {
 
-/// One library of the driver, kept open so that what it hands out stays valid.
+/// One library of the driver. It stays loaded, so that pointers that it returned stay valid.
 class Library {
  public:
-  /// Opens the library in `folder`; empty: as a program started here would find it (driver/location.hpp).
+  /// Opens the library in `folder`, or, if that is empty, where a program started here would find it
+  /// (driver/location.hpp).
   Library(const std::string& folder, const char* soname);
   explicit operator bool() const { return handle_ != nullptr; }
   [[nodiscard]] const std::string& problem() const { return problem_; }
-  /// Returns the path of the file behind all links.
+  /// Returns the path of the library's file, with links resolved.
   [[nodiscard]] const std::string& file() const { return file_; }
-  /// Returns the toolkit's stubs that came before it in the search.
+  /// Returns the toolkit's stubs that the search skipped before it found the library.
   [[nodiscard]] const std::vector<std::string>& stubs() const { return stubs_; }
 
-  /// Returns the loader's entry. Requires that the library could be opened.
+  /// Returns the loader's entry of the library, which must be open.
   [[nodiscard]] const link_map* object() const {
     link_map* object = nullptr;
     ::dlinfo(handle_, RTLD_DI_LINKMAP, &object);

@@ -65,7 +65,7 @@ std::optional<ElfFile> read_elf(const std::string& path) {
 std::optional<std::string> script_interpreter(const std::string& path) {
   const auto open = open_regular(path);
   if (!open) return std::nullopt;
-  std::array<char, 4096> start;  // the kernel reads 256 bytes
+  std::array<char, 4096> start;  // more than the 256 bytes that the kernel reads
   const ssize_t got = ::read(open->get(), start.data(), start.size());
   const std::string_view text(start.data(), static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
   if (!text.starts_with("#!")) return std::nullopt;
@@ -77,7 +77,8 @@ bool has_text(const std::string& path, const std::string& text) {
   constexpr std::uintmax_t kMaxSize = std::uintmax_t{64} << 20;  // a C library has 2 MB
   const auto open = open_regular(path);
   if (!open || std::filesystem::file_size(path_of(*open), error) > kMaxSize || error) return false;
-  // Read in small blocks: each start of a container reads a C library, whose names stand near its beginning.
+  // Read in small blocks, because each start of a container reads a C library, whose version names stand near its
+  // beginning.
   constexpr std::size_t kBlock = std::size_t{16} << 10;
   std::ifstream file(path_of(*open), std::ios::binary);
   std::string bytes;

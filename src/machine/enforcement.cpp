@@ -36,7 +36,7 @@ bool can_start(const std::string& path) {
   return std::filesystem::is_regular_file(path, error) && ::access(path.c_str(), X_OK) == 0;
 }
 
-/// Returns the file that execvp(3) starts; empty: none is found.
+/// Returns the file that execvp(3) would start; empty if none is found.
 std::string in_path(const std::string& program) {
   if (program.find('/') != std::string::npos) return program;
   const char* variable = std::getenv("PATH");
@@ -50,12 +50,12 @@ std::string in_path(const std::string& program) {
 
 std::string name_of(const std::string& path) { return std::filesystem::path(path).filename(); }
 
-/// A program that has others started by another process, without this process's environment.
+/// A program that lets another process start programs, without this process's environment.
 struct Outside {
   const char* name;
   const char* reason;
   const char* instead;
-  const char* verb = nullptr;  ///< it counts only with this argument; null: always
+  const char* verb = nullptr;  ///< the argument with which it does so; null if any
 };
 constexpr const char* kOwnEnvironment = "it starts programs with a new environment, without the guard";
 constexpr const char* kContainer = "programs in its container inherit no guard from here";
@@ -71,8 +71,8 @@ constexpr Outside kOutside[] = {
 #undef RATION_LAUNCHER
 };
 
-/// Returns the value of option `letter`, attached or in the next argument, before the first non-option. `with_value`
-/// lists the letters that take a value. Absent: the option is not given.
+/// Returns the value of option `letter` among the words before the first non-option; the value may be attached or the
+/// next word. `with_value` lists the letters that take a value. Returns nothing if the option is not given.
 std::optional<std::string> option_of(const std::vector<std::string>& words, char letter, std::string_view with_value) {
   std::optional<std::string> found;
   for (std::size_t at = 1; at < words.size() && words[at].size() > 1 && words[at].front() == '-'; ++at) {
@@ -94,8 +94,8 @@ std::string variable_of(const char* name) {
   return value != nullptr ? value : "";
 }
 
-/// Returns true if a server answers at the socket that tmux would use with these arguments. A new server inherits from
-/// here.
+/// Returns true if a server answers at the socket that tmux would use with these arguments. Without a server tmux
+/// starts one, which inherits this environment.
 bool asks_a_tmux_server(const std::vector<std::string>& words) {
   constexpr std::string_view kWithValue = "cfLST";
   const std::string around = variable_of("TMUX");
@@ -115,8 +115,8 @@ bool asks_a_tmux_server(const std::vector<std::string>& words) {
          (errno != ENOENT && errno != ECONNREFUSED && errno != ENOTDIR);
 }
 
-/// Returns true if screen contacts a running one: by an option, or because it runs inside one. Otherwise it starts its
-/// own, which inherits.
+/// Returns true if screen contacts a running screen: because of an option, or because it runs inside one. Otherwise it
+/// starts its own, which inherits this environment.
 bool asks_a_screen(const std::vector<std::string>& words) {
   constexpr std::string_view kWithValue = "cehpsSTt";
   for (const char letter : {'r', 'R', 'x', 'X'})
@@ -137,7 +137,7 @@ const Outside* outside_of(const std::string& path, const std::vector<std::string
   return found;
 }
 
-/// The guard does not undo what a launcher does to an environment.
+/// The variable under which the guard does not restore itself in an environment that a launcher cleared.
 constexpr const char* kAllowUngoverned = "RATION_ALLOW_UNGOVERNED";
 
 std::vector<std::string> words_of(const std::string& line) {
@@ -147,7 +147,7 @@ std::vector<std::string> words_of(const std::string& line) {
 
 bool is_assignment(const std::string& word) { return word.find('=', 1) != std::string::npos; }
 
-/// A program that starts another one named in its arguments, and the shape of the arguments before that name.
+/// A program that starts another one, which its arguments name, and the form of the arguments before that name.
 struct Launcher {
   const char* name;
   const char* with_value;                     ///< letters of options that take a value
@@ -181,7 +181,8 @@ const Launcher* launcher_of(const std::string& path) {
   return found == all.end() ? nullptr : &*found;
 }
 
-/// The program that a launcher will start, and whether it removes the guard from that program's environment.
+/// The program that a launcher will start. `drops_guard` is true if the launcher removes the guard from its
+/// environment.
 struct Launched {
   std::vector<std::string> words;
   bool drops_guard = false;
@@ -189,7 +190,7 @@ struct Launched {
 
 bool is_guards(const std::string& variable) { return variable == "LD_PRELOAD" || variable == "RATION_BOOK"; }
 
-/// Reads arguments as getopt_long(3) does: several letters in one argument, values attached or in the next, long names
+/// Reads arguments as getopt_long(3) does: several letters in one word, values attached or in the next word, long names
 /// abbreviated.
 class LauncherWords {
  public:
@@ -252,7 +253,7 @@ class LauncherWords {
     if (option == "unset" && is_guards(value)) result_.drops_guard = true;
   }
 
-  /// The arguments of `env -S` replace that option.
+  /// Puts the words of the argument of `env -S` in place of that option.
   void split(const std::string& text) {
     const std::vector<std::string> more = words_of(text);
     const auto place = words_.begin() + static_cast<std::ptrdiff_t>(std::min(at_ + 1, words_.size()));
@@ -272,7 +273,7 @@ bool is_loader(const std::string& path) {
          name.find(".so") != std::string::npos;
 }
 
-/// Returns the arguments that a dynamic loader will start, after its own options.
+/// Returns the words of the command that a dynamic loader will start, after the loader's own options.
 std::vector<std::string> after_loader(const std::vector<std::string>& words) {
   constexpr const char* kWithValue[] = {"--library-path",     "--inhibit-rpath", "--audit",
                                         "--preload",          "--argv0",         "--glibc-hwcaps-prepend",
@@ -285,7 +286,7 @@ std::vector<std::string> after_loader(const std::vector<std::string>& words) {
   return {words.begin() + static_cast<std::ptrdiff_t>(std::min(at, words.size())), words.end()};
 }
 
-/// Returns why the kernel starts it in the loader's secure mode, which preloads nothing; empty: it does not.
+/// Returns why the kernel starts the program in the loader's secure mode, which preloads nothing; empty if it does not.
 std::string why_secure(const std::string& path) {
   struct stat status {};
   struct statvfs system {};
@@ -302,14 +303,14 @@ std::string why_secure(const std::string& path) {
   return "";
 }
 
-/// With this in its environment glibc's loader lists what it would load and runs nothing; other loaders ignore it.
+/// The variable with which glibc's loader lists what it would load and runs nothing; other loaders ignore it.
 constexpr const char* kOnlyList = "LD_TRACE_LOADED_OBJECTS";
 
-/// Returns what the loader prints for `program` with these variables; absent: the loader could not be run.
+/// Returns the loader's list for `program` with these variables; absent if the loader could not be run.
 std::optional<std::string> listed_by(const std::string& loader, const std::string& program,
                                      std::map<std::string, std::string> sets) {
   sets[kOnlyList] = "1";
-  sets.erase("LD_AUDIT");  // an audit library's code would run
+  sets.erase("LD_AUDIT");  // otherwise an audit library's code would run
   std::vector<std::string> variables;
   for (char** each = environ; *each != nullptr; ++each) {
     const std::string variable = *each;
@@ -343,7 +344,7 @@ std::optional<std::string> listed_by(const std::string& loader, const std::strin
   return text;
 }
 
-/// Returns the line of `text` that contains both; empty: none.
+/// Returns the line of `text` that contains both words; empty if there is none.
 std::string line_with(const std::string& text, const std::string& one, const std::string& other) {
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
@@ -352,7 +353,7 @@ std::string line_with(const std::string& text, const std::string& one, const std
   return "";
 }
 
-/// Returns why the program's own loader would not preload the files in LD_PRELOAD; empty: it will.
+/// Returns why the program's own loader would not preload the files in LD_PRELOAD; empty if it would.
 std::string why_not_preloaded(const std::string& loader, const std::string& program,
                               const std::map<std::string, std::string>& sets) {
   const auto preload = sets.find("LD_PRELOAD");
@@ -375,7 +376,7 @@ std::string why_not_preloaded(const std::string& loader, const std::string& prog
   return "";
 }
 
-/// Examines a program's file and its loader. `loader` is the one it is started with, if that is not its own.
+/// Examines a program's file with its loader. `loader` is the loader on the command line; empty for the file's own.
 Enforcement examine_file(const std::string& path, const std::string& loader,
                          const std::map<std::string, std::string>& sets) {
   const auto nothing = [&](std::string reason, std::string instead = "") {
@@ -405,13 +406,14 @@ std::optional<Enforcement> examine_program(const std::vector<std::string>& typed
     const std::string path = loader.empty() ? in_path(words.front()) : words.front();
     if (const Outside* outside = outside_of(path, words); outside != nullptr && can_start(path))
       return Enforcement{path, Hold::kNothing, outside->reason, outside->instead};
-    // A file that cannot be started is not enforced here; a loader also accepts files that are not executable.
+    // A file that cannot be started has no enforcement. A loader on the command line also takes files that are not
+    // executable.
     std::error_code error;
     if (loader.empty() ? !can_start(path) : !std::filesystem::is_regular_file(path, error)) return std::nullopt;
     if (const Launcher* launcher = launcher_of(path); launcher != nullptr && words.size() > 1) {
       Launched launched = LauncherWords(*launcher, words).read();
-      if (launched.words.empty()) return examine_file(path, loader, sets);  // it starts nothing
-      // The guard in the launcher puts itself back, if it is loaded there and allowed to.
+      if (launched.words.empty()) return examine_file(path, loader, sets);  // the launcher itself is the program
+      // If the guard is loaded into the launcher and may do so, it restores itself in the program's environment.
       if (launched.drops_guard &&
           (sets.contains(kAllowUngoverned) || examine_file(path, loader, sets).hold != Hold::kProgram))
         return Enforcement{path, Hold::kNothing,

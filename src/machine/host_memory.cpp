@@ -11,14 +11,14 @@
 namespace ration::machine {
 namespace {
 
-/// Reads the number in a file of its own; absent: there is none, as if a limit is `max`.
+/// Reads the number that is the whole file; absent if there is none, for example for the limit `max`.
 std::optional<Bytes> number_in(const std::string& path) {
   std::ifstream file(path);
   std::uint64_t number = 0;
   return file >> number ? std::optional(Bytes{number}) : std::nullopt;
 }
 
-/// Reads the number after a word in a file of words and numbers.
+/// Returns the number after a word in a file with a word and a number on each line; 0 if the word is missing.
 Bytes number_after(const std::string& path, std::string_view word) {
   std::ifstream file(path);
   std::string name;
@@ -28,7 +28,7 @@ Bytes number_after(const std::string& path, std::string_view word) {
   return Bytes{0};
 }
 
-/// One version of cgroups: the place of its memory hierarchy, and the names of its files.
+/// The folder of the memory hierarchy and the names of its files in one version of cgroups.
 struct Version {
   std::string folder, limit, used, cache;
 };
@@ -56,7 +56,7 @@ Bytes host_memory_available() { return Bytes{number_after("/proc/meminfo", "MemA
 std::optional<GroupRoom> room_in_memory_group(const std::string& listed, const std::string& root) {
   std::optional<GroupRoom> room;
   std::istringstream lines(listed);
-  for (std::string line; std::getline(lines, line);) {  // NUMBER:CONTROLLERS:PATH
+  for (std::string line; std::getline(lines, line);) {  // a line is NUMBER:CONTROLLERS:PATH
     const auto number = split_once(line, ':');
     const auto parts = number ? split_once(number->second, ':') : std::nullopt;
     if (!parts || !parts->second.starts_with('/')) continue;

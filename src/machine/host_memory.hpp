@@ -12,17 +12,16 @@ namespace ration::machine {
 
 /// Returns all the memory of the machine (MemTotal).
 [[nodiscard]] Bytes host_memory_total();
-/// Returns what programs can still take without swapping (MemAvailable).
+/// Returns the bytes that programs can still take without swapping (MemAvailable).
 [[nodiscard]] Bytes host_memory_available();
 
 struct GroupRoom {
-  std::string group;  ///< its folder
-  Bytes left;         ///< up to its limit; reclaimable memory counts as free
+  std::string group;  ///< the cgroup's folder
+  Bytes left;         ///< bytes left up to its limit; reclaimable memory counts as free
 };
 
-/// Returns the room under the nearest limit of the process's memory cgroup and of those above it, version 2 or 1.
-/// Absent: there is none, or it cannot be seen. `root` is where cgroups are mounted, `listed` the content of
-/// /proc/PID/cgroup.
+/// Returns the smallest room among the process's memory cgroup and its parents, version 2 or 1; absent if none of them
+/// has a visible limit. `root` is where cgroups are mounted, `listed` the content of /proc/PID/cgroup.
 [[nodiscard]] std::optional<GroupRoom> room_in_memory_group(const std::string& listed, const std::string& root);
 [[nodiscard]] std::optional<GroupRoom> room_in_memory_group(std::int32_t pid);
 

@@ -1,5 +1,5 @@
 // Keeps measurements of a device with its driver, which are valid until either changes: the cost of a context, whether
-// programs could be moved. One JSON file per subject in the runtime folder; a lost one is measured again.
+// memory could be moved. Each subject has a JSON file in the runtime folder; a lost measurement is made again.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -9,7 +9,7 @@
 
 namespace ration::machine {
 
-/// Returns a measurement; null: not known.
+/// Returns a measurement; null if there is none.
 [[nodiscard]] nlohmann::json measured(const std::string& file, const Device& device, const std::string& driver_version);
 void remember(const std::string& file, const Device& device, const std::string& driver_version, nlohmann::json value);
 

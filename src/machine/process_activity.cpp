@@ -13,7 +13,8 @@
 namespace ration::machine {
 namespace {
 
-/// Reads `schedstat` if the kernel keeps it: nanoseconds run, nanoseconds waited, times run.
+/// Reads `schedstat`: nanoseconds run, nanoseconds waited, number of runs. Returns false if the kernel does not keep
+/// it.
 bool read_schedstat(const std::string& thread, ThreadActivity& activity) {
   std::ifstream file(thread + "/schedstat");
   std::uint64_t waited = 0;
@@ -25,7 +26,8 @@ void read_stat_and_status(const std::string& thread, ThreadActivity& activity) {
   std::string line;
   std::ifstream stat(thread + "/stat");
   if (std::getline(stat, line)) {
-    // The second field is a name with any characters; utime and stime are fields 14 and 15.
+    // Parentheses enclose the second field, a name that may hold any character. The fields 14 and 15 are utime and
+    // stime.
     std::istringstream fields(line.substr(std::min(line.rfind(')') + 1, line.size())));
     std::string skipped;
     for (int field = 3; field < 14; ++field) fields >> skipped;

@@ -18,7 +18,7 @@
 namespace ration::machine {
 namespace {
 
-/// Returns the last part of the path with that ending, without the ending.
+/// Returns the last part of the path that has the ending, without the ending.
 std::string part_ending(const std::string& cgroup, const std::string& ending) {
   std::string found, part;
   std::istringstream parts(cgroup);
@@ -33,7 +33,7 @@ bool is_identifier(const std::string& text) {
          std::all_of(text.begin(), text.end(), [](unsigned char letter) { return std::isxdigit(letter) != 0; });
 }
 
-/// Returns the container named by one part of the path; empty: none. `above` is the part before it.
+/// Returns the container that one part of the path names; empty if none. `above` is the part before it.
 std::string container_named(const std::string& part, const std::string& above) {
   const std::size_t mark = part.find_last_of("-:");
   const std::string id = mark == std::string::npos ? part : part.substr(mark + 1);
@@ -43,8 +43,9 @@ std::string container_named(const std::string& part, const std::string& above) {
   return fmt::format("{}:{}", engine.empty() ? "container" : engine, id.substr(0, 12));
 }
 
-// Scopes are named ENGINE-ID by Docker, containerd, CRI-O and Podman under systemd. Without systemd it is a folder's
-// name: ENGINE-ID with Podman, SLICE:ENGINE:ID with containerd, else ID below a folder named after the engine.
+// Returns the container of a cgroup. Under systemd, Docker, containerd, CRI-O and Podman name its scope ENGINE-ID.
+// Without systemd a folder names it: ENGINE-ID (Podman), SLICE:ENGINE:ID (containerd), or ID below a folder named after
+// the engine.
 std::string container_in(const std::string& cgroup) {
   if (std::string named = container_named(part_ending(cgroup, ".scope"), ""); !named.empty()) return named;
   std::string part, above;
@@ -60,7 +61,7 @@ std::int32_t parent_of(std::int32_t pid) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
   std::string line;
   std::getline(file, line);
-  // The second field is a name with any characters.
+  // The second field is a name in parentheses, which may hold any character.
   std::istringstream fields(line.substr(std::min(line.rfind(')') + 1, line.size())));
   std::string state;
   std::int32_t parent = 0;
@@ -148,7 +149,7 @@ bool inner_identity(std::int32_t pid, std::int32_t& inner_pid, std::uint64_t& pi
   for (std::string line; std::getline(lines, line);) {
     if (line.rfind("NSpid:", 0) != 0) continue;
     std::istringstream numbers(line.substr(6));
-    while (numbers >> inner_pid) {  // from the outermost namespace to its own
+    while (numbers >> inner_pid) {  // numbers from the outermost namespace to the process's own
     }
     return true;
   }

@@ -1,4 +1,4 @@
-// Reads the origin of a process from /proc, for people who find memory held by an ungoverned process.
+// Reads from /proc where a process comes from, for people who find memory that an ungoverned process holds.
 #pragma once
 
 #include <cstdint>
@@ -9,37 +9,37 @@ namespace ration::machine {
 
 struct Origin {
   std::string user, command;
-  std::string container;  ///< engine and the beginning of its id: `docker:4f2a91c03b77`; empty: not in one
-  std::string how;        ///< `ssh session 3`, `cron.service`; empty: its cgroup is unknown
+  std::string container;  ///< engine and beginning of the container's id: `docker:4f2a91c03b77`; empty if in none
+  std::string how;        ///< `login session 3`, `cron.service`; empty if its cgroup names neither
 };
 
-/// Returns the origin of a process of this host. Unreadable parts stay empty.
+/// Returns the origin of a process of this machine. Unreadable parts stay empty.
 [[nodiscard]] Origin origin_of(std::int32_t pid);
 
-/// Returns true if that process is in another pid namespace than this one, as those of containers are, or if it cannot
-/// be seen.
+/// Returns true if the process is in another pid namespace than this process, as in a container, or if that cannot be
+/// seen.
 [[nodiscard]] bool is_in_another_namespace(std::int32_t pid);
 
-/// As origin_of(), from the path of a cgroup alone.
+/// Returns as much of an origin as the path of a cgroup shows: `container` and `how`.
 [[nodiscard]] Origin origin_of_cgroup(const std::string& cgroup);
 
-/// Returns true if `pid` is `ancestor`, or was started by it or by one of its descendants that still lives.
+/// Returns true if `pid` is `ancestor` or descends from it through processes that still live.
 [[nodiscard]] bool descends_from(std::int32_t pid, std::int32_t ancestor);
 
-/// Returns the content of a file; empty: it cannot be read, or is none that read_whole() reads.
+/// Returns the content of a file; empty if read_whole() cannot read it.
 [[nodiscard]] std::string content_of(const std::string& path);
 
 struct Opener {
   std::int32_t pid = 0;
   std::string command;
-  char state = '?';  ///< as in /proc/PID/stat: D waits in the kernel and cannot be killed
+  char state = '?';  ///< as in /proc/PID/stat; a process in state D waits in the kernel and cannot be killed
 };
 
-/// Returns the processes that have the file open, as far as this user may see them. Reads all of /proc, so it is too
-/// slow for every tick.
+/// Returns up to eight processes that have the file open, as far as this user may see them. Reads all of /proc, so it
+/// is too slow for every tick.
 [[nodiscard]] std::vector<Opener> openers_of(const std::string& path);
 
-/// Returns the number of `pid` in its own namespace, and that namespace. False: it cannot be read.
+/// Reads the number of `pid` in its own pid namespace, and that namespace. Returns false if either cannot be read.
 [[nodiscard]] bool inner_identity(std::int32_t pid, std::int32_t& inner_pid, std::uint64_t& pid_namespace);
 
 }  // namespace ration::machine

@@ -20,7 +20,7 @@ std::string host_name() {
 }
 
 namespace {
-std::mutex alone;  // getpwuid() uses one static buffer for all threads
+std::mutex alone;  // protects getpwuid(), which has one static buffer for all threads
 }  // namespace
 
 std::string user_name(std::uint32_t user) {

@@ -1,4 +1,4 @@
-// Users and groups of this machine by name. Used by everything that shows or checks a user.
+// Names the users and groups of this machine. Used wherever a user is shown or checked.
 #pragma once
 
 #include <cstdint>
@@ -16,12 +16,12 @@ namespace ration::machine {
 /// Returns the names of the user's groups; empty if the user is unknown.
 [[nodiscard]] std::vector<std::string> groups_of(std::uint32_t user);
 
-/// Returns true for root, the daemon's own user, and members of group `ration`.
+/// Returns true for root, for the daemon's own user, and for members of the group `ration`.
 [[nodiscard]] bool is_operator(std::uint32_t user);
-/// The prefix for a command that only operators may type.
+/// The beginning of a fix that only operators may type.
 inline constexpr std::string_view kAskOperator = "Ask root or a member of group ration: ";
 
-/// Returns true if `name` is the tenant of another user of this machine: that user's name, or `uid-1004`.
+/// Returns true if `name` is the tenant of another user of this machine: the user's name, or `uid-1004`.
 [[nodiscard]] bool names_another_user(const std::string& name, std::uint32_t user);
 
 }  // namespace ration::machine
