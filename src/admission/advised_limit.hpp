@@ -1,5 +1,5 @@
 // Computes the limit to suggest to a workload that was denied memory. Used by `ration why` and the daemon's events.
-// Pure.
+// Reads no state of its own.
 #pragma once
 
 #include <algorithm>
@@ -11,16 +11,16 @@
 namespace ration::admission {
 
 /// Returns a limit that would admit `needed` bytes, with an eighth of headroom if there is room for it, in a round size
-/// (steps of 256 MiB, 512 MiB above 4 GiB, 1 GiB above 16 GiB). `grantable` is the highest limit that would be in
-/// force. Absent: even `needed` exceeds that.
+/// (steps of 256 MiB, 512 MiB from 4 GiB, 1 GiB from 16 GiB). `grantable` is the highest limit that would be in force.
+/// Returns nothing if `needed` exceeds `grantable`.
 [[nodiscard]] std::optional<Bytes> advised_limit(Bytes needed, Bytes grantable);
 
-/// Returns the largest round size not above `most`, in the same steps; in whole granules if that is zero.
+/// Returns the largest round size up to `most`, in the same steps; if that is zero, the largest multiple of a granule.
 [[nodiscard]] Bytes round_size(Bytes most);
 
-/// A promise on one device that stands in the way.
+/// A promise on one device that prevents a higher limit.
 struct Promise {
-  std::string name;  ///< as `ration set` takes it; empty: there is none, or giving it up would not help
+  std::string name;  ///< as `ration set` takes it; empty if there is no promise, or if giving it up would not help
   Bytes guarantee;
   Bytes used;  ///< the part of the guarantee that its holder uses
 
@@ -29,7 +29,7 @@ struct Promise {
 
 /// The limit of the workload's tenant, on one device.
 struct TenantLimit {
-  std::string name;  ///< as `ration set` takes it; empty: it does not stand in the way
+  std::string name;  ///< as `ration set` takes it; empty if the tenant's limit prevents nothing
   Bytes limit;
 };
 
@@ -40,12 +40,12 @@ struct LimitRoom {
   std::optional<int> gpu;     ///< the device's number
   bool several_gpus = false;  ///< the workload has a limit on other devices, too
   TenantLimit tenant{};       ///< set instead of a promise
-  std::string policy{};  ///< the policy that sets the limit, as a sentence, so that `ration set` cannot; empty: none
+  std::string policy{};       ///< names the policy that sets the limit, which `ration set` cannot change; empty if none
 };
 
 /// The setting that a fix changes by `ration set`.
 enum class Changes {
-  kNothing,  ///< the fix is another command
+  kNothing,  ///< the fix changes no setting
   kLimit,    ///< the workload's own limit
   kTenantLimit,
   kGuarantee,  ///< the guarantee of another holder
@@ -57,8 +57,9 @@ struct Fix {
   Changes changes = Changes::kNothing;
 };
 
-/// Returns the command after which `workload` is admitted `needed` bytes: a new limit of its own, or, if none would
-/// suffice, a lower guarantee of the holder or a higher limit of the tenant.
+/// Returns the command that makes room for `needed` bytes of `workload`: a higher limit of its own, a higher limit of
+/// its tenant, or a lower guarantee of another holder. If none of these suffices, returns a command that shows the
+/// reason.
 [[nodiscard]] Fix limit_fix(const std::string& workload, Bytes needed, const LimitRoom& room);
 
 }  // namespace ration::admission

@@ -11,7 +11,7 @@
 namespace ration::admission {
 namespace {
 
-/// Reports what a device's rule, and `free` to be kept of it, ask for beyond the device's memory.
+/// Reports a rule that needs more memory than the device has: for `free`, which is kept free, or for its slices.
 void check_rule(const config::DeviceRule& rule, Bytes free, const machine::Device& device,
                 std::vector<FileProblem>& problems) {
   if (free > device.total)

@@ -27,7 +27,7 @@ bool same(const std::vector<Slice>& left, const std::vector<Slice>& right) {
   });
 }
 
-/// Cuts one device. Returns an empty message if nothing had to be done.
+/// Cuts one device. Returns an empty message if the device needs no change.
 Result<Message> apply_to(const machine::Device& device, const book::Store& store, const std::vector<Slice>& wanted) {
   RATION_TRY(auto present, read_slices(store));
   std::erase_if(present, [&](const Slice& slice) { return slice.uuid != device.uuid; });

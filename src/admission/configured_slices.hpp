@@ -1,4 +1,4 @@
-// The `slices` of a [[device]] in the configuration. Used by the daemon at its start and after a reload.
+// Applies the `slices` of a [[device]] in the configuration. Used by the daemon at its start and after a reload.
 #pragma once
 
 #include <string>
@@ -10,10 +10,10 @@
 
 namespace ration::admission {
 
-/// Cuts devices as the configuration says, and makes those whole that it no longer slices. `devices` have as `total`
-/// the memory that may be cut. A device that a user cut with `ration split` stays as it is, and so does one with an
-/// occupied slice. The caller holds the store's lock. Returns a sentence for every device that was changed or could not
-/// be.
+/// Cuts devices as the configuration says, and makes those whole that it no longer slices. The `total` of `devices` is
+/// the memory that may be cut. Leaves alone a device that a user cut with `ration split`, and one with an occupied
+/// slice. Requires that the caller holds the store's lock. Returns a sentence for every device that it changed or could
+/// not change.
 [[nodiscard]] std::vector<Message> apply_configured_slices(const book::Store& store,
                                                            const config::Configuration& configuration,
                                                            const std::vector<machine::Device>& devices);

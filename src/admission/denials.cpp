@@ -18,7 +18,7 @@ namespace {
 using book::Denial;
 using book::DenialReason;
 
-/// Returns the device as --gpu takes it: `1`, or `GPU-5fd4c2a1` if the machine does not show it.
+/// Returns the device as --gpu takes it: `1`, or `GPU-5fd4c2a1` if this machine does not show it.
 std::string device_text(const book::DeviceUuid& device, const DeviceIndex& index_of) {
   if (const auto index = index_of(device)) return fmt::format("{}", *index);
   return machine::uuid_text(device).substr(0, std::string_view("GPU-5fd4c2a1").size());
@@ -52,7 +52,7 @@ Message because(const Denial& denial, const book::BookSnapshot& book, const Devi
   }
 }
 
-/// Returns the program's command line for a shell; if the book has only its beginning, a placeholder.
+/// Returns the program's command line for a shell, or a placeholder if the book holds only the beginning.
 std::string program_of(const book::BookSnapshot& book) {
   return book.command.size() + 1 >= sizeof(book::BookHeader::command) ? "PROGRAM" : quoted_words(book.command);
 }
@@ -64,8 +64,8 @@ std::string granted_gpus(const book::BookSnapshot& book, const DeviceIndex& inde
   return fmt::to_string(fmt::join(names, ","));
 }
 
-/// Returns the command for the same run on `gpus` with `limit`, for the same tenant; `managed` is another policy for
-/// managed memory, or empty.
+/// Returns the command that repeats the run on `gpus` with `limit`, for the same tenant. `managed` replaces the policy
+/// for managed memory unless it is empty.
 std::string run_again(const book::BookSnapshot& book, const std::string& gpus, Bytes limit,
                       std::string_view managed = "") {
   const bool own =

@@ -31,17 +31,17 @@ Result<void> join_labels(const std::vector<std::string>& labels, std::string& ou
   return {};
 }
 
-/// A variable that makes a framework start small, or use memory that its own reserve would waste.
+/// A variable that makes a framework start small, or lets it use memory that its own reserve would waste.
 struct FrameworkHint {
   const char* name;
   const char* value;
-  bool is_growth;  ///< also set by `--growth`, even over a value of the program's own
+  bool is_growth;  ///< true if `--growth` sets it too, even over the program's own value
 };
 constexpr FrameworkHint kFrameworkHints[] = {
     {"TF_FORCE_GPU_ALLOW_GROWTH", "true", true},
     {"XLA_PYTHON_CLIENT_PREALLOCATE", "false", true},
     // TensorFlow leaves 225 to 1,800 MiB of the visible memory to the system (gpu_device.cc, MinSystemMemory). Under a
-    // limit the rest of the card is the system's, so that reserve would be wasted.
+    // limit the system has the rest of the GPU, so that reserve would be wasted.
     {"TF_DEVICE_MIN_SYS_MEMORY_IN_MB", "128", false},
 };
 
@@ -62,7 +62,7 @@ void set_framework_hints(const PlanRequest& request, Plan& plan) {
   }
 }
 
-// Returns the requested devices; a choice that a scheduler has already made is kept.
+// Returns the requested devices, or those that a scheduler has already chosen.
 std::string devices_asked_for(const PlanRequest& request, const machine::Machine& machine) {
   if (!request.gpu.empty()) return request.gpu;
   const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
@@ -106,7 +106,7 @@ Result<void> enter_slice(const PlanRequest& request, const machine::Machine& mac
   return {};
 }
 
-/// Returns `asked` in whole granules of the device; `text` is what was typed. Errors of size_on().
+/// Returns `asked` in whole granules of the device; `text` is the typed size. Fails as size_on() does.
 Result<Bytes> granules_on(const machine::Device& device, Bytes asked, const std::string& text, const char* what) {
   if (asked > device.total && asked < kUnlimited) {
     return fail("E1104",
@@ -276,7 +276,7 @@ Result<Plan> make_plan(const PlanRequest& request, const machine::Machine& machi
                 "--account device (contexts count) or heap (allocations only)", 2);
   }
   if (request.account == "heap") plan.account_mode = book::AccountMode::kHeap;
-  constexpr const char* kPolicies[] = {"resident", "charge", "ignore"};  // as book::ManagedPolicy
+  constexpr const char* kPolicies[] = {"resident", "charge", "ignore"};  // in the order of book::ManagedPolicy
   const auto* policy =
       std::find(std::begin(kPolicies), std::end(kPolicies), request.managed.empty() ? "resident" : request.managed);
   if (policy == std::end(kPolicies)) {

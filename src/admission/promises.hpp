@@ -1,5 +1,5 @@
-// The memory of one device that is promised: guarantees of tenants and of workloads, and what is sliced or kept free.
-// The only arithmetic of promises. Used by the daemon, by commands if none runs, and for the configuration.
+// Adds up the promised memory of one device: guarantees of tenants and workloads, slices, and memory kept free. No
+// other code computes promises. Used by the daemon, by commands if no daemon runs, and to check the configuration.
 #pragma once
 
 #include <map>
@@ -13,7 +13,7 @@ namespace ration::admission {
 
 class Promises {
  public:
-  /// `reserved` is sliced or kept free, so it belongs to no guarantee.
+  /// Begins with `reserved` bytes, which are sliced or kept free and so belong to no guarantee.
   explicit Promises(Bytes reserved = Bytes{0}) : reserved_(reserved) {}
 
   /// Adds a running workload of the tenant, which holds `used`.
@@ -21,29 +21,31 @@ class Promises {
   /// Sets the tenant's own guarantee, which includes those of its workloads.
   void set_tenant(const std::string& tenant, Bytes guarantee);
 
-  /// Returns what is promised to the tenant: its own guarantee, or those of its workloads if they are more.
+  /// Returns the bytes promised to the tenant: its own guarantee, or the sum of its workloads' guarantees if that is
+  /// more.
   [[nodiscard]] Bytes to(const std::string& tenant) const;
-  /// Returns what is promised to the tenant's workloads.
+  /// Returns the sum of the guarantees of the tenant's workloads.
   [[nodiscard]] Bytes to_workloads_of(const std::string& tenant) const;
-  /// Returns what is promised to all tenants, and reserved.
+  /// Returns the bytes promised to all tenants, and the reserved ones.
   [[nodiscard]] Bytes total() const;
-  /// Returns what the tenant's workloads hold, or were promised if that is more.
+  /// Returns the sum, over the tenant's workloads, of the bytes that each holds or is guaranteed, whichever is more.
   [[nodiscard]] Bytes taken_by(const std::string& tenant) const;
   /// As taken_by(), for all tenants.
   [[nodiscard]] Bytes taken() const;
   /// Returns the part of the total that its holders do not use yet.
   [[nodiscard]] Bytes unspent() const;
 
-  /// Checks that `more` can be promised to a workload of the tenant in addition. E1304.
+  /// Checks that `more` bytes can be promised to a workload of the tenant in addition. Fails with E1304.
   [[nodiscard]] Result<void> can_add(const machine::Device& device, const std::string& tenant, Bytes more) const;
-  /// Checks that the tenant's own guarantee can be set to this. E1304.
+  /// Checks that the tenant's own guarantee can be set to this size. Fails with E1304.
   [[nodiscard]] Result<void> can_set(const machine::Device& device, const std::string& tenant, Bytes guarantee) const;
 
  private:
   struct Share {
     Bytes own, of_workloads, used, unspent_of_workloads;
   };
-  /// Checks that all of this can be kept; `asked` of it is new, for the tenant, which was promised `without` before.
+  /// Checks that all promises can be kept together. `asked` bytes of the tenant's promise are new; `without` is its
+  /// promise without them.
   [[nodiscard]] Result<void> check(const machine::Device& device, const std::string& tenant, Bytes asked,
                                    Bytes without) const;
 
