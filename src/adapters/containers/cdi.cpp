@@ -19,7 +19,7 @@ namespace {
 using nlohmann::ordered_json;
 namespace fs = std::filesystem;
 
-constexpr const char* kVersion = "0.5.0";  // the oldest with hooks and mounts as they are used here
+constexpr const char* kVersion = "0.5.0";  // the oldest version that has the hooks and mounts used here
 
 bool is_alphanumeric(unsigned char letter) { return letter < 0x80 && std::isalnum(letter) != 0; }
 
@@ -82,7 +82,7 @@ Result<void> write(const std::string& folder, const std::string& file, const std
   std::error_code error;
   fs::create_directories(folder, error);
   const std::string path = path_of(folder, file);
-  if (!write_whole(path, specification, 0644)) return not_written(path);  // engines read *.json and *.yaml alone
+  if (!write_whole(path, specification, 0644)) return not_written(path);  // engines skip its *.new
   return {};
 }
 

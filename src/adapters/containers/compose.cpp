@@ -13,11 +13,11 @@ namespace {
 
 constexpr const char* kExample = "ration inject compose --limit 4GiB -- -f compose.yaml up";
 
-/// Options of `docker compose` itself whose value is the next word (its reference, release 2).
+/// The options of `docker compose` itself that take the next word as their value (its reference, release 2).
 constexpr const char* kWithValue[] = {"-f",     "--file",     "-p",         "--project-name", "--profile",
                                       "--ansi", "--progress", "--parallel", "--env-file",     "--project-directory"};
 
-/// As Compose demands it: letters, digits and `._-`.
+/// Returns true if Compose accepts the name: letters, digits and `._-`.
 bool is_service_name(const std::string& name) {
   return !name.empty() && std::all_of(name.begin(), name.end(), [](unsigned char letter) {
     return letter < 0x80 && (std::isalnum(letter) != 0 || std::strchr("._-", letter) != nullptr);
@@ -42,7 +42,7 @@ Result<std::string> compose_override(const std::vector<std::string>& services, c
   for (const std::string& service : services) {
     if (!is_service_name(service))
       return fail("E1711", fmt::format("'{}' is not the name of a service.", printable(service)), kExample, 2);
-    text += fmt::format("  \"{}\":\n{}", service, compose_devices({device}));  // `on` alone would be no text in YAML
+    text += fmt::format("  \"{}\":\n{}", service, compose_devices({device}));  // YAML reads a bare `on` as a flag
   }
   return text;
 }

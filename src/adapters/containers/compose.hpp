@@ -1,5 +1,6 @@
-// Docker Compose: a second file beside those of the user gives services a device. Used by `ration inject compose`, and
-// by the text of `ration snippet compose`. YAML is written here and never read: `docker compose config` tells services.
+// Writes a second file for Docker Compose, which gives services a device; the user's own files stay as they are. Used
+// by `ration inject compose` and by the text of `ration snippet compose`. YAML is only written here: `docker compose
+// config` lists the services.
 #pragma once
 
 #include <string>
@@ -9,18 +10,19 @@
 
 namespace ration::adapters {
 
-/// The lines of a service that give it these devices.
+/// Returns the lines that give a service these devices.
 [[nodiscard]] std::string compose_devices(const std::vector<std::string>& devices);
 
-/// A file that gives each of the services the device, and nothing else. E1711: there is none, or a name that no
-/// service has.
+/// Returns a file that gives each of the services the device, and nothing else. Fails with E1711 if `services` is empty
+/// or has an invalid name.
 [[nodiscard]] Result<std::string> compose_override(const std::vector<std::string>& services, const std::string& device);
 
-/// What follows `docker compose`: its own options, and the command with everything behind it.
+/// The words after `docker compose`: its own options, and its command with the command's arguments.
 struct ComposeWords {
   std::vector<std::string> options, command;
 };
-/// E1711: no file is named (a further one would be the only one), or there is no command.
+/// Splits the words. Fails with E1711 if they name no file (Compose would then read the second file alone) or no
+/// command.
 [[nodiscard]] Result<ComposeWords> read_compose_words(const std::vector<std::string>& words);
 
 }  // namespace ration::adapters

@@ -19,7 +19,8 @@
 namespace ration::adapters {
 namespace {
 
-/// The place below `root`, without following a link. Invalid: it is not there, or there is a link on the way.
+/// Opens the place `inside` below `root` without following a link; invalid if it does not exist or a link is on the
+/// way.
 FileDescriptor open_below(const std::string& root, const std::string& inside) {
   FileDescriptor at{::open(root.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)};
   for (const auto& part : std::filesystem::path(inside).relative_path())
@@ -34,11 +35,11 @@ bool is_same_file(int one, const struct stat& other) {
 
 constexpr int kNoNamespace = 1, kNoPlace = 2, kNoMount = 3, kNoGuard = 4;
 
-// Linux 5.2, in its headers since; the numbers are the same on every architecture.
+// System calls of Linux 5.2, with the same numbers on every architecture; older headers lack them.
 constexpr long kOpenTree = 428, kMoveMount = 429;
 constexpr unsigned kClone = 1, kFromEmptyPath = 0x04, kToEmptyPath = 0x40;
 
-/// A mount of the file that may be put into any mount namespace; invalid: this kernel has none.
+/// Returns a mount of the file that can be moved into any mount namespace; invalid if this kernel has no such call.
 FileDescriptor detached_mount_of(const std::string& file) {
   return FileDescriptor{static_cast<int>(::syscall(kOpenTree, AT_FDCWD, file.c_str(), kClone | O_CLOEXEC))};
 }
@@ -68,22 +69,22 @@ int mount_as_child(const Mounting& mounting) {
   const FileDescriptor place = open_below(root, inside);
   if (!place) return kNoPlace;
   const std::string target = fmt::format("/proc/self/fd/{}", place.get());
-  // By its path where it cannot be otherwise: then it has to be a file that lies there in the container's mounts, too.
+  // Without that call the file is mounted by its path, which must then exist in the container's mounts as well.
   const bool put = detached >= 0
                        ? ::syscall(kMoveMount, detached, "", place.get(), "", kFromEmptyPath | kToEmptyPath) == 0
                        : ::mount(file.c_str(), target.c_str(), nullptr, MS_BIND, nullptr) == 0;
   if (!put) return kNoMount;
-  const FileDescriptor mounted = open_below(root, inside);  // what lies on top now
+  const FileDescriptor mounted = open_below(root, inside);  // the mount just made lies on top
   const std::string again = fmt::format("/proc/self/fd/{}", mounted.get());
   constexpr unsigned long kFlags = MS_REMOUNT | MS_BIND | MS_NOSUID | MS_NODEV | MS_NOEXEC;
   return mounted && ::mount(nullptr, again.c_str(), nullptr, kFlags, nullptr) == 0 ? 0 : kNoMount;
 }
 
-/// Does it in a child of its own: this process stays where it is. The child shares its memory, and it waits for the
-/// child meanwhile: to copy the memory of a program of this size takes as long as all the mounts.
+/// Runs the mounts in a child, because this process must not change its mount namespace. The child shares this
+/// process's memory while this process waits: copying the memory would take as long as all the mounts.
 int mount_in_child(const Mounting& mounting) {
   constexpr std::size_t kStack = std::size_t{256} << 10;
-  const std::unique_ptr<std::byte[]> stack(new std::byte[kStack]);  // not zeroed: most of it is never touched
+  const std::unique_ptr<std::byte[]> stack(new std::byte[kStack]);  // not zeroed, since most of it is never touched
   const auto child_main = [](void* given) { return mount_as_child(*static_cast<const Mounting*>(given)); };
   const pid_t child = ::clone(child_main, stack.get() + kStack, CLONE_VM | CLONE_VFORK | SIGCHLD,
                               const_cast<Mounting*>(&mounting));  // NOLINT: only read

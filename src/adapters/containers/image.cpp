@@ -13,8 +13,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kOldest = "GLIBC_2.17";  // a name of a version that every newer C library defines, too
-/// The loader of glibc by the platform's own interface; one elsewhere (NixOS) reads another preload file.
+constexpr const char* kOldest = "GLIBC_2.17";  // a version name that every newer C library defines as well
+/// The loader of glibc at its standard place; a loader elsewhere (NixOS) reads another preload file.
 #if defined(__x86_64__)
 constexpr const char* kLoader = "/lib64/ld-linux-x86-64.so.2";
 #else
@@ -22,7 +22,7 @@ constexpr const char* kLoader = "/lib/ld-linux-aarch64.so.1";
 #endif
 constexpr const char* kUsualPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// As a path inside the container; empty: it is not there.
+/// Returns the program's path inside the container; empty if it is not in PATH.
 std::string program_in(const Container& container, const std::string& word) {
   if (word.find('/') != std::string::npos)
     return (fs::path(container.working_folder.empty() ? "/" : container.working_folder) / word).string();
@@ -32,7 +32,7 @@ std::string program_in(const Container& container, const std::string& word) {
   return {};
 }
 
-/// The interpreter that a script names in its first line; empty: it is no script.
+/// Returns the interpreter that a script names in its first line; empty if the file is not a script.
 std::string interpreter_of(const std::string& file) {
   std::string word;
   std::istringstream(machine::script_interpreter(file).value_or("")) >> word;
@@ -55,7 +55,7 @@ std::string c_library_of(const std::string& root) {
 }  // namespace
 
 std::string resolved_in(const std::string& root, const std::string& path) {
-  constexpr int kMaxLinks = 40;  // as the kernel follows
+  constexpr int kMaxLinks = 40;  // the kernel's own bound
   std::deque<std::string> left;
   const auto prepend = [&](const fs::path& more) {
     std::deque<std::string> parts;
@@ -99,7 +99,7 @@ std::string why_not_held(const Container& container) {
     file = resolved_in(container.root, interpreter);
   }
   const std::string library = c_library_of(container.root);
-  // A program that is not there does not start; the runtime says so.
+  // A missing program is not reported here: the runtime reports that it cannot start.
   const auto elf = file.empty() ? std::nullopt : machine::read_elf(file);
   if (elf && !elf->problem.empty()) return fmt::format("{}: {}", path, elf->problem);
   if (elf && elf->interpreter.find("musl") != std::string::npos)

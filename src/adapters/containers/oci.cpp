@@ -14,11 +14,11 @@ namespace {
 using nlohmann::json;
 namespace fs = std::filesystem;
 
-constexpr std::size_t kGeneratedId = 64, kShortId = 12;  // digits; a shorter one is as good as a name
+constexpr std::size_t kGeneratedId = 64, kShortId = 12;  // digits; a shorter id was chosen by a person
 
-constexpr int kMaxDepth = 64;  // as with_edits() takes them
+constexpr int kMaxDepth = 64;  // the same bound as in with_edits()
 
-/// Discarded: it is not JSON, or nested so deeply that its tree would take many times its size.
+/// Parses JSON; discarded if it is invalid, or nested so deeply that its tree would take many times its size.
 json parse(const std::string& text) {
   bool too_deep = false;
   json document = json::parse(
@@ -33,7 +33,7 @@ json parse(const std::string& text) {
 
 json read_document(const std::string& path) { return parse(read_whole(path).value_or("")); }
 
-/// A text of an object; empty: there is none.
+/// Returns the object's text under that key; empty if there is none.
 std::string text_of(const json& object, const char* key) {
   const auto found = object.is_object() ? object.find(key) : object.end();
   return object.is_object() && found != object.end() && found->is_string() ? found->get<std::string>() : "";
@@ -57,7 +57,8 @@ void name_by_annotations(const json& notes, Container& container) {
   }
 }
 
-/// Podman: the bundle is STORAGE/…-containers/ID/userdata, beside a list of all containers of that storage.
+/// Names a container of Podman. Its bundle is STORAGE/…-containers/ID/userdata, beside a list of all containers of that
+/// storage.
 void name_by_podman(const std::string& bundle, const json& notes, Container& container) {
   if (text_of(notes, "io.container.manager") != "libpod") return;
   container.engine = "podman";
@@ -71,14 +72,14 @@ void name_by_podman(const std::string& bundle, const json& notes, Container& con
   }
 }
 
-/// Docker: /etc/hostname of the container is DATA/containers/ID/hostname, beside what Docker knows of it.
+/// Names a container of Docker. Its /etc/hostname is DATA/containers/ID/hostname, beside Docker's description of it.
 void name_by_docker(const json& mounts, Container& container) {
   for (const json& mount : mounts.is_array() ? mounts : json::array()) {
     if (text_of(mount, "destination") != "/etc/hostname") continue;
     const fs::path folder = fs::path(text_of(mount, "source")).parent_path();
     if (folder.filename() != container.id) return;
     const json known = read_document((folder / "config.v2.json").string());
-    const std::string name = text_of(known, "Name");  // `/web`
+    const std::string name = text_of(known, "Name");  // begins with a slash: `/web`
     if (name.size() < 2) return;
     container.engine = "docker";
     container.name = name.substr(1);
@@ -93,7 +94,7 @@ std::vector<std::string> texts_of(const json& list) {
   return texts;
 }
 
-/// As cdi::hook_of() writes them.
+/// Returns the devices in the hooks that cdi::hook_of() wrote.
 std::vector<std::string> devices_of(const json& hooks) {
   std::vector<std::string> devices;
   for (const json& hook : hooks.is_array() ? hooks : json::array()) {

@@ -1,6 +1,6 @@
-// A container as its runtime describes it to a hook: the state on standard input and the bundle's config.json (OCI
-// runtime specification 1.0, "State" and "POSIX-platform Hooks"), and its name where the engine keeps that in files of
-// its own. Used by the hooks that the CDI specifications name. Promises: any bytes may be given; nothing is written.
+// A container as its runtime describes it to a hook: the state on standard input, the bundle's config.json (OCI runtime
+// specification 1.0, "State" and "POSIX-platform Hooks"), and its name if the engine keeps that in files of its own.
+// Used by the hooks that the CDI specifications name. Promises: any bytes may be given; nothing is written.
 #pragma once
 
 #include <cstdint>
@@ -12,19 +12,20 @@
 namespace ration::adapters {
 
 struct Container {
-  std::string id;      ///< as its engine made it
-  std::string engine;  ///< podman, docker, kubernetes, nerdctl; `container`: its state does not tell
-  std::string name;    ///< as a person knows it; the beginning of the id where the engine does not tell
-  std::string image;   ///< empty: the engine does not tell
-  std::string root;    ///< folder of its root file system, absolute
+  std::string id;      ///< the engine's id of it
+  std::string engine;  ///< podman, docker, kubernetes, nerdctl; `container` if its state names none
+  std::string name;    ///< its name for people; the beginning of the id if the engine keeps no name
+  std::string image;   ///< empty if the engine does not report it
+  std::string root;    ///< absolute path of its root file system
   bool read_only_root = false;
-  std::int32_t pid = 0;              ///< of its first process, in the hook's pid namespace; 0: it has none any more
-  std::vector<std::string> program;  ///< what it starts, with arguments
-  std::vector<std::string> devices;  ///< of ration, in the order of their hooks: `tenant=nlp`
-  std::string working_folder, path;  ///< inside it: where that starts, and its PATH
+  std::int32_t pid = 0;              ///< its first process, in the hook's pid namespace; 0 if that has ended
+  std::vector<std::string> program;  ///< the program that it starts, with arguments
+  std::vector<std::string> devices;  ///< its devices of ration, in the order of their hooks: `tenant=nlp`
+  std::string working_folder, path;  ///< where the program starts, and its PATH, both inside the container
 };
 
-/// `state`: what the runtime writes to the hook. E1701: it is not such a state, or its bundle cannot be read.
+/// Reads a container from `state`, which the runtime writes to the hook. Fails with E1701 if that is not such a state,
+/// or if its bundle cannot be read.
 [[nodiscard]] Result<Container> read_container(const std::string& state);
 
 }  // namespace ration::adapters

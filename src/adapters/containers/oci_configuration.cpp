@@ -11,7 +11,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr int kMaxDepth = 64;  // the deepest of the specification, 8, and room for annotations of others
+constexpr int kMaxDepth = 64;  // the specification nests 8 deep; annotations of other programs may nest deeper
 
 tl::unexpected<Error> rejected(const std::string& why) {
   return fail("E1710", fmt::format("this configuration of a container cannot be put under a limit: {}.", why),
@@ -31,7 +31,8 @@ bool has_own_mounts(const ordered_json& configuration) {
   });
 }
 
-/// Without what `is_old` names, and with `fresh` behind the rest. False: there is something else than a list.
+/// Removes the elements that `is_old` accepts from the list under `key`, and appends `fresh`. Returns false if there is
+/// no list but another value.
 template <class IsOld>
 bool replace(ordered_json& object, const char* key, const ordered_json& fresh, const IsOld& is_old) {
   if (fresh.empty() && !object.contains(key)) return true;
@@ -43,7 +44,7 @@ bool replace(ordered_json& object, const char* key, const ordered_json& fresh, c
   return true;
 }
 
-/// As the kernel takes it: `/etc//x/` is `/etc/x`.
+/// Returns the mount's place as the kernel sees it: `/etc//x/` is `/etc/x`.
 std::string place_of(const ordered_json& mount) {
   if (!has(mount, "destination", &ordered_json::is_string)) return {};
   const auto path = std::filesystem::path(mount["destination"].get<std::string>()).lexically_normal();
@@ -68,7 +69,7 @@ bool replace_variables(ordered_json& process, const cdi::Edits& edits) {
   });
 }
 
-/// Earlier versions wrote one for the end of the container, too.
+/// Replaces ration's hooks, also the one that earlier versions wrote for the end of the container.
 bool replace_hooks(ordered_json& configuration, const cdi::Device& device, const cdi::Edits& edits) {
   ordered_json& all = configuration["hooks"];
   if (all.is_null()) all = ordered_json::object();
@@ -101,7 +102,7 @@ Result<std::string> with_edits(const std::string& configuration, const cdi::Devi
   if (!replace_mounts(all, edits)) return rejected("mounts is not a list");
   if (!replace_variables(all["process"], edits)) return rejected("process.env is not a list");
   if (!replace_hooks(all, device, edits)) return rejected("hooks are not lists of an object");
-  return all.dump(1, '\t') + "\n";  // as runc and podman write theirs
+  return all.dump(1, '\t') + "\n";  // indented as by runc and podman
 }
 
 }  // namespace ration::adapters

@@ -1,7 +1,7 @@
-// The configuration of one container as runc, crun, youki and `ctr run --config` take it (OCI runtime specification
-// 1.0, config.json), with what puts the container under a limit: the same that the CDI specification of the device has.
-// Used by `ration inject oci`. Promises: a second time changes nothing; another device replaces the first one; what
-// else stands in it stays.
+// Puts a container under a limit by changing its configuration, as runc, crun, youki and `ctr run --config` read it
+// (OCI runtime specification 1.0, config.json). The changes are those of the device's CDI specification. Used by
+// `ration inject oci`. Promises: a second run changes nothing; another device replaces the first one; everything else
+// in the configuration stays.
 #pragma once
 
 #include <string>
@@ -11,8 +11,8 @@
 
 namespace ration::adapters {
 
-/// `configuration` with these edits, as JSON. E1710: it is no such configuration, or one of a container whose limit
-/// would not hold.
+/// Returns `configuration` with these edits, as JSON. Fails with E1710 if it is not such a configuration, or if the
+/// limit would not hold for its container.
 [[nodiscard]] Result<std::string> with_edits(const std::string& configuration, const cdi::Device& device,
                                              const cdi::Edits& edits);
 

@@ -20,13 +20,13 @@ namespace {
 struct Text {
   SnippetKind kind;
   bool takes_command, is_server;
-  /// For a shell: {ration} {limit} {command}. For systemd: {unit_ration} {unit_limit} {unit_command}. For Python:
-  /// {listed_ration} {listed_limit}. Of plain letters: {device} {devices} {name} {memory} {mebibytes} {fraction}
-  /// {pool}.
+  /// The text with its placeholders, by their quoting: for a shell {ration} {limit} {command}; for systemd
+  /// {unit_ration} {unit_limit} {unit_command}; for Python {listed_ration} {listed_limit}; without quotes {device}
+  /// {devices} {name} {memory} {mebibytes} {fraction} {pool}.
   const char* text;
 };
 
-/// Around the command of a model server, which is told what it may take.
+/// The lines around the command of a model server that is told how much memory it may take.
 constexpr const char* kServer = R"({{ration}} run {{limit}} --name {0} -- \
   {1}
 # check: {{ration}} ps   shows no more than the limit, and no denial
@@ -139,21 +139,22 @@ c.Spawner.cmd = [{listed_ration}, "run", {listed_limit}, "--summary", "never", "
   return all;
 }
 
-constexpr std::uint64_t kTritonPool = std::uint64_t{64} << 20;  // its default, NVIDIA's server documentation
+constexpr std::uint64_t kTritonPool = std::uint64_t{64} << 20;  // the default in NVIDIA's documentation of the server
 
 tl::unexpected<Error> missing(const SnippetKind& kind, const std::string& what) {
   return fail("E1708", fmt::format("{} needs {}.", kind.name, what), "ration snippet --help", 2);
 }
 
-/// As images, units and users are called; nothing that a shell, YAML or systemd takes for more than a name.
+/// Returns true for a name as images, units and users have one, in which no character has a meaning for a shell, YAML
+/// or systemd.
 bool is_plain_name(const std::string& name) {
   return !name.starts_with('-') && std::all_of(name.begin(), name.end(), [](unsigned char letter) {
     return letter < 0x80 && (std::isalnum(letter) != 0 || std::strchr("._/:@-", letter) != nullptr);
   });
 }
 
-/// A word of a unit's command (systemd.service(5), "Command lines"): % begins a specifier, $ a variable, and in quotes
-/// a backslash begins an escape.
+/// Quotes a word for a unit's command (systemd.service(5), "Command lines"): `%` begins a specifier, `$` a variable,
+/// and in quotes a backslash begins an escape.
 std::string unit_word(const std::string& word) {
   std::string escaped;
   bool plain = !word.empty();
@@ -171,7 +172,7 @@ std::string unit_word(const std::string& word) {
   return plain && shown ? escaped : "\"" + escaped + "\"";
 }
 
-/// A text of Python.
+/// Quotes a text for Python.
 std::string python_text(const std::string& word) {
   return nlohmann::json(word).dump(-1, ' ', !is_printable(word), nlohmann::json::error_handler_t::replace);
 }
@@ -183,7 +184,7 @@ std::string quoted(const std::vector<std::string>& words, Quote quote, const cha
   return fmt::format("{}", fmt::join(all, between));
 }
 
-/// Stands for the program's words until all other commands of the text have their options: no quoted word has it.
+/// Stands for the program's words while options are added to the commands of the text; no quoted word contains it.
 constexpr const char* kProgramsPlace = "\x01";
 
 }  // namespace

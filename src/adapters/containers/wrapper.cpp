@@ -11,10 +11,11 @@ namespace {
 
 struct Wrapper {
   const char* name;
-  bool devices;  ///< takes --device where it has CDI
-  /// Words for one mount: {0} from, {1} to; and for one variable: {0} name, {1} value.
+  bool devices;  ///< takes --device if it has CDI
+  /// The options for a mount from {0} to {1}, and for a variable {0} with the value {1}.
   std::vector<const char*> read_only, writable, variable;
-  /// Behind the first of these words. Empty: in front of `--`, where its own options end and the program begins.
+  /// The words after which the options go, whichever comes first; empty if they go before `--`, which ends the
+  /// program's own options.
   std::vector<const char*> behind;
   const char* example;
 };
@@ -96,7 +97,8 @@ std::vector<std::string> options_of(const std::string& engine, const cdi::Edits&
     add(options, writable ? wrapper->writable : wrapper->read_only, from, to);
   };
   std::map<std::string, std::string> variables = edits.variables;
-  // A sandbox often has this system's root, in which nothing can be made: there by variables, as in ration run.
+  // A sandbox often shares this machine's root, in which no mount point can be made: variables load the guard there, as
+  // in `ration run`.
   const bool by_variables = !wrapper->devices;
   for (const cdi::Mount& each : edits.mounts)
     if (!by_variables || each.from == each.to) mount(each.from, each.to, each.writable);
@@ -113,7 +115,7 @@ std::vector<std::string> options_of(const std::string& engine, const cdi::Edits&
 }
 
 Result<void> check_foreground(const std::string& engine, const std::vector<std::string>& words) {
-  // Short options without a value may stand in one word: -dit.
+  // Short options without a value may be joined: -dit.
   const auto detaches = [](const std::string& word) {
     return word == "--detach" || word == "--detach=true" || word == "create" ||
            (word.size() > 1 && word[0] == '-' && word.find_first_not_of("ditPq", 1) == std::string::npos &&

@@ -1,5 +1,5 @@
-// The command lines of programs that start containers, with what a container gets under a limit typed into them: for
-// whoever has no Container Device Interface. Used by `ration inject`. One table row an engine.
+// Adds mounts and variables that put a container under a limit to the command line of the program that starts it, for
+// engines without the Container Device Interface. Used by `ration inject`. Each engine is a row of one table.
 #pragma once
 
 #include <string>
@@ -10,21 +10,22 @@
 
 namespace ration::adapters {
 
-/// Engines that take mounts and variables on their command line: docker, podman, bwrap, apptainer.
+/// Returns the engines that take mounts and variables on their command line: docker, podman, bwrap, apptainer.
 [[nodiscard]] std::vector<std::string> wrapper_names();
-/// Those of them that take `--device ration.sh/…` where they have CDI.
+/// Returns true if the engine takes `--device ration.sh/…` where it has CDI.
 [[nodiscard]] bool takes_devices(const std::string& engine);
 
-/// `words` behind the engine's name, with these options where that engine takes them. E1707: there is no such place.
+/// Returns the command line: the engine's name, then `words` with `options` in their place. Fails with E1707 if `words`
+/// have no such place.
 [[nodiscard]] Result<std::vector<std::string>> with_options(const std::string& engine,
                                                             const std::vector<std::string>& words,
                                                             const std::vector<std::string>& options);
 
-/// The options for `edits` and a book that is there already. No hook runs.
+/// Returns the options for `edits` and an existing book. They start no hook.
 [[nodiscard]] std::vector<std::string> options_of(const std::string& engine, const cdi::Edits& edits,
                                                   const std::string& book);
 
-/// E1707 for what lets the container outlive the command, or what its book was made for: --detach.
+/// Fails with E1707 if the container would outlive the command that its book is made for: `--detach`, `create`.
 [[nodiscard]] Result<void> check_foreground(const std::string& engine, const std::vector<std::string>& words);
 
 }  // namespace ration::adapters

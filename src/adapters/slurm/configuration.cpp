@@ -12,7 +12,7 @@
 namespace ration::adapters::slurm {
 namespace {
 
-/// `NVIDIA H100 80GB HBM3`: h100. Slurm's types are one word.
+/// Returns Slurm's type for a model, one word: `h100` for `NVIDIA H100 80GB HBM3`.
 std::string type_of(const std::string& model) {
   std::string word;
   for (std::size_t at = 0; at <= model.size(); ++at) {

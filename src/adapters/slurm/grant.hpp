@@ -1,5 +1,5 @@
-// What Slurm granted a job on a node, as slurmctld tells it (`scontrol --details show job`, field GRES). Used by the
-// hook of jobs. Shards are counted in MiB of one GPU (`ration snippet slurm --node`).
+// Parses the share of GPUs that Slurm granted a job on a node, as slurmctld reports it (`scontrol --details show job`,
+// field GRES). Used by the hook of jobs. Slurm counts shards in MiB of one GPU (`ration snippet slurm --node`).
 #pragma once
 
 #include <cstdint>
@@ -12,12 +12,12 @@
 namespace ration::adapters::slurm {
 
 struct Share {
-  int gpu = 0;  ///< as the lines of gres.conf count, which are in ration's order
+  int gpu = 0;  ///< number by the lines of gres.conf, which are in ration's order
   Bytes bytes;
 };
 
-/// `shard:h200:61440(IDX:0)`, `gpu:h200:0,shard:61440(IDX:1)`, and of Slurm 23.11 and newer `shard:61440(0/144384,
-/// 61440/144384)`. Empty: the job has no share here. E1720: it is none of these, or tells no GPU.
+/// Parses `shard:h200:61440(IDX:0)`, `gpu:h200:0,shard:61440(IDX:1)` and, since Slurm 23.11, `shard:61440(0/144384,
+/// 61440/144384)`; empty if the job has no share here. Fails with E1720 if the text has another form or names no GPU.
 [[nodiscard]] Result<std::vector<Share>> shares_in(const std::string& gres);
 
 }  // namespace ration::adapters::slurm

@@ -1,7 +1,7 @@
-// The SPANK plugin: `--gpu-mem` and `--gpu-mem-guarantee` of srun, sbatch and salloc, and the calls of `ration
-// job-hook` with which a job gets its book and each of its tasks is put under it. It decides nothing. Used by Slurm,
-// which loads it (plugstack.conf) into its commands and into the keeper of every step, slurmstepd; so it needs libc
-// and Slurm's own functions only. Promise: a task of a job with a share of a GPU starts under its book, or not at all.
+// The SPANK plugin: adds `--gpu-mem` and `--gpu-mem-guarantee` to srun, sbatch and salloc, and calls `ration job-hook`,
+// which makes a job's book and puts each task under it. The plugin itself decides nothing. Slurm loads it
+// (plugstack.conf) into these commands and into the keeper of every step, slurmstepd, so it uses only libc and Slurm's
+// own functions. Promise: a task of a job with a share of a GPU starts under the job's book, or not at all.
 //
 //   required /usr/lib/ration/ration_spank.so [ration=/usr/bin/ration] [--OPTION of ration]... [VARIABLE=VALUE]...
 extern "C" {
@@ -9,7 +9,7 @@ extern "C" {
 #include <slurm/slurm_errno.h>
 #include <slurm/spank.h>
 
-// Constants of C++ would be seen here alone.
+// Declared extern: a constant of C++ is visible in this file alone.
 extern const char plugin_name[], plugin_type[];
 extern const unsigned int plugin_version, spank_plugin_version;
 SPANK_PLUGIN(ration, 1)
@@ -36,7 +36,7 @@ namespace {
 constexpr int kMaxWords = 64;
 constexpr std::size_t kMaxText = 4096;
 
-/// Words for a command, each of its own memory; more than fit are left out.
+/// The words of a command, each in memory of its own; words beyond the bound are dropped.
 struct Words {
   char* all[kMaxWords + 1] = {};
   int count = 0;
@@ -62,13 +62,14 @@ struct Words {
   }
 };
 
-/// Among the variables that Slurm hands from its commands to the prolog of a node, there with SPANK_ in front.
+/// The variable in which Slurm's commands hand the guarantee to the prolog of a node, which sees it as
+/// SPANK_RATION_GUARANTEE.
 constexpr const char* kGuarantee = "RATION_GUARANTEE";
 
-char asked[64], asked_guarantee[64];  // MiB, as typed in this command
+char asked[64], asked_guarantee[64];  // in MiB
 char program[kMaxText] = "/usr/bin/ration";
 
-/// What the line of plugstack.conf hands on to ration: its options, and variables.
+/// Reads the line of plugstack.conf: the path of ration, its options, and environment variables for it.
 void read_arguments(int count, char** words, Words& options, Words& variables) {
   for (int each = 0; each < count; ++each) {
     if (std::strncmp(words[each], "ration=", 7) == 0)
@@ -80,7 +81,8 @@ void read_arguments(int count, char** words, Words& options, Words& variables) {
   }
 }
 
-/// Sizes as ration reads them, here without its code: a whole number with a unit. 0: it is none.
+/// Parses a whole number with a unit to MiB, as ration parses sizes; 0 if invalid. The plugin cannot link ration's own
+/// parser.
 unsigned long long mib_of(const char* text) {
   if (text == nullptr || std::isdigit(static_cast<unsigned char>(*text)) == 0) return 0;
   char* unit = nullptr;
@@ -98,7 +100,7 @@ unsigned long long mib_of(const char* text) {
       ++unit;
       break;
     default:
-      return 0;  // without a unit some mean MiB, others bytes
+      return 0;  // ambiguous: some programs mean MiB, others bytes
   }
   return *unit == '\0' || std::strcmp(unit, "iB") == 0 ? mib : 0;
 }
@@ -117,7 +119,7 @@ int take(const char* option, const char* text, char (&into)[64]) {
 int take_memory(int, const char* text, int) { return take("gpu-mem", text, asked); }
 int take_guarantee(int, const char* text, int) { return take("gpu-mem-guarantee", text, asked_guarantee); }
 
-// A table `spank_options` would reach srun alone.
+// Registered one by one: Slurm offers the options of a table `spank_options` to srun alone.
 spank_option options_of_commands[] = {
     {const_cast<char*>("gpu-mem"), const_cast<char*>("SIZE"),
      const_cast<char*>("memory of one GPU that the job can never exceed: 4GiB, 512MiB"), 1, 0, take_memory},
@@ -125,9 +127,10 @@ spank_option options_of_commands[] = {
      const_cast<char*>("of that, what is kept for the job, used or not"), 1, 0, take_guarantee},
 };
 
-int machines_mounts = -1;  // the mount namespace that this step's keeper had; -1: it has it still
+int machines_mounts = -1;  // the mount namespace from which this step's keeper came; -1 while it is still there
 
-/// Runs `ration job-hook`; what it prints and what it complains about, each cut at the end of its room. 0: it worked.
+/// Runs `ration job-hook`. Stores its output in `told` and its errors in `complaint`, each cut to fit. Returns 0 on
+/// success.
 int run_hook(const Words& words, const Words& variables, char (&told)[kMaxText], char (&complaint)[kMaxText]) {
   told[0] = complaint[0] = '\0';
   int out[2], err[2];
@@ -194,7 +197,7 @@ void add_beginning(Words& words, const Words& options, const char* action, unsig
   words.add(number);
 }
 
-/// What slurmctld knows of the job: what it granted on this node, and by what names it goes.
+/// Adds slurmctld's facts about the job: its grant on this node, its user, partition, account and name.
 bool add_facts(spank_t spank, Words& words, std::uint32_t job) {
   job_info_msg_t* known = nullptr;
   if (slurm_load_job(&known, job, SHOW_DETAIL) != SLURM_SUCCESS || known->record_count == 0) {
@@ -217,7 +220,8 @@ bool add_facts(spank_t spank, Words& words, std::uint32_t job) {
   return true;
 }
 
-/// One attempt of `note`: what another node writes at the same moment goes over it. True: it need not be done again.
+/// Writes the line once; another node that writes at the same moment may overwrite it. Returns true if no further
+/// attempt is needed.
 bool note_once(std::uint32_t job, std::uint32_t step, const char* node, const char* line) {
   job_info_msg_t* known = nullptr;
   if (slurm_load_job(&known, job, 0) != SLURM_SUCCESS || known->record_count == 0) {
@@ -225,7 +229,7 @@ bool note_once(std::uint32_t job, std::uint32_t step, const char* node, const ch
     return true;
   }
   char whole[2 * kMaxText];
-  // The script of a job ends after its steps, on the first node.
+  // A job's script ends after its steps, on the first node.
   const char* scripts_node = known->job_array[0].batch_flag != 0 ? known->job_array[0].batch_host : nullptr;
   const bool is_last = step == SLURM_BATCH_SCRIPT || scripts_node == nullptr || std::strcmp(scripts_node, node) != 0;
   const char* present = known->job_array[0].admin_comment;
@@ -251,8 +255,8 @@ bool note_once(std::uint32_t job, std::uint32_t step, const char* node, const ch
   return true;
 }
 
-/// Under AdminComment, where sacct and scontrol show it; slurmctld takes it until the job has ended. Several nodes:
-/// each has its own part, `ration NODE: …`, between semicolons.
+/// Writes a text to the job's AdminComment, which sacct and scontrol show; slurmctld accepts it until the job has
+/// ended. Each node has a part of its own, `ration NODE: …`, between semicolons.
 void note(std::uint32_t job, std::uint32_t step, const char* node, const char* text) {
   char line[kMaxText];
   std::snprintf(line, sizeof line, "%.*s", static_cast<int>(std::strcspn(text, "\n")), text);
@@ -260,7 +264,7 @@ void note(std::uint32_t job, std::uint32_t step, const char* node, const char* t
   }
 }
 
-/// `ration job-hook enter` mounts the guard and the book in a mount namespace of this thread's own.
+/// Calls `ration job-hook enter`, which mounts the guard and the book in a mount namespace of this thread's own.
 bool enter(spank_t spank, int count, char** arguments, char (&told)[kMaxText], char (&complaint)[kMaxText]) {
   std::uint32_t job = 0;
   spank_get_item(spank, S_JOB_ID, &job);
@@ -268,7 +272,7 @@ bool enter(spank_t spank, int count, char** arguments, char (&told)[kMaxText], c
   read_arguments(count, arguments, options, variables);
   add_beginning(words, options, "enter", job);
   char share[64];
-  // Slurm itself sets it for whom it granted a share.
+  // Slurm sets the variable for every job with a share.
   if (spank_getenv(spank, "SLURM_SHARDS_ON_NODE", share, sizeof share) == ESPANK_SUCCESS) words.add("share", share);
   if (asked[0] != '\0') words.add("asked", asked);
   if (::unshare(CLONE_NEWNS) != 0 || ::mount(nullptr, "/", nullptr, MS_REC | MS_SLAVE, nullptr) != 0) {
@@ -300,18 +304,18 @@ int slurm_spank_init_post_opt(spank_t spank, int count, char** arguments) {
   spank_get_item(spank, S_JOB_ID, &job);
   spank_get_item(spank, S_JOB_STEPID, &step);
   if (step != SLURM_EXTERN_CONT) return 0;
-  // The keeper of the job's first step lives as long as the job has this node.
+  // The keeper of the job's first step lives as long as the job occupies this node.
   Words options, variables, words;
   read_arguments(count, arguments, options, variables);
   add_beginning(words, options, "start", job);
-  if (!add_facts(spank, words, job)) return 0;  // its tasks find no book, and do not start
+  if (!add_facts(spank, words, job)) return 0;  // the job's tasks find no book then and do not start
   words.add("pid", static_cast<unsigned long>(::getpid()));
   char told[kMaxText], complaint[kMaxText];
   if (run_hook(words, variables, told, complaint) != 0) slurm_error("%s", complaint);
   return 0;
 }
 
-/// In the forked task, as root.
+/// Puts the forked task under the job's book, while it is still root.
 int slurm_spank_task_init_privileged(spank_t spank, int count, char** arguments) {
   char told[kMaxText], complaint[kMaxText];
   if (!enter(spank, count, arguments, told, complaint)) {
@@ -334,20 +338,22 @@ int slurm_spank_task_init_privileged(spank_t spank, int count, char** arguments)
   return 0;
 }
 
-/// In the keeper, which runs `srun --task-epilog` itself, as the user: under the book, too.
+/// Puts the keeper under the book as well, because it runs `srun --task-epilog` itself.
 int slurm_spank_task_post_fork(spank_t spank, int count, char** arguments) {
-  if (machines_mounts >= 0) return 0;  // a step has many tasks
+  if (machines_mounts >= 0) return 0;  // a step has many tasks, but one keeper
   const int mounts = ::open("/proc/thread-self/ns/mnt", O_RDONLY | O_CLOEXEC);
-  char told[kMaxText], complaint[kMaxText];  // the task has said what is wrong
+  char told[kMaxText], complaint[kMaxText];  // unused: the task has reported the problem
   const bool entered = mounts >= 0 && enter(spank, count, arguments, told, complaint);
   machines_mounts = mounts;
   if (entered) return 0;
-  // A failure reported from here would end srun with success. With this no user's program starts from the keeper.
+  // An error returned here would end srun with success, so the keeper is kept from starting any program of the user
+  // instead.
   constexpr rlimit kNobody{0, 0};
   return ::setrlimit(RLIMIT_NPROC, &kNobody);
 }
 
-/// Of every step, after its last task here and before srun is told of it: then slurmctld still takes a comment.
+/// Notes the job's summary after the last task of a step here. Slurm calls it before srun learns of the end, so
+/// slurmctld still accepts a comment.
 int slurm_spank_task_exit(spank_t spank, int count, char** arguments) {
   static std::uint32_t ended = 0;
   std::uint32_t job = 0, step = 0, tasks = 0;
@@ -369,7 +375,7 @@ int slurm_spank_task_exit(spank_t spank, int count, char** arguments) {
   return 0;
 }
 
-/// The keeper of a job's first step is told no options: what was asked for is kept for it.
+/// Keeps the requested guarantee for the keeper of the job's first step, which Slurm gives no options.
 int slurm_spank_job_prolog(spank_t spank, int count, char** arguments) {
   std::uint32_t job = 0;
   const char* guarantee = std::getenv("SPANK_RATION_GUARANTEE");
