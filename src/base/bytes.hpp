@@ -1,5 +1,5 @@
-// Sizes of memory as a type of their own, so that a count of bytes is never mistaken for a count of anything else. Used
-// in every room. Promises: trivially copyable, no hidden conversion from plain numbers, 64 bits everywhere.
+// A type for sizes of memory, so that a count of bytes is never mistaken for a count of anything else. Used in every
+// room. Promises: trivially copyable, no hidden conversion from plain numbers, 64 bits everywhere.
 #pragma once
 
 #include <compare>
@@ -7,7 +7,7 @@
 
 namespace ration {
 
-/// A number of bytes. Arithmetic saturates at neither end: callers compare before they subtract.
+/// A number of bytes. Arithmetic saturates at neither end, so callers compare before they subtract.
 class Bytes {
  public:
   constexpr Bytes() noexcept = default;
@@ -34,10 +34,10 @@ class Bytes {
 
 static_assert(sizeof(Bytes) == 8);
 
-/// Stands for no limit: larger than any device, and a device's size can be added to it without overflow.
+/// The size that means no limit: larger than any device, so that adding a device's size does not overflow.
 inline constexpr Bytes kUnlimited{std::uint64_t{1} << 62};
 
-/// NVIDIA's physical granule on every device since Pascal (cuMemGetAllocationGranularity, minimum): 2 MiB.
+/// The physical granule of every NVIDIA device since Pascal (cuMemGetAllocationGranularity, minimum): 2 MiB.
 inline constexpr Bytes kGranule{std::uint64_t{2} << 20};
 
 /// Rounds `size` up to a multiple of `step` (a power of two); saturates at the largest multiple.

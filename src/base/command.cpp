@@ -11,7 +11,7 @@
 namespace ration {
 namespace {
 
-// Letters beyond ASCII have no meaning for a shell.
+// Returns true if a shell reads the letter as it is; letters beyond ASCII are quoted.
 bool needs_no_quotes(char letter) {
   return (letter >= 'a' && letter <= 'z') || (letter >= 'A' && letter <= 'Z') || (letter >= '0' && letter <= '9') ||
          (letter & 0x80) != 0 || std::string_view("-_./:=+,@%").find(letter) != std::string_view::npos;
@@ -19,7 +19,8 @@ bool needs_no_quotes(char letter) {
 
 constexpr std::string_view kProgram = "ration ";
 
-/// Returns true if a command may begin here: at the start, or after a character that ends a word.
+/// Returns true if a command may begin at this position: at the start of the text, or after a character that ends a
+/// word.
 bool begins_command(std::string_view text, std::size_t at) {
   return at == 0 || std::string_view(" \n(;|&$").find(text[at - 1]) != std::string_view::npos;
 }
@@ -27,7 +28,7 @@ bool begins_command(std::string_view text, std::size_t at) {
 }  // namespace
 
 std::string shell_word(std::string_view word) {
-  std::string shown = printable(std::string(word));  // a shell would take its question marks for a pattern
+  std::string shown = printable(std::string(word));  // quoted below, since a shell takes a question mark for a pattern
   if (!shown.empty() && std::all_of(shown.begin(), shown.end(), needs_no_quotes)) return shown;
   std::string quoted = "'";
   for (const char letter : shown) quoted += letter == '\'' ? std::string("'\\''") : std::string(1, letter);
@@ -36,7 +37,7 @@ std::string shell_word(std::string_view word) {
 
 std::string script_word(std::string_view word) {
   if (is_printable(word)) return shell_word(word);
-  // The shell strips trailing newlines from printf's output.
+  // The shell strips trailing newlines from the output of printf.
   const std::size_t end = word.find_last_not_of('\n') + 1;
   std::string format;
   for (const char letter : word.substr(0, end)) {
@@ -56,7 +57,7 @@ std::string command(std::initializer_list<std::string_view> words) {
 
 namespace {
 
-/// Splits a line into words. Absent: a quote is not closed.
+/// Splits a line into words; absent if a quote is not closed.
 std::optional<std::vector<std::string>> words_of(std::string_view line, bool has_quotes) {
   std::vector<std::string> words;
   std::string word;
@@ -95,7 +96,7 @@ std::string exact_size(Bytes size) {
   constexpr std::uint64_t kMiB = std::uint64_t{1} << 20, kGiB = std::uint64_t{1} << 30;
   const std::uint64_t bytes = size.count();
   if (bytes % kMiB != 0) return fmt::format("{}B", bytes);
-  // Quarters have two digits; an eighth is easier to read in MiB.
+  // Only quarters are written in GiB: they have at most two decimals, and smaller parts are easier to read in MiB.
   if (bytes >= kGiB && bytes % (kGiB / 4) == 0)
     return fmt::format("{}GiB", static_cast<double>(bytes / (kGiB / 4)) / 4);
   return fmt::format("{}MiB", bytes / kMiB);

@@ -1,7 +1,7 @@
 // Formats commands that are shown to be typed: fixes, hints, reports. Used by everything that suggests a command, so
-// that a name in it cannot be taken for more than a name. Promise: a shell reads each word of the text exactly as it
-// was passed here. with_command_options() makes a command refer to the same node wherever it is pasted: the daemon
-// applies it to its answers, the command line (cli/context.hpp) to its output.
+// that no name in it can be taken for more than a name. Promise: a shell reads each word of the text exactly as it was
+// passed here. with_command_options() makes a command refer to the same node wherever it is pasted: the daemon applies
+// it to its answers, the command line (cli/context.hpp) to its output.
 #pragma once
 
 #include <functional>
@@ -19,25 +19,26 @@ namespace ration {
 /// Returns `word` as one word of a shell's line: printable, and quoted if the shell would interpret it.
 [[nodiscard]] std::string shell_word(std::string_view word);
 
-/// Returns exactly `word` as one word of a shell script; characters that a terminal or the script would interpret are
-/// written as numbers. Contains no newline unless `word` ends with one: then `"` begins the next line.
+/// Returns `word`, unchanged in its effect, as one word of a shell script. Characters that a terminal or the script
+/// would interpret become numbers. The text contains a newline only if `word` ends with one: then `"` begins the next
+/// line.
 [[nodiscard]] std::string script_word(std::string_view word);
 
 /// Returns `ration set nlp --limit 8GiB` for {"set", "nlp", "--limit", "8GiB"}; empty words are left out.
 [[nodiscard]] std::string command(std::initializer_list<std::string_view> words);
 
-/// Returns the words of a command line, separated by spaces and quoted as by shell_word() or not at all, each as one
-/// word of a shell's line.
+/// Returns the words of a command line, each as one word of a shell's line. The given words are separated by spaces,
+/// and quoted as by shell_word() or not at all.
 [[nodiscard]] std::string quoted_words(std::string_view command_line);
 
 /// Returns the shortest text that parse_size() reads as exactly that size: `8GiB`, `10.5GiB`, `300MiB`.
 [[nodiscard]] std::string exact_size(Bytes size);
 
-/// By verb, the options that select the node of a command, and their values: {"set", {{"--sim", "T4"}}}.
+/// The options that select the node of a command, with their values, by verb: {"set", {{"--sim", "T4"}}}.
 using CommandOptions = std::map<std::string, std::vector<std::pair<std::string, std::string>>, std::less<>>;
 
-/// Returns `text` with the missing options inserted after each `ration VERB` in it. Quoted text ('ration run') is a
-/// name, not a command.
+/// Returns `text` with the missing options inserted after each `ration VERB`. A quoted text ('ration run') is a name
+/// and stays.
 [[nodiscard]] std::string with_command_options(std::string_view text, const CommandOptions& options);
 
 }  // namespace ration

@@ -1,4 +1,4 @@
-// Commands in JSON documents. Used by the command line and the daemon for their answers.
+// Adds options to the commands in JSON documents. Used by the command line and the daemon for their answers.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace ration {
 
-/// Adds the node options to the commands in every `fix` of a document, of either nlohmann type.
+/// Adds the node's options to the commands in every `fix` of a document, which may be of either type of nlohmann::json.
 template <typename Json>
 void add_command_options(Json& document, const CommandOptions& options) {
   if (options.empty() || !document.is_structured()) return;

@@ -10,7 +10,8 @@
 
 namespace ration {
 
-/// Sends a message; `descriptor` -1: none. Returns false if the other side is gone, or did not take all of it.
+/// Sends a message, with `descriptor` unless it is -1. Returns false if the other side is gone or did not take the
+/// whole message.
 template <class Message>
 [[nodiscard]] bool send_message(int socket, const Message& message, int descriptor) {
   static_assert(std::is_trivially_copyable_v<Message>);
@@ -31,7 +32,7 @@ template <class Message>
   return ::sendmsg(socket, &header, MSG_NOSIGNAL) == sizeof message;
 }
 
-/// Receives a message; `descriptor` is -1 if none came. Returns false if the other side is gone.
+/// Receives a message; sets `descriptor` to -1 if none came. Returns false if the other side is gone.
 template <class Message>
 [[nodiscard]] bool receive_message(int socket, Message& message, int& descriptor) {
   static_assert(std::is_trivially_copyable_v<Message>);

@@ -1,5 +1,5 @@
-// Owners of a file descriptor and of a shared mapping. Used by the book, the guard and the command line. Promises:
-// closed exactly once; never throws; no allocation.
+// Owners of a file descriptor and of a shared mapping. Used by the book, the guard and the command line. Promises: each
+// is closed exactly once; nothing throws or allocates.
 #pragma once
 
 #include <sys/mman.h>
@@ -45,7 +45,7 @@ class Mapping {
   }
   [[nodiscard]] void* get() const noexcept { return address_; }
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
-  /// Releases the mapping without unmapping it: for state that must outlive every destructor.
+  /// Releases the mapping without unmapping it, for state that must outlive every destructor.
   void* release() noexcept { return std::exchange(address_, nullptr); }
 
  private:

@@ -11,7 +11,7 @@
 namespace ration {
 namespace {
 
-// A file open for reading suffices for a lock. A file that opens slowly or with side effects is not one of ours.
+// Opened for reading, which suffices for a lock, and without waiting or side effects, which no lock file of ration has.
 constexpr int kOpened = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
 
 }  // namespace

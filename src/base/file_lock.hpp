@@ -1,5 +1,5 @@
-// Locks of whole files between processes (flock), for a role that one process at a time may have. Used by the daemon.
-// Promise: the file at the path is only opened and locked, whatever it is; a link is not followed.
+// Locks of whole files between processes (flock), for a role that only one process at a time may have. Used by the
+// daemon. Promise: whatever the file is, it is only opened and locked; a link is not followed.
 #pragma once
 
 #include <cstdint>
@@ -11,20 +11,20 @@
 namespace ration {
 
 struct FileLock {
-  FileDescriptor file;  ///< held while this lives; none: the lock was not taken
-  bool taken = false;   ///< another process has it; false without `file`: no lock is possible at that place
+  FileDescriptor file;  ///< holds the lock while this lives; closed if the lock was not taken
+  bool taken = false;   ///< another process has the lock; if false without `file`, no lock is possible there
   std::string path{};
 
-  /// Returns true if it is still the file at its path, and was neither removed nor replaced.
+  /// Returns true if the locked file is still at its path.
   [[nodiscard]] bool in_place() const noexcept;
 };
 
-/// Locks the file, and makes it if it is missing. Does not wait.
+/// Locks the file, and makes it if it is missing. Returns at once.
 [[nodiscard]] FileLock lock_file(const std::string& path);
-/// Returns true if another process has that lock.
+/// Returns true if another process has the lock.
 [[nodiscard]] bool is_locked(const std::string& path);
-/// Returns the process that has the lock, by its number in this pid namespace. Absent: none has it, or the system does
-/// not tell.
+/// Returns the process that has the lock, by its number in this pid namespace; absent if none has it, or if the system
+/// does not report it.
 [[nodiscard]] std::optional<std::int32_t> lock_holder(const std::string& path);
 
 }  // namespace ration

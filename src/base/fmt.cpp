@@ -1,4 +1,4 @@
-// The part of {fmt} that is the same for every file, compiled once: Debian packages it only as a shared library, on
+// Compiles once the part of {fmt} that is the same for every file. Debian packages {fmt} only as a shared library, on
 // which a program that runs anywhere cannot depend, and as headers, which every file would compile again.
 #include <fmt/format-inl.h>
 

@@ -1,5 +1,5 @@
-// Sentences as data: an id of the table (message_table.hpp), arguments by name, and the English text made from them.
-// Used for everything of the daemon that is stored, sent or translated: events, reasons, errors, findings. say.hpp
+// Sentences as data: an id of the table (message_table.hpp), arguments by name, and the English text made from both.
+// Used for every text of the daemon that is stored, sent or translated: events, reasons, errors, findings. say.hpp
 // makes them. Promise: the English text is made together with the message, so a reader of the text alone needs no
 // table.
 #pragma once
@@ -10,8 +10,8 @@
 
 namespace ration {
 
-/// A text together with its id and arguments, if it has any. Code that only shows it uses it as a string. A text that
-/// was composed elsewhere is a message without an id.
+/// A text with its id and arguments, if it has any. Code that only shows the text uses it as a string. A text that was
+/// composed elsewhere is a message without an id.
 class Message : public std::string {
  public:
   Message() = default;
@@ -20,15 +20,15 @@ class Message : public std::string {
   Message(std::string text, std::string_view id, std::string arguments)
       : std::string(std::move(text)), id_(id), arguments_(std::move(arguments)) {}
 
-  /// Returns the id; empty: it is a text alone.
+  /// Returns the id; empty for a text alone.
   [[nodiscard]] std::string_view id() const { return id_; }
-  /// Returns a JSON object: sizes are integers in bytes, durations seconds, a message within it an object with `text`,
-  /// `message_id` and `arguments`.
+  /// Returns the arguments as a JSON object: sizes are integers in bytes, durations seconds, and a message among them
+  /// an object with `text`, `message_id` and `arguments`.
   [[nodiscard]] const std::string& arguments() const { return arguments_; }
   /// Returns `{"message_id":…,"arguments":…}`, or an empty text for a text alone.
   [[nodiscard]] std::string json() const;
 
-  // Deleted: the text follows from the arguments, so it is replaced as a whole and never changed.
+  // Deleted, because the text follows from the arguments: it is replaced as a whole and never changed.
   template <typename T>
   Message& operator+=(const T&) = delete;
   template <typename... T>
@@ -39,7 +39,8 @@ class Message : public std::string {
   std::string arguments_;
 };
 
-/// A message without arguments: it costs nothing until it is made one. `fixed<"id">()` of say.hpp makes it.
+/// A message without arguments, made by `fixed<"id">()` of say.hpp. It allocates only when it is converted to a
+/// Message.
 class FixedMessage {
  public:
   constexpr FixedMessage(std::string_view id, const char* text) : id_(id), text_(text) {}
@@ -54,7 +55,7 @@ class FixedMessage {
   const char* text_;
 };
 
-/// Returns the message as it was stored or sent; a text alone if the table has no such id.
+/// Returns the message as it was stored or sent, or a text alone if the table lacks the id.
 [[nodiscard]] Message known_message(std::string text, std::string_view id, std::string arguments);
 
 }  // namespace ration

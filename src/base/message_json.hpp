@@ -1,5 +1,6 @@
-// Messages in JSON documents: `text` has `message_id` and `arguments` beside it, any other field F `F_message`, an
-// object with the two. Used by the daemon for its answers and its files. Promise: a text alone stands alone.
+// Writes and reads messages in JSON documents: a message in the field `text` has `message_id` and `arguments` beside
+// it; a message in any other field F has both in an object `F_message`. Used by the daemon for its answers and its
+// files. Promise: a text alone gets no such fields.
 #pragma once
 
 #include <string>
@@ -8,7 +9,7 @@
 
 namespace ration {
 
-/// Enters `message` as `field` of `row`, an object of either nlohmann type.
+/// Enters `message` as `field` of `row`, an object of either type of nlohmann::json.
 template <typename Json>
 void put_message(Json& row, const std::string& field, const Message& message) {
   row[field] = static_cast<const std::string&>(message);
@@ -20,7 +21,7 @@ void put_message(Json& row, const std::string& field, const Message& message) {
     row[field + "_message"] = std::move(said);
 }
 
-/// Returns the message that put_message() entered as `field`; a text alone if this ration has no such id.
+/// Returns the message that put_message() entered as `field`, or a text alone if this ration has no such id.
 template <typename Json>
 [[nodiscard]] Message message_in(const Json& row, const std::string& field) {
   const auto text = row.find(field);

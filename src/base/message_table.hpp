@@ -1,8 +1,8 @@
 // Every message that has an id, in English: one row each. Other languages are tables by the same ids
-// (web/src/text/daemon.ts), which a test holds against this one. Promises: an id keeps its meaning; an argument keeps
-// its name and its form, because the history keeps both.
+// (web/src/text/daemon.ts), which a test compares with this one. Promises: an id keeps its meaning, and an argument its
+// name and form, because the history keeps both.
 //
-// `{name}` is an argument. Its form follows from the name (say.hpp): `_bytes` a size, `_seconds` a duration,
+// A `{name}` is an argument, and its form follows from the name (say.hpp): `_bytes` a size, `_seconds` a duration,
 // `_percent` a number; any other is a text, a number, a message, or several of them. A part in `[…]` is left out if an
 // argument in it is absent.
 #pragma once
@@ -342,8 +342,8 @@ inline constexpr MessageRow kMessageTable[] = {
 
 namespace messages {
 
-/// Returns the place of `id` in the table, or the table's size if there is no such id. No pointer: the
-/// undefined-behaviour sanitizer of GCC 12 compares none at compile time.
+/// Returns the place of `id` in the table, or the table's size if the id is missing. Not a pointer, because GCC 12 with
+/// the undefined-behaviour sanitizer cannot compare pointers at compile time.
 constexpr std::size_t find_row(std::string_view id) {
   std::size_t place = 0;
   while (place < std::size(kMessageTable) && kMessageTable[place].id != id) ++place;

@@ -1,6 +1,5 @@
-// Functions that Debian's static archives (libevent, SQLite, libsodium) take from their own C library and that glibc
-// 2.17 lacks, for the packaged programs alone: `./dev package` links with these. Each does what its manual page
-// describes.
+// Functions that glibc 2.17 lacks and that Debian's static archives (libevent, SQLite, libsodium) take from their own C
+// library. Only `./dev package` links them. Each does what its manual page describes.
 #include <fcntl.h>
 #include <sys/types.h>
 
@@ -20,7 +19,7 @@ ssize_t getrandom(void* out, std::size_t size, unsigned int flags) {  // glibc 2
 void arc4random_buf(void* out, std::size_t size) {  // glibc 2.36
   for (auto* at = static_cast<unsigned char*>(out); size > 0;) {
     const ssize_t taken = getrandom(at, size, 0);
-    if (taken < 0 && errno != EINTR) std::abort();  // glibc's does the same: it has no way to report an error
+    if (taken < 0 && errno != EINTR) std::abort();  // as in glibc: the function cannot report an error
     if (taken < 0) continue;
     at += taken;
     size -= static_cast<std::size_t>(taken);
@@ -36,7 +35,7 @@ std::uint32_t arc4random() {  // glibc 2.36
 void __explicit_bzero_chk(void* out, std::size_t size, std::size_t room) {  // glibc 2.25
   if (room < size) std::abort();
   std::memset(out, 0, size);
-  asm volatile("" : : "r"(out) : "memory");  // keeps the compiler from leaving it out
+  asm volatile("" : : "r"(out) : "memory");  // keeps the compiler from removing the memset
 }
 
 int fcntl64(int descriptor, int command, ...) {  // glibc 2.28; file offsets have 64 bits here anyway

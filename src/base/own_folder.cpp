@@ -25,7 +25,7 @@ bool others_can_write(const std::string& folder) {
   return ::lstat(folder.c_str(), &status) != 0 || (status.st_mode & (S_IWGRP | S_IWOTH)) != 0;
 }
 
-/// Finds this user's own folder among `/tmp/NAME.XXXXXX`; empty: there is none.
+/// Returns this user's own folder among `/tmp/NAME.XXXXXX`; empty if there is none.
 std::string unguessable_folder(const std::string& name) {
   std::string found;
   std::error_code error;
@@ -36,14 +36,14 @@ std::string unguessable_folder(const std::string& name) {
   return found;
 }
 
-/// Makes the folder if it is missing, whichever user owns it. Returns an empty text if it can be used like that, else
-/// the reason.
+/// Makes the folder if it is missing; any user may own it. Returns an empty text if it can be used as `use` demands,
+/// else the reason.
 std::string make_trusted_folder(const std::string& folder, int use) {
   if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) return std::strerror(errno);
   return ::access(folder.c_str(), use) == 0 ? "" : std::strerror(errno);
 }
 
-/// Returns why a process of this user cannot join a node whose state lies in that folder; empty: it can.
+/// Returns why a process of this user cannot join the node whose state lies in the folder; empty if it can.
 std::string unusable_state(const std::string& folder) {
   std::error_code error;
   for (std::filesystem::directory_iterator each(folder, error), end; !error && each != end; each.increment(error)) {

@@ -1,6 +1,5 @@
 // Folders that only this user can change, also below /tmp, where any user can take a name first. Used by the store of
-// the books, the simulated GPU and the command line. Promises: another user's folder and a symbolic link are never
-// used.
+// the books, the simulated GPU and the command line. Promise: another user's folder or a symbolic link is never used.
 #pragma once
 
 #include <sys/types.h>
@@ -9,38 +8,38 @@
 
 namespace ration {
 
-/// Resolves a path: absolute, without `..`, links and doubled slashes, so that two spellings of one place are equal.
-/// Parts that do not exist stay as they are spelled.
+/// Resolves a path: the result is absolute, without `..`, links and doubled slashes, so that two spellings of one place
+/// are equal. Parts that do not exist stay as they are spelled.
 [[nodiscard]] std::string real_path(const std::string& path);
 
-/// Returns the description of a simulated node (`--sim`) with the real path of the file in it: a TOML file that
+/// Returns the description of a simulated node (`--sim`) with the real path of the file in it: the TOML file that
 /// describes the node, or the driver's profile, as in `T4:16GiB,driver=profile.toml`.
 [[nodiscard]] std::string with_real_path(const std::string& description);
 
 /// Makes the folder if it is missing, with that mode whatever the umask is. Returns an empty text if it can be used,
-/// else the reason. A folder of another user is left alone: its owner could exchange every file in it.
+/// else the reason. Rejects another user's folder, because its owner could exchange every file in it.
 [[nodiscard]] std::string make_own_folder(const std::string& folder, mode_t mode);
 
-/// Returns `/tmp/PREFIX-UID`, or `/tmp/PREFIX-UID.XXXXXX` if another user has that or can write there; a later process
-/// of this user finds the same. Makes it if it is missing; make_own_folder() reports whether it can be used.
+/// Returns `/tmp/PREFIX-UID`, or `/tmp/PREFIX-UID.XXXXXX` if another user owns or can write the first; every process of
+/// this user gets the same. Makes it if it is missing; make_own_folder() reports whether it can be used.
 [[nodiscard]] std::string own_folder_in_tmp(const std::string& prefix);
 
-/// Returns $XDG_RUNTIME_DIR if it belongs to this user, as the XDG specification demands; `sudo -E` passes on another
-/// user's. Empty: there is none.
+/// Returns $XDG_RUNTIME_DIR if it belongs to this user, as the XDG specification demands (`sudo -E` passes on another
+/// user's); otherwise empty.
 [[nodiscard]] std::string own_runtime_folder();
 
 /// The folder of one simulated node.
 struct SimulatedNodeFolder {
   std::string path;
-  std::string problem;  ///< empty: it can be used
+  std::string problem;  ///< the reason why it cannot be used; empty if it can
 };
 
-/// Returns the parent folder of this user's simulated nodes, as real_path() resolves it; makes nothing.
+/// Returns the parent folder of this user's simulated nodes, as resolved by real_path(). Does not make it.
 [[nodiscard]] std::string simulated_nodes_folder();
 
-/// Returns the folder where the processes of the node that RATION_SIM describes meet: RATION_SIM_DIR, which is trusted
-/// as it is, else a folder of this user. Makes it if it is missing. The UUIDs of the simulated GPUs follow from its
-/// path, so that every spelling of RATION_SIM_DIR and of a TOML file gives the same.
+/// Returns the folder in which the processes of the node that RATION_SIM describes meet: RATION_SIM_DIR, which is
+/// trusted as it is, else a folder of this user. Makes it if it is missing. The UUIDs of the simulated GPUs follow from
+/// its real path, so every spelling of RATION_SIM_DIR and of a TOML file gives the same UUIDs.
 [[nodiscard]] SimulatedNodeFolder simulated_node_folder(const std::string& description);
 
 }  // namespace ration

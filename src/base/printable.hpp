@@ -1,6 +1,5 @@
-// Makes untrusted text safe to show on a person's terminal: names and command lines. Used where such text is typed and
-// where books are read, also in the guard. Promise: printable text moves no cursor and changes neither colour nor
-// direction.
+// Makes untrusted names and command lines safe to show on a terminal. Used where such text is typed and where books are
+// read, also in the guard. Promise: printable text moves no cursor and changes neither colour nor direction.
 #pragma once
 
 #include <string>
@@ -8,8 +7,8 @@
 
 namespace ration {
 
-/// Returns true for UTF-8 without control characters (also the 8-bit ones, U+0080 to U+009F), line separators and marks
-/// that change the direction of the text after them.
+/// Returns true for UTF-8 without control characters (including U+0080 to U+009F), line separators, and marks that
+/// change the direction of writing.
 [[nodiscard]] bool is_printable(std::string_view text) noexcept;
 
 /// Returns the text with `instead` for each character that is not printable, and for each byte that is not UTF-8.

@@ -21,7 +21,7 @@ struct ProcessStat {
   std::uint64_t start_time = 0;
 };
 
-// Fields of /proc/PID/stat counted from after the command, which is in parentheses and may itself hold any character.
+// Fields of /proc/PID/stat, counted after the command, which is in parentheses and may hold any character.
 constexpr int kStateField = 0;
 constexpr int kThreadsField = 17;
 constexpr int kStartTimeField = 19;
@@ -59,8 +59,8 @@ ProcessIdentity current_process() noexcept {
   self.pid = ::getpid();
   self.user = ::getuid();
   self.pid_namespace = own_pid_namespace();
-  // Reads the first thread's file: an emulator's (qemu-user) answer for /proc/self/stat may differ by a tick from what
-  // others read.
+  // Reads the file of the first thread, as other processes do: under an emulator (qemu-user) /proc/self/stat may differ
+  // by a tick.
   char path[48];
   std::snprintf(path, sizeof path, "/proc/self/task/%d/stat", self.pid);
   ProcessStat stat;
@@ -95,7 +95,7 @@ Liveness liveness(const ProcessIdentity& process, std::uint64_t own_namespace) n
   std::snprintf(path, sizeof path, "/proc/%d/stat", process.pid);
   ProcessStat stat;
   if (!read_stat(path, stat)) {
-    // A hidden /proc (hidepid) looks like an absent process: ask the kernel as well.
+    // With hidepid a hidden process looks like an ended one, so the kernel is asked as well.
     return ::kill(process.pid, 0) != 0 && errno == ESRCH ? Liveness::kDead : Liveness::kUnknown;
   }
   if (process.start_time == 0) return Liveness::kUnknown;

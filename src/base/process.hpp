@@ -1,5 +1,5 @@
-// The identity of a process beyond its number: a reused pid is never taken for the process that had it before. Used by
-// the book, the simulator and the command line. Promises: no allocation, reads only /proc.
+// Identifies a process beyond its number, so that a reused pid is never taken for its earlier process. Used by the
+// book, the simulator and the command line. Promises: no allocation; reads only /proc.
 #pragma once
 
 #include <sys/types.h>
@@ -9,8 +9,8 @@
 
 namespace ration {
 
-/// A process, unique for the machine's uptime. `start_time` is field 22 of /proc/PID/stat (clock ticks since boot),
-/// `pid_namespace` the inode of /proc/PID/ns/pid. Either is 0 if it could not be read.
+/// A process, unique while the machine is up. `start_time` is field 22 of /proc/PID/stat (clock ticks since boot),
+/// `pid_namespace` the inode of /proc/PID/ns/pid; each is 0 if it could not be read.
 struct ProcessIdentity {
   std::uint64_t start_time = 0;
   std::uint64_t pid_namespace = 0;
@@ -25,26 +25,26 @@ struct ProcessIdentity {
 enum class Liveness {
   kAlive,
   kDead,
-  kUnknown,  ///< its pid namespace is invisible to the caller, or it could not read its own start time
+  kUnknown,  ///< its pid namespace is invisible to this process, or its own start time is 0
 };
 
 /// Returns the calling process.
 [[nodiscard]] ProcessIdentity current_process() noexcept;
 
-/// Returns the process with that number in the caller's namespace. Absent: there is none, or it cannot be seen.
+/// Returns the process with that number in this pid namespace; absent if there is none, or if it cannot be seen.
 [[nodiscard]] std::optional<ProcessIdentity> identity_of(std::int32_t pid) noexcept;
 
-/// Returns whether that process still runs. A zombie is dead (its memory has been given back) unless other threads of
-/// it live.
+/// Returns whether the process still runs. A zombie counts as dead, because its memory has been given back, unless
+/// other threads of it live.
 [[nodiscard]] Liveness liveness(const ProcessIdentity& process) noexcept;
-/// As above, for callers that ask about many processes and read own_pid_namespace() once.
+/// As above, for callers that check many processes and call own_pid_namespace() once.
 [[nodiscard]] Liveness liveness(const ProcessIdentity& process, std::uint64_t own_namespace) noexcept;
 
-/// Returns true if that thread of the caller's pid namespace is stopped by a signal (not by a debugger).
+/// Returns true if a signal, not a debugger, has stopped that thread of this pid namespace.
 [[nodiscard]] bool is_stopped(std::int32_t thread) noexcept;
 
-/// Returns the calling process's pid namespace; 0: it cannot be read. It does not change while the process lives; a
-/// child may have another.
+/// Returns this process's pid namespace; 0 if it cannot be read. The namespace never changes for a process, but a child
+/// may have another.
 [[nodiscard]] std::uint64_t own_pid_namespace() noexcept;
 
 }  // namespace ration

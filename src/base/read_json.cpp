@@ -11,7 +11,7 @@ namespace {
 
 using nlohmann::json;
 
-/// Builds the tree from the events of RapidJSON's reader. Every function returns true to go on.
+/// Builds the tree from the events of RapidJSON's reader. Every function returns true to continue.
 class Tree {
  public:
   using Ch = char;
@@ -76,10 +76,10 @@ class Tree {
 
   json root_;
   std::vector<json*> open_;
-  json* member_ = nullptr;  // in the innermost object: the member that the next value belongs to
+  json* member_ = nullptr;  // the member of the innermost object that gets the next value
   std::span<const std::string_view> passed_over_;
-  bool passing_over_ = false;  // the next value, or the open one, is skipped
-  std::size_t below_ = 0;      // number of open containers inside it
+  bool passing_over_ = false;  // true while a value is skipped
+  std::size_t below_ = 0;      // number of open containers in the skipped value
 };
 
 }  // namespace
@@ -92,7 +92,7 @@ bool fill(Tree& tree, std::string& text) {
       rapidjson::kParseIterativeFlag | rapidjson::kParseFullPrecisionFlag | rapidjson::kParseInsituFlag;
   rapidjson::InsituStringStream stream(text.data());
   rapidjson::Reader reader;
-  // The parser takes a NUL for the end of the text.
+  // The parser stops at a NUL as if the text ended there.
   return !reader.Parse<kAlways | kHow>(stream, tree).IsError() && stream.Tell() == text.size();
 }
 

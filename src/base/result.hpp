@@ -1,4 +1,4 @@
-// Reports failure of a call across a room's border as a value, never as an exception. Used everywhere outside the
+// Reports the failure of a call across a room's border as a value, never as an exception. Used everywhere outside the
 // guard's hot path.
 #pragma once
 
@@ -10,13 +10,13 @@
 
 namespace ration {
 
-/// The reason why something was not done, for a person. `id` is stable (`E1104`, see `ration help E1104`), `what` names
-/// the thing, the amount and the holder, `fix` is something to type.
+/// The reason why something was not done, for people. `id` is stable (`E1104`, see `ration help E1104`), `what` names
+/// the thing, the amount and the holder, and `fix` is something to type.
 struct Error {
   std::string id;
   Message what;
   std::string fix;
-  /// Exit code of the command line that ends with this error (`ration help exit-codes`).
+  /// The exit code of a command that ends with this error (`ration help exit-codes`).
   int exit_code = 1;
 };
 
@@ -41,7 +41,7 @@ using Result = tl::expected<T, Error>;
   RATION_TRY_DECLARE_AS(RATION_TRY_NAME(__LINE__), declaration, expression)
 #define RATION_TRY_OF(first, second, chosen, ...) chosen
 
-/// Returns the error of a Result, or of another tl::expected, from the enclosing function, or goes on with its value:
+/// Returns the error of a Result, or of another tl::expected, from the enclosing function, or continues with its value:
 ///     RATION_TRY(const auto plan, make_plan(book));
 ///     RATION_TRY(workload.plan, make_plan(book));
 ///     RATION_TRY(save(plan));

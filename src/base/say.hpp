@@ -1,6 +1,7 @@
-// Makes messages: `say<"workload.ended">("workload"_is(name), "peak_bytes"_is(peak))`. Used by whatever says something
-// that has an id. Promises: an unknown id, an argument that the pattern does not have, or a missing argument does not
-// compile. A header needs message.hpp only: who includes this one is compiled anew with each row of the table.
+// Makes messages: `say<"workload.ended">("workload"_is(name), "peak_bytes"_is(peak))`. Used by all code that reports
+// something with an id. Promises: an unknown id, an argument that the pattern lacks, and a missing argument do not
+// compile. A header should include message.hpp only, because files that include this one are compiled again with each
+// row of the table.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +25,7 @@ namespace ration {
 
 namespace messages {
 
-/// A text as an argument of a template.
+/// A text that can be an argument of a template.
 template <std::size_t kSize>
 struct Literal {
   char letters[kSize]{};
@@ -32,11 +33,11 @@ struct Literal {
   [[nodiscard]] constexpr std::string_view view() const { return {letters, kSize - 1}; }
 };
 
-/// An argument as it is filled in, and as JSON.
+/// An argument as text and as JSON.
 struct Filled {
   std::string_view name;
   std::string text, json;
-  bool is_absent = false;  ///< the part of the pattern in `[…]` that contains it is left out
+  bool is_absent = false;  ///< true to leave out the part of the pattern in `[…]` that contains it
 };
 
 template <Literal kName, typename T>
@@ -47,14 +48,14 @@ struct Argument {
 
 template <Literal kName>
 struct Name {
-  /// Takes only the value's address: it is used in the same expression.
+  /// Keeps only the value's address, since it is used in the same expression.
   template <typename T>
   constexpr Argument<kName, T> operator()(const T& value) const {
     return {value};
   }
 };
 
-/// Calls `visit` with the name of each argument of `pattern`, and with true if it stands in `[…]`.
+/// Calls `visit` with the name of each argument of `pattern`, and with true if the argument stands in `[…]`.
 template <typename Visit>
 constexpr void each_argument(std::string_view pattern, const Visit& visit) {
   bool is_optional = false;
@@ -89,7 +90,7 @@ enum class Form { kText, kSize, kDuration, kWait, kPercent };
 /// Returns the form of an argument, which follows from its name.
 constexpr Form form_of(std::string_view name) {
   if (name.ends_with("_bytes")) return Form::kSize;
-  if (name.ends_with("_wait_seconds")) return Form::kWait;  // with tenths if it is short
+  if (name.ends_with("_wait_seconds")) return Form::kWait;  // shows tenths if it is short
   if (name.ends_with("_seconds")) return Form::kDuration;
   return name.ends_with("_percent") ? Form::kPercent : Form::kText;
 }
@@ -146,12 +147,12 @@ Filled fill(const T& value) {
   }
 }
 
-/// Makes the message; `arguments` may lack some that stand in `[…]`.
+/// Makes the message; arguments that stand in `[…]` may be missing.
 [[nodiscard]] Message make(const MessageRow& row, const Filled* arguments, std::size_t count);
 
 }  // namespace messages
 
-/// Returns a duration as an argument takes it.
+/// Converts to the duration that an argument takes.
 [[nodiscard]] constexpr std::chrono::nanoseconds nanoseconds(std::uint64_t count) {
   return std::chrono::nanoseconds(static_cast<std::int64_t>(count));
 }
@@ -179,7 +180,7 @@ template <messages::Literal kId, messages::Literal... kNames, typename... T>
   }
 }
 
-/// Makes the message `kId`, which has no arguments, to be kept or compared.
+/// Makes the message `kId`, which has no arguments, for code that keeps or compares it.
 template <messages::Literal kId>
 [[nodiscard]] consteval FixedMessage fixed() {
   constexpr std::size_t place = messages::find_row(kId.view());

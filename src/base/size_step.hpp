@@ -1,4 +1,4 @@
-// Steps of a size, as people write them: `+1GiB`, `-25%`. Used by commands that change a limit.
+// Parses steps of a size: `+1GiB`, `-25%`. Used by commands that change a limit.
 #pragma once
 
 #include <string_view>
@@ -13,7 +13,7 @@ namespace ration {
   return !text.empty() && (text.front() == '+' || text.front() == '-');
 }
 
-/// Parses the size after the sign. Errors are those of parse_size, with the sign in their texts and fixes. Requires
+/// Parses the size after the sign. Fails as parse_size() does, with the sign in texts and fixes. Requires
 /// is_step(text).
 [[nodiscard]] Result<Bytes> parse_step(std::string_view text, Bytes device_total, Bytes device_free);
 

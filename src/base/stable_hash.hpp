@@ -7,7 +7,8 @@
 
 namespace ration {
 
-/// FNV-1a, 64 bits. Protects against accidents only: two texts with the same hash are easy to construct.
+/// Returns the FNV-1a hash, 64 bits. It protects against accidents only: two texts with the same hash are easy to
+/// construct.
 [[nodiscard]] constexpr std::uint64_t stable_hash(std::string_view text) noexcept {
   std::uint64_t hash = 0xcbf29ce484222325U;
   for (const char letter : text) hash = (hash ^ static_cast<unsigned char>(letter)) * 0x100000001b3U;

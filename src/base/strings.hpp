@@ -1,4 +1,4 @@
-// Small operations on text. Used for text that people or clients type.
+// Small operations on text that people or clients type.
 #pragma once
 
 #include <charconv>
@@ -16,14 +16,14 @@ namespace ration {
 /// Returns the text with ASCII letters in lower case.
 [[nodiscard]] std::string lower(std::string_view text);
 
-/// Returns the parts between the separators, including empty ones: `a,,b` has three, an empty text one. They point into
-/// `text`.
+/// Returns the parts between the separators, including empty ones: `a,,b` has three parts, an empty text one. The parts
+/// point into `text`.
 [[nodiscard]] std::vector<std::string_view> split(std::string_view text, char separator);
 
-/// Returns the text before the first `mark` and the text after it: `key=value`. Absent: there is no `mark`.
+/// Returns the text before the first `mark` and the text after it, as for `key=value`; absent if there is no `mark`.
 [[nodiscard]] std::optional<std::pair<std::string_view, std::string_view>> split_once(std::string_view text, char mark);
 
-/// Parses a number that is the whole text, in decimal digits. Absent: it is not a number, or does not fit.
+/// Parses a text of decimal digits to a number; absent if the text has another form, or the number does not fit.
 template <class Number>
 [[nodiscard]] std::optional<Number> parse_number(std::string_view text) {
   Number number{};
@@ -32,7 +32,7 @@ template <class Number>
   return number;
 }
 
-/// Returns the number of letters to add, remove, change or swap to turn one word into the other.
+/// Returns the number of letters to add, remove, change or swap that turns one word into the other.
 [[nodiscard]] std::size_t distance(std::string_view left, std::string_view right);
 
 /// Returns the word nearest to `typed`, or an empty text if more than a third of its letters differ from every word.

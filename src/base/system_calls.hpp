@@ -1,5 +1,5 @@
-// System calls that the kernel has but the oldest supported C library (glibc 2.17) lacks: getrandom (since 2.25),
-// memfd_create (2.27), statx (2.28), gettid (2.30). Also used by the guard: libc alone, no allocation.
+// System calls that the oldest supported C library (glibc 2.17) lacks: getrandom (since 2.25), memfd_create (2.27),
+// statx (2.28), gettid (2.30). Also used by the guard, so they need libc alone and allocate nothing.
 #pragma once
 
 #include <linux/memfd.h>
@@ -13,7 +13,8 @@
 
 namespace ration {
 
-/// Makes a file in memory that is closed on exec; negative with errno on failure. `name` shows in /proc/PID/fd only.
+/// Makes a file in memory that is closed on exec. Returns a negative number with errno on failure. `name` shows only in
+/// /proc/PID/fd.
 [[nodiscard]] inline int memory_file(const char* name) noexcept {
   return static_cast<int>(::syscall(SYS_memfd_create, name, MFD_CLOEXEC));
 }

@@ -8,8 +8,8 @@
 
 namespace ration {
 
-/// Returns nanoseconds that start at the time of day of this program's first call and advance evenly, even if the clock
-/// is set. For ages and deadlines.
+/// Returns nanoseconds that begin with the time of day of this program's first call and advance evenly, even if the
+/// clock is set. Used for ages and deadlines.
 [[nodiscard]] std::uint64_t steady_time_ns();
 
 /// Formats milliseconds since 1970-01-01 UTC as `2026-01-14T12:03:58.214Z`.
@@ -18,8 +18,8 @@ namespace ration {
 /// As rfc3339(), for nanoseconds.
 [[nodiscard]] std::string utc(std::uint64_t unix_ns);
 
-/// Parses `2026-01-14T12:03:58.214Z`, with or without its fraction and its Z, or `2026-01-14`, to milliseconds since
-/// 1970-01-01 UTC. Absent: it is not a time, or a day that its month does not have.
+/// Parses `2026-01-14T12:03:58.214Z`, with or without fraction and Z, or `2026-01-14`, to milliseconds since 1970-01-01
+/// UTC; absent if the text is no time, or its month has no such day.
 [[nodiscard]] std::optional<std::int64_t> parse_time(const std::string& text);
 
 }  // namespace ration

@@ -12,15 +12,15 @@
 namespace ration {
 namespace {
 
-// The library is toml11 3.7.1. Of the two packaged libraries that know lines and columns, toml++ 3.3 has undefined
+// The library is toml11 3.7.1. Of the two packaged libraries that report lines and columns, toml++ 3.3 has undefined
 // behaviour on malformed arrays, inline tables and letters beyond ASCII, all of which a configuration may contain.
 // toml11 reads out of bounds when it reports bytes that are not UTF-8 (its issue 199), and recurses as deep as a
-// document nests: check_form() prevents both. Behind that check 15 minutes of fuzzing with the address and
+// document nests; check_form() prevents both. With that check, 15 minutes of fuzzing with the address and
 // undefined-behaviour sanitizers found nothing.
 using Value = toml::basic_value<toml::discard_comments, std::map, std::vector>;
 
-constexpr std::size_t kDeepest = 16;  // nesting of brackets; the format itself needs 3
-constexpr std::size_t kMaxDots = 16;  // dots on one line outside quotes, since each may open a table within a table
+constexpr std::size_t kDeepest = 16;  // nesting of brackets; ration's own files need 3
+constexpr std::size_t kMaxDots = 16;  // dots on one line outside quotes, each of which may open a table within a table
 constexpr const char* kSee = "See: ration help config";
 
 struct Form {
@@ -33,8 +33,8 @@ struct Form {
   }
 };
 
-/// Returns the bytes of the letter that begins here, or 0 if none does (RFC 3629; no control characters but tab and
-/// line ends).
+/// Returns the number of bytes of the letter that begins here; 0 if none does (RFC 3629, and no control characters but
+/// tab and line ends).
 std::size_t letter_length(const Form& form) {
   const unsigned first = form.byte(), second = form.byte(1);
   if (first < 0x80) {
@@ -50,7 +50,7 @@ std::size_t letter_length(const Form& form) {
   return too_long || no_letter ? 0 : length;
 }
 
-/// Reads a document letter by letter, and keeps what is open: brackets, a quote, a comment.
+/// Checks a document letter by letter, and remembers open brackets, an open quote and an open comment.
 class FormCheck {
  public:
   FormCheck(std::string_view document, const std::string& file) : form_{document}, file_(file) {}
@@ -97,7 +97,7 @@ class FormCheck {
 
   Checked take(char letter) {
     if (comment_) return {};
-    if (quote_ != 0) {  // inside quotes nothing is counted
+    if (quote_ != 0) {  // brackets and dots in quotes do not count
       if (letter == '\\' && quote_ == '"' && form_.byte(1) >= 0x20 && form_.byte(1) < 0x7f) ++form_.at;
       if (letter == quote_) quote_ = 0;
       return {};
@@ -138,8 +138,8 @@ class FormCheck {
   std::size_t dots_ = 0;
 };
 
-/// Rejects documents that the library does not survive: bytes that are not UTF-8, and unlimited nesting. It also
-/// reports quotes and brackets that are never closed at the place where they begin, which the library does less well.
+/// Rejects documents that the library does not survive: bytes that are not UTF-8, and too deep nesting. Also reports
+/// quotes and brackets that are never closed, at their beginning, which the library reports less well.
 tl::expected<void, FileProblem> check_form(std::string_view document, const std::string& file) {
   return FormCheck(document, file).run();
 }
@@ -153,8 +153,8 @@ class Lines {
     }
   }
 
-  /// Returns where the key of the value at `place` begins. The library does not keep it: it stands before the `=`
-  /// before the value. A table with a header of its own has no `=` there; its place is the header's.
+  /// Returns where the key of the value at `place` begins, which the library does not keep: the key stands before the
+  /// `=` before the value. A table with a header of its own has no such `=`; its place is the header's.
   [[nodiscard]] FilePlace key_before(const FilePlace& place) const {
     const std::size_t start = starts_[std::min(place.line, starts_.size()) - 1];
     std::size_t at = std::min(start + place.column - 1, text_.size());
@@ -219,8 +219,8 @@ std::string bare_sentence(std::string text) {
   return text;
 }
 
-/// Extracts the problem from the library's report: a message, the line, a mark below it, hints. If there are several
-/// marks the last one is at the error:
+/// Extracts the problem from the library's report, which has a message, the line, a mark below it, and hints. With
+/// several marks the last one is at the error:
 ///     [error] toml::insert_value: value ("a") already exists.
 ///      2 | a = 2
 ///        |     ^--- value defined twice
@@ -233,7 +233,7 @@ FileProblem problem_of(const toml::exception& error, const std::string& file) {
     if (line.rfind(before, 0) == 0) line.erase(0, std::string_view(before).size());
   }
   const std::size_t colon = line.find(": ");
-  if (colon != std::string::npos && line.find(' ') > colon) line.erase(0, colon + 2);  // the name of a function
+  if (colon != std::string::npos && line.find(' ') > colon) line.erase(0, colon + 2);  // removes the name of a function
   problem.what = bare_sentence(line);
   std::size_t number = problem.place.line;
   while (std::getline(page, line)) {

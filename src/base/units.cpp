@@ -40,11 +40,11 @@ tl::unexpected<Error> no_size(std::string_view text) {
               "Sizes look like 4GiB, 512MiB, 50%, 50%free, max-1GiB.", 2);
 }
 
-/// No device has so much memory: a number without a unit that exceeds this in MiB is meant in bytes.
+/// The bound in MiB above which a number without a unit is taken for bytes, since no device has so much memory.
 constexpr double kMostMib = 8 << 20;
 
-/// Returns the error for a size without a unit. `before` is the start of `typed` before `number`: a sign, or `max-`.
-/// The fix keeps it.
+/// Returns the error for a size without a unit. `before` is the part of `typed` before `number`, a sign or `max-`; the
+/// fix repeats it.
 tl::unexpected<Error> no_unit(std::string_view typed, std::string_view before, double number) {
   std::string own;
   if (number > 0 && number <= kMostMib) own = fmt::format("{}MiB (TensorFlow's unit)", typed);
@@ -92,7 +92,7 @@ Result<Bytes> parse_from(std::string_view typed, std::size_t start, Bytes device
     const Bytes whole = unit == "%free" ? device_free : device_total;
     const double bytes = share ? number / 100 * static_cast<double>(whole.count()) : number * factor;
     if (share && number > 100) return no_size(typed);
-    if (share && number == 100) return whole;  // also if the size is not known yet: kUnlimited
+    if (share && number == 100) return whole;  // correct even while the size is unknown (kUnlimited)
     if (bytes >= static_cast<double>(kUnlimited.count())) return too_large(text, "any GPU has");
     return Bytes{static_cast<std::uint64_t>(bytes)};
   }

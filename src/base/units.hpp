@@ -1,6 +1,6 @@
-// Sizes as people write and read them. Used by everything that takes a size from a person or shows one. Promises: a
-// number without a unit is not accepted (TensorFlow means MiB, PyTorch a fraction, others bytes); nothing overflows
-// silently; any text at all may be given.
+// Parses and formats sizes and durations as people write them. Used by everything that takes a size from a person or
+// shows one. Promises: a number without a unit is rejected (TensorFlow means MiB, PyTorch a fraction, other programs
+// bytes); nothing overflows silently; any text may be given.
 #pragma once
 
 #include <cstdint>
@@ -12,16 +12,18 @@
 
 namespace ration {
 
-/// Parses `4GiB 4G 4g 512MiB 8GB(=10^9) 50% 50%free max max-1GiB unlimited`: G, M and K are binary, as in docker and
-/// systemd; `%` is of `device_total`, `%free` of `device_free`. Errors E1101 to E1105.
+/// Parses a size: `4GiB`, `4G`, `4g`, `512MiB`, `8GB` (10^9), `50%`, `50%free`, `max`, `max-1GiB`, `unlimited`. G, M
+/// and K are binary, as in Docker and systemd; `%` is a part of `device_total`, `%free` of `device_free`. Fails with
+/// E1101 to E1105.
 [[nodiscard]] Result<Bytes> parse_size(std::string_view text, Bytes device_total, Bytes device_free);
 
-/// Parses `500ms 30s 5m 2h` to nanoseconds. Error E1106.
+/// Parses `500ms`, `30s`, `5m` or `2h` to nanoseconds. Fails with E1106.
 [[nodiscard]] Result<std::uint64_t> parse_duration(std::string_view text);
 
 enum class Units { kIec, kSi, kBytes };
 
-/// Formats three significant digits and a unit: `3.61 GiB`; kSi: `3.88 GB`; kBytes: the exact number.
+/// Formats a size with three significant digits and a unit, `3.61 GiB`, or with kSi as `3.88 GB`, or with kBytes as the
+/// exact number.
 [[nodiscard]] std::string format_size(Bytes size, Units units = Units::kIec);
 
 /// Formats the two largest parts of a duration: `1h 02m`, `12m 41s`, `8s`.

@@ -1,6 +1,6 @@
-// The one decoder of UTF-8 (RFC 3629). Used to check, measure or show untrusted text. Promises: any bytes at all may be
+// The only decoder of UTF-8 (RFC 3629). Used to check, measure or show untrusted text. Promises: any bytes may be
 // given, and nothing is read beyond them; an overlong encoding, half of a surrogate pair, a truncated character or one
-// beyond U+10FFFF is no character. libc alone; only to_utf8() allocates.
+// beyond U+10FFFF is no character; it needs libc alone, and only to_utf8() allocates.
 #pragma once
 
 #include <cstddef>
@@ -12,13 +12,14 @@ namespace ration {
 /// The result of take_character() for a byte that begins no character.
 inline constexpr char32_t kNoCharacter = 0xffffffff;
 
-/// Takes the first character off the front of `text`, which must not be empty. kNoCharacter: one byte was taken.
+/// Takes the first character off the front of `text`, which must not be empty. Returns kNoCharacter after it took a
+/// single invalid byte.
 char32_t take_character(std::string_view& text) noexcept;
 
 [[nodiscard]] bool is_utf8(std::string_view text) noexcept;
 
-/// Counts characters; an invalid byte counts as one. These are not columns: a wide character counts once, and so does a
-/// combining mark.
+/// Counts characters; an invalid byte counts as one. The number is not one of columns: a wide character counts once,
+/// and so does a combining mark.
 [[nodiscard]] std::size_t count_characters(std::string_view text) noexcept;
 
 /// Returns the longest beginning of at most `bytes` bytes that cuts no character in two.

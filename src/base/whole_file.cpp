@@ -19,7 +19,7 @@ namespace ration {
 
 namespace {
 
-/// Writes everything, continuing after partial writes. Returns false with errno on failure.
+/// Writes the whole content, continuing after partial writes. Returns false with errno on failure.
 bool write_all(int file, std::string_view content) {
   while (!content.empty()) {
     const ssize_t done = ::write(file, content.data(), content.size());
@@ -31,7 +31,7 @@ bool write_all(int file, std::string_view content) {
 
 tl::unexpected<Message> no(Message why) { return tl::unexpected(std::move(why)); }
 
-/// Returns a sentence that describes a path that is no regular file.
+/// Returns a sentence for a path that is no regular file.
 FixedMessage kind_of(mode_t mode) {
   constexpr struct {
     mode_t type;
@@ -65,7 +65,8 @@ bool write_whole(const std::string& path, const std::string& content, mode_t mod
 }
 
 tl::expected<FileDescriptor, Message> open_regular(const std::string& path, Links links) {
-  // Opened as a path only: opening a pipe waits for its other end, and opening a device may have side effects.
+  // Opened only as a path first, since opening a pipe waits for its other end, and opening a device may have side
+  // effects.
   const FileDescriptor place{::open(path.c_str(), O_PATH | O_CLOEXEC | (links == Links::kRejected ? O_NOFOLLOW : 0))};
   struct stat status {};
   if (!place || ::fstat(place.get(), &status) != 0) return no(std::strerror(errno));
@@ -80,7 +81,7 @@ std::string path_of(const FileDescriptor& file) { return fmt::format("/proc/self
 tl::expected<std::string, Message> read_whole(int file, std::size_t most) {
   struct stat status {};
   if (::fstat(file, &status) != 0) return no(std::strerror(errno));
-  // Files of /proc report 0.
+  // Files in /proc report the size 0.
   if (S_ISREG(status.st_mode) && static_cast<std::uint64_t>(status.st_size) > most) return too_large(most);
   std::string content;
   content.reserve(static_cast<std::size_t>(S_ISREG(status.st_mode) ? status.st_size : 0));

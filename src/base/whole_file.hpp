@@ -1,6 +1,7 @@
-// Small files that other programs write, or read while they are written: specifications of devices, states,
-// configurations. Promises: a reader finds either the old content or the new one, whenever the writer dies; no link is
-// written through; reading never blocks and takes no more memory than the caller allows, whatever the path leads to.
+// Reads and replaces small files that other programs may write or read at the same time: specifications of devices,
+// states, configurations. Promises: a reader finds either the old content or the new one, whenever the writer dies; no
+// link is written through; reading never blocks, and takes no more memory than the caller allows, whatever the path
+// leads to.
 #pragma once
 
 #include <sys/types.h>
@@ -14,23 +15,23 @@
 
 namespace ration {
 
-/// Replaces the file's content. Returns false with errno if that failed: `path` is then unchanged. Uses `path`.new
-/// meanwhile.
+/// Replaces the file's content; uses `path`.new meanwhile. Returns false with errno on failure, and then leaves `path`
+/// unchanged.
 [[nodiscard]] bool write_whole(const std::string& path, const std::string& content, mode_t mode);
 
 enum class Links { kFollowed, kRejected };
 
-/// Opens a regular file for reading, or returns why it is none: "it is a pipe". Does not wait for a pipe's other end
-/// and opens no device.
+/// Opens a regular file for reading, or returns why it is none: "it is a pipe". Waits for no other end of a pipe, and
+/// opens no device.
 [[nodiscard]] tl::expected<FileDescriptor, Message> open_regular(const std::string& path,
                                                                  Links links = Links::kFollowed);
 
-/// Returns a path under which that open file can be opened again, whatever its former name leads to by now.
+/// Returns a path by which the open file can be opened again, even if its former name leads elsewhere now.
 [[nodiscard]] std::string path_of(const FileDescriptor& file);
 
-constexpr std::size_t kMostOfOneFile = std::size_t{16} << 20;  // bytes: a container's configuration has 40 KiB
+constexpr std::size_t kMostOfOneFile = std::size_t{16} << 20;  // bytes; a container's configuration has 40 KiB
 
-/// Returns the content of a regular file, or why it cannot be read: it is not one, or has more than `most` bytes.
+/// Returns the content of a regular file, or why it cannot be read, for example that it has more than `most` bytes.
 [[nodiscard]] tl::expected<std::string, Message> read_whole(const std::string& path, std::size_t most = kMostOfOneFile,
                                                             Links links = Links::kFollowed);
 
