@@ -42,7 +42,7 @@ Result<void> parse_threshold(const std::string& text, AlertRule& rule) {
   return {};
 }
 
-/// Returns true if the rule holds for the fact.
+/// Returns true if the rule's condition is true for the fact.
 bool holds(const AlertRule& rule, const Fact& fact) {
   double value = fact.value;
   if (rule.share) {
@@ -126,7 +126,7 @@ std::vector<AlertChange> Alerts::evaluate(const std::vector<Fact>& facts, std::c
       const std::pair key{rule.text, fact.about};
       const auto before = states_.find(key);
       if (!holds(rule, fact)) {
-        if (before != states_.end()) before->second.value = fact.value;  // the value that cleared it, reported below
+        if (before != states_.end()) before->second.value = fact.value;  // the value that clears it, reported below
         continue;
       }
       State state{now, fact.value, false};

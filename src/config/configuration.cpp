@@ -28,7 +28,7 @@ Reading parse_configuration(const std::vector<Layer>& layers, const Table& table
   }
   add_defaults(table, items);
   reading.configuration = to_configuration(table, items);
-  // Values that are wrong by themselves would be reported again as contradicting others.
+  // Only sound values are compared: a value that is wrong by itself would be reported twice.
   if (reading.problems.empty()) check_consistency(reading.configuration, reading.problems);
   return reading;
 }
@@ -72,11 +72,11 @@ bool is_descriptor(const std::string& path) { return path == "/dev/stdin" || pat
 Result<std::vector<Layer>> read_layers(const std::vector<ConfigurationFile>& files) {
   std::vector<Layer> layers;
   for (const ConfigurationFile& entry : files) {
-    // A descriptor may refer to a pipe, which is allowed: its writer exists.
+    // A descriptor may be a pipe, since its writer exists.
     const auto regular = is_descriptor(entry.path) ? tl::unexpected(std::string()) : open_regular(entry.path);
     std::ifstream file(regular ? path_of(*regular) : is_descriptor(entry.path) ? entry.path : "", std::ios::binary);
     std::string text;
-    // One byte more than allowed, so that a larger file is recognised. In pieces, since most files are small.
+    // Reads beyond the greatest size, so that a larger file is recognised; in pieces, since most files are small.
     std::array<char, 4096> piece;
     while (file && text.size() < kMaxDocument + piece.size()) {
       file.read(piece.data(), piece.size());

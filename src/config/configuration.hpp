@@ -1,6 +1,6 @@
-// The whole configuration of a node (ration.toml): how much each tenant may use, when, and what the daemon does about
-// it. Used by the daemon, by `ration config`, and through settings.hpp by `ration run`. Promises: every value has the
-// place where it was written; a file with any problem is rejected as a whole, with every problem's line and column;
+// The whole configuration of a node (ration.toml): how much each tenant may use, when, and how the daemon acts on it.
+// Used by the daemon, by `ration config`, and through settings.hpp by `ration run`. Promises: every value has the place
+// where it was written; a file with any problem is rejected as a whole, and every problem has its line and column;
 // nothing here reads the clock, the driver or the network.
 #pragma once
 
@@ -17,13 +17,13 @@
 
 namespace ration::config {
 
-/// The place where a value was written; without a file it is the default.
+/// The place where a value was written; a default has no file.
 struct Origin {
   std::string file;
   FilePlace place;
 
   [[nodiscard]] bool is_default() const { return file.empty(); }
-  /// Returns `/etc/ration/ration.toml:31` or `default`, without the line if there is none.
+  /// Returns `default`, or the place: `/etc/ration/ration.toml:31`, without the line if there is none.
   [[nodiscard]] std::string text() const {
     return is_default() ? "default" : place.line == 0 ? file : file + ":" + std::to_string(place.line);
   }
@@ -41,7 +41,7 @@ struct Daemon {
   Sourced<bool> metrics_processes;
 };
 
-// The enumerators below are in the order of their choices in keys.cpp.
+// The enumerators below have the order of their choices in keys.cpp.
 enum class Ungoverned { kReport, kWarn, kTerminate };
 enum class Per { kWorkload, kUser, kAll };
 enum class IdleAction { kReport, kTrim, kSuspend };
@@ -60,11 +60,11 @@ struct Defaults {
 struct DeviceRule {
   Sourced<std::string> match;  ///< index, UUID or name
   Sourced<Amount> keep_free;
-  Sourced<std::vector<std::string>> slices;  ///< sizes in the form that parse_sizes() of slices.hpp reads
+  Sourced<std::vector<std::string>> slices;  ///< shares as parse_shares() of slices.hpp reads them
 };
 
-/// The workloads that a tenant or policy applies to. Of each kind of pattern that is written one has to fit; all kinds,
-/// or with `any` one.
+/// The workloads that a tenant or policy applies to. A kind of pattern that is written fits if one of its patterns
+/// fits. All written kinds have to fit, or with `any` only one.
 struct Match {
   Sourced<std::vector<std::string>> users, groups, cgroup, service, image;
   std::map<std::string, Sourced<std::vector<std::string>>> labels;
@@ -81,10 +81,10 @@ struct Tenant {
 };
 
 struct Idle {
-  Sourced<std::optional<std::chrono::nanoseconds>> after;  ///< not set: never
+  Sourced<std::optional<std::chrono::nanoseconds>> after;  ///< absent for never
   Sourced<double> below;                                   ///< percent of activity
   Sourced<IdleAction> action;
-  Sourced<std::optional<std::chrono::nanoseconds>> suspend_after;  ///< not set: never, unless action says so
+  Sourced<std::optional<std::chrono::nanoseconds>> suspend_after;  ///< absent for never, unless the action is suspend
 };
 
 struct Policy {
@@ -98,7 +98,7 @@ struct Policy {
 struct Schedule {
   Sourced<Hours> when;
   Sourced<Days> days;
-  std::map<std::string, Sourced<Amount>> set;  ///< limits of tenants
+  std::map<std::string, Sourced<Amount>> set;  ///< tenants' limits
 };
 
 struct AlertSettings {
@@ -114,7 +114,7 @@ struct Report {
   Sourced<std::optional<Price>> price;
 };
 
-/// One value, for commands that show all of them.
+/// One value and its place, for commands that show all values.
 struct Row {
   std::string section;  ///< such as "tenant"
   std::string item;     ///< such as "nlp"; "1", "2" for policies and schedules; otherwise empty
@@ -129,7 +129,7 @@ struct Http {
 };
 
 struct Containers {
-  Sourced<std::string> cdi;  ///< a folder; `auto`; `none`
+  Sourced<std::string> cdi;  ///< a folder, `auto` or `none`
 };
 
 struct Configuration {
@@ -145,12 +145,12 @@ struct Configuration {
   Report report;
   Sourced<bool> compat_hami;
 
-  std::vector<Row> rows;  ///< every value that is set, defaults included, section by section
+  std::vector<Row> rows;  ///< every value including defaults, section by section
 };
 
 struct Section;
 using Table = std::vector<Section>;
-/// Returns the keys that a file may contain: the table of keys.cpp.
+/// Returns the keys that a file may contain, from keys.cpp.
 [[nodiscard]] const Table& sections();
 
 /// One file: its name for messages, and its content.
@@ -159,16 +159,18 @@ struct Layer {
 };
 
 struct Reading {
-  Configuration configuration;        ///< valid only if there are no problems
-  std::vector<FileProblem> problems;  ///< file by file in the order of the lines; then the contradictions
+  Configuration configuration;        ///< valid only without problems
+  std::vector<FileProblem> problems;  ///< problems of single values by file and line, followed by contradictions
 };
 
-/// Reads the defaults and puts each layer over the ones before it. Single keys replace single keys; items with the same
-/// identity (a tenant's name, a device's match) are merged; new tenants, devices, policies and schedules come before
-/// those of earlier layers, so that the last layer's match first; lists are replaced as a whole.
+/// Reads the defaults and applies each layer to the result of the layers before it. A single key replaces the same key;
+/// items with the same identity (a tenant's name, a device's match) are merged; new tenants, devices, policies and
+/// schedules come before those of earlier layers, so that the last layer's items match first; lists are replaced as a
+/// whole.
 [[nodiscard]] Reading parse_configuration(const std::vector<Layer>& layers, const Table& table = sections());
 
-/// Returns the first problem as E1601: `file:line:column: what (nothing was applied)`, and how many more there are.
+/// Returns the first problem as E1601, `file:line:column: what (nothing was applied)`, with the number of further
+/// problems.
 [[nodiscard]] Error rejected(const std::vector<FileProblem>& problems);
 
 /// Returns the default folder for the state of this user's daemon.
@@ -177,15 +179,16 @@ struct Reading {
 /// A configuration file, whether it exists or not.
 struct ConfigurationFile {
   std::string path;
-  bool required = false;  ///< named by RATION_CONFIG
+  bool required = false;  ///< true for the file that RATION_CONFIG names
 };
-/// Returns /etc/ration/ration.toml, then $XDG_CONFIG_HOME/ration/ration.toml (or RATION_CONFIG).
+/// Returns the places of the files: /etc/ration/ration.toml, then $XDG_CONFIG_HOME/ration/ration.toml (or
+/// RATION_CONFIG).
 [[nodiscard]] std::vector<ConfigurationFile> configuration_files();
 
-/// Reads the existing files. E1601 if a required one cannot be read.
+/// Reads the existing files. Fails with E1601 if a required one cannot be read.
 [[nodiscard]] Result<std::vector<Layer>> read_layers(const std::vector<ConfigurationFile>& files);
 
-/// Reads the whole configuration. E1601.
+/// Reads the whole configuration. Fails with E1601.
 [[nodiscard]] Result<Configuration> read_configuration();
 
 }  // namespace ration::config

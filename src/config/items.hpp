@@ -1,5 +1,5 @@
-// A configuration between its files and its types: sections with their keys, checked one by one, each value with the
-// place it came from. Used only by the files of this folder.
+// A configuration between its files and its types: sections with their keys, each checked by itself, and each value
+// with the place where it was written. Used only by the files of this folder.
 #pragma once
 
 #include <map>
@@ -17,22 +17,22 @@ struct Leaf {
   Origin origin;
 };
 
-/// One `[daemon]`, or one `[[tenant]]`.
+/// A section as it is written once, `[daemon]`, or one item of a section that is written several times, `[[tenant]]`.
 struct Item {
   const Section* section = nullptr;
   std::string identity;  ///< the value of its section's identity key
   Origin origin;
-  std::map<std::string, Leaf> leaves;  ///< by name: "limit", "match.users", "set.train"
+  std::map<std::string, Leaf> leaves;  ///< by key: "limit", "match.users", "set.train"
 };
 
-/// Reads the items of a document. All problems with single keys and values are added to `problems`.
+/// Reads the items of a document. Adds all problems of single keys and values to `problems`.
 [[nodiscard]] std::vector<Item> read_items(const Table& table, const TomlValue& document, const std::string& file,
                                            Problems& problems);
 
-/// Puts a later layer over the items.
+/// Applies a later layer to the items.
 void merge(std::vector<Item>& items, std::vector<Item> later);
 
-/// Checks that items have their required keys. Defaults do not count: call it before add_defaults().
+/// Checks that items have their required keys. Call it before add_defaults(), since a default does not count.
 void check_items(const std::vector<Item>& items, Problems& problems);
 
 /// Adds the values that no file sets.

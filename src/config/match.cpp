@@ -16,7 +16,7 @@ bool any_fits(const Patterns& patterns, const std::string& text) {
                                       [&](const std::string& pattern) { return fits(pattern, text); });
 }
 
-/// Returns true if a pattern fits a folder of the control group's path, as a unit is one: `jupyterhub` fits
+/// Returns true if a pattern fits one folder of the cgroup's path, with or without its ending: `jupyterhub` fits
 /// /system.slice/jupyterhub.service/x.
 bool service_fits(const Patterns& patterns, const std::string& cgroup) {
   const auto parts = split(cgroup, '/');
@@ -56,7 +56,7 @@ const Tenant* find(const Configuration& configuration, const std::string& name) 
   return nullptr;
 }
 
-/// Returns the user's name as a tenant, or `user:NAME` if a configured tenant already has that name.
+/// Returns the user's name as a tenant's name, or `user:NAME` if a configured tenant has that name.
 std::string own_name(const Configuration& configuration, const Subject& subject) {
   const std::string name = is_name(subject.user) ? subject.user : fmt::format("uid-{}", subject.uid);
   return find(configuration, name) == nullptr ? name : "user:" + name;

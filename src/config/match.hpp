@@ -1,5 +1,5 @@
-// Determines the tenant and policy of a workload. Used by the daemon when a workload registers. Pure: the caller passes
-// the requester's identity and has verified it.
+// Determines the tenant and policy of a workload. Used by the daemon when a workload registers. Relies on the caller,
+// which has verified the requester's identity.
 #pragma once
 
 #include <cstdint>
@@ -11,34 +11,34 @@
 
 namespace ration::config {
 
-/// The user, program and place from which a workload starts. Unknown fields are empty, and fit no pattern.
+/// The user, program and place that start a workload. An unknown field is empty and fits no pattern.
 struct Subject {
   std::string user;
   std::uint32_t uid = 0;
   std::vector<std::string> groups;
-  std::string cgroup;  ///< path: /system.slice/jupyterhub.service
-  std::string image;   ///< of its container
+  std::string cgroup;  ///< its path: /system.slice/jupyterhub.service
+  std::string image;   ///< image of its container
   std::map<std::string, std::string> labels;
-  std::string asked_tenant;       ///< from --tenant
-  bool asks_for_another = false;  ///< that is the name of another user of this machine
-  bool is_operator = false;       ///< may charge any user
+  std::string asked_tenant;       ///< the value of --tenant
+  bool asks_for_another = false;  ///< true if that is the name of another user of this machine
+  bool is_operator = false;       ///< true for a user who may charge any user
 };
 
 struct Assignment {
   std::string tenant;
-  const Tenant* entry = nullptr;  ///< a part of the configuration, which must outlive this; nullptr: not configured
+  const Tenant* entry = nullptr;  ///< the configured tenant, which the configuration owns; nullptr if not configured
 };
 
-/// Returns the tenant to charge. If one was asked for: that tenant, if the subject fits its match, or it has none, or
-/// the subject is root; else E1502, or E1801 if there is no such tenant. With no tenant in the configuration any name
-/// is accepted except another user's (E1502) and an invalid one (E1409). If none was asked for: the first that fits,
+/// Returns the tenant to charge. A requested tenant must exist (E1801) and fit: its match accepts the subject, or it
+/// has no match, or the subject is root; else E1502. If no tenant is configured, any name is accepted but an invalid
+/// one (E1409) and another user's (E1502). Without a request, returns the first tenant whose match accepts the subject,
 /// else the default tenant, else the user's own name (`user:NAME` if a tenant has that name).
 [[nodiscard]] Result<Assignment> tenant_for(const Configuration& configuration, const Subject& subject);
 
-/// Returns the first policy that fits, or nullptr.
+/// Returns the first policy that fits; nullptr if none does.
 [[nodiscard]] const Policy* policy_for(const Configuration& configuration, const Subject& subject);
 
-/// Returns the first device entry that fits a GPU, or nullptr.
+/// Returns the first device entry that fits a GPU; nullptr if none does.
 [[nodiscard]] const DeviceRule* device_for(const Configuration& configuration, int index, const std::string& uuid,
                                            const std::string& name);
 

@@ -16,7 +16,7 @@ std::string header_of(const Section& section) {
   return section.several() ? fmt::format("[[{}]]", section.name) : fmt::format("[{}]", section.name);
 }
 
-/// Formats the `standard` of the table as in a file.
+/// Formats a key's default as in a file.
 std::string standard_text(const Key& key) {
   const std::string text = key.standard;
   return text.empty() || key.field.shape->kind != TomlValue::Kind::kText ? text : quoted(text);
@@ -43,7 +43,7 @@ std::string subject_of(const Row& row) { return row.item.empty() ? row.section :
 
 std::string short_value(const Row& row) { return row.text.empty() ? row.value : row.text; }
 
-/// Returns section and item of every row, in order, each once.
+/// Returns the section and item of every row, each once and in order.
 std::vector<std::string> subjects(const Configuration& configuration, const std::string& section = {}) {
   std::vector<std::string> all;
   for (const Row& row : configuration.rows) {
@@ -58,7 +58,7 @@ bool contains(const std::vector<std::string>& all, const std::string& one) {
   return std::find(all.begin(), all.end(), one) != all.end();
 }
 
-/// Adds changes of the order, because the first tenant, policy or device that fits applies.
+/// Adds changes of the order, which matters because the first tenant, policy or device that fits applies.
 void add_order(const Configuration& before, const Configuration& after, std::vector<std::string>& lines) {
   for (const Section& section : sections()) {
     if (section.identity == nullptr) continue;
@@ -119,7 +119,7 @@ std::string initial_configuration(const Table& table) {
     text += fmt::format("\n# {}\n{}{}\n", section.meaning, section.several() ? "# " : "", header_of(section));
     for (const Key& key : section.keys) {
       const std::string standard = standard_text(key);
-      // Shows an example if there is one, else the default.
+      // Shows the default, or an example if the section is written several times or the key has no default.
       const std::string value = section.several() || standard.empty() ? key.example : standard;
       std::string note = !key.choices.empty() ? fmt::format("  [{}]", form_of(key)) : "";
       if (section.several() && !standard.empty()) note += fmt::format("  [default: {}]", key.standard);

@@ -1,5 +1,5 @@
-// The configuration as text for people: a file to start from, the values with their places, the changes of a reload,
-// and the reference. All made from the table of keys.
+// Writes the configuration as text for people: a file to start from, the values with their places, the changes of a
+// reload, and the reference. Everything is made from the table of keys.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ namespace ration::config {
 /// Returns a file that explains every key and sets none.
 [[nodiscard]] std::string initial_configuration(const Table& table = sections());
 
-/// Returns every value as a file, each followed by the place it came from.
+/// Returns every value as in a file, each followed by the place where it was written.
 [[nodiscard]] std::string printed(const Configuration& configuration, const Table& table = sections());
 
 /// Returns the changes of a reload, one per line: `tenant nlp: limit 16GiB → 20GiB (/etc/ration/ration.toml:31)`.

@@ -1,5 +1,5 @@
-// The limits that schedules set at a given wall-clock time. Used by the daemon. Pure: the caller splits the time
-// (localtime_r), so that hours skipped or repeated by a change of the clock follow what the clock shows.
+// Determines the limits that schedules set at a given wall-clock time. Used by the daemon. The caller splits the time
+// (localtime_r), so that skipped and repeated hours follow what the clock shows.
 #pragma once
 
 #include <map>
@@ -11,13 +11,13 @@
 namespace ration::config {
 
 struct LocalTime {
-  int weekday = 0;  ///< as tm_wday: 0 is Sunday
+  int weekday = 0;  ///< 0 is Sunday, as in tm_wday
   int hour = 0, minute = 0;
 };
 
-/// Returns the scheduled limits of tenants at that time; a tenant that is missing has its own limit. Days are those on
-/// which a schedule begins: one that begins on Friday at 22:00 still holds on Saturday at 06:00. If several schedules
-/// hold at once the first decides.
+/// Returns the limits of tenants that schedules set at that time; a tenant that is missing has its own limit. A
+/// schedule's days are those on which it begins: one that begins on Friday at 22:00 still holds on Saturday at 06:00.
+/// If several schedules hold, the first decides.
 [[nodiscard]] std::map<std::string, Sourced<Amount>> limits_at(const Configuration& configuration,
                                                                const LocalTime& now);
 

@@ -1,6 +1,6 @@
-// Defaults that a user or an administrator configured: [defaults] of the configuration, as texts. Used by `ration run`
-// and everything that plans. Promise: a configuration with a problem in any part is an error with line and column,
-// never ignored.
+// Reads the defaults that a user or an administrator configured: [defaults] of the configuration, as texts. Used by
+// `ration run` and by everything that plans. Promise: a configuration with a problem in any part is an error with line
+// and column, never ignored.
 #pragma once
 
 #include <map>
@@ -10,17 +10,17 @@
 
 namespace ration::config {
 
-/// The value of a setting and the place it came from.
+/// The value of a setting and the place where it was written.
 struct Setting {
   std::string value;
   std::string source;  ///< `/etc/ration/ration.toml:4`
 };
 
-/// The keys of [defaults] that are set, with their values as text: limit, guarantee, gpu, on_deny, …
+/// The keys of [defaults] that are set, with their values as texts: limit, guarantee, gpu, on_deny, …
 using Settings = std::map<std::string, Setting>;
 
-/// Reads them from all configuration files and, with [compat] hami, from the variable by which HAMi limits a container.
-/// E1601.
+/// Reads the settings from all configuration files and, with [compat] hami, from the variable by which HAMi limits a
+/// container. Fails with E1601.
 [[nodiscard]] Result<Settings> read_settings();
 
 }  // namespace ration::config

@@ -45,7 +45,7 @@ Result<std::string> word(const Key& key, const TomlValue& value) {
 }
 
 Result<Amount> size(const std::string& text) {
-  constexpr Bytes kLarge{std::uint64_t{1} << 50};  // only the form is checked here
+  constexpr Bytes kLarge{std::uint64_t{1} << 50};  // only the form is checked here, so any large device serves
   return parse_size(text, kLarge, kLarge).map([&](Bytes) { return Amount{text}; });
 }
 
@@ -173,10 +173,10 @@ using Of = const TypedShape<Value>;
 
 constinit Of<std::string> kText{{"text", Kind::kText}, text<any_text>};
 constinit Of<Texts> kTexts{{"text, or list of texts", Kind::kText},
-                           text_or_list};  // `*` fits any letters, `?` any letter
+                           text_or_list};  // `*` fits any letters, `?` one letter
 constinit Of<bool> kFlag{{"true or false", Kind::kFlag}, flag};
 constinit Of<std::int64_t> kWhole{{"integer", Kind::kWhole}, whole};
-constinit Of<std::string> kName{{"name", Kind::kText}, text<name>};    // of a tenant
+constinit Of<std::string> kName{{"name", Kind::kText}, text<name>};    // a tenant's name
 constinit Of<std::string> kWord{{"one of", Kind::kText}, text<word>};  // one of `choices`, stored as written
 constinit Of<Amount> kSize{{"size", Kind::kText}, text<size>};         // 4GiB, 50%, max-1GiB, unlimited
 constinit Of<Amount> kFinite{{"size", Kind::kText}, text<finite_size>};
@@ -185,9 +185,9 @@ constinit Of<double> kShare{{"percentage", Kind::kText}, text<parse_share>};    
 constinit Of<std::chrono::nanoseconds> kDuration{{"duration", Kind::kText}, text<parse_span>};  // 500ms, 30s, 400d
 constinit Of<std::string> kOnDeny{{"fail, wait or wait:DURATION", Kind::kText}, text<on_deny>};
 constinit Of<std::string> kSummary{{"auto, always, never or json:FILE", Kind::kText}, text<summary>};
-constinit Of<std::string> kListen{{"address:port", Kind::kText}, text<listen>};  // empty: none
-constinit Of<std::string> kUrl{{"URL", Kind::kText}, text<url>};                 // http://…, https://…; empty: none
-constinit Of<Price> kPrice{{"price", Kind::kText}, text<parse_price>};           // 0.031 EUR/GiB·h
+constinit Of<std::string> kListen{{"address:port", Kind::kText}, text<listen>};  // empty for no port
+constinit Of<std::string> kUrl{{"URL", Kind::kText}, text<url>};        // http://…, https://…; empty for none
+constinit Of<Price> kPrice{{"price", Kind::kText}, text<parse_price>};  // 0.031 EUR/GiB·h
 constinit Of<double> kActivity{{"percentage of activity", Kind::kText}, text<parse_activity>};  // 1% activity
 constinit Of<Hours> kHours{{"HH:MM-HH:MM", Kind::kText}, text<parse_hours>};
 constinit Of<Days> kDays{{"days", Kind::kText}, text<parse_days>};  // mon-fri,sun

@@ -1,6 +1,6 @@
-// The forms of configuration values: one table of shapes, each with a name and one reader, which checks a value and
-// converts it; and field<>, which binds a shape to its field of the configuration. Used by the table of keys. Promise:
-// a field whose type differs from its shape's does not compile.
+// The forms of configuration values: a table of shapes, each with a name and a reader that checks a value and converts
+// it. field<> binds a shape to its field of the configuration. Used by the table of keys. Promise: a field whose type
+// differs from its shape's does not compile.
 #pragma once
 
 #include <type_traits>
@@ -9,17 +9,17 @@
 
 namespace ration::config {
 
-/// A shape whose values are of one type.
+/// A shape whose values have one type.
 template <typename Value>
 struct TypedShape : Shape {
-  /// Returns nullopt if the value is wrong, and adds the reason to `problems`.
+  /// Returns the value, or adds the reason why it is wrong to `problems`.
   std::optional<Value> (*read)(const Key& key, const TomlValue& value, Problems& problems);
 };
 
 /// Returns the index of a text among the choices of its key.
 std::optional<std::size_t> read_choice(const Key& key, const TomlValue& value, Problems& problems);
 
-/// Reads a choice as an enumerator; those of Enum are in the order of the key's choices.
+/// Reads a choice as an enumerator of Enum, whose enumerators have the order of the key's choices.
 template <typename Enum>
 std::optional<Enum> read_enum(const Key& key, const TomlValue& value, Problems& problems) {
   const auto place = read_choice(key, value, problems);
@@ -44,8 +44,8 @@ inline constexpr TypedShape<Enum> kOneOf{{"one of", TomlValue::Kind::kText}, rea
 
 }  // namespace shapes
 
-/// Returns the part of a configuration that has the fields of a section; for a section written several times its last
-/// item.
+/// Returns the part of a configuration that holds a section's fields; for a section that is written several times, its
+/// last item.
 template <typename Part>
 Part& part(Configuration& all);
 // clang-format off
@@ -60,7 +60,7 @@ template <> inline AlertSettings& part(Configuration& all) { return all.alerts; 
 template <> inline Report& part(Configuration& all) { return all.report; }
 // clang-format on
 
-/// Appends an item, for Section::add.
+/// Begins an item of a section: a value for Section::add.
 template <auto kList>
 void add(Configuration& all) {
   (all.*kList).emplace_back();
@@ -79,7 +79,7 @@ void store(const Key& key, const TomlValue& value, const Origin& origin, Configu
   auto& member = ((part<decltype(part_of(kFirst))>(all).*kFirst).*....*kNested);
   const auto set = [&](auto& sourced) {
     sourced.origin = origin;
-    Problems known;  // check() has reported them
+    Problems known;  // dropped, because check() has reported them
     auto read = kShape.read(key, value, known);
     using Read = typename decltype(read)::value_type;
     using Wanted = decltype(sourced.value);
@@ -90,7 +90,7 @@ void store(const Key& key, const TomlValue& value, const Origin& origin, Configu
   if constexpr (requires { member.origin; })
     set(member);
   else
-    set(member[value.name]);  // for `set.*`, where each name has its own value
+    set(member[value.name]);  // under `set.*` each name has a value of its own
 }
 
 /// Binds a field by the path to it: field<shapes::kDuration, &Policy::idle, &Idle::after>.

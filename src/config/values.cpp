@@ -20,7 +20,7 @@ tl::unexpected<Error> wrong(std::string_view text, const char* noun, const char*
   return fail("E1601", fmt::format("'{}' is not {}", text, noun), examples, 2);
 }
 
-/// Parses at most `longest` digits and nothing else; -1: anything else.
+/// Parses one to `longest` digits; -1 if the text is anything else.
 int digits(std::string_view text, std::size_t longest) {
   if (text.empty() || text.size() > longest ||
       !std::all_of(text.begin(), text.end(), [](char letter) { return letter >= '0' && letter <= '9'; }))
@@ -30,7 +30,7 @@ int digits(std::string_view text, std::size_t longest) {
   return number;
 }
 
-/// Parses `07:30` to minutes; -1: anything else.
+/// Parses `07:30` to minutes; -1 if the text is anything else.
 int minute_of_day(std::string_view text) {
   const auto parts = split_once(text, ':');
   if (!parts || parts->second.size() != 2) return -1;
@@ -99,7 +99,7 @@ Result<Price> parse_price(std::string_view text) {
   constexpr std::int64_t kOne = 1'000'000'000, kHighest = 10'000 * kOne;
   Price price{whole * kOne + digits(decimals, 9), std::string(trimmed(left.substr(number_end)))};
   if (price.billionths > kHighest) return wrong(text, "a price", "At most 10000 for a GiB·h.");
-  if (!price.currency.empty() && !is_currency(price.currency)) return no_price();  // part of a mistyped number
+  if (!price.currency.empty() && !is_currency(price.currency)) return no_price();  // for example a mistyped number
   return price;
 }
 

@@ -1,4 +1,4 @@
-// The environment variables that ration reads: one table, from which checks, `ration help env` and the manual are made.
+// The table of the environment variables that ration reads; checks, `ration help env` and the manual are made from it.
 #pragma once
 
 #include <string>
@@ -15,12 +15,12 @@ struct Variable {
 };
 [[nodiscard]] const std::vector<Variable>& variables();
 
-/// Returns E1603 for a misspelt RATION_* variable, which would be ignored and so have an unintended effect. A variable
-/// that resembles none of them is not ration's.
+/// Fails with E1603 for a misspelt RATION_* variable, which would be ignored. A variable that resembles no known one is
+/// not ration's.
 [[nodiscard]] Result<void> check_variables(char** environment);
 
-/// Makes the relative paths among the variables of this process absolute, so that they keep their meaning in a program
-/// that it starts in another folder. Call it before there is a second thread.
+/// Makes relative paths in this process's variables absolute, so that they keep their meaning in a program that it
+/// starts in another folder. Requires that no second thread has started.
 void make_paths_absolute();
 
 }  // namespace ration::config
