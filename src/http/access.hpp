@@ -1,6 +1,6 @@
-// Checks that a request must pass before any handler sees it. Used by the server. Promises: a page that a browser
-// loaded from elsewhere can neither read an answer (no CORS headers, Host must be ours) nor change anything (Origin,
-// JSON only); none of this is checked on the Unix socket, which browsers cannot reach.
+// Checks every request before a handler sees it. Used by the server. Promises: a page that a browser loaded from
+// elsewhere can neither read an answer (no CORS headers, and Host must be ours) nor change anything (Origin, JSON
+// only). Requests on the Unix socket are not checked, because browsers cannot reach it.
 #pragma once
 
 #include <optional>
@@ -12,12 +12,12 @@
 namespace ration::http {
 
 struct AccessRules {
-  std::vector<std::string> host_names;  ///< in lower case, without port: the allowed values of `Host` on TCP
-  std::string token;                    ///< empty: no token is configured
+  std::vector<std::string> host_names;  ///< the values of `Host` that TCP clients may send: in lower case, without port
+  std::string token;                    ///< empty if none is configured
 };
 
-/// Returns the rejection (421, 403, 415 or 401), or nothing; then `request.peer.token_accepted` is true if the token
-/// was right. `same_origin_only` applies the check also to GET.
+/// Returns the rejection (421, 403, 415 or 401). Otherwise returns nothing, and sets `request.peer.token_accepted` if
+/// the token is right. `same_origin_only` checks the origin of GET requests as well.
 [[nodiscard]] std::optional<Response> refused(Request& request, const AccessRules& rules, bool same_origin_only);
 
 }  // namespace ration::http

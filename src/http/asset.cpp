@@ -16,7 +16,7 @@ namespace {
 
 std::optional<std::string> inflated(std::string_view file) {
   z_stream stream{};
-  // 16 more than the window: a gzip header is expected (zlib.h).
+  // 16 is added to the window to expect a gzip header (zlib.h).
   if (inflateInit2(&stream, 16 + MAX_WBITS) != Z_OK) return {};
   stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(file.data()));
   stream.avail_in = static_cast<uInt>(file.size());
@@ -37,14 +37,14 @@ std::optional<std::string> inflated(std::string_view file) {
 }  // namespace
 
 Asset make_asset(std::string content_type, std::string_view body, bool gzip) {
-  // FNV-1a, 64 bits: distinguishes two builds; no protection against attackers.
+  // An FNV-1a hash, 64 bits, which distinguishes two builds but does not withstand attackers.
   std::uint64_t sum = 14695981039346656037u;
   for (const char letter : body) sum = (sum ^ static_cast<unsigned char>(letter)) * 1099511628211u;
   return {.content_type = std::move(content_type), .body = body, .gzip = gzip, .tag = fmt::format("\"{:016x}\"", sum)};
 }
 
 Response serve(const Asset& asset, const Request& request) {
-  // Weak: the same tag stands for the compressed and the inflated form.
+  // The tag is weak, since it stands for both the compressed and the inflated form.
   Response response{.content_type = asset.content_type,
                     .headers = {{"Cache-Control", asset.cache_control}, {"ETag", "W/" + asset.tag}}};
   if (asset.gzip) response.headers.emplace_back("Vary", "Accept-Encoding");

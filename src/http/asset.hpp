@@ -1,5 +1,5 @@
 // Static content with a validator, stored compressed. Used for the dashboard's embedded files. Promises: a client that
-// has the content gets 304 without it; one that does not accept gzip gets it inflated.
+// has the content gets 304 without a body; a client that does not accept gzip gets the content inflated.
 #pragma once
 
 #include <string>
@@ -12,18 +12,18 @@ namespace ration::http {
 struct Asset {
   std::string content_type;
   std::string_view body;                   ///< must outlive the asset
-  bool gzip = false;                       ///< `body` is a gzip file
-  std::string cache_control = "no-cache";  ///< may be cached, but must be revalidated
-  std::string tag;                         ///< `"…"` with its quotes; empty: made from the body by make_asset()
+  bool gzip = false;                       ///< true if `body` is a gzip file
+  std::string cache_control = "no-cache";  ///< lets a client cache the content but revalidate it
+  std::string tag;                         ///< in its quotes, `"…"`; make_asset() makes it from the body
 };
 
-/// Makes the asset and its `tag`.
+/// Makes the asset with its `tag`.
 [[nodiscard]] Asset make_asset(std::string content_type, std::string_view body, bool gzip);
 
-/// Bounds inflated content: 64 MiB.
+/// The greatest size of inflated content: 64 MiB.
 inline constexpr std::size_t kMaxAsset = std::size_t{64} << 20;
 
-/// Returns 200, 304, 406 (E1520) or, if the gzip file is damaged, 500.
+/// Answers with 200, 304 or 406 (E1520), or with 500 if the gzip file is damaged.
 [[nodiscard]] Response serve(const Asset& asset, const Request& request);
 
 }  // namespace ration::http

@@ -21,8 +21,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Waits until the socket can be read or written. Returns false if the deadline passes, or `interruption` becomes
-/// readable.
+/// Waits until the socket can be read or written. Returns false if the deadline passes or `interruption` becomes
+/// readable first.
 bool ready(int socket, short what, Clock::time_point deadline, int interruption) {
   for (;;) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
@@ -34,8 +34,8 @@ bool ready(int socket, short what, Clock::time_point deadline, int interruption)
   }
 }
 
-/// Sends the text. Returns false if the deadline passes. A daemon that closes early has sent its reason, which is read
-/// next.
+/// Sends the text. Returns false if the deadline passes. A daemon that closes the connection early has sent its reason,
+/// which is read next.
 bool send_all(int socket, std::string_view text, Clock::time_point deadline, int interruption) {
   while (!text.empty()) {
     const auto sent = ::send(socket, text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -69,7 +69,7 @@ int exit_code_of(int status) {
 
 }  // namespace
 
-/// One request and its answer while it is received.
+/// One request with its answer, while the answer is received.
 struct Client::Exchange {
   FileDescriptor socket;
   int interruption = -1;
@@ -103,21 +103,21 @@ struct Client::Exchange {
       return self(parser).on_body({at, size});
     };
     calls.on_message_complete = [](http_parser* parser) {
-      // "100 Continue" is not the answer yet.
+      // "100 Continue" precedes the answer.
       if (parser->status_code >= 200) self(parser).complete = true;
       return 0;
     };
     return calls;
   }
 
-  /// Reads until the answer is complete or reading was stopped; otherwise returns the reason. For a stream each byte
-  /// moves the deadline on by `silence`.
+  /// Reads until the answer is complete or reading is stopped. Returns an empty text then, otherwise the reason. In a
+  /// stream each byte moves the deadline to `silence` from now.
   std::string receive(Clock::time_point deadline, std::chrono::milliseconds timeout,
                       std::chrono::milliseconds silence) {
     const auto calls = settings();
     http_parser_init(&parser, HTTP_RESPONSE);
     parser.data = this;
-    std::array<char, 64 * 1024> buffer;  // not zeroed: most answers are small
+    std::array<char, 64 * 1024> buffer;  // not zeroed, since most answers are small
     while (!complete) {
       if (!ready(socket.get(), POLLIN, deadline, interruption))
         return fmt::format("it said nothing for {} s", static_cast<double>(timeout.count()) / 1000.0);
@@ -215,14 +215,14 @@ std::string request_text(std::string_view method, std::string_view path, std::st
   return text += json;
 }
 
-/// Returns true if no handler saw the request, but one may soon.
+/// Returns true if the daemon turned the request away before any handler saw it, and a later attempt may succeed.
 bool is_turned_away(const Answer& answer) {
   if (answer.status != 503) return false;
   const std::string id = error_of(answer).id;
   return id == "E1517" || id == "E1522";
 }
 
-/// Varies the pause from half to one and a half, so that clients turned away together return one by one.
+/// Varies the pause between half and one and a half of it, so that clients turned away together return one by one.
 std::chrono::milliseconds spread(std::chrono::milliseconds pause) {
   thread_local std::minstd_rand random{std::random_device{}()};
   return pause / 2 + std::chrono::milliseconds(random() % static_cast<unsigned>(pause.count()));

@@ -1,6 +1,6 @@
-// A blocking client for the daemon's socket. Used by the command line, one call after the other. Promises: never waits
-// longer than its timeout for the next byte, nor longer than that for a whole answer; a request that the daemon turned
-// away unread is sent again for a while; answers are bounded; links only the parser.
+// A blocking client for the daemon's socket. Used by the command line, for one call after the other. Promises: it waits
+// at most its timeout for the next byte, and at most that for a whole answer; it repeats a request that the daemon
+// turned away unread, for a while; answers are bounded; it links only the parser.
 #pragma once
 
 #include <chrono>
@@ -27,44 +27,46 @@ struct Answer {
 
 using ExtraHeaders = std::vector<std::pair<std::string, std::string>>;
 
-/// Converts an answer's problem+json to the command line's error: its id, detail and fix; the exit code follows from
-/// the status (400 -> 2, 404 -> 3, 409 and 412 -> 4, 401 and 403 -> 5, otherwise 1).
+/// Converts an answer's problem+json to the command line's error with its id, detail and fix. The exit code follows
+/// from the status (400 -> 2, 404 -> 3, 409, 410 and 412 -> 4, 401 and 403 -> 5, otherwise 1) unless the answer gives
+/// one.
 [[nodiscard]] Error error_of(const Answer& answer);
 
 class Client {
  public:
   static constexpr std::chrono::milliseconds kTimeout{10'000};
-  /// The longest silence in a stream after its first byte: the daemon sends something every 15 s.
+  /// The longest silence in a stream after its first byte; the daemon sends something every 15 s.
   static constexpr std::chrono::milliseconds kSilence{30'000};
-  /// How long to retry while the daemon is full or still starting.
+  /// The time for which a request is repeated while the daemon is full or still starting.
   static constexpr std::chrono::milliseconds kPatience{30'000};
-  /// Bounds an answer: 256 MiB.
+  /// The greatest size of an answer: 256 MiB.
   static constexpr std::size_t kMaxAnswer = std::size_t{256} << 20;
 
   explicit Client(std::string socket_path, std::chrono::milliseconds timeout = kTimeout,
                   std::chrono::milliseconds silence = kSilence);
 
-  /// Makes waiting calls end with E1508 once that descriptor is readable: for a thread that has to end now.
+  /// Ends waiting calls with E1508 once that descriptor is readable. Used by a thread that must be able to end at once.
   void interrupted_by(int descriptor) { interruption_ = descriptor; }
 
-  /// Returns the process that answered last, by its number in this pid namespace. Absent: none yet, or invisible from
-  /// here.
+  /// Returns the process that answered last, by its number in this pid namespace; absent before the first answer, or if
+  /// the process is invisible from here.
   [[nodiscard]] std::optional<std::int32_t> daemon_pid() const noexcept { return daemon_pid_; }
 
-  /// Sends a request; any status is an answer, but E1517 and E1522 only after kPatience. E1501 (exit code 3): no daemon
-  /// is there; E1502 (5): the socket may not be opened; E1508: the daemon did not answer in time, or not intelligibly.
+  /// Sends a request. An answer with any status counts as success, except E1517 and E1522, which are repeated for
+  /// kPatience. Fails with E1501 (exit code 3) if there is no daemon, E1502 (5) if this user may not open the socket,
+  /// E1508 if the daemon did not answer in time or not intelligibly.
   [[nodiscard]] Result<Answer> get(std::string_view path, const ExtraHeaders& headers = {});
   [[nodiscard]] Result<Answer> post(std::string_view path, std::string_view json, const ExtraHeaders& headers = {});
-  /// As post(); `work` is called once meanwhile, even if the request fails.
+  /// As post(), but calls `work` once while the daemon works, and also if the request fails.
   [[nodiscard]] Result<Answer> post_during(std::string_view path, std::string_view json,
                                            const std::function<void()>& work);
   [[nodiscard]] Result<Answer> patch(std::string_view path, std::string_view json, const ExtraHeaders& headers = {});
   [[nodiscard]] Result<Answer> put(std::string_view path, std::string_view json, const ExtraHeaders& headers = {});
   [[nodiscard]] Result<Answer> remove(std::string_view path, const ExtraHeaders& headers = {});
 
-  /// Follows server-sent events until `taken` returns false or the daemon ends the stream (neither is an error). The
-  /// daemon sends something every 15 s: a silence longer than the timeout is E1508. Any answer other than 200 is
-  /// returned as error_of() it.
+  /// Follows server-sent events until `taken` returns false or the daemon ends the stream, neither of which is an
+  /// error. Fails with E1508 after a silence longer than the timeout; the daemon sends something every 15 s. Returns
+  /// any answer other than 200 as error_of() does.
   [[nodiscard]] Result<void> stream(std::string_view path, const std::function<bool(const StreamEvent&)>& taken,
                                     const ExtraHeaders& headers = {});
 
@@ -82,7 +84,7 @@ class Client {
   std::string path_;
   std::chrono::milliseconds timeout_, silence_;
   std::optional<std::int32_t> daemon_pid_;
-  int interruption_ = -1;                        // -1: poll() ignores it
+  int interruption_ = -1;                        // -1 lets poll() ignore it
   const std::function<void()>* work_ = nullptr;  // called when the next request is sent
 };
 

@@ -6,7 +6,7 @@
 namespace ration::http {
 namespace {
 
-/// The key that counts clients with the token.
+/// The key under which clients with the token are counted.
 constexpr const char* kWithToken = "token";
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The clients connected to a server, and which of them leave when there is no room. Internal to src/http. Promises:
+// The clients connected to a server; chooses which of them leave when there is no room. Internal to src/http. Promises:
 // connections never exceed the bounds, in total and per key; a client that waits for an answer is never dismissed.
 #pragma once
 
@@ -13,34 +13,34 @@
 
 namespace ration::http {
 
-/// The bounds on connections. If none is free, the client that has been idle longest leaves; one with an unfinished
-/// request counts as idle.
+/// The bounds on connections. If a key has no room, its client that has been idle longest leaves; if the server has
+/// none, that of the key with the most idle clients. A client with an unfinished request counts as idle.
 struct ClientBounds {
   std::size_t all = 512;
-  std::size_t each = 256;       ///< per user, per remote host (IPv6: per /64 network)
-  std::size_t kept = 16;        ///< part of `all`: for root and the daemon's own user, on the socket
-  std::size_t with_token = 64;  ///< in addition, on the port: for clients that have shown the token
+  std::size_t each = 256;       ///< per user, or per remote host (IPv6: per /64 network)
+  std::size_t kept = 16;        ///< part of `all` that is kept for root and the daemon's own user, on the socket
+  std::size_t with_token = 64;  ///< beyond `all`, on the port, for clients that have shown the token
 };
 
 class Clients {
  public:
   explicit Clients(const ClientBounds& bounds) : bounds_(bounds) {}
 
-  /// Makes room for one more client of `key`; a client that had to leave is gone then, and counted in `dismissed`.
-  /// Returns false if there is no room. `favoured`: root or the daemon's own user, on the socket.
+  /// Makes room for one more client of `key`, by dismissing others, which are counted in `dismissed`. Returns false if
+  /// there is no room. `favoured` is true for root and the daemon's own user, on the socket.
   [[nodiscard]] bool make_room(const std::string& key, bool favoured, std::uint64_t& dismissed);
   void add(std::unique_ptr<Connection> connection, std::string key, bool favoured);
-  /// Notes a complete request.
+  /// Notes that the client has sent a complete request.
   void note_request(Connection& connection) { clients_.at(&connection).active = ++activity_; }
-  /// Notes that it has shown the token, on the port: from now on it counts among those with the token, if they have
-  /// room.
+  /// Notes that the client has shown the token on the port; it counts among the clients with the token from now on, if
+  /// these have room.
   void note_token(Connection& connection);
-  /// Notes its end; it lives until free_ended().
+  /// Notes the end of the client, which is freed by free_ended().
   void note_ended(Connection& connection);
   void free_ended() { ended_.clear(); }
 
   [[nodiscard]] std::size_t size() const noexcept { return clients_.size(); }
-  /// Ends every client after the answer in progress.
+  /// Ends every client after the answer that it waits for.
   void finish();
   /// Ends every client now.
   void abandon();
@@ -48,16 +48,16 @@ class Clients {
  private:
   struct Client {
     std::unique_ptr<Connection> connection;
-    std::string key;           ///< the key that counts it
-    std::uint64_t active = 0;  ///< grows with each complete request of any client
+    std::string key;           ///< the key under which it is counted
+    std::uint64_t active = 0;  ///< larger for each later request of any client
     bool favoured = false;
   };
 
   [[nodiscard]] std::size_t count_of(std::string_view key) const;
   void leave(const std::string& key);
-  /// Ends the connection that has been idle longest among those of the key. Returns false if all are busy.
+  /// Ends the key's connection that has been idle longest. Returns false if all are busy.
   [[nodiscard]] bool dismiss_idle(const std::string& key);
-  /// Returns the key with the most connections; empty: no client can be dismissed.
+  /// Returns the key with the most idle connections; empty if no client can be dismissed.
   [[nodiscard]] std::string most_crowded() const;
 
   ClientBounds bounds_;

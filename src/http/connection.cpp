@@ -48,8 +48,8 @@ std::string head_of(const Response& response, bool keep_alive, bool endless) {
   if (!cache_said) head += "Cache-Control: no-store\r\n";
   if (!response.content_type.empty() && has_body(response.status))
     fmt::format_to(std::back_inserter(head), "Content-Type: {}\r\n", response.content_type);
-  // Keeps browsers from guessing a type from content that a tenant may have chosen, and other pages from framing the
-  // dashboard.
+  // These keep browsers from guessing a type from content that a tenant may have chosen, and other pages from framing
+  // the dashboard.
   head += "X-Content-Type-Options: nosniff\r\nX-Frame-Options: DENY\r\n";
   if (!endless && has_body(response.status))
     fmt::format_to(std::back_inserter(head), "Content-Length: {}\r\n", response.body.size());
@@ -89,15 +89,15 @@ void Connection::write(std::string_view bytes) {
 void Connection::on_input() {
   if (state_ == State::kReading) return read_requests();
   if (state_ != State::kStreaming) return;
-  // A program may close its half after the request (`nc -N`) and wait for the answer; for a stream a closed half means
-  // the end.
+  // A program may close its half after the request (`nc -N`) and wait for the answer. In a stream a closed half means
+  // that the client has gone.
   if (channel_.input_ended()) return abandon();
   channel_.drop_input();
 }
 
 void Connection::read_requests() {
   while (state_ == State::kReading && !channel_.input().empty()) {
-    // The previous answer goes out first, so that at most one answer is buffered for a client that only sends.
+    // The previous answer goes out first, so that at most one is buffered for a client that only sends.
     if (!parser_.begun() && backlog() > 0) break;
     channel_.consume(parser_.feed(channel_.input()));
     if (parser_.state() == RequestParser::State::kFailed)
@@ -180,7 +180,7 @@ void Connection::on_late() {
 
 void Connection::on_drained() {
   if (state_ == State::kStreaming && stream_->drained) return stream_->drained();
-  // Not after a mere "100 Continue": the time of a request that has begun continues.
+  // A drained "100 Continue" does not count: the time for a request that has begun goes on.
   if (state_ == State::kReading && !parser_.begun()) {
     wait_for_request();
     read_requests();
@@ -204,7 +204,7 @@ void Connection::on_ended() {
   exchange_->connection = nullptr;
   if (stream_) {
     stream_->connection_ = nullptr;
-    // Taken out first: the callback may release the stream.
+    // Moved out first, because the callback may release the stream.
     const auto closed = std::move(stream_->closed);
     stream_->drained = nullptr;
     if (closed) closed();

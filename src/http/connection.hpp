@@ -1,6 +1,6 @@
-// One client's conversation with the server: requests in, answers out, one at a time. Internal to src/http. Promises: a
-// request has to be complete within the idle timeout, however slowly it trickles; waiting input is bounded; every
-// answer has been handed over before the connection ends, unless the client stops reading.
+// One client's conversation with the server: it sends requests and gets answers, one at a time. Internal to src/http.
+// Promises: a request has to be complete within the idle timeout, however slowly its bytes come; waiting input is
+// bounded; every answer is handed over before the connection ends, unless the client stops reading.
 #pragma once
 
 #include <cstdint>
@@ -19,9 +19,9 @@ namespace ration::http {
 /// The server, as its connections see it.
 class ConnectionOwner {
  public:
-  /// Handles a complete request. The answer goes to `connection.answer()` at once or to its responder() later.
+  /// Handles a complete request. The answer goes to `connection.answer()` at once, or to its responder() later.
   virtual void handle(Connection& connection, Request request) = 0;
-  /// Notes that the connection has ended and is not used any more; it may be destroyed once the callback has returned.
+  /// Notes that the connection has ended and is no longer used; it may be destroyed once this callback has returned.
   virtual void ended(Connection& connection) = 0;
   /// Completes every answer before it is sent to that peer.
   virtual void complete(Response& response, const Peer& peer) = 0;
@@ -32,10 +32,10 @@ class ConnectionOwner {
 
 struct ConnectionLimits {
   ParseLimits parse;
-  milliseconds idle{30'000};           ///< for a request to become complete, and between two requests
-  milliseconds write{30'000};          ///< for a client to take any byte of an answer
-  milliseconds stalled{600'000};       ///< the same for a stream
-  int stream_send_buffer = 64 * 1024;  ///< SO_SNDBUF of a stream, so that the kernel's share is bounded too
+  milliseconds idle{30'000};           ///< for the rest of a request, and between two requests
+  milliseconds write{30'000};          ///< for a client that takes no byte of an answer
+  milliseconds stalled{600'000};       ///< for a client that takes no byte of a stream
+  int stream_send_buffer = 64 * 1024;  ///< SO_SNDBUF of a stream, which bounds the kernel's share as well
 };
 
 class Connection final : private ChannelOwner {
@@ -48,7 +48,7 @@ class Connection final : private ChannelOwner {
   /// Returns true if no complete request waits for its answer, and no stream is open.
   [[nodiscard]] bool idle() const noexcept { return state_ != State::kHandling && state_ != State::kStreaming; }
 
-  /// Records that the current request carries the token.
+  /// Records that the current request has shown the token.
   void accept_token() { peer_.token_accepted = true; }
   /// Answers the current request; ignored if there is none.
   void answer(Response response);
@@ -56,18 +56,18 @@ class Connection final : private ChannelOwner {
   [[nodiscard]] Responder responder();
 
   [[nodiscard]] std::size_t backlog() const noexcept { return channel_.backlog(); }
-  /// Writes to the stream; ignored if there is none.
+  /// Writes to the stream; does nothing if there is none.
   void write(std::string_view bytes);
-  /// Ends after the answer to the current request; at once if there is none.
+  /// Ends the connection after the answer to the current request, or at once if there is none.
   void finish();
-  /// Ends now.
+  /// Ends the connection now.
   void abandon() { channel_.end(); }
 
  private:
   enum class State {
     kReading,    ///< waits for a request
     kHandling,   ///< the answer is being made
-    kStreaming,  ///< sends events
+    kStreaming,  ///< a stream is open
     kEnding,     ///< takes no more requests
   };
 

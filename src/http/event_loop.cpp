@@ -24,14 +24,14 @@ struct Watch::State : std::enable_shared_from_this<State> {
 
 namespace {
 
-/// Bounds the input that waits for its reader.
+/// The greatest amount of input that waits for its reader.
 constexpr std::size_t kMaxWaitingInput = 64 * 1024;
-/// How long a rejected client may go on sending before it is cut off: closing at once would make its kernel discard the
-/// unread answer.
+/// The time for which a rejected client may go on sending. Closing at once would make its kernel discard the unread
+/// answer.
 constexpr milliseconds kLinger{2'000};
 
 extern "C" void run_watch(evutil_socket_t, short, void* argument) {
-  // The callback may end its own watch.
+  // Keeps the watch alive while its callback runs, which may end it.
   const auto state = static_cast<Watch::State*>(argument)->shared_from_this();
   state->work();
 }
@@ -47,7 +47,7 @@ void Mailbox::post(std::function<void()> work) {
   if (closed_) return;
   waiting_.push_back(std::move(work));
   const std::uint64_t one = 1;
-  // Full only after 2^64 wakes: the loop is awake then anyway.
+  // The write fails only after 2^64 unread wakes, and then the loop is awake anyway.
   [[maybe_unused]] const auto written = ::write(wake_.get(), &one, sizeof one);
 }
 
@@ -77,10 +77,10 @@ EventLoop::~EventLoop() {
     mailbox_->closed_ = true;
     dropped.swap(mailbox_->waiting_);
   }
-  // Destroyed outside the lock: the work's destructor may post again.
+  // Destroyed outside the lock, because a destructor of posted work may post again.
   dropped.clear();
   mail_.cancel();
-  // The loop frees a channel's memory: this last round frees the channels destroyed after it ended.
+  // The loop frees channels in its next round, so this last round frees those that were destroyed after it ended.
   event_base_loop(base_, EVLOOP_NONBLOCK);
   event_base_free(base_);
 }
@@ -124,7 +124,7 @@ void EventLoop::empty_mailbox() {
   for (const auto& work : mail) work();
 }
 
-/// The C functions that libevent calls.
+/// The functions that libevent, a C library, calls.
 struct ChannelCallbacks {
   static Channel& self(void* argument) { return *static_cast<Channel*>(argument); }
   static void readable(bufferevent*, void* argument) { self(argument).on_readable(); }

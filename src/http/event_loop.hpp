@@ -1,7 +1,7 @@
-// The one thread of the daemon: timers, signals, sockets and work from other threads. Used by the HTTP server and by
+// The daemon's one thread: timers, signals, sockets, and work from other threads. Used by the HTTP server and by
 // everything in `rationd` that happens at a certain time. Promises: callbacks run one after the other in the thread
 // that called run(); a timer or a watch ends with its handle, also inside its own callback; the unread input of a
-// client is bounded. A callback must not throw: it is called from C, so the process would end.
+// client is bounded. A callback must not throw, because it is called from C and the process would end.
 #pragma once
 
 #include <sys/time.h>
@@ -24,16 +24,17 @@ namespace ration::http {
 
 using std::chrono::milliseconds;
 
-/// Converts to libevent's type.
+/// Converts a time to libevent's type.
 [[nodiscard]] inline timeval as_timeval(milliseconds time) {
   return {static_cast<time_t>(time.count() / 1000), static_cast<suseconds_t>(time.count() % 1000 * 1000)};
 }
 
-/// The place where other threads leave work for the loop. It may outlive the loop: work posted then is dropped.
+/// A place where other threads leave work for the loop. It may outlive the loop; work posted after the loop's end is
+/// dropped.
 class Mailbox {
  public:
   Mailbox();
-  /// Posts `work`, which runs in the loop's thread in the order of posting. Any thread.
+  /// Posts `work`, which the loop's thread runs in the order of posting. Any thread may call it.
   void post(std::function<void()> work);
 
  private:
@@ -44,7 +45,7 @@ class Mailbox {
   bool closed_ = false;
 };
 
-/// A watched timer or signal, as long as this lives. Belongs to the loop's thread.
+/// A timer or signal that is watched as long as this object lives. Belongs to the loop's thread.
 class Watch {
  public:
   struct State;
@@ -62,27 +63,28 @@ class Watch {
 
 class EventLoop {
  public:
-  /// Also makes the process ignore SIGPIPE: a client that leaves is an error of one write, not the daemon's end.
+  /// Makes the loop. Also makes the process ignore SIGPIPE, so that a client that leaves is an error of one write and
+  /// not the daemon's end.
   EventLoop();
   ~EventLoop();
   EventLoop(const EventLoop&) = delete;
   EventLoop& operator=(const EventLoop&) = delete;
 
-  /// Runs until stop().
+  /// Runs the loop until stop().
   void run();
-  /// Ends run(). Any thread, also before run().
+  /// Ends run(). Any thread may call it, also before run().
   void stop();
 
   [[nodiscard]] Watch every(milliseconds interval, std::function<void()> work);
   [[nodiscard]] Watch after(milliseconds delay, std::function<void()> work);
-  /// Calls `work` in the loop, not in the signal's handler.
+  /// Calls `work` in the loop and not in the signal's handler.
   [[nodiscard]] Watch on_signal(int signal, std::function<void()> work);
 
-  /// Posts work. Any thread.
+  /// Posts work to the loop. Any thread may call it.
   void post(std::function<void()> work) { mailbox_->post(std::move(work)); }
   [[nodiscard]] const std::shared_ptr<Mailbox>& mailbox() const noexcept { return mailbox_; }
 
-  /// Returns libevent's base for its own calls.
+  /// Returns libevent's base, for calls that need it.
   [[nodiscard]] event_base* base() const noexcept { return base_; }
 
  private:
@@ -94,14 +96,15 @@ class EventLoop {
   Watch mail_;
 };
 
-/// The owner of a channel's client.
+/// The receiver of a channel's callbacks.
 class ChannelOwner {
  public:
-  /// Called when input waits, or the client sends no more.
+  /// Notes that input waits, or that the client sends no more.
   virtual void on_input() = 0;
-  /// Called when the kernel has taken all output.
+  /// Notes that the kernel has taken all output.
   virtual void on_drained() = 0;
-  /// The last call, also from within end(). The channel may be destroyed once the callback has returned.
+  /// Notes the channel's end; no call follows. It may come from within end(). The channel may be destroyed once this
+  /// callback has returned.
   virtual void on_ended() = 0;
 
  protected:
@@ -111,31 +114,31 @@ class ChannelOwner {
 /// The bytes from and to one connected socket. Belongs to the loop's thread.
 class Channel {
  public:
-  /// `patience`: the channel ends if the client takes no byte of the output for this long.
+  /// Takes over the socket. The channel ends if the client takes no byte of the output for `patience`.
   Channel(ChannelOwner& owner, EventLoop& loop, FileDescriptor socket, milliseconds patience);
   ~Channel();
   Channel(const Channel&) = delete;
   Channel& operator=(const Channel&) = delete;
 
-  /// Returns the first bytes of the waiting input; empty: none.
+  /// Returns the first bytes of the waiting input; empty if none wait.
   [[nodiscard]] std::string_view input() const noexcept;
   void consume(std::size_t bytes) noexcept;
   void drop_input() noexcept;
-  /// Returns true if the client has closed its half; earlier input may still wait.
+  /// Returns true if the client has closed its half of the connection; earlier input may still wait.
   [[nodiscard]] bool input_ended() const noexcept { return input_ended_; }
 
-  /// Writes; never blocks and never fails, so check backlog() first.
+  /// Writes the bytes. Never blocks and never fails, so check backlog() first.
   void write(std::string_view bytes);
-  /// Returns the bytes written here that the kernel has not taken yet.
+  /// Returns the number of written bytes that the kernel has not taken yet.
   [[nodiscard]] std::size_t backlog() const noexcept;
-  /// `send_buffer` bounds the output that the kernel may keep.
+  /// Changes the patience, and bounds the output that the kernel may hold by `send_buffer`.
   void limit_output(milliseconds patience, int send_buffer);
 
   enum class Ending {
-    kFlushed,   ///< once the output has gone
-    kLingering  ///< then takes what the client still sends for a while, so that it gets to read the output
+    kFlushed,   ///< ends once the output is sent
+    kLingering  ///< then also takes further input for a while, so that the client gets to read the output
   };
-  /// Ends the channel; input from now on is dropped.
+  /// Ends the channel; drops input from now on.
   void finish(Ending ending);
   void end();
 

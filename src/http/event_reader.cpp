@@ -6,7 +6,7 @@ namespace ration::http {
 
 bool EventReader::feed(std::string_view bytes, const std::function<bool(const StreamEvent&)>& taken) {
   for (const char letter : bytes) {
-    // CR, LF and CR LF each end a line.
+    // A line ends with CR, LF or CR LF.
     const bool second_of_pair = after_return_ && letter == '\n';
     after_return_ = letter == '\r';
     if (second_of_pair) continue;

@@ -11,16 +11,16 @@ namespace ration::http {
 struct StreamEvent {
   std::string name;  ///< "message" if none was given
   std::string data;
-  std::string id;  ///< the last one seen, also in earlier events; for Last-Event-ID
+  std::string id;  ///< the last id so far, for Last-Event-ID; earlier events may have set it
 };
 
 class EventReader {
  public:
-  /// A larger event ends the reading: 16 MiB.
+  /// The greatest size of an event: 16 MiB. A larger one ends the reading.
   static constexpr std::size_t kMaxEvent = std::size_t{16} << 20;
 
-  /// Passes each complete event to `taken`, which returns true to go on. Returns false if it did not, or if an event is
-  /// too large.
+  /// Passes each complete event to `taken`, which returns true to continue. Returns false if it does not, or if an
+  /// event is too large.
   bool feed(std::string_view bytes, const std::function<bool(const StreamEvent&)>& taken);
   [[nodiscard]] bool too_large() const noexcept { return too_large_; }
 

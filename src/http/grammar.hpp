@@ -1,6 +1,6 @@
-// The small grammars of HTTP that neither the parser library nor libevent reads: targets, queries, hosts, origins,
-// lists. Used by the server and its fuzz target. Promises: any bytes may be given; nothing is read beyond them; nothing
-// throws.
+// Parses the small grammars of HTTP that neither the parser library nor libevent reads: targets, queries, hosts,
+// origins, lists. Used by the server and its fuzz target. Promises: any bytes may be given; nothing is read beyond
+// them; nothing throws.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,8 @@
 
 namespace ration::http {
 
-/// Decodes `%41` to `A`. Returns nothing for a broken escape or an encoded NUL, which no name contains.
+/// Decodes escapes, such as `%41` to `A`. Returns nothing for a broken escape or an encoded NUL, which no name
+/// contains.
 [[nodiscard]] std::optional<std::string> percent_decode(std::string_view text, bool plus_is_space = false);
 
 struct Target {
@@ -19,39 +20,40 @@ struct Target {
   std::map<std::string, std::string> query;
 };
 
-/// The most parameters of a query.
+/// The greatest number of parameters in a query.
 inline constexpr std::size_t kMaxParameters = 64;
 
 /// Parses the second word of a request line, in origin form (`/path?query`). Returns nothing for any other form, for
-/// bytes that must be escaped, for broken escapes and for too many parameters. If one is given twice the last counts.
+/// bytes that must be escaped, for broken escapes and for too many parameters. The last value of a repeated parameter
+/// counts.
 [[nodiscard]] std::optional<Target> parse_target(std::string_view target);
 
-/// Parses a decimal number without sign that fits 64 bits.
+/// Parses a decimal number without a sign that fits 64 bits.
 [[nodiscard]] std::optional<std::uint64_t> parse_number(std::string_view text);
 
-/// Returns the host: `LocalHost:80` -> `localhost`, `[::1]:80` -> `::1`. Nothing if it is neither a name nor an
-/// address, or the port is invalid.
+/// Returns the host without its port: `localhost` for `LocalHost:80`, `::1` for `[::1]:80`. Returns nothing if the text
+/// is neither a name nor an address, or has an invalid port.
 [[nodiscard]] std::optional<std::string> host_name(std::string_view authority);
 
-/// Returns true if a page of this `Origin` was loaded from the server named in `Host`: the same name and port. `null`
-/// (a sandboxed or local page) matches none.
+/// Returns true if a page of this `Origin` comes from the server that `Host` names: name and port are equal. `null` (a
+/// sandboxed or local page) equals none.
 [[nodiscard]] bool same_origin(std::string_view origin, std::string_view host);
 
 /// Returns true if `Accept-Encoding` allows gzip.
 [[nodiscard]] bool accepts_gzip(std::string_view accept_encoding);
-/// Returns true if `Accept-Encoding` allows an uncompressed body: unless `identity` or `*` have q=0.
+/// Returns true if `Accept-Encoding` allows an uncompressed body, which only q=0 of `identity` or `*` forbids.
 [[nodiscard]] bool accepts_identity(std::string_view accept_encoding);
 
-/// Returns true if `If-None-Match` names `tag` (weak comparison, RFC 9110 §13.1.2) or is `*`.
+/// Returns true if `If-None-Match` contains `tag` (weak comparison, RFC 9110 §13.1.2) or is `*`.
 [[nodiscard]] bool tag_matches(std::string_view if_none_match, std::string_view tag);
 
-/// Returns `application/json` for `Application/JSON; charset=utf-8`.
+/// Returns the type without parameters: `application/json` for `Application/JSON; charset=utf-8`.
 [[nodiscard]] std::string media_type(std::string_view content_type);
 
-/// Returns the credential of `Authorization: Bearer ...`.
+/// Returns the credential in `Authorization: Bearer ...`.
 [[nodiscard]] std::optional<std::string_view> bearer_token(std::string_view authorization);
 
-/// Compares secrets in a time that depends on the lengths alone.
+/// Compares secrets in a time that depends on their lengths alone.
 [[nodiscard]] bool same_secret(std::string_view left, std::string_view right) noexcept;
 
 }  // namespace ration::http

@@ -27,11 +27,11 @@
 namespace ration::http {
 namespace {
 
-/// The connections that may wait to be accepted; the kernel reduces it to net.core.somaxconn.
+/// The number of connections that may wait to be accepted; the kernel bounds it by net.core.somaxconn.
 constexpr int kBacklog = 512;
-/// The pause after the process ran out of descriptors: accepting again at once would only spin.
+/// The pause after this process has run out of descriptors, since accepting at once would fail again.
 constexpr milliseconds kAcceptPause{1'000};
-/// The time within which a vanished peer is noticed while data is sent to it.
+/// The time after which a client that acknowledges no data counts as gone.
 constexpr int kUnacknowledgedMilliseconds = 60'000;
 
 tl::unexpected<Error> unusable(const std::string& where, const std::string& why, const std::string& fix = {}) {
@@ -45,10 +45,10 @@ std::string user_name(uid_t uid) {
   return fmt::format("uid {}", uid);
 }
 
-/// Describes the process that answers on that socket; nothing if none does.
+/// Describes the process that answers on that socket; absent if none does.
 std::optional<std::string> owner_of(const sockaddr_un& address) {
   const FileDescriptor probe(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  // EAGAIN: its queue is full, so a process listens.
+  // EAGAIN means that the queue is full, so a process listens.
   if (::connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 && errno != EAGAIN)
     return {};
   const auto who = credentials_of(probe.get());
@@ -72,8 +72,8 @@ std::string address_text(const sockaddr_storage& address) {
   return ::inet_ntop(address.ss_family, place, text.data(), text.size()) == nullptr ? "" : text.data();
 }
 
-/// Returns the network of an address, whose addresses are counted together: one host has a whole /64 of IPv6, and this
-/// one has all of 127.0.0.0/8.
+/// Returns the network under which an address is counted: one host has a whole /64 of IPv6, and this one all of
+/// 127.0.0.0/8.
 std::string network_of(const sockaddr_storage& address) {
   if (address.ss_family != AF_INET6) {
     const std::string text = address_text(address);
@@ -112,11 +112,10 @@ Result<void> take_port(const PlaceOptions& options, Places& places) {
   return {};
 }
 
-/// Returns the path of the lock beside the socket's folder: containers mount the folder and could lock a file that they
-/// can open.
+/// Returns the path of a lock outside the socket's folder: containers mount that folder, and could lock any file in it.
 std::string containers_lock(const std::string& socket) { return socket.substr(0, socket.rfind('/')) + ".lock"; }
 
-/// Identifies a client that came over TCP and configures its connection. Returns false if it has gone again.
+/// Identifies a client that came over TCP, and configures its connection. Returns false if it has gone already.
 bool describe_remote(Arrival& arrival) {
   const int socket = arrival.socket.get();
   sockaddr_storage remote{}, here{};
@@ -135,12 +134,12 @@ bool describe_remote(Arrival& arrival) {
   return true;
 }
 
-/// Identifies a client that came over a Unix socket. Returns false if it has gone again.
+/// Identifies a client that came over a Unix socket. Returns false if it has gone already.
 bool describe_local(Arrival& arrival, bool from_container) {
   const auto who = credentials_of(arrival.socket.get());
   if (!who) return false;
   arrival.peer.pid = who->pid;
-  if (from_container) {  // an image chooses its own user
+  if (from_container) {  // unidentified, since an image chooses its own user
     arrival.key = "containers";
     return true;
   }
@@ -173,7 +172,7 @@ Result<UnixListener> UnixListener::open(const std::string& path, mode_t mode, co
   listener.lock_ = FileDescriptor(::open(lock_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!listener.lock_) return unusable(path, fmt::format("{}: {}", lock_path, std::strerror(errno)));
   const bool locked = ::flock(listener.lock_.get(), LOCK_EX | LOCK_NB) == 0;
-  // Also checked with the lock held: a program that does not use the lock may listen there.
+  // Checked even with the lock held, because a program that does not use the lock may listen there.
   const auto who = owner_of(address);
   if (!locked || who) return taken(path, lock_path, who);
 
@@ -184,12 +183,12 @@ Result<UnixListener> UnixListener::open(const std::string& path, mode_t mode, co
     if (::unlink(path.c_str()) != 0) return unusable(path, std::strerror(errno));
   }
   listener.socket_ = FileDescriptor(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  // Set before the socket is bound: at no instant is the file open to more users than intended.
+  // Set before the socket is bound, so that the file is never open to more users than intended.
   if (!listener.socket_ || ::fchmod(listener.socket_.get(), mode) != 0 ||
       ::bind(listener.socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
     return unusable(path, std::strerror(errno));
   listener.path_ = path;
-  // The umask may have removed permissions.
+  // The umask may have removed permissions from the file.
   if (::chmod(path.c_str(), mode) != 0 || ::lstat(path.c_str(), &file) != 0 ||
       ::listen(listener.socket_.get(), kBacklog) != 0)
     return unusable(path, std::strerror(errno));
@@ -243,9 +242,9 @@ Result<TcpListener> open_tcp(const TcpAddress& address) {
   TcpListener listener;
   listener.socket = FileDescriptor(::socket(place.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   const int socket = listener.socket.get(), one = 1;
-  // Lets a restarted daemon take its port again while connections of the old one linger.
+  // A restarted daemon takes its port again while connections of the old one linger.
   ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-  // [::] means IPv6 alone: an address in the list of allowed ones is then what is written.
+  // Only IPv6 on [::], so that allowed addresses mean what they say.
   if (place.ss_family == AF_INET6) ::setsockopt(socket, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof one);
   socklen_t size = place.ss_family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
   if (!listener.socket || ::bind(socket, reinterpret_cast<sockaddr*>(&place), size) != 0 ||
@@ -287,7 +286,7 @@ Result<std::string> read_token(const std::string& path) {
 
 Result<Places> take_places(const PlaceOptions& options) {
   Places places;
-  // First: the error that a daemon runs here already is more useful than that its port is taken.
+  // The socket comes first, because "a daemon runs already" is a more useful error than a taken port.
   if (!options.socket_path.empty()) {
     RATION_TRY(auto socket, UnixListener::open(options.socket_path, options.socket_mode));
     places.socket = std::move(socket);
@@ -338,7 +337,7 @@ Result<void> Acceptor::keep(std::optional<UnixListener>& socket, const std::stri
                             Entrance entrance) {
   if (path.empty() || (socket && socket->in_place())) return {};
   listeners_.erase(entrance);
-  socket.reset();  // and its lock, since its file may still be there
+  socket.reset();  // drops the lock as well, even if the file is still there
   RATION_TRY(auto place,
              UnixListener::open(path, mode, entrance == Entrance::kContainers ? containers_lock(path) : ""));
   socket = std::move(place);

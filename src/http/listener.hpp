@@ -1,6 +1,6 @@
-// The addresses on which the daemon listens, and the clients that connect there: Unix sockets and a TCP address. Used
-// by the server. Promises: a stale socket file is replaced, one with a listening process never is; only sockets are
-// removed; an address that others can reach requires a token.
+// Opens the addresses on which the daemon listens, Unix sockets and a TCP address, and accepts the clients that connect
+// there. Used by the server. Promises: a stale socket file is replaced, but never one with a listening process; only
+// sockets are removed; an address that other machines can reach requires a token.
 #pragma once
 
 #include <sys/types.h>
@@ -22,48 +22,48 @@ struct evconnlistener;
 
 namespace ration::http {
 
-/// A bound and listening Unix socket. Its file is removed with it, if it is still ours.
+/// A bound and listening Unix socket. Its destructor removes the file if that is still this socket's.
 class UnixListener {
  public:
-  /// Opens the socket. E1504: a daemon answers there already, with its pid and user; E1507: the path cannot be used.
-  /// `lock` is a file that no other user may be able to open; empty: PATH.lock.
+  /// Opens the socket. Fails with E1504 if a daemon answers there already, naming its pid and user, E1507 if the path
+  /// cannot be used. `lock` is a file that no other user may be able to open; empty for PATH.lock.
   [[nodiscard]] static Result<UnixListener> open(const std::string& path, mode_t mode, const std::string& lock = {});
 
   UnixListener(UnixListener&&) noexcept = default;
   UnixListener& operator=(UnixListener&&) noexcept = default;
   ~UnixListener();
   [[nodiscard]] int get() const noexcept { return socket_.get(); }
-  /// True while the path refers to this socket, and was neither removed nor replaced.
+  /// Returns true while the path leads to this socket.
   [[nodiscard]] bool in_place() const noexcept;
 
  private:
   UnixListener() = default;
   std::string path_;
-  // Held as long as this lives: if two daemons start at once, only one gets the path.
+  // Held as long as this object lives, so that only one of two daemons that start at once gets the path.
   FileDescriptor lock_;
   FileDescriptor socket_;
   ino_t inode_ = 0;
 };
 
 struct TcpAddress {
-  std::string host;  ///< numeric
+  std::string host;  ///< as a number
   std::uint16_t port = 0;
   bool loopback = false;
 };
 
-/// Parses `127.0.0.1:8080`, `[::1]:8080`, `localhost:0`, `0.0.0.0:8080`. E1507.
+/// Parses `127.0.0.1:8080`, `[::1]:8080`, `localhost:0` or `0.0.0.0:8080`. Fails with E1507.
 [[nodiscard]] Result<TcpAddress> parse_tcp_address(std::string_view text);
 
 struct TcpListener {
   FileDescriptor socket;
-  std::uint16_t port = 0;  ///< for port 0 the chosen one
+  std::uint16_t port = 0;  ///< the chosen port, if 0 was requested
 };
 
-/// Opens the address. E1507.
+/// Opens the address. Fails with E1507.
 [[nodiscard]] Result<TcpListener> open_tcp(const TcpAddress& address);
 
-/// Returns the secret in a token file: at least 16 characters without blanks. E1506 unless it is a plain file with mode
-/// 0600 or 0400 of root or of the daemon's user.
+/// Returns the secret in a token file: at least 16 characters without blanks. Fails with E1506 unless the file is a
+/// plain file of root or of the daemon's user with mode 0600 or 0400.
 [[nodiscard]] Result<std::string> read_token(const std::string& path);
 
 /// The process that connected to a Unix socket.
@@ -74,37 +74,37 @@ struct Credentials {
 };
 [[nodiscard]] std::optional<Credentials> credentials_of(int socket) noexcept;
 
-/// The addresses on which a daemon is to listen.
+/// The addresses on which a daemon listens.
 struct PlaceOptions {
-  std::string socket_path;    ///< "": none
-  mode_t socket_mode = 0666;  ///< any user may connect; the kernel identifies the user
-  /// A second socket, for programs in containers. Its clients have no user, since an image may choose any. "": none.
-  /// Its lock is FOLDER.lock, beside its folder.
+  std::string socket_path;    ///< "" for none
+  mode_t socket_mode = 0666;  ///< lets any user connect; the kernel identifies the user
+  /// A second socket, for programs in containers; "" for none. Its clients have no user, because an image may choose
+  /// any. Its lock is FOLDER.lock, beside its folder.
   std::string containers_socket;
-  std::string tcp_address;  ///< `127.0.0.1:8080`; "": none; port 0 picks one
-  /// The number of further ports to try if that one is taken; if all are, the server runs without one. 0: that port is
-  /// required.
+  std::string tcp_address;  ///< `127.0.0.1:8080`; "" for none; port 0 takes any free one
+  /// The number of further ports to try if the requested one is taken; if all are, the server runs without a port. With
+  /// 0, a taken port is an error.
   std::uint16_t further_ports = 0;
-  std::string token_file;  ///< "": none
+  std::string token_file;  ///< "" for none
 };
 
-/// The addresses taken: bound, and clients wait for an Acceptor.
+/// The addresses that were taken. Their sockets are bound, and clients wait for an Acceptor.
 struct Places {
   std::optional<UnixListener> socket, containers;
   std::optional<TcpListener> tcp;
   std::string tcp_host;
-  std::string tcp_problem;  ///< why it is not the requested port; empty: it is
+  std::string tcp_problem;  ///< why it is not the requested port; empty if it is
 };
-/// Takes the addresses, and changes nothing else. E1504: another daemon is there, E1505: no token for an address that
-/// others reach, E1507: an address cannot be used.
+/// Takes the addresses and changes nothing else. Fails with E1504 if another daemon is there, E1505 if an address that
+/// other machines reach has no token, E1507 if an address cannot be used.
 [[nodiscard]] Result<Places> take_places(const PlaceOptions& options);
 
 /// A client that has just connected.
 struct Arrival {
   FileDescriptor socket;
   Peer peer;
-  std::string key;        ///< the key that counts it: its user or its network
-  bool favoured = false;  ///< root or the daemon's own user, on the socket
+  std::string key;        ///< the key under which it is counted: its user or its network
+  bool favoured = false;  ///< true for root and the daemon's own user, on the socket
 };
 
 /// Accepts clients. Belongs to the loop's thread.
@@ -114,7 +114,7 @@ class Acceptor {
 
   void listen(Places places);
   [[nodiscard]] const Places& places() const noexcept { return places_; }
-  /// Makes a socket again if its path no longer leads to it. The errors of take_places().
+  /// Makes a socket again if its path no longer leads to it. Fails as take_places() does.
   [[nodiscard]] Result<void> keep_sockets(const PlaceOptions& options);
   /// Stops accepting clients and gives up the addresses.
   void stop();

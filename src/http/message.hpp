@@ -1,5 +1,5 @@
-// A request, its answer, and its sender. Used by every handler of the daemon. Promise: plain values, safe to copy into
-// a worker thread.
+// A request, its answer, and its sender. Used by every handler of the daemon. Promise: they are plain values, safe to
+// copy into a worker thread.
 #pragma once
 
 #include <sys/types.h>
@@ -16,17 +16,17 @@
 
 namespace ration::http {
 
-/// Header lines in their order. Names are stored in lower case.
+/// The header lines in their order, with names in lower case.
 class Headers {
  public:
   void add(std::string name, std::string value) { lines_.emplace_back(std::move(name), std::move(value)); }
-  /// Returns the first line of that name (lower case), or nullptr.
+  /// Returns the value of the first line of that name (in lower case); nullptr if there is none.
   [[nodiscard]] const std::string* find(std::string_view name) const noexcept {
     for (const auto& [key, value] : lines_)
       if (key == name) return &value;
     return nullptr;
   }
-  /// Returns its value; empty if there is none.
+  /// Returns the value of that line; empty if there is none.
   [[nodiscard]] std::string_view get(std::string_view name) const noexcept {
     const std::string* value = find(name);
     return value == nullptr ? std::string_view{} : *value;
@@ -42,38 +42,38 @@ class Headers {
   std::vector<std::pair<std::string, std::string>> lines_;
 };
 
-/// The process at the other end. On the socket the kernel identifies it (SO_PEERCRED, when it connected); on TCP, and
-/// on the socket for containers, it is unknown.
+/// The process at the other end. The kernel identifies it on the socket (SO_PEERCRED, when it connected); it is unknown
+/// on TCP and on the socket for containers.
 struct Peer {
   enum class Kind { kUnix, kTcp };
   Kind kind = Kind::kUnix;
   std::optional<uid_t> uid;
   std::optional<gid_t> gid;
   std::optional<pid_t> pid;
-  std::string address;          ///< TCP: the remote address, without port
-  std::string local_address;    ///< TCP: the address that it connected to, without port
-  bool token_accepted = false;  ///< this request carried the content of the token file
-  bool sees_all = false;        ///< configured: a peer without a user and a token sees more than totals
+  std::string address;          ///< the remote address on TCP, without port
+  std::string local_address;    ///< the address that it connected to on TCP, without port
+  bool token_accepted = false;  ///< true if this request has shown the content of the token file
+  bool sees_all = false;        ///< true if anonymous peers see more than totals (configuration)
 };
 
 struct Request {
   std::string method;
-  std::string path;  ///< as sent, still percent-encoded
+  std::string path;  ///< as sent, percent-encoded
   std::map<std::string, std::string> query;
-  std::map<std::string, std::string> captures;  ///< the decoded values of `{name}` in the route
+  std::map<std::string, std::string> captures;  ///< decoded values of `{name}` in the route
   Headers headers;
   std::string body;
   Peer peer;
 
-  /// Returns a value of the query; nullptr if it was not given.
+  /// Returns a parameter of the query; nullptr if it is missing.
   [[nodiscard]] const std::string* parameter(const std::string& name) const {
     const auto found = query.find(name);
     return found == query.end() ? nullptr : &found->second;
   }
 };
 
-/// `Content-Length`, `Date`, `Connection` and (unless set otherwise) `Cache-Control: no-store` are added when it is
-/// sent. A header with a line break or another control character is not sent: the answer becomes a 500.
+/// The answer to a request. Sending adds `Content-Length`, `Date`, `Connection` and, unless it is set, `Cache-Control:
+/// no-store`. A header with a control character such as a line break turns the answer into a 500.
 struct Response {
   int status = 200;
   std::string content_type = "application/json";
@@ -81,7 +81,7 @@ struct Response {
   std::vector<std::pair<std::string, std::string>> headers = {};
 };
 
-/// Answers a request; an error becomes its problem (problem.hpp).
+/// A function that answers a request; an error becomes its problem (problem.hpp).
 using Handler = std::function<Result<Response>(const Request&)>;
 
 }  // namespace ration::http

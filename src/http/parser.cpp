@@ -50,7 +50,7 @@ std::size_t RequestParser::feed(std::string_view bytes) {
   while (taken < bytes.size() && (state_ == State::kHead || state_ == State::kBody)) {
     std::string_view piece = bytes.substr(taken);
     const bool head = state_ == State::kHead;
-    // The head is passed on in pieces that end where its budget ends, so that it is never exceeded by a byte.
+    // The head is passed on in pieces that end where its budget ends, so that no byte exceeds it.
     if (head) piece = piece.substr(0, limits_.head_bytes - head_seen_);
     const std::size_t used = http_parser_execute(&parser_, &kSettings, piece.data(), piece.size());
     taken += used;
@@ -81,7 +81,7 @@ int RequestParser::on_url(std::string_view part) {
 
 bool RequestParser::finish_header() {
   if (header_.name.empty()) return true;
-  // Debian builds the library without its strict mode, so it accepts blanks: "Host : x" must not be a header.
+  // Debian builds the library without its strict mode, so blanks in names get here: "Host : x" must not be a header.
   if (header_.name.find(' ') != std::string::npos) {
     refuse(400, "E1510", "a blank in a header's name");
     return false;
@@ -126,7 +126,7 @@ int RequestParser::on_head_end() {
   request_.method = http_method_str(static_cast<http_method>(parser_.method));
   request_.keep_alive = http_should_keep_alive(&parser_) != 0;
   request_.expects_continue = lower(request_.headers.get("expect")) == "100-continue";
-  // The server upgrades to nothing (RFC 9110 §7.8 allows it to continue in HTTP/1.1); CONNECT is rejected as a method.
+  // The server never upgrades, and continues in HTTP/1.1 as RFC 9110 §7.8 allows; CONNECT is rejected as a method.
   parser_.upgrade = 0;
   state_ = State::kBody;
   return 0;
@@ -141,7 +141,7 @@ int RequestParser::on_body(std::string_view part) {
 
 int RequestParser::on_end() {
   state_ = State::kComplete;
-  // Stops here: the next request follows.
+  // Stops, because the next request follows.
   http_parser_pause(&parser_, 1);
   return 0;
 }

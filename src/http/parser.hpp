@@ -1,6 +1,6 @@
 // Parses one request from a stream of bytes, with every size bounded. Used by the connections of the server. Promises:
-// any bytes may be fed, in any pieces, with the same outcome; never holds more than the limits allow (the head's bytes
-// twice, the body once); bytes after the end of a request are not touched.
+// any bytes may be fed, in any pieces, with the same outcome; it never holds more than the limits allow (the head's
+// bytes twice, the body once); it leaves the bytes after a request.
 #pragma once
 
 #include <http_parser.h>
@@ -15,7 +15,7 @@
 namespace ration::http {
 
 struct ParseLimits {
-  std::size_t head_bytes = 16 * 1024;  ///< request line and headers together
+  std::size_t head_bytes = 16 * 1024;  ///< for the request line and the headers together
   std::size_t headers = 64;
   std::size_t body_bytes = 1024 * 1024;
 };
@@ -32,23 +32,23 @@ class RequestParser {
   RequestParser(const RequestParser&) = delete;
   RequestParser& operator=(const RequestParser&) = delete;
 
-  /// Takes this request's bytes off the front of `bytes` and returns their number, which is less than all of it only
-  /// when the request is complete or has failed.
+  /// Takes this request's bytes off the front of `bytes` and returns their number. It is less than the size of `bytes`
+  /// only if the request is complete or has failed.
   std::size_t feed(std::string_view bytes);
 
   [[nodiscard]] State state() const noexcept { return state_; }
-  /// Returns true once any byte of a request has been seen.
+  /// Returns true once any byte of a request has come.
   [[nodiscard]] bool begun() const noexcept { return head_seen_ > 0; }
   [[nodiscard]] const Failure& failure() const noexcept { return failure_; }
 
-  // Valid once the state is kBody or kComplete.
+  // The following are valid once the state is kBody or kComplete.
   [[nodiscard]] const std::string& method() const noexcept { return request_.method; }
   [[nodiscard]] const std::string& target() const noexcept { return request_.target; }
   [[nodiscard]] bool keep_alive() const noexcept { return request_.keep_alive; }
-  /// Returns true once: the client waits for "100 Continue" before it sends the body.
+  /// Returns true, but only once, if the client waits for "100 Continue" before it sends the body.
   [[nodiscard]] bool take_expectation() noexcept { return std::exchange(request_.expects_continue, false); }
   [[nodiscard]] const Headers& headers() const noexcept { return request_.headers; }
-  /// Moves the body out; valid once complete.
+  /// Moves the body out; valid once the request is complete.
   [[nodiscard]] std::string take_body() noexcept { return std::move(request_.body); }
 
   /// Begins the next request of the same connection.
@@ -78,7 +78,7 @@ class RequestParser {
   struct {
     std::string name, value;
     bool value_begun = false;
-  } header_;  // being read
+  } header_;  // the header that is being read
 };
 
 }  // namespace ration::http

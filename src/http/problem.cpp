@@ -37,7 +37,7 @@ Response problem(const Error& error, int status) {
                               {"id", error.id}};
   put_message(body, "detail", error.what);
   if (error.exit_code > 1) body["exit_code"] = error.exit_code;
-  // Names in an error may come from anywhere: invalid UTF-8 is replaced instead of throwing.
+  // Names in an error may come from anywhere, so invalid UTF-8 is replaced and does not throw.
   return {.status = status,
           .content_type = "application/problem+json",
           .body = body.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n"};

@@ -1,6 +1,6 @@
 // Errors in HTTP (RFC 9457, application/problem+json). Used by every handler and for the server's own rejections.
-// Promise: the same id, text, fix and exit code that the command line shows without a daemon; an error without an exit
-// code of its own (1) gets the status's.
+// Promise: an error has the same id, text, fix and exit code as on the command line without a daemon; an error without
+// an exit code of its own (1) gets one from the status.
 //
 // The status of an error follows from its exit code unless the caller gives one:
 //   2 wrong usage -> 400   3 not found -> 404   4 does not fit -> 409   5 permission -> 403   everything else -> 500
@@ -21,10 +21,10 @@ namespace ration::http {
 
 [[nodiscard]] int status_of(const Error& error) noexcept;
 
-/// Returns the answer; `status` 0: status_of(error).
+/// Returns the answer; `status` 0 stands for status_of(error).
 [[nodiscard]] Response problem(const Error& error, int status = 0);
 
-/// Returns "Not Found" for 404.
+/// Returns the phrase of a status, such as "Not Found" for 404.
 [[nodiscard]] const char* reason_phrase(int status) noexcept;
 
 }  // namespace ration::http

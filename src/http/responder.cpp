@@ -8,7 +8,7 @@
 namespace ration::http {
 namespace {
 
-/// Always through the mailbox: the exchange belongs to the loop's thread, and the handler has returned by then.
+/// Answers through the mailbox, so that the handler has returned; the exchange belongs to the loop's thread.
 void answer_later(const std::shared_ptr<Mailbox>& mailbox, std::weak_ptr<Exchange> exchange, Response response) {
   mailbox->post([exchange = std::move(exchange), response = std::move(response)]() mutable {
     const auto open = exchange.lock();

@@ -13,7 +13,7 @@
 namespace ration::http {
 namespace {
 
-/// Sends the error and closes, without ever keeping the connection.
+/// Sends the error and closes the socket, without making a connection.
 void turn_away(int socket) {
   const auto response =
       problem({"E1517", "too many clients are connected", "Retry in 5 s; ss -xp lists the clients", 1}, 503);
@@ -90,7 +90,7 @@ void Server::complete(Response& response, const Peer& peer) {
 
 void Server::ended(Connection& connection) {
   clients_.note_ended(connection);
-  // Its callback is still on the stack, so it is freed in the next round of the loop.
+  // Freed in the loop's next round, because the connection's callback is still running.
   freeing_ = loop_.after(milliseconds{0}, [this] { free_ended(); });
 }
 
@@ -115,7 +115,7 @@ void Server::handle(Connection& connection, Request request) {
   clients_.note_request(connection);
   auto found = router_.find(request.method, request.path);
   const bool strict = found.route && routes_[*found.route].access == Access::kSameOriginOnly;
-  // Checked before the path: a client without permission must not learn which paths exist.
+  // Checked before the path, because a client without permission must not learn which paths exist.
   if (auto refusal = refused(request, rules_, strict)) {
     ++counters_.refused;
     return connection.answer(std::move(*refusal));

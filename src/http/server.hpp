@@ -1,6 +1,6 @@
-// The daemon's HTTP/1.1 server: a Unix socket and, if configured, a TCP address. Used by `rationd`. Promises: one
-// thread, never blocked by a client; everything that a client can use up is bounded (the numbers below); a handler that
-// throws is a 500 and nothing else; an address that others can reach is not opened without a token.
+// The daemon's HTTP/1.1 server, on a Unix socket and, if configured, on a TCP address. Used by `rationd`. Promises: it
+// has one thread, which no client blocks; everything that a client can use up is bounded (the numbers below); a handler
+// that throws becomes a 500 and nothing else; an address that other machines can reach needs a token.
 #pragma once
 
 #include <cstdint>
@@ -21,22 +21,22 @@
 namespace ration::http {
 
 struct ServerOptions : PlaceOptions {
-  std::vector<std::string> host_names;                   ///< further names under which browsers may connect
+  std::vector<std::string> host_names;                   ///< further names by which browsers may connect
   std::function<void(Response&, const Peer&)> complete;  ///< completes every answer before it is sent; may be empty
-  bool anonymous_sees_all = false;                       ///< becomes Peer::sees_all
-  /// Rejects a request, given the pattern of its route, before the handler sees it; may be empty.
+  bool anonymous_sees_all = false;                       ///< the value of Peer::sees_all
+  /// Rejects a request before the handler sees it, by the pattern of its route; may be empty.
   std::function<std::optional<Response>(const Request&, const std::string&)> gate;
   ConnectionLimits limits;
   ClientBounds clients;
 };
 
-/// A handler that may keep the Responder and answer later, from any thread; it must copy the request for that.
+/// A handler that may keep the Responder and answer later, from any thread; it must then copy the request.
 using DeferredHandler = std::function<void(const Request&, Responder)>;
 
-/// Access rules of a route beyond its method and path.
+/// The rules of access to a route.
 enum class Access {
   kNormal,
-  kSameOriginOnly,  ///< rejects pages of another origin, even for GET: for event streams
+  kSameOriginOnly,  ///< rejects pages of another origin even for GET, as event streams need
 };
 
 class Server final : private ConnectionOwner {
@@ -54,31 +54,31 @@ class Server final : private ConnectionOwner {
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
-  /// Adds a route; patterns as in router.hpp. HEAD is answered from GET.
+  /// Adds a route with a pattern as in router.hpp. A HEAD is answered by the route of GET.
   void route(std::string method, std::string_view pattern, Handler handler, Access access = Access::kNormal);
   void route_deferred(std::string method, std::string_view pattern, DeferredHandler handler,
                       Access access = Access::kNormal);
 
-  /// Listens on addresses taken before. E1506: an unsafe token file.
+  /// Listens on addresses that were taken before. Fails with E1506 if the token file is unsafe.
   [[nodiscard]] Result<void> listen(Places places);
-  /// Takes the addresses and listens. Also the errors of take_places().
+  /// Takes the addresses and listens. Fails also as take_places() does.
   [[nodiscard]] Result<void> listen();
-  /// Makes a socket again if its path no longer leads to it; connected clients stay connected. The errors of listen().
+  /// Makes a socket again if its path no longer leads to it; connected clients stay connected. Fails as listen() does.
   [[nodiscard]] Result<void> keep_sockets();
   /// Returns the chosen port; 0 if TCP is not used.
   [[nodiscard]] std::uint16_t tcp_port() const noexcept {
     const auto& tcp = acceptor_.places().tcp;
     return tcp ? tcp->port : 0;
   }
-  /// Returns why it is not the requested port; empty: it is.
+  /// Returns why the port is not the requested one; empty if it is.
   [[nodiscard]] const std::string& tcp_problem() const noexcept { return acceptor_.places().tcp_problem; }
 
   [[nodiscard]] const ServerOptions& options() const noexcept { return options_; }
-  /// Returns the token that makes a client an operator; empty: none does.
+  /// Returns the token that makes a client an operator; empty if there is none.
   [[nodiscard]] const std::string& token() const noexcept { return rules_.token; }
 
-  /// Takes no more clients, ends streams and idle connections, and waits for pending answers for at most `patience`;
-  /// then calls `done` in the loop.
+  /// Accepts no more clients, ends streams and idle connections, and waits at most `patience` for pending answers; then
+  /// calls `done` in the loop.
   void stop(milliseconds patience, std::function<void()> done);
 
   /// Returns the installed routes.

@@ -1,4 +1,4 @@
-// Serves a folder of files as pages: those that exist when it is opened, and no others. Used for the documentation.
+// Serves a folder of files as pages: exactly those that exist when the folder is opened. Used for the documentation.
 // Promise: no path of a request leads out of the folder.
 #pragma once
 
@@ -11,16 +11,16 @@ namespace ration::http {
 
 class StaticFolder {
  public:
-  /// A missing folder has no files.
+  /// Lists the files of the folder; a missing folder has none.
   explicit StaticFolder(const std::string& folder);
 
   [[nodiscard]] bool empty() const noexcept { return files_.empty(); }
-  /// Serves a file of the folder; `path` is relative, as in `scenarios/ray.html`. 404 (E1511) if there is none. Reads
-  /// the file.
+  /// Reads and serves a file of the folder; `path` is relative, as in `scenarios/ray.html`. Answers 404 (E1511) if
+  /// there is none.
   [[nodiscard]] Response serve(const std::string& path, const Request& request) const;
 
  private:
-  std::map<std::string, std::string> files_;  // their paths
+  std::map<std::string, std::string> files_;  // path of each file
 };
 
 }  // namespace ration::http

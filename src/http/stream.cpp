@@ -53,7 +53,7 @@ Result<Subscription> read_subscription(const Request& request, const StreamOptio
   }
 
   const std::string* last = request.headers.find("last-event-id");
-  // A browser that has seen no event yet sends an empty one.
+  // A browser that has seen no event yet sends an empty header.
   if (last == nullptr || last->empty()) last = request.parameter("last_event_id");
   if (last != nullptr && !last->empty()) {
     subscription.last_id = parse_number(*last);
@@ -126,7 +126,7 @@ void EventStream::publish(std::string_view topic, std::string event_name, View v
 
 void EventStream::remember(Entry entry) {
   newest_ = *entry.id;
-  // Renderings of older events are made again for a replay: the ring keeps only the event itself.
+  // The renderings of an older event are dropped, and made again for a replay.
   if (!ring_.empty()) ring_.back().frames.clear();
   ring_.push_back(std::move(entry));
   if (ring_.size() <= options_.ring) return;
@@ -142,7 +142,7 @@ const std::string& EventStream::frame(Entry& entry, const Client& client) {
   try {
     json = entry.view(client.peer);
   } catch (const std::exception&) {
-    // One event that cannot be rendered (a label that is not a text) must end neither the stream nor the daemon.
+    // An event that cannot be rendered (a label that is not text) must end neither the stream nor the daemon.
     ++counters_.view_failures;
   }
   return entry.frames.emplace(viewer, json.empty() ? "" : event_text(entry.name, json, entry.id)).first->second;
@@ -153,7 +153,7 @@ bool EventStream::fits(const Client& client, std::size_t bytes) const {
   return waiting == 0 || waiting + bytes <= options_.backlog_bytes;
 }
 
-/// Sends the text. Returns false if there is no room: the client is crowded until its backlog has gone.
+/// Sends the text. Returns false if there is no room; the client is then crowded until its backlog is gone.
 bool EventStream::send(Client& client, std::string_view text) {
   client.crowded = client.crowded || !fits(client, text.size());
   if (client.crowded) return false;
@@ -206,7 +206,7 @@ bool EventStream::pump_latest(Client& client) {
 void EventStream::subscribe(const Request& request, const Responder& responder) {
   const auto subscription = read_subscription(request, options_);
   if (!subscription) return responder.fail(subscription.error(), 400);
-  // One user must not keep others out; an operator's own dashboards are not counted.
+  // Each user has a share of the places, so that none keeps others out; an operator's own dashboards do not count.
   const Peer& peer = request.peer;
   const bool trusted = peer.token_accepted || (peer.uid && (*peer.uid == 0 || *peer.uid == ::geteuid()));
   const auto same = [&](const Client& each) { return each.peer.kind == peer.kind && each.peer.uid == peer.uid; };
@@ -220,7 +220,7 @@ void EventStream::subscribe(const Request& request, const Responder& responder) 
     full.headers.emplace_back("Retry-After", "5");
     return responder.respond(std::move(full));
   }
-  // Forbids proxies to buffer it.
+  // The header forbids proxies to buffer the stream.
   auto stream = responder.begin_stream({.content_type = "text/event-stream", .headers = {{"X-Accel-Buffering", "no"}}});
   if (!stream) return;
   ++counters_.subscribed;
@@ -243,8 +243,8 @@ void EventStream::subscribe(const Request& request, const Responder& responder) 
   };
   client.stream->write("retry: 3000\n\n");
   if (client.numbered && client.cursor > newest_) {
-    // The numbers restart because the daemon's database was lost: everything is new to this client, which fetches it
-    // itself, as after every gap.
+    // The numbers began again because the daemon's database was lost. The client gets a gap over everything, and
+    // fetches the events itself.
     client.stream->write(event_text("gap", fmt::format(R"({{"from":1,"to":{},"restarted":true}})", newest_), {}));
     ++counters_.gaps;
     client.cursor = newest_;
