@@ -12,8 +12,8 @@
 namespace ration::rows {
 namespace {
 
-constexpr std::size_t kMaxLength = 1000;  // letters of a filter
-constexpr int kDeepest = 50;              // parentheses within each other
+constexpr std::size_t kMaxLength = 1000;  // characters of a filter
+constexpr int kDeepest = 50;              // parentheses inside each other
 
 bool contains(std::string_view text, const std::string& part) { return lower(text).find(part) != std::string::npos; }
 
@@ -21,7 +21,7 @@ tl::unexpected<Error> not_understood(Message what) {
   return fail("E1429", std::move(what), "used>4GiB & denied>0, tenant~=nlp, governed==no, idle>30m", 2);
 }
 
-/// Blanks and everything that has a meaning of its own.
+/// Returns true for a blank and for every character with a meaning of its own.
 bool ends_word(char letter) { return std::string_view(" \t\n&|()!<>=~\"").find(letter) != std::string_view::npos; }
 
 std::optional<bool> yes_or_no(const std::string& text) {
@@ -79,7 +79,7 @@ class FilterParser {
     return left;
   }
 
-  /// `tenant=nlp used>4GiB`: both.
+  /// Returns true if another condition follows without `&`, as in `tenant=nlp used>4GiB`.
   bool begins_another() {
     skip_blanks();
     return !rest_.empty() && std::string_view("|)&").find(rest_.front()) == std::string_view::npos;
@@ -201,7 +201,7 @@ class FilterParser {
       node.number = span / 1'000'000'000U;
       return {};
     }
-    // A share is of the row's own device: it is read again for each.
+    // The share depends on the row's device, so matches() parses it again for each row.
     constexpr Bytes kSomeDevice{std::uint64_t{1} << 60U};
     RATION_TRY(const auto bytes, parse_size(text, kSomeDevice, kSomeDevice));
     node.number = bytes.count();
@@ -267,7 +267,7 @@ bool Filter::compared(const Node& node, const Row& row, const Device* device) {
   if (node.share_of_device) {
     if (device == nullptr || !device->total) return false;
     const auto bytes = parse_size(node.text, *device->total, device->free.value_or(Bytes{0}));
-    if (!bytes) return false;  // max-40GiB of a device that has 16
+    if (!bytes) return false;  // for example max-40GiB of a 16 GiB device
     bound = bytes->count();
   }
   switch (node.compare) {

@@ -1,11 +1,11 @@
-// Which rows to show, as a person types it: `used>4GiB & denied>0`, `tenant~=nlp`, `governed==no`, `idle>30m`,
-// `!(gpu=0 | gpu=1)`, or a bare word that is looked for in every text. The only filter language: `ration top --filter`,
-// `ration ps --filter`, the dashboard and `?filter=` of the HTTP interface. Its grammar for people: docs/http-api.md.
-// Promises: any text may be given; a comparison with what is unknown is false, and so is its opposite (`!` aside), but
-// for `=n/a` and `!=n/a`.
+// Selects the rows that fulfil a condition as a person types it: `used>4GiB & denied>0`, `tenant~=nlp`, `governed==no`,
+// `idle>30m`, `!(gpu=0 | gpu=1)`, or a bare word that is looked for in every text. The only filter language: `ration
+// top --filter`, `ration ps --filter`, the dashboard and `?filter=` of the HTTP interface use it; docs/http-api.md
+// explains its grammar. Promises: any text may be given; every comparison with an unknown number is false, except
+// `=n/a`.
 //
 //   all   = every {"|" every}      every = one {["&"] one}    one = "!" one | "(" all ")" | FIELD OP VALUE | WORD
-//   OP    = > >= < <= = == != ~= (holds, in whatever case) !~ (does not)
+//   OP    = > >= < <= = == != ~= (contains, in any case) !~ (does not)
 #pragma once
 
 #include <string>
@@ -19,12 +19,12 @@ namespace ration::rows {
 
 class Filter {
  public:
-  /// Shows everything.
+  /// Makes a filter that every row matches.
   Filter() = default;
-  /// An empty text shows everything. E1429.
+  /// Parses a filter; every row matches an empty text. Fails with E1429.
   [[nodiscard]] static Result<Filter> parse(std::string_view text);
 
-  /// `device`: the row's, for shares (`used>50%`); null where it is not known.
+  /// Returns true if the row matches. `device` is the row's, for shares (`used>50%`); null if unknown.
   [[nodiscard]] bool matches(const Row& row, const Device* device) const;
   [[nodiscard]] bool empty() const { return nodes_.empty(); }
 
@@ -34,19 +34,19 @@ class Filter {
   enum class Operator { kMore, kAtLeast, kLess, kAtMost, kEqual, kUnequal, kHolds, kHoldsNot };
   struct Node {
     Kind kind = Kind::kWord;
-    std::size_t left = 0, right = 0;  ///< of kAnd, kOr, kNot: the parts
+    std::size_t left = 0, right = 0;  ///< the parts of kAnd, kOr, kNot
     const Field* field = nullptr;
     Operator compare = Operator::kEqual;
-    std::string text;          ///< in small letters
+    std::string text;          ///< in lower case
     std::uint64_t number = 0;  ///< the value, unless it is a share
     bool share_of_device = false;
-    bool unknown = false;  ///< the value is n/a
+    bool unknown = false;  ///< true for the value n/a
   };
 
   [[nodiscard]] bool holds(std::size_t node, const Row& row, const Device* device) const;
   [[nodiscard]] static bool compared(const Node& node, const Row& row, const Device* device);
 
-  std::vector<Node> nodes_;  ///< the last one is the whole
+  std::vector<Node> nodes_;  ///< the last one is the root
 };
 
 }  // namespace ration::rows

@@ -9,7 +9,7 @@
 namespace ration::rows {
 namespace {
 
-/// -1, 0 or 1, with what is unknown last.
+/// Returns -1, 0 or 1; unknown values come last.
 int compare(const Field& field, bool descending, const Row& left, const Row& right) {
   if (field.kind == FieldKind::kText) {
     const std::string one = field.text(left), other = field.text(right);

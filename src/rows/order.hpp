@@ -1,6 +1,5 @@
-// In which order rows are shown: `-used,name` is the largest first, then by name. Used by the live view and by
-// `ration ps`.
-// Promise: what is unknown comes last either way; rows that compare alike keep a fixed order.
+// Sorts rows by a text: `-used,name` means the largest first, then by name. Used by the live view and by `ration ps`.
+// Promises: unknown values come last in either direction; equal rows keep a fixed order.
 #pragma once
 
 #include <string>
@@ -14,9 +13,9 @@ namespace ration::rows {
 
 class Order {
  public:
-  /// `-used,name`.
+  /// Makes the default order, `-used,name`.
   Order();
-  /// E1431.
+  /// Parses an order. Fails with E1431.
   [[nodiscard]] static Result<Order> parse(std::string_view text);
 
   void sort(std::vector<const Row*>& rows) const;

@@ -1,6 +1,6 @@
-// The rows of a node as plain values: the snapshot and the events of the HTTP interface. Used by filters and by the
-// live view. Promises: any JSON may be given, a field that is missing or of another type is unknown, never 0; texts are
-// kept as they came.
+// The rows of a node as plain values, read from the snapshot and the events of the HTTP interface. Used by filters and
+// by the live view. Promises: any JSON may be given; a missing field, or one of another type, is unknown, never 0;
+// texts are kept unchanged.
 #pragma once
 
 #include <cstdint>
@@ -19,23 +19,23 @@ struct Process {
   std::optional<Bytes> used;
 };
 
-/// One workload on one device, or one process in no book.
+/// One workload on one device, or one process without a book.
 struct Row {
   bool governed = false;
   std::string tenant, name, user, command, labels, state, slice, where, enforced_by, held_back_by, last_denial, device;
-  std::string book_altered;  ///< what was done to its book; empty: nothing
+  std::string book_altered;  ///< the change that somebody made to its book; empty if none
   std::optional<int> gpu;
   std::optional<Bytes> used, limit, configured_limit, guarantee, peak, context, pooled;
   std::optional<Bytes> pinned, host_limit;  ///< pinned host memory of the workload, and its limit
   std::optional<std::uint64_t> run, denials, idle_seconds, limit_changes;
-  std::vector<Process> processes;   ///< the first, or all
-  std::uint64_t process_count = 0;  ///< how many there are
+  std::vector<Process> processes;   ///< may lack some of a large number
+  std::uint64_t process_count = 0;  ///< their total number
 
-  /// The same for the same thing in every snapshot.
+  /// Returns a key that identifies the same row in every snapshot.
   [[nodiscard]] std::string key() const;
-  /// `nlp/train`; `?/python` for a process in no book.
+  /// Returns `nlp/train`, or `?/python` for a process without a book.
   [[nodiscard]] std::string title() const;
-  /// Less than a granule is left under its limit.
+  /// Returns true if less than a granule is left under the limit.
   [[nodiscard]] bool full() const;
   [[nodiscard]] bool limited() const { return limit && *limit < kUnlimited; }
 };
@@ -47,7 +47,7 @@ struct Device {
   std::optional<std::uint64_t> utilisation, temperature, seconds_to_full;
 };
 
-/// A tenant's share of one device, where the daemon has tenants.
+/// A tenant's share of one device; exists only if the daemon has tenants.
 struct TenantAccount {
   std::string tenant;
   int gpu = 0;
@@ -70,16 +70,16 @@ struct Model {
   std::vector<Row> rows;
   std::vector<TenantAccount> accounts;
   std::vector<Waiting> queue;
-  std::string problem;  ///< why no device could be asked; empty: they were
+  std::string problem;  ///< why no device could be queried; empty if they were
 
   [[nodiscard]] const Device* device(std::optional<int> gpu) const;
 };
 
-/// From the snapshot's `data`.
+/// Reads the snapshot's `data`.
 [[nodiscard]] Model read_snapshot(const nlohmann::json& data);
 [[nodiscard]] Event read_event(const nlohmann::json& event);
 
-/// A field of any JSON: absent unless it is there and of that kind.
+/// Returns a field of any JSON; absent if it is missing or of another type.
 [[nodiscard]] std::optional<std::uint64_t> number_in(const nlohmann::json& row, const char* field);
 [[nodiscard]] std::optional<Bytes> bytes_in(const nlohmann::json& row, const char* field);
 [[nodiscard]] std::string text_in(const nlohmann::json& row, const char* field);
