@@ -1,12 +1,13 @@
-// Computes how much device memory an image of device code takes: ELF (cubins), and fat binaries, which contain several
-// of them. Used by the guard, which charges it before the driver loads the image, and by the simulated driver, which
-// takes it. Promises: reads through its caller only, so that no form of an image makes it touch memory that is not
-// there; no allocation; libc only. A reported size is never too low: it is at least the sum of the loaded sections.
+// Computes how much device memory an image of device code takes: an ELF file (cubin), or a fat binary, which contains
+// several images. Used by the guard, which charges that size before the driver loads the image, and by the simulated
+// driver, which takes it. Promises: it reads only through its caller, so that no malformed image makes it touch memory
+// that is not there; no allocation; libc only. A reported size is never too low: it is at least the sum of the loaded
+// sections.
 //
-// ELF: the loaded sections, one after the other at their alignments: code, constants, `__device__` variables. Sections
-// of shared and local memory take nothing on the device. NVIDIA does not document fat binaries; public readers (ZLUDA,
-// cuda-fatbin-decompression) show that header, entries and wrapper lie as below. Text (PTX) and intermediate code have
-// no known size: the driver compiles them.
+// The loaded sections of an ELF file lie one after the other at their alignments: code, constants, `__device__`
+// variables. Sections of shared and local memory take nothing on the device. NVIDIA does not document fat binaries;
+// public readers (ZLUDA, cuda-fatbin-decompression) show the header, entries and wrapper declared below. Text (PTX) and
+// intermediate code have no known size, because the driver compiles them.
 #pragma once
 
 #include <elf.h>
@@ -18,17 +19,18 @@
 
 namespace ration::driver {
 
-/// The step in which images of one context lie side by side in its granules (as blocks of cuMemAlloc).
+/// The step in which images of one context lie side by side in its granules, as blocks of cuMemAlloc do.
 inline constexpr Bytes kImageStep{512};
 
-/// How well an image tells its size. kText: not at all. kBroken: nothing in it is reliable.
+/// The reliability of an image's size. An image of text (kText) has none; nothing in a broken image (kBroken) is
+/// reliable.
 enum class Telling { kSize, kText, kBroken };
 
 struct CodeImage {
   Telling telling = Telling::kText;
-  Bytes size;               ///< on the device, in whole steps; at most kUnlimited
-  std::uint64_t start = 0;  ///< start of its ELF in the reader's offsets
-  bool readable = false;    ///< false if that ELF is compressed or not there
+  Bytes size;               ///< the size on the device in whole steps; at most kUnlimited
+  std::uint64_t start = 0;  ///< the start of its ELF file in the reader's offsets
+  bool readable = false;    ///< false if its ELF file is compressed or missing
 };
 
 /// The compute capability of a device as fat binaries write it: 10 * major + minor.
@@ -36,7 +38,7 @@ using Capability = unsigned;
 
 namespace image {
 
-/// The end of an ELF that stands alone in memory is unknown.
+/// The end of an ELF file that stands alone in memory, which is unknown.
 inline constexpr std::uint64_t kNoEnd = ~std::uint64_t{0};
 
 struct FatBinaryWrapper {
@@ -47,7 +49,7 @@ struct FatBinaryWrapper {
 struct FatBinaryHeader {
   std::uint32_t magic;
   std::uint16_t version, header_size;
-  std::uint64_t size;  // of all entries
+  std::uint64_t size;  // total of all entries
 };
 struct FatBinaryEntry {
   std::uint16_t kind, version;
@@ -62,13 +64,13 @@ struct FatBinaryEntry {
 static_assert(sizeof(FatBinaryWrapper) == 24 && sizeof(FatBinaryHeader) == 16 && sizeof(FatBinaryEntry) == 64);
 inline constexpr std::uint32_t kWrapperMagic = 0x466243b1, kFatBinaryMagic = 0xba55ed50;
 inline constexpr std::uint16_t kElfEntry = 2;
-inline constexpr std::uint32_t kShortestEntry = 32;  // the part up to the capability
+inline constexpr std::uint32_t kShortestEntry = 32;  // the part of an entry up to the capability
 
 inline bool within(std::uint64_t at, std::uint64_t size, std::uint64_t end) noexcept {
   return at <= end && size <= end - at;
 }
 
-/// Returns true for shared and local memory, which belongs to the multiprocessors and threads: `.nv.shared.KERNEL`,
+/// Returns true for a section of shared or local memory, which multiprocessors and threads hold: `.nv.shared.KERNEL`,
 /// `.nv.local.KERNEL`.
 inline bool is_of_multiprocessors(const char* name) noexcept {
   return std::strncmp(name, ".nv.shared", 10) == 0 || std::strncmp(name, ".nv.local", 9) == 0;
@@ -78,22 +80,23 @@ inline bool is_of_multiprocessors(const char* name) noexcept {
 
 namespace image {
 
-/// The section headers of the ELF at `start`, which ends before `end`. `read(at, out, size)` returns false if nothing
-/// is there.
+/// The section headers of the ELF file at `start`, which ends before `end`. `read(at, out, size)` returns false if
+/// nothing is there.
 template <typename Read>
 class Sections {
  public:
   Sections(Read& read, std::uint64_t start, std::uint64_t end) noexcept : read_(read), start_(start), end_(end) {}
 
-  /// Reads the header; false: it is not the ELF of a device's code, or its section headers cannot be read.
+  /// Reads the header. Returns false if the file is no ELF file of device code, or if its section headers cannot be
+  /// read.
   bool open() noexcept {
     Elf64_Shdr first;
     if (!read_part(0, &header_, sizeof header_) || std::memcmp(header_.e_ident, ELFMAG, SELFMAG) != 0 ||
         header_.e_ident[EI_CLASS] != ELFCLASS64 || header_.e_ident[EI_DATA] != ELFDATA2LSB ||
         header_.e_shentsize != sizeof first || header_.e_shoff < sizeof header_ || !at(0, first))
       return false;
-    // If there are more sections than the header's field can count, the first section has their number and the index
-    // of the one with the names (ELF, gABI).
+    // If the header's field cannot count the sections, the first section holds their number and the index of the
+    // section with the names (ELF, gABI).
     count_ = header_.e_shnum != 0 ? header_.e_shnum : first.sh_size;
     const std::uint64_t named_by = header_.e_shstrndx == SHN_XINDEX ? first.sh_link : header_.e_shstrndx;
     if (count_ == 0 || named_by >= count_) return false;
@@ -108,18 +111,19 @@ class Sections {
            !__builtin_add_overflow(offset, header_.e_shoff, &offset) && read_part(offset, &out, sizeof out);
   }
 
-  /// Writes the first letters of a section's name, ended by a zero; empty: it has none that can be read.
+  /// Writes the first letters of a section's name, ended by a zero; empty if no name can be read.
   void name_of(const Elf64_Shdr& section, char (&name)[12]) const noexcept {
     std::memset(name, 0, sizeof name);
     std::uint64_t at = 0;
     if (!has_names_ || section.sh_name >= names_.sh_size ||
         __builtin_add_overflow(names_.sh_offset, section.sh_name, &at) || read_part(at, name, sizeof name - 1))
       return;
-    for (std::size_t i = 0; i + 1 < sizeof name; ++i)  // the names end before as many letters
+    for (std::size_t i = 0; i + 1 < sizeof name; ++i)  // letter by letter, because the file ends after fewer
       if (!read_part(at + i, &name[i], 1) || name[i] == '\0') break;
   }
 
-  /// Returns true if the bytes of a section that is loaded lie within the file; one of unknown length is trusted.
+  /// Returns true if the section's bytes lie within the file, and also if it has none there or the file's end is
+  /// unknown.
   [[nodiscard]] bool has_bytes_of(const Elf64_Shdr& section) const noexcept {
     return section.sh_type == SHT_NOBITS || end_ == kNoEnd || lies_within(section.sh_offset, section.sh_size);
   }
@@ -142,9 +146,9 @@ class Sections {
 
 }  // namespace image
 
-/// Visits each section of the ELF at `start`, which ends before `end`: `visit(section, offset)`, where `offset` is its
-/// place on the device, or kNoEnd if it is not loaded. `read(at, out, size)` returns false if nothing is there.
-/// kBroken: the sections cannot be read, or there are none. `size` is the total.
+/// Calls `visit(section, offset)` for each section of the ELF file at `start`, which ends before `end`. `offset` is the
+/// section's place on the device, or kNoEnd if it is not loaded. `read(at, out, size)` returns false if nothing is
+/// there. Sets `size` to the total. Returns kBroken if there are no sections, or if they cannot be read.
 template <typename Read, typename Visit>
 Telling visit_sections(Read&& read, std::uint64_t start, std::uint64_t end, Bytes& size, Visit&& visit) noexcept {
   image::Sections sections(read, start, end);
@@ -179,9 +183,9 @@ CodeImage of_elf(Read&& read, std::uint64_t start, std::uint64_t end) noexcept {
   return result;
 }
 
-/// A driver chooses the entry in its own way, so the image counts as the largest entry that it may choose: code runs on
-/// devices of its own major capability from its minor one on ("binary compatibility", CUDA C++ programming guide). If
-/// none matches, text may be compiled; if there is no text either, the largest of all counts.
+/// Computes the size of the largest entry that the driver may choose, because each driver chooses in its own way. Code
+/// runs on devices of its own major capability from its minor one on ("binary compatibility", CUDA C++ programming
+/// guide). If no code matches, the driver may compile text; without text, the largest of all entries counts.
 template <typename Read>
 CodeImage of_fat_binary(Read&& read, std::uint64_t start, std::uint64_t end, Capability device) noexcept {
   CodeImage best{Telling::kText, Bytes{0}, start, false}, other = best;
@@ -216,7 +220,7 @@ CodeImage of_fat_binary(Read&& read, std::uint64_t start, std::uint64_t end, Cap
     const bool fits = entry.capability / 10 == device / 10 && entry.capability % 10 <= device % 10;
     if (code.telling == Telling::kBroken) {
       if (fits) return broken;
-      continue;  // no driver picks it for this device
+      continue;  // no driver chooses it for this device
     }
     CodeImage& largest = fits ? best : other;
     bool& any = fits ? has_code : has_other;

@@ -1,5 +1,5 @@
-// Our declarations of the driver's arrays whose memory is mapped later, from NVIDIA's manual of the driver API, and the
-// arithmetic on parts of them. Used by the guard and the simulated driver.
+// The driver's arrays whose memory is mapped later, in declarations of our own from NVIDIA's manual of the driver API,
+// and the arithmetic on parts of such arrays. Used by the guard and the simulated driver.
 //
 // An array made with CUDA_ARRAY3D_SPARSE or CUDA_ARRAY3D_DEFERRED_MAPPING has no memory. cuMemMapArrayAsync() maps
 // parts of handles of cuMemCreate() into it; like any mapping it keeps the handle's memory alive.
@@ -66,7 +66,8 @@ using cuArrayGetSparseProperties_t = CUresult(CUDA_ARRAY_SPARSE_PROPERTIES*, CUa
 
 namespace ration {
 
-/// A box of elements in one layer of one level, or a stretch of bytes in the tail of levels smaller than a tile.
+/// A box of elements in one layer of one level, or a range of bytes in the tail, which holds the levels that are
+/// smaller than a tile.
 struct ArrayRegion {
   std::uint64_t array = 0, subresource = 0;
   std::uint64_t begin[3] = {}, end[3] = {};
@@ -101,7 +102,7 @@ struct ArrayRegion {
   return common;
 }
 
-/// Calls `keep` with each of the at most six boxes that remain of `whole` without `taken`, which overlaps it.
+/// Calls `keep` with each of the at most six boxes that remain of `whole` without `taken`, which must overlap it.
 template <typename Keep>
 void subtract(ArrayRegion whole, const ArrayRegion& taken, Keep&& keep) {
   for (int axis = 0; axis < 3; ++axis) {

@@ -1,5 +1,5 @@
-// The binary interface of the driver's copies, streams and attributes, as far as the simulator implements them: our own
-// declarations of NVIDIA's layouts.
+// The binary interface of the driver's copies, streams and attributes, as far as the simulator implements them, in
+// declarations of our own with NVIDIA's layouts.
 #pragma once
 
 #include "driver/cuda_abi.hpp"

@@ -1,5 +1,5 @@
-// The binary interface of the driver's graphs and stream capture, beside cuda_abi.hpp. Used by the guard, the
-// simulator, the workload and the tests; same promises.
+// The binary interface of the driver's graphs and stream capture, in addition to cuda_abi.hpp and with the same
+// promises. Used by the guard, the simulator, the workload and the tests.
 #pragma once
 
 #include "driver/cuda_abi.hpp"
@@ -67,7 +67,7 @@ struct CUDA_HOST_NODE_PARAMS {
   void (*fn)(void*);
   void* userData;
 };
-/// A CUDA_MEMCPY3D, kept unchanged.
+/// The parameters of a copy, a CUDA_MEMCPY3D that is kept unchanged.
 struct GraphCopyParams {
   alignas(8) unsigned char bytes[200];
 };

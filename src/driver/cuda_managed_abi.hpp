@@ -1,5 +1,5 @@
-// The binary interface of managed memory: advice, and moving it between devices and the host. Our own declarations of
-// NVIDIA's layouts.
+// The binary interface of managed memory, for advice and for moving it between devices and the host, in declarations of
+// our own with NVIDIA's layouts.
 #pragma once
 
 #include "driver/cuda_abi.hpp"
@@ -15,7 +15,7 @@ enum CUmem_advise : int {
   CU_MEM_ADVISE_UNSET_ACCESSED_BY = 6,
 };
 
-/// Stands for the host where a device is expected.
+/// The number that stands for the host where a device is expected.
 inline constexpr CUdevice CU_DEVICE_CPU = -1;
 
 using cuMemAdvise_t = CUresult(CUdeviceptr, std::size_t, CUmem_advise, CUdevice);
@@ -23,7 +23,7 @@ using cuMemAdvise_v2_t = CUresult(CUdeviceptr, std::size_t, CUmem_advise, CUmemL
 using cuMemRangeGetAttribute_t = CUresult(void*, std::size_t, int, CUdeviceptr, std::size_t);
 using cuMemPrefetchAsync_t = CUresult(CUdeviceptr, std::size_t, CUdevice, CUstream);
 using cuMemPrefetchAsync_v2_t = CUresult(CUdeviceptr, std::size_t, CUmemLocation, unsigned int, CUstream);
-// Since CUDA 13.0. A location applies from the range at its index up to the next location's.
+// Since CUDA 13.0. A location applies to the ranges from its index up to the next location's index.
 using cuMemPrefetchBatchAsync_t = CUresult(CUdeviceptr*, std::size_t*, std::size_t, CUmemLocation*, std::size_t*,
                                            std::size_t, unsigned long long, CUstream);
 using cuMemDiscardAndPrefetchBatchAsync_t = cuMemPrefetchBatchAsync_t;

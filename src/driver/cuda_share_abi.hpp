@@ -1,5 +1,5 @@
-// The binary interface for memory shared between processes, and for checkpoints, beside cuda_abi.hpp. Used by the
-// guard, the simulator, the workload and the tests; same promises.
+// The binary interface for memory shared between processes, and for checkpoints, in addition to cuda_abi.hpp and with
+// the same promises. Used by the guard, the simulator, the workload and the tests.
 #pragma once
 
 #include "driver/cuda_abi.hpp"
@@ -61,7 +61,7 @@ struct CUcheckpointLockArgs {
 struct CUcheckpointCheckpointArgs {
   cuuint64_t reserved[8];
 };
-struct CUcheckpointRestoreArgs;  // may rename the process's devices; the simulator accepts it without effect
+struct CUcheckpointRestoreArgs;  // may rename the process's devices; the simulator ignores it
 struct CUcheckpointUnlockArgs {
   cuuint64_t reserved[8];
 };

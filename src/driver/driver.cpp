@@ -5,7 +5,7 @@
 namespace ration::driver {
 namespace {
 
-// Never unloaded: programs call the driver from their own atexit handlers.
+// Loads the driver for good, because programs call it from their own atexit handlers.
 const Driver* load() {
   void* library = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
   if (library == nullptr) return nullptr;

@@ -1,5 +1,5 @@
-// The CUDA driver, loaded at run time by its own name, so that a program runs on a machine without one, and so that
-// calls go to whatever stands in front of it (ration's own guard, a simulated GPU). Used by libration/pool and
+// Loads the CUDA driver at run time by its own name, so that a program also runs on a machine without one, and so that
+// calls reach whatever stands in front of the driver (ration's own guard, a simulated GPU). Used by libration/pool and
 // libration/runtime.
 #pragma once
 
@@ -23,21 +23,21 @@ namespace ration::driver {
   X(cuStreamWaitEvent) X(cuStreamSynchronize)
 // clang-format on
 
-/// The functions by name; null if this driver lacks one.
+/// The functions by their names; null for those that this driver lacks.
 struct Driver {
 #define RATION_DECLARE(name) cuda::name##_t* name = nullptr;
   RATION_DRIVER_FUNCTIONS(RATION_DECLARE)
 #undef RATION_DECLARE
 
-  /// Returns the machine's driver, initialised, or null if there is none or it does not start. Thread-safe; searched
-  /// once.
+  /// Returns the machine's driver after cuInit(), or null if there is none or it does not start. Thread-safe; the
+  /// driver is searched once.
   [[nodiscard]] static const Driver* get();
 };
 
-/// Orders all later work on `later` after the work on `earlier` so far. Requires a current context.
+/// Orders all later work on `later` after the present work on `earlier`. Requires a current context.
 [[nodiscard]] cuda::CUresult order(const Driver& driver, cuda::CUstream earlier, cuda::CUstream later);
 
-/// Makes the context the calling thread's current one while it lives.
+/// Makes the context the calling thread's current one as long as this object lives.
 class ContextScope {
  public:
   ContextScope(const Driver& driver, cuda::CUcontext context) : driver_(driver) {

@@ -26,12 +26,12 @@ constexpr std::int32_t kOurLibraries = 0x0303;  // FLAG_X8664_LIB64 | FLAG_ELF_L
 constexpr std::int32_t kOurLibraries = 0x0a03;  // FLAG_AARCH64_LIB64 | FLAG_ELF_LIBC6
 #endif
 
-// The folders that the linker searches if its cache has no entry, and after them folders of drivers that the linker
-// does not know.
+// The folders that the linker searches if its cache has no entry, followed by folders of drivers that the linker does
+// not know.
 constexpr const char* kFolders[] = {
-    "/lib/" RATION_MULTIARCH,  // Debian, Ubuntu; here the NVIDIA container toolkit puts a driver into such images
+    "/lib/" RATION_MULTIARCH,  // Debian, Ubuntu; the NVIDIA container toolkit puts a driver here in images of these
     "/usr/lib/" RATION_MULTIARCH,
-    "/lib64",  // Red Hat, SUSE; and into such images
+    "/lib64",  // Red Hat, SUSE, and images of these
     "/usr/lib64",
     "/lib",  // Arch
     "/usr/lib",
@@ -45,8 +45,8 @@ constexpr const char* kFolders[] = {
     "/usr/local/nvidia/lib",
 };
 
-// /etc/ld.so.cache as glibc writes it since 2.2 (sysdeps/generic/dl-cache.h), possibly after a table of the former
-// format. Offsets count from the start of the header.
+// The format of /etc/ld.so.cache that glibc writes since 2.2 (sysdeps/generic/dl-cache.h), possibly after a table of
+// the former format. Offsets count from the start of this header.
 struct CacheHeader {
   char magic[20];  // "glibc-ld.so.cache1.1"
   std::uint32_t count;
@@ -70,7 +70,7 @@ Mapping mapped(const char* path) noexcept {
   return place == MAP_FAILED ? Mapping{} : Mapping{place, size};
 }
 
-/// A path that is built piece by piece; if it becomes too long it is empty.
+/// A path that is built piece by piece; it becomes empty if it gets too long.
 class Path {
  public:
   void clear() noexcept { length_ = 0, whole_ = true; }
@@ -90,8 +90,8 @@ class Path {
   bool whole_ = true;
 };
 
-/// One search. Offers a file if it exists and is not empty: where a driver is mounted into a container, its places in
-/// the image are empty files.
+/// One search. Offers each file that exists and is not empty: if a driver is mounted into a container, the image has
+/// empty files in its place.
 class Search {
  public:
   Search(const char* file, Take* take, void* context) noexcept : file_(file), take_(take), context_(context) {}
@@ -110,8 +110,8 @@ class Search {
     return offer(path_.text());
   }
 
-  /// Tries a list as the linker reads it: an empty entry is the current folder, and $ORIGIN, $LIB and $PLATFORM stand
-  /// for machine-dependent names.
+  /// Searches a list as the linker does: an empty entry is the current folder, and $ORIGIN, $LIB and $PLATFORM stand
+  /// for names that depend on the machine.
   bool try_list(const char* list, const char* separators, const char* origin) noexcept {
     while (*list != '\0') {
       const std::size_t length = std::strcspn(list, separators);
@@ -129,7 +129,7 @@ class Search {
 
  private:
   bool try_entry(const char* entry, std::size_t length, const char* origin) noexcept {
-    // The value of $LIB was fixed when the linker was compiled; the other folders do not exist.
+    // The value of $LIB was fixed when the linker was compiled, so every usual value is tried; only one folder exists.
     for (const char* lib : {"lib/" RATION_MULTIARCH, "lib64", "lib"}) {
       const bool varies = expand(entry, length, origin, lib);
       if (offer(path_.text())) return true;
@@ -138,7 +138,7 @@ class Search {
     return false;
   }
 
-  /// Expands an entry. Returns true if it contains $LIB.
+  /// Expands the names in an entry. Returns true if it contains $LIB.
   bool expand(const char* entry, std::size_t length, const char* origin, const char* lib) noexcept {
     bool varies = false;
     path_.clear();
@@ -185,7 +185,7 @@ class Search {
     const auto text = [&](std::uint32_t offset) -> const char* {
       return offset < room && std::memchr(base + offset, '\0', room - offset) != nullptr ? base + offset : nullptr;
     };
-    // If several files have one name, the first one is in the folder that comes first in ld.so.conf.
+    // Among files of one name the first is in the folder that ld.so.conf lists first.
     for (std::uint32_t i = 0; i < header.count; ++i) {
       CacheEntry entry;
       std::memcpy(&entry, base + sizeof header + i * sizeof entry, sizeof entry);
@@ -221,7 +221,8 @@ class Dynamic {
     }
     for (const ElfW(Dyn)* entry = entries_; entry != nullptr && entry->d_tag != DT_NULL; ++entry) {
       if (entry->d_tag != DT_STRTAB) continue;
-      // Holds an address, except in a read-only section (the vDSO's), which has offsets.
+      // The entry holds an address, except in an object whose section is read-only (the vDSO), where it holds an
+      // offset.
       const ElfW(Addr) place = entry->d_un.d_ptr;
       names_ = reinterpret_cast<const char*>(place < object.dlpi_addr ? place + object.dlpi_addr : place);
     }
@@ -243,7 +244,7 @@ class Dynamic {
       copy_folder(object_.dlpi_name, out.folder);
       return;
     }
-    char program[PATH_MAX];  // the program itself has no name
+    char program[PATH_MAX];  // the program itself has no name in the list
     const ssize_t length = ::readlink("/proc/self/exe", program, sizeof program - 1);
     program[length > 0 ? length : 0] = '\0';
     copy_folder(program, out.folder);
@@ -279,8 +280,8 @@ bool look_for(const char* file, const Seeker& seeker, Take* take, void* context)
   const SearchPaths& object = seeker.object;
   const SearchPaths& program = seeker.program;
   if (search.offer(seeker.asked)) return true;
-  // An object's DT_RUNPATH disables the program's DT_RPATH as well. (Between the two come the paths of the objects that
-  // led to it, which only the linker knows.)
+  // An object's DT_RUNPATH also disables the program's DT_RPATH. (The linker also searches the paths of the objects
+  // between the two, which only the linker knows.)
   if (search.try_list(object.rpath, ":", object.folder)) return true;
   if (*object.runpath == '\0' && search.try_list(program.rpath, ":", program.folder)) return true;
   if (search.try_list(seeker.library_path, ":;", program.folder)) return true;
@@ -292,9 +293,10 @@ bool look_for(const char* file, const Seeker& seeker, Take* take, void* context)
   return false;
 }
 
-// A stub lies in a folder `stubs` of the toolkit (/usr/local/cuda/lib64/stubs, $CONDA_PREFIX/lib/stubs, or a target of
-// a link there) under a name without the driver's version; some installations put a link to a real driver there. NVML's
-// stub warns on the program's output when it is called, so it is recognised by the text of that warning.
+// Returns true for a stub: a file in a folder `stubs` of the toolkit (/usr/local/cuda/lib64/stubs,
+// $CONDA_PREFIX/lib/stubs, or a target of a link there) whose name lacks the driver's version; some installations put a
+// link to a real driver there. NVML's stub prints a warning when it is called, and is recognised by the text of that
+// warning in the file.
 bool is_stub(const char* path) noexcept {
   char real[PATH_MAX];
   if (::realpath(path, real) == nullptr) return false;
@@ -306,15 +308,15 @@ bool is_stub(const char* path) noexcept {
   if (bare && name - real >= static_cast<std::ptrdiff_t>(kLength) && std::memcmp(name - kLength, kFolder, kLength) == 0)
     return true;
   if (std::strncmp(name, "libnvidia-ml", 12) != 0) return false;
-  constexpr std::size_t kMaxStubSize = std::size_t{1} << 20;  // stubs have 44 KB; NVML has 2 MB
+  constexpr std::size_t kMaxStubSize = std::size_t{1} << 20;  // stubs have 44 KB, NVML 2 MB
   constexpr char kWarning[] = "is a stub library";
   const Mapping file = mapped(real);
   return file.get() != nullptr && file.size() <= kMaxStubSize &&
          ::memmem(file.get(), file.size(), kWarning, sizeof kWarning - 1) != nullptr;
 }
 
-// The query needs no cuInit() and starts nothing. CUDA_ERROR_STUB_LIBRARY: "the CUDA driver that the application has
-// loaded is a stub library".
+// Returns true if a loaded driver says that it is a stub: "the CUDA driver that the application has loaded is a stub
+// library" (CUDA_ERROR_STUB_LIBRARY). The query needs no cuInit() and starts nothing.
 bool is_stub_driver(void* library) noexcept {
   constexpr int kErrorStubLibrary = 34;
   auto* version = reinterpret_cast<int (*)(int*)>(::dlsym(library, "cuDriverGetVersion"));
@@ -326,7 +328,7 @@ void read_program(SearchPaths& program) noexcept {
   ::dl_iterate_phdr(
       [](dl_phdr_info* object, std::size_t, void* out) {
         Dynamic{*object}.read(*static_cast<SearchPaths*>(out));
-        return 1;  // the program is the first object
+        return 1;  // the first object is the program
       },
       &program);
 }

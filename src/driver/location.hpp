@@ -1,7 +1,7 @@
 // Finds the libraries of a machine's driver; no other code knows their places. Used by the command line and the daemon
 // (machine/driver_library.hpp) and by the guard, which compiles this file in, like the book. The order is the dynamic
-// linker's (ld.so(8)): it finds what a program would have loaded by itself. After the linker's places come folders of
-// drivers that the linker does not know. Promises: no allocation, nothing printed, nothing loaded.
+// linker's (ld.so(8)), so the search finds what a program would have loaded by itself. After the linker's places come
+// folders of drivers that the linker does not know. Promise: the search allocates, prints and loads nothing.
 #pragma once
 
 #include <climits>
@@ -16,32 +16,32 @@ inline constexpr const char* kNvmlFile = "libnvidia-ml.so.1";
 struct SearchPaths {
   const char* rpath = "";      ///< DT_RPATH; empty if there is a DT_RUNPATH, which disables it
   const char* runpath = "";    ///< DT_RUNPATH
-  char folder[PATH_MAX] = "";  ///< the folder of the object: $ORIGIN
+  char folder[PATH_MAX] = "";  ///< the object's folder, for $ORIGIN
 };
 
-/// The process and object for which a library is searched.
+/// The process and the object that need a library.
 struct Seeker {
-  const char* only = "";          ///< not empty: only this folder is searched
-  const char* asked = "";         ///< a file that was asked for by its path; tried before all others
-  const char* library_path = "";  ///< LD_LIBRARY_PATH as its process was started with
-  SearchPaths program, object;    ///< the program itself, and its object that needs the library
+  const char* only = "";          ///< the only folder to search; empty for all
+  const char* asked = "";         ///< a file requested by its path, which is tried first; empty for none
+  const char* library_path = "";  ///< LD_LIBRARY_PATH at the start of the process
+  SearchPaths program, object;    ///< the program itself, and the object that needs the library
 };
 
-/// Returns true to take that existing file; otherwise the search goes on.
+/// A function that returns true to take an existing file, or false to continue the search.
 using Take = bool(void* context, const char* path) noexcept;
 
-/// Offers one path of `file` after the other, best first, all absolute. Returns false if none was taken.
+/// Offers the paths of `file` one after the other, best first, all absolute. Returns false if none was taken.
 bool look_for(const char* file, const Seeker& seeker, Take* take, void* context) noexcept;
 
-/// Returns true if the file is one of the toolkit's stubs, made only to link with, judged without loading it.
+/// Returns true if the file is one of the toolkit's stubs, which serve only to link. Does not load the file.
 [[nodiscard]] bool is_stub(const char* path) noexcept;
-/// As is_stub(), for a loaded libcuda.so.1, which reports it itself.
+/// As is_stub(), for a loaded libcuda.so.1, which itself reports that it is a stub.
 [[nodiscard]] bool is_stub_driver(void* library) noexcept;
 
 /// Reads the search paths of this process's program.
 void read_program(SearchPaths& program) noexcept;
-/// Reads those of the first loaded object that is linked with `file` (null: none is searched), or else of the object
-/// that contains `address`. Returns false if there is neither.
+/// Reads the search paths of the first loaded object that is linked with `file`, unless that is null; else of the
+/// object that contains `address`. Returns false if there is neither.
 bool read_object(const char* file, const void* address, SearchPaths& object) noexcept;
 
 }  // namespace ration::driver

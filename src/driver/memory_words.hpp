@@ -1,16 +1,16 @@
-// Decides by its name alone whether a function of the driver or of NVML may concern device memory. Used by the guard
-// for functions that no table lists, and by tests/abi (which reads the two lists below) to demand a reason for each
-// listed one that is passed on. Promise: no allocation.
+// Decides by a function's name alone whether it may concern device memory. Used by the guard for functions of the
+// driver and NVML that no table lists, and by tests/abi, which reads the two lists below and demands a reason for each
+// listed function that is passed on. Promise: no allocation.
 //
-// It uses words rather than passed_on.tsv: that file gives a reason for each known function, and the reasons name
-// families that a later release extends. Every allocator that the driver has ever had contains one of these words.
+// The name decides and not passed_on.tsv, because that file gives reasons for known functions, and a later release adds
+// to the families of names in them. Every allocator that the driver has ever had contains one of these words.
 #pragma once
 
 #include <cstring>
 
 namespace ration::driver {
 
-/// A function with one of these in its name may take, return, move or report device memory.
+/// The words of a function that may take, return, move or report device memory.
 inline constexpr const char* kMemoryWords[] = {"Alloc",
                                                "Free",
                                                "Mem",
@@ -35,7 +35,7 @@ inline constexpr const char* kMemoryWords[] = {"Alloc",
                                                "Module",
                                                "Library"};
 
-/// Exceptions: if the word begins one of these, it is a copy or fill, which takes nothing.
+/// The exceptions: a word that begins one of these belongs to a copy or fill, which takes nothing.
 inline constexpr const char* kHarmlessWords[] = {"Memcpy", "Memset"};
 
 inline bool may_concern_memory(const char* name) noexcept {

@@ -1,5 +1,5 @@
-// The binary interface of NVIDIA's management library, as far as ration uses it: our own declarations.
-// Used by the guard, the simulator and the command line. Types only; names are the library's own.
+// The binary interface of NVIDIA's management library, as far as ration uses it, in declarations of our own. Used by
+// the guard, the simulator and the command line. Only types are declared; names are the library's own.
 #pragma once
 
 namespace ration::nvml {
@@ -41,14 +41,14 @@ struct nvmlMemory_v2_t {
 
 struct nvmlUtilization_t {
   unsigned int gpu;     ///< percent of the sample period in which a kernel ran
-  unsigned int memory;  ///< percent in which memory was read or written
+  unsigned int memory;  ///< percent of the sample period in which memory was read or written
 };
 
 /// The use by one process in one sample period.
 struct nvmlProcessUtilizationSample_t {
   unsigned int pid;
   unsigned long long timeStamp;  ///< microseconds since 1970
-  unsigned int smUtil;           ///< percent of the period in which a kernel of it ran
+  unsigned int smUtil;           ///< percent of the period in which one of its kernels ran
   unsigned int memUtil, encUtil, decUtil;
 };
 
@@ -105,7 +105,7 @@ struct nvmlFieldValue_t {
   } value;
 };
 
-/// A process in the second and third version of the queries; the first has only the first two fields.
+/// A process in the second and third version of the queries; the first version has only its first two fields.
 struct nvmlProcessInfo_t {
   unsigned int pid;
   unsigned long long usedGpuMemory;
@@ -118,8 +118,8 @@ struct nvmlProcessInfo_v1_t {
   unsigned long long usedGpuMemory;
 };
 
-/// From release 615 on (CUDA 13.4): limits of a cgroup on one device. No limit is a soft limit of 0 and a hard limit of
-/// kNoMemoryLimit.
+/// The limits of a cgroup on one device, from release 615 on (CUDA 13.4). Without a limit the soft limit is 0 and the
+/// hard limit kNoMemoryLimit.
 struct nvmlSetMemoryLimits_v1_t {
   const char* nameSpace;  ///< full path of the cgroup's folder
   unsigned long long softLimit;
