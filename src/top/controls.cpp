@@ -31,7 +31,7 @@ void move(View& view, std::int64_t by) {
   view.selected = rows[static_cast<std::size_t>(std::clamp<std::int64_t>(at + by, 0, last))]->key();
 }
 
-/// Returns the selected row if it is governed; else null, with a message for an ungoverned one.
+/// Returns the selected row if it is governed; otherwise null, and shows a message for an ungoverned one.
 const Row* governed_row(View& view) {
   const auto rows = shown_rows(view);
   const Row* row = selected_row(view, rows);
@@ -95,7 +95,7 @@ Pressed press_on_page(View& view, const Key& key) {
   return {};
 }
 
-/// Acts on the text typed in the prompt. Returns a request where one follows.
+/// Acts on the text typed in the prompt. Returns the request that follows from it, if any.
 std::optional<Request> finish(View& view) {
   Prompt prompt = std::move(*view.prompt);
   view.prompt.reset();
@@ -146,7 +146,7 @@ Pressed press_on_prompt(View& view, const Key& key) {
       if (!text.empty()) text = shortened(text, text.size() - 1);
       break;
     case Key::Kind::kLetter:
-      if (key.letter == 0x15)  // Ctrl-U, as in a shell
+      if (key.letter == 0x15)  // as in a shell, Ctrl-U clears the text
         text.clear();
       else if (key.letter >= 0x20 && key.letter != 0x7f && text.size() < kMaxInput)
         text += to_utf8(key.letter);

@@ -13,7 +13,7 @@ namespace ration::top {
 struct Key {
   enum class Kind { kLetter, kUp, kDown, kPageUp, kPageDown, kHome, kEnd, kEnter, kEscape, kBackspace, kOther };
   Kind kind = Kind::kOther;
-  char32_t letter = 0;  ///< letter of a kLetter
+  char32_t letter = 0;  ///< letter of kLetter
 };
 
 struct Pressed {
@@ -23,8 +23,9 @@ struct Pressed {
 
 [[nodiscard]] Pressed press(View& view, const Key& key);
 
-/// Takes the answer to a request. kSet: `{"changes":[…],"consequences":[…]}`, with `"agree":true` where nothing was
-/// changed because the new limit is below what is held; kWhy: the denial; kExplain: an explanation for each device.
+/// Shows the answer to a request. For kSet it is `{"changes":[…],"consequences":[…]}`, with `"agree":true` if nothing
+/// was changed because the new limit is below what is held; for kWhy a denial; for kExplain an explanation for each
+/// device.
 void take_answer(View& view, const Request& request, const Result<nlohmann::json>& answer);
 
 }  // namespace ration::top

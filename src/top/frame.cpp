@@ -33,7 +33,7 @@ void draw_header(Grid& grid, const View& view) {
                                   view.read_only && !view.once ? "  r/o" : "");
   if (out_of_date(view) && view.seen_at) right = fmt::format("{} s old  ", view.now - *view.seen_at) + right;
   int at = grid.put(0, 0, "ration top", kBold) + 2;
-  // A narrow frame leaves out the counts, never the warning.
+  // A narrow frame drops the counts before the warning.
   const int end = grid.columns() - width_of(right) - 1;
   for (const std::string& part :
        {view.host, fmt::format("{} · {} · {}", number_of(view.model.devices.size(), "GPU"),
@@ -85,7 +85,7 @@ std::vector<std::pair<std::string, Style>> ribbon(const View& view, int most) {
 void draw_keys(Grid& grid, int row, const View& view) {
   if (view.prompt) {
     const int at = grid.put(row, 0, view.prompt->question, kBold);
-    // A long text shows its end, where the cursor is.
+    // If the text is too long, its end is shown, where the cursor is.
     std::string_view text = view.prompt->text;
     while (width_of(text) > std::max(1, grid.columns() - at - 1)) take_character(text);
     const int behind = at + grid.put(row, at, text);

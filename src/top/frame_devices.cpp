@@ -21,8 +21,8 @@ constexpr std::array<Pattern, 8> kPatterns{{{"█", {Colour::kCyan}},
                                             {"◆", {Colour::kMagenta}}}};
 constexpr Pattern kUngoverned{"░", {Colour::kRed}};
 constexpr Pattern kUnexplained{"≡", kDim};
-constexpr Bytes kMaxSum{std::uint64_t{1} << 50U};  // bound that keeps sums of false numbers from wrapping
-constexpr std::size_t kMaxTenants = 6;             // tenants named on one device; the others share a part
+constexpr Bytes kMaxSum{std::uint64_t{1} << 50U};  // bound that keeps sums of untrue numbers from overflowing
+constexpr std::size_t kMaxTenants = 6;             // tenants named on one device; the others share one part
 
 Bytes held(const std::optional<Bytes>& bytes) { return bytes.value_or(Bytes{0}); }
 
@@ -40,7 +40,8 @@ Bytes promised_and_free(const View& view, const Device& device) {
 void draw_bar(Grid& grid, int row, int column, int width, const View& view, const Device& device) {
   const auto total = static_cast<double>(held(device.total).count());
   if (total <= 0 || width <= 0) return;
-  // Each part ends where the sum up to it ends, so that roundings never add up. A part that is not empty has a cell.
+  // Each part ends where the sum up to its end does, so that roundings never add up. A part that is not empty has at
+  // least one cell.
   double sum = 0;
   int at = 0;
   const auto stretch = [&](Bytes bytes, const Pattern& pattern) {
@@ -84,7 +85,7 @@ void draw_compact(Grid& grid, int row, const View& view, const Device& device) {
 std::string text_of(const View& view, const Part& part) {
   std::string used = short_size(part.used, view.units);
   const std::string limit = part.limit ? "/" + short_size(part.limit, view.units) : "";
-  // Writes the unit once where it is the same: `12.1/16.0G`.
+  // The unit is written once if both numbers have the same: `12.1/16.0G`.
   if (!limit.empty() && std::isalpha(static_cast<unsigned char>(used.back())) != 0 && used.back() == limit.back())
     used.pop_back();
   return fmt::format("{} {}{}", part.label, used, limit);
@@ -128,7 +129,7 @@ std::vector<Part> parts_of(const View& view, const Device& device) {
     else
       without_limit.insert(row.tenant);
   }
-  // Without a limit of its own, a tenant shows the sum of its workloads' limits, unless one of them has none.
+  // A tenant without a limit of its own shows the sum of its workloads' limits, unless one of them has none.
   for (const std::string& name : without_limit) tenants[name].limit.reset();
   for (const TenantAccount& account : view.model.accounts)
     if (const auto found = tenants.find(account.tenant);

@@ -1,4 +1,4 @@
-// Pages over the table: help, events, answers.
+// Draws the pages over the table: help, events, answers.
 #include <algorithm>
 
 #include "top/frame_parts.hpp"

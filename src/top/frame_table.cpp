@@ -27,7 +27,7 @@ int taken(const Columns& columns) {
   return sum - 1;
 }
 
-/// Chooses the columns. A narrow table leaves out the least important first; a wide one gives room to those that gain
+/// Chooses the columns. A narrow table drops the least important first; a wide one widens the columns that need it
 /// most.
 Columns columns_for(const View& view, int width) {
   Columns columns;
@@ -73,8 +73,8 @@ std::string pids_of(const Row& row) {
   return row.process_count <= 1 ? first : fmt::format("{}+{}", first, row.process_count - 1);
 }
 
-/// Draws the history of a row. The full height is its limit, or the device for a row without one, so that workloads can
-/// be compared.
+/// Draws the history of a row. Its full height is the row's limit, or the device if the row has none, so that workloads
+/// can be compared.
 std::string sparkline(const View& view, const Row& row, int width) {
   const Device* device = view.model.device(row.gpu);
   Bytes whole = device != nullptr && device->total ? *device->total : Bytes{0};
@@ -166,7 +166,7 @@ void draw_table(Grid& grid, int row, int end, View& view) {
   view.fitting = static_cast<std::size_t>(std::max(1, end - row));
   const Row* selected = selected_row(view, rows);
   const auto place = static_cast<std::size_t>(std::find(rows.begin(), rows.end(), selected) - rows.begin());
-  // The list scrolls no further than it must to keep the selected row in sight.
+  // The list scrolls only as far as the selected row needs to be visible.
   if (view.first + view.fitting > rows.size()) view.first = rows.size() - std::min(rows.size(), view.fitting);
   if (selected != nullptr && place < view.first) view.first = place;
   if (selected != nullptr && place >= view.first + view.fitting) view.first = place + 1 - view.fitting;

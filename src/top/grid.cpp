@@ -14,7 +14,7 @@ namespace {
 
 constexpr char32_t kUnreadable = U'\uFFFD';
 
-/// A letter, and the one that stands for it on a terminal with ASCII alone.
+/// The letters with their replacements on a terminal that shows ASCII alone.
 constexpr std::array<std::pair<char32_t, char>, 32> kInAscii{
     {{U'█', '#'}, {U'▓', '='}, {U'▒', '%'}, {U'▚', 'x'}, {U'▞', 'o'}, {U'▤', '+'},       {U'▥', '&'}, {U'◆', '@'},
      {U'░', '?'}, {U'·', '.'}, {U'┊', '|'}, {U'╌', '-'}, {U'≡', 'd'}, {U'▁', '_'},       {U'▂', '.'}, {U'▃', ':'},
@@ -26,7 +26,8 @@ struct Shown {
   int width;  ///< number of columns; 0 for an invisible letter
 };
 
-// Skips letters without a width, such as marks of the direction of writing, since each cell has one letter.
+// Returns how a letter is shown. A letter without a width, such as a mark of the direction of writing, is dropped,
+// because each cell has one letter.
 Shown shown(char32_t letter, bool utf8) {
   if (letter == kNoCharacter) letter = kUnreadable;
   if (letter >= 0x20 && letter < 0x7f) return {letter, 1};
@@ -76,7 +77,7 @@ int Grid::put(int row, int column, std::string_view text, Style style, int width
     if (letter.width == 0) continue;
     if (taken + letter.width > room) {
       if (room <= 0) return 0;
-      // `…` replaces the last letter; in place of a wide one it leaves a blank.
+      // `…` replaces the last letter; if that was wide, a blank follows.
       const int place = column + (taken == room ? last : taken);
       clear(place);
       line[place] = {utf8_ ? U'…' : U'~', style};

@@ -44,7 +44,7 @@ class Grid {
   int put(int row, int column, std::string_view text, Style style = {}, int width = -1);
   /// Writes `text` at the right end of `width` columns.
   void put_right(int row, int column, std::string_view text, int width, Style style = {});
-  /// Gives a style to a whole row (the selected one) or to every cell (of an old frame).
+  /// Applies a style to a whole row, such as the selected one, or to every cell, as in an old frame.
   void restyle(int row, Style style);
   void restyle_all(Style style);
 

@@ -25,7 +25,7 @@ class History {
   /// Records the use of the rows at that second, and forgets rows that were absent for ten minutes.
   void add(const Model& model, std::int64_t now);
   /// Adds one answer of GET /series by workload that ends at `now`. Skips a workload on several devices, unless the
-  /// answer is of one device. Keeps what was recorded already.
+  /// answer is for one device. Keeps what was recorded already.
   void fill(const nlohmann::json& series, const Model& model, std::int64_t now);
 
   /// Returns the maxima of the last ten minutes in that many columns (at most kSteps), oldest first.

@@ -37,7 +37,7 @@ attr_t attributes_of(const Style& style) {
 
 Result<std::unique_ptr<Screen>> Screen::open(bool colour) {
   std::unique_ptr<Screen> screen(new Screen(colour));
-  // Blocks the signals before ncurses starts, so that neither ncurses nor a later thread takes them.
+  // The signals are blocked before ncurses starts, so that neither ncurses nor a later thread takes them.
   const sigset_t handled = handled_signals();
   ::pthread_sigmask(SIG_BLOCK, &handled, &screen->before_);
   screen->signals_ = FileDescriptor(::signalfd(-1, &handled, SFD_CLOEXEC | SFD_NONBLOCK));
@@ -103,7 +103,7 @@ void Screen::take_signal(int signal) {
     case SIGTSTP:
       stop_until_continued();
       break;
-    case SIGCONT:  // the shell has used the screen after a SIGSTOP
+    case SIGCONT:  // after a SIGSTOP the shell has used the screen
       ::clearok(stdscr, TRUE);
       ::reset_prog_mode();
       measure();
@@ -122,7 +122,7 @@ void Screen::stop_until_continued() {
   sigemptyset(&stop);
   sigaddset(&stop, SIGTSTP);
   ::raise(SIGTSTP);
-  ::pthread_sigmask(SIG_UNBLOCK, &stop, nullptr);  // stops here, and continues from here
+  ::pthread_sigmask(SIG_UNBLOCK, &stop, nullptr);  // stops the process here, and continues here later
   ::pthread_sigmask(SIG_BLOCK, &stop, nullptr);
   measure();
   ::clearok(stdscr, TRUE);

@@ -26,11 +26,11 @@ class Screen {
   [[nodiscard]] int rows() const;
   void show(const Grid& grid);
 
-  /// Waits until a key or a signal comes, `other` is readable, or that many milliseconds have passed.
+  /// Waits until a key or a signal comes, `other` becomes readable, or `milliseconds` have passed.
   void wait(int other, int milliseconds);
   /// Returns the next key that was pressed; absent where none was.
   [[nodiscard]] std::optional<Key> key();
-  /// Returns the signal that asks this process to end, or 0. The loss of the terminal counts as SIGHUP.
+  /// Returns the signal that asked this process to end, or 0. The loss of the terminal counts as SIGHUP.
   [[nodiscard]] int ended_by() const { return ended_by_; }
 
  private:

@@ -35,7 +35,7 @@ void take_snapshot(View& view, Model model, std::int64_t now) {
 }
 
 void take_event(View& view, Event event) {
-  // The same events may come again after a reconnection.
+  // A reconnection may repeat events.
   const bool known = std::any_of(view.events.begin(), view.events.end(),
                                  [&](const Event& each) { return each.id != 0 && each.id == event.id; });
   if (known) return;

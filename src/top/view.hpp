@@ -22,16 +22,16 @@ struct Request {
   enum class Kind { kSet, kTrim, kWhy, kExplain } kind = Kind::kWhy;
   std::string workload;
   std::optional<int> gpu;
-  std::string value;                     ///< limit as typed of kSet, denial of kWhy
-  std::optional<std::uint64_t> changes;  ///< limit_changes that the row of kSet had when it was drawn
-  bool agreed = false;                   ///< true where kSet may go below what is held
+  std::string value;                     ///< limit as typed for kSet, denial for kWhy
+  std::optional<std::uint64_t> changes;  ///< value of limit_changes in the row of kSet when it was drawn
+  bool agreed = false;                   ///< true if kSet may set a limit below what is held
 };
 
 /// A question on the last line, with the text typed so far.
 struct Prompt {
   enum class Kind { kFilter, kSort, kLimit, kAgree } kind = Kind::kFilter;
   std::string question, text;
-  Request request;  ///< request of kLimit and kAgree
+  Request request;  ///< the request of kLimit and kAgree
 };
 
 /// A page over the table: help, events, or the answer to a request.
@@ -50,7 +50,7 @@ struct View {
   Model model;
   History history;
   std::deque<Event> events;           ///< events, newest last
-  std::vector<std::string> patterns;  ///< tenants in the order of their fill patterns; never shrinks
+  std::vector<std::string> patterns;  ///< tenants in the order of their fill patterns; tenants are only added
   std::int64_t now = 0;               ///< seconds of the wall clock
 
   std::string host, source;  ///< host, and `daemon` or what else the numbers come from
@@ -71,7 +71,7 @@ struct View {
   std::string message;
   bool message_is_bad = false;
 
-  // The numbers of rows and lines that the last frame had, and had room for.
+  // The numbers of rows and lines of the last frame: the first one shown, and how many fitted.
   std::size_t first = 0, fitting = 1;
   int page_lines = 1, page_fitting = 1;
 };
