@@ -336,7 +336,7 @@ inline constexpr MessageRow kMessageTable[] = {
     {"accounts.gap", "the daemon was not running for about {gap_seconds}: a gap in the accounts, which is not charged"},
     {"accounts.clock_back", "the clock was set back by about {back_seconds}: nothing is recorded until it has caught up"},
     {"events.flood", "{count} events of {user} within a minute are not recorded: {kinds}"},
-    {"events.lost", "{count} events from {from} to {to} are lost: the history could not be written, and {kept} older ones waited for that already"},
+    {"events.lost", "{count} events from {from} to {to} are lost: the history could not be written, and {kept} older events were waiting for it already"},
 };
 // clang-format on
 

@@ -30,7 +30,7 @@ Result<bool> is_listening(const std::string& path) {
   if (::connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) return true;
   if (errno != EACCES && errno != EPERM) return false;
   const std::string folder = path.substr(0, path.rfind('/'));
-  return fail("E1502", fmt::format("this user may not open {}, so whether a daemon runs is not known.", path),
+  return fail("E1502", fmt::format("this user may not open {}, so ration cannot tell whether a daemon runs.", path),
               fmt::format("sudo chmod 755 {}   or ask its owner: ls -ld {}", folder, folder), 5);
 }
 

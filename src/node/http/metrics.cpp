@@ -98,7 +98,7 @@ void devices(Exposition& out, const Snapshot& snapshot) {
        [&](const DeviceView& view, const std::string& gpu) { out.sample(gpu, view.promised.count()); });
   each("ration_device_available_bytes", "Memory free for workloads without a guarantee.",
        [&](const DeviceView& view, const std::string& gpu) { out.sample(gpu, view.available.count()); });
-  each("ration_ungoverned_memory_bytes", "Memory of processes that were not started through ration.",
+  each("ration_ungoverned_memory_bytes", "Memory of processes that no limit holds.",
        [&](const DeviceView& view, const std::string& gpu) {
          if (view.device.processes && !view.unknown_reason) out.sample(gpu, view.ungoverned.count());
        });
