@@ -22,7 +22,7 @@ struct DenialExplained {
 /// Returns the reason in one word, as in JSON and metrics: limit, device_full, not_granted, share, table_full, book.
 [[nodiscard]] const char* name_of(book::DenialReason reason);
 
-/// Returns the index of a device as nvidia-smi counts; absent if this machine does not show the device.
+/// A function that returns the index of a device as nvidia-smi counts; absent if this machine does not show the device.
 using DeviceIndex = std::function<std::optional<int>(const book::DeviceUuid&)>;
 
 /// Explains a denial. `running` is true if the workload still runs, so that its limit can be changed. `room` is the

@@ -1,5 +1,5 @@
-// The time of day as books, the database and HTTP answers record it, and a clock for waits. Used in every room, also by
-// the guard, so it needs libc alone.
+// The time of day as books, the database and HTTP answers record it, and a clock for waits. Used in every room and by
+// the guard, so these functions need libc alone.
 #pragma once
 
 #include <time.h>

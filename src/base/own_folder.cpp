@@ -47,7 +47,7 @@ std::string make_trusted_folder(const std::string& folder, int use) {
 std::string unusable_state(const std::string& folder) {
   std::error_code error;
   for (std::filesystem::directory_iterator each(folder, error), end; !error && each != end; each.increment(error)) {
-    const std::string name = each->path().filename();  // the end of the name identifies the layout
+    const std::string name = each->path().filename();  // `state` and a number for its layout
     struct stat status {};
     if (name.rfind("state", 0) != 0 || ::lstat(each->path().c_str(), &status) != 0) continue;
     if (!S_ISREG(status.st_mode)) return name + " is not a plain file";

@@ -74,8 +74,8 @@ class Database {
  public:
   enum class Access { kWrite, kRead };
 
-  /// Opens the file. Fails with E1912 if it cannot; a file that is not a database opens all the same and fails at its
-  /// first statement.
+  /// Opens the file. Fails with E1912 if that is not possible. A file that is no database opens all the same, and its
+  /// first statement fails.
   [[nodiscard]] static Result<Database> open(const std::string& path, Access access);
 
   /// Runs one or more statements without parameters.

@@ -161,8 +161,9 @@ void check_back(Recommendation& found, const std::vector<RunPeak>& runs) {
   for (const Bytes limit : limits) found.checks.push_back({limit, denied_at(runs, limit)});
 }
 
-// Names the newest run and notes whether it still ran at the daemon's last tick. Its end is recorded as an event at
-// once, but stored with the runs only some seconds later, so a later event of an end under its name counts as well.
+// Names the newest run and notes whether it still ran at the daemon's last tick. The end of a run is recorded as an
+// event at once, and stored with the run only some seconds later. So a run also counts as ended if an event reports an
+// end under its name after it started.
 void name_newest(Recommendation& found, Database& database, std::int64_t run) {
   Statement row(database,
                 "SELECT workload, tenant, ended IS NULL AND id IN (SELECT run FROM last_holdings) AND NOT EXISTS ("

@@ -79,7 +79,7 @@ struct Report {
   std::optional<TimeMs> recorded_from;
   bool pruned = false;
   std::int64_t cost_cents = 0;
-  /// True if any row has a price.
+  /// True if a row has a price, or if prices are set and no row lacks one.
   bool cost_known = false;
   /// The number of rows without a price, and of rows with a price for a part only; the cost excludes the unpriced
   /// amounts.

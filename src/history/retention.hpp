@@ -15,8 +15,8 @@ inline constexpr TimeMs kUsageKept = 400 * kDayMs;
 inline constexpr TimeMs kEventsKept = 90 * kDayMs;
 inline constexpr std::int64_t kMaxEvents = 1'000'000;
 
-/// A resolution of the charts. When a slot of a coarser one is over, it is made from the next finer one, which is
-/// therefore kept longer than one such slot.
+/// A resolution of the charts. When a slot of a coarser one is over, it is made from slots of the next finer one, which
+/// are therefore kept for longer than the coarser slot lasts.
 struct Resolution {
   TimeMs width;
   TimeMs kept;

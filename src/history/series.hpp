@@ -14,8 +14,7 @@ namespace ration::history {
 
 struct SeriesQuestion {
   enum class By { kDevice, kTenant, kWorkload } by = By::kTenant;
-  /// The device. If it is empty, all devices count: each has a line of its own (kDevice), or lines of one name are
-  /// added up.
+  /// The device; empty for all devices, each with a line of its own (kDevice), or with the lines of one name added up.
   std::string uuid;
   /// The name of the only line; empty for all.
   std::string name;

@@ -1,6 +1,6 @@
 // A blocking client for the daemon's socket. Used by the command line, for one call after the other. Promises: it waits
-// at most its timeout for the next byte, and at most that for a whole answer; it repeats a request that the daemon
-// turned away unread, for a while; answers are bounded; it links only the parser.
+// no longer than its timeout for the next byte, and no longer for a whole answer; for a while it repeats a request that
+// the daemon turned away unread; answers are bounded; it links only the parser.
 #pragma once
 
 #include <chrono>

@@ -1,5 +1,6 @@
-// The clients connected to a server; chooses which of them leave when there is no room. Internal to src/http. Promises:
-// connections never exceed the bounds, in total and per key; a client that waits for an answer is never dismissed.
+// Keeps the clients that are connected to a server, and chooses which of them leave when there is no room. Internal to
+// src/http. Promises: connections never exceed the bounds, in total and per key; a client that waits for an answer is
+// never dismissed.
 #pragma once
 
 #include <cstdint>

@@ -103,7 +103,7 @@ class ChannelOwner {
   virtual void on_input() = 0;
   /// Notes that the kernel has taken all output.
   virtual void on_drained() = 0;
-  /// Notes the channel's end; no call follows. It may come from within end(). The channel may be destroyed once this
+  /// Notes the channel's end, also from within end(); no other call follows. The channel may be destroyed once this
   /// callback has returned.
   virtual void on_ended() = 0;
 

@@ -244,7 +244,7 @@ Result<TcpListener> open_tcp(const TcpAddress& address) {
   const int socket = listener.socket.get(), one = 1;
   // A restarted daemon takes its port again while connections of the old one linger.
   ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-  // Only IPv6 on [::], so that allowed addresses mean what they say.
+  // [::] accepts IPv6 alone, so that no client appears with an IPv4-mapped address.
   if (place.ss_family == AF_INET6) ::setsockopt(socket, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof one);
   socklen_t size = place.ss_family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
   if (!listener.socket || ::bind(socket, reinterpret_cast<sockaddr*>(&place), size) != 0 ||

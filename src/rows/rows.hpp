@@ -28,7 +28,7 @@ struct Row {
   std::optional<Bytes> used, limit, configured_limit, guarantee, peak, context, pooled;
   std::optional<Bytes> pinned, host_limit;  ///< pinned host memory of the workload, and its limit
   std::optional<std::uint64_t> run, denials, idle_seconds, limit_changes;
-  std::vector<Process> processes;   ///< may lack some of a large number
+  std::vector<Process> processes;   ///< some or all of its processes
   std::uint64_t process_count = 0;  ///< their total number
 
   /// Returns a key that identifies the same row in every snapshot.
