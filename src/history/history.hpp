@@ -2,16 +2,15 @@
 // writes. Used by the daemon's main loop; queries go through Reader (reader.hpp), which may live on another thread.
 //
 // Promises, each with a test:
-//  - Killed at any moment, nothing is counted twice and nothing is lost but what was recorded since the last commit();
-//    a daemon that is back within `longest_step` goes on with the last committed values, else the stretch is a gap.
-//  - For every device and any stretch it was watched: held by runs + ungoverned + the driver's own + idle + gap
+//  - A kill at any moment doubles nothing, and loses only what was recorded since the last commit(). A daemon that
+//    returns within `longest_step` continues with the last committed values; otherwise the time between is a gap.
+//  - For every device and every stretch in which it was watched, governed + ungoverned + the driver's own + idle + gap
 //    = capacity × time, in whole byte-milliseconds.
-//  - The number of an event is never used again, and an event is stored when append() returns, or as soon as the disk
-//    has room again.
-//  - A damaged file is set aside (PATH.damaged-TIME) and a new one begun, and so it is where somebody removed the file:
-//    in the new one, watching began there. A file of a newer ration is left alone (E1911).
-// Not promised: that the last second before a power cut is there (SQLite in write-ahead mode without a sync per
-// commit). Not thread-safe: one thread owns it.
+//  - No number of an event is used twice. An event is stored when append() returns, or as soon as the disk has room.
+//  - A damaged file is set aside (PATH.damaged-TIME), and a new one is begun, in which watching begins at that time. A
+//    new one is also begun if somebody removes the file. The file of a newer ration is left alone (E1911).
+// Not promised: the last seconds before a power cut may be lost (SQLite in write-ahead mode without a sync per commit).
+// Not thread-safe: one thread owns the history.
 #pragma once
 
 #include <functional>
