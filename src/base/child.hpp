@@ -1,5 +1,5 @@
-// A child process that works beside the daemon and answers with a few lines.
-// Promises: never waits; the child survives the daemon; its output is read up to 64 KiB.
+// A child process that works while the daemon goes on, and answers with a few lines. Promises: no call waits; the child
+// survives the daemon; at most 64 KiB of its output are read.
 #pragma once
 
 #include <sys/types.h>
@@ -17,13 +17,13 @@ class Child {
  public:
   struct Ended {
     int status = 0;      ///< from waitpid()
-    std::string output;  ///< its standard output; its errors go to the daemon's
+    std::string output;  ///< standard output of the child; its standard error is the daemon's
   };
 
-  /// Starts a program, which is looked up as in a shell. `input`: its standard input. E1548.
+  /// Starts a program, which is looked up as a shell does, with `input` as its standard input. Fails with E1548.
   [[nodiscard]] static Result<Child> start(std::vector<std::string> words, const std::string& input);
 
-  /// Absent: the child still runs.
+  /// Returns the end of the child; absent while it still runs.
   [[nodiscard]] std::optional<Ended> poll();
 
  private:

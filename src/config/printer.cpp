@@ -58,7 +58,8 @@ bool contains(const std::vector<std::string>& all, const std::string& one) {
   return std::find(all.begin(), all.end(), one) != all.end();
 }
 
-/// Adds changes of the order, which matters because the first tenant, policy or device that fits applies.
+/// Adds a line for each section whose items have a new order, because the first tenant, policy or device that fits
+/// applies.
 void add_order(const Configuration& before, const Configuration& after, std::vector<std::string>& lines) {
   for (const Section& section : sections()) {
     if (section.identity == nullptr) continue;

@@ -28,7 +28,7 @@ struct Amount {
 /// Parses a duration as parse_duration() does, or days: `400d`.
 [[nodiscard]] Result<std::chrono::nanoseconds> parse_span(std::string_view text);
 
-/// Parses `90%` to 90, and at most 100 %.
+/// Parses a percentage, `90%` to 90; accepts at most 100 %.
 [[nodiscard]] Result<double> parse_share(std::string_view text);
 /// Parses `1% activity` or `1%` to 1.
 [[nodiscard]] Result<double> parse_activity(std::string_view text);
@@ -54,7 +54,7 @@ struct Hours {
 
 /// The days of a week, one bit per day, numbered as in tm_wday: 0 is Sunday.
 using Days = std::bitset<7>;
-/// Parses `mon-fri`, `sat,sun`, `fri-mon`.
+/// Parses days such as `mon-fri`, `sat,sun` or `fri-mon`.
 [[nodiscard]] Result<Days> parse_days(std::string_view text);
 
 struct Endpoint {

@@ -22,7 +22,7 @@ struct DeniedRequests {
   /// The request with the greatest need that a device could meet: the bytes held, and the bytes requested on top of
   /// them.
   Bytes held, requested;
-  /// The greatest need beyond the largest device, which no limit satisfies; 0 if there is none.
+  /// The greatest need that exceeds even the largest device, so that no limit satisfies it; 0 if there is none.
   Bytes impossible;
 
   [[nodiscard]] Bytes need() const { return held + requested; }

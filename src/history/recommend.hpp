@@ -35,7 +35,7 @@ struct BackTest {
 
 struct Recommendation {
   std::string workload;
-  /// The newest run, which may still be running.
+  /// The names of the newest run, and whether it still runs.
   std::string name, tenant;
   bool running = false;
   std::size_t runs = 0, fewest_runs = 0;

@@ -16,7 +16,8 @@ namespace ration::top {
 
 class Screen {
  public:
-  /// Takes over the terminal, with colours if `colour` and the terminal has them. E1430 where it cannot be drawn on.
+  /// Takes over the terminal, with colours if `colour` and the terminal has them. Fails with E1430 if the terminal
+  /// cannot show a frame.
   [[nodiscard]] static Result<std::unique_ptr<Screen>> open(bool colour);
   ~Screen();
   Screen(const Screen&) = delete;
