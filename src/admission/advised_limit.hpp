@@ -1,5 +1,5 @@
 // Computes the limit to suggest to a workload that was denied memory. Used by `ration why` and the daemon's events.
-// Reads no state of its own.
+// Depends on its arguments alone.
 #pragma once
 
 #include <algorithm>

@@ -35,7 +35,7 @@ struct Amount {
 
 /// The price of a GiB for an hour. It is exact, because prices are written as decimals and summed over months.
 struct Price {
-  std::int64_t billionths = 0;  ///< of `currency`
+  std::int64_t billionths = 0;  ///< price in billionths of `currency`
   std::string currency;         ///< empty if not given
 };
 /// Parses `0.031 EUR/GiB·h`, also with `/GiB*h` or `/GiBh`, and without a currency. Accepts at most 9 decimals and a

@@ -7,8 +7,9 @@
 
 namespace ration::history {
 
-/// Makes every slot of a coarser resolution that is over at `recorded_to` from the next finer one. Each slot is written
-/// once, and the progress is stored in the same transaction, so that a kill neither doubles nor skips a slot.
+/// Makes the slots of every coarser resolution that are over at `recorded_to`, each from the slots of the next finer
+/// one. Each slot is written once, and the progress is stored in the same transaction, so that a kill neither doubles
+/// nor skips a slot.
 void roll_up(Database& database, TimeMs recorded_to);
 
 /// Removes the records that retention.hpp no longer keeps at `now`.
