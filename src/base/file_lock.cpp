@@ -11,7 +11,8 @@
 namespace ration {
 namespace {
 
-// Opened for reading, which suffices for a lock, and without waiting or side effects, which no lock file of ration has.
+// Opened for reading only, which a lock needs, and so that opening a file that is none of ration's neither waits nor
+// has side effects.
 constexpr int kOpened = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
 
 }  // namespace

@@ -29,10 +29,11 @@ struct Assignment {
   const Tenant* entry = nullptr;  ///< the configured tenant, which the configuration owns; nullptr if not configured
 };
 
-/// Returns the tenant to charge. A requested tenant must exist (E1801) and fit: its match accepts the subject, or it
-/// has no match, or the subject is root; else E1502. If no tenant is configured, any name is accepted but an invalid
-/// one (E1409) and another user's (E1502). Without a request, returns the first tenant whose match accepts the subject,
-/// else the default tenant, else the user's own name (`user:NAME` if a tenant has that name).
+/// Returns the tenant to charge. A requested tenant has to be configured (else E1801) and to accept the subject: its
+/// match fits, it has no match, or the subject is root (else E1502). The user's own name is accepted, too; if no tenant
+/// is configured, so is every valid name (else E1409) except another user's, which only operators may take (else
+/// E1502). Without a request, returns the first tenant with a match that fits, else the default tenant, else the user's
+/// own name (`user:NAME` if a tenant has that name).
 [[nodiscard]] Result<Assignment> tenant_for(const Configuration& configuration, const Subject& subject);
 
 /// Returns the first policy that fits; nullptr if none does.
