@@ -180,7 +180,7 @@ Result<Bytes> changed_limit(const machine::Device& device, const std::string& te
   return granules_on(device, wanted, format_size(wanted), "limit");
 }
 
-/// The pages of host memory.
+/// The size of a page of host memory.
 static constexpr Bytes kPage{4096};
 
 Result<Bytes> host_limit_of(const std::string& text, Bytes now) {

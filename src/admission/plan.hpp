@@ -43,7 +43,7 @@ struct Plan {
   book::AccountMode account_mode = book::AccountMode::kDevice;
   book::ManagedPolicy managed = book::ManagedPolicy::kResident;
   std::vector<PlannedAccount> accounts;
-  Bytes host_limit = kUnlimited;             ///< of pinned host memory
+  Bytes host_limit = kUnlimited;             ///< the limit of pinned host memory
   std::map<std::string, std::string> sets;   ///< the environment variables that the program gets
   std::string simulation;                    ///< a description of the simulated CUDA, for people; empty if none
   std::map<std::string, std::string> keeps;  ///< the user's own variables that matter here and stay
@@ -64,8 +64,9 @@ using ContextCost = std::function<std::optional<Bytes>(const machine::Device&)>;
 /// size is less than a granule.
 [[nodiscard]] Result<Bytes> size_on(const machine::Device& device, const std::string& text, const char* what = "limit");
 
-/// Parses a limit of pinned host memory to whole pages: a size as parse_size() takes it, of this machine's memory, or a
-/// step from `now` as in changed_limit(). E1104: more than the machine has; E1105: less than a page.
+/// Parses a limit of pinned host memory to whole pages: a size as parse_size() takes it, where shares are of this
+/// machine's memory, or a step from `now` as in changed_limit(). Fails with E1104 if the machine has less memory, E1105
+/// if the size is less than a page.
 [[nodiscard]] Result<Bytes> host_limit_of(const std::string& text, Bytes now = kUnlimited);
 
 /// The parsed form of `fail`, `wait` and `wait:30s`. An empty text means `fail`; any other fails with E1408.

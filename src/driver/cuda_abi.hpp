@@ -327,7 +327,7 @@ using cuMemHostAlloc_t = CUresult(void**, std::size_t, unsigned int);
 using cuMemAllocHost_t = CUresult(void**, unsigned int);
 using cuMemAllocHost_v2_t = CUresult(void**, std::size_t);
 using cuMemFreeHost_t = CUresult(void*);
-/// The registered range is another device's memory, not the host's.
+/// The flag for registering another device's memory instead of the host's.
 inline constexpr unsigned CU_MEMHOSTREGISTER_IOMEMORY = 4;
 using cuMemHostRegister_v2_t = CUresult(void*, std::size_t, unsigned int);
 using cuMemHostUnregister_t = CUresult(void*);

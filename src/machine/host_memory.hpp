@@ -1,6 +1,6 @@
-// Determines the size of host memory, and the room in it for memory that leaves a device: of the whole machine, and of
-// one process, whose memory cgroup is charged for what the driver copies into it. Used for limits of pinned memory, and
-// by the node daemon before it suspends a program.
+// Determines the size of host memory, and how much of it is left for memory that is moved off a device: on the whole
+// machine, and for one process, whose memory cgroup is charged for the copies. Used for limits of pinned memory, and by
+// the node daemon before it suspends a program.
 #pragma once
 
 #include <optional>
