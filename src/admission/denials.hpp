@@ -19,7 +19,8 @@ struct DenialExplained {
   Fix fix;              ///< a command to type
 };
 
-/// Returns the reason in one word, as in JSON and metrics: limit, device_full, not_granted, share, table_full, book.
+/// Returns the reason in one word, as in JSON and metrics: limit, device_full, not_granted, share, table_full,
+/// host_limit, book.
 [[nodiscard]] const char* name_of(book::DenialReason reason);
 
 /// A function that returns the index of a device as nvidia-smi counts; absent if this machine does not show the device.
