@@ -91,7 +91,7 @@ struct Policy {
   Match match;
   Sourced<Per> per;
   Sourced<Amount> limit;
-  Sourced<Amount> host_limit;  ///< of pinned host memory, for each workload
+  Sourced<Amount> host_limit;  ///< limit of pinned host memory for each workload
   Idle idle;
 };
 

@@ -1,4 +1,4 @@
-// What rows can be filtered and sorted by, under the names that people type. Used by filter.cpp and order.cpp.
+// Names the fields by which rows can be filtered and sorted, as people type them. Used by filter.cpp and order.cpp.
 #pragma once
 
 #include <optional>
@@ -15,15 +15,15 @@ enum class FieldKind { kSize, kCount, kDuration, kText, kYesNo };
 struct Field {
   const char* name;
   FieldKind kind;
-  /// Of kSize in bytes, of kDuration in seconds, of kYesNo 0 or 1; absent: unknown.
+  /// Returns the value: bytes of kSize, seconds of kDuration, 0 or 1 of kYesNo; absent if unknown.
   std::optional<std::uint64_t> (*number)(const Row& row);
   std::string (*text)(const Row& row);
 };
 
 [[nodiscard]] const std::vector<Field>& fields();
-/// Null: there is none of that name.
+/// Returns the field of that name; null if there is none.
 [[nodiscard]] const Field* field_named(std::string_view name);
-/// `used, limit, …`: for an error's text.
+/// Returns the names for an error's text: `used, limit, …`.
 [[nodiscard]] std::string field_names();
 
 }  // namespace ration::rows
