@@ -45,7 +45,7 @@ TEST_F(RulesOrder, WhatWasAskedWhileNoDaemonRanComesBeforeTampering) {
   book::BookReader reader;
   ASSERT_EQ(book::BookReader::open(train.path.c_str(), reader), book::BookStatus::kOk);
   UnwatchedChanges changes;
-  changes[train.path] = {reader.file_number(), now_ns_, {{0, {4_GiB, std::nullopt}}}};
+  changes[train.path] = {reader.file_number(), now_ns_, {{0, {4_GiB, std::nullopt}}}, std::nullopt};
   ASSERT_TRUE(write_unwatched_changes(folder_, changes));
   start_anew();
   const Events events = tick();
