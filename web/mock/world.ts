@@ -212,7 +212,7 @@ export class World {
 
   private row(one: Workload, at: number): WorkloadRow & Record<string, unknown> {
     const used = this.usedAt(one, at), limit = this.limitAt(one, at);
-    const processes: (Process & Record<string, unknown>)[] = [{ pid: one.pid, user: one.user, command: one.command, state: "managed", used_bytes: used, driver_used_bytes: used + 24 * mib }];
+    const processes: (Process & Record<string, unknown>)[] = [{ pid: one.pid, user: one.user, command: one.command, state: "managed", used_bytes: used, host_bytes: 0, driver_used_bytes: used + 24 * mib }];
     return {
       workload: one.name, tenant: one.tenant, user: one.user, run: one.run, gpu: one.gpu, uuid: `GPU-sim-${one.gpu}`, device: "NVIDIA A100-40",
       state: one.kind === "suspended" ? one.kind : used > limit ? "shrinking" : "running", governed: true, enforced_by: one.gpu === 1 ? "driver and shim" : "shim", slice: "", labels: one.labels,
