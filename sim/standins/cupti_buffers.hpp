@@ -30,11 +30,11 @@ void write(const Record& record) {
   if (wants(record.kind)) write(&record, sizeof record);
 }
 
-/// Returns the time of the program's clock, or nanoseconds since 1970.
+/// Returns the time of the clock that set_clock() set, or nanoseconds since 1970 if none is set.
 [[nodiscard]] std::uint64_t now();
 /// Sets the program's clock; null means this library's own.
 void set_clock(Clock clock);
-/// Returns the clock's value at `moment` of the steady clock, in nanoseconds, a little before or after now.
+/// Returns the clock's value at `moment`, a time of the steady clock in nanoseconds that is close to now.
 [[nodiscard]] std::uint64_t at(std::int64_t moment);
 
 }  // namespace ration::standin::cupti

@@ -120,7 +120,7 @@ std::optional<Error> no_rule_twice(const Key&, const std::string& text) {
 template <auto parse, Twice twice>
 std::optional<std::vector<Parsed<parse>>> list(const Key& key, const TomlValue& value, Problems& problems) {
   if (value.kind != Kind::kList)
-    return wrong(problems, value.key, fmt::format("'{}' must be a list of texts", value.name),
+    return wrong(problems, value.key, fmt::format("'{}' must be a list of strings", value.name),
                  fmt::format("{} = {}", value.name, key.example));
   std::vector<Parsed<parse>> all;
   Texts seen;

@@ -1,6 +1,6 @@
-// The file of the history: its one open database, the lock that excludes other daemons, and its replacement after
-// damage, removal or exchange. Used by History. Promise: a file that cannot be used is set aside, never written to and
-// never removed.
+// The file of the history: its one open database, the lock that excludes other daemons, and the new file that
+// is begun if this one is damaged, was removed, or another file was put at its path. Used by History. Promise: a file
+// that cannot be used is set aside, never written to and never removed.
 #pragma once
 
 #include <cstdint>

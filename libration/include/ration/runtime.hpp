@@ -199,11 +199,11 @@ class Runtime {
   /// Limits what all logical devices of a GPU take from it together. While they hold more than a lowered limit, nothing
   /// more is taken; free memory goes back at once. Once a device has such a limit, growth may differ between devices.
   void set_memory_limit(const PhysicalDevice& device, std::uint64_t bytes);
-  /// As above, with a share of the device, such as 0.5.
+  /// Sets the limit as a share of the device, such as 0.5.
   void set_memory_limit_fraction(const PhysicalDevice& device, double share);
-  /// As above, with a text: `6GiB`, `512MiB`, `50%`.
+  /// Sets the limit from a string: `6GiB`, `512MiB`, or `50%` of the device.
   void set_memory_limit(const PhysicalDevice& device, const std::string& size);
-  /// Removes the limit: each logical device has again what it was made with.
+  /// Removes the limit: each logical device gets back the limit that it was made with.
   void clear_memory_limit(const PhysicalDevice& device);
   /// Returns the limit, or 0 if none was set.
   [[nodiscard]] std::uint64_t get_memory_limit(const PhysicalDevice& device);
@@ -218,13 +218,14 @@ class Runtime {
   void record_stream(void* address, void* stream);
   /// Gives unused memory back to the device. Returns the number of bytes.
   std::uint64_t trim(int gpu);
-  /// Registers `callback` for moments when device memory is short, so that the program can release what it can do
-  /// without, and returns a number for remove_pressure_callback(). The callback gets the bytes of a denied request, on
-  /// the request's thread, which then tries once more. It gets 0 on a thread of ration's, which checks ten times a
-  /// second whether another process of the workload was denied or waits, or the workload holds more than its limit; and
-  /// 0 in set_memory_limit(), if the new limit is below what is held. It may allocate and free; a request that is
-  /// denied inside a callback calls none. An exception of the callback propagates out of the denied request; ration's
-  /// own thread drops it.
+  /// Registers a function that releases what the program can do without when device memory is short. Returns a number
+  /// for remove_pressure_callback(). The callback runs in three cases:
+  /// - A request is denied: with its bytes, on its thread, which then tries once more.
+  /// - set_memory_limit() sets a limit below what is held: with 0, inside that call.
+  /// - Another process of the workload was denied or waits, or the workload holds more than its limit: with 0, on a
+  ///   thread of ration's, which checks ten times a second.
+  /// A callback may allocate and free; a request that is denied inside a callback calls no callbacks. An exception of
+  /// the callback leaves the denied request or set_memory_limit(); ration's own thread drops it.
   std::uint64_t on_pressure(std::function<void(std::uint64_t wanted)> callback);
   /// Returns once no thread runs the callback any more, unless called from inside a callback. Ignores an unknown
   /// number.

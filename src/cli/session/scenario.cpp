@@ -113,7 +113,7 @@ class Reader {
         out.push_back(item.text);
       }
       if (node.kind != TomlValue::Kind::kList)
-        wrong(node, fmt::format("{} must be a list of texts", node.name), node.name + " = [\"…\"]");
+        wrong(node, fmt::format("{} must be a list of strings", node.name), node.name + " = [\"…\"]");
     };
   }
   Take size(std::string& out) {

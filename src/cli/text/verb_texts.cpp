@@ -230,7 +230,7 @@ const std::vector<VerbText>& verb_texts() {
        "Prints the daemon's events, the oldest first. With -f it prints further events as they happen, and misses "
        "none when the daemon is started again.",
        {{"ration events -f", "follow new events"},
-        {"ration events --type denied,violation --tenant nlp", "some types of one tenant"},
+        {"ration events --type denied,violation --tenant nlp", "events of two types, of one tenant"},
         {"ration events --since 10m", "the last ten minutes"},
         {"ration events -f -o json", "one JSON object a line"}}},
       {"trim",

@@ -60,7 +60,7 @@ Result<int> snippet(const Session& session, const SnippetOptions& options) {
                                     {"--slice", &request.slice},
                                     {"--tenant", &request.tenant}})
     if (!value->empty()) facts.limit.insert(facts.limit.end(), {name, *value});
-  if (request.tenant.empty()) {  // a tenant's limit may change, so the text gives none
+  if (request.tenant.empty()) {  // a tenant's limit may change, so the text then names no size
     RunOptions wanted = options.run;
     RATION_TRY(const auto plan, resolve(session, wanted, store));
     facts.bytes = plan.accounts.front().limit;

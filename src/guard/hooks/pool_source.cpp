@@ -37,8 +37,8 @@ CUdevice device_of(CUstream stream) noexcept {
   return device;
 }
 
-/// Returns true if reuse across streams is unrestricted; otherwise free memory may not serve a request on another
-/// stream.
+/// Returns true unless an attribute of the pool restricts reuse across streams. If one does, memory that was freed on
+/// one stream might not serve a request on another.
 bool reuses_everywhere(CUmemoryPool handle) noexcept {
   for (const CUmemPool_attribute attribute :
        {CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES, CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC,

@@ -28,8 +28,9 @@ struct Workload {
   std::vector<Bytes> used;  ///< bytes by account: those of living processes, unrequested bytes, and shared memory that
                             ///< outlives its maker
   Bytes host_used;          ///< pinned host memory of living processes
-  bool ended =
-      false;  ///< no process is left, but others still hold its memory: by descriptors, or as pieces of its pools
+  /// True once the run has ended and none of its processes is left. It stays listed while processes outside it hold its
+  /// memory: by descriptors, or as pieces of its pools.
+  bool ended = false;
   Message unreadable;  ///< why the book can no longer be read; empty while it can
   /// The accounts of a container's workload, as granted when the book was made. The container may have changed those in
   /// the book.

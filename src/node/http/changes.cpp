@@ -44,8 +44,8 @@ struct Registration {
 Result<Registration> registration_of(const Request& request) {
   RATION_TRY(const auto body, body_of(request));
   if (!request.peer.uid)
-    return fail("E1523", "workloads register on the socket, where their user is known.", "ration run --limit SIZE -- …",
-                5);
+    return fail("E1523", "this request does not say which user sent it: a workload registers on the daemon's socket.",
+                "ration run --limit SIZE -- …", 5);
   Registration wish;
   for (auto [key, field] : {std::pair{"folder", &wish.folder},
                             {"tenant", &wish.tenant},

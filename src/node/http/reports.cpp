@@ -91,7 +91,7 @@ Result<ReportQuestion> question_of(const Request& request, const config::Configu
   else if (share.empty())
     question.share_idle = static_cast<ShareIdle>(settings.share_idle.value);
   else if (share != "none")
-    return fail("E1916", fmt::format("idle memory cannot be shared '{}'.", share), "Write none, even or weighted.", 2);
+    return fail("E1916", fmt::format("'{}' is not a value of share_idle.", share), "Write none, even or weighted.", 2);
   return question;
 }
 

@@ -2,10 +2,10 @@
 // same afterwards. Time is an argument.
 //
 // Promises (tests/unit/decisions/limit_moves_test.cpp):
-// 1. A burst reads differently before and after, and begins where the last reported one ended.
-// 2. A burst is taken once: kQuiet after its last move, kMaxDelay after its first, or on request, so that it precedes
-//    an event that it caused.
-// 3. `count` counts every move within the burst, even those too small to read.
+// 1. A burst's size is written differently before and after it, and it begins where the last reported burst ended.
+// 2. A burst is returned once: kQuiet after its last move, kMaxDelay after its first, or on request, so that its event
+//    precedes the event that it caused.
+// 3. `count` counts every move in the burst, even one that does not change the written size.
 #pragma once
 
 #include <cstdint>

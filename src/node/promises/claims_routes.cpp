@@ -68,7 +68,7 @@ Result<std::string> labels_of(const json& body) {
   if (!labels.is_object()) return fail("E1521", "'labels' is not an object.", R"("labels": {"namespace": "ml"})", 2);
   std::string joined;
   for (const auto& [key, value] : labels.items()) {
-    if (!value.is_string()) return fail("E1521", fmt::format("label '{}' is not a text.", key), "a text", 2);
+    if (!value.is_string()) return fail("E1521", fmt::format("label '{}' is not a string.", key), "a string", 2);
     const std::string label = key + "=" + value.get<std::string>();
     if (is_label(label)) joined += (joined.empty() ? "" : ",") + label;
   }

@@ -76,7 +76,7 @@ Result<std::string> text_field(const json& body, const char* name) {
   const auto found = body.find(name);
   if (found == body.end() || found->is_null()) return std::string{};
   if (found->is_string()) return found->get<std::string>();
-  return fail("E1521", fmt::format("'{}' is not a text.", name), fmt::format(R"("{}": "…")", name), 2);
+  return fail("E1521", fmt::format("'{}' is not a string.", name), fmt::format(R"("{}": "…")", name), 2);
 }
 
 Result<std::vector<std::string>> list_field(const json& body, const char* name) {
@@ -86,7 +86,7 @@ Result<std::vector<std::string>> list_field(const json& body, const char* name) 
   const bool good =
       found->is_array() && std::all_of(found->begin(), found->end(), [](const json& each) { return each.is_string(); });
   if (!good)
-    return fail("E1521", fmt::format("'{}' is not a list of texts.", name), fmt::format(R"("{}": ["…"])", name), 2);
+    return fail("E1521", fmt::format("'{}' is not a list of strings.", name), fmt::format(R"("{}": ["…"])", name), 2);
   return found->get<std::vector<std::string>>();
 }
 

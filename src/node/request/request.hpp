@@ -30,7 +30,7 @@ namespace ration::node {
 [[nodiscard]] bool is_dry_run(const http::Request& request);
 /// Reads a text; empty if the field is absent. Fails with E1521 for another type.
 [[nodiscard]] Result<std::string> text_field(const nlohmann::json& body, const char* name);
-/// Reads a list of texts; empty if the field is absent. Fails with E1521 for another type.
+/// Reads a list of strings; empty if the field is absent. Fails with E1521 for another type.
 [[nodiscard]] Result<std::vector<std::string>> list_field(const nlohmann::json& body, const char* name);
 /// Reads a flag; false if the field is absent. Fails with E1521 for another type.
 [[nodiscard]] Result<bool> flag_field(const nlohmann::json& body, const char* name);
