@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """What stock frameworks give back, and how soon: on `ration trim`, and when their limit is lowered.
 
-Each job keeps 512 MiB of tensors and has freed 1 GiB, which its framework or the driver keeps. It runs steps of a small tensor and a wait for the GPU.
+Each job keeps 512 MiB of tensors and has freed 1 GiB, which its framework or the driver keeps. It runs steps of one tensor and a wait for the GPU: of 1 MiB,
+and once the limit is lower, of 320 MiB, which fits into no block that is kept.
 Usage: giving_back.py BIN NAME=PYTHON... (NAME: torch, tensorflow or jax)"""
 import json
 import os
@@ -38,7 +39,7 @@ del freed
 take(1); wait()
 print('ready', flush=True)
 for line in sys.stdin:
-    take(1); wait()
+    take(int(line)); wait()
     print('stepped', flush=True)
 """
 ALLOCATORS = {
@@ -57,7 +58,7 @@ class Job:
         folder = self.folder.name
         own = {key: value for key, value in os.environ.items() if not key.startswith(("RATION_", "LD_", "PYTHON"))}
         self.environment = dict(own, RATION_SIM_DIR=folder, RATION_RUNTIME_DIR=folder, TF_CPP_MIN_LOG_LEVEL="3", **variables)
-        self.daemon = subprocess.Popen([tools / "rationd", f"--sim={NODE}", "--state", f"{folder}/state", "--no-http"], env=self.environment,
+        self.daemon = subprocess.Popen([tools / "rationd", f"--sim={NODE}", "--state", f"{folder}/state", "--listen", ""], env=self.environment,
                                        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         self.daemon.stdout.readline()
         self.process = subprocess.Popen([tools / "ration", "run", f"--sim={NODE}", "--name", "job", "--limit", "8GiB", "--", python, "-c", JOBS[framework] + STEPS],
@@ -72,19 +73,19 @@ class Job:
     def held(self):
         return self.ration("ps", f"--sim={NODE}")[0]["used_bytes"]
 
-    def step(self):
-        self.process.stdin.write("go on\n")
+    def step(self, mib):
+        self.process.stdin.write(f"{mib}\n")
         self.process.stdin.flush()
         if self.process.stdout.readline() != "stepped\n":
             raise SystemExit(self.process.communicate()[1][-2000:])
 
-    def given_back(self, before, ask):
-        """Bytes that came back within three seconds of steps after `ask()`, and the seconds until the last of them did."""
+    def given_back(self, before, ask, mib):
+        """Bytes that came back within three seconds of steps of so many MiB after `ask()`, and the seconds until the last of them did."""
         started = time.monotonic()
         asked = ask()
         least, seconds = before, None
         while time.monotonic() < started + 3:
-            self.step()
+            self.step(mib)
             now = self.held()
             if now < least:
                 least, seconds = now, time.monotonic() - started
@@ -94,6 +95,9 @@ class Job:
 
     def trim(self):
         return subprocess.Popen([self.tools / "ration", "trim", "job"], env=self.environment, stdout=subprocess.DEVNULL)
+
+    def lower(self, mib):
+        self.ration("set", "job", "--limit", f"{mib}MiB", "--yes")
 
     def end(self):
         self.process.kill()
@@ -114,9 +118,9 @@ def main():
         for allocator, variables in ALLOCATORS[framework].items():
             job = Job(tools, framework, python, variables)
             held = job.held()
-            trimmed, trimmed_in = job.given_back(held, job.trim)
+            trimmed, trimmed_in = job.given_back(held, job.trim, 1)
             rest = job.held()
-            lowered, lowered_in = job.given_back(rest, lambda: job.ration("set", "job", "--limit", f"{(rest >> 20) - 256}MiB") and None)
+            lowered, lowered_in = job.given_back(rest, lambda: job.lower((rest >> 20) - 256), 320)
             row([framework, allocator, mib(held), said(trimmed, trimmed_in), said(lowered, lowered_in)])
             job.end()
 
