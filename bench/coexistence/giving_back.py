@@ -2,7 +2,7 @@
 """What stock frameworks give back, and how soon: on `ration trim`, and when their limit is lowered.
 
 Each job keeps 512 MiB of tensors and has freed 1 GiB, which its framework or the driver keeps. It runs steps of one tensor and a wait for the GPU: of 1 MiB,
-and once the limit is lower, of 320 MiB, which fits into no block that is kept.
+and once the limit is lower, of 320 MiB, more than any tensor that was freed.
 Usage: giving_back.py BIN NAME=PYTHON... (NAME: torch, tensorflow or jax)"""
 import json
 import os
@@ -14,6 +14,7 @@ import tempfile
 import time
 
 NODE, MIB = "T4:16GiB:context=104MiB", 1 << 20
+IN_USE = 104 + 512 + 320 + 64  # MiB of the context, of what is kept and of the largest step, and some room
 JOBS = {
     "torch": """
 import sys, torch
@@ -111,7 +112,7 @@ def main():
     tools = pathlib.Path(sys.argv[1]).resolve()
     mib = lambda size: f"{size / MIB:,.0f} MiB"
     row = lambda cells: print("| " + " | ".join(cells) + " |", flush=True)
-    said = lambda back, seconds: mib(back) if back <= 0 else f"{mib(back)} in {seconds:.1f} s"
+    said = lambda back, seconds: mib(back) if back <= 0 else f"{mib(back)} in {seconds:.2f} s"
     row(["framework", "allocator", "held", "back on `ration trim`", "back when the limit is 256 MiB below that"])
     row(["---"] * 5)
     for framework, python in (each.split("=", 1) for each in sys.argv[2:]):
@@ -120,8 +121,9 @@ def main():
             held = job.held()
             trimmed, trimmed_in = job.given_back(held, job.trim, 1)
             rest = job.held()
-            lowered, lowered_in = job.given_back(rest, lambda: job.lower((rest >> 20) - 256), 320)
-            row([framework, allocator, mib(held), said(trimmed, trimmed_in), said(lowered, lowered_in)])
+            lower = (rest >> 20) - 256
+            second = said(*job.given_back(rest, lambda: job.lower(lower), 320)) if lower > IN_USE else "nothing is kept"
+            row([framework, allocator, mib(held), said(trimmed, trimmed_in), second])
             job.end()
 
 
