@@ -258,7 +258,8 @@ CUresult return_loan(CUdeviceptr address, const Loan& loan, Call&& call) noexcep
 CUresult free_on_stream(Symbol symbol, CUdeviceptr address, CUstream given, CUstream stream) noexcept {
   auto* call_real = real<cuMemFreeAsync_t>(symbol);
   if (!governed()) return call_real(address, given);
-  trim_if_asked(stream);
+  // Asks once between two waits: what was freed after the last one is in use until the next.
+  if (!freed_since_synchronisation.load(std::memory_order_relaxed)) trim_if_asked(stream);
   Loan loan;
   if (loans.take(address, loan)) return return_loan(address, loan, [&] { return call_real(address, given); });
   CUresult result = CUDA_SUCCESS;

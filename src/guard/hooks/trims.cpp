@@ -15,8 +15,11 @@ namespace {
 // number.
 std::atomic<std::uint64_t> answered{0};
 
-[[gnu::noinline]] void trim(std::uint64_t asked, std::uint64_t seen) noexcept {
-  if (!answered.compare_exchange_strong(seen, asked)) return;  // another thread answers
+[[gnu::noinline]] void answer(cuda::CUstream stream) noexcept {
+  const std::uint64_t asked = book().trim_requests();
+  std::uint64_t seen = answered.load(std::memory_order_relaxed);
+  if (is_capturing(stream)) return;
+  if (asked == seen || !answered.compare_exchange_strong(seen, asked)) return;  // another thread answers
   refresh_pools();
   trim_pools();
   trim_graph_pools();
@@ -25,11 +28,8 @@ std::atomic<std::uint64_t> answered{0};
 }  // namespace
 
 void trim_if_asked(cuda::CUstream stream) noexcept {
-  if (!book_usable()) return;
-  const std::uint64_t asked = book().trim_requests();
-  const std::uint64_t seen = answered.load(std::memory_order_relaxed);
-  if (asked != seen && !is_capturing(stream)) [[unlikely]]
-    trim(asked, seen);
+  if (book_usable() && book().trim_requests() != answered.load(std::memory_order_relaxed)) [[unlikely]]
+    answer(stream);
 }
 
 }  // namespace ration::guard
