@@ -1,0 +1,99 @@
+#pragma once
+// What a recording consists of, whoever reads or writes it: events in order of time, and what their numbers stand for.
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/bytes.hpp"
+
+namespace ration::trace {
+
+/// What happened. The numbers are those of the file (docs/recording.md): a value is never used again for something
+/// else.
+enum class Kind : std::uint8_t {
+  kAllocate = 1,       ///< memory for the program: `address`, `bytes` requested
+  kFree = 2,           ///< of the block at `address`
+  kContextMade = 3,    ///< of the driver; `charged` is its cost
+  kContextEnded = 4,   ///< with all that lived in it
+  kVirtualCreate = 5,  ///< physical memory by handle (`address` is the handle)
+  kVirtualRelease = 6,
+  kVirtualMap = 7,  ///< takes nothing by itself
+  kVirtualUnmap = 8,
+  kPoolGrew = 9,      ///< a pool of the driver reserved `bytes` more
+  kPoolTrimmed = 10,  ///< a pool of the driver gave `bytes` back
+  kGraph = 11,        ///< a launch or an upload took `bytes`
+  kExported = 12,     ///< for other processes
+  kImported = 13,
+  kCode = 14,          ///< modules and their variables
+  kDenied = 15,        ///< by the guard; `detail` is the number of the denial
+  kWaited = 16,        ///< `detail` milliseconds, before the request was granted or denied
+  kRefused = 17,       ///< by the driver; `detail` is its error
+  kLimitChanged = 18,  ///< `bytes` is the new limit
+  kAsked = 19,         ///< how much there is; `bytes` is what was answered, `detail` the function (Asked)
+  kMark = 20,          ///< `site` is the text of `ration.mark`
+  kRangeBegan = 21,    ///< NVTX; `site` is its name
+  kRangeEnded = 22,
+  kProcessBegan = 23,
+  kProcessEnded = 24,  ///< with all that it held; `charged` is what the book still had of it, negated
+};
+
+/// The account of a workload that an event changes.
+enum class Account : std::uint8_t { kDevice = 0, kManaged = 1, kPinnedHost = 2 };
+
+/// One event. Times are nanoseconds since the recording began; addresses are those of the program, unique per process
+/// and device.
+struct Event {
+  std::int64_t time = 0;
+  std::uint64_t address = 0;
+  std::uint64_t bytes = 0;  ///< as the program requested them, before any rounding
+  std::int64_t charged =
+      0;  ///< by how much this event changed the account in the book: the sum over all events is what is held
+  std::uint64_t stream = 0;   ///< of the driver; 0: the default one, or none
+  std::uint32_t process = 0;  ///< index in Header::processes
+  std::uint32_t thread = 0;   ///< of the kernel
+  std::uint32_t site = 0;     ///< index in Header::sites; 0: not recorded
+  std::uint32_t detail = 0;   ///< see Kind
+  std::uint16_t device = 0;   ///< index in Header::devices
+  Kind kind = Kind::kAllocate;
+  Account account = Account::kDevice;
+};
+
+struct Device {
+  std::string uuid;
+  std::string name;
+  Bytes total{0};
+  std::optional<Bytes> limit;  ///< of the workload when the recording began; nullopt: none
+};
+
+struct Process {
+  int pid = 0;
+  int parent = 0;
+  std::string command;
+};
+
+/// What the numbers of events stand for. Grows while a recording is written.
+struct Header {
+  std::string workload;
+  std::int64_t began = 0;  ///< nanoseconds since 1970
+  bool deep = false;  ///< frameworks took each tensor from the driver (`--deep`): the events are tensors, not segments
+  bool complete = false;   ///< the program ended, and nothing was lost
+  std::uint64_t lost = 0;  ///< events that could not be written
+  std::vector<Device> devices;
+  std::vector<Process> processes;
+  std::vector<std::string>
+      sites;  ///< a call stack with newlines, innermost first, the text of a mark, or the name of a range; [0] is empty
+};
+
+/// A recording that can be read more than once. Not thread-safe.
+class Recording {
+ public:
+  virtual ~Recording() = default;
+  virtual const Header& header() const = 0;
+  /// Calls `take` for each event in order of time, until it returns false. Memory: a block of events, however long the
+  /// recording is.
+  virtual void read(const std::function<bool(const Event&)>& take) const = 0;
+};
+
+}  // namespace ration::trace
