@@ -77,7 +77,8 @@ struct Process {
 struct Header {
   std::string workload;
   std::int64_t began = 0;  ///< nanoseconds since 1970
-  bool deep = false;  ///< frameworks took each tensor from the driver (`--deep`): the events are tensors, not segments
+  bool deep = false;   ///< frameworks took each tensor from the driver (`--deep`): the events are tensors, not segments
+  bool booked = true;  ///< false: an imported history without a book; `charged` is then what was requested
   bool complete = false;   ///< the program ended, and nothing was lost
   std::uint64_t lost = 0;  ///< events that could not be written
   std::vector<Device> devices;

@@ -1,0 +1,28 @@
+// A recording that lies in memory: of an imported history, or of a test.
+#pragma once
+
+#include <utility>
+#include <vector>
+
+#include "trace/event.hpp"
+
+namespace ration::trace {
+
+class MemoryRecording final : public Recording {
+ public:
+  /// Takes events that are in order of time, and numbers that the header resolves.
+  MemoryRecording(Header header, std::vector<Event> events) : header_(std::move(header)), events_(std::move(events)) {}
+
+  const Header& header() const override { return header_; }
+  void read(const std::function<bool(const Event&)>& take) const override {
+    for (const Event& event : events_)
+      if (!take(event)) return;
+  }
+  [[nodiscard]] const std::vector<Event>& events() const noexcept { return events_; }
+
+ private:
+  Header header_;
+  std::vector<Event> events_;
+};
+
+}  // namespace ration::trace

@@ -1,0 +1,15 @@
+// Opens a recording for reading, whatever its format.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/result.hpp"
+#include "trace/event.hpp"
+
+namespace ration::trace {
+
+/// Opens the recording at `path`: an allocation history (CSV). Fails with E1811.
+[[nodiscard]] Result<std::unique_ptr<Recording>> open_recording(const std::string& path);
+
+}  // namespace ration::trace
