@@ -14,8 +14,9 @@ inline constexpr const char* kSlurmEngine = "slurm";
 
 struct RunOptions {
   admission::PlanRequest request;
-  std::string asked_gpus;  ///< GPUs to ask the daemon's queue for; set by resolve()
-  std::string summary;     ///< auto | always | never | json:FILE
+  std::string asked_gpus;   ///< GPUs to ask the daemon's queue for; set by resolve()
+  std::string summary;      ///< auto | always | never | json:FILE
+  std::string tensorboard;  ///< folder that gets a file for TensorBoard; empty for none
   bool require_enforced = false;
   bool require_limit = false;  ///< true to fail with E1447 if less than the limit is available at the start
   bool allow_ungoverned = false;

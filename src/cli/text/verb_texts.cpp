@@ -26,6 +26,7 @@ const std::vector<VerbText>& verb_texts() {
         {"ration run --limit 4GiB --on-deny wait:30s -- python train.py", "wait for memory instead of failing"},
         {"ration run --retry 2 --retry-limit +25% --limit 6GiB -- python x.py",
          "start it again with a larger limit if it fails after a denial"},
+        {"ration run --limit 6GiB --tensorboard runs -- python train.py", "show its memory in TensorBoard"},
         {"ration run --sim=T4:16GiB --limit 3GiB -- ration-workload grab", "try it without a GPU"}}},
       {"inject",
        Task::kRun,

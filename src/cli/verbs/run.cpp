@@ -24,6 +24,7 @@
 #include "cli/start/guarded.hpp"
 #include "cli/start/launch.hpp"
 #include "cli/start/stray_watch.hpp"
+#include "cli/start/tensorboard_log.hpp"
 #include "cli/start/workload_start.hpp"
 #include "cli/text/fields.hpp"
 #include "cli/verbs/verbs.hpp"
@@ -222,6 +223,22 @@ Result<std::vector<std::string>> program_of(const Session& session, const RunOpt
   return adapters::with_options(options.engine, options.program, adapters::options_of(options.engine, edits, book));
 }
 
+/// Makes the file for TensorBoard, if one was asked for. Fails with E1405.
+Result<std::unique_ptr<TensorboardLog>> tensorboard_log(const RunOptions& options, const std::string& book,
+                                                        const Plan& plan) {
+  if (options.tensorboard.empty()) return nullptr;
+  std::vector<int> gpus;
+  for (const auto& account : plan.accounts) gpus.push_back(account.device.index);
+  return TensorboardLog::open(options.tensorboard, book, std::move(gpus));
+}
+
+/// Writes the last values for TensorBoard and prints what is missing.
+void end_log(TensorboardLog* log) {
+  if (log == nullptr) return;
+  const std::string problem = log->finish();
+  if (!problem.empty()) tell([&] { fmt::print(stderr, "ration: {}\n", problem); });
+}
+
 /// Prints that the book was removed, replaced or damaged by somebody else, so that nothing is known of the run.
 void report_lost_book(const Session& session, const std::string& name, const std::string& path, BookStatus status) {
   session.print_finding(
@@ -301,6 +318,11 @@ Result<Outcome> run_once(const Session& session, RunOptions options, const book:
     ::unlink(path.c_str());
     return tl::unexpected(program.error());
   }
+  const auto log = tensorboard_log(options, path, plan);
+  if (!log) {
+    book::remove_book(path);
+    return tl::unexpected(log.error());
+  }
   if (options.engine.empty()) {
     for (const auto& [name, value] : plan.sets) ::setenv(name.c_str(), value.c_str(), 1);
     ::setenv("RATION_BOOK", path.c_str(), 1);
@@ -312,15 +334,20 @@ Result<Outcome> run_once(const Session& session, RunOptions options, const book:
 
   std::optional<StrayWatch> watch;
   const std::string name = name_in(path);
-  const Ended ended = launch(*program, [&] { watch.emplace(session, name); });
+  const Ended ended = launch(*program, [&] {
+    watch.emplace(session, name);
+    if (*log) (*log)->start();
+  });
   const auto strays = watch ? watch->finish(ended.left_running) : std::map<std::int32_t, Stray>{};
   if (ended.start_error != 0) {
     book::remove_book(path);  // nothing ran, so no book must stay
+    if (*log) (*log)->discard();
     tell([&] { explain_start_failure(session, program->front(), ended.start_error); });
     return Outcome{ended.exit_code, {}, {}};
   }
   Outcome outcome{ended.exit_code, {}, std::move(plan)};
   if (const BookStatus status = Book::read(path.c_str(), outcome.book); status != BookStatus::kOk) {
+    end_log(log->get());
     tell([&] { report_lost_book(session, name, path, status); });
     return outcome;
   }
@@ -331,6 +358,7 @@ Result<Outcome> run_once(const Session& session, RunOptions options, const book:
     book.processes().reap();
     book.mark_ended(ended.exit_code);
   }
+  end_log(log->get());
   if (Book::read(path.c_str(), outcome.book) == BookStatus::kOk)
     tell([&] { summarise(session, outcome.book, options, outcome.plan, ended.exit_code, strays); });
   return outcome;
@@ -353,6 +381,9 @@ Result<int> run(const Session& session, RunOptions options) {
   if (const auto good = raised(Bytes{std::uint64_t{1} << 30}, options.retry_limit); !good)
     return tl::unexpected(good.error());
   RATION_TRY(check_summary(options.summary));
+  if (!options.tensorboard.empty() && !session.dry_run) {
+    RATION_TRY(TensorboardLog::prepare(options.tensorboard));
+  }
   RATION_TRY(const auto store, session.store());
   RATION_TRY(refuse_nesting(store));
   RATION_TRY(auto daemon, NodeClient::find(session));

@@ -30,7 +30,7 @@ class Tree(unittest.TestCase):
         return subprocess.run(["python3", "tests/parts.py", *words], cwd=self.tree, env=self.environment, capture_output=True, text=True, check=True, **options)
 
     def all_of_them(self):
-        return [*self.parts("tests").stdout.split(), "packages", "site", "kubernetes-adapter", "frameworks", "engines", "kubernetes", "slurm", "asan", "tsan", "fuzz"]
+        return [*self.parts("tests").stdout.split(), "packages", "site", "kubernetes-adapter", "frameworks", "engines", "exports", "kubernetes", "slurm", "asan", "tsan", "fuzz"]
 
     def due(self, command="command"):
         return set(self.parts("due", *self.all_of_them(), input=command).stdout.split())
