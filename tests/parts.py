@@ -48,6 +48,7 @@ TESTS = {
     "tests/system/words": f"{PAGES} libration share examples web/src/text",
     "tests/unit/config": "share/ration/schema",
     "tests/unit/trace": "share/ration/traces",
+    "tests/unit/whatif": "share/ration/traces",
     "tests/unit/web": "web",
 }
 # What runs beside ctest reads this alone. `lint` runs every time.

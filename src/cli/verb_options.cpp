@@ -290,6 +290,11 @@ void add_planning(CommandLine& line) {
   plan->add_flag("--spread", to_plan.spread, "spread tenants over the GPUs, so that they can reach their limits");
   line.add_output(plan);
 
+  auto [whatif, to_answer] = line.add<WhatIfOptions>("whatif", cli::whatif);
+  word(whatif, "recording", to_answer.recordings, "RECORDING")->required();
+  option(whatif, "-l,--limit", to_answer.limit, "SIZE", "limit to try: what would have been denied first");
+  line.add_output(whatif);
+
   auto [fits, to_fit] = line.add<FitsOptions>("fits", cli::fits);
   word(fits, "size", to_fit.size, "SIZE")->required();
   option(fits, "--gpu", to_fit.gpu, "GPU", "as for ration run: auto (any GPU), all, or each of these");

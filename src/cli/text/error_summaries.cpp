@@ -176,6 +176,7 @@ const std::vector<ErrorText>& error_texts() {
       {"E1807", "the process is not governed", "start it with ration run"},
       {"E1811", "a file that is no recording, or cannot be read",
        "the message names the line; share/ration/traces has histories"},
+      {"E1812", "a limit of ration whatif that the recording cannot answer", "ration whatif FILE --limit 4GiB"},
       {"E1911", "the database was written by a newer ration", "update ration, or give another --state"},
       {"E1912", "the database cannot be used", "check the owner of the folder and the free space"},
       {"E1913", "another daemon uses the database", "stop it, or give another --state"},

@@ -166,6 +166,18 @@ const std::vector<VerbText>& verb_texts() {
        {{"ration plan --gpu A100-40:2 --tenant nlp=16GiB:30GiB --tenant jup=4GiB*6", "two GPUs, seven tenants"},
         {"ration plan --gpu T4 --tenant a=50%:max --tenant b=25%", "shares of a GPU"},
         {"ration plan --tenant jup=2GiB*8 --spread", "eight tenants spread over this machine's GPUs"}}},
+      {"whatif",
+       Task::kPlan,
+       0,
+       "",
+       "answer from recordings what a program needs",
+       "RECORDING... [OPTIONS]",
+       "Prints the smallest limit under which each recorded run is granted all that it was granted, and with --limit "
+       "the first request that this limit denies. A RECORDING is an allocation history (CSV, as in "
+       "share/ration/traces). Each answer has a grade: exact (sums of recorded charges), model (with the error of the "
+       "model), run (the real program ran), or unknown with its reason. Exit code 4 if the limit denies something.",
+       {{"ration whatif train.csv", "the smallest limit"},
+        {"ration whatif train.csv --limit 6GiB", "what a limit denies first"}}},
       {"set",
        Task::kShare,
        kSim | kSocket,

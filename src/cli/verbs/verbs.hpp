@@ -120,6 +120,13 @@ struct PlanOptions {
 };
 Result<int> plan(const Session& session, const PlanOptions& options);
 
+struct WhatIfOptions {
+  std::vector<std::string> recordings;  ///< files
+  std::string limit;
+};
+/// Answers from recordings what a program needs, and what a limit would have denied.
+Result<int> whatif(const Session& session, const WhatIfOptions& options);
+
 struct FitsOptions {
   std::string size, gpu;
 };

@@ -464,6 +464,26 @@ class CommandLine(unittest.TestCase):
         (self.folder / "slices.json").write_text("{")
         self.refused(2, "E1606", "split", NODE)
 
+    # ---------------------------------------------------------------------------------------------------------- whatif
+
+    HISTORY = SOURCE / "share/ration/traces/medium_512_inference.csv"
+
+    def test_whatif_says_what_a_history_needs_and_what_a_limit_denies(self):
+        done = self.ration("whatif", self.HISTORY, "--limit", "1GiB")
+        self.assertEqual((done.returncode, done.stderr), (4, ""))
+        self.assertIn("at least 1.82 GiB", done.stdout)
+        self.assertIn("16.0 MiB at 0.99 GiB", done.stdout)
+        data = self.document("whatif", "whatif", self.HISTORY, "--limit", "1951309824B", "-o", "json", code=0)["data"]
+        row = data["recordings"][0]["answers"][0]
+        self.assertEqual((row["allocator"], row["smallest_limit_bytes"], row["grade"], row["fits"]), ("as recorded", 1951309824, "unknown", True))
+        self.document("whatif", "whatif", self.HISTORY, "--limit", "1951309823B", "-o", "json", code=4)
+
+    def test_whatif_rejects_what_is_no_recording(self):
+        self.refused(2, "E1811", "whatif", "/nonexistent.csv")
+        self.refused(2, "E1811", "whatif", "/bin/sh")
+        self.refused(2, "E1812", "whatif", self.HISTORY, "--limit", "50%")
+        self.refused(2, "E1101", "whatif", self.HISTORY, "--limit", "4")
+
     # ------------------------------------------------------------------------------------------------------------ plan
 
     PLAN = ("plan", "--gpu", "A100-40:2", "--tenant", "nlp=16GiB:30GiB", "--tenant", "vision=10GiB", "--tenant", "jup=4GiB*6")

@@ -1,0 +1,141 @@
+// `ration whatif`: answers from recordings what a program needs, and what it would have been denied under another
+// limit.
+#include <fmt/format.h>
+
+#include <cstdlib>
+
+#include "base/command.hpp"
+#include "cli/verbs/verbs.hpp"
+#include "trace/open_recording.hpp"
+#include "trace/whatif/answer.hpp"
+
+namespace ration::cli {
+namespace {
+
+using nlohmann::json;
+
+struct Opened {
+  std::string path;
+  std::unique_ptr<trace::Recording> recording;
+  std::optional<Bytes> limit;
+  trace::Answers answers;
+};
+
+double seconds(std::int64_t nanoseconds) { return static_cast<double>(nanoseconds) / 1e9; }
+
+std::string moment(std::int64_t nanoseconds) {
+  const auto time = static_cast<std::uint64_t>(nanoseconds);
+  return time < 10'000'000'000 ? fmt::format("{:.3f}s", seconds(nanoseconds)) : format_duration(time);
+}
+
+/// Returns the limit as bytes; a share is one of the recorded devices, which must then be of one size.
+Result<std::optional<Bytes>> limit_of(const std::string& text, const trace::Header& header) {
+  if (text.empty()) return std::nullopt;
+  Bytes total;
+  for (const trace::Device& device : header.devices)
+    total = total == Bytes{0} ? device.total : std::min(total, device.total);
+  if (total == Bytes{0} && (text.find('%') != std::string::npos || text.find("max") == 0))
+    return fail("E1812", fmt::format("{}: this recording does not say how large its GPU was.", text),
+                "ration whatif FILE --limit 4GiB", 2);
+  RATION_TRY(const Bytes limit, parse_size(text, total, total));
+  return limit;
+}
+
+Result<Opened> open(const std::string& path, const std::string& limit) {
+  Opened opened{path, {}, {}, {}};
+  RATION_TRY(opened.recording, trace::open_recording(path));
+  RATION_TRY(opened.limit, limit_of(limit, opened.recording->header()));
+  opened.answers = trace::answer(*opened.recording, {opened.limit});
+  return opened;
+}
+
+json to_json(const trace::FirstDenial& denied) {
+  return {{"event", denied.event},
+          {"seconds", seconds(denied.time)},
+          {"requested_bytes", denied.requested.count()},
+          {"charged_bytes", denied.charged.count()},
+          {"held_bytes", denied.held.count()},
+          {"process", denied.process}};
+}
+
+json to_json(const Opened& opened) {
+  const trace::Header& header = opened.recording->header();
+  const trace::Circumstances& circumstances = opened.answers.circumstances;
+  json rows = json::array();
+  for (const trace::Answer& row : opened.answers.rows) {
+    json entry{{"allocator", row.allocator},
+               {"gpu", row.device},
+               {"grade", trace::name_of(row.judgement.grade)},
+               {"reason", row.judgement.reason},
+               {"is_lower_bound", row.is_bound}};
+    if (row.smallest) entry["smallest_limit_bytes"] = row.smallest->count();
+    if (opened.limit) entry["fits"] = !row.denied;
+    if (row.denied) entry["first_denial"] = to_json(*row.denied);
+    rows.push_back(std::move(entry));
+  }
+  json answer{{"file", opened.path},
+              {"workload", header.workload},
+              {"events", circumstances.events},
+              {"seconds", seconds(circumstances.length)},
+              {"lost", header.lost},
+              {"complete", header.complete},
+              {"asked", circumstances.asked},
+              {"denied", circumstances.denied},
+              {"waited", circumstances.waited},
+              {"doubts", trace::doubts(header, circumstances)},
+              {"answers", std::move(rows)}};
+  if (opened.limit) answer["limit_bytes"] = opened.limit->count();
+  return answer;
+}
+
+std::string outcome(const Session& session, const trace::Answer& row) {
+  if (!row.denied) return row.is_bound ? "not denied so far as known" : "fits";
+  const trace::FirstDenial& denied = *row.denied;
+  const Bytes wanted = denied.kind == trace::Kind::kContextMade ? denied.charged : std::max(denied.requested, Bytes{1});
+  return fmt::format("denied at {}: {}{} at {}", moment(denied.time), session.size(wanted),
+                     denied.kind == trace::Kind::kContextMade ? " of a context" : "", session.size(denied.held));
+}
+
+void show(const Session& session, const Opened& opened, bool name_it) {
+  if (name_it) fmt::print("{}\n", session.shown(opened.path));
+  const bool several = opened.recording->header().devices.size() > 1;
+  Table table({{"ALLOCATOR", "allocator"},
+               {"GPU", "gpu", true, true},
+               {"SMALLEST LIMIT", "smallest_limit", true},
+               {opened.limit ? "UNDER " + session.size(*opened.limit) : "UNDER", "under", false, true},
+               {"GRADE", "grade"}});
+  for (const trace::Answer& row : opened.answers.rows) {
+    const std::string smallest = row.smallest ? (row.is_bound ? "at least " : "") + session.size(*row.smallest) : "-";
+    table.add({row.allocator, several ? std::to_string(row.device) : "-", smallest,
+               opened.limit ? outcome(session, row) : "-",
+               fmt::format("{}{}{}", trace::name_of(row.judgement.grade), row.judgement.reason.empty() ? "" : ": ",
+                           row.judgement.reason)});
+  }
+  table.print(Format::kText);
+  for (const std::string& doubt : trace::doubts(opened.recording->header(), opened.answers.circumstances))
+    fmt::print("certain?  no: {}\n", doubt);
+}
+
+}  // namespace
+
+Result<int> whatif(const Session& session, const WhatIfOptions& options) {
+  std::vector<Opened> all;
+  for (const std::string& path : options.recordings) {
+    RATION_TRY(auto opened, open(path, options.limit));
+    all.push_back(std::move(opened));
+  }
+  bool fits = true;
+  json recordings = json::array();
+  for (const Opened& opened : all) {
+    for (const trace::Answer& row : opened.answers.rows) fits = fits && !row.denied;
+    if (session.format() == Format::kJson)
+      recordings.push_back(to_json(opened));
+    else
+      show(session, opened, all.size() > 1);
+  }
+  if (session.format() == Format::kJson)
+    session.print_json("whatif", {{"fits", fits}, {"recordings", std::move(recordings)}});
+  return fits ? 0 : 4;
+}
+
+}  // namespace ration::cli

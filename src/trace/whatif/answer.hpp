@@ -1,0 +1,37 @@
+// The answers of what-if for one recording: a row for each device, as recorded and under other allocators. Used by
+// `ration whatif`.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "trace/whatif/charges.hpp"
+
+namespace ration::trace {
+
+struct Answer {
+  std::string allocator;   ///< `as recorded`, or the name of another
+  std::size_t device = 0;  ///< index in Header::devices
+  Judgement judgement;
+  std::optional<Bytes> smallest;      ///< the smallest limit; absent if it is not known
+  bool is_bound = false;              ///< `smallest` is only known to be at least that
+  std::optional<FirstDenial> denied;  ///< under the limit that was asked for
+};
+
+struct Answers {
+  Circumstances circumstances;
+  std::vector<Answer> rows;
+};
+
+struct Question {
+  std::optional<Bytes> limit;  ///< on each device
+};
+
+[[nodiscard]] Answers answer(const Recording& recording, const Question& question);
+
+/// Returns why the next run may differ from what was recorded: sentences without a final full stop.
+[[nodiscard]] std::vector<std::string> doubts(const Header& header, const Circumstances& circumstances);
+
+}  // namespace ration::trace

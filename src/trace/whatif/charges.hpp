@@ -1,0 +1,53 @@
+// What a recorded run needed of each device, from its charges alone: the smallest limit under which it would have been
+// granted all that it was granted, and the first request that a given limit denies. Reads a recording once.
+// Promises: the figures are sums of recorded charges, to the byte. Not promised: what a program does after a denial, or
+// in its next run.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "base/bytes.hpp"
+#include "trace/event.hpp"
+#include "trace/whatif/grade.hpp"
+
+namespace ration::trace {
+
+/// The first request that a limit denies.
+struct FirstDenial {
+  std::uint64_t event = 0;  ///< its number in the recording, from 0
+  std::int64_t time = 0;    ///< nanoseconds since the recording began
+  Bytes requested, charged, held;
+  Kind kind = Kind::kAllocate;
+  std::uint32_t process = 0;
+};
+
+struct DeviceCharges {
+  Bytes peak;                         ///< the most that was held at once: the smallest limit that denies nothing
+  std::int64_t peak_time = 0;         ///< when that was reached first
+  Bytes contexts;                     ///< the most that contexts of the driver held
+  std::optional<FirstDenial> denied;  ///< under the limit that was asked for
+  std::uint64_t denials = 0;          ///< requests that were denied while it was recorded
+  Bytes wanted;                       ///< the most that was held with a request that was denied while it was recorded
+};
+
+/// What a recording says beside the charges: the reasons to doubt an answer.
+struct Circumstances {
+  std::uint64_t events = 0;
+  std::int64_t length = 0;  ///< nanoseconds from the beginning to the last event
+  std::uint64_t asked = 0;  ///< how often programs asked how much memory there is
+  std::uint64_t waited = 0, denied = 0, refused = 0;
+};
+
+struct Charges {
+  Circumstances circumstances;
+  std::vector<DeviceCharges> devices;  ///< by index in Header::devices
+};
+
+/// Adds up the charges of each device, managed memory included, and finds what `limit` denies first on each.
+[[nodiscard]] Charges add_up(const Recording& recording, std::optional<Bytes> limit);
+
+/// Judges the figures of add_up(): exact unless the recording has no book, has lost events, or was denied something.
+[[nodiscard]] Judgement judge(const Header& header, const DeviceCharges& device);
+
+}  // namespace ration::trace
