@@ -22,6 +22,7 @@
 #include "cli/start/gpu_choice.hpp"
 #include "cli/start/guarded.hpp"
 #include "cli/start/launch.hpp"
+#include "cli/start/measured_context.hpp"
 #include "cli/text/fields.hpp"
 #include "config/settings.hpp"
 
