@@ -293,6 +293,12 @@ void add_planning(CommandLine& line) {
   auto [whatif, to_answer] = line.add<WhatIfOptions>("whatif", cli::whatif);
   word(whatif, "recording", to_answer.recordings, "RECORDING")->required();
   option(whatif, "-l,--limit", to_answer.limit, "SIZE", "limit to try: what would have been denied first");
+  option(whatif, "--allocator", to_answer.allocators, "ALLOCATOR",
+         "pytorch, tensorflow, cuda_malloc_async, ration or none, with settings: pytorch:max_split_size_mb:128; may be "
+         "repeated")
+      ->expected(1)
+      ->take_all()
+      ->allow_extra_args(false);
   line.add_output(whatif);
 
   auto [fits, to_fit] = line.add<FitsOptions>("fits", cli::fits);

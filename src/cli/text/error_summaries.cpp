@@ -177,6 +177,8 @@ const std::vector<ErrorText>& error_texts() {
       {"E1811", "a file that is no recording, or cannot be read",
        "the message names the line; share/ration/traces has histories"},
       {"E1812", "a limit of ration whatif that the recording cannot answer", "ration whatif FILE --limit 4GiB"},
+      {"E1813", "an allocator that ration whatif cannot try",
+       "--allocator pytorch, tensorflow, cuda_malloc_async or ration"},
       {"E1911", "the database was written by a newer ration", "update ration, or give another --state"},
       {"E1912", "the database cannot be used", "check the owner of the folder and the free space"},
       {"E1913", "another daemon uses the database", "stop it, or give another --state"},

@@ -122,6 +122,7 @@ Result<int> plan(const Session& session, const PlanOptions& options);
 
 struct WhatIfOptions {
   std::vector<std::string> recordings;  ///< files
+  std::vector<std::string> allocators;  ///< NAME[:SETTINGS]; empty for all where the recording has tensors
   std::string limit;
 };
 /// Answers from recordings what a program needs, and what a limit would have denied.

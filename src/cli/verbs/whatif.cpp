@@ -41,11 +41,25 @@ Result<std::optional<Bytes>> limit_of(const std::string& text, const trace::Head
   return limit;
 }
 
-Result<Opened> open(const std::string& path, const std::string& limit) {
+/// Returns the allocators that were typed. Without any: all, for a recording of tensors.
+Result<std::vector<trace::NamedAllocator>> allocators_of(const std::vector<std::string>& typed,
+                                                         const trace::Header& header) {
+  std::vector<trace::NamedAllocator> allocators;
+  for (const std::string& text : typed.empty() && header.deep ? trace::allocator_names() : typed) {
+    if (text == "none") continue;
+    RATION_TRY(auto allocator, trace::find_allocator(text));
+    allocators.push_back(std::move(allocator));
+  }
+  return allocators;
+}
+
+Result<Opened> open(const std::string& path, const WhatIfOptions& options) {
   Opened opened{path, {}, {}, {}};
   RATION_TRY(opened.recording, trace::open_recording(path));
-  RATION_TRY(opened.limit, limit_of(limit, opened.recording->header()));
-  opened.answers = trace::answer(*opened.recording, {opened.limit});
+  const trace::Header& header = opened.recording->header();
+  RATION_TRY(opened.limit, limit_of(options.limit, header));
+  RATION_TRY(auto allocators, allocators_of(options.allocators, header));
+  RATION_TRY(opened.answers, trace::answer(*opened.recording, {opened.limit, std::move(allocators)}));
   return opened;
 }
 
@@ -121,13 +135,14 @@ void show(const Session& session, const Opened& opened, bool name_it) {
 Result<int> whatif(const Session& session, const WhatIfOptions& options) {
   std::vector<Opened> all;
   for (const std::string& path : options.recordings) {
-    RATION_TRY(auto opened, open(path, options.limit));
+    RATION_TRY(auto opened, open(path, options));
     all.push_back(std::move(opened));
   }
   bool fits = true;
   json recordings = json::array();
   for (const Opened& opened : all) {
-    for (const trace::Answer& row : opened.answers.rows) fits = fits && !row.denied;
+    for (const trace::Answer& row : opened.answers.rows)
+      if (row.allocator == opened.answers.rows.front().allocator) fits = fits && !row.denied;
     if (session.format() == Format::kJson)
       recordings.push_back(to_json(opened));
     else

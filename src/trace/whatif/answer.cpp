@@ -3,10 +3,39 @@
 #include <fmt/format.h>
 
 #include "base/units.hpp"
+#include "trace/whatif/replay.hpp"
 
 namespace ration::trace {
 
-Answers answer(const Recording& recording, const Question& question) {
+namespace {
+
+/// Returns the row of a device under another allocator.
+Answer try_allocator(const Header& header, const Steps& steps, const NamedAllocator& allocator,
+                     const std::optional<Bytes>& limit) {
+  Answer row;
+  row.allocator = allocator.name;
+  row.judgement = allocator.judgement;
+  row.smallest = smallest_limit(steps, allocator.make);
+  if (!row.smallest) row.judgement = {Grade::kUnknown, "no limit is enough: its settings rule something out"};
+  if (header.lost > 0) {
+    row.judgement = {Grade::kUnknown, fmt::format("{} events were lost", header.lost)};
+    row.is_bound = true;
+  }
+  if (!limit) return row;
+  const Replayed replayed = replay(steps, allocator.make, *limit);
+  if (!replayed.denied) return row;
+  const std::size_t index = *replayed.denied;
+  const Step& step = steps.steps[index];
+  row.denied = {steps.events[index], steps.times[index], Bytes{step.bytes},
+                Bytes{step.bytes},   replayed.held,      step.kind == StepKind::kTaken ? Kind::kCode : Kind::kAllocate,
+                step.process};
+  return row;
+}
+
+}  // namespace
+
+Result<Answers> answer(const Recording& recording, const Question& question) {
+  const Header& header = recording.header();
   Charges charges = add_up(recording, question.limit);
   Answers result;
   result.circumstances = charges.circumstances;
@@ -15,11 +44,27 @@ Answers answer(const Recording& recording, const Question& question) {
     Answer row;
     row.allocator = "as recorded";
     row.device = device;
-    row.judgement = judge(recording.header(), sums);
+    row.judgement = judge(header, sums);
     row.smallest = sums.peak;
     row.is_bound = row.judgement.grade == Grade::kUnknown;
     row.denied = sums.denied;
     result.rows.push_back(std::move(row));
+    if (question.allocators.empty()) continue;
+    std::optional<Steps> steps;
+    if (header.deep) {
+      RATION_TRY(steps, steps_of(recording, device));
+    }
+    for (const NamedAllocator& allocator : question.allocators) {
+      Answer tried;
+      if (steps) {
+        tried = try_allocator(header, *steps, allocator, question.limit);
+      } else {
+        tried.allocator = allocator.name;
+        tried.judgement = {Grade::kUnknown, "it has what the program took from the driver, not its tensors"};
+      }
+      tried.device = device;
+      result.rows.push_back(std::move(tried));
+    }
   }
   return result;
 }

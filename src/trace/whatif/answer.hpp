@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "trace/whatif/allocators.hpp"
 #include "trace/whatif/charges.hpp"
 
 namespace ration::trace {
@@ -26,10 +27,12 @@ struct Answers {
 };
 
 struct Question {
-  std::optional<Bytes> limit;  ///< on each device
+  std::optional<Bytes> limit;              ///< on each device
+  std::vector<NamedAllocator> allocators;  ///< to try beside what was recorded
 };
 
-[[nodiscard]] Answers answer(const Recording& recording, const Question& question);
+/// Fails with E1813 if the recording is too long to be tried under other allocators.
+[[nodiscard]] Result<Answers> answer(const Recording& recording, const Question& question);
 
 /// Returns why the next run may differ from what was recorded: sentences without a final full stop.
 [[nodiscard]] std::vector<std::string> doubts(const Header& header, const Circumstances& circumstances);

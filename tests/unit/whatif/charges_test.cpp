@@ -78,7 +78,7 @@ TEST(Charges, OneByteLessThanTheSmallestLimitIsDenied) {
 }
 
 TEST(WhatIf, GradesSayWhatAnAnswerIsWorth) {
-  const auto judged = [](Recorded run) { return answer(run.recording(), {}).rows.at(0); };
+  const auto judged = [](Recorded run) { return answer(run.recording(), {})->rows.at(0); };
   EXPECT_EQ(judged(Recorded().allocate(5)).judgement.grade, Grade::kExact);
   EXPECT_EQ(judged(Recorded().allocate(5)).judgement.reason, "");
   Recorded lost, history, cut;
@@ -92,7 +92,7 @@ TEST(WhatIf, GradesSayWhatAnAnswerIsWorth) {
 }
 
 TEST(WhatIf, ARunThatWasDeniedNeededMore) {
-  const auto row = answer(Recorded().allocate(3 << 20).add(Kind::kDenied, 0, 4 << 20).recording(), {}).rows.at(0);
+  const auto row = answer(Recorded().allocate(3 << 20).add(Kind::kDenied, 0, 4 << 20).recording(), {})->rows.at(0);
   EXPECT_EQ(row.judgement.grade, Grade::kUnknown);
   EXPECT_NE(row.judgement.reason.find("at least 7.00 MiB"), std::string::npos) << row.judgement.reason;
 }
@@ -100,15 +100,15 @@ TEST(WhatIf, ARunThatWasDeniedNeededMore) {
 TEST(WhatIf, DoubtsNameWhatAProgramMayDoOtherwise) {
   const auto run = Recorded().add(Kind::kAsked, 0, 100).add(Kind::kWaited, 0).allocate(5);
   const auto answers = answer(run.recording(), {});
-  EXPECT_EQ(doubts(run.recording().header(), answers.circumstances).size(), 2u);
+  EXPECT_EQ(doubts(run.recording().header(), answers->circumstances).size(), 2u);
   const auto plain = Recorded().allocate(5);
-  EXPECT_TRUE(doubts(plain.recording().header(), answer(plain.recording(), {}).circumstances).empty());
+  EXPECT_TRUE(doubts(plain.recording().header(), answer(plain.recording(), {})->circumstances).empty());
 }
 
 TEST(WhatIf, AHistoryIsABound) {
   const auto recording = open_recording(RATION_SOURCE "/share/ration/traces/medium_512_inference.csv");
   ASSERT_TRUE(recording);
-  const auto row = answer(**recording, {Bytes{1} * (1 << 30)}).rows.at(0);
+  const auto row = answer(**recording, {Bytes{1} * (1 << 30), {}})->rows.at(0);
   EXPECT_NEAR(static_cast<double>(row.smallest->count()) / (1 << 20), 1860.9, 0.05);
   EXPECT_TRUE(row.is_bound);
   EXPECT_TRUE(row.denied);

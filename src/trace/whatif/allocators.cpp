@@ -1,0 +1,62 @@
+#include "trace/whatif/allocators.hpp"
+
+#include <fmt/format.h>
+
+#include "base/strings.hpp"
+#include "trace/whatif/cuda_async.hpp"
+#include "trace/whatif/pytorch.hpp"
+#include "trace/whatif/ration_pool.hpp"
+#include "trace/whatif/tensorflow.hpp"
+
+namespace ration::trace {
+namespace {
+
+Result<MakeAllocator> pytorch(std::string_view settings) {
+  RATION_TRY(const auto parsed, parse_pytorch_settings(settings));
+  return make_pytorch(parsed);
+}
+Result<MakeAllocator> tensorflow(std::string_view settings) {
+  RATION_TRY(const auto parsed, parse_tensorflow_settings(settings));
+  return make_tensorflow(parsed);
+}
+
+struct Known {
+  const char* name;
+  Grade grade;
+  const char* reason;
+  Result<MakeAllocator> (*make)(std::string_view settings);
+};
+
+/// The errors are those that `bench/whatif/models.py` measures (docs/benchmarks.md).
+constexpr Known kKnown[] = {
+    {"pytorch", Grade::kModel, "", pytorch},
+    {"tensorflow", Grade::kModel, "", tensorflow},
+    {"cuda_malloc_async", Grade::kModel, "", make_cuda_async},
+    {"ration", Grade::kExact, "the pool itself ran", make_ration_pool},
+};
+
+}  // namespace
+
+const std::vector<std::string>& allocator_names() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> all;
+    for (const Known& known : kKnown) all.emplace_back(known.name);
+    return all;
+  }();
+  return names;
+}
+
+Result<NamedAllocator> find_allocator(const std::string& text) {
+  const auto parts = split_once(text, ':');
+  const std::string_view name = parts ? parts->first : std::string_view(text);
+  for (const Known& known : kKnown) {
+    if (name != known.name) continue;
+    RATION_TRY(auto make, known.make(parts ? parts->second : std::string_view()));
+    return NamedAllocator{text, {known.grade, known.reason}, std::move(make)};
+  }
+  return fail("E1813",
+              fmt::format("'{}' is no allocator that can be tried.{}", name, suggestion(name, allocator_names())),
+              fmt::format("--allocator {}, each with its settings", fmt::join(allocator_names(), ", ")), 2);
+}
+
+}  // namespace ration::trace
