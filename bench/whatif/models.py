@@ -50,11 +50,11 @@ SETTINGS = ["max_split_size_mb:128", "expandable_segments:True", "roundup_power2
 # By the model's name: the framework, its program, its variables.
 ALLOCATORS = {
     "pytorch": ("torch", TORCH % "", {}),
-    **{f"pytorch:{text}": ("torch", TORCH % "", {"PYTORCH_ALLOC_CONF": text}) for text in SETTINGS},
     "cuda_malloc_async": ("torch", TORCH % "", {"PYTORCH_ALLOC_CONF": "backend:cudaMallocAsync"}),
     "ration": ("torch", TORCH % "import ration.torch; ration.torch.use()", {}),
     "tensorflow": ("tensorflow", TENSORFLOW, {"TF_FORCE_GPU_ALLOW_GROWTH": "true"}),
     "tensorflow:growth:False": ("tensorflow", TENSORFLOW, {"TF_FORCE_GPU_ALLOW_GROWTH": "false"}),
+    **{f"pytorch:{text}": ("torch", TORCH % "", {"PYTORCH_ALLOC_CONF": text}) for text in SETTINGS},
 }
 
 
