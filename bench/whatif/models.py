@@ -33,7 +33,7 @@ import torch
 %s
 torch.cuda.init(); torch.cuda.current_stream().synchronize()
 if len(sys.argv) > 2: sys.exit(0)
-replay(lambda size: torch.empty(size, dtype=torch.uint8, device='cuda'), torch.OutOfMemoryError)
+replay(lambda size: torch.empty(size, dtype=torch.uint8, device='cuda'), RuntimeError)
 """
 TENSORFLOW = """
 import os
@@ -51,7 +51,7 @@ SETTINGS = ["max_split_size_mb:128", "expandable_segments:True", "roundup_power2
 ALLOCATORS = {
     "pytorch": ("torch", TORCH % "", {}),
     "cuda_malloc_async": ("torch", TORCH % "", {"PYTORCH_ALLOC_CONF": "backend:cudaMallocAsync"}),
-    "ration": ("torch", TORCH % "import ration.torch; ration.torch.use()", {}),
+    "ration": ("torch", TORCH % "import ration.torch; ration.torch.use()", {"TF_DEVICE_MIN_SYS_MEMORY_IN_MB": "0"}),
     "tensorflow": ("tensorflow", TENSORFLOW, {"TF_FORCE_GPU_ALLOW_GROWTH": "true"}),
     "tensorflow:growth:False": ("tensorflow", TENSORFLOW, {"TF_FORCE_GPU_ALLOW_GROWTH": "false"}),
     **{f"pytorch:{text}": ("torch", TORCH % "", {"PYTORCH_ALLOC_CONF": text}) for text in SETTINGS},
@@ -116,7 +116,7 @@ def main():
     print("| allocator | history | model | measured | error |\n| --- | --- | --- | --- | --- |")
     errors = []
     for name, (framework, program, variables) in ALLOCATORS.items():
-        if framework not in pythons or chosen.get("--only", name) != name:
+        if framework not in pythons or not name.startswith(chosen.get("--only", "")):
             continue
         own = Framework(tools, pythons[framework], program, variables)
         context = own.context()

@@ -293,6 +293,9 @@ void add_planning(CommandLine& line) {
   auto [whatif, to_answer] = line.add<WhatIfOptions>("whatif", cli::whatif);
   word(whatif, "recording", to_answer.recordings, "RECORDING")->required();
   option(whatif, "-l,--limit", to_answer.limit, "SIZE", "limit to try: what would have been denied first");
+  option(whatif, "--with", to_answer.with, "RECORDING", "another run beside it: the worst of all starts");
+  option(whatif, "--gpu", to_answer.gpu, "GPU",
+         "size or model of a GPU: 12GiB, A100-40; which starts fit on it, and how many copies");
   option(whatif, "--allocator", to_answer.allocators, "ALLOCATOR",
          "pytorch, tensorflow, cuda_malloc_async, ration or none, with settings: pytorch:max_split_size_mb:128; may be "
          "repeated")

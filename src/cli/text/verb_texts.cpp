@@ -173,11 +173,16 @@ const std::vector<VerbText>& verb_texts() {
        "answer from recordings what a program needs",
        "RECORDING... [OPTIONS]",
        "Prints the smallest limit under which each recorded run is granted all that it was granted, and with --limit "
-       "the first request that this limit denies. A RECORDING is an allocation history (CSV, as in "
+       "the first request that this limit denies. A recording of tensors is also tried under other allocators. --with "
+       "puts "
+       "another run beside it on a GPU, and --gpu alone copies of itself. A RECORDING is an allocation history (CSV, "
+       "as in "
        "share/ration/traces). Each answer has a grade: exact (sums of recorded charges), model (with the error of the "
        "model), run (the real program ran), or unknown with its reason. Exit code 4 if the limit denies something.",
        {{"ration whatif train.csv", "the smallest limit"},
-        {"ration whatif train.csv --limit 6GiB", "what a limit denies first"}}},
+        {"ration whatif train.csv --limit 6GiB", "what a limit denies first"},
+        {"ration whatif train.csv --allocator pytorch:expandable_segments:True", "the same run with another setting"},
+        {"ration whatif serve.csv --with train.csv --gpu 12GiB", "two runs on one GPU, whenever the second starts"}}},
       {"set",
        Task::kShare,
        kSim | kSocket,

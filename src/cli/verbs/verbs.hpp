@@ -124,6 +124,7 @@ struct WhatIfOptions {
   std::vector<std::string> recordings;  ///< files
   std::vector<std::string> allocators;  ///< NAME[:SETTINGS]; empty for all where the recording has tensors
   std::string limit;
+  std::string with, gpu;  ///< another recording, and the GPU on which both run
 };
 /// Answers from recordings what a program needs, and what a limit would have denied.
 Result<int> whatif(const Session& session, const WhatIfOptions& options);

@@ -2,12 +2,15 @@
 // limit.
 #include <fmt/format.h>
 
-#include <cstdlib>
+#include <algorithm>
+#include <optional>
 
 #include "base/command.hpp"
 #include "cli/verbs/verbs.hpp"
+#include "cli/verbs/whatif_together.hpp"
 #include "trace/open_recording.hpp"
 #include "trace/whatif/answer.hpp"
+#include "trace/whatif/gpus.hpp"
 
 namespace ration::cli {
 namespace {
@@ -20,13 +23,6 @@ struct Opened {
   std::optional<Bytes> limit;
   trace::Answers answers;
 };
-
-double seconds(std::int64_t nanoseconds) { return static_cast<double>(nanoseconds) / 1e9; }
-
-std::string moment(std::int64_t nanoseconds) {
-  const auto time = static_cast<std::uint64_t>(nanoseconds);
-  return time < 10'000'000'000 ? fmt::format("{:.3f}s", seconds(nanoseconds)) : format_duration(time);
-}
 
 /// Returns the limit as bytes; a share is one of the recorded devices, which must then be of one size.
 Result<std::optional<Bytes>> limit_of(const std::string& text, const trace::Header& header) {
@@ -130,6 +126,40 @@ void show(const Session& session, const Opened& opened, bool name_it) {
     fmt::print("certain?  no: {}\n", doubt);
 }
 
+/// Prints the worst and the spread of several runs.
+void show_spread(const Session& session, const std::vector<Opened>& all) {
+  for (const trace::Answer& row : all.front().answers.rows) {
+    std::vector<Bytes> sizes;
+    for (const Opened& opened : all)
+      for (const trace::Answer& other : opened.answers.rows)
+        if (other.allocator == row.allocator && other.smallest) sizes.push_back(*other.smallest);
+    if (row.device > 0 || sizes.empty()) continue;
+    const auto [least, most] = std::minmax_element(sizes.begin(), sizes.end());
+    fmt::print("worst of {}   {}  {}  (from {} on)\n", sizes.size(), row.allocator, session.size(*most),
+               session.size(*least));
+  }
+}
+
+/// Answers about programs side by side, if `--with` or `--gpu` was given.
+Result<std::optional<SideBySide>> ask_together(const Session& session, const WhatIfOptions& options,
+                                               const std::vector<Opened>& all) {
+  if (options.with.empty() && options.gpu.empty()) return std::nullopt;
+  if (all.size() > 1)
+    return fail("E1814", "--with and --gpu ask about one recording, and several are given.",
+                "ration whatif FILE --with OTHER --gpu 12GiB", 2);
+  std::optional<Bytes> size;
+  if (!options.gpu.empty()) {
+    RATION_TRY(const auto gpus, trace::parse_gpus(options.gpu));
+    if (gpus.size() > 1) return fail("E1814", "recordings are put side by side on one GPU.", "--gpu 12GiB", 2);
+    size = gpus.front().usable;
+  }
+  std::unique_ptr<trace::Recording> other;
+  if (!options.with.empty()) {
+    RATION_TRY(other, trace::open_recording(options.with));
+  }
+  return side_by_side(session, *all.front().recording, other.get(), size);
+}
+
 }  // namespace
 
 Result<int> whatif(const Session& session, const WhatIfOptions& options) {
@@ -138,7 +168,8 @@ Result<int> whatif(const Session& session, const WhatIfOptions& options) {
     RATION_TRY(auto opened, open(path, options));
     all.push_back(std::move(opened));
   }
-  bool fits = true;
+  RATION_TRY(const auto together, ask_together(session, options, all));
+  bool fits = !together || together->fits;
   json recordings = json::array();
   for (const Opened& opened : all) {
     for (const trace::Answer& row : opened.answers.rows)
@@ -148,8 +179,14 @@ Result<int> whatif(const Session& session, const WhatIfOptions& options) {
     else
       show(session, opened, all.size() > 1);
   }
-  if (session.format() == Format::kJson)
-    session.print_json("whatif", {{"fits", fits}, {"recordings", std::move(recordings)}});
+  if (session.format() == Format::kJson) {
+    json data{{"fits", fits}, {"recordings", std::move(recordings)}};
+    if (together) data["side_by_side"] = together->document;
+    session.print_json("whatif", std::move(data));
+  } else {
+    if (all.size() > 1) show_spread(session, all);
+    if (together) fmt::print("{}", together->text);
+  }
   return fits ? 0 : 4;
 }
 

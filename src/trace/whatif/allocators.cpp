@@ -30,9 +30,9 @@ struct Known {
 /// The errors are those that `bench/whatif/models.py` measures (docs/benchmarks.md).
 constexpr Known kKnown[] = {
     {"pytorch", Grade::kModel, "", pytorch},
-    {"tensorflow", Grade::kModel, "", tensorflow},
-    {"cuda_malloc_async", Grade::kModel, "", make_cuda_async},
-    {"ration", Grade::kExact, "the pool itself ran", make_ration_pool},
+    {"tensorflow", Grade::kModel, "with what it leaves to the system", tensorflow},
+    {"cuda_malloc_async", Grade::kModel, "the driver's own choices are not documented", make_cuda_async},
+    {"ration", Grade::kExact, "the pool itself ran, with TF_DEVICE_MIN_SYS_MEMORY_IN_MB=0", make_ration_pool},
 };
 
 }  // namespace

@@ -26,10 +26,11 @@ constexpr Index kNone = UINT32_MAX;
 
 constexpr std::uint64_t rounded(std::uint64_t bytes) { return std::max((bytes + kStep - 1) / kStep * kStep, kStep); }
 
-/// What TensorFlow leaves to the system of what is free when it starts, on a GPU of compute capability 7.x
-/// (gpu_device.cc, MinSystemMemory).
-constexpr std::uint64_t system_reserve(std::uint64_t available) {
-  return available < std::uint64_t{1} << 31 ? std::uint64_t{225} << 20 : std::uint64_t{1050} << 20;
+/// What TensorFlow leaves to the system of what is free when it starts (gpu_device.cc, MinSystemMemory).
+constexpr std::uint64_t system_reserve(std::uint64_t available, std::uint32_t capability) {
+  if (available < std::uint64_t{1} << 31) return std::uint64_t{225} << 20;
+  const std::uint64_t megabytes = capability <= 6 ? 500 : capability == 7 ? 1050 : capability == 8 ? 1536 : 1800;
+  return megabytes << 20;
 }
 
 struct Chunk {
@@ -57,7 +58,7 @@ class Bfc final : public TriedAllocator {
   Bfc(AccountedDevice& device, std::uint32_t blocks, const TensorFlowSettings& settings)
       : device_(device), handed_out_(blocks, kNone) {
     const std::uint64_t available = device.left();
-    const std::uint64_t reserve = settings.reserve == UINT64_MAX ? system_reserve(available) : settings.reserve;
+    const std::uint64_t reserve = settings.reserve.value_or(system_reserve(available, settings.capability));
     limit_ = settings.fraction > 0 ? static_cast<std::uint64_t>(settings.fraction * static_cast<double>(device.limit()))
                                    : available - (reserve < available ? reserve : 0);
     next_region_ = rounded(settings.growth ? std::min(limit_, kFirstRegion) : limit_);
@@ -195,12 +196,14 @@ Result<TensorFlowSettings> parse_tensorflow_settings(std::string_view text) {
   RATION_TRY(const auto given, settings_in(text, kName));
   for (const auto& [name, value] : given) {
     const auto truth = parse_truth(value);
-    const auto megabytes = parse_number<std::uint32_t>(value);
+    const auto number = parse_number<std::uint32_t>(value);
     const auto share = parse_share(value);
     if (name == "growth" && truth)
       settings.growth = *truth;
-    else if (name == "reserve_mb" && megabytes)
-      settings.reserve = std::uint64_t{*megabytes} << 20;
+    else if (name == "reserve_mb" && number)
+      settings.reserve = std::uint64_t{*number} << 20;
+    else if (name == "capability" && number && *number < 100)
+      settings.capability = *number;
     else if (name == "fraction" && share)
       settings.fraction = *share;
     else

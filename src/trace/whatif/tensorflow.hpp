@@ -2,6 +2,7 @@
 // Not modelled: requests that wait for other threads of the program to free memory (up to 10 s) before they fail.
 #pragma once
 
+#include <optional>
 #include <string_view>
 
 #include "base/result.hpp"
@@ -10,13 +11,13 @@
 namespace ration::trace {
 
 struct TensorFlowSettings {
-  bool growth = true;   ///< false: all that it may take is taken at the start
-  double fraction = 0;  ///< per_process_gpu_memory_fraction; 0: all but `reserve`
-  /// What is left to the system where no fraction is given; TensorFlow's own rule if UINT64_MAX.
-  std::uint64_t reserve = UINT64_MAX;
+  bool growth = true;                    ///< false: all that it may take is taken at the start
+  double fraction = 0;                   ///< per_process_gpu_memory_fraction; 0: all but the reserve
+  std::optional<std::uint64_t> reserve;  ///< TF_DEVICE_MIN_SYS_MEMORY_IN_MB in bytes; absent: TensorFlow's own rule
+  std::uint32_t capability = 7;          ///< the GPU's major compute capability, by which that rule goes
 };
 
-/// Parses `growth:False,reserve_mb:1050,fraction:0.9`. Fails with E1813.
+/// Parses `growth:False,capability:8,reserve_mb:0,fraction:0.9`. Fails with E1813.
 [[nodiscard]] Result<TensorFlowSettings> parse_tensorflow_settings(std::string_view text);
 
 [[nodiscard]] MakeAllocator make_tensorflow(const TensorFlowSettings& settings);

@@ -478,6 +478,25 @@ class CommandLine(unittest.TestCase):
         self.assertEqual((row["allocator"], row["smallest_limit_bytes"], row["grade"], row["fits"]), ("as recorded", 1951309824, "unknown", True))
         self.document("whatif", "whatif", self.HISTORY, "--limit", "1951309823B", "-o", "json", code=4)
 
+    def test_whatif_tries_allocators(self):
+        rows = lambda *words: {row["allocator"]: row for row in self.document("whatif", "whatif", self.HISTORY, *words, "-o", "json")["data"]["recordings"][0]["answers"]}
+        found = rows("--limit", "2GiB")
+        self.assertEqual({name: row["grade"] for name, row in found.items()},
+                         {"as recorded": "unknown", "pytorch": "model", "tensorflow": "model", "cuda_malloc_async": "model", "ration": "exact"})
+        self.assertEqual({name: row["fits"] for name, row in found.items()},
+                         {"as recorded": True, "pytorch": True, "tensorflow": False, "cuda_malloc_async": True, "ration": True})
+        self.assertEqual(list(rows("--allocator", "pytorch:expandable_segments:True")), ["as recorded", "pytorch:expandable_segments:True"])
+        self.assertEqual(list(rows("--allocator", "none")), ["as recorded"])
+        self.refused(2, "E1813", "whatif", self.HISTORY, "--allocator", "torch")
+
+    def test_whatif_puts_runs_side_by_side(self):
+        done = self.ration("whatif", self.HISTORY, "--with", self.HISTORY, "--gpu", "3GiB", "--allocator", "none")
+        self.assertEqual(done.returncode, 4)
+        self.assertIn("together     worst 3.63 GiB", done.stdout)
+        self.assertEqual(self.ration("whatif", self.HISTORY, "--with", self.HISTORY, "--gpu", "T4").returncode, 0)
+        self.refused(2, "E1814", "whatif", self.HISTORY, self.HISTORY, "--with", self.HISTORY)
+        self.refused(2, "E1308", "whatif", self.HISTORY, "--gpu", "T5")
+
     def test_whatif_rejects_what_is_no_recording(self):
         self.refused(2, "E1811", "whatif", "/nonexistent.csv")
         self.refused(2, "E1811", "whatif", "/bin/sh")

@@ -146,7 +146,7 @@ class Contract(unittest.TestCase):
             "why": [("why", 0, scene.denial), ("why", 3, "d-99-1")],
             "split": [("split", 0, NODE)],
             "plan": [("plan", 0, "--gpu", "T4", "--tenant", "a=4GiB"), ("plan", 4, "--gpu", "T4", "--tenant", "a=40GiB"), ("plan", 2, "--gpu", "T5", "--tenant", "a=4GiB")],
-            "whatif": [("whatif", 0, HISTORY), ("whatif", 4, HISTORY, "--limit", "1GiB"), ("whatif", 2, "/nonexistent.rec")],
+            "whatif": [("whatif", 0, HISTORY), ("whatif", 4, HISTORY, "--limit", "1GiB"), ("whatif", 4, HISTORY, "--with", HISTORY, "--gpu", "2GiB"), ("whatif", 2, "/nonexistent.rec")],
             "set": [("change", 0, "train", "--limit", "6GiB", NODE), ("set", 3, "none", "--limit", "6GiB", NODE)],
             "fits": [("fits", 0, "1GiB", NODE), ("fits", 4, "15GiB", NODE)],
             "doctor": [("doctor", None, NODE)],

@@ -1,0 +1,117 @@
+#include "cli/verbs/whatif_together.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "trace/whatif/together.hpp"
+
+namespace ration::cli {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t kMostNamed = 3;  // a line has room for so many ranges
+
+/// Returns the share of the starts at which the runs overlap that lie in these ranges.
+double share_of(const std::vector<trace::Starts>& starts, const trace::Curve& first, const trace::Curve& second) {
+  double sum = 0;
+  for (const auto& [begin, end] : starts) sum += static_cast<double>(end - begin);
+  return std::min(1.0, sum / static_cast<double>(first.length + second.length));
+}
+
+/// Returns `3m 10s to 5m 50s after`; a start before the first run's is one of the first after the second.
+std::string text_of(const trace::Starts& starts) {
+  const auto& [begin, end] = starts;
+  if (begin >= 0) return fmt::format("{} to {} after", moment(begin), moment(end));
+  if (end <= 0) return fmt::format("{} to {} before", moment(-end), moment(-begin));
+  return fmt::format("{} before to {} after", moment(-begin), moment(end));
+}
+
+std::string text_of(const std::vector<trace::Starts>& starts) {
+  std::vector<std::string> texts;
+  for (std::size_t at = 0; at < std::min(starts.size(), kMostNamed); ++at) texts.push_back(text_of(starts[at]));
+  const std::string more =
+      starts.size() > kMostNamed ? fmt::format(" and at {} more times", starts.size() - kMostNamed) : "";
+  return fmt::format("{}{}", fmt::join(texts, ", "), more);
+}
+
+json to_json(const std::vector<trace::Starts>& starts) {
+  json ranges = json::array();
+  for (const auto& [begin, end] : starts)
+    ranges.push_back({{"from_seconds", seconds(begin)}, {"to_seconds", seconds(end)}});
+  return ranges;
+}
+
+/// Returns the first moment after the first run's start at which the second may start.
+std::int64_t first_safe(const std::vector<trace::Starts>& over) {
+  std::int64_t start = 0;
+  for (const auto& [begin, end] : over)
+    if (begin < start && start < end) start = end;
+  return start;
+}
+
+void ask_together(const Session& session, const trace::Curve& first, const trace::Curve& second,
+                  std::optional<Bytes> size, SideBySide& answer) {
+  const Bytes worst = first.peak + second.peak;
+  const auto worst_starts =
+      worst == Bytes{0} ? std::vector<trace::Starts>{} : trace::starts_over(first, second, worst - Bytes{1});
+  json& document =
+      answer.document["together"] = {{"worst_bytes", worst.count()}, {"worst_starts", to_json(worst_starts)}};
+  answer.text += fmt::format("together     worst {}, if the second starts {} the first; any start fits on that\n",
+                             session.size(worst), text_of(worst_starts));
+  if (!size) return;
+  const auto over = trace::starts_over(first, second, *size);
+  answer.fits = over.empty();
+  document["starts_over"] = to_json(over);
+  document["fitting_share"] = 1 - share_of(over, first, second);
+  document["first_safe_start_seconds"] = seconds(first_safe(over));
+  answer.text += fmt::format("on {:<10}", session.size(*size));
+  if (over.empty())
+    answer.text += "fits at any start\n";
+  else
+    answer.text += fmt::format("does not fit if the second starts {} the first; from {} on it fits\n", text_of(over),
+                               moment(first_safe(over)));
+}
+
+void ask_copies(const Session& session, const trace::Curve& run, Bytes size, SideBySide& answer) {
+  const trace::Copies copies = trace::copies_on(run, size);
+  json often = json::array();
+  std::string text = fmt::format("copies       {} always", copies.always);
+  std::uint64_t count = copies.always;
+  for (const double share : copies.often) {
+    often.push_back({{"copies", ++count}, {"share", share}});
+    text += fmt::format(" · {} in {:.0f}% of random starts", count, 100 * share);
+  }
+  answer.document["copies"] = {{"always", copies.always}, {"often", std::move(often)}, {"never", count + 1}};
+  answer.text += fmt::format("{} · {} never  (of the first, on {})\n", text, count + 1, session.size(size));
+  if (copies.always == 0) answer.fits = false;
+}
+
+}  // namespace
+
+std::string moment(std::int64_t nanoseconds) {
+  const auto time = static_cast<std::uint64_t>(nanoseconds);
+  return time < 10'000'000'000 ? fmt::format("{:.3f}s", seconds(nanoseconds)) : format_duration(time);
+}
+
+SideBySide side_by_side(const Session& session, const trace::Recording& first, const trace::Recording* second,
+                        std::optional<Bytes> size) {
+  SideBySide answer;
+  const trace::Curve run = trace::curve_of(first);
+  const trace::Curve other = second != nullptr ? trace::curve_of(*second) : trace::Curve{};
+  const bool booked = first.header().booked && (second == nullptr || second->header().booked);
+  const bool simplified = run.is_simplified || other.is_simplified;
+  const trace::Judgement judgement =
+      booked ? trace::Judgement{trace::Grade::kExact, simplified ? "times are rounded so that no sum is too low" : ""}
+             : trace::Judgement{trace::Grade::kUnknown, "a history without charges: they need at least that"};
+  answer.document = {{"grade", trace::name_of(judgement.grade)}, {"reason", judgement.reason}};
+  if (second != nullptr) ask_together(session, run, other, size, answer);
+  if (size) ask_copies(session, run, *size, answer);
+  answer.text += fmt::format("             {}{}{}\n", trace::name_of(judgement.grade),
+                             judgement.reason.empty() ? "" : ": ", judgement.reason);
+  return answer;
+}
+
+}  // namespace ration::cli
