@@ -233,6 +233,14 @@ bool break_captures_of(const Context* context) {
   return any;
 }
 
+bool break_capture_of(CUstream stream) {
+  if (captured_streams.load(std::memory_order_relaxed) == 0) return false;
+  const std::lock_guard guard(driver().mutex);
+  Capture* capture = capture_of(own(stream));
+  if (capture != nullptr) capture->broken = true;
+  return capture != nullptr;
+}
+
 bool break_captures_by_unsafe_call() {
   if (captured_streams.load(std::memory_order_relaxed) == 0 || thread_mode == CU_STREAM_CAPTURE_MODE_RELAXED)
     return false;

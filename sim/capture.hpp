@@ -36,6 +36,10 @@ bool capture_wait(cuda::CUstream stream, cuda::CUevent event);
 /// allowed.
 [[nodiscard]] bool break_captures_by_unsafe_call();
 
+/// Invalidates the capture of the stream, for a call that a captured stream does not bear in any mode. Returns false if
+/// the stream is not captured.
+[[nodiscard]] bool break_capture_of(cuda::CUstream stream);
+
 /// Captures an allocation or a free on a captured stream.
 cuda::CUresult capture_allocation(cuda::CUstream stream, int device, std::size_t size, cuda::CUdeviceptr& out);
 cuda::CUresult capture_free(cuda::CUstream stream, cuda::CUdeviceptr address);

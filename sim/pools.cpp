@@ -14,7 +14,7 @@
 #include "observer.hpp"
 #include "stream_time.hpp"
 
-extern "C" ration::cuda::CUresult cuStreamGetDevice(ration::cuda::CUstream, ration::cuda::CUdevice*);
+extern "C" ration::cuda::CUresult cuStreamGetCtx(ration::cuda::CUstream, ration::cuda::CUcontext*);
 
 namespace ration::sim {
 namespace {
@@ -163,8 +163,9 @@ bool grow(Pool& pool, std::uint64_t size) {
 /// Returns the device of the stream: "The allocation comes from the memory pool current to the stream's device" (driver
 /// API, cuMemAllocAsync).
 int device_of(CUstream stream) {
-  CUdevice ordinal = 0;
-  return cuStreamGetDevice(stream, &ordinal) == CUDA_SUCCESS ? node_device(ordinal) : current()->device;
+  CUcontext context = nullptr;
+  if (cuStreamGetCtx(stream, &context) != CUDA_SUCCESS) return current()->device;
+  return reinterpret_cast<const Context*>(context)->device;
 }
 
 /// Takes memory from a pool; if `handle` is null, from the current pool of the stream's device.
@@ -507,9 +508,11 @@ RATION_ENTRY cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attribute attr
   Pool* pool = pool_of(handle);
   return pool == nullptr || value == nullptr ? CUDA_ERROR_INVALID_VALUE : set_attribute(*pool, attribute, value);
 }
-// Returns an attribute even of a destroyed pool, which may still have memory lent out.
+// Returns an attribute even of a destroyed pool, which may still have memory lent out. Questions about pools count as
+// unsafe calls (measured on R580: tests/gpu, experiment 32).
 RATION_ENTRY cuMemPoolGetAttribute(CUmemoryPool handle, CUmemPool_attribute attribute, void* out) {
   if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
+  if (break_captures_by_unsafe_call()) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   const std::lock_guard guard(driver().mutex);
   auto* pool = reinterpret_cast<Pool*>(handle);
   std::uint64_t value = 0;
@@ -532,6 +535,7 @@ RATION_ENTRY cuMemPoolSetAccess(CUmemoryPool handle, const CUmemAccessDesc* acce
 }
 RATION_ENTRY cuMemPoolGetAccess(CUmemAccess_flags* out, CUmemoryPool handle, CUmemLocation* location) {
   if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
+  if (break_captures_by_unsafe_call()) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   const std::lock_guard guard(driver().mutex);
   int device = 0;
   if (out == nullptr || location == nullptr || pool_of(handle) == nullptr) return CUDA_ERROR_INVALID_VALUE;

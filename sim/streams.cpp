@@ -164,8 +164,11 @@ RATION_ENTRY cuStreamDestroy(CUstream stream) { return cuStreamDestroy_v2(stream
 
 BOTH(cuStreamSynchronize, (CUstream stream), { return complete(stream, true); })
 BOTH(cuStreamQuery, (CUstream stream), { return complete(stream, false); })
-BOTH(cuStreamGetDevice, (CUstream stream, CUdevice* out),
-     { return tell<CUdevice>(stream, out, [](const Stream& s) { return ordinal_of(s.context->device); }); })
+// Not for a captured stream (measured on R580: tests/gpu, experiment 32).
+BOTH(cuStreamGetDevice, (CUstream stream, CUdevice* out), {
+  if (break_capture_of(stream)) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  return tell<CUdevice>(stream, out, [](const Stream& s) { return ordinal_of(s.context->device); });
+})
 BOTH(cuStreamGetCtx, (CUstream stream, CUcontext* out),
      { return tell<CUcontext>(stream, out, [](const Stream& s) { return reinterpret_cast<CUcontext>(s.context); }); })
 BOTH(cuStreamGetFlags, (CUstream stream, unsigned int* out),

@@ -86,6 +86,7 @@ void each_device(std::uint64_t devices, Visit&& visit) noexcept {
 }
 
 bool read_attribute(CUdevice device, CUgraphMem_attribute attribute, Bytes& out) noexcept {
+  const WhileOthersCapture relaxed;
   cuuint64_t value = 0;
   const auto result =
       real<cuDeviceGetGraphMemAttribute_t>(Symbol::cuDeviceGetGraphMemAttribute)(device, attribute, &value);
@@ -116,6 +117,7 @@ Bytes follow(CUdevice device, Bytes entered = Bytes{0}, Bytes peak_before = kUnl
 
 /// Trims the pool. Requires pool.launching.
 void trim(CUdevice device) noexcept {
+  const WhileOthersCapture relaxed;
   real<cuDeviceGraphMemTrim_t>(Symbol::cuDeviceGraphMemTrim)(device);
   ++graph_pools[device].generation;
   follow(device);

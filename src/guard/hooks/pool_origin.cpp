@@ -2,6 +2,7 @@
 
 #include "driver/cuda_share_abi.hpp"
 #include "guard/hooks/governor.hpp"
+#include "guard/hooks/while_others_capture.hpp"
 
 namespace ration::guard {
 namespace {
@@ -87,6 +88,7 @@ PoolOrigin origin_of(const CUmemPoolProps& properties) noexcept {
 }
 
 PoolOrigin origin_of(CUmemoryPool pool) noexcept {
+  const WhileOthersCapture relaxed;
   PoolOrigin result = by_attributes(pool);
   if (result.kind != Is::kUnknown) return result;
   int devices = 0;

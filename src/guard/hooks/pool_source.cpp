@@ -4,6 +4,7 @@
 #include "guard/hooks/governor.hpp"
 #include "guard/hooks/pool_origin.hpp"
 #include "guard/hooks/table.hpp"
+#include "guard/hooks/while_others_capture.hpp"
 
 namespace ration::guard {
 namespace {
@@ -54,6 +55,7 @@ bool reuses_everywhere(CUmemoryPool handle) noexcept {
 /// Returns true if the pool exists. The driver may still report attributes of a destroyed one, but no device has
 /// access.
 bool is_usable(CUmemoryPool handle) noexcept {
+  const WhileOthersCapture relaxed;
   CUmemLocation location{CU_MEM_LOCATION_TYPE_DEVICE, 0};
   CUmemAccess_flags access = CU_MEM_ACCESS_FLAGS_PROT_NONE;
   return real<cuMemPoolGetAccess_t>(Symbol::cuMemPoolGetAccess)(&access, handle, &location) == CUDA_SUCCESS;
@@ -89,6 +91,7 @@ bool forget_elsewhere(CUmemoryPool pool, Elsewhere& what) noexcept {
 }
 
 bool read_attribute(CUmemoryPool pool, CUmemPool_attribute attribute, Bytes& out) noexcept {
+  const WhileOthersCapture relaxed;
   cuuint64_t value = 0;
   if (real<cuMemPoolGetAttribute_t>(Symbol::cuMemPoolGetAttribute)(pool, attribute, &value) != CUDA_SUCCESS)
     return false;

@@ -193,7 +193,7 @@ CUresult take_uncharged(Taking<Call>& taking) noexcept {
 
 template <typename Call>
 CUresult take_from(const Source& source, Taking<Call>& taking) noexcept {
-  if (source.kind == Source::Kind::kNoDevice || is_capturing(taking.stream)) return take_uncharged(taking);
+  if (source.kind == Source::Kind::kNoDevice) return take_uncharged(taking);
   if (source.kind == Source::Kind::kFull) {
     deny_for_table(account_of(source.device), Bytes{taking.size}, taking.function, pool_table::kMost);
     return CUDA_ERROR_OUT_OF_MEMORY;
@@ -213,13 +213,16 @@ CUresult take(Find&& find, CUstream stream, std::size_t size, const char* functi
   if (size == 0) return call(size);
   for (;;) {
     Taking<Call> taking{stream, size, function, out, call, meanings.load()};
-    Source source = find();
+    // Questions about a stream that is being captured, and wrong requests, may invalidate the capture.
+    const bool of_graph = is_capturing(stream);
+    Source source = of_graph ? Source{Source::Kind::kNoDevice, nullptr} : find();
     if (source.kind == Source::Kind::kNone) {
-      // A request for no bytes can only return an error. Another thread may make the request valid at any moment.
+      // The driver's own error, by a request for no bytes. Another thread may make the request valid at any moment.
       const CUresult wrong = call(0);
-      if (wrong != CUDA_ERROR_INVALID_VALUE) return wrong;
+      if (wrong != CUDA_ERROR_INVALID_VALUE && wrong != CUDA_SUCCESS) return wrong;
       source = find();
-      if (source.kind == Source::Kind::kNone) return wrong;
+      if (source.kind == Source::Kind::kNone && wrong != CUDA_SUCCESS) return wrong;
+      if (source.kind == Source::Kind::kNone) source.kind = Source::Kind::kUndetermined;
     }
     const CUresult result = take_from(source, taking);
     if (!taking.stale) return result;

@@ -233,6 +233,33 @@ thread.start()""")
         program.ask("description.width = 8192; cuda.cuMemFree_v2(c_uint64(block)); thread.join(); take(300)")
         self.assert_held()
 
+    def test_an_allocation_in_a_capture(self):
+        """The driver answers questions about a captured stream with an error, and the capture is lost."""
+        program = self.program()
+        self.assertEqual(program.ask("""start(); own = stream(); answer = []
+for mode in (0, 1, 2):
+    graph, error = c_void_p(), cuda.cuStreamBeginCapture_v2(own, mode)
+    taken, block = take_async(100, own)
+    answer.append([error, taken, cuda.cuMemFreeAsync(c_uint64(block), own), cuda.cuStreamEndCapture(own, byref(graph))])"""), [[0] * 4] * 3)
+
+    def test_a_pool_that_is_used_while_another_thread_captures(self):
+        """Questions about a pool are unsafe calls: a capture of any thread forbids them, unless the asking thread is relaxed."""
+        program = self.program()
+        self.assertEqual(program.ask("""import threading
+start(); own, other, graph, answer = stream(), stream(), c_void_p(), []
+context, fresh = c_void_p(), pool(0)[1]
+cuda.cuCtxGetCurrent(byref(context))
+def at_work():
+    cuda.cuCtxSetCurrent(context)
+    for there in (None, fresh):
+        error, block = take_async(100, other) if there is None else take_from(there, 100, other)
+        answer.append([error, cuda.cuMemFreeAsync(c_uint64(block), other)])
+answer.append(cuda.cuStreamBeginCapture_v2(own, 0))
+thread = threading.Thread(target=at_work)
+thread.start(); thread.join()
+answer.append(cuda.cuStreamEndCapture(own, byref(graph)))"""), [0, [0, 0], [0, 0], 0])
+        self.assert_held()
+
 
 if __name__ == "__main__":
     unittest.main()
