@@ -1,7 +1,5 @@
 // The C interface of runtime.hpp, which turns exceptions into status codes and keeps the text of each thread's last
 // failure.
-#include <dlfcn.h>
-
 #include <algorithm>
 #include <cstring>
 #include <string>
@@ -12,6 +10,7 @@
 #include "runtime/environment.hpp"
 #include "runtime/shares.hpp"
 #include "runtime/tags.hpp"
+#include "runtime/torch_allocation.hpp"
 
 struct ration_runtime {
   ration::Runtime* runtime;
@@ -114,19 +113,6 @@ ration_status hand_out_devices(const std::vector<Device>& devices, ration_device
                                                    : RATION_OK;
 }
 
-/// Throws a Python exception with our text if PyTorch is in the process, by its function for failed checks. Without an
-/// exception, PyTorch takes whatever its allocator returns for memory, even NULL.
-void tell_pytorch() {
-  using CheckFailed = void (*)(const char* function, const char* file, std::uint32_t line, const char* text);
-  void* library = ::dlopen("libc10.so", RTLD_LAZY | RTLD_NOLOAD);
-  if (library == nullptr) return;
-  const auto check_failed =
-      reinterpret_cast<CheckFailed>(::dlsym(library, "_ZN3c106detail14torchCheckFailEPKcS2_jS2_"));
-  ::dlclose(library);
-  last_failure.text.insert(0, "CUDA out of memory. ");  // kept outside this frame, which an exception leaves
-  if (check_failed != nullptr) check_failed("ration_torch_alloc", "ration", 0, last_failure.text.c_str());
-}
-
 /// Turns growth on, since PyTorch's users expect a pool that begins small. Earlier configuration stays.
 void grow_unless_configured() {
   static const bool once = [] {
@@ -141,6 +127,22 @@ void grow_unless_configured() {
 }
 
 }  // namespace
+
+namespace ration::runtime {
+
+const char* allocate_for_torch(std::ptrdiff_t size, int device, void* stream, void** out) noexcept {
+  *out = nullptr;
+  if (size <= 0) return nullptr;
+  (void)guarded([] {
+    grow_unless_configured();
+    return RATION_OK;
+  });
+  if (ration_allocate(nullptr, device, static_cast<std::size_t>(size), 0, stream, out) == RATION_OK) return nullptr;
+  last_failure.text.insert(0, "CUDA out of memory. ");
+  return last_failure.text.c_str();
+}
+
+}  // namespace ration::runtime
 
 extern "C" {
 
@@ -493,17 +495,6 @@ ration_status ration_memory_map(ration_runtime* runtime, int gpu, ration_map_for
     std::memcpy(buffer, text.c_str(), *needed);
     return RATION_OK;
   });
-}
-
-void* ration_torch_alloc(ptrdiff_t size, int device, void* stream) {
-  void* address = nullptr;
-  if (size <= 0) return nullptr;
-  (void)guarded([] {
-    grow_unless_configured();
-    return RATION_OK;
-  });
-  if (ration_allocate(nullptr, device, static_cast<size_t>(size), 0, stream, &address) != RATION_OK) tell_pytorch();
-  return address;
 }
 
 void ration_torch_free(void* address, ptrdiff_t, int device, void* stream) {

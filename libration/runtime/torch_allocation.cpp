@@ -1,0 +1,36 @@
+// The function that PyTorch calls for memory. PyTorch's own exception leaves it. In a package this library has an
+// unwinder of its own, which must not handle an exception of PyTorch's: so this file is compiled without exceptions,
+// and the function has no object to destroy. Its frame is passed by.
+#include "runtime/torch_allocation.hpp"
+
+#include <dlfcn.h>
+
+#include <cstdint>
+
+#include "ration/ration.h"
+
+namespace {
+
+/// PyTorch's function for failed checks, which throws.
+using CheckFailed = void (*)(const char* function, const char* file, std::uint32_t line, const char* text);
+
+/// Returns the function, or null if PyTorch is not in the process.
+[[gnu::noinline]] CheckFailed check_failed_of_torch() noexcept {
+  void* library = ::dlopen("libc10.so", RTLD_LAZY | RTLD_NOLOAD);
+  if (library == nullptr) return nullptr;
+  void* function = ::dlsym(library, "_ZN3c106detail14torchCheckFailEPKcS2_jS2_");
+  ::dlclose(library);
+  return reinterpret_cast<CheckFailed>(function);
+}
+
+}  // namespace
+
+extern "C" void* ration_torch_alloc(std::ptrdiff_t size, int device, void* stream) {
+  void* address = nullptr;
+  const char* denial = ration::runtime::allocate_for_torch(size, device, stream, &address);
+  if (denial == nullptr) return address;
+  // Without an exception, PyTorch takes whatever its allocator returns for memory, even null.
+  if (CheckFailed check_failed = check_failed_of_torch(); check_failed != nullptr)
+    check_failed("ration_torch_alloc", "ration", 0, denial);
+  return nullptr;
+}
