@@ -258,25 +258,40 @@ namespace {
 
 pool::Stream number_of(void* stream) { return reinterpret_cast<pool::Stream>(stream); }
 
-[[noreturn]] void deny(int gpu, std::size_t bytes, LogicalGpu& device, pool::Failure failure) {
+/// Returns true if the program's limit in the book, which counts more than this pool, does not admit the request.
+bool is_beyond_own_limit(const std::optional<runtime::OwnAccount>& own, std::size_t bytes) {
+  return own && own->book->account(own->account).headroom() < Bytes{bytes};
+}
+
+[[noreturn]] void deny(int gpu, std::size_t bytes, LogicalGpu& device, pool::Failure failure,
+                       const std::optional<runtime::OwnAccount>& own) {
   pool::Allocator& memory = *device.memory;
   if (failure == pool::Failure::kBadSize || failure == pool::Failure::kBadAlignment)
     throw ValueError(fmt::format("{} bytes on GPU:{}: {}.", bytes, gpu, pool::describe(failure)));
   if (failure == pool::Failure::kForked || failure == pool::Failure::kClosed)
     throw RuntimeError(fmt::format("GPU:{}: {}.", gpu, pool::describe(failure)));
   const pool::Statistics statistics = memory.statistics();
-  std::string text =
-      fmt::format("{} denied on GPU:{}: {}. In use {}, taken {}, limit {}, largest free block {}.",
-                  format_size(Bytes{bytes}), gpu, pool::describe(failure), format_size(Bytes{statistics.bytes_in_use}),
-                  format_size(Bytes{statistics.bytes_reserved}), format_size(Bytes{statistics.bytes_limit}),
-                  format_size(Bytes{statistics.largest_free_block_bytes}));
+  const bool beyond_own_limit = failure == pool::Failure::kDeviceFull && is_beyond_own_limit(own, bytes);
+  const std::string reason =
+      beyond_own_limit
+          ? fmt::format(
+                "of the {} that this program may take on the GPU, {} are taken, with its CUDA context and what "
+                "other libraries took",
+                format_size(own->book->account(own->account).limits().binding()),
+                format_size(own->book->account(own->account).used()))
+          : pool::describe(failure);
+  std::string text = fmt::format(
+      "{} denied on GPU:{}: {}. In use {}, taken {}, limit {}, largest free block {}.", format_size(Bytes{bytes}), gpu,
+      reason, format_size(Bytes{statistics.bytes_in_use}), format_size(Bytes{statistics.bytes_reserved}),
+      format_size(Bytes{statistics.bytes_limit}), format_size(Bytes{statistics.largest_free_block_bytes}));
   if (failure == pool::Failure::kDriver || failure == pool::Failure::kDeviceLost)
     text += fmt::format(" The driver's error is {}.", memory.last_driver_error());
-  if (failure == pool::Failure::kOverLimit)
+  if (failure == pool::Failure::kOverLimit || beyond_own_limit)
     text += " Raise the limit: config.experimental.set_memory_limit(device, '8GiB').";
   for (const TagUsage& each : device.tags->usage())
     text += fmt::format(" '{}' holds {} in {} blocks.", each.tag, format_size(Bytes{each.bytes}), each.blocks);
-  if (failure == pool::Failure::kDeviceFull) text += " Who holds the rest: ration ps, or nvidia-smi.";
+  if (failure == pool::Failure::kDeviceFull && !beyond_own_limit)
+    text += " Who holds the rest: ration ps, or nvidia-smi.";
   if (const std::string line = map_as_line(memory.pieces()); !line.empty()) text += "\n" + line;
   throw MemoryLimitExceeded(text, bytes, statistics.bytes_limit, statistics.bytes_reserved);
 }
@@ -308,7 +323,7 @@ void* Runtime::allocate(int gpu, std::size_t bytes, void* stream, std::size_t al
     failure = device.memory->allocate(number_of(stream), Bytes{bytes}, alignment, address);
   if (failure != pool::Failure::kNone) {
     refund_share(block.share, block.account, Bytes{bytes});
-    deny(gpu, bytes, device, failure);
+    deny(gpu, bytes, device, failure, state_->own_account(device.gpu));
   }
   device.tags->took(address, bytes, block);
   return reinterpret_cast<void*>(address);
