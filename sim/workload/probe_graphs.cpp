@@ -67,6 +67,7 @@ void drop_graphs() {
     forget(one);
   }
   launched.clear();
+  DRIVER(cuCtxSynchronize)();  // memory of launches that still run is not given back
   for (const CUdevice device : tried_devices()) DRIVER(cuDeviceGraphMemTrim)(device);
 }
 

@@ -297,7 +297,8 @@ struct ProbeRun {
 
 /// The results of all runs of the probe.
 struct Probed {
-  std::set<std::string> tried, past;
+  std::set<std::string> tried;
+  std::vector<std::string> past;               ///< what is wrong, in words
   std::map<std::string, std::string> skipped;  ///< reasons by way
 };
 
@@ -344,7 +345,9 @@ std::optional<Finding> run_probe(const Session& session, const ProbeRun& run, Pr
       probed.tried.insert(name);
     else
       probed.skipped[name] = "error " + refusal;
-    if (Bytes{obtained} > run.most || after != "returned") probed.past.insert(name);
+    if (Bytes{obtained} > run.most)
+      probed.past.push_back(fmt::format("{} took {} of {}", name, format_size(Bytes{obtained}), format_size(run.most)));
+    if (after != "returned") probed.past.push_back(fmt::format("{} did not give all memory back", name));
   }
   if (done.exit_code == 0 && any) return std::nullopt;
   return bad(fmt::format("the probe ended with exit code {}", done.exit_code),
@@ -360,8 +363,7 @@ Finding probe(const Session& session) {
   for (const ProbeRun& run : probe_runs(machine->devices))
     if (const auto trouble = run_probe(session, run, probed)) return *trouble;
   if (!probed.past.empty())
-    return bad("these ways passed the limit or did not give all memory back: " +
-                   fmt::format("{}", fmt::join(probed.past, ", ")),
+    return bad(fmt::format("{}", fmt::join(probed.past, ", ")),
                "Limits do not hold here; please report it with the driver's version.");
   std::map<std::string, int> untried;  // by reason
   for (const auto& [name, why] : probed.skipped)
