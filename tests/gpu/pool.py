@@ -26,18 +26,19 @@ def info(gpu):
 def pool():
     gpu = ration.config.list_physical_devices("GPU")[0]
     ration.config.set_visible_devices(gpu, "GPU")
-    half = ration.config.LogicalDeviceConfiguration(memory_limit=512)
+    half = ration.config.LogicalDeviceConfiguration(memory_limit=2048)
     ration.config.set_logical_device_configuration(gpu, [half, half])
     assert len(ration.config.list_logical_devices("GPU")) == 2
-    held = take(0, 300 * MIB)
+    held = take(0, 1200 * MIB)
     try:
-        take(0, 300 * MIB)
+        take(0, 1200 * MIB)
         return "FAIL: a logical device took more than its limit"
     except ration.MemoryLimitExceeded:
         pass
-    give(1, take(1, 300 * MIB))
+    give(1, take(1, 1200 * MIB))
     before = info(1)["held"]
-    ration.config.experimental.set_memory_limit(gpu, "400MiB")  # shared out: 200 MiB each
+    # Shared out: 1 GiB each, of which the context has its part.
+    ration.config.experimental.set_memory_limit(gpu, "2GiB")
     after = info(1)["held"]
     give(0, held)
     count, start = 0, time.perf_counter()
@@ -47,7 +48,7 @@ def pool():
         count += 1000
     pair = (time.perf_counter() - start) / count * 1e9
     trimmed = ration.config.experimental.trim("GPU:0")
-    if info(0)["limit"] != 200 * MIB:
+    if info(0)["limit"] != 1024 * MIB:
         return f"FAIL: the limit is {info(0)['limit']}"
     return (f"ok: two logical devices, refused beyond; limit lowered: held {before >> 20} -> {after >> 20} MiB; "
             f"pair {pair:.0f} ns through Python; trim gave {trimmed >> 20} MiB back")
@@ -78,7 +79,13 @@ def torch(whose):
         count += 10
     rate = count / (time.perf_counter() - start)
     if whose == "ours":
-        ration.config.experimental.set_memory_limit(ration.config.list_physical_devices("GPU")[0], "1GiB")  # while training
+        ration.config.experimental.set_memory_limit(ration.config.list_physical_devices("GPU")[0], "4GiB")  # while training
+        try:
+            torch.empty(5 << 30, dtype=torch.uint8, device="cuda")
+            return "FAIL: more than the limit was granted"
+        except RuntimeError as error:
+            if "CUDA out of memory" not in str(error):
+                return f"FAIL: {error}"
         step()
         torch.cuda.synchronize()
         return f"ok: {rate:.1f} steps/s, {info(0)['peak_held'] >> 20} MiB taken"

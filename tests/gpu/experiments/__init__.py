@@ -47,7 +47,7 @@ def experiment(number: int, name: str, expected: str, seconds: int, dangerous: b
 
 def load_all(also: Optional[str] = None):
     """Fills the table; `also`: a file with more experiments."""
-    from . import at_work, code, exports, memory, processes, sharing, suspension, tools  # noqa: F401
+    from . import at_work, capture, code, exports, memory, opengl, processes, race, sharing, suspension, throughput, tools  # noqa: F401
     if also:
         with open(also) as file:
             exec(compile(file.read(), also, "exec"), {"__name__": "also", "__file__": also})

@@ -13,7 +13,7 @@ import time
 from . import GIB, MIB, Finding, NotPossible, experiment, mib, setting, simulated
 from .actor import Actor, installed, ration, run, settled, trace
 from .driver import Nvml, piece, total
-from .suspension import has_checkpoints
+from .suspension import has_checkpoints, host_memory
 
 OUT_OF_MEMORY = 2
 FOLDER = pathlib.Path(__file__).resolve().parent.parent
@@ -73,10 +73,10 @@ def trained_meanwhile(limit):
         def taken():
             peak = rows().get(name, {}).get("peak_bytes", 0)
             return peak if peak > 700 * MIB else None
-        used = until(taken, 40, "the training takes memory")
+        until(taken, 40, "the training takes memory")
         changes = 0
         while program.poll() is None:
-            changes += set_limit(name, limit if changes % 2 else min(limit, used + used // 2))
+            changes += set_limit(name, limit if changes % 2 else limit // 2)
             time.sleep(0.1)
         return program.wait(), changes, program.stdout.read().strip().splitlines()[-1:]
 
@@ -127,7 +127,7 @@ def waits():
 def kills():
     rounds, together = 3 if simulated() else 13, 8 if total() >= 16 * 10**9 else 4
     nvml, words = Nvml(), [beside("ration-workload"), "cache", "--steady", "0.2GiB", "--peak", "0.4GiB", "--loops", "1000000", "--quiet"]
-    others, before, killed = len(nvml.processes()), settled(nvml.used), 0
+    others, before, killed = len(settled(nvml.processes)), settled(nvml.used), 0
     for turn in range(rounds):
         names = [f"killed-{os.getpid()}-{turn}-{number}" for number in range(together)]
         programs = [subprocess.Popen(ration("run", "--limit", "2GiB", "--name", name, "--summary", "never", "--", *words)) for name in names]
@@ -170,37 +170,55 @@ class Daemon:
         self.folder.cleanup()
 
 
-@experiment(25, "two programs take turns: ration suspend and resume", "all memory leaves and comes back, as fast as the host copies", 150, dangerous=True)
+def rate(size, seconds):
+    return f"{size / seconds / 1e9:.1f} GB/s"
+
+
+@experiment(25, "two programs that do not fit together take turns: ration suspend and resume; beside it, managed memory", "all memory leaves and comes back, as fast as the host copies", 150, dangerous=True)
 def turns():
     if not has_checkpoints():
         raise NotPossible("the driver has none of cuCheckpointProcess…")
     tried = run(*ration("doctor", "--only", "suspend.tried", "--try-suspend"))
     print(tried.stdout)
-    nvml, size = Nvml(), piece(8 * GIB, 4)
-    with Daemon(), Actor(limit=16 * GIB) as first:
-        first.open().ask("allocate", size)
+    nvml = Nvml()
+    size = min(piece(16 * GIB, 4), host_memory() // 4 // (2 * MIB) * (2 * MIB))
+    seconds = {"suspend": [], "resume": []}
+    with Daemon(), Actor(limit=size + GIB) as first, Actor(limit=size + GIB) as second, Actor() as filler:
+        for program in (first, second, filler):
+            program.open()
+        first.ask("allocate", size)
         first.ask("mark")
-        before, seconds = settled(nvml.used), {}
+        room = nvml.memory().free
+        if room > size:  # the other one does not fit
+            filler.ask("allocate", (room - size // 2) // (2 * MIB) * (2 * MIB))
+        no_room = second.error("allocate", size)
 
-        def moved(verb, there):
-            start = time.monotonic()
-            done = run(*ration(verb, first.name))
+        def moved(verb, program):
+            before, start = nvml.used(), time.monotonic()
+            done = run(*ration(verb, program.name))
             print(done.stdout)
             if done.returncode != 0:
                 raise NotPossible(f"ration {verb}: {done.stdout.strip().splitlines()[0]}")
-            until(lambda: (before - nvml.used() >= size) == there, 60, verb)
-            seconds[verb] = time.monotonic() - start
-        moved("suspend", True)
-        away = before - settled(nvml.used)
-        with Actor(limit=16 * GIB) as second:
-            second.open().ask("allocate", size)
-            second.ask("mark")
-            worked = second.ask("marked")
-        moved("resume", False)
-        kept = first.ask("marked")
-    per_gib = {verb: took / (size / GIB) for verb, took in seconds.items()}
-    return Finding(f"{mib(size)}: {mib(away)} away in {seconds['suspend']:.2f} s ({per_gib['suspend']:.2f} s/GiB), back in {seconds['resume']:.2f} s ({per_gib['resume']:.2f} s/GiB), "
-                   f"{'contents kept' if kept else 'CONTENTS LOST'}; another ran in its place", kept and worked and away >= size, broken="" if kept else "a suspended program lost its memory")
+            until(lambda: abs(before - nvml.used()) >= size, 60, verb)
+            seconds[verb].append(time.monotonic() - start)
+        moved("suspend", first)
+        second.ask("allocate", size)
+        second.ask("mark")
+        for away, back in ((second, first), (first, second), (second, first)):
+            moved("suspend", away)
+            moved("resume", back)
+        moved("suspend", first)
+        moved("resume", second)
+        kept = second.ask("marked")
+        second.ask("free_all")
+        moved("resume", first)
+        kept = kept and first.ask("marked")
+        filler.ask("free_all")
+        paged = filler.ask("paged", size)
+    said = [f"{mib(size)}, which {'did not fit beside the other' if no_room == OUT_OF_MEMORY else f'was answered by {no_room}'}"]
+    said += [f"{verb} {min(took):.2f} to {max(took):.2f} s ({rate(size, min(took))})" for verb, took in seconds.items()]
+    said += ["contents kept" if kept else "CONTENTS LOST", *(f"managed memory {name} {rate(size, took)}" for name, took in paged.items())]
+    return Finding("; ".join(said), kept and no_room == OUT_OF_MEMORY, broken="" if kept else "a suspended program lost its memory")
 
 
 def allocators():
@@ -211,8 +229,6 @@ def allocators():
 
 @experiment(26, "the pool, PyTorch's and CuPy's allocators on recorded histories: ns a pair, MiB taken", "no more than theirs", 150)
 def recorded_histories():
-    os.environ.update(PYTHONPATH=f"{FOLDER}:{FOLDER.parent.parent / 'libration/python'}:{os.environ.get('PYTHONPATH', '')}",
-                      RATION_LIBRARY=str(pathlib.Path(setting("ration")).parent.parent / "lib/libration.so.1"))
     histories = sorted(glob.glob(str(pathlib.Path(setting("ration")).parent.parent / "share/ration/traces/*.csv")))
     if not histories:
         raise NotPossible("the recorded histories are not here")

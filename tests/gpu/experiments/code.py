@@ -142,7 +142,7 @@ def torch_step(gpu):
     return torch.cuda.memory_reserved()
 
 
-@experiment(12, "a PyTorch step with cuBLAS and cuDNN: the driver's figure less the book", "0.3 to 1 GiB, of code", 120)
+@experiment(12, "a PyTorch step with cuBLAS and cuDNN: the driver's figure less the book", "within 256 MiB: code is charged as it lies in its file", 120)
 def pytorch():
     if importlib.util.find_spec("torch") is None:
         raise NotPossible("PyTorch is not installed")
@@ -160,4 +160,4 @@ def pytorch():
         return Finding(f"{mib(reserved)} reserved; book {mib(told['used'])}, driver n/a", False)
     beyond = told["driver"] - told["used"]
     return Finding(f"{mib(reserved)} reserved by PyTorch, context {mib(told['context'])}; book {mib(told['used'])}, driver {mib(told['driver'])}: {mib(beyond)} beyond",
-                   0 <= beyond <= GIB + GIB // 4, notes=[f"A PyTorch step takes {mib(beyond)} that nobody asked for"])
+                   abs(beyond) <= GIB // 4, notes=[f"A PyTorch step takes {mib(beyond)} more than the book has"])

@@ -167,6 +167,24 @@ class Gpu(Library):
         self.call("cuMemPrefetchAsync", self.blocks[-1], size, 0, None)
         self.synchronize()
 
+    def paged(self, size):
+        """Seconds to bring that much managed memory to the device and back to the host: `asked` for (prefetched), and where it is touched."""
+        address = self.managed(size)
+        seconds = {}
+
+        def timed(name, work):
+            start = time.perf_counter()
+            work()
+            self.synchronize()
+            seconds[name] = time.perf_counter() - start
+        for _ in range(2):  # the first time, the host's pages are made
+            timed("asked, to the device", lambda: self.call("cuMemPrefetchAsync", address, size, 0, None))
+            timed("asked, to the host", lambda: self.call("cuMemPrefetchAsync", address, size, -1, None))
+        timed("touched by the device", lambda: self.call("cuMemsetD8_v2", address, 1, size))
+        timed("touched by the host", lambda: ctypes.memset(address, 2, size))
+        self.free()
+        return seconds
+
     def free(self):
         self.call("cuMemFree_v2", self.blocks.pop())
 
@@ -186,10 +204,10 @@ class Gpu(Library):
     def marked(self):
         return all(self.get(ctypes.c_uint64, "cuMemcpyDtoH_v2", address, 8) == address ^ 0x5eed for address in self.blocks)
 
-    def arrays(self, count, side):
+    def arrays(self, count, width, height):
         kept = ctypes.c_void_p()
         for _ in range(count):
-            self.call("cuArrayCreate_v2", ctypes.byref(kept), ctypes.byref(ArrayDescriptor(side, side, 0x20, 1)))  # 32-bit floats
+            self.call("cuArrayCreate_v2", ctypes.byref(kept), ctypes.byref(ArrayDescriptor(width, height, 0x20, 1)))  # 32-bit floats
 
     # Shared memory.
     def publish(self):
@@ -250,6 +268,11 @@ class Gpu(Library):
     def allocate_async(self, size):
         self.blocks.append(self.get(ctypes.c_uint64, "cuMemAllocAsync", size, None))
         return self.blocks[-1]
+
+    def give_back_in_order(self):
+        """A plain block, by the function for blocks of pools."""
+        self.call("cuMemFreeAsync", self.blocks.pop(), None)
+        self.synchronize()
 
     def free_async(self):
         self.call("cuMemFreeAsync", self.blocks.pop(), None)

@@ -30,7 +30,7 @@ def reset():
     with Actor() as bare:
         before = nvml.used()
         bare.open()
-        context = settled(nvml.used) - before
+        context = nvml.of(bare.process.pid) or settled(nvml.used) - before
         bare.ask("allocate", size)
         held = settled(nvml.used) - before
         bare.ask("reset")
@@ -64,8 +64,8 @@ def reset():
 @experiment(8, "small pieces: what each takes of the device, and of the limit", "64 x 64 arrays: far below 2 MiB; 1 MiB + 1: 2 MiB; 512 B: 512 B", 90)
 def small_pieces():
     nvml, count, said, good = Nvml(), 1000, [], True
-    for name, words, at_most in (("64 x 64 array", ("arrays", count, 64), MIB // 2), ("1 MiB + 1 B", ("allocate_many", count, MIB + 1), 2 * MIB),
-                                 ("512 B", ("allocate_many", count, 512), 4096)):
+    for name, words, at_most in (("1 MiB + 1 B", ("allocate_many", count, MIB + 1), 2 * MIB), ("512 B", ("allocate_many", count, 512), 4096),
+                                 *((f"array of {width} x {height}", ("arrays", count, width, height), MIB // 2) for width, height in ((64, 64), (65, 65), (1, 1), (1000, 3)))):
         with Actor() as bare:
             bare.open()
             before = settled(nvml.used)
@@ -176,3 +176,21 @@ def managed_memory():
         said.append(f"with --managed charge: {'denied' if error == OUT_OF_MEMORY else f'error {error}' if error else 'granted'}")
     return Finding("; ".join(said), untouched < size // 8 and of_process is not None and of_process < size // 8,
                    broken="managed memory on the device went past the limit" if exceeded else "")
+
+
+@experiment(29, "plain memory given back by cuMemFreeAsync", "works; it leaves the device and the book", 30)
+def plain_memory_freed_in_order():
+    nvml, size, said = Nvml(), piece(), []
+    with Actor() as bare, Actor(limit=2 * size + GIB) as limited:
+        bare.open(), limited.open()
+        before, booked = settled(nvml.used), limited.book()["used"]
+        bare.ask("allocate", size)
+        error = bare.error("give_back_in_order")
+        left = settled(nvml.used) - before
+        limited.ask("allocate", size)
+        under_limit = limited.error("give_back_in_order")
+        charged = limited.book()["used"] - booked
+        on_device = settled(nvml.used) - before - left
+        said = [f"error {error}, {mib(left)} stay on the device; under a limit error {under_limit}, {mib(on_device)} stay, {mib(charged)} charged"]
+    return Finding("; ".join(said), error == 0 and left < size // 2 and charged < size // 2 and under_limit == error,
+                   broken="freed memory stays charged" if charged - on_device >= size // 2 else "memory on the device is not charged" if on_device - charged >= size // 2 else "")

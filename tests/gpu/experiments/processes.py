@@ -72,7 +72,7 @@ WATCHED = ["cuMemAlloc_v2", "cuMemFree_v2", "cuMemCreate", "cuMemRelease", "cuMe
 
 def a_bit_of_everything():
     gpu, size = Gpu().open(), 2 * MIB
-    gpu.arrays(2, 64), gpu.allocate(size), gpu.managed(size), gpu.free_all()
+    gpu.arrays(2, 64, 64), gpu.allocate(size), gpu.managed(size), gpu.free_all()
     gpu.allocate_async(size), gpu.free_async(), gpu.synchronize()
     gpu.create(size), gpu.map(), gpu.unmap(), gpu.release()
     gpu.reset()

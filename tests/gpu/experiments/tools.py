@@ -61,7 +61,7 @@ def tool_around(name, *words):
         return None, "it is not installed"
     workload = os.path.join(os.path.dirname(setting("ration")), "ration-workload")
     try:
-        done = run(*ration("run", "--limit", "1GiB", "--", program, *words, workload, "grab", "--steps", "2", "--steady", "200MiB", "--peak", "400MiB"), timeout=40)
+        done = run(*ration("run", "--limit", "3GiB", "--", program, *words, workload, "grab", "--steps", "2", "--steady", "200MiB", "--peak", "400MiB"), timeout=40)
     except subprocess.TimeoutExpired:
         return False, "no end in 40 s"
     print(done.stdout)
