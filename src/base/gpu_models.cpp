@@ -36,7 +36,7 @@ const std::vector<GpuModel>& gpu_models() {
                                          {"L40S", "NVIDIA L40S", hundredths(4440), 424_MiB, 8, 9, 142},
                                          {"A100-80", "NVIDIA A100-SXM4-80GB", hundredths(7914), 424_MiB, 8, 0, 108},
                                          {"H100", "NVIDIA H100 80GB HBM3", hundredths(7914), 526_MiB, 9, 0, 132},
-                                         {"H200", "NVIDIA H200", hundredths(13980), 526_MiB, 9, 0, 132},
+                                         {"H200", "NVIDIA H200", hundredths(13980), 518_MiB, 9, 0, 132},
                                          {"B200", "NVIDIA B200", hundredths(17847), 526_MiB, 10, 0, 148},
                                          {"GB10", "NVIDIA GB10", hundredths(12169), 526_MiB, 12, 1, 48, false}};
   return all;
