@@ -42,8 +42,9 @@ CUresult find(int pid, Target& out) {
   struct stat status {};
   std::snprintf(path, sizeof path, "/proc/%d", pid);
   if (pid <= 0 || ::stat(path, &status) != 0) return CUDA_ERROR_INVALID_VALUE;
-  const bool own = ::geteuid() == status.st_uid && node->spec().driver.checkpoint_by_owner;
+  const bool own = ::geteuid() == status.st_uid;
   if (::geteuid() != 0 && !own) return CUDA_ERROR_NOT_PERMITTED;
+  if (::geteuid() != 0 && !node->spec().driver.checkpoint_by_owner) return CUDA_ERROR_OPERATING_SYSTEM;  // R580, H200
   out.turnstile = node->find_process(pid, out.identity);
   return out.turnstile != nullptr ? CUDA_SUCCESS : CUDA_ERROR_NOT_INITIALIZED;
 }

@@ -17,7 +17,7 @@ PROGRAM = pathlib.Path(__file__).with_name("wrong_calls.py")
 OUT_OF_MEMORY = 2
 # Functions whose calls leave what freeing all that is held does not give back, and what that is.
 STAYS = {"cuCtxSetLimit": "what a context set aside, as long as it lives", "cuMemExportToShareableHandle": "descriptors, which nobody closes",
-         "cuDevicePrimaryCtxRelease": "less: the context of the second card has ended"}
+         "cuDevicePrimaryCtxRelease": "less: the context of the second card has ended", "cuDevicePrimaryCtxReset": "less: the contexts are inactive"}
 
 # What frameworks answer to want of memory with, they must not be told of a wrong call.
 BEYOND_THE_LIMIT = """
