@@ -7,6 +7,7 @@
 #include "cli/command_line.hpp"
 #include "cli/text/reference.hpp"
 #include "cli/verbs/verbs.hpp"
+#include "trace/export/exporter.hpp"
 
 namespace ration::cli {
 namespace {
@@ -278,6 +279,16 @@ void add_planning(CommandLine& line) {
   split->add_flag("--off", to_split.off, "remove the slices of the GPU");
   add_yes(line, split);
   line.add_output(split, true);
+
+  auto [to_export, exported] = line.add<ExportOptions>("export", cli::export_recording);
+  word(to_export, "file", exported.file, "FILE")->required();
+  std::vector<std::string> formats;
+  for (const trace::Exporter& each : trace::exporters()) formats.emplace_back(each.name);
+  option(to_export, "--format", exported.format, "FORMAT", fmt::format("{}", fmt::join(formats, ", ")).c_str())
+      ->required()
+      ->check(CLI::IsMember(formats));
+  option(to_export, "-o,--output", exported.out, "PATH",
+         "file or folder to write; - is standard output; default: beside the recording");
 
   auto [plan, to_plan] = line.add<PlanOptions>("plan", cli::plan);
   option(plan, "--gpu", to_plan.gpus, "GPUS", "GPUs by model: A100-40:2, T4:15GiB*3; default: this machine's")

@@ -1,4 +1,5 @@
 """What the tests of exports share. Each is run by the Python that has the format's own reader."""
+import csv
 import os
 import pathlib
 import subprocess
@@ -32,3 +33,46 @@ class ExportCase(unittest.TestCase):
                                    stdin=subprocess.PIPE, text=True, **more)
         self.addCleanup(lambda: (process.terminate(), process.wait(), process.stdout.close(), process.stderr.close(), process.stdin.close()))
         return process
+
+
+HISTORIES = sorted((SOURCE / "share/ration/traces").glob("*.csv"))
+
+
+class Facts:
+    """What a recording holds, read from an allocation history without the code that is tested."""
+
+    def __init__(self, history):
+        self.peak = self.live = self.allocations = self.frees = 0
+        self.curve, blocks, at_peak = [], {}, {}
+        with open(history) as lines:
+            for row in csv.DictReader(lines):
+                size, block = int(row["size"]), row["id"]
+                if row["op"] == "a" and size > 0:
+                    self.allocations += 1
+                    blocks[block] = size
+                    self.live += size
+                elif row["op"] == "f" and block in blocks:
+                    self.frees += 1
+                    self.live -= blocks.pop(block)
+                else:
+                    continue
+                self.curve.append((int(row["t_us"]), self.live))
+                if self.live > self.peak:
+                    self.peak, self.peak_us, self.blocks_at_peak = self.live, int(row["t_us"]), len(blocks)
+        self.blocks = sorted(blocks.values())
+
+
+class HistoryCase(ExportCase):
+    """For each history: what it has, and what a format's reader finds in the export."""
+
+    def exported(self, history, format, ending=""):
+        file = self.folder / f"{history.stem}{ending or '.' + format}"
+        done = self.ration("export", history, "--format", format, "-o", file)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return Facts(history), file
+
+    def for_each_history(self, format, check, ending=""):
+        """Calls `check` with what each history has, and with its export."""
+        for history in HISTORIES:
+            with self.subTest(history.stem):
+                check(*self.exported(history, format, ending))

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "adapters/containers/cdi.hpp"
+#include "cli/session/session.hpp"
 #include "cli/start/run_options.hpp"
 
 namespace ration::cli {

@@ -308,6 +308,20 @@ const std::vector<VerbText>& verb_texts() {
         {"ration report --by user --window lastmonth --price 0.031 -o md", "a bill"},
         {"ration report --window 2026-01 -o focus > january.csv", "a file for chargeback"},
         {"ration report close 2026-01", "seal a month"}}},
+      {"export",
+       Task::kLook,
+       0,
+       "",
+       "write a recording in the format of another program",
+       "FILE --format FORMAT [-o PATH]",
+       "Writes what a recording has of a workload's memory for another program: xspace for the page memory_profile of "
+       "TensorBoard's profile plugin, perfetto and chrome for ui.perfetto.dev, csv for spreadsheets and scripts. What "
+       "is "
+       "held at every moment, and at the peak, is the same in all of them, to the byte. FILE is an allocation history "
+       "(share/ration/traces). A folder as PATH gets a file with the recording's name; for xspace, a folder that "
+       "tensorboard --logdir reads.",
+       {{"ration export train.csv --format xspace -o runs/", "a page of TensorBoard"},
+        {"ration export train.csv --format perfetto", "a trace for ui.perfetto.dev"}}},
       {"recommend",
        Task::kAccount,
        kSim | kSocket,

@@ -129,6 +129,12 @@ struct WhatIfOptions {
 /// Answers from recordings what a program needs, and what a limit would have denied.
 Result<int> whatif(const Session& session, const WhatIfOptions& options);
 
+struct ExportOptions {
+  std::string file, format;
+  std::string out;  ///< file or folder; empty: beside the recording; `-`: standard output
+};
+Result<int> export_recording(const Session& session, const ExportOptions& options);
+
 struct FitsOptions {
   std::string size, gpu;
 };

@@ -1,0 +1,128 @@
+// What a recording's workload holds at a moment, as a set of holdings whose bytes add up to what its book had. Used by
+// the exports, whose formats know blocks of memory and nothing else. Promise: after each event the holdings of a place
+// add up to the sum of all charges to it, whatever was recorded; a negative sum counts as zero.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "trace/event.hpp"
+
+namespace ration::trace {
+
+/// A part of what is held. Everything but blocks has no address of its own, and one holding a process and place.
+enum class Part : std::uint8_t { kBlock, kContext, kPool, kGraph, kCode, kRest };
+inline constexpr std::size_t kParts = 6;
+
+/// Where memory lies: the index of a device in the header, or pinned host memory behind the last.
+using Place = std::uint16_t;
+[[nodiscard]] inline Place pinned_host(const Header& header) { return static_cast<Place>(header.devices.size()); }
+[[nodiscard]] inline Place place_of(const Event& event, const Header& header) {
+  return event.account == Account::kPinnedHost ? pinned_host(header) : event.device;
+}
+/// Returns the number of places of a recording.
+[[nodiscard]] inline std::size_t places(const Header& header) { return header.devices.size() + 1; }
+
+struct Holding {
+  std::uint64_t id = 0;     ///< of this holding alone; one whose bytes change keeps it
+  std::uint64_t bytes = 0;  ///< of the account that it stands for
+  std::uint64_t requested =
+      0;                      ///< bytes that the program requested; a block inside a pool may hold less of the account
+  std::uint64_t address = 0;  ///< of a block
+  std::uint64_t stream = 0;
+  std::int64_t since = 0;  ///< the time of the event that took it
+  std::uint32_t process = 0, thread = 0, site = 0;
+  Place place = 0;
+  Part part = Part::kBlock;
+};
+
+/// A holding that came or went. One whose bytes change goes and comes.
+struct Change {
+  Holding holding;
+  bool came = false;
+};
+
+/// Not thread-safe. Memory: that of the live blocks.
+class Holdings {
+ public:
+  explicit Holdings(const Header& header);
+
+  /// Applies the next event. Returns what it changed: first what went, then what came, so that no sum on the way
+  /// exceeds that before or that after. Valid until the next call.
+  const std::vector<Change>& apply(const Event& event);
+
+  /// Returns the bytes held at a place.
+  [[nodiscard]] std::uint64_t held(Place place) const { return places_[place].held(); }
+  /// Returns what is held now, oldest first.
+  [[nodiscard]] std::vector<Holding> live() const;
+
+ private:
+  struct Entry {
+    Holding holding;
+    std::uint64_t from_pool = 0;  // bytes that return to the pool when the block goes
+    std::uint64_t touched = 0;    // the number of the event that changed it last
+  };
+  struct Owner {
+    std::array<Entry, kParts> parts;  // by Part; that of kBlock is unused
+    std::map<std::uint64_t, Entry> blocks;
+    std::uint64_t bytes = 0;
+  };
+  struct Sum {
+    std::int64_t charged = 0;
+    std::uint64_t bytes = 0;  // of all holdings
+    [[nodiscard]] std::uint64_t held() const { return charged > 0 ? static_cast<std::uint64_t>(charged) : 0; }
+  };
+  using OwnerKey = std::pair<Place, std::uint32_t>;  // place and process
+  struct Found {
+    Owner* owner = nullptr;
+    std::uint64_t id = 0;
+  };
+  struct AddressKey {
+    std::uint64_t address = 0;
+    std::uint32_t process = 0;
+    bool handle = false;
+    bool operator==(const AddressKey&) const = default;
+  };
+  struct AddressHash {
+    std::size_t operator()(const AddressKey& key) const noexcept;
+  };
+
+  void take_block(const Event& event, Owner& owner, Place place);
+  void give_block(const Event& event);
+  void erase(Owner& owner, std::map<std::uint64_t, Entry>::iterator block);
+  void end(Owner& owner);
+  void touch(Owner& owner, Entry& entry);
+  void add(Owner& owner, Entry& entry, std::int64_t bytes);
+  std::uint64_t reduce(Owner& owner, Part part, std::uint64_t most);
+  std::uint64_t reduce_blocks(Owner& owner, std::uint64_t most);
+  void balance(Place place, std::uint32_t process, Part first);
+  Owner& owner_of(Place place, std::uint32_t process, const Event& event);
+
+  std::map<OwnerKey, Owner> owners_;  // nodes stay where they are
+  std::unordered_map<AddressKey, Found, AddressHash> addresses_;
+  std::vector<Sum> places_;
+  Place host_;
+  std::uint64_t event_ = 0;  // the number of the present event
+  std::uint64_t next_id_ = 1;
+  std::int64_t now_ = 0;
+  std::vector<Change> changes_;
+  std::vector<std::pair<Owner*, std::pair<Part, std::uint64_t>>> touched_;  // by part, or for a block by id
+};
+
+/// The most that a place ever held.
+struct Peak {
+  std::uint64_t bytes = 0;
+  std::int64_t time = 0;
+  std::uint64_t event = 0;  ///< number of events up to it; 0: never held anything
+};
+/// Returns the peak of each place, in one pass over the events.
+[[nodiscard]] std::vector<Peak> peaks_of(const Recording& recording);
+
+/// Returns what was held at the peak of a place, oldest first.
+[[nodiscard]] std::vector<Holding> held_at(const Recording& recording, Place place, const Peak& peak);
+
+}  // namespace ration::trace
