@@ -315,11 +315,10 @@ const std::vector<VerbText>& verb_texts() {
        "write a recording in the format of another program",
        "FILE --format FORMAT [-o PATH]",
        "Writes what a recording has of a workload's memory for another program: xspace for the page memory_profile of "
-       "TensorBoard's profile plugin, perfetto and chrome for ui.perfetto.dev, csv for spreadsheets and scripts. What "
-       "is "
-       "held at every moment, and at the peak, is the same in all of them, to the byte. FILE is an allocation history "
-       "(share/ration/traces). A folder as PATH gets a file with the recording's name; for xspace, a folder that "
-       "tensorboard --logdir reads.",
+       "TensorBoard's profile plugin; perfetto and chrome for ui.perfetto.dev; pprof for go tool pprof; memory_viz for "
+       "pytorch.org/memory_viz; heaptrack for heaptrack_gui; speedscope for speedscope.app; csv for spreadsheets and "
+       "scripts. What is held at every moment, and at the peak, is the same in all of them, to the byte. A folder as "
+       "PATH gets a file with the recording's name; for xspace, a folder that tensorboard --logdir reads.",
        {{"ration export train.csv --format xspace -o runs/", "a page of TensorBoard"},
         {"ration export train.csv --format perfetto", "a trace for ui.perfetto.dev"}}},
       {"recommend",

@@ -55,10 +55,9 @@ Result<int> export_recording(const Session& session, const ExportOptions& option
   errno = 0;
   std::ofstream out(path, std::ios::binary | std::ios::trunc);
   if (out) exporter->write(*recording, out);
-  out.close();
-  if (!out) {
+  if (!out.flush()) {
     const int problem = errno != 0 ? errno : EIO;
-    fs::remove(path, error);
+    if (fs::is_regular_file(path, error)) fs::remove(path, error);  // a part of an export is none
     return not_written(path, problem);
   }
   fmt::print("{} · {} · for {}\n", path.string(), session.size(Bytes{fs::file_size(path, error)}), exporter->opened_by);
