@@ -73,6 +73,10 @@ class Book {
   /// Returns true if the book has the account kHostAccount, which older books of this format lack.
   [[nodiscard]] bool counts_host() const noexcept { return opened_.counts_host; }
 
+  /// Calls `listener` after every change of an account by this process; null ends that. Must be set while no other
+  /// thread uses the book.
+  void listen(ChargeListener listener) noexcept { opened_.listener = listener; }
+
   [[nodiscard]] Processes processes() noexcept { return Processes(opened_); }
   [[nodiscard]] SharedMemory shared_memory() const noexcept { return SharedMemory(opened_); }
   [[nodiscard]] Waiting waiting() const noexcept { return Waiting(opened_); }

@@ -98,6 +98,9 @@ enum class Outcome { kMade, kNoTurn, kHasTurn, kOverLimit, kStuck };
 struct Changed {
   Outcome outcome;
   std::uint64_t used;
+  std::uint64_t used_before = 0;  // only if made
+
+  [[nodiscard]] std::int64_t change() const noexcept { return static_cast<std::int64_t>(used - used_before); }
 };
 
 /// The amounts of an account and of a slot's part of it after a change, and whether the change is allowed.
@@ -173,7 +176,7 @@ Target common_target(const OpenBook& book, std::uint32_t account) noexcept {
     return {Outcome::kNoTurn, 0};
   const Amounts after = amounts_after(step, size, used, target.holdings.held.load(kRelaxed), limit);
   const bool made = after.allowed && last_slot(seen) == target.slot_index && attempt(target, seen, after);
-  return {made ? Outcome::kMade : Outcome::kHasTurn, after.used};
+  return {made ? Outcome::kMade : Outcome::kHasTurn, after.used, used};
 }
 
 /// Makes a change after the first attempt failed, with or without the turn.
@@ -189,7 +192,7 @@ Target common_target(const OpenBook& book, std::uint32_t account) noexcept {
       return {Outcome::kOverLimit, used_bytes(seen)};
     }
     if (last_slot(seen) != target.slot_index) confirm(book, target.account, seen);
-    if (attempt(target, seen, after)) return {Outcome::kMade, after.used};
+    if (attempt(target, seen, after)) return {Outcome::kMade, after.used, used_bytes(seen)};
   }
 }
 
@@ -217,11 +220,20 @@ Word& part_of(const OpenBook& book, std::uint32_t account, Kind kind) noexcept {
   return Charged::kGranted;
 }
 
+/// Tells the listener of the book, if there is one, what was changed.
+[[gnu::always_inline]] inline void tell(const OpenBook& book, std::uint32_t account, std::int64_t bytes, Kind kind,
+                                        bool common = false) noexcept {
+  if (book.listener != nullptr) [[unlikely]]
+    book.listener(account, bytes, kind, common);
+}
+
 [[gnu::noinline]] Charged charge_after(const OpenBook& book, Outcome first, std::uint32_t account, Bytes size,
                                        Kind kind, Bytes* raised_from) noexcept {
   const Changed changed = change_after(book, first, own_target(book, account), Step::kCharge, size.count());
-  if (changed.outcome == Outcome::kMade) return note_charge(book, account, size, kind, raised_from, changed.used);
-  return changed.outcome == Outcome::kOverLimit ? Charged::kOverLimit : Charged::kBroken;
+  if (changed.outcome != Outcome::kMade)
+    return changed.outcome == Outcome::kOverLimit ? Charged::kOverLimit : Charged::kBroken;
+  tell(book, account, changed.change(), kind);
+  return note_charge(book, account, size, kind, raised_from, changed.used);
 }
 
 /// Charges an account for which other threads wait.
@@ -233,9 +245,11 @@ Word& part_of(const OpenBook& book, std::uint32_t account, Kind kind) noexcept {
 
 [[gnu::noinline]] void refund_after(const OpenBook& book, Outcome first, std::uint32_t account, Bytes size,
                                     Kind kind) noexcept {
-  if (first != Outcome::kMade)
-    first = change_after(book, first, own_target(book, account), Step::kRefund, size.count()).outcome;
-  if (first != Outcome::kMade) return;
+  if (first != Outcome::kMade) {
+    const Changed changed = change_after(book, first, own_target(book, account), Step::kRefund, size.count());
+    if (changed.outcome != Outcome::kMade) return;
+    tell(book, account, changed.change(), kind);
+  }
   if (has_part(account, kind)) take_off(part_of(book, account, kind), size.count(), 0);
   Waiting(book).wake();
 }
@@ -255,6 +269,7 @@ Word& part_of(const OpenBook& book, std::uint32_t account, Kind kind) noexcept {
   const Changed first = first_attempt(book, own_target(book, account), Step::kCharge, size.count());
   if (first.outcome != Outcome::kMade) [[unlikely]]
     return charge_after(book, first.outcome, account, size, kind, raised_from);
+  tell(book, account, first.change(), kind);
   if (kind != Kind::kHeap || first.used > peak_of(*book.layout, account).load(kRelaxed)) [[unlikely]]
     return note_charge(book, account, size, kind, raised_from, first.used);
   return Charged::kGranted;
@@ -264,6 +279,7 @@ Word& part_of(const OpenBook& book, std::uint32_t account, Kind kind) noexcept {
                                                     Kind kind) noexcept {
   if (book.own == nullptr) return;
   const Changed first = first_attempt(book, own_target(book, account), Step::kRefund, size.count());
+  if (first.outcome == Outcome::kMade) tell(book, account, first.change(), kind);
   // A thread that begins to wait after this check finds the bytes; one that began before it has counted itself.
   const bool done = first.outcome == Outcome::kMade && kind == Kind::kHeap &&
                     book.layout->header.waiters.load(std::memory_order_seq_cst) == 0;
@@ -283,7 +299,9 @@ Charged Account::charge_in(const OpenBook& book, std::uint32_t index, Bytes size
 void Account::charge_unconditionally(Bytes size, Kind kind) const noexcept {
   if (!exists() || book_->own == nullptr) return;
   const Changed changed = change(*book_, own_target(*book_, index_), Step::kForce, size.count());
-  if (changed.outcome == Outcome::kMade) (void)note_charge(*book_, index_, size, kind, nullptr, changed.used);
+  if (changed.outcome != Outcome::kMade) return;
+  tell(*book_, index_, changed.change(), kind);
+  (void)note_charge(*book_, index_, size, kind, nullptr, changed.used);
 }
 
 void Account::refund_in(const OpenBook& book, std::uint32_t index, Bytes size, Kind kind) noexcept {
@@ -301,13 +319,15 @@ void Account::undo(Bytes size, Kind kind, Bytes raised_from) const noexcept {
 }
 
 void charge_common(const OpenBook& book, std::uint32_t account, std::uint64_t granules) noexcept {
-  if (book.has(account) && granules > 0)
-    change(book, common_target(book, account), Step::kForce, granules * kGranule.count());
+  if (!book.has(account) || granules == 0) return;
+  const Changed changed = change(book, common_target(book, account), Step::kForce, granules * kGranule.count());
+  if (changed.outcome == Outcome::kMade) tell(book, account, changed.change(), Kind::kHeap, true);
 }
 
 void refund_common(const OpenBook& book, std::uint32_t account, std::uint64_t granules) noexcept {
   if (!book.has(account) || granules == 0) return;
-  change(book, common_target(book, account), Step::kRefund, granules * kGranule.count());
+  const Changed changed = change(book, common_target(book, account), Step::kRefund, granules * kGranule.count());
+  if (changed.outcome == Outcome::kMade) tell(book, account, changed.change(), Kind::kHeap, true);
   Waiting(book).wake();
 }
 

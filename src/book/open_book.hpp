@@ -12,6 +12,10 @@ namespace ration::book {
 struct BookLayout;
 struct SlotRecord;
 
+/// A listener that hears of every change which this process makes to an account: `bytes` charged, or refunded if
+/// negative. `common` is true for memory that is charged to no single process.
+using ChargeListener = void (*)(std::uint32_t account, std::int64_t bytes, Kind kind, bool common) noexcept;
+
 /// The slot number of a process without a slot.
 inline constexpr std::uint32_t kNoSlot = ~std::uint32_t{0};
 
@@ -21,6 +25,7 @@ struct OpenBook {
   std::uint32_t slot = kNoSlot;
   std::uint32_t account_count = 0;  // the number of accounts of devices
   bool counts_host = false;         // true if the book has the account of host memory too
+  ChargeListener listener = nullptr;
   Mapping mapping;
   Mapping slot_lock;  // keeps the lock of the slot; see processes.cpp
   char path[4096] = {};

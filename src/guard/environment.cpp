@@ -27,6 +27,7 @@ bool copy_path(const char* value, char (&out)[PATH_MAX]) noexcept {
   if (is_captured.load(std::memory_order_acquire)) return;
   captured.governed = copy_path(book::workload_book(), captured.book);
   copy_path(::getenv("RATION_DRIVER_PATH"), captured.driver_path);
+  copy_path(::getenv("RATION_RECORD"), captured.record);
   const char* folders = ::getenv("LD_LIBRARY_PATH");
   char* copy = folders != nullptr && *folders != '\0' ? ::strdup(folders) : nullptr;
   captured.library_path = copy != nullptr ? copy : "";

@@ -12,6 +12,7 @@
 #include "guard/hooks/shares.hpp"
 #include "guard/hooks/while_others_capture.hpp"
 #include "guard/hooks/written.hpp"
+#include "guard/recorder/recorder.hpp"
 
 namespace ration::guard {
 namespace {
@@ -119,6 +120,7 @@ template <typename Call>
 CUresult take_block(std::uint64_t& size, const char* function, CUdeviceptr& address, Call&& call,
                     const Place& place = current_place(), WithoutRoom without_room = WithoutRoom::kAdmit) noexcept {
   if (size == 0 || place.context == 0) return call(address);  // the driver reports the error
+  Recorded event(trace::Kind::kAllocate, size);
   const Bytes entered = worst_case(size);
   ShareCharge share(place.kind == Kind::kHeap ? place.account : kNoAccount,
                     Bytes{size} > kMaxPiece ? entered : Bytes{size});
@@ -128,6 +130,7 @@ CUresult take_block(std::uint64_t& size, const char* function, CUdeviceptr& addr
   if (!gives_up && !admit_quietly(place.account, entered, place.kind)) [[unlikely]] {
     if (fits_in_a_shared_granule(size, place, address, call)) {
       share.keep(address);
+      event.done(address, place.account);
       return CUDA_SUCCESS;
     }
     if (!admit(place.account, entered, place.kind, function)) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -136,17 +139,20 @@ CUresult take_block(std::uint64_t& size, const char* function, CUdeviceptr& addr
   CUresult result = take_and_settle(size, place, address, entered, fits, call);
   for (std::uint64_t since = 0; result == CUDA_ERROR_OUT_OF_MEMORY;) {
     take_back(place.account, entered, place.kind);
+    event.failed(result, place.account);
     if (!device_was_full(place.account, entered, function, since)) return result;
     if (!admit(place.account, entered, place.kind, function)) return result;
     result = take_and_settle(size, place, address, entered, fits, call);
     if (result == CUDA_SUCCESS) book().waiting().count_granted();
   }
+  event.failed(result, place.account);
   if (result != CUDA_SUCCESS) {
     take_back(place.account, entered, place.kind);
     return result;
   }
   if (fits) {
     share.keep(address);
+    event.done(address, place.account);
     if (contexts_changed_since(place)) [[unlikely]]
       follow_context(blocks, address, place, refund);
     return CUDA_SUCCESS;
@@ -185,12 +191,16 @@ CUresult release_block(CUdeviceptr address, Call&& call) noexcept {
     graph_allocation_was_freed(address);
     return result;
   }
+  Recorded event(trace::Kind::kFree, block.size);
   if (block.number != 0) exporting.wait();  // waits until the exporting thread has named the block
   result = call();
-  if (result == CUDA_SUCCESS)
+  event.failed(result, block.account);
+  if (result == CUDA_SUCCESS) {
+    event.done(address, block.account);
     refund(address, block);
-  else
+  } else {
     put_back(address, block);
+  }
   return result;
 }
 
@@ -272,11 +282,15 @@ bool free_block_on_stream(CUdeviceptr address, CUstream stream, cuMemFreeAsync_t
                           CUresult& result) noexcept {
   Block block;
   if (!blocks.take(address, block)) return false;
+  Recorded event(trace::Kind::kFree, block.size, stream);
   result = call_real(address, given);
-  if (result == CUDA_SUCCESS)
+  event.failed(result, block.account);
+  if (result == CUDA_SUCCESS) {
+    event.done(address, block.account);
     refund_when_reached(address, block, stream);
-  else
+  } else {
     put_back(address, block);
+  }
   return true;
 }
 

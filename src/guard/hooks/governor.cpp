@@ -16,6 +16,7 @@
 #include "guard/hooks/hooks.hpp"
 #include "guard/hooks/shares.hpp"
 #include "guard/hooks/table.hpp"
+#include "guard/recorder/recorder.hpp"
 #include "guard/unlisted.hpp"
 
 namespace ration::guard {
@@ -51,7 +52,17 @@ State& state() noexcept { return *std::launder(reinterpret_cast<State*>(state_st
 void forget_parent() noexcept {
   state().book.processes().forget_slot();
   forget_places();
+  forget_recording();
   AfterFork::run();
+}
+
+void record_from_now() noexcept {
+  State& shared = state();
+  RecordedDevices devices;
+  for (; devices.count < shared.book.account_count(); ++devices.count)
+    devices.uuids[devices.count] = shared.book.account(devices.count).device().uuid;
+  begin_recording(devices, false);
+  shared.book.listen(recording() ? Recorded::charged : nullptr);
 }
 
 void decide_again() noexcept {
@@ -85,6 +96,7 @@ Mode start() noexcept {
     const bool opened =
         shared.book.is_open() || book::Book::open(environment().book, shared.book) == book::BookStatus::kOk;
     mode = opened && shared.book.processes().attach() ? Mode::kGoverned : Mode::kBookUnusable;
+    if (mode == Mode::kGoverned) record_from_now();
   }
   decision.mode.store(mode, std::memory_order_release);
   return mode;

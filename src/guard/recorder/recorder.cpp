@@ -1,0 +1,473 @@
+#include "guard/recorder/recorder.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <cstdio>
+#include <cstring>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+#include "base/clock.hpp"
+#include "guard/environment.hpp"
+#include "guard/hooks/table.hpp"
+#include "guard/recorder/record_layout.hpp"
+
+namespace ration::guard {
+
+std::atomic<bool> is_recording{false};
+
+namespace {
+
+/// Space is reserved in steps that grow with the file, from the first to the last of these.
+constexpr std::uint64_t kLeastStep = std::uint64_t{256} << 10, kMostStep = std::uint64_t{4} << 20;
+/// Once the file could not grow, the next attempt is made after so many lost events.
+constexpr std::uint64_t kLostBetweenAttempts = 1024;
+constexpr std::size_t kMaxText = 4096;
+constexpr std::uint32_t kMaxTexts = 1 << 20;
+
+/// The file of this process.
+struct Part {
+  PartHeader* header = nullptr;  // that of `lost` if the process could not make a file; null while nothing is recorded
+  bool has_file = false;
+  std::atomic<std::uint32_t> life{1};  // changes in a child, whose threads have no chunk yet
+  char path[PATH_MAX];
+  SpinLock growing;
+};
+Part part;
+Table<std::uint32_t> text_numbers;
+
+/// The chunk of a thread, and its innermost open call.
+struct Thread {
+  char* next = nullptr;
+  char* end = nullptr;
+  char* chunk = nullptr;
+  std::uint32_t life = 0;  // Part::life when it took the chunk
+  Recorded* open = nullptr;
+};
+thread_local Thread own;
+
+std::uint64_t clock_ns(clockid_t clock) noexcept {
+  timespec now{};
+  ::clock_gettime(clock, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * kSecond + static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+/// Returns true if the processor's counter runs at one rate whatever the processor does.
+bool has_even_counter() noexcept {
+#if defined(__x86_64__)
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid(0x80000007, &a, &b, &c, &d) != 0 && (d & 1U << 8) != 0;
+#else
+  return true;
+#endif
+}
+const bool counts_nanoseconds = !has_even_counter();
+
+/// A file for the time that it takes to map some of it. A program may close every descriptor, so none is kept. The
+/// system calls are made directly, since those of the C library are cancellation points.
+class OpenFile {
+ public:
+  OpenFile(const char* path, int flags) noexcept
+      : file_(static_cast<int>(::syscall(SYS_openat, AT_FDCWD, path, flags | O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0600))) {}
+  ~OpenFile() {
+    if (file_ >= 0) ::syscall(SYS_close, file_);
+  }
+  OpenFile(const OpenFile&) = delete;
+  OpenFile& operator=(const OpenFile&) = delete;
+
+  [[nodiscard]] bool is_open() const noexcept { return file_ >= 0; }
+
+  /// Reserves space, so that no access to it can fail later. Returns an error of the system, or 0.
+  [[nodiscard]] int reserve(std::uint64_t offset, std::uint64_t size) const noexcept {
+    rlimit limit{};
+    // Beyond this limit the system would send a signal.
+    if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && offset + size > limit.rlim_cur) return EFBIG;
+    for (;;) {
+      if (::syscall(SYS_fallocate, file_, 0, offset, size) == 0) return 0;
+      if (errno == EOPNOTSUPP) return fill(offset, size);
+      if (errno != EINTR) return errno;
+    }
+  }
+  [[nodiscard]] void* map(std::uint64_t offset, std::size_t size) const noexcept {
+    void* place = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, file_, static_cast<off_t>(offset));
+    if (place == MAP_FAILED) return nullptr;
+    ::madvise(place, size, MADV_DONTFORK);
+    constexpr int kPopulateWrite = 23;  // MADV_POPULATE_WRITE, since Linux 5.14
+    // Where space was promised and is not there, this fails and a later access would be a signal.
+    if (::madvise(place, size, kPopulateWrite) == 0 || errno == EINVAL) return place;
+    const int error = errno;
+    ::munmap(place, size);
+    errno = error;
+    return nullptr;
+  }
+
+ private:
+  [[nodiscard]] int fill(std::uint64_t offset, std::uint64_t size) const noexcept {
+    static constexpr char kZeros[4096] = {};
+    for (std::uint64_t done = 0; done < size; done += sizeof kZeros) {
+      if (::syscall(SYS_pwrite64, file_, kZeros, sizeof kZeros, offset + done) != static_cast<long>(sizeof kZeros))
+        return errno != 0 ? errno : ENOSPC;
+    }
+    return 0;
+  }
+
+  const int file_;
+};
+
+void lose(int error) noexcept {
+  part.header->lost.fetch_add(1, std::memory_order_relaxed);
+  if (error != 0) part.header->reason.store(static_cast<std::uint32_t>(error), std::memory_order_relaxed);
+}
+
+/// Returns the offset of a chunk with space, or 0 with the reason in `error`.
+std::uint64_t take_offset(const OpenFile& file, int& error) noexcept {
+  const SpinGuard guard(part.growing);
+  PartHeader& header = *part.header;
+  const std::uint64_t offset = header.next.load(std::memory_order_relaxed);
+  std::uint64_t space = header.space.load(std::memory_order_relaxed);
+  if (offset + kChunkSize > space) {
+    const std::uint64_t step = std::clamp(space / kChunkSize * kChunkSize, kLeastStep, kMostStep);
+    error = file.reserve(space, step);
+    if (error == 0)
+      space += step;
+    else if (error == ENOSPC && file.reserve(space, kChunkSize) == 0)
+      space += kChunkSize;
+    header.space.store(space, std::memory_order_relaxed);
+    if (offset + kChunkSize > space) return 0;
+  }
+  header.next.store(offset + kChunkSize, std::memory_order_relaxed);
+  return offset;
+}
+
+/// Gives this thread a fresh chunk. Returns false, and counts an event as lost, if there is none.
+[[gnu::noinline]] bool take_chunk() noexcept {
+  Thread& thread = own;
+  const std::uint32_t life = part.life.load(std::memory_order_relaxed);
+  if (thread.life == life && thread.chunk != nullptr) ::munmap(thread.chunk, kChunkSize);
+  thread.next = thread.end = thread.chunk = nullptr;
+  thread.life = life;
+  if (part.header == nullptr) return false;
+  const std::uint64_t lost = part.header->lost.load(std::memory_order_relaxed);
+  if (!part.has_file || lost % kLostBetweenAttempts != 0) {
+    lose(0);
+    return false;
+  }
+  const int saved = errno;
+  int error = 0;
+  {
+    const OpenFile file(part.path, 0);
+    const std::uint64_t offset = file.is_open() ? take_offset(file, error) : 0;
+    if (!file.is_open()) error = errno;
+    if (offset != 0) {
+      thread.chunk = static_cast<char*>(file.map(offset, kChunkSize));
+      if (thread.chunk == nullptr) error = errno;
+    }
+  }
+  errno = saved;
+  if (thread.chunk == nullptr) {
+    lose(error);
+    return false;
+  }
+  auto* header = reinterpret_cast<ChunkHeader*>(thread.chunk);
+  header->thread = static_cast<std::uint32_t>(::syscall(SYS_gettid));
+  header->began = anchor_now();
+  header->magic = kChunkMagic;
+  thread.next = thread.chunk + sizeof *header;
+  thread.end = thread.chunk + kChunkSize;
+  return true;
+}
+
+/// Returns room for `count` records in a row in this thread's chunk, or null if the event is lost.
+[[gnu::always_inline]] inline RawRecord* room_for(std::size_t count) noexcept {
+  Thread& thread = own;
+  const bool has_room = thread.life == part.life.load(std::memory_order_relaxed) &&
+                        static_cast<std::size_t>(thread.end - thread.next) >= count * sizeof(RawRecord);
+  if (!has_room) [[unlikely]] {
+    if (!take_chunk()) return nullptr;
+  }
+  auto* room = reinterpret_cast<RawRecord*>(thread.next);
+  thread.next += count * sizeof(RawRecord);
+  return room;
+}
+
+bool write_text(std::uint32_t number, TextKind kind, const char* text, std::size_t length) noexcept {
+  const std::size_t records = (length + sizeof(RawRecord) - 1) / sizeof(RawRecord);
+  RawRecord* room = room_for(records + 1);
+  if (room == nullptr) return false;
+  std::memcpy(static_cast<void*>(room + 1), text, length);
+  room->address = number;
+  room->what = std::uint64_t{length} << 16 | kTextRecord;
+  room->rest = static_cast<std::uint64_t>(kind);
+  room->ticks.store(ticks_now(), std::memory_order_release);
+  return true;
+}
+
+/// Copies the command line of this process, its words separated by spaces.
+void copy_command(char (&out)[512]) noexcept {
+  const int file = static_cast<int>(::syscall(SYS_openat, AT_FDCWD, "/proc/self/cmdline", O_RDONLY | O_CLOEXEC, 0));
+  if (file < 0) return;
+  const long length = ::syscall(SYS_read, file, out, sizeof out - 1);
+  ::syscall(SYS_close, file);
+  for (long at = 0; at + 1 < length; ++at)
+    if (out[at] == '\0') out[at] = ' ';
+}
+
+void fill(PartHeader& header, const RecordedDevices& devices, bool of_nvml) noexcept {
+  header.version = kPartVersion;
+  header.pid = ::getpid();
+  header.parent = ::getppid();
+  header.counts_nanoseconds = counts_nanoseconds ? 1 : 0;
+  header.is_of_nvml = of_nvml ? 1 : 0;
+  header.began = anchor_now();
+  header.next.store(kChunkSize);
+  header.account_count = devices.count;
+  for (std::uint32_t account = 0; account < devices.count; ++account)
+    std::copy(devices.uuids[account].begin(), devices.uuids[account].end(), header.devices[account]);
+  copy_command(header.command);
+  std::memcpy(header.magic, kPartMagic, sizeof header.magic);
+}
+
+/// Makes the file of this process. The first chunk begins where a chunk of the file can be mapped.
+bool make_file(const RecordedDevices& devices, bool of_nvml) noexcept {
+  const int length =
+      std::snprintf(part.path, sizeof part.path, "%s/%d-%llx%s%s", environment().record, ::getpid(),
+                    static_cast<unsigned long long>(clock_ns(CLOCK_MONOTONIC)), of_nvml ? "-nvml" : "", kPartEnding);
+  if (length <= 0 || static_cast<std::size_t>(length) >= sizeof part.path) return false;
+  const OpenFile file(part.path, O_CREAT | O_EXCL);
+  if (!file.is_open()) return false;
+  int error = file.reserve(0, kChunkSize);
+  auto* header = error == 0 ? static_cast<PartHeader*>(file.map(0, kPartHeaderSize)) : nullptr;
+  if (header == nullptr) {
+    if (error == 0) error = errno;
+    ::unlink(part.path);
+    errno = error;
+    return false;
+  }
+  header->space.store(kChunkSize);
+  fill(*header, devices, of_nvml);
+  part.header = header;
+  return true;
+}
+
+/// Maps the page where processes without a file count what they lose.
+void use_common_count(int error) noexcept {
+  char path[PATH_MAX];
+  const int length = std::snprintf(path, sizeof path, "%s/%s", environment().record, kLostFile);
+  if (length <= 0 || static_cast<std::size_t>(length) >= sizeof path) return;
+  const OpenFile file(path, 0);
+  part.header = file.is_open() ? static_cast<PartHeader*>(file.map(0, kPartHeaderSize)) : nullptr;
+  if (part.header != nullptr) part.header->reason.store(static_cast<std::uint32_t>(error));
+}
+
+[[gnu::destructor]] void note_end() noexcept {
+  if (!recording() || !part.has_file || part.header->pid != ::getpid()) return;
+  part.header->ended = anchor_now();
+}
+
+}  // namespace
+
+Anchor anchor_now() noexcept {
+  constexpr int kAttempts = 8;
+  constexpr std::uint64_t kCloseTicks = 2000;  // a thread that loses its processor between two clocks tries again
+  Anchor now{};
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    now = {ticks_now(), clock_ns(CLOCK_MONOTONIC_RAW), clock_ns(CLOCK_REALTIME)};
+    if (ticks_now() - now.ticks < kCloseTicks) break;
+  }
+  return now;
+}
+
+std::uint64_t ticks_now() noexcept {
+#if defined(__x86_64__)
+  if (!counts_nanoseconds) [[likely]]
+    return __builtin_ia32_rdtsc();
+#elif defined(__aarch64__)
+  std::uint64_t ticks = 0;
+  asm volatile("mrs %0, cntvct_el0" : "=r"(ticks));
+  return ticks;
+#endif
+  return clock_ns(CLOCK_MONOTONIC_RAW);
+}
+
+void record(const RecordedEvent& event) noexcept {
+  const std::int64_t pages = event.charge / static_cast<std::int64_t>(kPageOfCharge);
+  const bool fits =
+      event.charge % static_cast<std::int64_t>(kPageOfCharge) == 0 && pages == static_cast<std::int32_t>(pages);
+  const bool more = !fits || event.stream != 0;
+  RawRecord* room = room_for(more ? 2 : 1);
+  if (room == nullptr) [[unlikely]]
+    return;
+  std::uint64_t place = event.device | static_cast<std::uint64_t>(event.account) << kPlaceAccount;
+  if (event.common) {
+    place |= kPlaceCommon;
+    part.header->has_common.store(1, std::memory_order_relaxed);
+  }
+  if (more) [[unlikely]] {
+    place |= kPlaceMore;
+    room[1].address = static_cast<std::uint64_t>(event.charge);
+    room[1].what = event.stream;
+  }
+  room->address = event.address;
+  room->what = event.bytes << 16 | place << 8 | static_cast<std::uint64_t>(event.kind);
+  room->rest = static_cast<std::uint64_t>(static_cast<std::uint32_t>(pages)) << 32 | event.site;
+  room->ticks.store(event.ticks != 0 ? event.ticks : ticks_now(), std::memory_order_release);
+}
+
+std::uint32_t number_of_text(const char* text) noexcept {
+  const std::size_t length = ::strnlen(text, kMaxText);
+  std::uint64_t hash = 0xcbf29ce484222325;
+  for (std::size_t at = 0; at < length; ++at) hash = (hash ^ static_cast<unsigned char>(text[at])) * 0x100000001b3;
+  std::uint32_t number = 0;
+  if (part.header == nullptr) return 0;
+  if (text_numbers.find(hash | 1, number)) return number;
+  number = part.header->texts.fetch_add(1, std::memory_order_relaxed) + 1;
+  if (number >= kMaxTexts || !write_text(number, TextKind::kName, text, length)) return 0;
+  text_numbers.insert(hash | 1, number);
+  return number;
+}
+
+void begin_recording(const RecordedDevices& devices, bool of_nvml) noexcept {
+  if (environment().record[0] == '\0') return;
+  const int saved = errno;
+  part.has_file = make_file(devices, of_nvml);
+  if (!part.has_file) use_common_count(errno);
+  errno = saved;
+  is_recording.store(part.header != nullptr, std::memory_order_release);
+}
+
+void forget_recording() noexcept {
+  is_recording.store(false, std::memory_order_relaxed);
+  part.header = nullptr;
+  part.has_file = false;
+  part.life.fetch_add(1);
+  part.growing.unlock();
+  text_numbers.abandon();
+}
+
+// ------------------------------------------------------------------------------------------------------------- calls
+
+namespace {
+
+constexpr std::uint32_t kNowhere = ~std::uint32_t{0};
+
+/// True for events that give memory up.
+bool gives_up(trace::Kind kind) noexcept {
+  switch (kind) {
+    case trace::Kind::kFree:
+    case trace::Kind::kContextEnded:
+    case trace::Kind::kVirtualRelease:
+    case trace::Kind::kVirtualUnmap:
+    case trace::Kind::kPoolTrimmed:
+      return true;
+    default:
+      return false;
+  }
+}
+
+void put_place(RecordedEvent& event, std::uint32_t account, book::Kind kind) noexcept {
+  const bool of_host = account == book::kHostAccount;
+  event.device = of_host || account >= kPartAccounts ? 0 : static_cast<std::uint8_t>(account);
+  event.account = of_host                        ? trace::Account::kPinnedHost
+                  : kind == book::Kind::kManaged ? trace::Account::kManaged
+                                                 : trace::Account::kDevice;
+}
+
+/// The kind of an event that is a charge and nothing else.
+trace::Kind kind_of(book::Kind kind, std::int64_t bytes) noexcept {
+  if (kind == book::Kind::kPool) return bytes > 0 ? trace::Kind::kPoolGrew : trace::Kind::kPoolTrimmed;
+  if (kind == book::Kind::kContext) return bytes > 0 ? trace::Kind::kContextMade : trace::Kind::kContextEnded;
+  return bytes > 0 ? trace::Kind::kAllocate : trace::Kind::kFree;
+}
+
+void record_charge(std::uint32_t account, std::int64_t bytes, book::Kind kind, bool common,
+                   std::uint64_t ticks) noexcept {
+  RecordedEvent event{};
+  event.kind = kind_of(kind, bytes);
+  put_place(event, account, kind);
+  event.common = common;
+  if (kind == book::Kind::kPool) event.bytes = static_cast<std::uint64_t>(bytes < 0 ? -bytes : bytes);
+  event.charge = bytes;
+  event.ticks = ticks;
+  record(event);
+}
+
+}  // namespace
+
+[[gnu::noinline]] void Recorded::begin(trace::Kind kind, std::uint64_t bytes, std::uint64_t stream) noexcept {
+  Thread& thread = own;
+  is_open_ = true;
+  is_done_ = false;
+  error_ = charge_count_ = 0;
+  account_ = kNowhere;
+  outer_ = thread.open;
+  thread.open = this;
+  event_ = {};
+  event_.kind = kind;
+  event_.bytes = bytes;
+  event_.stream = stream;
+  if (gives_up(kind)) event_.ticks = ticks_now();
+}
+
+/// Returns true if a charge is part of the event rather than one of its own, as the growth of a pool is.
+bool Recorded::takes(const Charge& charge) const noexcept {
+  if (charge.common || !is_done_ || (account_ != charge.account && account_ != kNowhere)) return false;
+  switch (event_.kind) {
+    case trace::Kind::kContextEnded:
+      return true;
+    case trace::Kind::kContextMade:
+      return charge.kind == book::Kind::kContext;
+    case trace::Kind::kGraph:
+    case trace::Kind::kPoolGrew:
+    case trace::Kind::kPoolTrimmed:
+      return charge.kind == book::Kind::kPool;
+    default:
+      return charge.kind == book::Kind::kHeap || charge.kind == book::Kind::kManaged;
+  }
+}
+
+[[gnu::noinline]] void Recorded::end() noexcept {
+  own.open = outer_;
+  book::Kind kind = book::Kind::kHeap;
+  for (int at = 0; at < charge_count_; ++at) {
+    const Charge& charge = charges_[at];
+    if (takes(charge)) {
+      event_.charge += charge.bytes;
+      kind = charge.kind;
+      account_ = charge.account;
+    } else if (charge.bytes != 0) {
+      record_charge(charge.account, charge.bytes, charge.kind, charge.common, event_.ticks);
+    }
+  }
+  if (error_ != 0) {
+    event_.kind = trace::Kind::kRefused;
+    event_.address = static_cast<std::uint64_t>(error_);
+    event_.ticks = 0;
+  }
+  if (!is_done_ && error_ == 0) return;
+  put_place(event_, account_, kind);
+  record(event_);
+}
+
+void Recorded::charged(std::uint32_t account, std::int64_t bytes, book::Kind kind, bool common) noexcept {
+  Recorded* open = own.open;
+  if (open == nullptr) return record_charge(account, bytes, kind, common, 0);
+  for (int at = 0; at < open->charge_count_; ++at) {
+    Charge& charge = open->charges_[at];
+    if (charge.account != account || charge.kind != kind || charge.common != common) continue;
+    charge.bytes += bytes;
+    return;
+  }
+  if (open->charge_count_ == kMaxCharges) return record_charge(account, bytes, kind, common, 0);
+  open->charges_[open->charge_count_++] = {account, kind, common, bytes};
+}
+
+}  // namespace ration::guard

@@ -1,0 +1,120 @@
+#pragma once
+// The recorder of a governed process: it appends events to a mapped file of the process's own (record_layout.hpp). Used
+// by the hooks. Promises: nothing happens unless RATION_RECORD names a folder; there is no thread, no allocation, no
+// output, and no lock except between threads that take a chunk at the same moment; a complete event survives the death
+// of everybody; a full disk costs events, which are counted, and never a signal. A child has a file of its own.
+#include <atomic>
+#include <cstdint>
+
+#include "base/bytes.hpp"
+#include "book/terms.hpp"
+#include "guard/recorder/event_kind.hpp"
+#include "guard/recorder/record_layout.hpp"
+
+namespace ration::guard {
+
+/// True while this process records.
+extern std::atomic<bool> is_recording;
+[[gnu::always_inline]] inline bool recording() noexcept { return is_recording.load(std::memory_order_relaxed); }
+
+/// The processor's counter, or nanoseconds where it does not run evenly.
+[[nodiscard]] std::uint64_t ticks_now() noexcept;
+
+/// Returns this moment on all clocks.
+[[nodiscard]] Anchor anchor_now() noexcept;
+
+/// One event as the guard knows it. Without initialisers, so that an event that is not written costs nothing.
+struct RecordedEvent {
+  trace::Kind kind;
+  trace::Account account;
+  bool common;
+  std::uint8_t device;  // the account of the device
+  std::uint32_t site;
+  std::uint64_t address;  // or the detail of a kind without an address
+  std::uint64_t bytes;
+  std::int64_t charge;
+  std::uint64_t stream;
+  std::uint64_t ticks;  // 0: now
+};
+
+/// Appends an event to the file, or counts it as lost.
+void record(const RecordedEvent& event) noexcept;
+
+/// Returns the number of a text, and enters the text unless this process has entered it before. Returns 0 if it cannot
+/// be written.
+[[nodiscard]] std::uint32_t number_of_text(const char* text) noexcept;
+
+/// The devices of a workload, by account.
+struct RecordedDevices {
+  std::uint32_t count = 0;
+  book::DeviceUuid uuids[16];
+};
+
+/// Begins to record if RATION_RECORD asks for it. Called when the process becomes governed; in a child once
+/// forget_recording() was called there.
+void begin_recording(const RecordedDevices& devices, bool of_nvml) noexcept;
+/// Forgets the parent's file in a child.
+void forget_recording() noexcept;
+
+/// A call of the program, from its beginning to its end: what it charges meanwhile belongs to one event, which is
+/// written at the end. An event that gives memory up has the time of its beginning, since another thread may get the
+/// address before the end. Costs one branch while nothing is recorded.
+class Recorded {
+ public:
+  explicit Recorded(trace::Kind kind, std::uint64_t bytes = 0, const void* stream = nullptr) noexcept {
+    if (recording()) [[unlikely]]
+      begin(kind, bytes, reinterpret_cast<std::uint64_t>(stream));
+  }
+  ~Recorded() {
+    if (is_open_) [[unlikely]]
+      end();
+  }
+  Recorded(const Recorded&) = delete;
+  Recorded& operator=(const Recorded&) = delete;
+
+  /// Says that the call did what it should, to memory at `address`. Without it only charges are recorded.
+  void done(std::uint64_t address, std::uint32_t account) noexcept {
+    if (is_open_) [[unlikely]] {
+      event_.address = address;
+      account_ = account;
+      is_done_ = true;
+      error_ = 0;  // an earlier attempt may have failed
+    }
+  }
+  void set_bytes(std::uint64_t bytes) noexcept {
+    if (is_open_) [[unlikely]]
+      event_.bytes = bytes;
+  }
+  /// Says that the driver failed with `error`, which is recorded unless it is 0.
+  void failed(int error, std::uint32_t account) noexcept {
+    if (is_open_ && error != 0) [[unlikely]] {
+      error_ = error;
+      account_ = account;
+    }
+  }
+
+  /// Adds a charge to the innermost open call of this thread, or records it by itself.
+  static void charged(std::uint32_t account, std::int64_t bytes, book::Kind kind, bool common) noexcept;
+
+ private:
+  struct Charge {
+    std::uint32_t account;
+    book::Kind kind;
+    bool common;
+    std::int64_t bytes;
+  };
+  static constexpr int kMaxCharges = 6;
+
+  void begin(trace::Kind kind, std::uint64_t bytes, std::uint64_t stream) noexcept;
+  void end() noexcept;
+  [[nodiscard]] bool takes(const Charge& charge) const noexcept;
+
+  bool is_open_ = false, is_done_;
+  int error_, charge_count_;
+  std::uint32_t account_;
+  Recorded* outer_;
+  RecordedEvent event_;
+  Charge charges_[kMaxCharges];
+};
+
+}  // namespace ration::guard
