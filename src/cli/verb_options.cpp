@@ -161,6 +161,7 @@ void add_run(CommandLine& line) {
   option(run, "--retry-limit", typed.retry_limit, "STEP", "how much --retry adds to the limit: +25%, +2GiB");
   option(run, "--denied-exit", typed.denied_exit, "CODE", "exit code if it fails right after a denial")
       ->check(CLI::Range(1, 255));
+  option(run, "--record", typed.record, "FILE", "record what it and its processes do with memory, for ration inspect");
   option(run, "--tensorboard", typed.tensorboard, "FOLDER",
          "write what it holds, its limit, peak and denials once a second as scalars of TensorBoard");
   run->add_flag("--scope", typed.scope, "run it in a control group of its own, made by systemd");

@@ -179,7 +179,10 @@ Ended launch(const std::vector<std::string>& program, const std::function<void()
   if (::read(report[0], &ended.start_error, sizeof ended.start_error) != sizeof ended.start_error)
     ended.start_error = 0;
   ::close(report[0]);
-  if (ended.start_error == 0) running();
+  if (ended.start_error == 0) {
+    ended.pid = child;
+    running();
+  }
   int status = 0;
   // Orphans become children of this thread. Other threads wait for the children that they start.
   for (pid_t which = 0; which != child;) {

@@ -14,6 +14,7 @@ namespace ration::cli {
 struct Ended {
   int exit_code = 0;          ///< exit code of the program, 128 + signal, 126 (not executable) or 127 (not found)
   int start_error = 0;        ///< errno of a failed start; 0 if the program ran
+  int pid = 0;                ///< the program itself; 0 if it did not start
   bool left_running = false;  ///< true if processes that it started have outlived it
 };
 

@@ -30,6 +30,7 @@ struct RunOptions {
   std::string retry_limit = "+25%";  ///< amount that each retry adds: a share of the limit, or +SIZE
   int denied_exit = 0;               ///< exit code after a denial ended it; 0 for the program's own
   std::string engine;                ///< container engine that starts `program`; empty if this process does
+  std::string record;                ///< file of the recording; empty for none
   std::vector<std::string> program;
 };
 

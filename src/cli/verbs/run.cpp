@@ -23,6 +23,7 @@
 #include "cli/start/container_edits.hpp"
 #include "cli/start/guarded.hpp"
 #include "cli/start/launch.hpp"
+#include "cli/start/run_recording.hpp"
 #include "cli/start/stray_watch.hpp"
 #include "cli/start/tensorboard_log.hpp"
 #include "cli/start/workload_start.hpp"
@@ -334,14 +335,26 @@ Result<Outcome> run_once(const Session& session, RunOptions options, const book:
 
   std::optional<StrayWatch> watch;
   const std::string name = name_in(path);
+  std::unique_ptr<RunRecording> recording;
+  ::unsetenv("RATION_RECORD");
+  if (!options.record.empty()) {
+    auto begun = RunRecording::begin(options.record, name, plan);
+    if (!begun) {
+      ::unlink(path.c_str());
+      return tl::unexpected(begun.error());
+    }
+    recording = std::move(*begun);
+  }
   const Ended ended = launch(*program, [&] {
     watch.emplace(session, name);
     if (*log) (*log)->start();
   });
+  if (recording) recording->program_ended(ended.pid);
   const auto strays = watch ? watch->finish(ended.left_running) : std::map<std::int32_t, Stray>{};
   if (ended.start_error != 0) {
     book::remove_book(path);  // nothing ran, so no book must stay
     if (*log) (*log)->discard();
+    if (recording) recording->drop();
     tell([&] { explain_start_failure(session, program->front(), ended.start_error); });
     return Outcome{ended.exit_code, {}, {}};
   }
@@ -361,6 +374,7 @@ Result<Outcome> run_once(const Session& session, RunOptions options, const book:
   end_log(log->get());
   if (Book::read(path.c_str(), outcome.book) == BookStatus::kOk)
     tell([&] { summarise(session, outcome.book, options, outcome.plan, ended.exit_code, strays); });
+  if (recording) tell([&] { recording->finish(session, ended.left_running); });
   return outcome;
 }
 

@@ -4,7 +4,6 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,14 +11,11 @@
 #include <climits>
 #include <cstdio>
 #include <cstring>
-#if defined(__x86_64__)
-#include <cpuid.h>
-#endif
 
-#include "base/clock.hpp"
 #include "guard/environment.hpp"
 #include "guard/hooks/table.hpp"
 #include "guard/recorder/record_layout.hpp"
+#include "guard/recorder/ticks.hpp"
 
 namespace ration::guard {
 
@@ -54,23 +50,6 @@ struct Thread {
   Recorded* open = nullptr;
 };
 thread_local Thread own;
-
-std::uint64_t clock_ns(clockid_t clock) noexcept {
-  timespec now{};
-  ::clock_gettime(clock, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * kSecond + static_cast<std::uint64_t>(now.tv_nsec);
-}
-
-/// Returns true if the processor's counter runs at one rate whatever the processor does.
-bool has_even_counter() noexcept {
-#if defined(__x86_64__)
-  unsigned a = 0, b = 0, c = 0, d = 0;
-  return __get_cpuid(0x80000007, &a, &b, &c, &d) != 0 && (d & 1U << 8) != 0;
-#else
-  return true;
-#endif
-}
-const bool counts_nanoseconds = !has_even_counter();
 
 /// A file for the time that it takes to map some of it. A program may close every descriptor, so none is kept. The
 /// system calls are made directly, since those of the C library are cancellation points.
@@ -274,29 +253,6 @@ void use_common_count(int error) noexcept {
 }
 
 }  // namespace
-
-Anchor anchor_now() noexcept {
-  constexpr int kAttempts = 8;
-  constexpr std::uint64_t kCloseTicks = 2000;  // a thread that loses its processor between two clocks tries again
-  Anchor now{};
-  for (int attempt = 0; attempt < kAttempts; ++attempt) {
-    now = {ticks_now(), clock_ns(CLOCK_MONOTONIC_RAW), clock_ns(CLOCK_REALTIME)};
-    if (ticks_now() - now.ticks < kCloseTicks) break;
-  }
-  return now;
-}
-
-std::uint64_t ticks_now() noexcept {
-#if defined(__x86_64__)
-  if (!counts_nanoseconds) [[likely]]
-    return __builtin_ia32_rdtsc();
-#elif defined(__aarch64__)
-  std::uint64_t ticks = 0;
-  asm volatile("mrs %0, cntvct_el0" : "=r"(ticks));
-  return ticks;
-#endif
-  return clock_ns(CLOCK_MONOTONIC_RAW);
-}
 
 void record(const RecordedEvent& event) noexcept {
   const std::int64_t pages = event.charge / static_cast<std::int64_t>(kPageOfCharge);

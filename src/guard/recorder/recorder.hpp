@@ -9,19 +9,12 @@
 #include "base/bytes.hpp"
 #include "book/terms.hpp"
 #include "guard/recorder/event_kind.hpp"
-#include "guard/recorder/record_layout.hpp"
 
 namespace ration::guard {
 
 /// True while this process records.
 extern std::atomic<bool> is_recording;
 [[gnu::always_inline]] inline bool recording() noexcept { return is_recording.load(std::memory_order_relaxed); }
-
-/// The processor's counter, or nanoseconds where it does not run evenly.
-[[nodiscard]] std::uint64_t ticks_now() noexcept;
-
-/// Returns this moment on all clocks.
-[[nodiscard]] Anchor anchor_now() noexcept;
 
 /// One event as the guard knows it. Without initialisers, so that an event that is not written costs nothing.
 struct RecordedEvent {

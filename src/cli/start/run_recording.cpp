@@ -1,0 +1,74 @@
+#include "cli/start/run_recording.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+
+#include "base/command.hpp"
+#include "guard/recorder/ticks.hpp"
+#include "trace/packed_file.hpp"
+
+namespace ration::cli {
+namespace {
+
+/// A count with a comma between thousands: `31,204`.
+std::string with_commas(std::uint64_t number) {
+  std::string text = std::to_string(number);
+  for (std::size_t at = text.size(); at > 3;) text.insert(at -= 3, ",");
+  return text;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<RunRecording>> RunRecording::begin(const std::string& file, const std::string& workload,
+                                                          const admission::Plan& plan) {
+  std::error_code error;
+  const std::string path = std::filesystem::absolute(file, error).string();
+  if (file.empty() || error || std::filesystem::is_directory(path, error))
+    return fail("E1815", fmt::format("'{}' is not a file that a recording can be written to.", file),
+                "--record train.rec", 125);
+  trace::RunNote note;
+  note.workload = workload;
+  note.began = guard::anchor_now();
+  for (const auto& account : plan.accounts) {
+    trace::Device device{account.device.uuid, account.device.name, account.device.total, {}};
+    if (account.limit < kUnlimited) device.limit = account.limit;
+    note.devices.push_back(std::move(device));
+  }
+  RATION_TRY(trace::make_parts(path, note));
+  ::setenv("RATION_RECORD", (path + trace::kPartsEnding).c_str(), 1);
+  return std::unique_ptr<RunRecording>(new RunRecording(path, std::move(note)));
+}
+
+void RunRecording::program_ended(int pid) {
+  note_.ended = guard::anchor_now();
+  note_.main_pid = pid;
+}
+
+void RunRecording::finish(const Session& session, bool left_running) {
+  const std::string next = session.hint(command({"inspect", file_}));
+  if (left_running) {
+    fmt::print(stderr, "ration: processes of the workload still run and record · next: {}\n", next);
+    return;
+  }
+  const auto finished = [&]() -> Result<void> {
+    RATION_TRY(trace::note_end(file_, note_));
+    RATION_TRY(const auto parts, trace::open_parts(file_));
+    RATION_TRY(const auto packed, trace::write_packed(file_, *parts));
+    const trace::Header& header = parts->header();
+    const auto processes =
+        std::count_if(header.processes.begin(), header.processes.end(), [](const auto& each) { return each.pid != 0; });
+    fmt::print(stderr, "ration: {} · {} events of {} process{} · {} · {} lost{} · next: {}\n", file_,
+               with_commas(packed.events), processes, processes == 1 ? "" : "es", session.size(Bytes{packed.bytes}),
+               with_commas(header.lost), header.lost != 0 ? " (" + trace::why_lost(file_) + ")" : "", next);
+    trace::remove_parts(file_);
+    return {};
+  }();
+  if (!finished) session.print_finding(finished.error().id, finished.error().what, finished.error().fix);
+}
+
+void RunRecording::drop() { trace::remove_parts(file_); }
+
+}  // namespace ration::cli

@@ -1,0 +1,36 @@
+// The recording of one run (`ration run --record FILE`): the folder that its processes write to, and the file that is
+// made of it at the end.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "admission/plan.hpp"
+#include "base/result.hpp"
+#include "cli/session/session.hpp"
+#include "trace/parts.hpp"
+
+namespace ration::cli {
+
+class RunRecording {
+ public:
+  /// Makes the folder and names it to the programs that this process starts. Fails with E1815.
+  [[nodiscard]] static Result<std::unique_ptr<RunRecording>> begin(const std::string& file, const std::string& workload,
+                                                                   const admission::Plan& plan);
+
+  /// Notes the end of the program. `pid` is its process.
+  void program_ended(int pid);
+  /// Packs what was recorded, and prints what was lost and what to type next. If processes of the workload still run
+  /// (`left_running`), their parts stay as they are.
+  void finish(const Session& session, bool left_running);
+  /// Removes what was made, because nothing ran.
+  void drop();
+
+ private:
+  RunRecording(std::string file, trace::RunNote note) : file_(std::move(file)), note_(std::move(note)) {}
+
+  const std::string file_;
+  trace::RunNote note_;
+};
+
+}  // namespace ration::cli

@@ -1,0 +1,23 @@
+// The events of one block of a packed recording, in columns: alike values lie together, which halves what compression
+// leaves. Used by packed_file.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "trace/event.hpp"
+
+namespace ration::trace {
+
+inline constexpr std::size_t kEventsOfBlock = 65'536;
+
+/// Returns the columns of the events, not yet compressed. Their times are those since `from`, in whole microseconds.
+[[nodiscard]] std::string encode_events(std::span<const Event> events, std::int64_t from);
+
+/// Appends the events of a block to `out`. Returns false if the columns are damaged; `out` then has what came before.
+[[nodiscard]] bool decode_events(std::string_view columns, std::int64_t from, std::vector<Event>& out);
+
+}  // namespace ration::trace

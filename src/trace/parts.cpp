@@ -1,0 +1,546 @@
+#include "trace/parts.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <queue>
+
+#include "base/file.hpp"
+#include "base/utf8.hpp"
+#include "base/whole_file.hpp"
+
+namespace ration::trace {
+namespace {
+
+using guard::Anchor;
+using guard::ChunkHeader;
+using guard::kChunkSize;
+using guard::PartHeader;
+using guard::RawRecord;
+
+constexpr const char* kNoteFile = "run.json";
+constexpr std::int64_t kSecond = 1'000'000'000;
+/// A release is written when its call ends, with the time at which it began. Chunks are opened this much before their
+/// first event is due, so that such an event finds its place.
+constexpr std::int64_t kEarly = kSecond / 10;
+
+nlohmann::json to_json(const Anchor& anchor) {
+  return {{"ticks", anchor.ticks}, {"monotonic_ns", anchor.monotonic_ns}, {"unix_ns", anchor.unix_ns}};
+}
+
+Anchor anchor_in(const nlohmann::json& json, const char* name) {
+  const auto found = json.find(name);
+  if (found == json.end() || !found->is_object()) return {};
+  const auto number = [&](const char* key) { return found->value(key, std::uint64_t{0}); };
+  return {number("ticks"), number("monotonic_ns"), number("unix_ns")};
+}
+
+std::string text_of(const RunNote& note) {
+  nlohmann::json devices = nlohmann::json::array();
+  for (const Device& device : note.devices) {
+    nlohmann::json row{{"uuid", device.uuid}, {"name", device.name}, {"total_bytes", device.total.count()}};
+    if (device.limit) row["limit_bytes"] = device.limit->count();
+    devices.push_back(std::move(row));
+  }
+  return nlohmann::json{{"schema", "ration.recording.run/1"}, {"workload", note.workload},
+                        {"devices", std::move(devices)},      {"began", to_json(note.began)},
+                        {"ended", to_json(note.ended)},       {"main_pid", note.main_pid}}
+      .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+Error cannot_be_made(const std::string& path, int error) {
+  return {"E1815", fmt::format("a recording cannot be written to {}: {}.", path, std::strerror(error)),
+          "--record /a/folder/of/yours/train.rec", 125};
+}
+
+RunNote read_note(const std::string& folder) {
+  RunNote note;
+  const auto text = read_whole(folder + "/" + kNoteFile);
+  const auto json = text ? nlohmann::json::parse(*text, nullptr, false) : nlohmann::json();
+  if (!json.is_object()) return note;
+  try {
+    note.workload = json.value("workload", "");
+    note.began = anchor_in(json, "began");
+    note.ended = anchor_in(json, "ended");
+    note.main_pid = json.value("main_pid", 0);
+    for (const auto& row : json.value("devices", nlohmann::json::array())) {
+      Device device{
+          row.value("uuid", ""), row.value("name", ""), Bytes{row.value("total_bytes", std::uint64_t{0})}, {}};
+      if (row.contains("limit_bytes")) device.limit = Bytes{row.value("limit_bytes", std::uint64_t{0})};
+      note.devices.push_back(std::move(device));
+    }
+  } catch (const nlohmann::json::exception&) {
+    return {};  // somebody else's file
+  }
+  return note;
+}
+
+/// Converts ticks to nanoseconds between the anchors of a recording, which all its processes share.
+class Clock {
+ public:
+  void add(const Anchor& anchor) {
+    if (anchor.ticks != 0) anchors_.push_back(anchor);
+  }
+  /// Keeps anchors that are far enough from each other: two clocks cannot be read at the same instant.
+  void settle() {
+    std::sort(anchors_.begin(), anchors_.end(), [](const Anchor& a, const Anchor& b) { return a.ticks < b.ticks; });
+    std::vector<Anchor> kept;
+    for (const Anchor& anchor : anchors_) {
+      if (kept.empty() || (anchor.monotonic_ns >= kept.back().monotonic_ns + kSecond)) kept.push_back(anchor);
+    }
+    if (kept.size() == 1 && anchors_.back().monotonic_ns > kept.front().monotonic_ns) kept.push_back(anchors_.back());
+    anchors_ = std::move(kept);
+  }
+  [[nodiscard]] std::int64_t monotonic_ns(std::uint64_t ticks) const {
+    if (anchors_.empty()) return static_cast<std::int64_t>(ticks);
+    if (anchors_.size() == 1)
+      return static_cast<std::int64_t>(anchors_[0].monotonic_ns) +
+             static_cast<std::int64_t>(static_cast<double>(static_cast<std::int64_t>(ticks - anchors_[0].ticks)));
+    auto after = std::upper_bound(anchors_.begin() + 1, anchors_.end() - 1, ticks,
+                                  [](std::uint64_t wanted, const Anchor& anchor) { return wanted < anchor.ticks; });
+    const Anchor &from = *(after - 1), &to = *after;
+    const double rate =
+        static_cast<double>(to.monotonic_ns - from.monotonic_ns) / static_cast<double>(to.ticks - from.ticks);
+    return static_cast<std::int64_t>(from.monotonic_ns) +
+           static_cast<std::int64_t>(static_cast<double>(static_cast<std::int64_t>(ticks - from.ticks)) * rate);
+  }
+  [[nodiscard]] const Anchor* first() const { return anchors_.empty() ? nullptr : &anchors_.front(); }
+
+ private:
+  std::vector<Anchor> anchors_;
+};
+
+/// The file of one process, mapped.
+struct Part {
+  Mapping mapping;
+  std::uint32_t process = 0;  ///< index in Header::processes
+  std::vector<std::uint32_t> sites;
+  std::uint16_t devices[guard::kPartAccounts] = {};
+  std::uint64_t ended = 0;  ///< ticks when the process was gone; 0: not known
+
+  [[nodiscard]] const PartHeader& header() const { return *static_cast<const PartHeader*>(mapping.get()); }
+  [[nodiscard]] const char* bytes() const { return static_cast<const char*>(mapping.get()); }
+};
+
+/// Calls `visit(chunk)` for each chunk that a thread has begun.
+template <typename Visit>
+void each_chunk(const Part& part, Visit&& visit) {
+  for (std::size_t at = kChunkSize; at + kChunkSize <= part.mapping.size(); at += kChunkSize) {
+    const auto* chunk = reinterpret_cast<const ChunkHeader*>(part.bytes() + at);
+    if (chunk->magic == guard::kChunkMagic) visit(*chunk);
+  }
+}
+
+/// Calls `visit(record, extra)` for each complete event of a chunk and `text(record, bytes)` for each text.
+template <typename Visit, typename Text>
+void each_record(const ChunkHeader& chunk, Visit&& visit, Text&& text) {
+  const auto* record = reinterpret_cast<const RawRecord*>(&chunk + 1);
+  const auto* end = reinterpret_cast<const RawRecord*>(reinterpret_cast<const char*>(&chunk) + kChunkSize);
+  while (record < end && record->ticks.load(std::memory_order_acquire) != 0) {
+    const std::uint64_t what = record->what;
+    if ((what & 0xff) == guard::kTextRecord) {
+      const std::uint64_t length = what >> 16;
+      const std::uint64_t records = (length + sizeof(RawRecord) - 1) / sizeof(RawRecord);
+      if (records >= static_cast<std::uint64_t>(end - record)) return;  // damaged
+      text(*record, std::string_view(reinterpret_cast<const char*>(record + 1), length));
+      record += records + 1;
+      continue;
+    }
+    const bool more = (what >> 8 & guard::kPlaceMore) != 0;
+    if (more && record + 1 == end) return;
+    visit(*record, more ? record + 1 : nullptr);
+    record += more ? 2 : 1;
+  }
+}
+
+/// True for events whose record has their detail in place of an address.
+bool has_detail(Kind kind) {
+  switch (kind) {
+    case Kind::kDenied:
+    case Kind::kWaited:
+    case Kind::kRefused:
+    case Kind::kAsked:
+      return true;
+    default:
+      return false;
+  }
+}
+
+std::string uuid_text(const std::uint8_t (&bytes)[16]) {
+  std::string text = "GPU-";
+  for (int at = 0; at < 16; ++at) {
+    if (at == 4 || at == 6 || at == 8 || at == 10) text += '-';
+    text += fmt::format("{:02x}", bytes[at]);
+  }
+  return text;
+}
+
+/// The bytes of a UUID without its prefix, which differs for MIG instances.
+std::string_view bare(std::string_view uuid) {
+  const std::size_t dash = uuid.find('-');
+  return dash == std::string_view::npos ? uuid : uuid.substr(dash + 1);
+}
+
+/// Returns the text with U+FFFD in place of every byte that begins no character.
+std::string valid_utf8(std::string_view text) {
+  std::string valid;
+  while (!text.empty()) {
+    const char32_t character = take_character(text);
+    valid += to_utf8(character == kNoCharacter ? U'\uFFFD' : character);
+  }
+  return valid;
+}
+
+class Parts final : public Recording {
+ public:
+  static Result<std::unique_ptr<Recording>> open(const std::string& path);
+
+  const Header& header() const override { return header_; }
+  void read(const std::function<bool(const Event&)>& take) const override;
+
+ private:
+  struct Run {
+    const Part* part;
+    const ChunkHeader* chunk;
+    std::int64_t from;  ///< time of its first event
+  };
+
+  void add_part(const std::filesystem::path& file);
+  void make_header(const RunNote& note);
+  void find_ends(const RunNote& note);
+  void find_texts(Part& part);
+  [[nodiscard]] std::uint16_t device_of(const std::uint8_t (&uuid)[16]);
+  [[nodiscard]] std::int64_t time_of(std::uint64_t ticks) const {
+    return std::max<std::int64_t>(0, clock_.monotonic_ns(ticks) - began_);
+  }
+  void load(const Run& run, std::vector<Event>& out) const;
+
+  Header header_;
+  Clock clock_;
+  std::int64_t began_ = 0;  ///< CLOCK_MONOTONIC_RAW
+  std::vector<Part> parts_;
+  std::vector<Run> runs_;  ///< by the time of their first event
+  std::vector<std::int64_t> process_began_, process_ended_;
+  std::uint32_t common_process_ = 0;
+};
+
+void Parts::add_part(const std::filesystem::path& file) {
+  const auto opened = open_regular(file.string());
+  struct stat status {};
+  if (!opened || ::fstat(opened->get(), &status) != 0 || status.st_size < static_cast<off_t>(guard::kPartHeaderSize))
+    return;
+  const auto size = static_cast<std::size_t>(status.st_size);
+  void* place = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, opened->get(), 0);
+  if (place == MAP_FAILED) return;
+  Part part;
+  part.mapping = Mapping{place, size};
+  const PartHeader& header = part.header();
+  if (file.filename() == guard::kLostFile) header_.lost += header.lost.load();
+  if (std::memcmp(header.magic, guard::kPartMagic, sizeof header.magic) != 0 || header.version != guard::kPartVersion ||
+      header.account_count > guard::kPartAccounts)
+    return;
+  header_.lost += header.lost.load();
+  clock_.add(header.began);
+  clock_.add(header.ended);
+  each_chunk(part, [&](const ChunkHeader& chunk) { clock_.add(chunk.began); });
+  parts_.push_back(std::move(part));
+}
+
+std::uint16_t Parts::device_of(const std::uint8_t (&uuid)[16]) {
+  const std::string text = uuid_text(uuid);
+  for (std::size_t at = 0; at < header_.devices.size(); ++at)
+    if (bare(header_.devices[at].uuid) == bare(text)) return static_cast<std::uint16_t>(at);
+  header_.devices.push_back({text, "", Bytes{0}, {}});
+  return static_cast<std::uint16_t>(header_.devices.size() - 1);
+}
+
+void Parts::find_texts(Part& part) {
+  if (part.header().texts.load() == 0) return;
+  std::map<std::string, std::uint32_t, std::less<>> known;
+  each_chunk(part, [&](const ChunkHeader& chunk) {
+    each_record(
+        chunk, [](const RawRecord&, const RawRecord*) {},
+        [&](const RawRecord& record, std::string_view text) {
+          const std::uint64_t number = record.address;
+          if (number > part.header().texts.load()) return;
+          if (part.sites.size() <= number) part.sites.resize(number + 1);
+          header_.sites.push_back(valid_utf8(text));
+          part.sites[number] = static_cast<std::uint32_t>(header_.sites.size() - 1);
+        });
+  });
+}
+
+void Parts::make_header(const RunNote& note) {
+  header_.workload = note.workload;
+  header_.devices = note.devices;
+  header_.sites.emplace_back();
+  std::sort(parts_.begin(), parts_.end(), [](const Part& a, const Part& b) {
+    return std::tuple(a.header().is_of_nvml, a.header().began.ticks) <
+           std::tuple(b.header().is_of_nvml, b.header().began.ticks);
+  });
+  bool has_common = false;
+  for (Part& part : parts_) {
+    const PartHeader& header = part.header();
+    has_common = has_common || header.has_common.load() != 0;
+    for (std::uint32_t account = 0; account < header.account_count; ++account)
+      part.devices[account] = device_of(header.devices[account]);
+    find_texts(part);
+    // The guard of NVML writes a part of its own for a process that has one already.
+    const auto same = std::find_if(parts_.begin(), parts_.end(), [&](const Part& other) {
+      return header.is_of_nvml != 0 && other.header().is_of_nvml == 0 && other.header().pid == header.pid;
+    });
+    if (same != parts_.end()) {
+      part.process = same->process;
+      continue;
+    }
+    part.process = static_cast<std::uint32_t>(header_.processes.size());
+    const std::size_t length = ::strnlen(header.command, sizeof header.command);
+    header_.processes.push_back({header.pid, header.parent, valid_utf8(std::string_view(header.command, length))});
+    process_began_.push_back(time_of(header.began.ticks));
+  }
+  common_process_ = static_cast<std::uint32_t>(header_.processes.size());
+  if (has_common) header_.processes.push_back({0, 0, "memory of several processes"});
+  process_ended_.assign(header_.processes.size(), -1);
+}
+
+/// Finds when the processes were gone: by their own word, by the program that took their place (exec), by the end of
+/// the run; else with their last event.
+void Parts::find_ends(const RunNote& note) {
+  for (Part& part : parts_) {
+    const PartHeader& header = part.header();
+    if (header.is_of_nvml != 0) continue;
+    part.ended = header.ended.ticks;
+    for (const Part& other : parts_) {
+      if (other.header().is_of_nvml == 0 && other.header().pid == header.pid &&
+          other.header().began.ticks > header.began.ticks)
+        part.ended = part.ended == 0 ? other.header().began.ticks : std::min(part.ended, other.header().began.ticks);
+    }
+    if (part.ended == 0 && header.pid == note.main_pid) part.ended = note.ended.ticks;
+    if (part.ended != 0) process_ended_[part.process] = time_of(part.ended);
+  }
+}
+
+Result<std::unique_ptr<Recording>> Parts::open(const std::string& path) {
+  const std::string folder = path + kPartsEnding;
+  auto parts = std::make_unique<Parts>();
+  std::error_code error;
+  const RunNote note = read_note(folder);
+  for (std::filesystem::directory_iterator each(folder, error), end; !error && each != end; each.increment(error))
+    parts->add_part(each->path());
+  if (error || (parts->parts_.empty() && note.began.ticks == 0))
+    return fail("E1811", fmt::format("{} has no parts of a recording.", folder),
+                "ration record -o train.rec -- PROGRAM");
+  parts->clock_.add(note.began);
+  parts->clock_.add(note.ended);
+  parts->clock_.settle();
+  const Anchor* began = note.began.ticks != 0 ? &note.began : parts->clock_.first();
+  if (began != nullptr) {
+    parts->began_ = static_cast<std::int64_t>(began->monotonic_ns);
+    parts->header_.began = static_cast<std::int64_t>(began->unix_ns);
+  }
+  parts->make_header(note);
+  parts->find_ends(note);
+  parts->header_.complete = note.ended.ticks != 0 && parts->header_.lost == 0;
+  for (const Part& part : parts->parts_) {
+    each_chunk(part, [&](const ChunkHeader& chunk) {
+      const auto* first = reinterpret_cast<const RawRecord*>(&chunk + 1);
+      const std::uint64_t ticks = first->ticks.load();
+      if (ticks != 0) parts->runs_.push_back({&part, &chunk, parts->time_of(std::min(ticks, chunk.began.ticks))});
+    });
+  }
+  std::sort(parts->runs_.begin(), parts->runs_.end(), [](const Run& a, const Run& b) { return a.from < b.from; });
+  return std::unique_ptr<Recording>(std::move(parts));
+}
+
+void Parts::load(const Run& run, std::vector<Event>& out) const {
+  const Part& part = *run.part;
+  each_record(
+      *run.chunk,
+      [&](const RawRecord& record, const RawRecord* extra) {
+        Event event;
+        event.kind = static_cast<Kind>(record.what & 0xff);
+        const std::uint64_t place = record.what >> 8 & 0xff;
+        event.time = time_of(record.ticks.load(std::memory_order_relaxed));
+        event.bytes = record.what >> 16;
+        if (has_detail(event.kind))
+          event.detail = static_cast<std::uint32_t>(record.address);
+        else
+          event.address = record.address;
+        event.charged = extra != nullptr ? static_cast<std::int64_t>(extra->address)
+                                         : static_cast<std::int64_t>(static_cast<std::int32_t>(record.rest >> 32)) *
+                                               static_cast<std::int64_t>(guard::kPageOfCharge);
+        event.stream = extra != nullptr ? extra->what : 0;
+        const bool common = (place & guard::kPlaceCommon) != 0 && common_process_ < header_.processes.size();
+        event.process = common ? common_process_ : part.process;
+        event.thread = run.chunk->thread;
+        const std::uint64_t site = record.rest & 0xffffffff;
+        event.site = site < part.sites.size() ? part.sites[site] : 0;
+        event.device = part.devices[place & guard::kPlaceDevice];
+        event.account = static_cast<Account>(place >> guard::kPlaceAccount & 3);
+        out.push_back(event);
+      },
+      [](const RawRecord&, std::string_view) {});
+  std::stable_sort(out.begin(), out.end(), [](const Event& a, const Event& b) { return a.time < b.time; });
+}
+
+/// The rest that a process holds of an account.
+using Held = std::map<std::tuple<std::uint32_t, std::uint16_t, Account>, std::int64_t>;
+
+void Parts::read(const std::function<bool(const Event&)>& take) const {
+  struct Open {
+    std::vector<Event> events;
+    std::size_t next = 0;
+  };
+  std::vector<Open> slots;
+  std::vector<std::size_t> free_slots;
+  using Due = std::tuple<std::int64_t, std::size_t, std::size_t>;  // time, order of opening, slot
+  std::priority_queue<Due, std::vector<Due>, std::greater<>> due;
+  std::size_t next_run = 0;
+  Held held;
+  std::vector<std::int64_t> last(header_.processes.size(), 0);
+
+  // Processes begin and end between the events of the threads.
+  std::multimap<std::int64_t, std::pair<std::uint32_t, Kind>> lives;
+  for (std::uint32_t process = 0; process < process_began_.size(); ++process) {
+    lives.emplace(process_began_[process], std::pair(process, Kind::kProcessBegan));
+    if (process_ended_[process] >= 0) lives.emplace(process_ended_[process], std::pair(process, Kind::kProcessEnded));
+  }
+  std::vector<bool> is_over(header_.processes.size(), false);
+  std::int64_t now = 0;
+
+  const auto give = [&](Event event) {
+    now = event.time = std::max(now, event.time);
+    held[{event.process, event.device, event.account}] += event.charged;
+    return take(event);
+  };
+  const auto end_process = [&](std::uint32_t process, std::int64_t time) {
+    Event event;
+    event.kind = Kind::kProcessEnded;
+    event.time = time;
+    event.process = process;
+    bool any = false;
+    is_over[process] = true;
+    for (auto& [key, bytes] : held) {
+      const auto& [of, device, account] = key;
+      if (of != process || bytes == 0) continue;
+      event.device = device;
+      event.account = account;
+      event.charged = -bytes;
+      any = true;
+      if (!give(event)) return false;
+    }
+    event.charged = 0;
+    return any || give(event);
+  };
+  const auto live_until = [&](std::int64_t time) {
+    while (!lives.empty() && lives.begin()->first <= time) {
+      const auto [when, what] = *lives.begin();
+      lives.erase(lives.begin());
+      if (what.second == Kind::kProcessEnded) {
+        if (!end_process(what.first, when)) return false;
+        continue;
+      }
+      Event event;
+      event.kind = Kind::kProcessBegan;
+      event.time = when;
+      event.process = what.first;
+      if (!give(event)) return false;
+    }
+    return true;
+  };
+
+  for (;;) {
+    while (next_run < runs_.size() && (due.empty() || runs_[next_run].from - kEarly <= std::get<0>(due.top()))) {
+      std::size_t slot = slots.size();
+      if (!free_slots.empty()) {
+        slot = free_slots.back();
+        free_slots.pop_back();
+      } else {
+        slots.emplace_back();
+      }
+      slots[slot].events.clear();
+      slots[slot].next = 0;
+      load(runs_[next_run], slots[slot].events);
+      if (slots[slot].events.empty())
+        free_slots.push_back(slot);
+      else
+        due.emplace(slots[slot].events.front().time, next_run, slot);
+      ++next_run;
+    }
+    if (due.empty()) break;
+    const auto [time, order, slot] = due.top();
+    due.pop();
+    Open& open = slots[slot];
+    if (!live_until(time)) return;
+    // Events go out of one chunk as long as no other is due.
+    const std::int64_t until = due.empty() ? INT64_MAX : std::get<0>(due.top());
+    const std::int64_t more_at = next_run < runs_.size() ? runs_[next_run].from - kEarly : INT64_MAX;
+    do {
+      const Event& event = open.events[open.next++];
+      last[event.process] = event.time;
+      if (!give(event)) return;
+    } while (open.next < open.events.size() && open.events[open.next].time <= std::min(until, more_at) &&
+             (lives.empty() || open.events[open.next].time < lives.begin()->first));
+    if (open.next < open.events.size())
+      due.emplace(open.events[open.next].time, order, slot);
+    else
+      free_slots.push_back(slot);
+  }
+  if (!live_until(INT64_MAX)) return;
+  if (!header_.complete && header_.lost == 0) return;  // it runs, or its end is not known
+  for (std::uint32_t process = 0; process < header_.processes.size(); ++process)
+    if (!is_over[process] && !end_process(process, now)) return;
+}
+
+}  // namespace
+
+Result<void> make_parts(const std::string& path, const RunNote& note) {
+  const std::string folder = path + kPartsEnding;
+  const auto bad = [&] { return tl::unexpected(cannot_be_made(path, errno)); };
+  remove_parts(path);
+  if (::mkdir(folder.c_str(), 0700) != 0) return bad();
+  const std::string lost = folder + "/" + guard::kLostFile;
+  const FileDescriptor page{::open(lost.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600)};
+  const std::string zeros(guard::kPartHeaderSize, '\0');
+  if (!page || ::write(page.get(), zeros.data(), zeros.size()) != static_cast<ssize_t>(zeros.size())) return bad();
+  return write_whole(folder + "/" + kNoteFile, text_of(note), 0600) ? Result<void>{} : bad();
+}
+
+Result<void> note_end(const std::string& path, const RunNote& note) {
+  if (write_whole(path + kPartsEnding + "/" + kNoteFile, text_of(note), 0600)) return {};
+  return tl::unexpected(cannot_be_made(path, errno));
+}
+
+void remove_parts(const std::string& path) {
+  std::error_code ignored;
+  const std::filesystem::path folder = path + kPartsEnding;
+  if (!std::filesystem::is_directory(std::filesystem::symlink_status(folder, ignored)) ||
+      !std::filesystem::exists(folder / kNoteFile, ignored))
+    return;  // a folder of somebody's
+  std::filesystem::remove_all(folder, ignored);
+}
+
+std::string why_lost(const std::string& path) {
+  std::error_code error;
+  for (std::filesystem::directory_iterator each(path + kPartsEnding, error), end; !error && each != end;
+       each.increment(error)) {
+    const auto file = open_regular(each->path().string());
+    std::string bytes(guard::kPartHeaderSize, '\0');
+    if (!file || ::pread(file->get(), bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) continue;
+    const std::uint32_t reason = reinterpret_cast<const PartHeader*>(bytes.data())->reason.load();
+    if (reason != 0) return std::strerror(static_cast<int>(reason));
+  }
+  return "no part could be made";
+}
+
+Result<std::unique_ptr<Recording>> open_parts(const std::string& path) { return Parts::open(path); }
+
+}  // namespace ration::trace
