@@ -322,6 +322,13 @@ void add_planning(CommandLine& line) {
   line.add_output(fits);
 }
 
+void add_recordings(CommandLine& line) {
+  auto [inspect, typed] = line.add<InspectOptions>("inspect", cli::inspect);
+  word(inspect, "file", typed.file, "FILE")->required();
+  option(inspect, "--at", typed.at, "TIME", "what was held at this time since the beginning (90s), not at the peak");
+  line.add_output(inspect);
+}
+
 void add_accounts(CommandLine& line) {
   auto [report, typed] = line.add<ReportOptions>("report", [&line](const Session& session, ReportOptions& options) {
     options.last = line.app.get_subcommand("report")->count("--last") > 0;
@@ -449,6 +456,7 @@ void add_verbs(CommandLine& line) {
   add_views(line);
   add_workload_verbs(line);
   add_planning(line);
+  add_recordings(line);
   add_accounts(line);
   add_machine_verbs(line);
   add_help(line);

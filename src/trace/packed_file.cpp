@@ -294,7 +294,8 @@ class Packs final : public PackedRecording {
     if (!std::equal(kEnd.begin(), kEnd.end(), trailer.magic.begin())) return false;
     const auto index = file_.section(trailer.index);
     if (!index || index->tag != kIndex) return false;
-    for (const auto& row : nlohmann::json::parse(index->content).at("blocks")) {
+    const nlohmann::json content = nlohmann::json::parse(index->content);
+    for (const auto& row : content.at("blocks")) {
       blocks_.push_back(summary_of(row));
       offsets_.push_back(row.at("offset").get<std::uint64_t>());
     }
@@ -342,7 +343,8 @@ Result<std::unique_ptr<PackedRecording>> open_packed(const std::string& path) {
     return fail("E1816", fmt::format("{} was recorded by another version of ration.", path),
                 "Open it with that version.");
   auto file = open_regular(path);
-  if (!file) return fail("E1811", fmt::format("{} cannot be read: {}.", path, std::string(file.error())), "Check the path.");
+  if (!file)
+    return fail("E1811", fmt::format("{} cannot be read: {}.", path, std::string(file.error())), "Check the path.");
   auto packs = std::make_unique<Packs>(SectionFile(std::move(*file)));
   if (!packs->open())
     return fail("E1811", fmt::format("{} is damaged: its header cannot be read.", path), "Record it again.");

@@ -330,6 +330,19 @@ const std::vector<VerbText>& verb_texts() {
        "Suggests a limit and a guarantee from the peaks and the denied requests of the recorded runs, with reasons, "
        "and shows which of these runs would have been denied under it.",
        {{"ration recommend nlp/train", ""}}},
+      {"inspect",
+       Task::kAccount,
+       0,
+       "",
+       "show what a recording tells about memory",
+       "FILE [OPTIONS]",
+       "Shows the peak of a recording that ration run --record made, and what it consisted of; blocks that were never "
+       "freed; their sizes and lifetimes; what the program asked and was answered; and denied requests with what was "
+       "held at that moment. Reads a recording that is still being written, too, and one whose program or ration run "
+       "was killed.",
+       {{"ration run --limit 6GiB --record train.rec -- python train.py", "record"},
+        {"ration inspect train.rec", "the peak"},
+        {"ration inspect train.rec --at 90s -o json", "what was held after 90 seconds, for programs"}}},
       {"env",
        Task::kRun,
        kSim,

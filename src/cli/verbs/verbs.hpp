@@ -33,6 +33,12 @@ struct SimulationOptions {
 Result<int> simulation(const Session& session, const SimulationOptions& options,
                        const std::vector<std::string>& program);
 
+struct InspectOptions {
+  std::string file;
+  std::string at;  ///< time since the recording began; empty for the peak
+};
+Result<int> inspect(const Session& session, const InspectOptions& options);
+
 struct PsOptions {
   std::string name, gpu, tenant, user;  ///< values that rows must have; empty for all rows
   std::string filter;                   ///< filter of rows/filter.hpp; empty for all rows

@@ -1,0 +1,238 @@
+// `ration inspect`: shows what a recording tells about a program's memory.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/printable.hpp"
+#include "base/time.hpp"
+#include "cli/verbs/verbs.hpp"
+#include "trace/inspection.hpp"
+#include "trace/open_recording.hpp"
+
+namespace ration::cli {
+namespace {
+
+using trace::Group;
+using trace::Header;
+using trace::Held;
+using trace::Inspection;
+using trace::Place;
+
+constexpr std::size_t kShownGroups = 5, kShownDenials = 10;
+
+Bytes bytes_of(std::int64_t bytes) { return Bytes{static_cast<std::uint64_t>(std::max<std::int64_t>(0, bytes))}; }
+
+/// A time within a recording, to a millisecond where that matters.
+std::string moment(std::int64_t nanoseconds) {
+  const auto whole = static_cast<std::uint64_t>(std::max<std::int64_t>(0, nanoseconds));
+  return whole < 60 * kSecond ? fmt::format("{:.3f}s", static_cast<double>(whole) / 1e9) : format_duration(whole);
+}
+
+std::string name_of(const Place& place, const Header& header) {
+  if (place.is_host) return "pinned host memory";
+  const std::string& model = header.devices[place.device].name;
+  return fmt::format("GPU {}{}", place.device, model.empty() ? "" : " " + model);
+}
+
+std::string process_name(std::uint32_t process, const Header& header) {
+  if (process >= header.processes.size()) return "?";
+  const trace::Process& of = header.processes[process];
+  const std::string command = printable(of.command.substr(0, of.command.find(' ')));
+  const std::string name = command.substr(command.rfind('/') + 1);
+  return of.pid == 0 ? name : fmt::format("{} (pid {})", name, of.pid);
+}
+
+std::string site_name(std::uint32_t site, const Header& header) {
+  if (site == 0 || site >= header.sites.size()) return "";
+  const std::string& whole = header.sites[site];
+  return printable(whole.substr(0, whole.find('\n')));
+}
+
+const char* name_of(trace::Asked function) {
+  constexpr const char* kNames[] = {"", "cuMemGetInfo", "cuDeviceTotalMem", "NVML"};
+  const auto at = static_cast<std::size_t>(function);
+  return at < std::size(kNames) ? kNames[at] : "?";
+}
+
+// --------------------------------------------------------------------------------------------------------------- JSON
+
+nlohmann::json to_json(const Group& group, const Header& header) {
+  nlohmann::json row{{"process", group.process},
+                     {"bytes", group.bytes},
+                     {"count", group.count},
+                     {"total_bytes", group.total()},
+                     {"first_seconds", static_cast<double>(group.first) / 1e9},
+                     {"last_seconds", static_cast<double>(group.last) / 1e9},
+                     {"spans", group.marks}};
+  if (group.site != 0 && group.site < header.sites.size()) row["site"] = header.sites[group.site];
+  return row;
+}
+
+nlohmann::json to_json(const Held& held, const Header& header) {
+  nlohmann::json parts = nlohmann::json::array(), largest = nlohmann::json::array();
+  for (const trace::Part& part : held.parts)
+    parts.push_back({{"use", trace::name_of(part.use)}, {"process", part.process}, {"bytes", part.charged}});
+  for (const Group& group : held.largest) largest.push_back(to_json(group, header));
+  nlohmann::json row{{"seconds", static_cast<double>(held.time) / 1e9},
+                     {"bytes", held.charged},
+                     {"requested_bytes", held.requested},
+                     {"bytes_at_end", held.at_end},
+                     {"parts", parts},
+                     {"largest", largest},
+                     {"timeline_bytes", held.timeline},
+                     {"mark", held.mark}};
+  row["gpu"] = held.place.is_host ? nlohmann::json() : nlohmann::json(held.place.device);
+  if (!held.place.is_host) {
+    row["uuid"] = header.devices[held.place.device].uuid;
+    row["device_name"] = header.devices[held.place.device].name;
+  }
+  return row;
+}
+
+nlohmann::json to_json(const Inspection& found, const Header& header) {
+  nlohmann::json row{{"workload", header.workload},
+                     {"began", utc(static_cast<std::uint64_t>(header.began))},
+                     {"seconds", static_cast<double>(found.length) / 1e9},
+                     {"events", found.events},
+                     {"lost", header.lost},
+                     {"complete", header.complete},
+                     {"denial_count", found.denial_count}};
+  for (const char* list : {"processes", "held", "never_freed", "sizes", "asked", "denials", "marks"})
+    row[list] = nlohmann::json::array();
+  for (const trace::Process& process : header.processes)
+    row["processes"].push_back({{"pid", process.pid}, {"parent", process.parent}, {"command", process.command}});
+  for (const Held& held : found.held) row["held"].push_back(to_json(held, header));
+  for (const Group& group : found.never_freed) row["never_freed"].push_back(to_json(group, header));
+  for (const trace::SizeClass& size : found.sizes)
+    row["sizes"].push_back({{"upto_bytes", size.upto},
+                            {"count", size.count},
+                            {"freed", size.freed},
+                            {"total_bytes", size.bytes},
+                            {"middle_lifetime_seconds", static_cast<double>(size.middle_lifetime) / 1e9}});
+  for (const trace::Asking& asking : found.asked)
+    row["asked"].push_back({{"process", asking.process},
+                            {"function", name_of(asking.function)},
+                            {"times", asking.times},
+                            {"least_bytes", asking.least},
+                            {"most_bytes", asking.most}});
+  for (const trace::Denial& denial : found.denials)
+    row["denials"].push_back({{"seconds", static_cast<double>(denial.time) / 1e9},
+                              {"by", denial.kind == trace::Kind::kDenied ? "ration" : "driver"},
+                              {"gpu", denial.place.is_host ? nlohmann::json() : nlohmann::json(denial.place.device)},
+                              {"process", denial.process},
+                              {"bytes", denial.bytes},
+                              {"number", denial.detail},
+                              {"held_bytes", denial.held}});
+  for (const auto& [time, text] : found.marks)
+    row["marks"].push_back({{"seconds", static_cast<double>(time) / 1e9}, {"text", text}});
+  return row;
+}
+
+// --------------------------------------------------------------------------------------------------------------- text
+
+std::string line_of(const std::vector<std::int64_t>& timeline) {
+  constexpr const char* kLevels[] = {" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+  const std::int64_t most = timeline.empty() ? 0 : *std::max_element(timeline.begin(), timeline.end());
+  std::string line;
+  for (const std::int64_t bytes : timeline) line += kLevels[most <= 0 || bytes <= 0 ? 0 : 1 + bytes * 7 / most];
+  return line;
+}
+
+std::string described(const Session& session, const Group& group, const Header& header) {
+  std::string text =
+      fmt::format("{:>10}  {} × {}", session.size(Bytes{group.total()}), group.count, session.size(Bytes{group.bytes}));
+  if (const std::string site = site_name(group.site, header); !site.empty()) text += " · " + site;
+  if (header.processes.size() > 1) text += " · " + process_name(group.process, header);
+  return text;
+}
+
+void print_held(const Session& session, const Held& held, const Header& header, bool at_peak) {
+  fmt::print("{}\n", name_of(held.place, header));
+  fmt::print("  {} {} at {}{}\n", at_peak ? "peak" : "held", session.size(bytes_of(held.charged)), moment(held.time),
+             held.mark.empty() ? "" : fmt::format(" · after mark \"{}\"", printable(held.mark)));
+  std::map<trace::Use, std::int64_t> by_use;
+  std::map<std::uint32_t, std::int64_t> by_process;
+  for (const trace::Part& part : held.parts) {
+    by_use[part.use] += part.charged;
+    by_process[part.process] += part.charged;
+  }
+  std::string uses;
+  for (const auto& [use, bytes] : by_use)
+    if (bytes != 0)
+      uses += fmt::format("{}{} {}", uses.empty() ? "" : " · ", trace::name_of(use), session.size(bytes_of(bytes)));
+  if (!uses.empty()) fmt::print("  consisted of {}\n", uses);
+  if (by_process.size() > 1) {
+    std::string processes;
+    for (const auto& [process, bytes] : by_process)
+      processes += fmt::format("{}{} {}", processes.empty() ? "" : " · ", process_name(process, header),
+                               session.size(bytes_of(bytes)));
+    fmt::print("  of processes {}\n", processes);
+  }
+  const std::int64_t of_blocks = by_use[trace::Use::kBlocks];
+  if (of_blocks > 0 && bytes_of(of_blocks) > Bytes{held.requested} && by_use[trace::Use::kPools] == 0)
+    fmt::print("  blocks asked for {}; granules cost the rest\n", session.size(Bytes{held.requested}));
+  for (std::size_t at = 0; at < std::min(kShownGroups, held.largest.size()); ++at)
+    fmt::print("  {}\n", described(session, held.largest[at], header));
+  fmt::print("  [{}]\n", line_of(held.timeline));
+}
+
+void print_text(const Session& session, const Inspection& found, const Header& header, bool at_peak) {
+  const auto processes =
+      std::count_if(header.processes.begin(), header.processes.end(), [](const auto& each) { return each.pid != 0; });
+  fmt::print("{}{}{} events of {} process{} in {}{}\n", printable(header.workload),
+             header.workload.empty() ? "" : " · ", found.events, processes, processes == 1 ? "" : "es",
+             moment(found.length),
+             header.complete    ? ""
+             : header.lost != 0 ? fmt::format(" · {} lost", header.lost)
+                                : " · it has not ended, or its end was not recorded");
+  for (const Held& held : found.held) print_held(session, held, header, at_peak);
+  std::vector<Group> unfreed;
+  if (!found.never_freed.empty()) {
+    fmt::print("never freed before its process ended\n");
+    for (std::size_t at = 0; at < std::min(kShownGroups, found.never_freed.size()); ++at) {
+      const Group& group = found.never_freed[at];
+      const bool grows = group.count > 2 && group.marks > 2;
+      fmt::print("  {}{}\n", described(session, group, header),
+                 grows ? fmt::format("  ← more with each mark ({} spans): looks like a leak", group.marks) : "");
+    }
+  }
+  if (!found.sizes.empty()) {
+    fmt::print("sizes\n");
+    for (const trace::SizeClass& size : found.sizes)
+      fmt::print("  up to {:>8}  {:>10} blocks · half of those freed lived up to {}\n", session.size(Bytes{size.upto}),
+                 size.count, size.freed == 0 ? "-" : moment(size.middle_lifetime));
+  }
+  for (const trace::Asking& asking : found.asked)
+    fmt::print("asked  {} {} time{} how much there is: {}{} · {}\n", name_of(asking.function), asking.times,
+               asking.times == 1 ? "" : "s", session.size(Bytes{asking.least}),
+               asking.most == asking.least ? "" : " to " + session.size(Bytes{asking.most}),
+               process_name(asking.process, header));
+  if (found.denial_count != 0)
+    fmt::print("denied  {} request{}\n", found.denial_count, found.denial_count == 1 ? "" : "s");
+  for (std::size_t at = 0; at < std::min(kShownDenials, found.denials.size()); ++at) {
+    const trace::Denial& denial = found.denials[at];
+    fmt::print("  at {}  {} on {} while {} were held · {}\n", moment(denial.time), session.size(Bytes{denial.bytes}),
+               name_of(denial.place, header), session.size(bytes_of(denial.held)),
+               denial.kind == trace::Kind::kDenied ? fmt::format("denial {}", denial.detail)
+                                                   : fmt::format("the driver's error {}", denial.detail));
+  }
+}
+
+}  // namespace
+
+Result<int> inspect(const Session& session, const InspectOptions& options) {
+  std::optional<std::int64_t> at;
+  if (!options.at.empty()) {
+    RATION_TRY(const auto time, parse_duration(options.at));
+    at = static_cast<std::int64_t>(time);
+  }
+  RATION_TRY(const auto recording, trace::open_recording(options.file));
+  const Inspection found = trace::inspect(*recording, at);
+  if (session.format() == Format::kJson)
+    session.print_json("inspect", to_json(found, recording->header()));
+  else
+    print_text(session, found, recording->header(), !at);
+  return 0;
+}
+
+}  // namespace ration::cli
