@@ -172,6 +172,10 @@ std::uint32_t Book::find_account(const DeviceUuid& device) const noexcept {
   return index;
 }
 
+std::uint64_t Book::limit_changes() const noexcept {
+  return is_open() ? opened_.layout->header.limit_changes.load(kRelaxed) : 0;
+}
+
 std::uint64_t Book::trim_requests() const noexcept { return opened_.layout->header.trim_requests.load(kRelaxed); }
 
 void Book::mark_ended(std::int32_t exit_status) noexcept {

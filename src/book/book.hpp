@@ -82,6 +82,8 @@ class Book {
   [[nodiscard]] Waiting waiting() const noexcept { return Waiting(opened_); }
   [[nodiscard]] Denials denials() const noexcept { return Denials(opened_); }
 
+  /// Returns how often a limit was set from outside.
+  [[nodiscard]] std::uint64_t limit_changes() const noexcept;
   /// Returns how often the daemon has asked for unused memory.
   [[nodiscard]] std::uint64_t trim_requests() const noexcept;
   void mark_ended(std::int32_t exit_status) noexcept;

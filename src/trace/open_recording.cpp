@@ -16,6 +16,8 @@ Result<std::unique_ptr<Recording>> open_recording(const std::string& path) {
     RATION_TRY(auto packed, open_packed(path));
     return std::unique_ptr<Recording>(std::move(packed));
   }
+  if (std::filesystem::is_regular_file(path, error) && std::filesystem::file_size(path, error) == 0)
+    return fail("E1811", path + " is empty.", "ration run --record train.rec -- PROGRAM");
   return read_history_csv(path);
 }
 

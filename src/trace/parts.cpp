@@ -369,7 +369,7 @@ void Parts::load(const Run& run, std::vector<Event>& out) const {
         event.kind = static_cast<Kind>(record.what & 0xff);
         const std::uint64_t place = record.what >> 8 & 0xff;
         event.time = time_of(record.ticks.load(std::memory_order_relaxed));
-        event.bytes = record.what >> 16;
+        event.bytes = record.what >> 16 == guard::kMostBytes ? kUnlimited.count() : record.what >> 16;
         if (has_detail(event.kind))
           event.detail = static_cast<std::uint32_t>(record.address);
         else

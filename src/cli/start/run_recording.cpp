@@ -39,10 +39,13 @@ Result<std::unique_ptr<RunRecording>> RunRecording::begin(const std::string& fil
   }
   RATION_TRY(trace::make_parts(path, note));
   ::setenv("RATION_RECORD", (path + trace::kPartsEnding).c_str(), 1);
-  return std::unique_ptr<RunRecording>(new RunRecording(path, std::move(note)));
+  std::unique_ptr<RunRecording> recording(new RunRecording(path, std::move(note)));
+  recording->watch_.emplace(path + trace::kPartsEnding);
+  return recording;
 }
 
 void RunRecording::program_ended(int pid) {
+  watch_.reset();
   note_.ended = guard::anchor_now();
   note_.main_pid = pid;
 }

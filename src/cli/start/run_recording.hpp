@@ -3,11 +3,13 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "admission/plan.hpp"
 #include "base/result.hpp"
 #include "cli/session/session.hpp"
+#include "cli/start/part_watch.hpp"
 #include "trace/parts.hpp"
 
 namespace ration::cli {
@@ -30,6 +32,7 @@ class RunRecording {
   RunRecording(std::string file, trace::RunNote note) : file_(std::move(file)), note_(std::move(note)) {}
 
   const std::string file_;
+  std::optional<PartWatch> watch_;
   trace::RunNote note_;
 };
 

@@ -8,6 +8,7 @@
 #include "guard/hooks/charged_handles.hpp"
 #include "guard/hooks/hooks.hpp"
 #include "guard/hooks/written.hpp"
+#include "guard/recorder/recorder.hpp"
 
 namespace ration::guard {
 namespace {
@@ -72,9 +73,13 @@ CUresult take_array(const Shape& shape, const char* function, Handle* out, Call&
   Written<Handle> made;
   const auto make = [&] { return call(made.place()); };
   const bool is_free = place.context == 0 || cost == Bytes{0};
+  Recorded event(trace::Kind::kAllocate, cost.count());
   const CUresult result = is_free ? make() : charged(place.account, cost, Kind::kHeap, function, make);
-  if (result == CUDA_SUCCESS && place.context != 0)
+  event.failed(result, place.account);
+  if (result == CUDA_SUCCESS && place.context != 0) {
     arrays.enter(reinterpret_cast<std::uint64_t>(made.value()), place, cost);
+    event.done(reinterpret_cast<std::uint64_t>(made.value()), place.account);
+  }
   made.hand_on(out);
   return result;
 }

@@ -53,6 +53,13 @@ void refund(std::uint64_t address, const Block& block) noexcept {
   }
 }
 
+/// As refund(), for a block that went with its context.
+void refund_lost(std::uint64_t address, const Block& block) noexcept {
+  Recorded event(trace::Kind::kFree, block.size);
+  event.done(address, block.account);
+  refund(address, block);
+}
+
 /// Corrects the charge of a new block from the estimate `entered` to the granules at its address, and enters the block.
 /// Returns false if the charge does not fit.
 bool settle(std::uint64_t address, std::uint64_t size, const Place& place, Bytes entered) noexcept {
@@ -84,7 +91,7 @@ bool fits_in_a_shared_granule(std::uint64_t& size, const Place& place, CUdevicep
   if (!granules.has_room(place.context, size)) return false;
   if (call(address) != CUDA_SUCCESS) return false;
   if (settle(address, size, place, Bytes{0})) {
-    follow_context(blocks, address, place, refund);
+    follow_context(blocks, address, place, refund_lost);
     return true;
   }
   undo(address);
@@ -154,12 +161,12 @@ CUresult take_block(std::uint64_t& size, const char* function, CUdeviceptr& addr
     share.keep(address);
     event.done(address, place.account);
     if (contexts_changed_since(place)) [[unlikely]]
-      follow_context(blocks, address, place, refund);
+      follow_context(blocks, address, place, refund_lost);
     return CUDA_SUCCESS;
   }
   undo(address);
   give_back(place.account, entered, place.kind);
-  book().denials().record(place.account, entered, book::DenialReason::kLimit, function, book::kUnknownBytes, 0);
+  deny(place.account, entered, book::DenialReason::kLimit, function, book::kUnknownBytes);
   return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
@@ -309,6 +316,8 @@ bool refund_what_streams_freed() noexcept {
       Freeing freed;
       if (real<cuEventQuery_t>(Symbol::cuEventQuery)(event) != CUDA_SUCCESS || !freeing.take(events[i], freed))
         continue;
+      Recorded later(trace::Kind::kFree);
+      later.done(0, freed.block.account);  // the release itself was recorded when the program asked for it
       refund(freed.address, freed.block);
       real<cuEventDestroy_v2_t>(Symbol::cuEventDestroy_v2)(event);
       ++gone;
@@ -321,10 +330,12 @@ bool refund_what_streams_freed() noexcept {
 void blocks_of_context_are_gone(std::uint64_t context, std::uint64_t now) noexcept {
   freeing.remove_if([&](std::uint64_t, const Freeing& freed) {
     if (freed.block.context != context) return false;
+    Recorded event(trace::Kind::kFree);
+    event.done(0, freed.block.account);
     refund(freed.address, freed.block);
     return true;
   });
-  end_blocks(blocks, context, now, refund);
+  end_blocks(blocks, context, now, refund_lost);
 }
 
 [[gnu::init_priority(101)]] const AfterFork forget([]() noexcept {

@@ -4,6 +4,7 @@
 
 #include "guard/hooks/governor.hpp"
 #include "guard/hooks/table.hpp"
+#include "guard/recorder/recorder.hpp"
 
 namespace ration::guard {
 
@@ -25,8 +26,10 @@ class ChargedHandles {
   cuda::CUresult release(std::uint64_t handle, Call&& call, Gone&& gone) noexcept {
     Entry entry;
     const bool known = entries_.take(handle, entry);
+    Recorded event(trace::Kind::kFree, entry.bytes);
     const cuda::CUresult result = call();
     if (result == cuda::CUDA_SUCCESS) {
+      if (known) event.done(handle, entry.account);
       gone(Bytes{entry.bytes});
       if (known) give_back(entry.account, Bytes{entry.bytes});
     } else if (known) {
@@ -41,6 +44,8 @@ class ChargedHandles {
     entries_.remove_if([&](std::uint64_t handle, const Entry& entry) {
       if (entry.context != context) return false;
       gone(handle, Bytes{entry.bytes});
+      Recorded event(trace::Kind::kFree, entry.bytes);
+      event.done(handle, entry.account);
       give_back(entry.account, Bytes{entry.bytes});
       return true;
     });

@@ -16,6 +16,7 @@
 #include "guard/hooks/after_fork.hpp"
 #include "guard/hooks/hooks.hpp"
 #include "guard/hooks/table.hpp"
+#include "guard/recorder/recorder.hpp"
 
 namespace ration::guard {
 namespace {
@@ -168,9 +169,9 @@ class MemoryReader {
 
 }  // namespace
 
-bool charge_code(const Place& place, Bytes size, const char* function) noexcept {
-  has_grown = false;
-  if (size == Bytes{0}) return true;
+namespace {
+
+bool charge_more_code(const Place& place, Bytes size, const char* function) noexcept {
   if (place.account == kNoAccount) return admit(place.account, size, Kind::kHeap, function);
   Bytes needed;
   Entry entry = grow_at_once(place, size, Bytes{0}, needed);
@@ -195,6 +196,17 @@ bool charge_code(const Place& place, Bytes size, const char* function) noexcept 
   return entry == Entry::kEntered;
 }
 
+}  // namespace
+
+bool charge_code(const Place& place, Bytes size, const char* function) noexcept {
+  has_grown = false;
+  if (size == Bytes{0}) return true;
+  Recorded event(trace::Kind::kCode, size.count());
+  const bool entered = charge_more_code(place, size, function);
+  if (entered) event.done(place.context, place.account);
+  return entered;
+}
+
 void charge_code_unconditionally(const Place& place, Bytes size) noexcept {
   if (size == Bytes{0} || place.account == kNoAccount) return;
   const LockGuard guard(growing);
@@ -209,12 +221,16 @@ void charge_code_unconditionally(const Place& place, Bytes size) noexcept {
 void refund_code(std::uint64_t context, Bytes size) noexcept {
   std::uint32_t account = kNoAccount;
   const Bytes surplus = leave(context, size, account);
+  Recorded event(trace::Kind::kCode, size.count());
+  event.done(context, account);
   give_back(account, surplus);
 }
 
 void undo_code(std::uint64_t context, Bytes size) noexcept {
   std::uint32_t account = kNoAccount;
   const Bytes surplus = leave(context, size, account);
+  Recorded event(trace::Kind::kCode, size.count());
+  event.done(context, account);
   if (has_grown)
     take_back(account, surplus);
   else
@@ -223,7 +239,10 @@ void undo_code(std::uint64_t context, Bytes size) noexcept {
 
 void code_of_context_is_gone(std::uint64_t context) noexcept {
   Code gone;
-  if (contexts.take(context, gone)) give_back(gone.account, Bytes{gone.charged});
+  if (!contexts.take(context, gone)) return;
+  Recorded event(trace::Kind::kCode);
+  event.done(context, gone.account);
+  give_back(gone.account, Bytes{gone.charged});
 }
 
 void renumber_code(std::uint64_t handle, std::uint64_t number) noexcept {

@@ -16,6 +16,7 @@
 #include "guard/hooks/hooks.hpp"
 #include "guard/hooks/measure.hpp"
 #include "guard/hooks/table.hpp"
+#include "guard/recorder/recorder.hpp"
 
 namespace ration::guard {
 namespace {
@@ -167,6 +168,7 @@ CUresult take_context(CUdevice device, const char* function, CUcontext* out, boo
   if (!book_usable()) return CUDA_ERROR_OPERATING_SYSTEM;
   const std::uint32_t account = account_of(device);
   if (account == kNoAccount) return deny_context(device, function);
+  Recorded event(trace::Kind::kContextMade);
   const CodeOfNewContext code;
   const std::uint64_t number = new_number();
   Bytes charged;
@@ -181,7 +183,11 @@ CUresult take_context(CUdevice device, const char* function, CUcontext* out, boo
   };
   const CUresult result =
       take_overhead(device, function, out, {number, account, primary}, charge_libraries, call, undo);
-  if (result != CUDA_SUCCESS) code_of_context_is_gone(number);
+  event.failed(result, account);
+  if (result == CUDA_SUCCESS)
+    event.done(number, account);
+  else
+    code_of_context_is_gone(number);
   return result;
 }
 
@@ -198,6 +204,8 @@ void contents_are_gone(const Context& context, std::uint64_t now = 0) noexcept {
 }
 
 void context_is_gone(const Context& context) noexcept {
+  Recorded event(trace::Kind::kContextEnded);
+  event.done(context.number, context.account);
   give_back(context.account, Bytes{context.overhead}, Kind::kContext);
   contents_are_gone(context);
 }

@@ -56,13 +56,38 @@ void forget_parent() noexcept {
   AfterFork::run();
 }
 
+std::atomic<std::uint64_t> limit_changes_seen{0};
+
+/// Records the limits that were changed since the last event. A change is seen with the next event of any thread.
+[[gnu::noinline]] void record_changed_limits() noexcept {
+  const book::Book& own_book = state().book;
+  static std::atomic<std::uint64_t> known[book::kHostAccount + 1];
+  std::uint64_t seen = limit_changes_seen.load(std::memory_order_relaxed);
+  if (!limit_changes_seen.compare_exchange_strong(seen, own_book.limit_changes())) return;
+  for (std::uint32_t account = 0; account < own_book.account_count(); ++account) {
+    const Bytes limit = own_book.account(account).limits().given;
+    if (known[account].exchange(limit.count()) != limit.count())
+      Recorded::note(trace::Kind::kLimitChanged, account, limit.count(), 0);
+  }
+}
+
+void follow_limits() noexcept {
+  if (state().book.limit_changes() != limit_changes_seen.load(std::memory_order_relaxed)) [[unlikely]]
+    record_changed_limits();
+}
+
+void record_charge(std::uint32_t account, std::int64_t bytes, Kind kind, bool common) noexcept {
+  follow_limits();
+  Recorded::charged(account, bytes, kind, common);
+}
+
 void record_from_now() noexcept {
   State& shared = state();
   RecordedDevices devices;
   for (; devices.count < shared.book.account_count(); ++devices.count)
     devices.uuids[devices.count] = shared.book.account(devices.count).device().uuid;
   begin_recording(devices, false);
-  shared.book.listen(recording() ? Recorded::charged : nullptr);
+  shared.book.listen(recording() ? record_charge : nullptr);
 }
 
 void decide_again() noexcept {
@@ -192,20 +217,21 @@ bool charge_after_waiting(std::uint32_t account, Bytes size, Kind kind, std::uin
   book::Book& own_book = state().book;
   if (mode_now() == Mode::kBookUnusable) return false;
   if (account == kNoAccount) {
-    own_book.denials().record(own_book.account_count(), size, book::DenialReason::kNoAccount, function,
-                              free_on_device(), 0);
+    deny(own_book.account_count(), size, book::DenialReason::kNoAccount, function, free_on_device());
     return false;
   }
   if (charge_after_refresh(account, size, kind)) return true;
   std::uint64_t waited_ns = 0;
-  if (patience_for(account, size) > 0 && charge_after_waiting(account, size, kind, waited_ns)) return true;
+  const bool granted = patience_for(account, size) > 0 && charge_after_waiting(account, size, kind, waited_ns);
+  if (waited_ns > 0) Recorded::note(trace::Kind::kWaited, account, size.count(), waited_ns / kMillisecond);
+  if (granted) return true;
   {  // a request that fits is not denied only because another thread has the turn
     const book::PastTheLine past;
     if (charge_after_refresh(account, size, kind)) return true;
   }
   const bool of_host = account == kHostAccount;
-  own_book.denials().record(account, size, of_host ? book::DenialReason::kHostLimit : book::DenialReason::kLimit,
-                            function, of_host ? book::kUnknownBytes : free_on_device(), waited_ns);
+  deny(account, size, of_host ? book::DenialReason::kHostLimit : book::DenialReason::kLimit, function,
+       of_host ? book::kUnknownBytes : free_on_device(), waited_ns);
   return false;
 }
 
@@ -214,8 +240,7 @@ cuda::CUresult record_not_granted(cuda::CUdevice device, Bytes size, const char*
   book::Book& own_book = state().book;
   book::DeviceUuid uuid;
   if (const cuda::CUresult result = uuid_of(device, uuid); result != cuda::CUDA_SUCCESS) return result;
-  own_book.denials().record(own_book.account_count(), size, book::DenialReason::kNoAccount, function,
-                            book::kUnknownBytes, 0, uuid);
+  deny(own_book.account_count(), size, book::DenialReason::kNoAccount, function, book::kUnknownBytes, 0, uuid);
   return cuda::CUDA_SUCCESS;
 }
 
@@ -245,6 +270,15 @@ bool governed() noexcept { return mode_now() != Mode::kUngoverned; }
 bool book_usable() noexcept { return mode_now() == Mode::kGoverned; }
 book::Book& book() noexcept { return state().book; }
 bool counts_host() noexcept { return book_usable() && state().book.counts_host(); }
+
+void deny(std::uint32_t account, Bytes size, book::DenialReason reason, const char* function, std::uint64_t device_free,
+          std::uint64_t waited_ns, const book::DeviceUuid& device,
+          const std::optional<book::Denials::Amount>& instead) noexcept {
+  const std::uint64_t number =
+      state().book.denials().record(account, size, reason, function, device_free, waited_ns, device, instead);
+  if (recording()) follow_limits();
+  Recorded::note(trace::Kind::kDenied, account, size.count(), number);
+}
 
 void note(Unmovable what) noexcept {
   if (governed()) book().processes().note(what);
@@ -340,8 +374,8 @@ void take_back(std::uint32_t account, Bytes size, Kind kind, Bytes peak_before) 
 Bytes peak_before_admission() noexcept { return raised_from; }
 
 void deny_for_table(std::uint32_t account, Bytes size, const char* function, std::uint64_t entries) noexcept {
-  state().book.denials().record(account, size, book::DenialReason::kTableFull, function, book::kUnknownBytes, 0, {},
-                                book::Denials::Amount{Bytes{entries}, Bytes{entries}});
+  deny(account, size, book::DenialReason::kTableFull, function, book::kUnknownBytes, 0, {},
+       book::Denials::Amount{Bytes{entries}, Bytes{entries}});
 }
 
 bool device_was_full(std::uint32_t account, Bytes size, const char* function, std::uint64_t& started_ns) noexcept {
@@ -358,7 +392,7 @@ bool device_was_full(std::uint32_t account, Bytes size, const char* function, st
     waiting.end();
     return true;
   }
-  own_book.denials().record(account, size, book::DenialReason::kDeviceFull, function, free_on_device(), waited);
+  deny(account, size, book::DenialReason::kDeviceFull, function, free_on_device(), waited);
   return false;
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "base/bytes.hpp"
 #include "book/book.hpp"
@@ -109,6 +110,11 @@ void take_back(std::uint32_t account, Bytes size, Kind kind = Kind::kHeap) noexc
 void take_back(std::uint32_t account, Bytes size, Kind kind, Bytes peak_before) noexcept;
 /// Returns the account's peak before this thread's last admission, or kUnlimited if the admission raised no peak.
 [[nodiscard]] Bytes peak_before_admission() noexcept;
+
+/// Records a denial in the book, and in the recording if there is one. The arguments are those of Denials::record().
+void deny(std::uint32_t account, Bytes size, book::DenialReason reason, const char* function, std::uint64_t device_free,
+          std::uint64_t waited_ns = 0, const book::DeviceUuid& device = {},
+          const std::optional<book::Denials::Amount>& instead = {}) noexcept;
 
 /// Records that `size` bytes were denied because all `entries` entries of a table of the guard are in use.
 void deny_for_table(std::uint32_t account, Bytes size, const char* function, std::uint64_t entries) noexcept;

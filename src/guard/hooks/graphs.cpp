@@ -18,6 +18,7 @@
 #include "guard/hooks/hooks.hpp"
 #include "guard/hooks/table.hpp"
 #include "guard/hooks/while_others_capture.hpp"
+#include "guard/recorder/recorder.hpp"
 
 namespace ration::guard {
 namespace {
@@ -288,9 +289,12 @@ CUresult run(CUgraphExec handle, Run run, const char* function, Call&& call) noe
       !executables.find(reinterpret_cast<std::uint64_t>(handle), executable))
     return call();
   const CUdevice first = executable.devices != 0 ? std::countr_zero(executable.devices) : 0;
+  Recorded event(trace::Kind::kGraph);
   const CUresult result = while_device_is_full(account_of(first), function, [&](Bytes& refused) {
     return Launch(handle, executable.devices, run, function).make(call, refused);
   });
+  event.failed(result, account_of(first));
+  if (result == CUDA_SUCCESS) event.done(reinterpret_cast<std::uint64_t>(handle), account_of(first));
   if (result != CUDA_SUCCESS || run == Run::kUpload) return result;
   for (std::uint64_t part = 0, address = 0; part < executable.frees; ++part) {
     if (freed_by.find(part_key(handle, part), address)) was_freed(address);

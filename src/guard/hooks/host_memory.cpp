@@ -11,6 +11,7 @@
 #include "guard/hooks/hooks.hpp"
 #include "guard/hooks/table.hpp"
 #include "guard/hooks/written.hpp"
+#include "guard/recorder/recorder.hpp"
 
 namespace ration::guard {
 namespace {
@@ -56,17 +57,20 @@ template <typename IsWrong>
 
 /// Pins `size` bytes by `call(address)`, which sets the address.
 template <typename Call, typename IsWrong>
-CUresult pin(Bytes size, const char* function, Call&& call, IsWrong&& is_wrong) noexcept {
+CUresult pin(Bytes size, std::size_t requested, const char* function, Call&& call, IsWrong&& is_wrong) noexcept {
   const Place place = current_place();
   std::uint64_t address = 0;
   if (size == Bytes{0} || place.context == 0) return call(address);  // the driver reports the error
+  Recorded event(trace::Kind::kAllocate, requested);
   if (!admit_quietly(kHostAccount, size, Kind::kHeap) && !admit_pinned_slowly(size, function, is_wrong)) [[unlikely]]
     return CUDA_ERROR_OUT_OF_MEMORY;
   const CUresult result = call(address);
+  event.failed(result, kHostAccount);
   if (result != CUDA_SUCCESS) {
     take_back(kHostAccount, size);
     return result;
   }
+  event.done(address, kHostAccount);
   Pinned stale;  // the former memory at this address, of a context that another thread is destroying
   if (pinned.replace(address, {size, place.context}, stale)) give_back(kHostAccount, stale.counted);
   if (contexts_changed_since(place)) [[unlikely]]
@@ -83,7 +87,7 @@ CUresult take(void** out, Size size, const char* function, Call&& call) noexcept
     if (result == CUDA_SUCCESS) address = reinterpret_cast<std::uint64_t>(written.value());
     return result;
   };
-  const CUresult result = pin(round_up(Bytes{size}, page()), function, take_it, [] { return false; });
+  const CUresult result = pin(round_up(Bytes{size}, page()), size, function, take_it, [] { return false; });
   written.hand_on(out);
   return result;
 }
@@ -105,7 +109,7 @@ CUresult enter(Symbol symbol, void* start, std::size_t size, unsigned flags) noe
     address = key;
     return call_real(start, size, flags);
   };
-  return pin(pages_of(key, size), "cuMemHostRegister", register_it, [&] { return key == 0 || is_pinned(key); });
+  return pin(pages_of(key, size), size, "cuMemHostRegister", register_it, [&] { return key == 0 || is_pinned(key); });
 }
 
 /// Takes out the entry, then frees by `call()`, because another thread may receive the address as soon as the driver
@@ -114,13 +118,16 @@ template <typename Call>
 CUresult unpin(void* start, Call&& call) noexcept {
   const auto address = reinterpret_cast<std::uint64_t>(start);
   Pinned known;
-  const bool is_known = counts_host() && pinned.take(address, known);
+  if (!counts_host() || !pinned.take(address, known)) return call();
+  Recorded event(trace::Kind::kFree, known.counted.count());
   const CUresult result = call();
-  if (!is_known) return result;
-  if (result == CUDA_SUCCESS)
+  event.failed(result, kHostAccount);
+  if (result == CUDA_SUCCESS) {
+    event.done(address, kHostAccount);
     give_back(kHostAccount, known.counted);
-  else
+  } else {
     pinned.insert(address, known);
+  }
   return result;
 }
 
@@ -133,6 +140,8 @@ void pinned_of_context_is_gone(std::uint64_t context, std::uint64_t now) noexcep
       memory.context = now;
       return false;
     }
+    Recorded event(trace::Kind::kFree, memory.counted.count());
+    event.done(address, kHostAccount);
     give_back(kHostAccount, memory.counted);
     return true;
   });

@@ -8,6 +8,7 @@
 #include "guard/hooks/after_fork.hpp"
 #include "guard/hooks/governor.hpp"
 #include "guard/hooks/hooks.hpp"
+#include "guard/recorder/recorder.hpp"
 
 namespace ration::guard {
 namespace {
@@ -132,6 +133,7 @@ CUresult open(CUdeviceptr* out, const void* handle, std::size_t size, const char
   note(Unmovable::kShared);
   if (!governed() || out == nullptr || handle == nullptr) return call(out);
   const std::uint64_t name = name_of(handle, size);
+  Recorded event(trace::Kind::kImported);
   Opened entry;
   book::SharedMemory::Found known;
   const bool is_joined = joined().join(name, known);
@@ -149,6 +151,7 @@ CUresult open(CUdeviceptr* out, const void* handle, std::size_t size, const char
     close(pointer);
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
+  event.done(pointer, kNoAccount);
   *out = pointer;
   return result;
 }

@@ -22,6 +22,7 @@
 #include "guard/hooks/governor.hpp"
 #include "guard/hooks/hooks.hpp"
 #include "guard/hooks/while_others_capture.hpp"
+#include "guard/recorder/recorder.hpp"
 
 namespace ration::guard {
 namespace {
@@ -104,6 +105,13 @@ Bytes charge_what_fits(std::uint32_t account, Bytes size) noexcept {
 
 void refund(CUdeviceptr, const ManagedBlock& block) noexcept {
   give_back(block.account, Bytes{block.charged}, Kind::kManaged);
+}
+
+/// As refund(), for a block that went with its context.
+void refund_lost(CUdeviceptr address, const ManagedBlock& block) noexcept {
+  Recorded event(trace::Kind::kFree, block.size);
+  event.done(address, block.account);
+  refund(address, block);
 }
 
 void enter(CUdeviceptr address, const ManagedBlock& block) noexcept {
@@ -323,6 +331,7 @@ CUresult take_managed(ManagedPolicy policy, CUdeviceptr& address, std::size_t si
   (void)real<cuCtxGetCurrent_t>(Symbol::cuCtxGetCurrent)(&block.handle);
   (void)real<cuCtxGetDevice_t>(Symbol::cuCtxGetDevice)(&block.device);
   CUresult result = CUDA_SUCCESS;
+  Recorded event(trace::Kind::kAllocate, size);
   if (policy == ManagedPolicy::kResident && place.account != kNoAccount && device_leaves_it_on_host(block.device)) {
     result = take_resident(block, address, flags);
   } else {
@@ -331,9 +340,11 @@ CUresult take_managed(ManagedPolicy policy, CUdeviceptr& address, std::size_t si
     result = charged(place.account, all, Kind::kManaged, "cuMemAllocManaged",
                      [&] { return take_and_enter(block, address, flags); });
   }
+  event.failed(result, place.account);
+  if (result == CUDA_SUCCESS) event.done(address, place.account);
   // This runs outside the gate, because a thread that waits at the gate may hold the lock of a context.
   if (result == CUDA_SUCCESS && contexts_changed_since(place)) [[unlikely]]
-    follow_context(managed, address, place, refund);
+    follow_context(managed, address, place, refund_lost);
   return result;
 }
 
@@ -343,11 +354,15 @@ bool free_managed_block(CUdeviceptr address, CUresult& result) noexcept {
   // A prefetch that has passed the check of the charge but not reached the driver goes first.
   const Gate::Alone alone(bringing);
   if (!managed.take(address, block)) return false;
+  Recorded event(trace::Kind::kFree, block.size);
   result = real<cuMemFree_v2_t>(Symbol::cuMemFree_v2)(address);
-  if (result == CUDA_SUCCESS)
+  event.failed(result, block.account);
+  if (result == CUDA_SUCCESS) {
+    event.done(address, block.account);
     refund(address, block);
-  else
+  } else {
     managed.insert(address, block);
+  }
   return true;
 }
 
@@ -372,7 +387,7 @@ void evict_managed(std::uint32_t account, Bytes needed) noexcept {
 }
 
 void managed_of_context_is_gone(std::uint64_t context, std::uint64_t now) noexcept {
-  end_blocks(managed, context, now, refund);
+  end_blocks(managed, context, now, refund_lost);
 }
 
 [[gnu::init_priority(101)]] const AfterFork forget([]() noexcept {

@@ -20,6 +20,7 @@
 #include "guard/hooks/table.hpp"
 #include "guard/hooks/while_others_capture.hpp"
 #include "guard/hooks/written.hpp"
+#include "guard/recorder/recorder.hpp"
 
 namespace ration::guard {
 namespace {
@@ -135,14 +136,16 @@ struct Taking {
   const char* function;
   CUdeviceptr* out;
   Call& call;
-  std::uint64_t seen = 0;  // the value of `meanings` when the source was determined
-  bool stale = false;      // true if the source is out of date, so that nothing was taken
+  std::uint64_t seen = 0;              // the value of `meanings` when the source was determined
+  bool stale = false;                  // true if the source is out of date, so that nothing was taken
+  CUresult error = CUDA_SUCCESS;       // the driver's, if it failed
+  std::uint32_t account = kNoAccount;  // that of the pool that gave the memory
 };
 
 /// Allocates from the pool. Sets `refused` to the bytes that the driver lacked although the book had granted them.
 template <typename Call>
 CUresult take_once(Pool& pool, Taking<Call>& taking, Bytes& refused) noexcept {
-  const auto& [stream, size, function, out, call, seen, stale] = taking;
+  const auto& [stream, size, function, out, call, seen, stale, error, account] = taking;
   const Guard guard(pool.mutex);
   Bytes entered;
   if (!enter_growth(pool, size, entered, function)) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -160,6 +163,8 @@ CUresult take_once(Pool& pool, Taking<Call>& taking, Bytes& refused) noexcept {
   }
   const bool fits = follow(pool, Beyond::kLeave);
   if (result != CUDA_SUCCESS) {
+    taking.error = result;
+    taking.account = pool.account;
     if (!fits) follow(pool);
     if (result == CUDA_ERROR_OUT_OF_MEMORY) refused = Bytes{size};
     return result;
@@ -167,6 +172,8 @@ CUresult take_once(Pool& pool, Taking<Call>& taking, Bytes& refused) noexcept {
   if (fits) {
     learn(pool, *out, size, before, entered);
     loans.insert(*out, Loan{size, &pool});
+    taking.account = pool.account;
+    taking.error = CUDA_SUCCESS;  // an earlier attempt may have failed
     return result;
   }
   // The pool grew past the limit by more than was foreseen, so everything is given back and the request is denied.
@@ -178,7 +185,7 @@ CUresult take_once(Pool& pool, Taking<Call>& taking, Bytes& refused) noexcept {
       true, std::memory_order_release);  // memory that other pools gave up as well is noticed later
   real<cuMemPoolTrimTo_t>(Symbol::cuMemPoolTrimTo)(pool.handle.load(), 0);
   follow(pool);
-  book().denials().record(pool.account, Bytes{size}, book::DenialReason::kLimit, function, book::kUnknownBytes, 0);
+  deny(pool.account, Bytes{size}, book::DenialReason::kLimit, function, book::kUnknownBytes);
   return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
@@ -211,6 +218,7 @@ template <typename Find, typename Call>
 CUresult take(Find&& find, CUstream stream, std::size_t size, const char* function, CUdeviceptr* out,
               Call&& call) noexcept {
   if (size == 0) return call(size);
+  Recorded event(trace::Kind::kAllocate, size, stream);
   for (;;) {
     Taking<Call> taking{stream, size, function, out, call, meanings.load()};
     // Questions about a stream that is being captured, and wrong requests, may invalidate the capture.
@@ -225,7 +233,10 @@ CUresult take(Find&& find, CUstream stream, std::size_t size, const char* functi
       if (source.kind == Source::Kind::kNone) source.kind = Source::Kind::kUndetermined;
     }
     const CUresult result = take_from(source, taking);
-    if (!taking.stale) return result;
+    if (taking.stale) continue;
+    event.failed(taking.error, taking.account);
+    if (result == CUDA_SUCCESS && taking.account != kNoAccount) event.done(*out, taking.account);
+    return result;
   }
 }
 
@@ -239,14 +250,17 @@ void end(Pool& pool) noexcept {
 /// Frees by `call` what a pool handed out. Requires the pool's mutex: once the driver has the bytes back, another
 /// thread may receive them.
 template <typename Call>
-CUresult return_loan(CUdeviceptr address, const Loan& loan, Call&& call) noexcept {
+CUresult return_loan(CUdeviceptr address, const Loan& loan, CUstream stream, Call&& call) noexcept {
   Pool& pool = *loan.pool;
   const Guard guard(pool.mutex);
+  Recorded event(trace::Kind::kFree, loan.size, stream);
   const CUresult result = call();
+  event.failed(result, pool.account);
   if (result != CUDA_SUCCESS) {
     loans.insert(address, loan);
     return result;
   }
+  event.done(address, pool.account);
   pool.map.returned(address, loan.size);
   if (std::uint64_t piece = 0; pool.number != 0 && pieces.take(address, piece)) book().shared_memory().leave(piece);
   freed_since_synchronisation.store(true, std::memory_order_release);
@@ -264,7 +278,7 @@ CUresult free_on_stream(Symbol symbol, CUdeviceptr address, CUstream given, CUst
   // Asks once between two waits: what was freed after the last one is in use until the next.
   if (!freed_since_synchronisation.load(std::memory_order_relaxed)) trim_if_asked(stream);
   Loan loan;
-  if (loans.take(address, loan)) return return_loan(address, loan, [&] { return call_real(address, given); });
+  if (loans.take(address, loan)) return return_loan(address, loan, stream, [&] { return call_real(address, given); });
   CUresult result = CUDA_SUCCESS;
   if (free_block_on_stream(address, stream, call_real, given, result)) {
     freed_since_synchronisation.store(true, std::memory_order_release);
@@ -335,7 +349,7 @@ void pools_after_synchronisation() noexcept {
 bool free_pool_pointer(CUdeviceptr address, CUresult& result) noexcept {
   Loan loan;
   if (!loans.take(address, loan)) return false;
-  result = return_loan(address, loan, [&] { return real<cuMemFree_v2_t>(Symbol::cuMemFree_v2)(address); });
+  result = return_loan(address, loan, nullptr, [&] { return real<cuMemFree_v2_t>(Symbol::cuMemFree_v2)(address); });
   return true;
 }
 

@@ -5,6 +5,7 @@
 
 #include "guard/hooks/governor.hpp"
 #include "guard/hooks/hooks.hpp"
+#include "guard/recorder/recorder.hpp"
 
 using namespace ration::guard;
 using namespace ration::cuda;
@@ -24,6 +25,8 @@ CUresult memory_info(Symbol symbol, Size* available, Size* total) noexcept {
   const auto visible = book().account(account).visible(ration::Bytes{*total}, ration::Bytes{*available});
   *total = static_cast<Size>(visible.total.count());
   *available = static_cast<Size>(visible.free.count());
+  Recorded::note(ration::trace::Kind::kAsked, account, visible.free.count(),
+                 static_cast<std::uint64_t>(ration::trace::Asked::kFree));
   return result;
 }
 
@@ -35,6 +38,9 @@ CUresult device_total(Symbol symbol, Size* total, CUdevice device) noexcept {
   *total = account == kNoAccount
                ? 0
                : static_cast<Size>(book().account(account).visible_size(ration::Bytes{*total}).count());
+  if (account != kNoAccount)
+    Recorded::note(ration::trace::Kind::kAsked, account, *total,
+                   static_cast<std::uint64_t>(ration::trace::Asked::kTotal));
   return result;
 }
 

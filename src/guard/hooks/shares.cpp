@@ -76,8 +76,8 @@ cuda::CUresult ShareCharge::deny(const char* function) const noexcept {
   if (amounts == nullptr) return cuda::CUDA_ERROR_OUT_OF_MEMORY;
   char where[128];  // the book takes as much as fits
   std::snprintf(where, sizeof where, "%s in %s", function, shares[share].name);
-  book().denials().record(account_, size_, book::DenialReason::kShare, where, book::kUnknownBytes, 0, {},
-                          book::Denials::Amount{Bytes{amounts->used.load()}, Bytes{amounts->limit.load()}});
+  guard::deny(account_, size_, book::DenialReason::kShare, where, book::kUnknownBytes, 0, {},
+              book::Denials::Amount{Bytes{amounts->used.load()}, Bytes{amounts->limit.load()}});
   return cuda::CUDA_ERROR_OUT_OF_MEMORY;
 }
 

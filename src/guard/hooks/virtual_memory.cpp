@@ -18,6 +18,7 @@
 #include "guard/hooks/imports.hpp"
 #include "guard/hooks/shares.hpp"
 #include "guard/hooks/table.hpp"
+#include "guard/recorder/recorder.hpp"
 
 namespace ration::guard {
 namespace {
@@ -81,6 +82,8 @@ void drop_reference(std::uint64_t physical) noexcept {
     return !last;
   });
   if (!last) return;
+  Recorded event(trace::Kind::kVirtualRelease, gone.size);
+  event.done(physical, gone.account);
   leave_share(physical_key(physical));
   for (const std::uint64_t known_as : {gone.number, gone.name}) {
     std::uint64_t forgotten = 0;
@@ -307,6 +310,7 @@ RATION_HOOK CUresult cuMemCreate(CUmemGenericAllocationHandle* out, std::size_t 
     return CUDA_ERROR_INVALID_VALUE;  // the driver's own answer, since the driver cannot be asked for more than fits
   ShareCharge share(of_host ? kNoAccount : account, charge);
   if (!share.fits()) return share.deny("cuMemCreate");
+  Recorded event(ration::trace::Kind::kVirtualCreate, size);
   CUmemGenericAllocationHandle handle = 0;
   std::uint64_t physical = 0;
   const CUresult result = charged(account, charge, Kind::kHeap, "cuMemCreate", [&] {
@@ -318,7 +322,9 @@ RATION_HOOK CUresult cuMemCreate(CUmemGenericAllocationHandle* out, std::size_t 
     if (inner == CUDA_SUCCESS) physical = new_physical(handle, memory);
     return inner;
   });
+  event.failed(result, account);
   if (result != CUDA_SUCCESS) return result;
+  event.done(physical, account);
   share.keep(physical_key(physical));
   *out = handle;
   return result;
@@ -344,6 +350,7 @@ RATION_HOOK CUresult cuMemMap(CUdeviceptr address, std::size_t size, std::size_t
   const std::uint64_t physical = physical_of(handle);
   const CUresult result = call_real(address, size, offset, handle, flags);
   if (result != CUDA_SUCCESS || physical == 0 || !add_reference(physical)) return result;
+  Recorded(ration::trace::Kind::kVirtualMap, size).done(address, account_of_physical(physical));
   Mapped mapped;
   mapped.size = size;
   mapped.physical = physical;
@@ -355,8 +362,10 @@ RATION_HOOK CUresult cuMemUnmap(CUdeviceptr address, std::size_t size) {
   auto* call_real = real<cuMemUnmap_t>(Symbol::cuMemUnmap);
   if (!governed()) return call_real(address, size);
   const VirtualMemoryChange change;
+  Recorded event(ration::trace::Kind::kVirtualUnmap, size);
   const CUresult result = call_real(address, size);
   if (result != CUDA_SUCCESS) return result;
+  event.done(address, account_of_physical(physical_at(address)));
   // One call may cover several mappings, never a part of one.
   for (std::uint64_t at = address; at < address + size;) {
     Mapped mapped;
@@ -388,6 +397,7 @@ RATION_HOOK CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle
   if (!governed() || out == nullptr) return call_real(out, handle, type);
   const Incoming incoming(handle, type);
   if (!incoming.may_ask()) return CUDA_ERROR_OPERATING_SYSTEM;
+  Recorded event(ration::trace::Kind::kImported);
   // The memory is joined before the driver is asked, because its exporter may give it up at any moment.
   ration::book::SharedMemory::Found found;
   const bool is_joined = incoming.name() != 0 && joined().join(incoming.name(), found);
@@ -407,6 +417,7 @@ RATION_HOOK CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle
     else if (is_joined)
       new_physical(imported, {found.size.count(), found.account, 0, found.number, true, incoming.name()});
     if (again || is_joined) {
+      event.done(imported, kNoAccount);
       *out = imported;
       return result;
     }
@@ -415,6 +426,7 @@ RATION_HOOK CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle
     real<cuMemRelease_t>(Symbol::cuMemRelease)(imported);
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
+  event.done(imported, kNoAccount);
   *out = imported;
   return CUDA_SUCCESS;
 }
@@ -446,6 +458,7 @@ RATION_HOOK CUresult cuMemExportToShareableHandle(void* out, CUmemGenericAllocat
     if (before.number == 0 && memory.number != 0) withdraw(physical, memory);
     return result;
   }
+  Recorded(ration::trace::Kind::kExported, memory.size).done(physical, memory.account);
   if (type == CU_MEM_HANDLE_TYPE_FABRIC)
     (void)book().shared_memory().add_name(memory.number, name_of(out, kFabricHandleSize));
   if (!by_descriptor) return result;

@@ -80,5 +80,7 @@ inline constexpr std::uint8_t kTextRecord = 255;
 enum class TextKind : std::uint64_t { kName = 1, kStack = 2 };  // a stack: one "path+offset" a line, innermost first
 
 inline constexpr std::uint64_t kPageOfCharge = 4096;
+/// The most bytes that a record can have; it stands for all larger numbers, such as that of no limit.
+inline constexpr std::uint64_t kMostBytes = (std::uint64_t{1} << 48) - 1;
 
 }  // namespace ration::guard

@@ -273,7 +273,7 @@ void record(const RecordedEvent& event) noexcept {
     room[1].what = event.stream;
   }
   room->address = event.address;
-  room->what = event.bytes << 16 | place << 8 | static_cast<std::uint64_t>(event.kind);
+  room->what = std::min(event.bytes, kMostBytes) << 16 | place << 8 | static_cast<std::uint64_t>(event.kind);
   room->rest = static_cast<std::uint64_t>(static_cast<std::uint32_t>(pages)) << 32 | event.site;
   room->ticks.store(event.ticks != 0 ? event.ticks : ticks_now(), std::memory_order_release);
 }
@@ -361,7 +361,7 @@ void record_charge(std::uint32_t account, std::int64_t bytes, book::Kind kind, b
 [[gnu::noinline]] void Recorded::begin(trace::Kind kind, std::uint64_t bytes, std::uint64_t stream) noexcept {
   Thread& thread = own;
   is_open_ = true;
-  is_done_ = false;
+  is_done_ = is_denied_ = false;
   error_ = charge_count_ = 0;
   account_ = kNowhere;
   outer_ = thread.open;
@@ -377,9 +377,8 @@ void record_charge(std::uint32_t account, std::int64_t bytes, book::Kind kind, b
 bool Recorded::takes(const Charge& charge) const noexcept {
   if (charge.common || !is_done_ || (account_ != charge.account && account_ != kNowhere)) return false;
   switch (event_.kind) {
-    case trace::Kind::kContextEnded:
-      return true;
     case trace::Kind::kContextMade:
+    case trace::Kind::kContextEnded:
       return charge.kind == book::Kind::kContext;
     case trace::Kind::kGraph:
     case trace::Kind::kPoolGrew:
@@ -411,6 +410,17 @@ bool Recorded::takes(const Charge& charge) const noexcept {
   if (!is_done_ && error_ == 0) return;
   put_place(event_, account_, kind);
   record(event_);
+}
+
+void Recorded::write_note(trace::Kind kind, std::uint32_t account, std::uint64_t bytes, std::uint64_t detail) noexcept {
+  RecordedEvent event{};
+  event.kind = kind;
+  put_place(event, account, book::Kind::kHeap);
+  event.bytes = bytes;
+  event.address = detail;
+  record(event);
+  if (kind != trace::Kind::kDenied) return;
+  for (Recorded* open = own.open; open != nullptr; open = open->outer_) open->is_denied_ = true;
 }
 
 void Recorded::charged(std::uint32_t account, std::int64_t bytes, book::Kind kind, bool common) noexcept {

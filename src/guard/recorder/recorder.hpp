@@ -78,14 +78,20 @@ class Recorded {
     if (is_open_) [[unlikely]]
       event_.bytes = bytes;
   }
-  /// Says that the driver failed with `error`, which is recorded unless it is 0.
+  /// Says that the driver failed with `error`, which is recorded unless it is 0, or the guard denied the request
+  /// itself.
   void failed(int error, std::uint32_t account) noexcept {
-    if (is_open_ && error != 0) [[unlikely]] {
+    if (is_open_ && error != 0 && !is_denied_) [[unlikely]] {
       error_ = error;
       account_ = account;
     }
   }
 
+  /// Records an event that is no call: `detail` is that of its kind. Does nothing while nothing is recorded.
+  static void note(trace::Kind kind, std::uint32_t account, std::uint64_t bytes, std::uint64_t detail) noexcept {
+    if (recording()) [[unlikely]]
+      write_note(kind, account, bytes, detail);
+  }
   /// Adds a charge to the innermost open call of this thread, or records it by itself.
   static void charged(std::uint32_t account, std::int64_t bytes, book::Kind kind, bool common) noexcept;
 
@@ -98,11 +104,12 @@ class Recorded {
   };
   static constexpr int kMaxCharges = 6;
 
+  static void write_note(trace::Kind kind, std::uint32_t account, std::uint64_t bytes, std::uint64_t detail) noexcept;
   void begin(trace::Kind kind, std::uint64_t bytes, std::uint64_t stream) noexcept;
   void end() noexcept;
   [[nodiscard]] bool takes(const Charge& charge) const noexcept;
 
-  bool is_open_ = false, is_done_;
+  bool is_open_ = false, is_done_, is_denied_;
   int error_, charge_count_;
   std::uint32_t account_;
   Recorded* outer_;
