@@ -8,9 +8,9 @@
 #include <fstream>
 #include <random>
 
+#include "../temporary.hpp"
 #include "trace/event_block.hpp"
 #include "trace/memory_recording.hpp"
-#include "../temporary.hpp"
 
 namespace ration::trace {
 namespace {
