@@ -6,6 +6,7 @@
 #include "base/printable.hpp"
 #include "base/time.hpp"
 #include "cli/verbs/verbs.hpp"
+#include "cli/verbs/whatif_together.hpp"
 #include "trace/inspection.hpp"
 #include "trace/open_recording.hpp"
 
@@ -21,12 +22,6 @@ using trace::Place;
 constexpr std::size_t kShownGroups = 5, kShownDenials = 10;
 
 Bytes bytes_of(std::int64_t bytes) { return Bytes{static_cast<std::uint64_t>(std::max<std::int64_t>(0, bytes))}; }
-
-/// A time within a recording, to a millisecond where that matters.
-std::string instant(std::int64_t nanoseconds) {
-  const auto whole = static_cast<std::uint64_t>(std::max<std::int64_t>(0, nanoseconds));
-  return whole < 60 * kSecond ? fmt::format("{:.3f}s", static_cast<double>(whole) / 1e9) : format_duration(whole);
-}
 
 std::string name_of(const Place& place, const Header& header) {
   if (place.is_host) return "pinned host memory";
@@ -148,7 +143,7 @@ std::string described(const Session& session, const Group& group, const Header& 
 
 void print_held(const Session& session, const Held& held, const Header& header, bool at_peak) {
   fmt::print("{}\n", name_of(held.place, header));
-  fmt::print("  {} {} at {}{}\n", at_peak ? "peak" : "held", session.size(bytes_of(held.charged)), instant(held.time),
+  fmt::print("  {} {} at {}{}\n", at_peak ? "peak" : "held", session.size(bytes_of(held.charged)), moment(held.time),
              held.mark.empty() ? "" : fmt::format(" · after mark \"{}\"", printable(held.mark)));
   std::map<trace::Use, std::int64_t> by_use;
   std::map<std::uint32_t, std::int64_t> by_process;
@@ -181,7 +176,7 @@ void print_text(const Session& session, const Inspection& found, const Header& h
       std::count_if(header.processes.begin(), header.processes.end(), [](const auto& each) { return each.pid != 0; });
   fmt::print("{}{}{} events of {} process{} in {}{}\n", printable(header.workload),
              header.workload.empty() ? "" : " · ", found.events, processes, processes == 1 ? "" : "es",
-             instant(found.length),
+             moment(found.length),
              header.complete    ? ""
              : header.lost != 0 ? fmt::format(" · {} lost", header.lost)
                                 : " · it has not ended, or its end was not recorded");
@@ -200,7 +195,7 @@ void print_text(const Session& session, const Inspection& found, const Header& h
     fmt::print("sizes\n");
     for (const trace::SizeClass& size : found.sizes)
       fmt::print("  up to {:>8}  {:>10} blocks · half of those freed lived up to {}\n", session.size(Bytes{size.upto}),
-                 size.count, size.freed == 0 ? "-" : instant(size.middle_lifetime));
+                 size.count, size.freed == 0 ? "-" : moment(size.middle_lifetime));
   }
   for (const trace::Asking& asking : found.asked)
     fmt::print("asked  {} {} time{} how much there is: {}{} · {}\n", name_of(asking.function), asking.times,
@@ -211,7 +206,7 @@ void print_text(const Session& session, const Inspection& found, const Header& h
     fmt::print("denied  {} request{}\n", found.denial_count, found.denial_count == 1 ? "" : "s");
   for (std::size_t at = 0; at < std::min(kShownDenials, found.denials.size()); ++at) {
     const trace::Denial& denial = found.denials[at];
-    fmt::print("  at {}  {} on {} while {} were held · {}\n", instant(denial.time), session.size(Bytes{denial.bytes}),
+    fmt::print("  at {}  {} on {} while {} were held · {}\n", moment(denial.time), session.size(Bytes{denial.bytes}),
                name_of(denial.place, header), session.size(bytes_of(denial.held)),
                denial.kind == trace::Kind::kDenied ? fmt::format("denial {}", denial.detail)
                                                    : fmt::format("the driver's error {}", denial.detail));
