@@ -2,7 +2,9 @@
 //   ration-bench [calls | book]    prints the table, or that part of it
 //   ration-bench guards FOLDER     this build's guard against another's, which lies in FOLDER
 //   ration-bench instructions [FOLDER]   the instructions of that guard, or of this build's (takes valgrind)
-//   ration-bench pairs             nanoseconds a pair on the driver at hand, by 1 and by 8 threads: one line each
+//   ration-bench recording [FOLDER]   what recording adds to an event; what it adds while it is off, to the guard in
+//   FOLDER ration-bench pairs             nanoseconds a pair on the driver at hand, by 1 and by 8 threads: one line
+//   each
 // Every round starts a fresh process for each side; the figure is the median over the rounds of (with - without).
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -257,6 +259,7 @@ struct Side {
   std::string guard;   ///< folder of the guard; empty: none
   std::string folder;  ///< of the build
   std::string book;
+  std::string record;  ///< folder of a recording's parts; empty: none
 };
 
 /// Starts this program again in `mode`. Pipes for its standard input and output where asked for.
@@ -268,6 +271,7 @@ pid_t spawn(const Side& side, const std::vector<std::string>& command, int input
   ::setenv("LD_LIBRARY_PATH", (side.folder + "/sim").c_str(), 1);
   if (!side.guard.empty()) {
     ::setenv("RATION_BOOK", side.book.c_str(), 1);
+    if (!side.record.empty()) ::setenv("RATION_RECORD", side.record.c_str(), 1);
     ::setenv("RATION_DRIVER_PATH", (side.folder + "/sim").c_str(), 1);
     ::setenv("LD_PRELOAD", (side.guard + "/libcuda.so.1:" + side.guard + "/libnvidia-ml.so.1").c_str(), 1);
   }
@@ -392,7 +396,7 @@ Sides prepare(const std::string& scratch, std::uint64_t card_gib = kCardGib) {
   ::setenv("RATION_SIM", ("T4:" + std::to_string(card_gib) + "GiB:context=1MiB*1").c_str(), 1);
   ::setenv("RATION_SIM_DIR", scratch.c_str(), 1);
   const std::string folder = std::filesystem::canonical("/proc/self/exe").parent_path().parent_path();
-  Sides sides{{"", folder, ""}, {folder + "/shim", folder, scratch + "/bench.book"}};
+  Sides sides{{"", folder, "", ""}, {folder + "/shim", folder, scratch + "/bench.book", ""}};
   book::NewBook contents;
   contents.name = "bench";
   book::NewAccount account;
@@ -438,6 +442,41 @@ void compare_guards(const std::string& scratch, const std::string& other_folder)
     const double ratio = best_other[key] / best_own[key];
     std::printf("| %s | %.1f ns | %.1f ns | %.3f | ≤ 1.05 | %s |\n", row.text, best_own[key], best_other[key], ratio,
                 ratio <= 1.05 ? "ok" : "MISSED");
+  }
+}
+
+/// What recording adds to an event: each pair of calls is two. The best of all rounds, as above.
+void compare_recording(const std::string& scratch, const std::string& other_folder) {
+  const auto [plain, off] = prepare(scratch);
+  Side on = off, other = off;
+  on.record = scratch + "/parts";
+  other.guard = other_folder;
+  expect_guard(plain, off);
+  std::map<std::string, double> best_off, best_on, best_other;
+  const auto keep = [](std::map<std::string, double>& best, const Side& side) {
+    for (const auto& [name, value] : measured(side, "measure")) {
+      const auto at = best.emplace(name, value).first;
+      at->second = std::min(at->second, value);
+    }
+  };
+  for (int i = 0; i < 2 * kRounds; ++i) {
+    keep(best_off, off);
+    std::filesystem::create_directories(on.record);
+    keep(best_on, on);
+    std::filesystem::remove_all(on.record);
+    if (!other_folder.empty()) keep(best_other, other);
+  }
+  const double slowness = bench::measure_slowness();
+  std::printf("| an event of | off | on | added | on the reference machine | must be | |\n");
+  std::printf("| --- | --- | --- | --- | --- | --- | --- |\n");
+  for (const auto& [key, most] :
+       {std::pair{"large-0", 15.0}, {"small-0", 15.0}, {"async", 15.0}, {"threads-2", 20.0}}) {
+    const Row& row = *std::find_if(std::begin(kRows), std::end(kRows),
+                                   [key = key](const Row& each) { return std::strcmp(each.key, key) == 0; });
+    print(row.text, best_off[key] / 2, best_on[key] / 2, (best_on[key] - best_off[key]) / 2, most, "ns", slowness);
+    if (!other_folder.empty())
+      std::printf("| same, recording off, against the other guard | %.1f ns | %.1f ns | %.2f ns | | ≤ 0.3 ns | |\n",
+                  best_other[key] / 2, best_off[key] / 2, (best_off[key] - best_other[key]) / 2);
   }
 }
 
@@ -543,6 +582,7 @@ int main(int argc, char** argv) {
   const std::string scratch = std::filesystem::temp_directory_path() / ("ration-bench-" + std::to_string(::getpid()));
   std::filesystem::create_directories(scratch);
   if (argc == 3 && std::strcmp(argv[1], "guards") == 0) compare_guards(scratch, argv[2]);
+  if (argc >= 2 && std::strcmp(argv[1], "recording") == 0) compare_recording(scratch, argc == 3 ? argv[2] : "");
   if (argc >= 2 && std::strcmp(argv[1], "instructions") == 0) count_instructions(scratch, argc == 3 ? argv[2] : "");
   if (argc == 1 || std::strcmp(argv[1], "calls") == 0) compare_all(scratch);
   // Books lie below /run: what a disk does to a page that is written is not theirs.

@@ -363,6 +363,14 @@ ration_status ration_leave_share(const ration_former_share* former) {
   });
 }
 
+ration_status ration_mark(const char* text) {
+  return guarded([&] {
+    require(text, "text");
+    ration::mark(text);
+    return RATION_OK;
+  });
+}
+
 ration_status ration_get_share_info(const char* share, int gpu, ration_workload_info* out) {
   return guarded([&] {
     require(share, "share");

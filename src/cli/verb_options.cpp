@@ -323,6 +323,13 @@ void add_planning(CommandLine& line) {
 }
 
 void add_recordings(CommandLine& line) {
+  auto [record, to_run] = line.add<RunOptions>("record", [&line](const Session& session, RunOptions options) {
+    options.program = line.words.program;
+    return cli::run(session, std::move(options));
+  });
+  option(record, "-o,--out", to_run.record, "FILE", "the recording")->required();
+  add_plan_options(record, to_run);
+
   auto [inspect, typed] = line.add<InspectOptions>("inspect", cli::inspect);
   word(inspect, "file", typed.file, "FILE")->required();
   option(inspect, "--at", typed.at, "TIME", "what was held at this time since the beginning (90s), not at the peak");

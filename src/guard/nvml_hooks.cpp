@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -20,7 +21,9 @@
 #include "book/book.hpp"
 #include "book/layout.hpp"
 #include "guard/environment.hpp"
+#include "guard/hooks/table.hpp"
 #include "guard/nvml_symbols.hpp"
+#include "guard/recorder/recorder.hpp"
 #include "guard/resolve.hpp"
 #include "guard/unlisted.hpp"
 
@@ -154,6 +157,25 @@ Share share_of(const Account& account, std::uint64_t total, std::uint64_t availa
   return {visible.total.count(), visible.free.count(), visible.used.count()};
 }
 
+/// Records what a program was told to be free. A process has a part of its own for this guard, from its first question
+/// on.
+void record_answer(const Account& account, std::uint64_t free) noexcept {
+  if (environment().record[0] == '\0' || !account.is_granted()) return;
+  static SpinLock beginning;
+  static std::atomic<pid_t> of_process{0};
+  {
+    const SpinGuard guard(beginning);
+    if (of_process.exchange(::getpid()) != ::getpid()) {  // a child has the parent's value
+      forget_recording();
+      RecordedDevices devices;
+      for (; devices.count < account.book->account_count(); ++devices.count)
+        devices.uuids[devices.count] = account.book->account(devices.count).device().uuid;
+      begin_recording(devices, true);
+    }
+  }
+  Recorded::note(trace::Kind::kAsked, account.index, free, static_cast<std::uint64_t>(trace::Asked::kNvml));
+}
+
 /// The processes that the book lists. It reads the slots in place, because Book::read() builds strings and vectors,
 /// whose exceptions would bring libstdc++'s emergency pool, allocated when the library is loaded, into every governed
 /// process.
@@ -273,6 +295,7 @@ RATION_EXPORT int nvmlDeviceGetMemoryInfo(Device device, Memory* out) noexcept {
   if (!can_tell(account, result, out->total, out->free)) return result;
   const Share share = share_of(account, out->total, out->free);
   *out = {share.total, share.free, share.total - share.free};
+  record_answer(account, share.free);
   return kSuccess;
 }
 
@@ -286,6 +309,7 @@ RATION_EXPORT int nvmlDeviceGetMemoryInfo_v2(Device device, Memory2* out) noexce
   out->reserved = share.total - share.free - share.used;
   out->free = share.free;
   out->used = share.used;
+  record_answer(account, share.free);
   return kSuccess;
 }
 

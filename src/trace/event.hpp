@@ -42,6 +42,9 @@ struct Process {
   std::string command;
 };
 
+/// The largest charge and the latest time that a reader takes for true, so that no sum of a damaged file overflows.
+inline constexpr std::int64_t kMostCharge = std::int64_t{1} << 50, kLatest = std::int64_t{1} << 62;
+
 /// What the numbers of events stand for. Grows while a recording is written.
 struct Header {
   std::string workload;

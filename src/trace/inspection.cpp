@@ -171,8 +171,8 @@ void follow(std::map<Place, PlaceState>& places, const Event& event, const Heade
 }  // namespace
 
 const char* name_of(Use use) {
-  constexpr std::array<const char*, kUses> kNames{"blocks", "pools",   "virtual", "contexts",   "code",
-                                                  "graphs", "managed", "shared",  "pinned host"};
+  constexpr std::array<const char*, kUses> kNames{"blocks", "pools",   "virtual", "contexts",
+                                                  "code",   "managed", "shared",  "pinned host"};
   return kNames[static_cast<std::size_t>(use)];
 }
 
@@ -187,14 +187,13 @@ Use use_of(const Event& event, const Header& header) {
       return Use::kContexts;
     case Kind::kPoolGrew:
     case Kind::kPoolTrimmed:
+    case Kind::kGraph:  // graphs have pools of their own
       return Use::kPools;
     case Kind::kVirtualCreate:
     case Kind::kVirtualRelease:
     case Kind::kVirtualMap:
     case Kind::kVirtualUnmap:
       return Use::kVirtual;
-    case Kind::kGraph:
-      return Use::kGraphs;
     case Kind::kCode:
       return Use::kCode;
     default:

@@ -14,8 +14,8 @@
 namespace ration::trace {
 
 /// The use of charged bytes.
-enum class Use : std::uint8_t { kBlocks, kPools, kVirtual, kContexts, kCode, kGraphs, kManaged, kShared, kHost };
-inline constexpr std::size_t kUses = 9;
+enum class Use : std::uint8_t { kBlocks, kPools, kVirtual, kContexts, kCode, kManaged, kShared, kHost };
+inline constexpr std::size_t kUses = 8;
 [[nodiscard]] const char* name_of(Use use);
 /// Returns the use of the bytes that an event charges or refunds.
 [[nodiscard]] Use use_of(const Event& event, const Header& header);

@@ -285,7 +285,8 @@ class Packs final : public PackedRecording {
   /// True if the header has what the event's numbers stand for.
   [[nodiscard]] bool is_known(const Event& event) const {
     return event.process < header_.processes.size() && event.device < header_.devices.size() &&
-           (event.site == 0 || event.site < header_.sites.size()) && event.account <= Account::kPinnedHost;
+           (event.site == 0 || event.site < header_.sites.size()) && event.account <= Account::kPinnedHost &&
+           event.time >= 0 && event.time <= kLatest && event.charged <= kMostCharge && event.charged >= -kMostCharge;
   }
   bool read_index() {
     Trailer trailer;

@@ -100,21 +100,31 @@ class Clock {
     anchors_ = std::move(kept);
   }
   [[nodiscard]] std::int64_t monotonic_ns(std::uint64_t ticks) const {
-    if (anchors_.empty()) return static_cast<std::int64_t>(ticks);
-    if (anchors_.size() == 1)
-      return static_cast<std::int64_t>(anchors_[0].monotonic_ns) +
-             static_cast<std::int64_t>(static_cast<double>(static_cast<std::int64_t>(ticks - anchors_[0].ticks)));
+    if (anchors_.empty()) return bounded(static_cast<double>(ticks));
+    if (anchors_.size() == 1) return from_anchor(anchors_[0], ticks, 1);
     auto after = std::upper_bound(anchors_.begin() + 1, anchors_.end() - 1, ticks,
                                   [](std::uint64_t wanted, const Anchor& anchor) { return wanted < anchor.ticks; });
     const Anchor &from = *(after - 1), &to = *after;
     const double rate =
         static_cast<double>(to.monotonic_ns - from.monotonic_ns) / static_cast<double>(to.ticks - from.ticks);
-    return static_cast<std::int64_t>(from.monotonic_ns) +
-           static_cast<std::int64_t>(static_cast<double>(static_cast<std::int64_t>(ticks - from.ticks)) * rate);
+    return from_anchor(from, ticks, rate);
   }
   [[nodiscard]] const Anchor* first() const { return anchors_.empty() ? nullptr : &anchors_.front(); }
 
  private:
+  /// Keeps a number from a damaged file within a hundred years.
+  static std::int64_t bounded(double nanoseconds) {
+    constexpr double kMost = 1e18;
+    return static_cast<std::int64_t>(std::clamp(nanoseconds, -kMost, kMost));
+  }
+  static std::int64_t bounded(const Anchor& anchor) {
+    return static_cast<std::int64_t>(std::min<std::uint64_t>(anchor.monotonic_ns, std::uint64_t{1} << 60));
+  }
+  static std::int64_t from_anchor(const Anchor& anchor, std::uint64_t ticks, double rate) {
+    const double since = static_cast<double>(static_cast<std::int64_t>(ticks - anchor.ticks)) * rate;
+    return bounded(anchor) + bounded(since);
+  }
+
   std::vector<Anchor> anchors_;
 };
 
@@ -270,7 +280,7 @@ void Parts::find_texts(Part& part) {
         chunk, [](const RawRecord&, const RawRecord*) {},
         [&](const RawRecord& record, std::string_view text) {
           const std::uint64_t number = record.address;
-          if (number > part.header().texts.load()) return;
+          if (number > part.header().texts.load() || number >= guard::kMaxTexts) return;
           if (part.sites.size() <= number) part.sites.resize(number + 1);
           header_.sites.push_back(valid_utf8(text));
           part.sites[number] = static_cast<std::uint32_t>(header_.sites.size() - 1);
@@ -343,7 +353,7 @@ Result<std::unique_ptr<Recording>> Parts::open(const std::string& path) {
   parts->clock_.settle();
   const Anchor* began = note.began.ticks != 0 ? &note.began : parts->clock_.first();
   if (began != nullptr) {
-    parts->began_ = static_cast<std::int64_t>(began->monotonic_ns);
+    parts->began_ = parts->clock_.monotonic_ns(began->ticks);
     parts->header_.began = static_cast<std::int64_t>(began->unix_ns);
   }
   parts->make_header(note);
@@ -377,6 +387,7 @@ void Parts::load(const Run& run, std::vector<Event>& out) const {
         event.charged = extra != nullptr ? static_cast<std::int64_t>(extra->address)
                                          : static_cast<std::int64_t>(static_cast<std::int32_t>(record.rest >> 32)) *
                                                static_cast<std::int64_t>(guard::kPageOfCharge);
+        if (event.charged > kMostCharge || event.charged < -kMostCharge) event.charged = 0;  // damaged
         event.stream = extra != nullptr ? extra->what : 0;
         const bool common = (place & guard::kPlaceCommon) != 0 && common_process_ < header_.processes.size();
         event.process = common ? common_process_ : part.process;

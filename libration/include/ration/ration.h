@@ -153,6 +153,9 @@ typedef struct ration_former_share {
 } ration_former_share;
 ration_status ration_enter_share(const char* share, ration_former_share* former);
 ration_status ration_leave_share(const ration_former_share* former);
+/* Puts a text into the recording of this process at this moment. Does nothing in a process that
+ * `ration run --record` does not record. */
+ration_status ration_mark(const char* text);
 /* Returns the memory of a share; `total` is the workload's limit. */
 ration_status ration_get_share_info(const char* share, int gpu, ration_workload_info* out);
 /* Limits a device, at any time. While more than a lowered limit is held, nothing more is taken; free memory goes

@@ -268,6 +268,10 @@ class ShareScope {
   std::uint32_t own_, common_;
 };
 
+/// Puts a text into the recording of this process at this moment: `mark("epoch 3")`. Does nothing in a process that
+/// `ration run --record` does not record.
+void mark(const std::string& text);
+
 /// Returns the runtime that the process shares: made at first use, never destroyed.
 [[nodiscard]] Runtime& default_runtime();
 

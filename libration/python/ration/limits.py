@@ -205,6 +205,14 @@ def tag(name: str) -> Iterator[None]:
         _native.call("set_tag", former.encode())
 
 
+def mark(text: str) -> None:
+    """Puts a text, such as `epoch 3`, into the recording of this process at this moment.
+
+    Does nothing in a process that `ration run --record` does not record.
+    """
+    _native.call("mark", _native.text(text))
+
+
 class Schedule:
     """Limits that change with the epoch, as for the two halves of a GAN.
 

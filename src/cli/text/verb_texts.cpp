@@ -330,6 +330,16 @@ const std::vector<VerbText>& verb_texts() {
        "Suggests a limit and a guarantee from the peaks and the denied requests of the recorded runs, with reasons, "
        "and shows which of these runs would have been denied under it.",
        {{"ration recommend nlp/train", ""}}},
+      {"record",
+       Task::kRun,
+       kSim | kSocket,
+       "*",
+       "record what a program does with GPU memory",
+       "-o FILE [OPTIONS] -- PROGRAM [ARGUMENTS]",
+       "Is ration run with --record: starts a program under a limit, or without one, and records every request for GPU "
+       "memory of it and of every process that it starts. The last line says what was recorded and what to type next.",
+       {{"ration record -o train.rec -- python train.py", "record a training run"},
+        {"ration record -o train.rec --sim=T4:16GiB -- ration-workload grow", "try it without a GPU"}}},
       {"inspect",
        Task::kAccount,
        0,

@@ -77,6 +77,7 @@ inline constexpr std::uint8_t kPlaceMore = 0x80;
 /// The kind of a record that gives a number to a text: `address` is the number, the bytes of `what` are the length of
 /// the text, which fills the records behind it; `rest` is its TextKind.
 inline constexpr std::uint8_t kTextRecord = 255;
+inline constexpr std::uint32_t kMaxTexts = 1 << 20;
 enum class TextKind : std::uint64_t { kName = 1, kStack = 2 };  // a stack: one "path+offset" a line, innermost first
 
 inline constexpr std::uint64_t kPageOfCharge = 4096;

@@ -28,7 +28,6 @@ constexpr std::uint64_t kLeastStep = std::uint64_t{256} << 10, kMostStep = std::
 /// Once the file could not grow, the next attempt is made after so many lost events.
 constexpr std::uint64_t kLostBetweenAttempts = 1024;
 constexpr std::size_t kMaxText = 4096;
-constexpr std::uint32_t kMaxTexts = 1 << 20;
 
 /// The file of this process.
 struct Part {

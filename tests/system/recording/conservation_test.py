@@ -74,6 +74,8 @@ def step():
 start()
 own = stream()
 for _ in range({steps}): step()
+for kind, address in live:  # the simulator counts what of it is on the device, the book what may be there
+    if kind == 6: KINDS[kind][1](address)
 cuda.cuCtxSynchronize()
 ask()
 answer = len(live)
@@ -192,6 +194,47 @@ answer = 0""")
         self.assertEqual([kind for kind in kinds if kind[0] in ("allocate", "limit_changed", "denied")], [("allocate", 100), ("limit_changed", 512), ("allocate", 1), ("denied", 900)])
         found = self.inspected()
         self.assertEqual([(row["bytes"] // MIB, row["by"]) for row in found["denials"]], [(900, "ration")])
+
+    def test_what_nvml_answered_is_recorded_with_its_process(self):
+        program = self.program(limit=f"{LIMIT}MiB")
+        program.ask("""
+import os
+start(); take(100)
+nvml = ctypes.CDLL("libnvidia-ml.so.1")
+def look():
+    card, told = c_void_p(), (c_uint64 * 3)()
+    assert (nvml.nvmlInit_v2() or nvml.nvmlDeviceGetHandleByIndex_v2(0, byref(card)) or nvml.nvmlDeviceGetMemoryInfo(card, told)) == 0
+look()
+pid = os.fork()
+if pid == 0:
+    look()
+    os._exit(0)
+os.waitpid(pid, 0)
+answer = 0""")
+        program.end()
+        recording = self.recording()
+        asked = [(event["process"], event["bytes"] // MIB) for event in recording.events if event["kind"] == "asked" and event["detail"] == 3]
+        self.assertEqual([bytes for _, bytes in asked], [LIMIT - 164] * 2)
+        self.assertEqual(len({process for process, _ in asked}), 2)
+        self.assertEqual({row["function"]: row["times"] for row in self.inspected()["asked"] if row["function"] == "NVML"}, {"NVML": 1})
+
+    def test_marks_are_in_their_place(self):
+        program = self.program(limit=f"{LIMIT}MiB")
+        program.ask("""
+start()
+cuda.ration_shim_mark.argtypes = [ctypes.c_char_p]
+for epoch in range(4):
+    cuda.ration_shim_mark(f"epoch {epoch}".encode())
+    take(10)  # never returned
+answer = 0""")
+        program.end()
+        recording, found = self.recording(), self.inspected()
+        marked = [recording.header["sites"][event["site"]] if event["kind"] == "mark" else "10 MiB" for event in recording.events
+                  if event["kind"] == "mark" or event["kind"] == "allocate" and event["address"]]
+        self.assertEqual(marked, [text for epoch in range(4) for text in (f"epoch {epoch}", "10 MiB")])
+        self.assertEqual([mark["text"] for mark in found["marks"]], [f"epoch {epoch}" for epoch in range(4)])
+        self.assertEqual([(row["bytes"] // MIB, row["count"], row["spans"]) for row in found["never_freed"]], [(10, 4, 4)])
+        self.assertEqual(found["held"][0]["mark"], "epoch 3")
 
 
 if __name__ == "__main__":

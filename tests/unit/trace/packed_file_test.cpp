@@ -50,7 +50,7 @@ std::vector<Event> some_events(std::size_t count, unsigned seed) {
       event.account = static_cast<Account>(random() % 3);
       event.address = random();
       event.bytes = random();
-      event.charged = static_cast<std::int64_t>(random() >> 20);
+      event.charged = static_cast<std::int64_t>(random() >> 15);
       event.stream = random();
       event.site = static_cast<std::uint32_t>(random() % 3);
       event.detail = static_cast<std::uint32_t>(random());
