@@ -27,7 +27,7 @@ struct Line {
 
 std::optional<Line> parsed(std::string_view text) {
   const auto cells = split(trimmed(text), ',');
-  if (cells.size() != 5 || cells[1].size() != 1) return std::nullopt;
+  if (cells.size() < 5 || cells[1].size() != 1) return std::nullopt;
   const auto time = parse_number<std::int64_t>(cells[0]);
   const auto size = parse_number<std::uint64_t>(cells[3]);
   const auto stream = parse_number<std::uint64_t>(cells[4]);
@@ -60,7 +60,7 @@ Result<std::unique_ptr<MemoryRecording>> read_history_csv(const std::string& pat
   std::int64_t latest = 0;
   std::string text;
   for (std::size_t number = 1; std::getline(stream, text); ++number) {
-    if (number == 1 && trimmed(text) == kColumns) continue;
+    if (number == 1 && trimmed(text).starts_with(kColumns)) continue;
     const auto line = parsed(text);
     if (!line)
       return fail("E1811", fmt::format("{}:{} is not a line of a history, {}.", path, number, kColumns), kExample, 2);

@@ -1,4 +1,5 @@
-// Reads allocation histories (share/ration/traces): one CSV a run, `t_us,op,id,size,stream`. Used by what-if, exports
+// Reads allocation histories (share/ration/traces): one CSV a run, `t_us,op,id,size,stream`; further
+// columns, as `ration export --format csv` writes them, are left out. Used by what-if, exports
 // and tests.
 #pragma once
 

@@ -108,6 +108,8 @@ class Formats(HistoryCase):
             rows = list(csv.DictReader(file.open()))
             self.assertEqual([int(row["held"]) for row in rows], [held for _, held in facts.curve])
             self.assertEqual(sum(int(row["charged"]) for row in rows), facts.live)
+            done = self.ration("export", file, "--format", "csv", "-o", "-")
+            self.assertEqual(done.stdout, file.read_text())
         self.for_each_history("csv", check)
 
 

@@ -7,7 +7,7 @@ import sys
 import time
 import unittest
 
-from export_case import NODE, WORKLOAD, ExportCase, until
+from export_case import GIB, HISTORIES, NODE, WORKLOAD, ExportCase, Facts, until
 from browser import BROWSER, Browser
 from tensorboard.compat.proto.event_pb2 import Event
 from tensorboard.compat.proto.summary_pb2 import Summary
@@ -74,6 +74,15 @@ class Page(ExportCase):
         until(lambda: shown("GPU memory", "GPU 0, GiB", "Matches"), "the chart of several lines")
         browser.picture("tensorboard-custom.png")
         self.assertIsNone(program.poll())
+
+    def test_the_profile_page_shows_a_recording(self):
+        history, runs = HISTORIES[0], self.folder / "runs"
+        done = self.ration("export", history, "--format", "xspace", "-o", f"{runs}/")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        browser, address = Browser(self), self.served(runs)
+        browser.open(f"{address}data/plugin/profile/index.html?run={history.stem}&tag=memory_profile&host={os.uname().nodename}")
+        peak = f"{Facts(history).peak / GIB:.2f} GiB"
+        until(lambda: f"Memory Capacity {peak} Lifetime Peak Heap Usage" in " ".join((browser.run("document.body.innerText") or "").split()), f"the peak, {peak}")
 
 
 if __name__ == "__main__":
