@@ -38,7 +38,7 @@ export RATION_RUNTIME_DIR=$scratch
 
 sim=()
 if [ -n "$node" ]; then
-  sim=(--sim="$node") limit=2GiB
+  sim=(--sim="$node") limit=4GiB
   export RATION_SIM_DIR=$scratch
 else
   limit=8GiB
