@@ -25,9 +25,10 @@ struct Line {
   std::uint64_t size = 0, stream = 0;
 };
 
-std::optional<Line> parsed(std::string_view text) {
+/// Parses a line that may have further columns if `extended`.
+std::optional<Line> parsed(std::string_view text, bool extended) {
   const auto cells = split(trimmed(text), ',');
-  if (cells.size() < 5 || cells[1].size() != 1) return std::nullopt;
+  if (cells.size() < 5 || (cells.size() > 5 && !extended) || cells[1].size() != 1) return std::nullopt;
   const auto time = parse_number<std::int64_t>(cells[0]);
   const auto size = parse_number<std::uint64_t>(cells[3]);
   const auto stream = parse_number<std::uint64_t>(cells[4]);
@@ -59,9 +60,13 @@ Result<std::unique_ptr<MemoryRecording>> read_history_csv(const std::string& pat
   std::uint64_t next = kFirstAddress;
   std::int64_t latest = 0;
   std::string text;
+  bool extended = false;  // the first line names further columns
   for (std::size_t number = 1; std::getline(stream, text); ++number) {
-    if (number == 1 && trimmed(text).starts_with(kColumns)) continue;
-    const auto line = parsed(text);
+    if (number == 1 && trimmed(text).starts_with(kColumns)) {
+      extended = trimmed(text) != kColumns;
+      continue;
+    }
+    const auto line = parsed(text, extended);
     if (!line)
       return fail("E1811", fmt::format("{}:{} is not a line of a history, {}.", path, number, kColumns), kExample, 2);
     Event event;

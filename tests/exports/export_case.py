@@ -1,5 +1,6 @@
 """What the tests of exports share. Each is run by the Python that has the format's own reader."""
 import csv
+import json
 import os
 import pathlib
 import subprocess
@@ -76,3 +77,32 @@ class HistoryCase(ExportCase):
         for history in HISTORIES:
             with self.subTest(history.stem):
                 check(*self.exported(history, format, ending))
+
+
+class RecordingCase(ExportCase):
+    """A program that is recorded on two GPUs: contexts, pools, blocks that are never freed, memory of the host, a denial."""
+
+    def setUp(self):
+        super().setUp()
+        self.recording = self.folder / "train.rec"
+        node = "--sim=T4:16GiB:context=64MiB*2"
+        done = self.ration("run", node, "--gpu", "0,1", "--limit", "4GiB", "--name", "train", "--record", self.recording, "--",
+                           "sh", "-c", f"{WORKLOAD} steps --via vmm 1GiB:1ms 2GiB:1ms; {WORKLOAD} steps --via cache 1GiB:5ms 512MiB:5ms; CUDA_VISIBLE_DEVICES=1 {WORKLOAD} steps --via async 1GiB:1ms 2GiB:1ms; {WORKLOAD} steps 3GiB:1ms 9GiB:1ms")
+        self.assertTrue(self.recording.exists(), done.stderr)
+        done = self.ration("inspect", self.recording, "-o", "json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.facts = json.loads(done.stdout)["data"]
+        self.held = {f"GPU {each['gpu']} {each['device_name']}" if each.get("gpu") is not None else "pinned host memory": each for each in self.facts["held"]}
+        self.assertEqual(len([name for name in self.held if name.startswith("GPU")]), 2, self.held.keys())
+
+    def exported(self, format, ending=""):
+        file = self.folder / f"train{ending or '.' + format}"
+        done = self.ration("export", self.recording, "--format", format, "-o", file)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return file
+
+    def peaks(self):
+        return {name: each["bytes"] for name, each in self.held.items()}
+
+    def at_end(self):
+        return {name: each["bytes_at_end"] for name, each in self.held.items()}

@@ -11,7 +11,7 @@ import sys
 import unittest
 
 import jsonschema
-from export_case import HISTORIES, SOURCE, Facts, HistoryCase
+from export_case import HISTORIES, SOURCE, Facts, HistoryCase, RecordingCase
 
 READERS = SOURCE / "build/readers"
 HEAPTRACK = READERS / "heaptrack/usr/bin/heaptrack_print"
@@ -111,6 +111,56 @@ class Formats(HistoryCase):
             done = self.ration("export", file, "--format", "csv", "-o", "-")
             self.assertEqual(done.stdout, file.read_text())
         self.for_each_history("csv", check)
+
+
+class Recorded(RecordingCase):
+    """Peak and end of each place, as the reader of each format finds them."""
+
+    @unittest.skipUnless(GO, "needs Go")
+    def test_pprof(self):
+        text = printed_by(GO, "tool", "pprof", "-raw", self.exported("pprof", ".pb.gz"))
+        peaks, at_end = collections.Counter(), collections.Counter()
+        for values, place in re.findall(r"^ +([\d ]+): [\d ]+ *\n +place:\[(.*)\]$", text, re.M):
+            peaks[place] += int(values.split()[0])
+            at_end[place] += int(values.split()[2])
+        self.assertEqual((peaks, at_end), (self.peaks(), self.at_end()))
+
+    @unittest.skipUnless(HEAPTRACK.exists(), "needs heaptrack")
+    def test_heaptrack(self):
+        """It knows one heap: that of all places together."""
+        file, folded = self.exported("heaptrack"), self.folder / "folded"
+        rows = list(csv.DictReader(self.exported("csv").open()))
+        held, most, last = {}, 0, 0
+        for row in rows:
+            held["host" if row["account"] == "host" else row["device"]] = int(row["held"])
+            most = max(most, sum(held.values()))
+            if row["kind"] != "process ended":
+                last = sum(held.values())
+        for kind, expected in (("peak", most), ("leaked", last)):
+            printed_by(HEAPTRACK, "-f", file, "--print-flamegraph", folded, "--flamegraph-cost-type", kind)
+            self.assertEqual(sum(int(line.rsplit(" ", 1)[1]) for line in folded.read_text().splitlines()), expected)
+
+    def test_speedscope(self):
+        profiles = json.loads(self.exported("speedscope").read_text())["profiles"]
+        self.assertEqual({each["name"].removesuffix(" at its peak"): sum(each["weights"]) for each in profiles}, self.peaks())
+
+    def test_snapshots_of_pytorch(self):
+        snapshot = pickle.loads(self.exported("memory_viz").read_bytes())
+        peaks = []
+        for entries in snapshot["device_traces"]:
+            held = most = 0
+            for entry in entries:
+                held += {"alloc": 1, "free_completed": -1}.get(entry["action"], 0) * entry["size"]
+                most = max(most, held)
+            peaks.append(most)
+        self.assertEqual(sorted(peak for peak in peaks if peak), sorted(self.peaks().values()))
+        self.assertEqual(sum(segment["total_size"] for segment in snapshot["segments"]), sum(self.at_end().values()))
+
+    def test_csv(self):
+        held = collections.defaultdict(list)
+        for row in csv.DictReader(self.exported("csv").open()):
+            held["host" if row["account"] == "host" else row["device"]].append(int(row["held"]))
+        self.assertEqual(sorted(max(values) for values in held.values() if max(values)), sorted(self.peaks().values()))
 
 
 class Writing(HistoryCase):

@@ -2,18 +2,19 @@
 import json
 import unittest
 
-from export_case import HISTORIES, HistoryCase
+from export_case import HISTORIES, HistoryCase, RecordingCase
 from xprof.convert import raw_to_tool_data
 
 
-class Profile(HistoryCase):
-    def read(self, file):
-        data, _ = raw_to_tool_data.xspace_to_tool_data([str(file)], "memory_profile", {})
-        return json.loads(data)["memoryProfilePerAllocator"]
+def read(file):
+    data, _ = raw_to_tool_data.xspace_to_tool_data([str(file)], "memory_profile", {})
+    return json.loads(data)["memoryProfilePerAllocator"]
 
+
+class Profile(HistoryCase):
     def test_the_page_has_peak_and_blocks(self):
         def check(facts, file):
-            (name, profile), = self.read(file).items()
+            (name, profile), = read(file).items()
             self.assertEqual(name, "GPU 0")
             summary = profile["profileSummary"]
             self.assertEqual(int(summary["peakBytesUsageLifetime"]), facts.peak)
@@ -32,6 +33,20 @@ class Profile(HistoryCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         (file,) = (self.folder / "runs").rglob("*.xplane.pb")
         self.assertEqual(str(file.parent.relative_to(self.folder / "runs")), f"plugins/profile/{HISTORIES[0].stem}")
+
+
+class ProfileOfARecording(RecordingCase):
+    def test_each_place_has_its_peak_with_the_limit_as_capacity(self):
+        profiles = read(self.exported("xspace", ".xplane.pb"))
+        self.assertEqual({name: int(each["profileSummary"]["peakBytesUsageLifetime"]) for name, each in profiles.items()}, self.peaks())
+        for name, profile in profiles.items():
+            summary = profile["profileSummary"]
+            if name.startswith("GPU"):
+                self.assertEqual(int(summary["memoryCapacity"]), 4 << 30)
+            contexts = sum(part["bytes"] for part in self.held[name]["parts"] if part["use"] == "contexts")
+            self.assertEqual(int(summary["peakStats"]["peakBytesInUse"]), self.held[name]["bytes"])
+            self.assertEqual(int(summary["peakStats"]["stackReservedBytes"]) + int(summary["peakStats"]["heapAllocatedBytes"]), self.held[name]["bytes"])
+            self.assertEqual(int(summary["peakStats"]["stackReservedBytes"]), contexts)
 
 
 if __name__ == "__main__":

@@ -319,8 +319,8 @@ const std::vector<VerbText>& verb_texts() {
        "pytorch.org/memory_viz; heaptrack for heaptrack_gui; speedscope for speedscope.app; csv for spreadsheets and "
        "scripts. What is held at every moment, and at the peak, is the same in all of them, to the byte. A folder as "
        "PATH gets a file with the recording's name; for xspace, a folder that tensorboard --logdir reads.",
-       {{"ration export train.csv --format xspace -o runs/", "a page of TensorBoard"},
-        {"ration export train.csv --format perfetto", "a trace for ui.perfetto.dev"}}},
+       {{"ration export train.rec --format xspace -o runs/", "a page of TensorBoard"},
+        {"ration export train.rec --format perfetto", "a trace for ui.perfetto.dev"}}},
       {"recommend",
        Task::kAccount,
        kSim | kSocket,

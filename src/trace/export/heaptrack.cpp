@@ -18,7 +18,7 @@ class HeaptrackWriter {
   HeaptrackWriter(const Recording& recording, std::ostream& out) : header_(recording.header()), out_(out) {
     out_ << "v 10400 2\nX " << name_of_process(header_, 0) << "\nI 1000 0\n";
     Holdings holdings(header_);
-    recording.read([&](const Event& event) {
+    read_unended(recording, Ends::kTogether, [&](const Event& event) {
       const auto& changes = holdings.apply(event);
       if (!changes.empty() && event.time / 1'000'000 != time_ms_) {
         time_ms_ = event.time / 1'000'000;

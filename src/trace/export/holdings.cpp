@@ -256,4 +256,20 @@ std::vector<Holding> held_at(const Recording& recording, Place place, const Peak
   return held;
 }
 
+void read_unended(const Recording& recording, Ends ends, const std::function<bool(const Event&)>& take) {
+  const Header& header = recording.header();
+  std::vector<std::vector<Event>> ended(places(header));  // they are taken once another event follows
+  recording.read([&](const Event& event) {
+    const Place place = ends == Ends::kTogether ? Place{0} : std::min(place_of(event, header), pinned_host(header));
+    if (event.kind == Kind::kProcessEnded) {
+      ended[place].push_back(event);
+      return true;
+    }
+    for (const Event& each : ended[place])
+      if (!take(each)) return false;
+    ended[place].clear();
+    return take(event);
+  });
+}
+
 }  // namespace ration::trace

@@ -125,4 +125,9 @@ struct Peak {
 /// Returns what was held at the peak of a place, oldest first.
 [[nodiscard]] std::vector<Holding> held_at(const Recording& recording, Place place, const Peak& peak);
 
+/// Reads the events without those by which the last processes ended, so that what they never freed is held at the end.
+/// With kEach, that is judged for each place by itself, as `ration inspect` does.
+enum class Ends { kEach, kTogether };
+void read_unended(const Recording& recording, Ends ends, const std::function<bool(const Event&)>& take);
+
 }  // namespace ration::trace

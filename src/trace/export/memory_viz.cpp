@@ -44,7 +44,7 @@ class SnapshotWriter {
 
   void write_segments(const Recording& recording) {
     Holdings holdings(header_);
-    recording.read([&](const Event& event) {
+    read_unended(recording, Ends::kEach, [&](const Event& event) {
       holdings.apply(event);
       return true;
     });
@@ -80,7 +80,7 @@ class SnapshotWriter {
   void write_trace(const Recording& recording, Place place) {
     Pickle::List entries(pickle_);
     Holdings holdings(header_);
-    recording.read([&](const Event& event) {
+    read_unended(recording, Ends::kEach, [&](const Event& event) {
       for (const auto& [holding, came] : holdings.apply(event)) {
         if (holding.place != place || holding.bytes == 0) continue;
         if (came) {

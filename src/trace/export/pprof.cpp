@@ -2,6 +2,7 @@
 // at the peak of its place, and at the end, and all that it ever requested.
 #include <zlib.h>
 
+#include <algorithm>
 #include <array>
 #include <map>
 #include <tuple>
@@ -82,8 +83,8 @@ void write_pprof(const Recording& recording, std::ostream& out) {
   Holdings holdings(header);
   std::int64_t last = 0;
   std::uint64_t newest = 0;  // the highest number of a block so far
-  recording.read([&](const Event& event) {
-    last = event.time;
+  read_unended(recording, Ends::kEach, [&](const Event& event) {
+    last = std::max(last, event.time);
     for (const auto& [holding, came] : holdings.apply(event)) {
       if (!came || holding.part != Part::kBlock || holding.id <= newest) continue;
       newest = holding.id;

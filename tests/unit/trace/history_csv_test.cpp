@@ -73,6 +73,12 @@ TEST(HistoryCsv, LeavesOutWhatChangesNothing) {
   EXPECT_EQ(events_of("t_us,op,id,size,stream\n1,f,7,0,0\n2,S,1,5,0\n3,a,1,0,0\n4,a,2,1,0\r\n").size(), 1u);
 }
 
+TEST(HistoryCsv, FurtherColumnsAreLeftOutWhereTheFirstLineNamesThem) {
+  const auto events = events_of("t_us,op,id,size,stream,kind,site\n1,a,7,1000,0,allocate,\"f, g\"\n2,-,,0,0,mark,x\n");
+  ASSERT_EQ(events.size(), 1u);
+  EXPECT_EQ(events[0].bytes, 1000u);
+}
+
 TEST(HistoryCsv, AClockThatJumpsBackChangesNoOrder) {
   const auto events = events_of("9,a,1,1,0\n3,a,2,1,0\n10,f,1,1,0\n");
   ASSERT_EQ(events.size(), 3u);
