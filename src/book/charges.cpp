@@ -209,8 +209,16 @@ Word& part_of(const OpenBook& book, std::uint32_t account, Kind kind) noexcept {
   return kind == Kind::kContext ? part.context : kind == Kind::kPool ? part.pooled : part.managed;
 }
 
+/// Tells the listener of the book, if there is one, what was changed.
+void tell(const OpenBook& book, std::uint32_t account, const Changed& changed, Kind kind,
+          bool common = false) noexcept {
+  if (book.listener != nullptr) book.listener(account, changed.change(), kind, common);
+}
+
 [[gnu::noinline]] Charged note_charge(const OpenBook& book, std::uint32_t account, Bytes size, Kind kind,
-                                      Bytes* raised_from, std::uint64_t used) noexcept {
+                                      Bytes* raised_from, const Changed& changed) noexcept {
+  tell(book, account, changed, kind);
+  std::uint64_t used = changed.used;
   Word& peak = peak_of(*book.layout, account);
   // The holdings of ended processes are no part of a peak.
   if (used > peak.load(kRelaxed)) used -= std::min(used, refund_ended(book, account).count());
@@ -220,20 +228,12 @@ Word& part_of(const OpenBook& book, std::uint32_t account, Kind kind) noexcept {
   return Charged::kGranted;
 }
 
-/// Tells the listener of the book, if there is one, what was changed.
-[[gnu::always_inline]] inline void tell(const OpenBook& book, std::uint32_t account, std::int64_t bytes, Kind kind,
-                                        bool common = false) noexcept {
-  if (book.listener != nullptr) [[unlikely]]
-    book.listener(account, bytes, kind, common);
-}
-
 [[gnu::noinline]] Charged charge_after(const OpenBook& book, Outcome first, std::uint32_t account, Bytes size,
                                        Kind kind, Bytes* raised_from) noexcept {
   const Changed changed = change_after(book, first, own_target(book, account), Step::kCharge, size.count());
   if (changed.outcome != Outcome::kMade)
     return changed.outcome == Outcome::kOverLimit ? Charged::kOverLimit : Charged::kBroken;
-  tell(book, account, changed.change(), kind);
-  return note_charge(book, account, size, kind, raised_from, changed.used);
+  return note_charge(book, account, size, kind, raised_from, changed);
 }
 
 /// Charges an account for which other threads wait.
@@ -243,13 +243,15 @@ Word& part_of(const OpenBook& book, std::uint32_t account, Kind kind) noexcept {
   return charge_after(book, Outcome::kNoTurn, account, size, kind, raised_from);
 }
 
-[[gnu::noinline]] void refund_after(const OpenBook& book, Outcome first, std::uint32_t account, Bytes size,
-                                    Kind kind) noexcept {
+/// Ends a refund whose first attempt changed the account by `bytes` if it was made.
+[[gnu::noinline]] void refund_after(const OpenBook& book, Outcome first, std::uint32_t account, Bytes size, Kind kind,
+                                    std::int64_t bytes) noexcept {
   if (first != Outcome::kMade) {
     const Changed changed = change_after(book, first, own_target(book, account), Step::kRefund, size.count());
     if (changed.outcome != Outcome::kMade) return;
-    tell(book, account, changed.change(), kind);
+    bytes = changed.change();
   }
+  if (book.listener != nullptr) book.listener(account, bytes, kind, false);
   if (has_part(account, kind)) take_off(part_of(book, account, kind), size.count(), 0);
   Waiting(book).wake();
 }
@@ -269,9 +271,10 @@ Word& part_of(const OpenBook& book, std::uint32_t account, Kind kind) noexcept {
   const Changed first = first_attempt(book, own_target(book, account), Step::kCharge, size.count());
   if (first.outcome != Outcome::kMade) [[unlikely]]
     return charge_after(book, first.outcome, account, size, kind, raised_from);
-  tell(book, account, first.change(), kind);
-  if (kind != Kind::kHeap || first.used > peak_of(*book.layout, account).load(kRelaxed)) [[unlikely]]
-    return note_charge(book, account, size, kind, raised_from, first.used);
+  const bool is_done =
+      kind == Kind::kHeap && first.used <= peak_of(*book.layout, account).load(kRelaxed) && book.listener == nullptr;
+  if (!is_done) [[unlikely]]
+    return note_charge(book, account, size, kind, raised_from, first);
   return Charged::kGranted;
 }
 
@@ -279,12 +282,11 @@ Word& part_of(const OpenBook& book, std::uint32_t account, Kind kind) noexcept {
                                                     Kind kind) noexcept {
   if (book.own == nullptr) return;
   const Changed first = first_attempt(book, own_target(book, account), Step::kRefund, size.count());
-  if (first.outcome == Outcome::kMade) tell(book, account, first.change(), kind);
   // A thread that begins to wait after this check finds the bytes; one that began before it has counted itself.
   const bool done = first.outcome == Outcome::kMade && kind == Kind::kHeap &&
-                    book.layout->header.waiters.load(std::memory_order_seq_cst) == 0;
+                    book.layout->header.waiters.load(std::memory_order_seq_cst) == 0 && book.listener == nullptr;
   if (!done) [[unlikely]]
-    refund_after(book, first.outcome, account, size, kind);
+    refund_after(book, first.outcome, account, size, kind, first.change());
 }
 
 }  // namespace
@@ -300,8 +302,7 @@ void Account::charge_unconditionally(Bytes size, Kind kind) const noexcept {
   if (!exists() || book_->own == nullptr) return;
   const Changed changed = change(*book_, own_target(*book_, index_), Step::kForce, size.count());
   if (changed.outcome != Outcome::kMade) return;
-  tell(*book_, index_, changed.change(), kind);
-  (void)note_charge(*book_, index_, size, kind, nullptr, changed.used);
+  (void)note_charge(*book_, index_, size, kind, nullptr, changed);
 }
 
 void Account::refund_in(const OpenBook& book, std::uint32_t index, Bytes size, Kind kind) noexcept {
@@ -321,13 +322,13 @@ void Account::undo(Bytes size, Kind kind, Bytes raised_from) const noexcept {
 void charge_common(const OpenBook& book, std::uint32_t account, std::uint64_t granules) noexcept {
   if (!book.has(account) || granules == 0) return;
   const Changed changed = change(book, common_target(book, account), Step::kForce, granules * kGranule.count());
-  if (changed.outcome == Outcome::kMade) tell(book, account, changed.change(), Kind::kHeap, true);
+  if (changed.outcome == Outcome::kMade) tell(book, account, changed, Kind::kHeap, true);
 }
 
 void refund_common(const OpenBook& book, std::uint32_t account, std::uint64_t granules) noexcept {
   if (!book.has(account) || granules == 0) return;
   const Changed changed = change(book, common_target(book, account), Step::kRefund, granules * kGranule.count());
-  if (changed.outcome == Outcome::kMade) tell(book, account, changed.change(), Kind::kHeap, true);
+  if (changed.outcome == Outcome::kMade) tell(book, account, changed, Kind::kHeap, true);
   Waiting(book).wake();
 }
 

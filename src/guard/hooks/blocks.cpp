@@ -121,13 +121,11 @@ enum class WithoutRoom {
   kGiveUp,  // the caller tries another way; the request waits for no turn
 };
 
-/// Charges an allocation: `call(address)` takes `size` bytes at an address that the driver chooses, and may correct
-/// `size` to the bytes really taken.
-template <typename Call>
-CUresult take_block(std::uint64_t& size, const char* function, CUdeviceptr& address, Call&& call,
-                    const Place& place = current_place(), WithoutRoom without_room = WithoutRoom::kAdmit) noexcept {
+template <typename Event, typename Call>
+CUresult take_block_as(std::uint64_t& size, const char* function, CUdeviceptr& address, Call&& call, const Place& place,
+                       WithoutRoom without_room) noexcept {
   if (size == 0 || place.context == 0) return call(address);  // the driver reports the error
-  Recorded event(trace::Kind::kAllocate, size);
+  Event event(trace::Kind::kAllocate, size);
   const Bytes entered = worst_case(size);
   ShareCharge share(place.kind == Kind::kHeap ? place.account : kNoAccount,
                     Bytes{size} > kMaxPiece ? entered : Bytes{size});
@@ -170,6 +168,16 @@ CUresult take_block(std::uint64_t& size, const char* function, CUdeviceptr& addr
   return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
+/// Charges an allocation: `call(address)` takes `size` bytes at an address that the driver chooses, and may correct
+/// `size` to the bytes really taken.
+template <typename Call>
+CUresult take_block(std::uint64_t& size, const char* function, CUdeviceptr& address, Call&& call,
+                    const Place& place = current_place(), WithoutRoom without_room = WithoutRoom::kAdmit) noexcept {
+  return recorded_or_not([&]<typename Event>() noexcept {
+    return take_block_as<Event>(size, function, address, call, place, without_room);
+  });
+}
+
 /// Restores the entry of a block that the driver did not free. Refunds the block instead if it is gone meanwhile, or
 /// another one has its address.
 [[gnu::noinline]] void put_back(CUdeviceptr address, const Block& block) noexcept {
@@ -185,7 +193,7 @@ CUresult take_block(std::uint64_t& size, const char* function, CUdeviceptr& addr
 /// Takes out the entry at `address`, then frees the block by `call`. The order matters: once the driver has freed the
 /// block, another thread may receive the same address.
 template <typename Call>
-CUresult release_block(CUdeviceptr address, Call&& call) noexcept {
+[[gnu::always_inline]] inline CUresult release_block(CUdeviceptr address, Call&& call) noexcept {
   CUresult result = CUDA_SUCCESS;
   Block block;
   const bool known = blocks.take(address, block);
@@ -198,17 +206,19 @@ CUresult release_block(CUdeviceptr address, Call&& call) noexcept {
     graph_allocation_was_freed(address);
     return result;
   }
-  Recorded event(trace::Kind::kFree, block.size);
-  if (block.number != 0) exporting.wait();  // waits until the exporting thread has named the block
-  result = call();
-  event.failed(result, block.account);
-  if (result == CUDA_SUCCESS) {
-    event.done(address, block.account);
-    refund(address, block);
-  } else {
-    put_back(address, block);
-  }
-  return result;
+  return recorded_or_not([&]<typename Event>() noexcept {
+    Event event(trace::Kind::kFree, block.size);
+    if (block.number != 0) exporting.wait();  // waits until the exporting thread has named the block
+    result = call();
+    event.failed(result, block.account);
+    if (result == CUDA_SUCCESS) {
+      event.done(address, block.account);
+      refund(address, block);
+    } else {
+      put_back(address, block);
+    }
+    return result;
+  });
 }
 
 /// Records an event behind the stream's pending work. Returns null if the driver cannot make one.

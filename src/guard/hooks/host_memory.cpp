@@ -56,12 +56,12 @@ template <typename IsWrong>
 }
 
 /// Pins `size` bytes by `call(address)`, which sets the address.
-template <typename Call, typename IsWrong>
-CUresult pin(Bytes size, std::size_t requested, const char* function, Call&& call, IsWrong&& is_wrong) noexcept {
+template <typename Event, typename Call, typename IsWrong>
+CUresult pin_as(Bytes size, std::size_t requested, const char* function, Call&& call, IsWrong&& is_wrong) noexcept {
   const Place place = current_place();
   std::uint64_t address = 0;
   if (size == Bytes{0} || place.context == 0) return call(address);  // the driver reports the error
-  Recorded event(trace::Kind::kAllocate, requested);
+  Event event(trace::Kind::kAllocate, requested);
   if (!admit_quietly(kHostAccount, size, Kind::kHeap) && !admit_pinned_slowly(size, function, is_wrong)) [[unlikely]]
     return CUDA_ERROR_OUT_OF_MEMORY;
   const CUresult result = call(address);
@@ -76,6 +76,12 @@ CUresult pin(Bytes size, std::size_t requested, const char* function, Call&& cal
   if (contexts_changed_since(place)) [[unlikely]]
     follow_context(address, place);
   return result;
+}
+
+template <typename Call, typename IsWrong>
+CUresult pin(Bytes size, std::size_t requested, const char* function, Call&& call, IsWrong&& is_wrong) noexcept {
+  return recorded_or_not(
+      [&]<typename Event>() noexcept { return pin_as<Event>(size, requested, function, call, is_wrong); });
 }
 
 template <typename Size, typename Call>
@@ -119,16 +125,18 @@ CUresult unpin(void* start, Call&& call) noexcept {
   const auto address = reinterpret_cast<std::uint64_t>(start);
   Pinned known;
   if (!counts_host() || !pinned.take(address, known)) return call();
-  Recorded event(trace::Kind::kFree, known.counted.count());
-  const CUresult result = call();
-  event.failed(result, kHostAccount);
-  if (result == CUDA_SUCCESS) {
-    event.done(address, kHostAccount);
-    give_back(kHostAccount, known.counted);
-  } else {
-    pinned.insert(address, known);
-  }
-  return result;
+  return recorded_or_not([&]<typename Event>() noexcept {
+    Event event(trace::Kind::kFree, known.counted.count());
+    const CUresult result = call();
+    event.failed(result, kHostAccount);
+    if (result == CUDA_SUCCESS) {
+      event.done(address, kHostAccount);
+      give_back(kHostAccount, known.counted);
+    } else {
+      pinned.insert(address, known);
+    }
+    return result;
+  });
 }
 
 }  // namespace

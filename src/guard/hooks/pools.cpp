@@ -218,26 +218,28 @@ template <typename Find, typename Call>
 CUresult take(Find&& find, CUstream stream, std::size_t size, const char* function, CUdeviceptr* out,
               Call&& call) noexcept {
   if (size == 0) return call(size);
-  Recorded event(trace::Kind::kAllocate, size, stream);
-  for (;;) {
-    Taking<Call> taking{stream, size, function, out, call, meanings.load()};
-    // Questions about a stream that is being captured, and wrong requests, may invalidate the capture.
-    const bool of_graph = is_capturing(stream);
-    Source source = of_graph ? Source{Source::Kind::kNoDevice, nullptr} : find();
-    if (source.kind == Source::Kind::kNone) {
-      // The driver's own error, by a request for no bytes. Another thread may make the request valid at any moment.
-      const CUresult wrong = call(0);
-      if (wrong != CUDA_ERROR_INVALID_VALUE && wrong != CUDA_SUCCESS) return wrong;
-      source = find();
-      if (source.kind == Source::Kind::kNone && wrong != CUDA_SUCCESS) return wrong;
-      if (source.kind == Source::Kind::kNone) source.kind = Source::Kind::kUndetermined;
+  return recorded_or_not([&]<typename Event>() noexcept -> CUresult {
+    Event event(trace::Kind::kAllocate, size, stream);
+    for (;;) {
+      Taking<Call> taking{stream, size, function, out, call, meanings.load()};
+      // Questions about a stream that is being captured, and wrong requests, may invalidate the capture.
+      const bool of_graph = is_capturing(stream);
+      Source source = of_graph ? Source{Source::Kind::kNoDevice, nullptr} : find();
+      if (source.kind == Source::Kind::kNone) {
+        // The driver's own error, by a request for no bytes. Another thread may make the request valid at any moment.
+        const CUresult wrong = call(0);
+        if (wrong != CUDA_ERROR_INVALID_VALUE && wrong != CUDA_SUCCESS) return wrong;
+        source = find();
+        if (source.kind == Source::Kind::kNone && wrong != CUDA_SUCCESS) return wrong;
+        if (source.kind == Source::Kind::kNone) source.kind = Source::Kind::kUndetermined;
+      }
+      const CUresult result = take_from(source, taking);
+      if (taking.stale) continue;
+      event.failed(taking.error, taking.account);
+      if (result == CUDA_SUCCESS && taking.account != kNoAccount) event.done(*out, taking.account);
+      return result;
     }
-    const CUresult result = take_from(source, taking);
-    if (taking.stale) continue;
-    event.failed(taking.error, taking.account);
-    if (result == CUDA_SUCCESS && taking.account != kNoAccount) event.done(*out, taking.account);
-    return result;
-  }
+  });
 }
 
 /// Ends the charge of a destroyed pool, of which nothing is left.
@@ -249,11 +251,11 @@ void end(Pool& pool) noexcept {
 
 /// Frees by `call` what a pool handed out. Requires the pool's mutex: once the driver has the bytes back, another
 /// thread may receive them.
-template <typename Call>
-CUresult return_loan(CUdeviceptr address, const Loan& loan, CUstream stream, Call&& call) noexcept {
+template <typename Event, typename Call>
+CUresult return_loan_as(CUdeviceptr address, const Loan& loan, CUstream stream, Call&& call) noexcept {
   Pool& pool = *loan.pool;
   const Guard guard(pool.mutex);
-  Recorded event(trace::Kind::kFree, loan.size, stream);
+  Event event(trace::Kind::kFree, loan.size, stream);
   const CUresult result = call();
   event.failed(result, pool.account);
   if (result != CUDA_SUCCESS) {
@@ -268,6 +270,11 @@ CUresult return_loan(CUdeviceptr address, const Loan& loan, CUstream stream, Cal
   pool.outstanding -= std::min<std::uint64_t>(pool.outstanding, loan.size);
   if (pool.outstanding == 0) end(pool);
   return result;
+}
+
+template <typename Call>
+CUresult return_loan(CUdeviceptr address, const Loan& loan, CUstream stream, Call&& call) noexcept {
+  return recorded_or_not([&]<typename Event>() noexcept { return return_loan_as<Event>(address, loan, stream, call); });
 }
 
 /// Frees memory when the stream reaches the call. `given` is the stream as passed to the driver; `stream` is the same

@@ -48,7 +48,8 @@ struct Thread {
   std::uint32_t life = 0;  // Part::life when it took the chunk
   Recorded* open = nullptr;
 };
-thread_local Thread own;
+// Found by one instruction: what a library that is loaded late may have of this kind is small, and this is 40 bytes.
+[[gnu::tls_model("initial-exec")]] thread_local Thread own;
 
 /// A file for the time that it takes to map some of it. A program may close every descriptor, so none is kept. The
 /// system calls are made directly, since those of the C library are cancellation points.
@@ -165,8 +166,7 @@ std::uint64_t take_offset(const OpenFile& file, int& error) noexcept {
 }
 
 /// Returns room for `count` records in a row in this thread's chunk, or null if the event is lost.
-[[gnu::always_inline]] inline RawRecord* room_for(std::size_t count) noexcept {
-  Thread& thread = own;
+[[gnu::always_inline]] inline RawRecord* room_for(Thread& thread, std::size_t count) noexcept {
   const bool has_room = thread.life == part.life.load(std::memory_order_relaxed) &&
                         static_cast<std::size_t>(thread.end - thread.next) >= count * sizeof(RawRecord);
   if (!has_room) [[unlikely]] {
@@ -179,7 +179,7 @@ std::uint64_t take_offset(const OpenFile& file, int& error) noexcept {
 
 bool write_text(std::uint32_t number, TextKind kind, const char* text, std::size_t length) noexcept {
   const std::size_t records = (length + sizeof(RawRecord) - 1) / sizeof(RawRecord);
-  RawRecord* room = room_for(records + 1);
+  RawRecord* room = room_for(own, records + 1);
   if (room == nullptr) return false;
   std::memcpy(static_cast<void*>(room + 1), text, length);
   room->address = number;
@@ -253,12 +253,14 @@ void use_common_count(int error) noexcept {
 
 }  // namespace
 
-void record(const RecordedEvent& event) noexcept {
+namespace {
+
+[[gnu::always_inline]] inline void record_in(Thread& thread, const RecordedEvent& event) noexcept {
   const std::int64_t pages = event.charge / static_cast<std::int64_t>(kPageOfCharge);
   const bool fits =
       event.charge % static_cast<std::int64_t>(kPageOfCharge) == 0 && pages == static_cast<std::int32_t>(pages);
   const bool more = !fits || event.stream != 0;
-  RawRecord* room = room_for(more ? 2 : 1);
+  RawRecord* room = room_for(thread, more ? 2 : 1);
   if (room == nullptr) [[unlikely]]
     return;
   std::uint64_t place = event.device | static_cast<std::uint64_t>(event.account) << kPlaceAccount;
@@ -276,6 +278,10 @@ void record(const RecordedEvent& event) noexcept {
   room->rest = static_cast<std::uint64_t>(static_cast<std::uint32_t>(pages)) << 32 | event.site;
   room->ticks.store(event.ticks != 0 ? event.ticks : ticks_now(), std::memory_order_release);
 }
+
+}  // namespace
+
+void record(const RecordedEvent& event) noexcept { record_in(own, event); }
 
 std::uint32_t number_of_text(const char* text) noexcept {
   const std::size_t length = ::strnlen(text, kMaxText);
@@ -365,11 +371,15 @@ void record_charge(std::uint32_t account, std::int64_t bytes, book::Kind kind, b
   account_ = kNowhere;
   outer_ = thread.open;
   thread.open = this;
-  event_ = {};
+  thread_ = &thread;
   event_.kind = kind;
+  event_.common = false;
+  event_.site = 0;
+  event_.address = 0;
   event_.bytes = bytes;
+  event_.charge = 0;
   event_.stream = stream;
-  if (gives_up(kind)) event_.ticks = ticks_now();
+  event_.ticks = gives_up(kind) ? ticks_now() : 0;
 }
 
 /// Returns true if a charge is part of the event rather than one of its own, as the growth of a pool is.
@@ -389,7 +399,8 @@ bool Recorded::takes(const Charge& charge) const noexcept {
 }
 
 [[gnu::noinline]] void Recorded::end() noexcept {
-  own.open = outer_;
+  auto& thread = *static_cast<Thread*>(thread_);
+  thread.open = outer_;
   book::Kind kind = book::Kind::kHeap;
   for (int at = 0; at < charge_count_; ++at) {
     const Charge& charge = charges_[at];
@@ -408,7 +419,7 @@ bool Recorded::takes(const Charge& charge) const noexcept {
   }
   if (!is_done_ && error_ == 0) return;
   put_place(event_, account_, kind);
-  record(event_);
+  record_in(thread, event_);
 }
 
 void Recorded::write_note(trace::Kind kind, std::uint32_t account, std::uint64_t bytes, std::uint64_t detail) noexcept {
