@@ -172,7 +172,7 @@ bool add_entry(const std::string& entry, std::vector<Model>& out, std::string& p
     const std::size_t next = text.find(':', colon + 1);
     const std::string part = part_at(colon);
     if (!part.empty() && part.size() < 4 && part.find_first_not_of("0123456789") == std::string::npos && count == 1) {
-      count = std::atoi(part.c_str());  // A100-40:2, the form of ration plan
+      count = std::atoi(part.c_str());  // A100-40:2, the form of ration whatif
       colon = next;
       continue;
     }

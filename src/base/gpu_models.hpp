@@ -1,4 +1,4 @@
-// Sizes of known GPU models, so that a plan or a simulated node needs no GPU. Used by `ration plan` and by the
+// Sizes of known GPU models, so that what-if or a simulated node needs no GPU. Used by `ration whatif` and by the
 // simulated GPU, which therefore agree; on a machine with a GPU the driver reports its own sizes.
 #pragma once
 

@@ -291,23 +291,16 @@ void add_planning(CommandLine& line) {
   option(to_export, "-o,--output", exported.out, "PATH",
          "file or folder to write; - is standard output; default: beside the recording");
 
-  auto [plan, to_plan] = line.add<PlanOptions>("plan", cli::plan);
-  option(plan, "--gpu", to_plan.gpus, "GPUS", "GPUs by model: A100-40:2, T4:15GiB*3; default: this machine's")
-      ->expected(1)
-      ->take_all();
-  option(plan, "--tenant", to_plan.tenants, "TENANT", "NAME=GUARANTEE[:LIMIT][*COUNT]; may be repeated")
-      ->expected(1)
-      ->take_all()
-      ->required();
-  plan->add_flag("--spread", to_plan.spread, "spread tenants over the GPUs, so that they can reach their limits");
-  line.add_output(plan);
-
   auto [whatif, to_answer] = line.add<WhatIfOptions>("whatif", cli::whatif);
   word(whatif, "recording", to_answer.recordings, "RECORDING")->required();
   option(whatif, "-l,--limit", to_answer.limit, "SIZE", "limit to try: what would have been denied first");
   option(whatif, "--with", to_answer.with, "RECORDING", "another run beside it: the worst of all starts");
-  option(whatif, "--gpu", to_answer.gpu, "GPU",
-         "size or model of a GPU: 12GiB, A100-40; which starts fit on it, and how many copies");
+  option(whatif, "--gpu", to_answer.gpus, "GPUS",
+         "size or model of a GPU: 12GiB, A100-40:2, T4:15GiB*3; which starts, how many copies or which sizes fit. "
+         "Default for sizes: this machine's")
+      ->expected(1)
+      ->take_all()
+      ->allow_extra_args(false);
   option(whatif, "--allocator", to_answer.allocators, "ALLOCATOR",
          "pytorch, tensorflow, cuda_malloc_async, ration or none, with settings: pytorch:max_split_size_mb:128; may be "
          "repeated")
@@ -317,7 +310,9 @@ void add_planning(CommandLine& line) {
   line.add_output(whatif);
 
   auto [fits, to_fit] = line.add<FitsOptions>("fits", cli::fits);
-  word(fits, "size", to_fit.size, "SIZE")->required();
+  auto* size = word(fits, "size", to_fit.size, "SIZE");
+  option(fits, "--recording", to_fit.recording, "RECORDING", "in place of the size: what this recorded run needs")
+      ->excludes(size);
   option(fits, "--gpu", to_fit.gpu, "GPU", "as for ration run: auto (any GPU), all, or each of these");
   line.add_output(fits);
 }

@@ -1,7 +1,7 @@
 // What the mock answers, by method and path as share/ration/openapi.json has them, apart from the stream. A test holds the
 // answers against share/ration/schema.
 
-import type { Explained, ExplainRow, Health, PlanAnswer, PlanWish, Series, Usage, UsageRow } from "../src/api/types";
+import type { Explained, ExplainRow, Health, Series, Usage, UsageRow } from "../src/api/types";
 import { formatSize, parseDuration, parseSize } from "../src/logic/format";
 import type { Said, Value } from "../src/text/message";
 import { put, say } from "./messages";
@@ -126,7 +126,7 @@ function patchTenant(world: World, asked: Asked, name: string): Answer {
     if (typed === undefined) continue;
     const parsed = parseSize(String(typed), total);
     if ("problem" in parsed) return refuse(400, "E1102", "no size", `'${String(typed)}' is not a size.`, "4GiB");
-    if (parsed.bytes > total) return refuse(409, "E1304", "cannot be promised", `${what} ${formatSize(parsed.bytes)} for ${name} is more than a GPU has.`, "ration plan");
+    if (parsed.bytes > total) return refuse(409, "E1304", "cannot be promised", `${what} ${formatSize(parsed.bytes)} for ${name} is more than a GPU has.`, "ration whatif");
     changes.push({ tenant: name, what, old: tenant[what], new: String(typed), applied: asked.query.get("dry_run") !== "1", over: [] });
   }
   if (changes.length === 0) return refuse(400, "E1420", "nothing to change", "neither a limit nor a guarantee was given.", `ration set --tenant ${name} --limit 8GiB`);
@@ -160,32 +160,6 @@ function move(world: World, name: string, verb: "trim" | "suspend" | "resume"): 
   one.kind = "training";
   told("resumed", "resumption.done");
   return ok({ workload: name, state: "resuming" }, 202);
-}
-
-function plan(wish: PlanWish): Answer {
-  const counts = wish.gpus.length === 0 ? 2 : wish.gpus.reduce((sum, gpu) => sum + Number(gpu.split(":")[1] ?? 1), 0);
-  const devices: (PlanAnswer["devices"][number] & { guaranteed_bytes: number })[] = Array.from({ length: counts }, (_, gpu) => ({ gpu, name: "NVIDIA A100-40", usable_bytes: total, guaranteed_bytes: 0, spare_bytes: total, tenants: [] }));
-  const leftOver: PlanAnswer["left_over"] = [];
-  let needed = 0;
-  for (const tenant of wish.tenants) {
-    const parsed = parseSize(tenant.guarantee, total);
-    if ("problem" in parsed) return refuse(400, "E1102", "no size", `'${tenant.guarantee}' is not a size.`, "4GiB");
-    for (let index = 0; index < tenant.count; index += 1) {
-      needed += parsed.bytes;
-      const fitting = devices.filter((device) => device.spare_bytes >= parsed.bytes);
-      const place = wish.spread ? fitting.sort((left, right) => right.spare_bytes - left.spare_bytes)[0] : fitting[0];
-      const list = place ? place.tenants : leftOver;
-      if (place) {
-        place.spare_bytes -= parsed.bytes;
-        place.guaranteed_bytes += parsed.bytes;
-      }
-      const same = list.find((one) => one.tenant === tenant.tenant);
-      if (same) same.count += 1;
-      else list.push({ tenant: tenant.tenant, count: 1, guarantee_bytes: parsed.bytes, limit_bytes: parsed.bytes });
-    }
-  }
-  const answer: PlanAnswer & { spread: boolean } = { fits: leftOver.length === 0, spread: wish.spread, needed_bytes: needed, available_bytes: counts * total, devices: [...devices].sort((a, b) => a.gpu - b.gpu), left_over: leftOver, unreachable: [], change: null, more_devices: leftOver.length > 0 ? 1 : 0 };
-  return ok(answer);
 }
 
 /** From, to in milliseconds, and the month that this is. */
@@ -336,7 +310,6 @@ export const routes: Record<string, Answering> = {
     const denial = world.denials.get(id);
     return denial ? ok(denial) : refuse(404, "E1413", "no such denial", `no denial ${id} is on the books.`, "ration events");
   },
-  "POST /api/v1/plan": (_world, asked) => plan(asked.body as unknown as PlanWish),
   "GET /api/v1/reports/usage": (world, asked) => report(world, asked.query),
   "POST /api/v1/reports/periods/{period}:close": (world, _asked, period) => closePeriod(world, period),
 };
@@ -344,7 +317,7 @@ export const routes: Record<string, Answering> = {
 const compiled = Object.entries(routes).map(([route, answering]) => ({ pattern: new RegExp(`^${route.replace(/\{\w+\}/, "([^/:]+)")}$`), answering }));
 
 export function answer(world: World, asked: Asked): Answer {
-  if (asked.method !== "GET" && !["/api/v1/plan", "/api/v1/session"].includes(asked.path) && !asked.operator) return refuse(403, "E1502", "operators only", "You may not change this.", "Ask a member of group ration.");
+  if (asked.method !== "GET" && asked.path !== "/api/v1/session" && !asked.operator) return refuse(403, "E1502", "operators only", "You may not change this.", "Ask a member of group ration.");
   for (const { pattern, answering } of compiled) {
     const found = pattern.exec(`${asked.method} ${asked.path}`);
     if (found) return answering(world, asked, decodeURIComponent(found[1] ?? ""));

@@ -8,7 +8,6 @@ import { Events } from "./pages/events";
 import { Health } from "./pages/health";
 import { MemoryMap } from "./pages/map";
 import { Now } from "./pages/now";
-import { Plan } from "./pages/plan";
 import { Queue } from "./pages/queue";
 import { Reports } from "./pages/reports";
 import { Tenants } from "./pages/tenants";
@@ -36,7 +35,6 @@ function Page({ view }: { view: View }) {
     case "map": return <MemoryMap view={view} />;
     case "events": return <Events view={view} />;
     case "tenants": return <Tenants view={view} />;
-    case "plan": return <Plan view={view} />;
     case "reports": return <Reports view={view} />;
     case "queue": return <Queue view={view} />;
     case "health": return <Health />;

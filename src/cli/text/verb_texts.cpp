@@ -153,36 +153,27 @@ const std::vector<VerbText>& verb_texts() {
         {"ration split 0 --sizes 6GiB,6GiB,rest --names a,b,c", "slices by size"},
         {"ration split 0 --ratio 40:60", "slices by ratio"},
         {"ration split 0 --off", "remove the slices"}}},
-      {"plan",
+      {"whatif",
        Task::kPlan,
        kSim,
        "",
-       "check whether tenants would fit; changes nothing",
-       "--tenant NAME=GUARANTEE[:LIMIT][*COUNT] ... [OPTIONS]",
-       "Places tenants with guarantees on GPUs, and shows the memory that is left and the limits that other "
-       "guarantees put out of reach. --gpu names hardware, so no GPU is needed; without --gpu, plan uses the GPUs of "
-       "this machine, less what is promised already. Exit code 4 if the tenants do not fit, with the smallest change "
-       "that makes them fit.",
-       {{"ration plan --gpu A100-40:2 --tenant nlp=16GiB:30GiB --tenant jup=4GiB*6", "two GPUs, seven tenants"},
-        {"ration plan --gpu T4 --tenant a=50%:max --tenant b=25%", "shares of a GPU"},
-        {"ration plan --tenant jup=2GiB*8 --spread", "eight tenants spread over this machine's GPUs"}}},
-      {"whatif",
-       Task::kPlan,
-       0,
-       "",
-       "answer from recordings what a program needs",
-       "RECORDING... [OPTIONS]",
-       "Prints the smallest limit under which each recorded run is granted all that it was granted, and with --limit "
+       "answer from recordings or sizes what fits; changes nothing",
+       "RECORDING|NAME=SIZE... [OPTIONS]",
+       "For recordings: the smallest limit under which each run is granted all that it was granted, and with --limit "
        "the first request that this limit denies. A recording of tensors is also tried under other allocators. --with "
-       "puts "
-       "another run beside it on a GPU, and --gpu alone copies of itself. A RECORDING is an allocation history (CSV, "
-       "as in "
-       "share/ration/traces). Each answer has a grade: exact (sums of recorded charges), model (with the error of the "
-       "model), run (the real program ran), or unknown with its reason. Exit code 4 if the limit denies something.",
+       "puts another run beside it on a GPU, and --gpu alone copies of itself. For sizes, NAME=GUARANTEE[:LIMIT]"
+       "[*COUNT]: whether these programs fit on the GPUs, which of them go where, and which limits the other "
+       "guarantees "
+       "put out of reach; recordings may stand among them. Without --gpu these are the GPUs of this machine, less what "
+       "is promised already. A RECORDING is an allocation history (CSV, as in share/ration/traces). Each answer has a "
+       "grade: exact (sums of recorded charges), model (with the error of the model), run (the real program ran), or "
+       "unknown with its reason. Exit code 4 if something is denied or does not fit.",
        {{"ration whatif train.csv", "the smallest limit"},
         {"ration whatif train.csv --limit 6GiB", "what a limit denies first"},
         {"ration whatif train.csv --allocator pytorch:expandable_segments:True", "the same run with another setting"},
-        {"ration whatif serve.csv --with train.csv --gpu 12GiB", "two runs on one GPU, whenever the second starts"}}},
+        {"ration whatif serve.csv --with train.csv --gpu 12GiB", "two runs on one GPU, whenever the second starts"},
+        {"ration whatif nlp=16GiB:30GiB jup=4GiB*6 --gpu A100-40:2", "seven programs on two GPUs"},
+        {"ration whatif jup=2GiB*4 train.csv", "a recorded run beside four others on this machine"}}},
       {"set",
        Task::kShare,
        kSim | kSocket,
@@ -200,7 +191,7 @@ const std::vector<VerbText>& verb_texts() {
        kSim | kSocket,
        "",
        "check by exit code whether a size fits now",
-       "SIZE [OPTIONS]",
+       "SIZE|--recording RECORDING [OPTIONS]",
        "Prints the GPUs that ration run would give a program now. Exits with 0 if the size fits on each of them, "
        "else with 4. Without --gpu these are the GPUs that CUDA_VISIBLE_DEVICES names, else all that --sim names, "
        "else the one with the most room. Memory that is promised to others does not count as available.",

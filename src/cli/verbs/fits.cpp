@@ -8,11 +8,38 @@
 #include "cli/session/node_client.hpp"
 #include "cli/start/gpu_choice.hpp"
 #include "cli/verbs/verbs.hpp"
+#include "trace/open_recording.hpp"
+#include "trace/whatif/answer.hpp"
 
 namespace ration::cli {
 
+namespace {
+
+/// Returns the smallest limit of a recorded run, on its device that needs most. Fails with E1812 if that is not known.
+Result<std::string> needed_by(const std::string& recording) {
+  RATION_TRY(const auto opened, trace::open_recording(recording));
+  RATION_TRY(const auto answers, trace::answer(*opened, {}));
+  Bytes most;
+  for (const trace::Answer& row : answers.rows) {
+    if (row.is_bound)
+      return fail("E1812", fmt::format("{} does not say what the run needs: {}.", recording, row.judgement.reason),
+                  command({"whatif", recording}), 2);
+    most = std::max(most, *row.smallest);
+  }
+  return exact_size(round_up(most, kGranule));
+}
+
+Result<std::string> size_of(const FitsOptions& options) {
+  if (!options.recording.empty()) return needed_by(options.recording);
+  if (options.size.empty()) return fail("E1001", "a size or --recording is needed.", "ration fits 4GiB", 2);
+  return options.size;
+}
+
+}  // namespace
+
 Result<int> fits(const Session& session, const FitsOptions& options) {
-  const auto& [size, gpu] = options;
+  const std::string& gpu = options.gpu;
+  RATION_TRY(const std::string size, size_of(options));
   RATION_TRY(const auto machine, session.machine());
   RATION_TRY(const auto chosen, choose_gpus(session, machine, gpu));
   RATION_TRY(const auto snapshot, node_snapshot(session));

@@ -120,17 +120,12 @@ struct SplitOptions {
 };
 Result<int> split(const Session& session, const SplitOptions& options);
 
-struct PlanOptions {
-  std::vector<std::string> gpus, tenants;  ///< values of --gpu and --tenant as typed
-  bool spread = false;
-};
-Result<int> plan(const Session& session, const PlanOptions& options);
-
 struct WhatIfOptions {
-  std::vector<std::string> recordings;  ///< files
+  std::vector<std::string> recordings;  ///< files, or programs as NAME=SIZE
   std::vector<std::string> allocators;  ///< NAME[:SETTINGS]; empty for all where the recording has tensors
   std::string limit;
-  std::string with, gpu;  ///< another recording, and the GPU on which both run
+  std::string with;               ///< another recording that runs beside the first
+  std::vector<std::string> gpus;  ///< values of --gpu
 };
 /// Answers from recordings what a program needs, and what a limit would have denied.
 Result<int> whatif(const Session& session, const WhatIfOptions& options);
@@ -143,6 +138,7 @@ Result<int> export_recording(const Session& session, const ExportOptions& option
 
 struct FitsOptions {
   std::string size, gpu;
+  std::string recording;  ///< in place of the size: a recorded run, whose smallest limit is meant
 };
 Result<int> fits(const Session& session, const FitsOptions& options);
 

@@ -7,6 +7,7 @@
 
 #include "base/command.hpp"
 #include "cli/verbs/verbs.hpp"
+#include "cli/verbs/whatif_fits.hpp"
 #include "cli/verbs/whatif_together.hpp"
 #include "trace/open_recording.hpp"
 #include "trace/whatif/answer.hpp"
@@ -143,13 +144,13 @@ void show_spread(const Session& session, const std::vector<Opened>& all) {
 /// Answers about programs side by side, if `--with` or `--gpu` was given.
 Result<std::optional<SideBySide>> ask_together(const Session& session, const WhatIfOptions& options,
                                                const std::vector<Opened>& all) {
-  if (options.with.empty() && options.gpu.empty()) return std::nullopt;
+  if (options.with.empty() && options.gpus.empty()) return std::nullopt;
   if (all.size() > 1)
     return fail("E1814", "--with and --gpu ask about one recording, and several are given.",
                 "ration whatif FILE --with OTHER --gpu 12GiB", 2);
   std::optional<Bytes> size;
-  if (!options.gpu.empty()) {
-    RATION_TRY(const auto gpus, trace::parse_gpus(options.gpu));
+  if (!options.gpus.empty()) {
+    RATION_TRY(const auto gpus, trace::parse_gpus(fmt::format("{}", fmt::join(options.gpus, ","))));
     if (gpus.size() > 1) return fail("E1814", "recordings are put side by side on one GPU.", "--gpu 12GiB", 2);
     size = gpus.front().usable;
   }
@@ -163,6 +164,12 @@ Result<std::optional<SideBySide>> ask_together(const Session& session, const Wha
 }  // namespace
 
 Result<int> whatif(const Session& session, const WhatIfOptions& options) {
+  if (std::any_of(options.recordings.begin(), options.recordings.end(), is_size)) {
+    if (!options.with.empty() || !options.limit.empty())
+      return fail("E1814", "--with and --limit ask about recordings, not about sizes.",
+                  "ration whatif NAME=16GiB OTHER=4GiB*6 --gpu A100-40", 2);
+    return whatif_fits(session, options.recordings, options.gpus);
+  }
   std::vector<Opened> all;
   for (const std::string& path : options.recordings) {
     RATION_TRY(auto opened, open(path, options));

@@ -5,7 +5,6 @@
 #include "node/promises/claims_routes.hpp"
 #include "node/queue/lease_json.hpp"
 #include "node/queue/leases_routes.hpp"
-#include "node/queue/plan_routes.hpp"
 #include "node/tenants/schedules_routes.hpp"
 
 namespace ration::node {
@@ -75,7 +74,6 @@ void Api::install_subjects() {
   routes_.install(add);
   add_schedule_routes(add, host_, moment, subjects.schedules);
   add_lease_routes(add, host_, moment, host_.leases(), subjects.promises);
-  add_plan_routes(add, host_, moment);
   add_claim_routes(add, host_, {moment, subjects.claims, subjects.promises, engine.options().runtime_folder},
                    subjects.allowed, host_.device_publisher());
 }

@@ -47,7 +47,6 @@ constexpr PublicPath kPublic[] = {
     {"GET", "/map"},
     {"GET", "/events"},
     {"GET", "/tenants"},
-    {"GET", "/plan"},
     {"GET", "/reports"},
     {"GET", "/queue"},
     {"GET", "/health"},

@@ -497,74 +497,77 @@ class CommandLine(unittest.TestCase):
         self.refused(2, "E1814", "whatif", self.HISTORY, self.HISTORY, "--with", self.HISTORY)
         self.refused(2, "E1308", "whatif", self.HISTORY, "--gpu", "T5")
 
+    def test_fits_rejects_a_recording_that_does_not_say_what_it_needs(self):
+        self.assertIn("at least the bytes that are live", self.refused(2, "E1812", "fits", NODE, "--recording", self.HISTORY))
+        self.refused(2, "E1811", "fits", NODE, "--recording", "/nonexistent.rec")
+        self.refused(2, "E1001", "fits", NODE)
+
     def test_whatif_rejects_what_is_no_recording(self):
         self.refused(2, "E1811", "whatif", "/nonexistent.csv")
         self.refused(2, "E1811", "whatif", "/bin/sh")
         self.refused(2, "E1812", "whatif", self.HISTORY, "--limit", "50%")
         self.refused(2, "E1101", "whatif", self.HISTORY, "--limit", "4")
 
-    # ------------------------------------------------------------------------------------------------------------ plan
+    FITS = ("whatif", "nlp=16GiB:30GiB", "vision=10GiB", "jup=4GiB*6", "--gpu", "A100-40:2")
 
-    PLAN = ("plan", "--gpu", "A100-40:2", "--tenant", "nlp=16GiB:30GiB", "--tenant", "vision=10GiB", "--tenant", "jup=4GiB*6")
-
-    def test_plan_needs_no_gpu_and_shows_who_goes_where(self):
-        done = self.ration(*self.PLAN)
+    def test_whatif_with_sizes_needs_no_gpu_and_shows_what_goes_where(self):
+        done = self.ration(*self.FITS)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertEqual(done.stdout, """\
-needs 50.0 GiB guaranteed on 78.8 GiB  → fits
+needs 50.0 GiB on 78.8 GiB  → fits
   GPU 0  ████████████████▓▓▓▓▓▓▓▓▓▓▒▒▒▒▒▒▒▒▒▒▒▒▒┊·  nlp 16.0 GiB · vision 10.0 GiB · jup×3 12.0 GiB   1.39 GiB spare
   GPU 1  ▒▒▒▒▒▒▒▒▒▒▒▒┊····························  jup×3 12.0 GiB   27.4 GiB spare
 note  nlp cannot reach its limit of 30.0 GiB beside the others on its GPU (17.4 GiB at most).
-      ration plan --gpu A100-40:2 --tenant nlp=16GiB:30GiB --tenant vision=10GiB --tenant 'jup=4GiB*6' --spread  → nlp 16.0 GiB on GPU 0, vision 10.0 GiB · jup×6 24.0 GiB on GPU 1
 """)
-        done = self.ration(*self.PLAN, "--spread")
-        self.assertEqual((done.returncode, done.stderr), (0, ""))
-        self.assertNotIn("note", done.stdout)
-        data = self.document("plan", *self.PLAN, "-o", "json")["data"]
-        self.assertEqual((data["fits"], data["needed_bytes"], data["change"]), (True, 50 << 30, None))
-        self.assertEqual([row["count"] for row in data["devices"][0]["tenants"]], [1, 1, 3])
+        data = self.document("whatif", *self.FITS, "-o", "json")["data"]
+        self.assertEqual((data["fits"], data["placement"]["needed_bytes"]), (True, 50 << 30))
+        self.assertEqual([row["count"] for row in data["placement"]["gpus"][0]["programs"]], [1, 1, 3])
 
-    def test_plan_that_does_not_fit_names_the_smallest_change(self):
-        plan = ("plan", "--gpu", "T4:16GiB", "--tenant", "a=10GiB:unlimited", "--tenant", "b=4GiB*2")
-        done = self.ration(*plan)
+    def test_whatif_with_sizes_that_do_not_fit_says_how_many_more_gpus_are_enough(self):
+        asked = ("whatif", "a=10GiB:unlimited", "b=4GiB*2", "--gpu", "T4:16GiB")
+        done = self.ration(*asked)
         self.assertEqual(done.returncode, 4)
         self.assertIn("does not fit", done.stdout)
-        self.assertEqual(done.stderr, "E1306 ration: no room for b 4.00 GiB: 18.0 GiB needed, 16.0 GiB available.\n"
-                                      "      ration plan --gpu T4:16GiB --tenant a=8GiB:unlimited --tenant 'b=4GiB*2'   fits (2.00 GiB less); 1 more T4 would be enough.\n")
-        data = self.document("plan", *plan, "-o", "json", code=4)["data"]
-        self.assertEqual((data["fits"], data["change"]["less_bytes"], data["left_over"][0]["tenant"]), (False, 2 << 30, "b"))
-        self.assertEqual(self.ration("plan", "--gpu", "T4:16GiB", "--tenant", "a=8GiB:unlimited", "--tenant", "b=4GiB*2").returncode, 0, "as it said")
+        self.assertEqual(done.stderr, "E1306 ration: no room for b 4.00 GiB: 18.0 GiB needed, 16.0 GiB available.\n      1 more of the largest GPU would be enough.\n")
+        placement = self.document("whatif", *asked, "-o", "json", code=4)["data"]["placement"]
+        self.assertEqual((placement["more_gpus"], placement["left_over"][0]["name"]), (1, "b"))
+        self.assertEqual(self.ration(*asked[:-1], "T4:16GiB*2").returncode, 0, "as it said")
 
-    def test_plan_on_this_machine_counts_what_is_promised(self):
+    def test_whatif_with_sizes_on_this_machine_counts_what_is_promised(self):
         self.holding("one", "100MiB", "--guarantee", "10GiB")
-        self.assertEqual(self.ration("plan", NODE, "--tenant", "a=6GiB").returncode, 0)
-        self.assertEqual(self.ration("plan", NODE, "--tenant", "a=7GiB").returncode, 4)
+        self.assertEqual(self.ration("whatif", NODE, "a=6GiB").returncode, 0)
+        self.assertEqual(self.ration("whatif", NODE, "a=7GiB").returncode, 4)
 
-    def test_plan_and_simulated_node_know_the_same_cards(self):
-        known = re.search(r"models: ([\w\- ]+);", self.ration("plan", "--gpu", "T5", "--tenant", "a=1GiB").stderr).group(1).split()
+    def test_whatif_takes_recordings_among_sizes(self):
+        row = self.document("whatif", "whatif", "a=4GiB", self.HISTORY, "--gpu", "T4", "-o", "json")["data"]["placement"]["gpus"][0]["programs"][1]
+        self.assertEqual((row["name"], row["guarantee_bytes"]), ("medium_512_inference", 1862 << 20))
+
+    def test_whatif_and_simulated_node_know_the_same_cards(self):
+        known = re.search(r"models: ([\w\- ]+);", self.ration("whatif", "--gpu", "T5", "a=1GiB").stderr).group(1).split()
         self.assertLessEqual({"T4", "V100", "RTX3090", "RTX4090", "A6000", "A10", "L4", "L40S", "A30", "A100-40", "A100-80", "H100", "H200", "B200", "GB10"}, set(known))
         for card in [*known, "rtx 3090", "RTX-4090", "Mine:12GiB", "RTX5090:31.5GiB*2", "A100-40:2"]:
             with self.subTest(card=card):
-                planned = self.document("plan", "plan", "--gpu", card, "--tenant", "a=1GiB", "-o", "json")["data"]["devices"]
+                asked = self.document("whatif", "whatif", "a=1GiB", "--gpu", card, "-o", "json")["data"]["placement"]["gpus"]
                 simulated = self.document("ps", "ps", f"--sim={card}", "-o", "json")["devices"]
-                self.assertEqual([device["usable_bytes"] for device in planned], [device["total_bytes"] for device in simulated])
+                self.assertEqual([gpu["usable_bytes"] for gpu in asked], [device["total_bytes"] for device in simulated])
         self.assertIn("RTX3090", self.refused(2, "E1417", "ps", "--sim=T5"))
         for card in ("Mine:50%", "Mine:max", "Mine:", ":4GiB", "Mine:4", "a\033b:4GiB"):
             self.refused(2, "E1417", "ps", f"--sim={card}")
-            self.refused(2, "E1308", "plan", "--gpu", card, "--tenant", "a=1GiB")
+            self.refused(2, "E1308", "whatif", "a=1GiB", "--gpu", card)
 
-    def test_bad_plans(self):
-        self.refused(2, "E1001", "plan", "--gpu", "T4")
+    def test_whatif_rejects_what_is_no_size(self):
+        self.refused(2, "E1001", "whatif", "--gpu", "T4")
         for gpu in ("T5", "T4:0", "T4*x", "T4:1XiB*2", ""):
             with self.subTest(gpu=gpu):
-                self.assertEqual(self.ration("plan", "--gpu", gpu, "--tenant", "a=1GiB").returncode, 2)
-        self.refused(2, "E1308", "plan", "--gpu", "T5", "--tenant", "a=1GiB")
-        self.refused(2, "E1307", "plan", "--gpu", "T4", "--tenant", "a")
-        self.refused(2, "E1409", "plan", "--gpu", "T4", "--tenant", "a b=1GiB")
-        self.refused(2, "E1307", "plan", "--gpu", "T4", "--tenant", "a=1GiB", "--tenant", "a=2GiB")
-        self.refused(2, "E1305", "plan", "--gpu", "T4", "--tenant", "a=2GiB:1GiB")
-        self.refused(2, "E1101", "plan", "--gpu", "T4", "--tenant", "a=2")
-        self.document("plan", "plan", "--gpu", "T5", "--tenant", "a=1GiB", "-o", "json", code=2)
+                self.assertEqual(self.ration("whatif", "a=1GiB", "--gpu", gpu).returncode, 2)
+        self.refused(2, "E1307", "whatif", "=1GiB", "--gpu", "T4")
+        self.refused(2, "E1409", "whatif", "a b=1GiB", "--gpu", "T4")
+        self.refused(2, "E1307", "whatif", "a=1GiB", "a=2GiB", "--gpu", "T4")
+        self.refused(2, "E1305", "whatif", "a=2GiB:1GiB", "--gpu", "T4")
+        self.refused(2, "E1101", "whatif", "a=2", "--gpu", "T4")
+        self.refused(2, "E1307", "whatif", *(f"t{number}=15GiB*1000" for number in range(200)), "--gpu", "T4*1000")
+        self.refused(2, "E1814", "whatif", "a=1GiB", "--limit", "1GiB")
+        self.document("whatif", "whatif", "a=1GiB", "--gpu", "T5", "-o", "json", code=2)
 
     # ------------------------------------------------------------------------------------------------- running, changing
 

@@ -36,7 +36,7 @@ CHANGES = {
                ["config", "reload", "--dry-run"]],
     "demo": [["demo", "--for", "1s", "--dry-run"]],
 }
-READS = {"ps", "top", "dashboard", "explain", "why", "plan", "fits", "doctor", "events", "recommend", "env", "snippet", "sim", "help", "completion", "version"}
+READS = {"ps", "top", "dashboard", "explain", "why", "whatif", "fits", "doctor", "events", "recommend", "env", "snippet", "sim", "help", "completion", "version"}
 ONLY_READ = [["service", "status"], ["service", "print"], ["config", "print"], ["config", "path"], ["config", "validate"], ["report"]]
 
 
@@ -136,7 +136,7 @@ class SafeToPaste(Denied):
                 for verb, rest in takes.findall(done.stdout + done.stderr):
                     printed += 1
                     self.assertIn(sim, f"{verb}{rest}", done.stdout + done.stderr)
-                    self.assertTrue(verb == "plan" or socket in rest, done.stdout + done.stderr)
+                    self.assertTrue(verb == "whatif" or socket in rest, done.stdout + done.stderr)
         self.assertGreater(printed, 12)
 
     def test_every_face_of_the_daemon_prints_commands_about_itself(self):
@@ -153,7 +153,7 @@ class SafeToPaste(Denied):
             self.assertIn(here, one.get("why", one)["fix"], one)
         self.assertEqual(self.ask("GET", "/api/v1/workloads/nobody/explain")[1]["fix"], f"ration ps {here}")
         self.assertEqual(self.get("/api/v1/session")["command_options"]["set"], here.split(" "))
-        self.assertEqual(self.get("/api/v1/session")["command_options"]["plan"], here.split(" ")[:1])
+        self.assertEqual(self.get("/api/v1/session")["command_options"]["whatif"], here.split(" ")[:1])
 
     def test_a_fix_fixes(self):
         event = self.denied("eager", "2GiB", "3GiB")

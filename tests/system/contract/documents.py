@@ -57,7 +57,7 @@ def nulls(value, path=""):
 # What the daemon says, in documents that the dashboard translates: each such text has its id beside it.
 SAID = {"held_back_by", "book_altered", "because", "not_because", "label", "source"}
 QUOTED = {"devices_na", "driver_na"}  # what the system or the driver said
-TRANSLATED = {"snapshot", "workloads", "devices", "tenants", "leases", "lease", "change", "explain_workload", "health", "why", "event", "events", "session", "schedules", "plan", "claim", "claims"}
+TRANSLATED = {"snapshot", "workloads", "devices", "tenants", "leases", "lease", "change", "explain_workload", "health", "why", "event", "events", "session", "schedules", "claim", "claims"}
 
 
 def without_id(value, path=""):

@@ -23,16 +23,6 @@ class Types(Case):
             self.assertIn(f"'{field}'", problem["detail"])
             self.assertTrue(problem["fix"])
 
-    def test_a_plan(self):
-        def body(**more):
-            return {"gpus": ["T4"], "tenants": [{"tenant": "a", "guarantee": "1GiB", **more.pop("tenant", {})}], **more}
-        for count in (*NO_NUMBERS, 0, -1, 1001):
-            self.refused("count", "POST", "/api/v1/plan", body(tenant={"count": count}))
-        for spread in ("true", 1, 0, 1.5, [], {}):
-            self.refused("spread", "POST", "/api/v1/plan", body(spread=spread))
-        for good in (body(tenant={"count": 2}, spread=True), body(tenant={"count": None}, spread=None)):
-            self.assertEqual(self.ask("POST", "/api/v1/plan", good)[0], 200, good)
-
     def test_a_registration(self):
         folder = str(self.folder)
         uuid = self.get("/api/v1/devices")[0]["uuid"]

@@ -20,7 +20,7 @@ TEST(Context, EveryCommandInATextIsAboutTheSameNode) {
 
 TEST(Context, AVerbGetsOnlyWhatItTakes) {
   const cli::Context both{"T4", "/run/x"};
-  EXPECT_EQ(cli::in_context("ration plan --tenant a=1GiB", both), "ration plan --sim=T4 --tenant a=1GiB");
+  EXPECT_EQ(cli::in_context("ration whatif a=1GiB", both), "ration whatif --sim=T4 a=1GiB");
   EXPECT_EQ(cli::in_context("ration service restart; ration help units", both),
             "ration service restart; ration help units");
 }

@@ -322,36 +322,6 @@ export interface Consequences {
   consequences: { level: "info" | "warn"; text: string; message_id?: string; arguments?: Record<string, Value> }[];
 }
 
-/** The body of POST /api/v1/plan. */
-export interface PlanWish {
-  /** `A100-40:2`, `0`; none: the devices of this node. */
-  gpus: string[];
-  tenants: { tenant: string; guarantee: string; limit: string | null; count: number }[];
-  spread: boolean;
-}
-
-/** So many of a tenant, alike; of a limit that was not given the guarantee is the limit. */
-export interface PlanGroup {
-  tenant: string;
-  count: number;
-  guarantee_bytes: number;
-  limit_bytes: number | null;
-}
-
-/** As `ration plan -o json` has it. */
-export interface PlanAnswer {
-  fits: boolean;
-  needed_bytes: number;
-  available_bytes: number;
-  devices: { gpu: number; name: string; usable_bytes: number; spare_bytes: number; tenants: PlanGroup[] }[];
-  left_over: PlanGroup[];
-  /** Limits that cannot be reached beside what is guaranteed to others. */
-  unreachable: { tenant: string; gpu: number; limit_bytes: number | null; reachable_bytes: number }[];
-  /** The smallest change of one tenant with which all fit. */
-  change: { tenant: string; guarantee_bytes: number; count: number; less_bytes: number } | null;
-  more_devices: number;
-}
-
 /** What the daemon knows about itself. */
 /** Without a name: neither the process nor counts. */
 export interface Health {

@@ -2,7 +2,7 @@
 
 import { useEffect, useState } from "preact/hooks";
 
-export const pageNames = ["now", "timeline", "map", "events", "tenants", "plan", "reports", "queue", "health"] as const;
+export const pageNames = ["now", "timeline", "map", "events", "tenants", "reports", "queue", "health"] as const;
 export type PageName = (typeof pageNames)[number] | "workload" | "unknown";
 
 export interface View {

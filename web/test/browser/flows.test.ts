@@ -32,7 +32,7 @@ async function command(verb: string): Promise<string> {
   return ["ration", verb, ...((await ask<Session>(daemon, "/api/v1/session")).command_options[verb] ?? [])].join(" ");
 }
 
-const pages = ["/", "/timeline", "/map", "/events", "/tenants", "/plan", "/reports", "/queue", "/health"];
+const pages = ["/", "/timeline", "/map", "/events", "/tenants", "/reports", "/queue", "/health"];
 
 test("the first frame is readable without JavaScript", async () => {
   const { page, close } = await open(browser, daemon, "/", { javaScriptEnabled: false });
@@ -347,14 +347,6 @@ test("who waits in the queue is seen with its reason, and an operator takes it o
   await row.waitFor({ state: "detached" });
   assert.ok((await snapshotOf(daemon)).queue.every((lease) => lease.lease !== waiting.lease));
   assert.deepEqual(errors, []);
-  await close();
-});
-
-test("a plan names the same plan on the command line, and its link shows its answer", async () => {
-  const { page, close } = await open(browser, daemon, "/plan?tenant=" + encodeURIComponent("nlp=16GiB:30GiB;jup=4GiB*6"), { operator: true });
-  await page.getByText("needs").waitFor();
-  assert.match(await page.locator(".plan-verdict").innerText(), /needs 40.0 GiB/);
-  await page.getByText(`${await command("plan")} --tenant nlp=16GiB:30GiB --tenant 'jup=4GiB*6'`).waitFor();
   await close();
 });
 

@@ -49,7 +49,6 @@ const asked: Record<string, { path?: string; query?: string; body?: object }[]> 
   "DELETE /api/v1/leases/{id}": [{ path: "/api/v1/leases/q-6" }],
   "GET /api/v1/events/{id}": [{ path: "/api/v1/events/1701" }],
   "GET /api/v1/denials/{id}": [{ path: "/api/v1/denials/d-4-1" }],
-  "POST /api/v1/plan": [{ body: { gpus: [], tenants: [{ tenant: "nlp", guarantee: "60GiB", limit: null, count: 1 }, { tenant: "jup", guarantee: "4GiB", limit: null, count: 2 }], spread: false } }],
   "GET /api/v1/reports/usage": ["by=tenant", "by=label:exp&price=0.031&share_idle=even", "by=workload&share_idle=weighted&basis=max", "window=lastmonth"].map((query) => ({ query })),
   "POST /api/v1/reports/periods/{period}:close": [{ path: "/api/v1/reports/periods/2026-01:close" }],
 };
@@ -78,16 +77,16 @@ test("each route of the mock is one of the daemon's, and its answers are as the 
 /** Where each interface of types.ts stands in the schemas. */
 const documents: Record<string, Schema | undefined> = (() => {
   const snapshot = dataSchema("snapshot").properties ?? {}, tenant = snapshot["tenants"]?.items, row = snapshot["workloads"]?.items, governed = row?.oneOf?.[0];
-  const usage = dataSchema("report"), series = dataSchema("series"), plan = dataSchema("plan"), explain = dataSchema("explain_workload").items;
+  const usage = dataSchema("report"), series = dataSchema("series"), explain = dataSchema("explain_workload").items;
   const strangers = row?.oneOf?.[1]?.properties?.["processes"]?.items, own = governed?.properties?.["processes"]?.items;
   return {
     Session: dataSchema("session"), Login: dataSchema("login"), Device: snapshot["devices"]?.items, WorkloadRow: row, Process: { oneOf: [own, strangers].filter((one) => one !== undefined) }, Tenant: tenant,
     TenantAccount: tenant?.properties?.["accounts"]?.items, Lease: dataSchema("leases").items, Snapshot: dataSchema("snapshot"), NodeEvent: dataSchema("event"), Denial: dataSchema("why"), Explained: explain,
     ExplainRow: explain?.properties?.["rows"]?.items, Line: series.properties?.["lines"]?.items, Series: series, Gap: series.properties?.["gaps"]?.items, Usage: usage, UsageRow: usage.properties?.["rows"]?.items,
-    Period: dataSchema("period"), Consequences: dataSchema("change"), PlanAnswer: plan, PlanGroup: plan.properties?.["left_over"]?.items, Health: dataSchema("health"),
+    Period: dataSchema("period"), Consequences: dataSchema("change"), Health: dataSchema("health"),
   };
 })();
-const elsewhere = ["Envelope", "Warning", "Problem", "PlanWish"];
+const elsewhere = ["Envelope", "Warning", "Problem"];
 
 /** What types.ts believes of an object and its schema does not promise. */
 function beliefs(name: string, members: ts.NodeArray<ts.TypeElement>, schema: Schema): string[] {

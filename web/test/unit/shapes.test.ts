@@ -3,7 +3,6 @@ import { test } from "node:test";
 import type { Series, Snapshot } from "../../src/api/types";
 import { reportCommand, shellWord, toCsv, windowFrom } from "../../src/logic/export";
 import { blocksOf, flow, layoutDevice, type Block } from "../../src/logic/layout";
-import { bodyOf, commandOf, readTenant, writeTenant } from "../../src/logic/plan";
 import { asRows, fromFirstRecord, levelAt, prepare } from "../../src/logic/series";
 import { table } from "../../src/text/table";
 import { World } from "../../mock/world";
@@ -95,14 +94,6 @@ test("a chart and a report name the command that prints the same", () => {
   const now = Date.parse("2026-01-02T00:00:00.000Z");
   assert.equal(reportCommand({ by: "tenant", window: windowFrom("2026-01-01T21:30:00.000Z", now) }), "ration report --by tenant --window 3h");
   assert.equal(reportCommand({ by: "label:team", window: "24h", basis: "", price: "0.03", share_idle: "even" }), "ration report --by label:team --window 24h --price 0.03 --share-idle even");
-});
-
-test("a plan is the same in the URL, on the command line and in the request", () => {
-  const tenants = ["nlp=16GiB:30GiB", "vision=10GiB", "jup=4GiB*6"].map(readTenant);
-  assert.deepEqual(tenants.map(writeTenant), ["nlp=16GiB:30GiB", "vision=10GiB", "jup=4GiB*6"]);
-  const wish = { gpus: "A100-40:2", tenants: [...tenants, readTenant("=")], spread: true };
-  assert.equal(commandOf(wish), "ration plan --gpu A100-40:2 --tenant nlp=16GiB:30GiB --tenant vision=10GiB --tenant 'jup=4GiB*6' --spread");
-  assert.deepEqual(bodyOf(wish).tenants[2], { tenant: "jup", guarantee: "4GiB", limit: null, count: 6 });
 });
 
 test("both languages have the same places to fill", () => {
