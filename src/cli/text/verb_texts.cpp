@@ -165,15 +165,15 @@ const std::vector<VerbText>& verb_texts() {
        "[*COUNT]: whether these programs fit on the GPUs, which of them go where, and which limits the other "
        "guarantees "
        "put out of reach; recordings may stand among them. Without --gpu these are the GPUs of this machine, less what "
-       "is promised already. A RECORDING is an allocation history (CSV, as in share/ration/traces). Each answer has a "
-       "grade: exact (sums of recorded charges), model (with the error of the model), run (the real program ran), or "
-       "unknown with its reason. Exit code 4 if something is denied or does not fit.",
-       {{"ration whatif train.csv", "the smallest limit"},
-        {"ration whatif train.csv --limit 6GiB", "what a limit denies first"},
-        {"ration whatif train.csv --allocator pytorch:expandable_segments:True", "the same run with another setting"},
-        {"ration whatif serve.csv --with train.csv --gpu 12GiB", "two runs on one GPU, whenever the second starts"},
+       "is promised already. A RECORDING is a file of ration record or an allocation history (CSV). Each answer has a "
+       "grade: exact (sums of recorded charges), model (with its measured error), or unknown with its reason. Exit "
+       "code 4 if something is denied or does not fit.",
+       {{"ration whatif train.rec", "the smallest limit"},
+        {"ration whatif train.rec --limit 6GiB", "what a limit denies first"},
+        {"ration whatif history.csv --allocator pytorch:expandable_segments:True", "the same run with another setting"},
+        {"ration whatif serve.rec --with train.rec --gpu 12GiB", "two runs on one GPU, whenever the second starts"},
         {"ration whatif nlp=16GiB:30GiB jup=4GiB*6 --gpu A100-40:2", "seven programs on two GPUs"},
-        {"ration whatif jup=2GiB*4 train.csv", "a recorded run beside four others on this machine"}}},
+        {"ration whatif jup=2GiB*4 train.rec", "a recorded run beside four others on this machine"}}},
       {"set",
        Task::kShare,
        kSim | kSocket,
