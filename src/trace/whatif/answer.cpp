@@ -78,7 +78,7 @@ std::vector<std::string> doubts(const Header& header, const Circumstances& circu
     texts.push_back(
         fmt::format("{} waited for memory, which moved what came later", counted(circumstances.waited, "request")));
   if (circumstances.refused > 0)
-    texts.push_back(fmt::format("the driver itself refused {}", counted(circumstances.refused, "request")));
+    texts.push_back(fmt::format("{} failed in the driver itself", counted(circumstances.refused, "request")));
   if (!header.complete && header.lost == 0)
     texts.emplace_back("the recording has no end: the program ran on, or was killed");
   return texts;
