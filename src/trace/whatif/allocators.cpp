@@ -30,8 +30,10 @@ struct Known {
 /// The errors are those that `bench/whatif/models.py` measures (docs/benchmarks.md).
 constexpr Known kKnown[] = {
     {"pytorch", Grade::kModel, "within 0.1% of PyTorch 2.15 on 6 histories", pytorch},
-    {"tensorflow", Grade::kModel, "within 1.2% of TensorFlow 2.21 on 6 histories, with what it leaves to the system", tensorflow},
-    {"cuda_malloc_async", Grade::kModel, "within 0.1% on 6 histories of the simulated driver; the real one's choices are not documented", make_cuda_async},
+    {"tensorflow", Grade::kModel, "within 1.2% of TensorFlow 2.21 on 6 histories, with what it leaves to the system",
+     tensorflow},
+    {"cuda_malloc_async", Grade::kModel,
+     "within 0.1% on 6 histories of the simulated driver; the real one's choices are not documented", make_cuda_async},
     {"ration", Grade::kExact, "the pool itself ran, with TF_DEVICE_MIN_SYS_MEMORY_IN_MB=0", make_ration_pool},
 };
 
