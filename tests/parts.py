@@ -59,7 +59,7 @@ OTHERS = {
     "kubernetes-adapter": "kubernetes",
     "frameworks": f"{COMPILED} libration/python tests/frameworks examples/articles",
     "engines": f"{COMPILED} {SERVED} tests/engines {HELPERS} docs/scenarios/notebooks.md docs/scenarios/ray.md docs/scenarios/serving.md",
-    "exports": f"{COMPILED} tests/exports tests/engines/browser.py {HELPERS} docs/scenarios/tensorboard.md",
+    "exports": f"{COMPILED} share/ration/traces tests/exports tests/engines/browser.py tests/engines/engine_case.py {HELPERS} build/readers",
     "kubernetes": f"{COMPILED} share kubernetes tests/engines {HELPERS} build/kubernetes build/kubernetes/cluster",
     "slurm": f"{COMPILED} share tests/engines {HELPERS} build/slurm",
     "asan": f"{COMPILED} tests/unit tests/fuzz share/ration/schema",
