@@ -34,9 +34,10 @@ CHANGES = {
     "report": [["report", "close", "2026-01", "--dry-run"]],
     "config": [["config", "init", "fresh.toml", "--dry-run"], ["config", "init", "old.toml", "--force", "--dry-run"],
                ["config", "reload", "--dry-run"]],
+    "record": [["record", NODE, "-o", "fresh.rec", "--dry-run", "--", "true"]],
     "demo": [["demo", "--for", "1s", "--dry-run"]],
 }
-READS = {"ps", "top", "dashboard", "explain", "why", "whatif", "fits", "doctor", "events", "recommend", "env", "snippet", "sim", "help", "completion", "version"}
+READS = {"ps", "top", "dashboard", "explain", "why", "export", "inspect", "whatif", "fits", "doctor", "events", "recommend", "env", "snippet", "sim", "help", "completion", "version"}
 ONLY_READ = [["service", "status"], ["service", "print"], ["config", "print"], ["config", "path"], ["config", "validate"], ["report"]]
 
 
