@@ -225,21 +225,26 @@ class SectionFile {
     std::string content;
     std::uint64_t end;
   };
-  /// Returns the section at `offset`, or nothing if it is not whole.
-  [[nodiscard]] std::optional<Section> section(std::uint64_t offset) const {
-    SectionHead head;
+  /// Returns the stored bytes of the section at `offset`, or nothing if they are not whole.
+  [[nodiscard]] std::optional<std::string> stored(std::uint64_t offset, SectionHead& head) const {
     const std::uint64_t all = size();
     if (offset > all || all - offset < sizeof head || !read(offset, &head, sizeof head)) return std::nullopt;
     if (head.stored > kMostOfSection || head.plain > kMostOfSection || head.stored > all - offset - sizeof head)
       return std::nullopt;
-    std::string stored(head.stored, '\0');
-    if (!read(offset + sizeof head, stored.data(), stored.size()) || crc_of(stored) != head.crc) return std::nullopt;
+    std::string bytes(head.stored, '\0');
+    if (!read(offset + sizeof head, bytes.data(), bytes.size()) || crc_of(bytes) != head.crc) return std::nullopt;
+    return bytes;
+  }
+  /// Returns the section at `offset`, or nothing if it is not whole.
+  [[nodiscard]] std::optional<Section> section(std::uint64_t offset) const {
+    SectionHead head;
+    const auto bytes = stored(offset, head);
     // Deflate makes of a byte at most 1,032.
-    if (head.plain / 1040 > head.stored) return std::nullopt;
+    if (!bytes || head.plain / 1040 > head.stored) return std::nullopt;
     Section section{head.tag, std::string(head.plain, '\0'), offset + sizeof head + head.stored};
     uLongf plain = head.plain;
     if (::uncompress(reinterpret_cast<Bytef*>(section.content.data()), &plain,
-                     reinterpret_cast<const Bytef*>(stored.data()), static_cast<uLong>(stored.size())) != Z_OK ||
+                     reinterpret_cast<const Bytef*>(bytes->data()), static_cast<uLong>(bytes->size())) != Z_OK ||
         plain != head.plain)
       return std::nullopt;
     return section;
@@ -264,6 +269,13 @@ class Packs final : public PackedRecording {
       return false;
     }
     return true;
+  }
+  /// Returns how many blocks of the index are damaged.
+  [[nodiscard]] std::size_t damaged() const {
+    return static_cast<std::size_t>(std::count_if(offsets_.begin(), offsets_.end(), [&](std::uint64_t offset) {
+      SectionHead head;
+      return !file_.stored(offset, head) || head.tag != kEvents;
+    }));
   }
   const Header& header() const override { return header_; }
   const std::vector<Summary>& blocks() const override { return blocks_; }
@@ -349,6 +361,11 @@ Result<std::unique_ptr<PackedRecording>> open_packed(const std::string& path) {
   auto packs = std::make_unique<Packs>(SectionFile(std::move(*file)));
   if (!packs->open())
     return fail("E1811", fmt::format("{} is damaged: its header cannot be read.", path), "Record it again.");
+  if (const std::size_t damaged = packs->damaged(); damaged > 0)
+    return fail("E1811",
+                fmt::format("{} is damaged: {} of its {} blocks of events cannot be read.", path, damaged,
+                            packs->blocks().size()),
+                "Record it again.");
   return std::unique_ptr<PackedRecording>(std::move(packs));
 }
 

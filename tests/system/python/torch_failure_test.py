@@ -9,7 +9,7 @@ import unittest
 
 SOURCE = pathlib.Path(os.environ["SOURCE"])
 BUILD = pathlib.Path(os.environ["BUILD"])
-BIN = pathlib.Path(os.environ["BUILD_BIN"])
+BIN = BUILD / "bin"
 
 # PyTorch's function for failed checks, as its libc10.so has it.
 CHECKS = """

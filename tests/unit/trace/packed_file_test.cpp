@@ -159,6 +159,21 @@ TEST_F(PackedFile, CutOffAnywhereIsReadUpToThere) {
   EXPECT_GT(most, 0U);
 }
 
+// With an index, a missing block is known: what is left must not pass for the whole.
+TEST_F(PackedFile, ADamagedBlockOfAWholeFileIsAnError) {
+  std::fstream file(path_, std::ios::in | std::ios::out | std::ios::binary);
+  const auto middle = static_cast<std::streamoff>(std::filesystem::file_size(path_) / 2);
+  file.seekg(middle);
+  const char old = static_cast<char>(file.get());
+  file.seekp(middle);
+  file.put(static_cast<char>(old ^ 1));
+  file.close();
+  const auto opened = open_packed(path_);
+  ASSERT_FALSE(opened);
+  EXPECT_NE(opened.error().what.find("1 of its 3 blocks of events cannot be read"), std::string::npos)
+      << opened.error().what;
+}
+
 TEST_F(PackedFile, ADamagedByteIsNoticed) {
   const auto size = std::filesystem::file_size(path_);
   std::mt19937_64 random(4);
