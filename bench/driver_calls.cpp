@@ -74,6 +74,17 @@ void start_driver(CUcontext& context) {
   }
 }
 
+/// An allocation and its release.
+struct PlainPair {
+  cuMemAlloc_v2_t* allocate = find<cuMemAlloc_v2_t>("cuMemAlloc_v2");
+  cuMemFree_v2_t* release = find<cuMemFree_v2_t>("cuMemFree_v2");
+  void operator()(std::size_t size) const {
+    CUdeviceptr pointer = 0;
+    if (allocate(&pointer, size) != CUDA_SUCCESS) std::exit(3);
+    release(pointer);
+  }
+};
+
 /// Per thread, of so many at once.
 template <typename Body>
 double cost_together(int count, CUcontext context, int calls, Body&& body) {
@@ -111,13 +122,7 @@ int measure_pair() {
 int measure_events() {
   CUcontext context = nullptr;
   start_driver(context);
-  auto* allocate = find<cuMemAlloc_v2_t>("cuMemAlloc_v2");
-  auto* release = find<cuMemFree_v2_t>("cuMemFree_v2");
-  const auto pair = [&](std::size_t size) {
-    CUdeviceptr pointer = 0;
-    if (allocate(&pointer, size) != CUDA_SUCCESS) std::exit(3);
-    release(pointer);
-  };
+  const PlainPair pair;
   auto* allocate_async = find<cuMemAllocAsync_t>("cuMemAllocAsync");
   auto* release_async = find<cuMemFreeAsync_t>("cuMemFreeAsync");
   std::printf("large-0 %f\n", cost(50'000, [&] { pair(2 << 20); }));
@@ -134,13 +139,9 @@ int measure_events() {
 int measure() {
   CUcontext context = nullptr;
   start_driver(context);
-  auto* allocate = find<cuMemAlloc_v2_t>("cuMemAlloc_v2");
-  auto* release = find<cuMemFree_v2_t>("cuMemFree_v2");
-  const auto pair = [&](std::size_t size) {
-    CUdeviceptr pointer = 0;
-    if (allocate(&pointer, size) != CUDA_SUCCESS) std::exit(3);
-    release(pointer);
-  };
+  const PlainPair pair;
+  auto* allocate = pair.allocate;
+  auto* release = pair.release;
   std::vector<CUdeviceptr> live;
   for (const std::size_t count : {std::size_t{0}, std::size_t{1000}, std::size_t{100'000}}) {
     while (live.size() < count) {

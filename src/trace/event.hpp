@@ -11,6 +11,11 @@
 
 namespace ration::trace {
 
+/// Returns true for an event that only says how a request was answered: it has a detail, and no memory.
+[[nodiscard]] constexpr bool is_answer(Kind kind) {
+  return kind == Kind::kDenied || kind == Kind::kWaited || kind == Kind::kRefused || kind == Kind::kAsked;
+}
+
 /// One event. Times are nanoseconds since the recording began; addresses are those of the program, unique per process
 /// and device.
 struct Event {

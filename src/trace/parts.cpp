@@ -171,19 +171,6 @@ void each_record(const ChunkHeader& chunk, Visit&& visit, Text&& text) {
   }
 }
 
-/// True for events whose record has their detail in place of an address.
-bool has_detail(Kind kind) {
-  switch (kind) {
-    case Kind::kDenied:
-    case Kind::kWaited:
-    case Kind::kRefused:
-    case Kind::kAsked:
-      return true;
-    default:
-      return false;
-  }
-}
-
 std::string uuid_text(const std::uint8_t (&bytes)[16]) {
   std::string text = "GPU-";
   for (int at = 0; at < 16; ++at) {
@@ -380,7 +367,7 @@ void Parts::load(const Run& run, std::vector<Event>& out) const {
         const std::uint64_t place = record.what >> 8 & 0xff;
         event.time = time_of(record.ticks.load(std::memory_order_relaxed));
         event.bytes = record.what >> 16 == guard::kMostBytes ? kUnlimited.count() : record.what >> 16;
-        if (has_detail(event.kind))
+        if (is_answer(event.kind))
           event.detail = static_cast<std::uint32_t>(record.address);
         else
           event.address = record.address;

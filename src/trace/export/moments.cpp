@@ -24,18 +24,7 @@ std::optional<Place> Sums::apply(const Event& event) {
 
 std::uint64_t Sums::held(Place place) const { return held_[place] > 0 ? static_cast<std::uint64_t>(held_[place]) : 0; }
 
-bool is_instant(Kind kind) {
-  switch (kind) {
-    case Kind::kMark:
-    case Kind::kDenied:
-    case Kind::kWaited:
-    case Kind::kRefused:
-    case Kind::kAsked:
-      return true;
-    default:
-      return false;
-  }
-}
+bool is_instant(Kind kind) { return kind == Kind::kMark || is_answer(kind); }
 
 std::string text_of(const Header& header, const Event& event) {
   const std::string size = event.bytes > 0 ? " " + format_size(Bytes{event.bytes}) : "";
