@@ -285,6 +285,7 @@ struct Side {
   std::string folder;  ///< of the build
   std::string book;
   std::string record;  ///< folder of a recording's parts; empty: none
+  bool sites = false;  ///< events of the recording have call sites
 };
 
 /// Starts this program again in `mode`. Pipes for its standard input and output where asked for.
@@ -297,6 +298,7 @@ pid_t spawn(const Side& side, const std::vector<std::string>& command, int input
   if (!side.guard.empty()) {
     ::setenv("RATION_BOOK", side.book.c_str(), 1);
     if (!side.record.empty()) ::setenv("RATION_RECORD", side.record.c_str(), 1);
+    if (side.sites) ::setenv("RATION_RECORD_SITES", "native", 1);
     ::setenv("RATION_DRIVER_PATH", (side.folder + "/sim").c_str(), 1);
     ::setenv("LD_PRELOAD", (side.guard + "/libcuda.so.1:" + side.guard + "/libnvidia-ml.so.1").c_str(), 1);
   }
@@ -475,20 +477,23 @@ void compare_recording(const std::string& scratch, const std::string& other_fold
   const auto [plain, off] = prepare(scratch);
   Side on = off, other = off;
   on.record = scratch + "/parts";
+  Side sites = on;
+  sites.sites = true;
   other.guard = other_folder;
   expect_guard(plain, off);
-  std::map<std::string, double> best_off, best_on, best_other;
+  std::map<std::string, double> best_off, best_on, best_sites, best_other;
   const auto keep = [](std::map<std::string, double>& best, const Side& side) {
+    if (!side.record.empty()) std::filesystem::create_directories(side.record);
     for (const auto& [name, value] : measured(side, "measure-events")) {
       const auto at = best.emplace(name, value).first;
       at->second = std::min(at->second, value);
     }
+    if (!side.record.empty()) std::filesystem::remove_all(side.record);
   };
   for (int i = 0; i < 2 * kRounds; ++i) {
     keep(best_off, off);
-    std::filesystem::create_directories(on.record);
     keep(best_on, on);
-    std::filesystem::remove_all(on.record);
+    keep(best_sites, sites);
     if (!other_folder.empty()) keep(best_other, other);
   }
   const double slowness = bench::measure_slowness();
@@ -499,6 +504,8 @@ void compare_recording(const std::string& scratch, const std::string& other_fold
     const Row& row = *std::find_if(std::begin(kRows), std::end(kRows),
                                    [key = key](const Row& each) { return std::strcmp(each.key, key) == 0; });
     print(row.text, best_off[key] / 2, best_on[key] / 2, (best_on[key] - best_off[key]) / 2, most, "ns", slowness);
+    print("same, with native call sites", best_off[key] / 2, best_sites[key] / 2, (best_sites[key] - best_off[key]) / 2,
+          100, "ns", slowness);
     if (!other_folder.empty())
       std::printf("| same, recording off, against the other guard | %.1f ns | %.1f ns | %.2f ns | | ≤ 0.3 ns | |\n",
                   best_other[key] / 2, best_off[key] / 2, (best_off[key] - best_other[key]) / 2);

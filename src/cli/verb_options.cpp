@@ -68,6 +68,11 @@ void add_plan_options(CLI::App* verb, RunOptions& typed) {
   add_sim_cuda(verb, typed.simulated_cuda);
 }
 
+CLI::Option* add_sites(CLI::App* verb, RunOptions& typed) {
+  return choice(verb, "--sites", typed.record_sites, "KIND", {"native"},
+                "native: record through which functions the program came to each request");
+}
+
 void add_container_limit(CLI::App* verb, admission::PlanRequest& request) {
   option(verb, "-l,--limit", request.limit, "SIZE", "limit of GPU memory: 4GiB, 512MiB, 50%");
   option(verb, "--gpu", request.gpu, "GPU", "with --limit: index or UUID");
@@ -161,7 +166,9 @@ void add_run(CommandLine& line) {
   option(run, "--retry-limit", typed.retry_limit, "STEP", "how much --retry adds to the limit: +25%, +2GiB");
   option(run, "--denied-exit", typed.denied_exit, "CODE", "exit code if it fails right after a denial")
       ->check(CLI::Range(1, 255));
-  option(run, "--record", typed.record, "FILE", "record what it and its processes do with memory, for ration inspect");
+  auto* record = option(run, "--record", typed.record, "FILE",
+                        "record what it and its processes do with memory, for ration inspect");
+  add_sites(run, typed)->needs(record);
   option(run, "--tensorboard", typed.tensorboard, "FOLDER",
          "write what it holds, its limit, peak and denials once a second as scalars of TensorBoard");
   run->add_flag("--scope", typed.scope, "run it in a control group of its own, made by systemd");
@@ -323,6 +330,7 @@ void add_recordings(CommandLine& line) {
     return cli::run(session, std::move(options));
   });
   option(record, "-o,--out", to_run.record, "FILE", "the recording")->required();
+  add_sites(record, to_run);
   add_plan_options(record, to_run);
 
   auto [inspect, typed] = line.add<InspectOptions>("inspect", cli::inspect);

@@ -12,6 +12,7 @@ struct Environment {
   char book[PATH_MAX];         ///< the workload's book: the container's, or the file named by RATION_BOOK
   char driver_path[PATH_MAX];  ///< RATION_DRIVER_PATH: the folder of the real driver; empty if unset
   char record[PATH_MAX];       ///< RATION_RECORD: the folder of a recording's parts; empty if unset
+  bool record_sites;           ///< RATION_RECORD_SITES: events of the recording have call sites
   const char* library_path;    ///< LD_LIBRARY_PATH, which the linker too reads only once
   bool governed;               ///< true if a book exists; without one every call passes straight through
 };

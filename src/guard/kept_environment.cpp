@@ -72,8 +72,8 @@ bool beside_this(const char* name, char (&out)[PATH_MAX]) noexcept {
   const auto add = [](const Kept& kept) { wanted.kept[wanted.count++] = kept; };
   add({"LD_PRELOAD", wanted.driver, wanted.nvml, nullptr});
   if (has_entry(::getenv("LD_AUDIT"), wanted.audit)) add({"LD_AUDIT", wanted.audit, nullptr, nullptr});
-  for (const char* name :
-       {"RATION_BOOK", "RATION_DRIVER_PATH", "RATION_SIM", "RATION_SIM_DIR", "RATION_SIM_DRIVER", "RATION_RECORD"}) {
+  for (const char* name : {"RATION_BOOK", "RATION_DRIVER_PATH", "RATION_SIM", "RATION_SIM_DIR", "RATION_SIM_DRIVER",
+                           "RATION_RECORD", "RATION_RECORD_SITES"}) {
     if (const char* value = copy_of_variable(name); value != nullptr) add({name, nullptr, nullptr, value});
   }
   add({kFreed, nullptr, nullptr, nullptr});

@@ -234,8 +234,8 @@ Inspection inspect(const Recording& recording, std::optional<std::int64_t> at) {
       case Kind::kDenied:
       case Kind::kRefused:
         if (++found.denial_count <= kMostDenials)
-          found.denials.push_back({event.time, event.kind, place_of(event), event.process, event.bytes, event.detail,
-                                   places[place_of(event)].held});
+          found.denials.push_back({event.time, event.kind, place_of(event), event.process, event.site, event.bytes,
+                                   event.detail, places[place_of(event)].held});
         break;
       case Kind::kAsked: {
         Asking& asking = asked[{event.process, static_cast<Asked>(event.detail)}];

@@ -68,6 +68,7 @@ struct Denial {
   Kind kind = Kind::kDenied;  ///< or kRefused, by the driver
   Place place;
   std::uint32_t process = 0;
+  std::uint32_t site = 0;
   std::uint64_t bytes = 0;
   std::uint32_t detail = 0;  ///< number of the denial, or the driver's error
   std::int64_t held = 0;     ///< by the workload at that moment

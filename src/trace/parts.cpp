@@ -16,6 +16,7 @@
 #include "base/file.hpp"
 #include "base/utf8.hpp"
 #include "base/whole_file.hpp"
+#include "trace/symbols.hpp"
 
 namespace ration::trace {
 namespace {
@@ -196,6 +197,17 @@ std::string valid_utf8(std::string_view text) {
   return valid;
 }
 
+/// Returns the calls of a stack, one a line.
+std::string text_of(std::string_view frames, const std::vector<std::string>& modules, Symbols& symbols) {
+  std::string text;
+  for (guard::StackFrame frame{}; frames.size() >= sizeof frame; frames.remove_prefix(sizeof frame)) {
+    std::memcpy(&frame, frames.data(), sizeof frame);
+    if (!text.empty()) text += '\n';
+    text += valid_utf8(symbols.describe(frame.module < modules.size() ? modules[frame.module] : "", frame.offset));
+  }
+  return text;
+}
+
 class Parts final : public Recording {
  public:
   static Result<std::unique_ptr<Recording>> open(const std::string& path);
@@ -213,7 +225,7 @@ class Parts final : public Recording {
   void add_part(const std::filesystem::path& file);
   void make_header(const RunNote& note);
   void find_ends(const RunNote& note);
-  void find_texts(Part& part);
+  void find_texts(Part& part, Symbols& symbols);
   [[nodiscard]] std::uint16_t device_of(const std::uint8_t (&uuid)[16]);
   [[nodiscard]] std::int64_t time_of(std::uint64_t ticks) const {
     return std::max<std::int64_t>(0, clock_.monotonic_ns(ticks) - began_);
@@ -227,6 +239,7 @@ class Parts final : public Recording {
   std::vector<Run> runs_;  ///< by the time of their first event
   std::vector<std::int64_t> process_began_, process_ended_;
   std::uint32_t common_process_ = 0;
+  std::map<std::string, std::uint32_t> known_sites_;  ///< index in Header::sites
 };
 
 void Parts::add_part(const std::filesystem::path& file) {
@@ -259,20 +272,36 @@ std::uint16_t Parts::device_of(const std::uint8_t (&uuid)[16]) {
   return static_cast<std::uint16_t>(header_.devices.size() - 1);
 }
 
-void Parts::find_texts(Part& part) {
+void Parts::find_texts(Part& part, Symbols& symbols) {
   if (part.header().texts.load() == 0) return;
-  std::map<std::string, std::uint32_t, std::less<>> known;
+  std::map<std::uint64_t, std::string_view> stacks;
+  std::vector<std::string> modules;
+  const auto enter = [&](std::uint64_t number, std::string text) {
+    if (part.sites.size() <= number) part.sites.resize(number + 1);
+    const auto [known, is_new] =
+        known_sites_.try_emplace(std::move(text), static_cast<std::uint32_t>(header_.sites.size()));
+    if (is_new) header_.sites.push_back(known->first);
+    part.sites[number] = known->second;
+  };
   each_chunk(part, [&](const ChunkHeader& chunk) {
     each_record(
         chunk, [](const RawRecord&, const RawRecord*) {},
         [&](const RawRecord& record, std::string_view text) {
           const std::uint64_t number = record.address;
           if (number > part.header().texts.load() || number >= guard::kMaxTexts) return;
-          if (part.sites.size() <= number) part.sites.resize(number + 1);
-          header_.sites.push_back(valid_utf8(text));
-          part.sites[number] = static_cast<std::uint32_t>(header_.sites.size() - 1);
+          switch (static_cast<guard::TextKind>(record.rest)) {
+            case guard::TextKind::kName:
+              return enter(number, valid_utf8(text));
+            case guard::TextKind::kStack:
+              stacks.emplace(number, text);
+              return;
+            case guard::TextKind::kModule:
+              if (modules.size() <= number) modules.resize(number + 1);
+              modules[number] = valid_utf8(text);
+          }
         });
   });
+  for (const auto& [number, frames] : stacks) enter(number, text_of(frames, modules, symbols));
 }
 
 void Parts::make_header(const RunNote& note) {
@@ -284,12 +313,13 @@ void Parts::make_header(const RunNote& note) {
            std::tuple(b.header().is_of_nvml, b.header().began.ticks);
   });
   bool has_common = false;
+  Symbols symbols;
   for (Part& part : parts_) {
     const PartHeader& header = part.header();
     has_common = has_common || header.has_common.load() != 0;
     for (std::uint32_t account = 0; account < header.account_count; ++account)
       part.devices[account] = device_of(header.devices[account]);
-    find_texts(part);
+    find_texts(part, symbols);
     // The guard of NVML writes a part of its own for a process that has one already.
     const auto same = std::find_if(parts_.begin(), parts_.end(), [&](const Part& other) {
       return header.is_of_nvml != 0 && other.header().is_of_nvml == 0 && other.header().pid == header.pid;

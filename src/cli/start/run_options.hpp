@@ -31,6 +31,7 @@ struct RunOptions {
   int denied_exit = 0;               ///< exit code after a denial ended it; 0 for the program's own
   std::string engine;                ///< container engine that starts `program`; empty if this process does
   std::string record;                ///< file of the recording; empty for none
+  std::string record_sites;          ///< native: events of the recording have call sites; empty: they have none
   std::vector<std::string> program;
 };
 

@@ -22,8 +22,8 @@ std::string with_commas(std::uint64_t number) {
 
 }  // namespace
 
-Result<std::unique_ptr<RunRecording>> RunRecording::begin(const std::string& file, const std::string& workload,
-                                                          const admission::Plan& plan) {
+Result<std::unique_ptr<RunRecording>> RunRecording::begin(const std::string& file, const std::string& sites,
+                                                          const std::string& workload, const admission::Plan& plan) {
   std::error_code error;
   const std::string path = std::filesystem::absolute(file, error).string();
   if (file.empty() || error || std::filesystem::is_directory(path, error))
@@ -39,6 +39,7 @@ Result<std::unique_ptr<RunRecording>> RunRecording::begin(const std::string& fil
   }
   RATION_TRY(trace::make_parts(path, note));
   ::setenv("RATION_RECORD", (path + trace::kPartsEnding).c_str(), 1);
+  if (!sites.empty()) ::setenv("RATION_RECORD_SITES", sites.c_str(), 1);
   std::unique_ptr<RunRecording> recording(new RunRecording(path, std::move(note)));
   recording->watch_.emplace(path + trace::kPartsEnding);
   return recording;

@@ -16,8 +16,10 @@ namespace ration::cli {
 
 class RunRecording {
  public:
-  /// Makes the folder and names it to the programs that this process starts. Fails with E1815.
-  [[nodiscard]] static Result<std::unique_ptr<RunRecording>> begin(const std::string& file, const std::string& workload,
+  /// Makes the folder and names it, and the kind of call sites that are wanted, to the programs that this process
+  /// starts. Fails with E1815.
+  [[nodiscard]] static Result<std::unique_ptr<RunRecording>> begin(const std::string& file, const std::string& sites,
+                                                                   const std::string& workload,
                                                                    const admission::Plan& plan);
 
   /// Notes the end of the program. `pid` is its process.

@@ -1,9 +1,11 @@
 // `ration inspect`: shows what a recording tells about a program's memory.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
 #include "base/printable.hpp"
+#include "base/strings.hpp"
 #include "base/time.hpp"
 #include "cli/verbs/verbs.hpp"
 #include "cli/verbs/whatif_together.hpp"
@@ -37,10 +39,18 @@ std::string process_name(std::uint32_t process, const Header& header) {
   return of.pid == 0 ? name : fmt::format("{} (pid {})", name, of.pid);
 }
 
+/// Returns the innermost functions of a site, without those of CUDA's runtime, and recursion once.
 std::string site_name(std::uint32_t site, const Header& header) {
+  constexpr std::size_t kShown = 3;
   if (site == 0 || site >= header.sites.size()) return "";
-  const std::string& whole = header.sites[site];
-  return printable(whole.substr(0, whole.find('\n')));
+  std::vector<std::string> calls;
+  for (const std::string_view call : ration::split(header.sites[site], '\n')) {
+    std::string function = printable(std::string(call.substr(0, call.rfind(" ("))));
+    if (call.find("(libcudart.so") != std::string_view::npos || (!calls.empty() && calls.back() == function)) continue;
+    calls.push_back(std::move(function));
+    if (calls.size() == kShown) break;
+  }
+  return fmt::format("{}", fmt::join(calls, " ← "));
 }
 
 const char* name_of(trace::Asked function) {
@@ -51,6 +61,10 @@ const char* name_of(trace::Asked function) {
 
 // --------------------------------------------------------------------------------------------------------------- JSON
 
+void add_site(nlohmann::json& row, std::uint32_t site, const Header& header) {
+  if (site != 0 && site < header.sites.size()) row["site"] = header.sites[site];
+}
+
 nlohmann::json to_json(const Group& group, const Header& header) {
   nlohmann::json row{{"process", group.process},
                      {"bytes", group.bytes},
@@ -59,7 +73,7 @@ nlohmann::json to_json(const Group& group, const Header& header) {
                      {"first_seconds", static_cast<double>(group.first) / 1e9},
                      {"last_seconds", static_cast<double>(group.last) / 1e9},
                      {"spans", group.marks}};
-  if (group.site != 0 && group.site < header.sites.size()) row["site"] = header.sites[group.site];
+  add_site(row, group.site, header);
   return row;
 }
 
@@ -110,7 +124,7 @@ nlohmann::json to_json(const Inspection& found, const Header& header) {
                             {"times", asking.times},
                             {"least_bytes", asking.least},
                             {"most_bytes", asking.most}});
-  for (const trace::Denial& denial : found.denials)
+  for (const trace::Denial& denial : found.denials) {
     row["denials"].push_back({{"seconds", static_cast<double>(denial.time) / 1e9},
                               {"by", denial.kind == trace::Kind::kDenied ? "ration" : "driver"},
                               {"gpu", denial.place.is_host ? nlohmann::json() : nlohmann::json(denial.place.device)},
@@ -118,6 +132,8 @@ nlohmann::json to_json(const Inspection& found, const Header& header) {
                               {"bytes", denial.bytes},
                               {"number", denial.detail},
                               {"held_bytes", denial.held}});
+    add_site(row["denials"].back(), denial.site, header);
+  }
   for (const auto& [time, text] : found.marks)
     row["marks"].push_back({{"seconds", static_cast<double>(time) / 1e9}, {"text", text}});
   return row;
@@ -210,6 +226,7 @@ void print_text(const Session& session, const Inspection& found, const Header& h
                name_of(denial.place, header), session.size(bytes_of(denial.held)),
                denial.kind == trace::Kind::kDenied ? fmt::format("denial {}", denial.detail)
                                                    : fmt::format("the driver's error {}", denial.detail));
+    if (const std::string site = site_name(denial.site, header); !site.empty()) fmt::print("    {}\n", site);
   }
 }
 

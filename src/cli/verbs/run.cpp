@@ -337,8 +337,9 @@ Result<Outcome> run_once(const Session& session, RunOptions options, const book:
   const std::string name = name_in(path);
   std::unique_ptr<RunRecording> recording;
   ::unsetenv("RATION_RECORD");
+  ::unsetenv("RATION_RECORD_SITES");
   if (!options.record.empty()) {
-    auto begun = RunRecording::begin(options.record, name, plan);
+    auto begun = RunRecording::begin(options.record, options.record_sites, name, plan);
     if (!begun) {
       ::unlink(path.c_str());
       return tl::unexpected(begun.error());

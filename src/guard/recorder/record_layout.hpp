@@ -78,7 +78,20 @@ inline constexpr std::uint8_t kPlaceMore = 0x80;
 /// the text, which fills the records behind it; `rest` is its TextKind.
 inline constexpr std::uint8_t kTextRecord = 255;
 inline constexpr std::uint32_t kMaxTexts = 1 << 20;
-enum class TextKind : std::uint64_t { kName = 1, kStack = 2 };  // a stack: one "path+offset" a line, innermost first
+enum class TextKind : std::uint64_t {
+  kName = 1,    // of a mark or a range
+  kStack = 2,   // StackFrames, the innermost first
+  kModule = 3,  // the path of a program or a library
+};
+inline constexpr std::size_t kMaxText = 4096;
+
+/// One call of a stack.
+struct StackFrame {
+  std::uint64_t offset;  // of the call in the file of its module, as its symbols count; without one, its address
+  std::uint32_t module;  // number of the text that has its path; 0: none
+  std::uint32_t unused;
+};
+static_assert(sizeof(StackFrame) == 16);
 
 inline constexpr std::uint64_t kPageOfCharge = 4096;
 /// The most bytes that a record can have; it stands for all larger numbers, such as that of no limit.

@@ -14,6 +14,7 @@
 
 #include "guard/environment.hpp"
 #include "guard/hooks/table.hpp"
+#include "guard/recorder/call_sites.hpp"
 #include "guard/recorder/record_layout.hpp"
 #include "guard/recorder/ticks.hpp"
 
@@ -27,7 +28,6 @@ namespace {
 constexpr std::uint64_t kLeastStep = std::uint64_t{256} << 10, kMostStep = std::uint64_t{4} << 20;
 /// Once the file could not grow, the next attempt is made after so many lost events.
 constexpr std::uint64_t kLostBetweenAttempts = 1024;
-constexpr std::size_t kMaxText = 4096;
 
 /// The file of this process.
 struct Part {
@@ -45,10 +45,12 @@ struct Thread {
   char* next = nullptr;
   char* end = nullptr;
   char* chunk = nullptr;
-  std::uint32_t life = 0;  // Part::life when it took the chunk
+  std::uint32_t life = 0;         // Part::life when it took the chunk
+  std::uint32_t number = 0;       // for call_site(); 0: none yet
+  std::uint32_t number_life = 0;  // Part::life when it got the number
   Recorded* open = nullptr;
 };
-// Found by one instruction: what a library that is loaded late may have of this kind is small, and this is 40 bytes.
+// Found by one instruction: what a library that is loaded late may have of this kind is small, and this is 48 bytes.
 [[gnu::tls_model("initial-exec")]] thread_local Thread own;
 
 /// A file for the time that it takes to map some of it. A program may close every descriptor, so none is kept. The
@@ -177,7 +179,7 @@ std::uint64_t take_offset(const OpenFile& file, int& error) noexcept {
   return room;
 }
 
-bool write_text(std::uint32_t number, TextKind kind, const char* text, std::size_t length) noexcept {
+bool write_text(std::uint32_t number, TextKind kind, const void* text, std::size_t length) noexcept {
   const std::size_t records = (length + sizeof(RawRecord) - 1) / sizeof(RawRecord);
   RawRecord* room = room_for(own, records + 1);
   if (room == nullptr) return false;
@@ -283,18 +285,35 @@ namespace {
 
 void record(const RecordedEvent& event) noexcept { record_in(own, event); }
 
-std::uint32_t number_of_text(const char* text) noexcept {
-  const std::size_t length = ::strnlen(text, kMaxText);
-  std::uint64_t hash = 0xcbf29ce484222325;
-  for (std::size_t at = 0; at < length; ++at) hash = (hash ^ static_cast<unsigned char>(text[at])) * 0x100000001b3;
+std::uint32_t number_of_text(TextKind kind, const void* text, std::size_t length) noexcept {
+  std::uint64_t hash = 0xcbf29ce484222325 + static_cast<std::uint64_t>(kind);
+  const auto* bytes = static_cast<const unsigned char*>(text);
+  for (std::size_t at = 0; at < length; ++at) hash = (hash ^ bytes[at]) * 0x100000001b3;
   std::uint32_t number = 0;
   if (part.header == nullptr) return 0;
   if (text_numbers.find(hash | 1, number)) return number;
   number = part.header->texts.fetch_add(1, std::memory_order_relaxed) + 1;
-  if (number >= kMaxTexts || !write_text(number, TextKind::kName, text, length)) return 0;
+  if (number >= kMaxTexts || !write_text(number, kind, text, length)) return 0;
   text_numbers.insert(hash | 1, number);
   return number;
 }
+
+namespace {
+
+/// Returns the number of the calls that led here, or 0 if they are not recorded.
+[[gnu::always_inline]] inline std::uint32_t site_of(Thread& thread) noexcept {
+  static std::atomic<std::uint32_t> threads{0};
+  if (!has_call_sites()) [[likely]]
+    return 0;
+  const std::uint32_t life = part.life.load(std::memory_order_relaxed);
+  if (thread.number_life != life) {
+    thread.number = threads.fetch_add(1, std::memory_order_relaxed) + 1;
+    thread.number_life = life;
+  }
+  return call_site(thread.number);
+}
+
+}  // namespace
 
 void begin_recording(const RecordedDevices& devices, bool of_nvml) noexcept {
   if (environment().record[0] == '\0') return;
@@ -353,6 +372,7 @@ void record_charge(std::uint32_t account, std::int64_t bytes, book::Kind kind, b
                    std::uint64_t ticks) noexcept {
   RecordedEvent event{};
   event.kind = kind_of(kind, bytes);
+  if (bytes > 0) event.site = site_of(own);
   put_place(event, account, kind);
   event.common = common;
   if (kind == book::Kind::kPool) event.bytes = static_cast<std::uint64_t>(bytes < 0 ? -bytes : bytes);
@@ -404,28 +424,34 @@ bool Recorded::takes(const Charge& charge) const noexcept {
   book::Kind kind = book::Kind::kHeap;
   for (int at = 0; at < charge_count_; ++at) {
     const Charge& charge = charges_[at];
-    if (takes(charge)) {
-      event_.charge += charge.bytes;
-      kind = charge.kind;
-      account_ = charge.account;
-    } else if (charge.bytes != 0) {
-      record_charge(charge.account, charge.bytes, charge.kind, charge.common, event_.ticks);
-    }
+    if (!takes(charge)) continue;
+    event_.charge += charge.bytes;
+    kind = charge.kind;
+    account_ = charge.account;
   }
   if (error_ != 0) {
     event_.kind = trace::Kind::kRefused;
     event_.address = static_cast<std::uint64_t>(error_);
     event_.ticks = 0;
   }
-  if (!is_done_ && error_ == 0) return;
-  put_place(event_, account_, kind);
-  record_in(thread, event_);
+  if (is_done_ || error_ != 0) {
+    if (!gives_up(event_.kind)) event_.site = site_of(thread);
+    put_place(event_, account_, kind);
+    record_in(thread, event_);
+  }
+  // The growth of a pool follows the block that it grew for, which then is part of the peak.
+  for (int at = 0; at < charge_count_; ++at) {
+    const Charge& charge = charges_[at];
+    if (charge.bytes != 0 && !takes(charge))
+      record_charge(charge.account, charge.bytes, charge.kind, charge.common, event_.ticks);
+  }
 }
 
 void Recorded::write_note(trace::Kind kind, std::uint32_t account, std::uint64_t bytes, std::uint64_t detail) noexcept {
   RecordedEvent event{};
   event.kind = kind;
   put_place(event, account, book::Kind::kHeap);
+  event.site = kind != trace::Kind::kLimitChanged ? site_of(own) : 0;
   event.bytes = bytes;
   event.address = detail;
   record(event);

@@ -4,11 +4,13 @@
 // output, and no lock except between threads that take a chunk at the same moment; a complete event survives the death
 // of everybody; a full disk costs events, which are counted, and never a signal. A child has a file of its own.
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 
 #include "base/bytes.hpp"
 #include "book/terms.hpp"
 #include "guard/recorder/event_kind.hpp"
+#include "guard/recorder/record_layout.hpp"
 
 namespace ration::guard {
 
@@ -33,9 +35,9 @@ struct RecordedEvent {
 /// Appends an event to the file, or counts it as lost.
 void record(const RecordedEvent& event) noexcept;
 
-/// Returns the number of a text, and enters the text unless this process has entered it before. Returns 0 if it cannot
-/// be written.
-[[nodiscard]] std::uint32_t number_of_text(const char* text) noexcept;
+/// Returns the number of a text of at most kMaxText bytes, and enters the text unless this process has entered it
+/// before. Returns 0 if it cannot be written.
+[[nodiscard]] std::uint32_t number_of_text(TextKind kind, const void* text, std::size_t length) noexcept;
 
 /// The devices of a workload, by account.
 struct RecordedDevices {

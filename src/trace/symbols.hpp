@@ -1,0 +1,31 @@
+#pragma once
+// Names of functions by their place in a program or a library. Used where call stacks of a recording become text.
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace ration::trace {
+
+/// The functions of ELF files, each of which is read once. Not thread-safe.
+class Symbols {
+ public:
+  /// Returns what stands at `offset`: `train_step (libmodel.so+0x1234)`, or `libmodel.so+0x1234` if the file cannot
+  /// be read or does not say. `path` is the file's; an empty one gives `0x1234`.
+  [[nodiscard]] std::string describe(const std::string& path, std::uint64_t offset);
+
+ private:
+  struct Function {
+    std::uint64_t from, size;
+    std::size_t name;  // where it begins in File::names
+  };
+  struct File {
+    std::vector<Function> functions;  // by `from`
+    std::string names;                // each ends with a zero
+  };
+  static File read(const std::string& path);
+
+  std::map<std::string, File> files_;
+};
+
+}  // namespace ration::trace
