@@ -64,6 +64,8 @@ struct Header {
       sites;  ///< a call stack with newlines, innermost first, the text of a mark, or the name of a range; [0] is empty
 };
 
+struct Overview;
+
 /// A recording that can be read more than once. Not thread-safe.
 class Recording {
  public:
@@ -72,6 +74,15 @@ class Recording {
   /// Calls `take` for each event in order of time, until it returns false. Memory: a block of events, however long the
   /// recording is.
   virtual void read(const std::function<bool(const Event&)>& take) const = 0;
+  /// As read(), but may begin shortly before the first event of `time`: first calls `restore` for each event that
+  /// Live::restore takes to come to what was live there.
+  virtual void read_near([[maybe_unused]] std::int64_t time,
+                         [[maybe_unused]] const std::function<void(const Event&)>& restore,
+                         const std::function<bool(const Event&)>& take) const {
+    read(take);
+  }
+  /// Returns the overview that the recording keeps, if it does; read_near() then reads little.
+  virtual const Overview* overview() const { return nullptr; }
 };
 
 }  // namespace ration::trace

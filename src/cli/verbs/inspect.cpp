@@ -101,30 +101,30 @@ nlohmann::json to_json(const Held& held, const Header& header) {
 nlohmann::json to_json(const Inspection& found, const Header& header) {
   nlohmann::json row{{"workload", header.workload},
                      {"began", utc(static_cast<std::uint64_t>(header.began))},
-                     {"seconds", static_cast<double>(found.length) / 1e9},
-                     {"events", found.events},
+                     {"seconds", static_cast<double>(found.overview.length) / 1e9},
+                     {"events", found.overview.events},
                      {"lost", header.lost},
                      {"complete", header.complete},
-                     {"denial_count", found.denial_count}};
+                     {"denial_count", found.overview.denial_count}};
   for (const char* list : {"processes", "held", "never_freed", "sizes", "asked", "denials", "marks"})
     row[list] = nlohmann::json::array();
   for (const trace::Process& process : header.processes)
     row["processes"].push_back({{"pid", process.pid}, {"parent", process.parent}, {"command", process.command}});
   for (const Held& held : found.held) row["held"].push_back(to_json(held, header));
-  for (const Group& group : found.never_freed) row["never_freed"].push_back(to_json(group, header));
-  for (const trace::SizeClass& size : found.sizes)
+  for (const Group& group : found.overview.never_freed) row["never_freed"].push_back(to_json(group, header));
+  for (const trace::SizeClass& size : found.overview.sizes)
     row["sizes"].push_back({{"upto_bytes", size.upto},
                             {"count", size.count},
                             {"freed", size.freed},
                             {"total_bytes", size.bytes},
                             {"middle_lifetime_seconds", static_cast<double>(size.middle_lifetime) / 1e9}});
-  for (const trace::Asking& asking : found.asked)
+  for (const trace::Asking& asking : found.overview.asked)
     row["asked"].push_back({{"process", asking.process},
                             {"function", name_of(asking.function)},
                             {"times", asking.times},
                             {"least_bytes", asking.least},
                             {"most_bytes", asking.most}});
-  for (const trace::Denial& denial : found.denials) {
+  for (const trace::Denial& denial : found.overview.denials) {
     row["denials"].push_back({{"seconds", static_cast<double>(denial.time) / 1e9},
                               {"by", denial.kind == trace::Kind::kDenied ? "ration" : "driver"},
                               {"gpu", denial.place.is_host ? nlohmann::json() : nlohmann::json(denial.place.device)},
@@ -134,8 +134,9 @@ nlohmann::json to_json(const Inspection& found, const Header& header) {
                               {"held_bytes", denial.held}});
     add_site(row["denials"].back(), denial.site, header);
   }
-  for (const auto& [time, text] : found.marks)
-    row["marks"].push_back({{"seconds", static_cast<double>(time) / 1e9}, {"text", text}});
+  for (const trace::Mark& mark : found.overview.marks)
+    row["marks"].push_back({{"seconds", static_cast<double>(mark.time) / 1e9},
+                            {"text", mark.site < header.sites.size() ? header.sites[mark.site] : ""}});
   return row;
 }
 
@@ -191,37 +192,37 @@ void print_text(const Session& session, const Inspection& found, const Header& h
   const auto processes =
       std::count_if(header.processes.begin(), header.processes.end(), [](const auto& each) { return each.pid != 0; });
   fmt::print("{}{}{} events of {} process{} in {}{}\n", printable(header.workload),
-             header.workload.empty() ? "" : " · ", found.events, processes, processes == 1 ? "" : "es",
-             moment(found.length),
+             header.workload.empty() ? "" : " · ", found.overview.events, processes, processes == 1 ? "" : "es",
+             moment(found.overview.length),
              header.complete    ? ""
              : header.lost != 0 ? fmt::format(" · {} lost", header.lost)
                                 : " · it has not ended, or its end was not recorded");
   for (const Held& held : found.held) print_held(session, held, header, at_peak);
   std::vector<Group> unfreed;
-  if (!found.never_freed.empty()) {
+  if (!found.overview.never_freed.empty()) {
     fmt::print("never freed before its process ended\n");
-    for (std::size_t at = 0; at < std::min(kShownGroups, found.never_freed.size()); ++at) {
-      const Group& group = found.never_freed[at];
+    for (std::size_t at = 0; at < std::min(kShownGroups, found.overview.never_freed.size()); ++at) {
+      const Group& group = found.overview.never_freed[at];
       const bool grows = group.count > 2 && group.marks > 2;
       fmt::print("  {}{}\n", described(session, group, header),
                  grows ? fmt::format("  ← more with each mark ({} spans): looks like a leak", group.marks) : "");
     }
   }
-  if (!found.sizes.empty()) {
+  if (!found.overview.sizes.empty()) {
     fmt::print("sizes\n");
-    for (const trace::SizeClass& size : found.sizes)
+    for (const trace::SizeClass& size : found.overview.sizes)
       fmt::print("  up to {:>8}  {:>10} blocks · half of those freed lived up to {}\n", session.size(Bytes{size.upto}),
                  size.count, size.freed == 0 ? "-" : moment(size.middle_lifetime));
   }
-  for (const trace::Asking& asking : found.asked)
+  for (const trace::Asking& asking : found.overview.asked)
     fmt::print("asked  {} {} time{} how much there is: {}{} · {}\n", name_of(asking.function), asking.times,
                asking.times == 1 ? "" : "s", session.size(Bytes{asking.least}),
                asking.most == asking.least ? "" : " to " + session.size(Bytes{asking.most}),
                process_name(asking.process, header));
-  if (found.denial_count != 0)
-    fmt::print("denied  {} request{}\n", found.denial_count, found.denial_count == 1 ? "" : "s");
-  for (std::size_t at = 0; at < std::min(kShownDenials, found.denials.size()); ++at) {
-    const trace::Denial& denial = found.denials[at];
+  if (found.overview.denial_count != 0)
+    fmt::print("denied  {} request{}\n", found.overview.denial_count, found.overview.denial_count == 1 ? "" : "s");
+  for (std::size_t at = 0; at < std::min(kShownDenials, found.overview.denials.size()); ++at) {
+    const trace::Denial& denial = found.overview.denials[at];
     fmt::print("  at {}  {} on {} while {} were held · {}\n", moment(denial.time), session.size(Bytes{denial.bytes}),
                name_of(denial.place, header), session.size(bytes_of(denial.held)),
                denial.kind == trace::Kind::kDenied ? fmt::format("denial {}", denial.detail)

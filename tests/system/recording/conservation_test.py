@@ -128,6 +128,7 @@ answer = json.loads(subprocess.run(["ration-sim-truth", "--json"], env={**os.env
         place = next(row for row in found["held"] if row["gpu"] == 0)
         self.assertEqual((found["events"], place["bytes"]), (len(recording.events), peak))
         self.assertEqual(sum(part["bytes"] for part in place["parts"]), peak)
+        self.assertEqual([row[1] for row in recording.overview["places"] if row[0] == 0], [peak])
 
     def test_of_children_and_of_programs_that_replace_themselves(self):
         child = "import os, ctypes; cuda = ctypes.CDLL('libcuda.so.1'); cuda.cuInit(0); c = ctypes.c_void_p(); cuda.cuDevicePrimaryCtxRetain(ctypes.byref(c), 0); " \

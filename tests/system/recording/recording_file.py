@@ -34,7 +34,7 @@ def sections(data):
     at = 8
     while at + 16 <= len(data):
         tag, stored, plain, crc = struct.unpack_from("<4sIII", data, at)
-        if tag not in (b"HEAD", b"SUMM", b"EVNT", b"INDX"):
+        if tag not in (b"HEAD", b"LIVE", b"SUMM", b"EVNT", b"OVER", b"INDX"):
             return
         content = data[at + 16:at + 16 + stored]
         if len(content) < stored or zlib.crc32(content) != crc:
@@ -83,6 +83,8 @@ class Recording:
                 summary = json.loads(content)
             if tag == "EVNT":
                 self.events += events_of(content, summary["from_ns"])
+            if tag == "OVER":
+                self.overview = json.loads(content)
             if tag == "INDX":
                 self.index = json.loads(content)
         self.trailer = struct.unpack("<Q8s", data[-16:])

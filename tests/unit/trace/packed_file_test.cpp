@@ -152,7 +152,7 @@ TEST_F(PackedFile, CutOffAnywhereIsReadUpToThere) {
     if (!opened) continue;
     EXPECT_FALSE((*opened)->header().complete);
     const std::vector<std::string> read = all_fields(**opened);
-    EXPECT_EQ(read.size() % kEventsOfBlock, 0U);
+    EXPECT_TRUE(read.size() % kEventsOfBlock == 0 || read.size() == all.size());
     EXPECT_TRUE(std::equal(read.begin(), read.end(), all.begin()));
     most = std::max(most, read.size());
   }

@@ -1,0 +1,117 @@
+#include "trace/live.hpp"
+
+#include <algorithm>
+#include <array>
+#include <tuple>
+
+namespace ration::trace {
+namespace {
+
+/// The kind and the account of an event that charges each use; that of shared memory is told by its process.
+constexpr std::array<std::pair<Kind, Account>, kUses> kCharges{{{Kind::kAllocate, Account::kDevice},
+                                                                {Kind::kPoolGrew, Account::kDevice},
+                                                                {Kind::kVirtualMap, Account::kDevice},
+                                                                {Kind::kContextMade, Account::kDevice},
+                                                                {Kind::kCode, Account::kDevice},
+                                                                {Kind::kAllocate, Account::kManaged},
+                                                                {Kind::kAllocate, Account::kDevice},
+                                                                {Kind::kAllocate, Account::kPinnedHost}}};
+
+}  // namespace
+
+const char* name_of(Use use) {
+  constexpr std::array<const char*, kUses> kNames{"blocks", "pools",   "virtual", "contexts",
+                                                  "code",   "managed", "shared",  "pinned host"};
+  return kNames[static_cast<std::size_t>(use)];
+}
+
+Use use_of(const Event& event, const Header& header) {
+  if (event.account == Account::kPinnedHost) return Use::kHost;
+  if (event.account == Account::kManaged) return Use::kManaged;
+  if (event.process < header.processes.size() && header.processes[event.process].pid == 0 && header.booked)
+    return Use::kShared;
+  switch (event.kind) {
+    case Kind::kContextMade:
+    case Kind::kContextEnded:
+      return Use::kContexts;
+    case Kind::kPoolGrew:
+    case Kind::kPoolTrimmed:
+    case Kind::kGraph:  // graphs have pools of their own
+      return Use::kPools;
+    case Kind::kVirtualCreate:
+    case Kind::kVirtualRelease:
+    case Kind::kVirtualMap:
+    case Kind::kVirtualUnmap:
+      return Use::kVirtual;
+    case Kind::kCode:
+      return Use::kCode;
+    default:
+      return Use::kBlocks;
+  }
+}
+
+void Live::charge(const Event& event) {
+  Charges& charges = charges_[place_of(event)];
+  charges.held += event.charged;
+  if (event.kind == Kind::kProcessEnded)
+    std::erase_if(charges.uses, [&](const auto& use) {
+      return use.first.first == event.process &&
+             (use.first.second == Use::kManaged) == (event.account == Account::kManaged);
+    });
+  else
+    charges.uses[{event.process, use_of(event, header_)}] += event.charged;
+}
+
+std::vector<Event> Live::snapshot() const {
+  std::vector<Event> events(1);
+  events[0].kind = Kind::kMark;
+  events[0].detail = marks_;
+  for (const auto& [place, charges] : charges_) {
+    Event rest;  // what no use of a process stands for; what ends a process gives nothing a use
+    rest.kind = Kind::kProcessEnded;
+    rest.device = place.device;
+    rest.account = place.is_host ? Account::kPinnedHost : Account::kDevice;
+    rest.charged = charges.held;
+    const std::size_t at = events.size();
+    events.push_back(rest);
+    for (const auto& [key, bytes] : charges.uses) {
+      Event event;
+      std::tie(event.kind, event.account) = kCharges[static_cast<std::size_t>(key.second)];
+      event.process = key.first;
+      event.device = place.device;
+      event.charged = bytes;
+      events[at].charged -= bytes;
+      if (bytes != 0) events.push_back(event);
+    }
+  }
+  const auto first = static_cast<std::ptrdiff_t>(events.size());
+  each_process([&](std::uint32_t process, const Blocks& blocks) {
+    for (const auto& [address, block] : blocks) {
+      Event event;
+      event.time = block.time;
+      event.address = address;
+      event.bytes = block.bytes;
+      event.process = process;
+      event.site = block.site;
+      event.detail = block.span;
+      event.device = block.place.device;
+      event.account = block.place.is_host ? Account::kPinnedHost : Account::kDevice;
+      events.push_back(event);
+    }
+  });
+  std::sort(events.begin() + first, events.end(), [](const Event& a, const Event& b) {
+    return std::tie(a.time, a.process, a.address) < std::tie(b.time, b.process, b.address);
+  });
+  return events;
+}
+
+void Live::restore(const Event& event) {
+  if (event.kind == Kind::kMark)
+    marks_ = event.detail;
+  else if (event.address != 0)
+    take(event, event.detail);
+  else
+    charge(event);
+}
+
+}  // namespace ration::trace

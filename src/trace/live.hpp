@@ -1,0 +1,128 @@
+// What a recording's workload has at a moment: the charges of each place by use and process, and the live blocks. Used
+// to sum a recording up, and to describe a moment of it. Not thread-safe. Memory: that of the live blocks.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "trace/event.hpp"
+
+namespace ration::trace {
+
+/// The use of charged bytes.
+enum class Use : std::uint8_t { kBlocks, kPools, kVirtual, kContexts, kCode, kManaged, kShared, kHost };
+inline constexpr std::size_t kUses = 8;
+[[nodiscard]] const char* name_of(Use use);
+/// Returns the use of the bytes that an event charges or refunds.
+[[nodiscard]] Use use_of(const Event& event, const Header& header);
+
+/// A place whose bytes add up: a device with its managed memory, or pinned host memory.
+struct Place {
+  bool is_host = false;
+  std::uint16_t device = 0;
+
+  [[nodiscard]] auto operator<=>(const Place&) const = default;
+};
+[[nodiscard]] inline Place place_of(const Event& event) {
+  return event.account == Account::kPinnedHost ? Place{true, 0} : Place{false, event.device};
+}
+
+/// Memory that a program took and did not return yet.
+struct Block {
+  std::uint64_t bytes = 0;
+  std::int64_t time = 0;
+  std::uint32_t site = 0;
+  std::uint32_t span = 0;  ///< number of marks before it
+  Place place;
+};
+
+class Live {
+ public:
+  /// Charged bytes of a place by process and use.
+  using Uses = std::map<std::pair<std::uint32_t, Use>, std::int64_t>;
+
+  explicit Live(const Header& header) : header_(header) {}
+
+  /// Applies an event. Calls `freed(block)` for a block that it returns, and `left(process, blocks)` with all that a
+  /// process never returned, by address, when it ends.
+  template <typename Freed, typename Left>
+  void follow(const Event& event, Freed&& freed, Left&& left) {
+    if (event.charged != 0) charge(event);
+    switch (event.kind) {
+      case Kind::kAllocate:
+      case Kind::kVirtualCreate:
+        if (event.address != 0) take(event, marks_);
+        return;
+      case Kind::kFree:
+      case Kind::kVirtualRelease: {
+        Blocks& blocks = blocks_[event.process];
+        if (const auto found = blocks.find(event.address); found != blocks.end()) {
+          freed(found->second);
+          blocks.erase(found);
+          --count_;
+        }
+        return;
+      }
+      case Kind::kMark:
+        ++marks_;
+        return;
+      case Kind::kProcessEnded:
+        if (const auto found = blocks_.find(event.process); found != blocks_.end()) {
+          left(event.process, found->second);
+          count_ -= found->second.size();
+          blocks_.erase(found);
+        }
+        return;
+      default:
+        return;
+    }
+  }
+  void follow(const Event& event) {
+    follow(
+        event, [](const Block&) {}, [](std::uint32_t, const auto&) {});
+  }
+
+  /// Returns events that restore() takes to come to this state: what is charged, and the live blocks by time.
+  [[nodiscard]] std::vector<Event> snapshot() const;
+  void restore(const Event& event);
+
+  /// Calls `visit(process, blocks)` for each process with live blocks.
+  template <typename Visit>
+  void each_process(Visit&& visit) const {
+    for (const auto& [process, blocks] : blocks_) visit(process, blocks);
+  }
+  [[nodiscard]] std::int64_t held(Place place) const {
+    const auto found = charges_.find(place);
+    return found == charges_.end() ? 0 : found->second.held;
+  }
+  [[nodiscard]] Uses uses(Place place) const {
+    const auto found = charges_.find(place);
+    return found == charges_.end() ? Uses{} : found->second.uses;
+  }
+  [[nodiscard]] std::size_t blocks() const noexcept { return count_; }
+  [[nodiscard]] std::uint32_t marks() const noexcept { return marks_; }
+
+ private:
+  using Blocks = std::unordered_map<std::uint64_t, Block>;
+  struct Charges {
+    std::int64_t held = 0;
+    Uses uses;
+  };
+
+  void charge(const Event& event);
+  void take(const Event& event, std::uint32_t span) {
+    const Block block{event.bytes, event.time, event.site, span, place_of(event)};
+    count_ += blocks_[event.process].insert_or_assign(event.address, block).second ? 1 : 0;
+  }
+
+  const Header& header_;
+  std::map<Place, Charges> charges_;
+  std::unordered_map<std::uint32_t, Blocks> blocks_;  // by process and address
+  std::size_t count_ = 0;
+  std::uint32_t marks_ = 0;
+};
+
+}  // namespace ration::trace
