@@ -5,6 +5,7 @@
 #include "trace/history_csv.hpp"
 #include "trace/packed_file.hpp"
 #include "trace/parts.hpp"
+#include "trace/run_note.hpp"
 
 namespace ration::trace {
 

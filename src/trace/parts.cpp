@@ -1,21 +1,18 @@
 #include "trace/parts.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <queue>
 
-#include "base/file.hpp"
 #include "base/utf8.hpp"
 #include "base/whole_file.hpp"
+#include "trace/part_file.hpp"
+#include "trace/run_note.hpp"
 #include "trace/symbols.hpp"
 
 namespace ration::trace {
@@ -27,62 +24,10 @@ using guard::kChunkSize;
 using guard::PartHeader;
 using guard::RawRecord;
 
-constexpr const char* kNoteFile = "run.json";
 constexpr std::int64_t kSecond = 1'000'000'000;
 /// A release is written when its call ends, with the time at which it began. Chunks are opened this much before their
 /// first event is due, so that such an event finds its place.
 constexpr std::int64_t kEarly = kSecond / 10;
-
-nlohmann::json to_json(const Anchor& anchor) {
-  return {{"ticks", anchor.ticks}, {"monotonic_ns", anchor.monotonic_ns}, {"unix_ns", anchor.unix_ns}};
-}
-
-Anchor anchor_in(const nlohmann::json& json, const char* name) {
-  const auto found = json.find(name);
-  if (found == json.end() || !found->is_object()) return {};
-  const auto number = [&](const char* key) { return found->value(key, std::uint64_t{0}); };
-  return {number("ticks"), number("monotonic_ns"), number("unix_ns")};
-}
-
-std::string text_of(const RunNote& note) {
-  nlohmann::json devices = nlohmann::json::array();
-  for (const Device& device : note.devices) {
-    nlohmann::json row{{"uuid", device.uuid}, {"name", device.name}, {"total_bytes", device.total.count()}};
-    if (device.limit) row["limit_bytes"] = device.limit->count();
-    devices.push_back(std::move(row));
-  }
-  return nlohmann::json{{"schema", "ration.recording.run/1"}, {"workload", note.workload},
-                        {"devices", std::move(devices)},      {"began", to_json(note.began)},
-                        {"ended", to_json(note.ended)},       {"main_pid", note.main_pid}}
-      .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
-
-Error cannot_be_made(const std::string& path, int error) {
-  return {"E1815", fmt::format("a recording cannot be written to {}: {}.", path, std::strerror(error)),
-          "--record /a/folder/of/yours/train.rec", 125};
-}
-
-RunNote read_note(const std::string& folder) {
-  RunNote note;
-  const auto text = read_whole(folder + "/" + kNoteFile);
-  const auto json = text ? nlohmann::json::parse(*text, nullptr, false) : nlohmann::json();
-  if (!json.is_object()) return note;
-  try {
-    note.workload = json.value("workload", "");
-    note.began = anchor_in(json, "began");
-    note.ended = anchor_in(json, "ended");
-    note.main_pid = json.value("main_pid", 0);
-    for (const auto& row : json.value("devices", nlohmann::json::array())) {
-      Device device{
-          row.value("uuid", ""), row.value("name", ""), Bytes{row.value("total_bytes", std::uint64_t{0})}, {}};
-      if (row.contains("limit_bytes")) device.limit = Bytes{row.value("limit_bytes", std::uint64_t{0})};
-      note.devices.push_back(std::move(device));
-    }
-  } catch (const nlohmann::json::exception&) {
-    return {};  // somebody else's file
-  }
-  return note;
-}
 
 /// Converts ticks to nanoseconds between the anchors of a recording, which all its processes share.
 class Clock {
@@ -129,49 +74,6 @@ class Clock {
   std::vector<Anchor> anchors_;
 };
 
-/// The file of one process, mapped.
-struct Part {
-  Mapping mapping;
-  std::uint32_t process = 0;  ///< index in Header::processes
-  std::vector<std::uint32_t> sites;
-  std::uint16_t devices[guard::kPartAccounts] = {};
-  std::uint64_t ended = 0;  ///< ticks when the process was gone; 0: not known
-
-  [[nodiscard]] const PartHeader& header() const { return *static_cast<const PartHeader*>(mapping.get()); }
-  [[nodiscard]] const char* bytes() const { return static_cast<const char*>(mapping.get()); }
-};
-
-/// Calls `visit(chunk)` for each chunk that a thread has begun.
-template <typename Visit>
-void each_chunk(const Part& part, Visit&& visit) {
-  for (std::size_t at = kChunkSize; at + kChunkSize <= part.mapping.size(); at += kChunkSize) {
-    const auto* chunk = reinterpret_cast<const ChunkHeader*>(part.bytes() + at);
-    if (chunk->magic == guard::kChunkMagic) visit(*chunk);
-  }
-}
-
-/// Calls `visit(record, extra)` for each complete event of a chunk and `text(record, bytes)` for each text.
-template <typename Visit, typename Text>
-void each_record(const ChunkHeader& chunk, Visit&& visit, Text&& text) {
-  const auto* record = reinterpret_cast<const RawRecord*>(&chunk + 1);
-  const auto* end = reinterpret_cast<const RawRecord*>(reinterpret_cast<const char*>(&chunk) + kChunkSize);
-  while (record < end && record->ticks.load(std::memory_order_acquire) != 0) {
-    const std::uint64_t what = record->what;
-    if ((what & 0xff) == guard::kTextRecord) {
-      const std::uint64_t length = what >> 16;
-      const std::uint64_t records = (length + sizeof(RawRecord) - 1) / sizeof(RawRecord);
-      if (records >= static_cast<std::uint64_t>(end - record)) return;  // damaged
-      text(*record, std::string_view(reinterpret_cast<const char*>(record + 1), length));
-      record += records + 1;
-      continue;
-    }
-    const bool more = (what >> 8 & guard::kPlaceMore) != 0;
-    if (more && record + 1 == end) return;
-    visit(*record, more ? record + 1 : nullptr);
-    record += more ? 2 : 1;
-  }
-}
-
 std::string uuid_text(const std::uint8_t (&bytes)[16]) {
   std::string text = "GPU-";
   for (int at = 0; at < 16; ++at) {
@@ -217,7 +119,7 @@ class Parts final : public Recording {
 
  private:
   struct Run {
-    const Part* part;
+    const PartFile* part;
     const ChunkHeader* chunk;
     std::int64_t from;  ///< time of its first event
   };
@@ -225,7 +127,7 @@ class Parts final : public Recording {
   void add_part(const std::filesystem::path& file);
   void make_header(const RunNote& note);
   void find_ends(const RunNote& note);
-  void find_texts(Part& part, Symbols& symbols);
+  void find_texts(PartFile& part, Symbols& symbols);
   [[nodiscard]] std::uint16_t device_of(const std::uint8_t (&uuid)[16]);
   [[nodiscard]] std::int64_t time_of(std::uint64_t ticks) const {
     return std::max<std::int64_t>(0, clock_.monotonic_ns(ticks) - began_);
@@ -235,7 +137,7 @@ class Parts final : public Recording {
   Header header_;
   Clock clock_;
   std::int64_t began_ = 0;  ///< CLOCK_MONOTONIC_RAW
-  std::vector<Part> parts_;
+  std::vector<PartFile> parts_;
   std::vector<Run> runs_;  ///< by the time of their first event
   std::vector<std::int64_t> process_began_, process_ended_;
   std::uint32_t common_process_ = 0;
@@ -250,7 +152,7 @@ void Parts::add_part(const std::filesystem::path& file) {
   const auto size = static_cast<std::size_t>(status.st_size);
   void* place = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, opened->get(), 0);
   if (place == MAP_FAILED) return;
-  Part part;
+  PartFile part;
   part.mapping = Mapping{place, size};
   const PartHeader& header = part.header();
   if (file.filename() == guard::kLostFile) header_.lost += header.lost.load();
@@ -272,7 +174,7 @@ std::uint16_t Parts::device_of(const std::uint8_t (&uuid)[16]) {
   return static_cast<std::uint16_t>(header_.devices.size() - 1);
 }
 
-void Parts::find_texts(Part& part, Symbols& symbols) {
+void Parts::find_texts(PartFile& part, Symbols& symbols) {
   if (part.header().texts.load() == 0) return;
   std::map<std::uint64_t, std::string_view> stacks;
   std::vector<std::string> modules;
@@ -308,20 +210,20 @@ void Parts::make_header(const RunNote& note) {
   header_.workload = note.workload;
   header_.devices = note.devices;
   header_.sites.emplace_back();
-  std::sort(parts_.begin(), parts_.end(), [](const Part& a, const Part& b) {
+  std::sort(parts_.begin(), parts_.end(), [](const PartFile& a, const PartFile& b) {
     return std::tuple(a.header().is_of_nvml, a.header().began.ticks) <
            std::tuple(b.header().is_of_nvml, b.header().began.ticks);
   });
   bool has_common = false;
   Symbols symbols;
-  for (Part& part : parts_) {
+  for (PartFile& part : parts_) {
     const PartHeader& header = part.header();
     has_common = has_common || header.has_common.load() != 0;
     for (std::uint32_t account = 0; account < header.account_count; ++account)
       part.devices[account] = device_of(header.devices[account]);
     find_texts(part, symbols);
     // The guard of NVML writes a part of its own for a process that has one already.
-    const auto same = std::find_if(parts_.begin(), parts_.end(), [&](const Part& other) {
+    const auto same = std::find_if(parts_.begin(), parts_.end(), [&](const PartFile& other) {
       return header.is_of_nvml != 0 && other.header().is_of_nvml == 0 && other.header().pid == header.pid;
     });
     if (same != parts_.end()) {
@@ -341,11 +243,11 @@ void Parts::make_header(const RunNote& note) {
 /// Finds when the processes were gone: by their own word, by the program that took their place (exec), by the end of
 /// the run; else with their last event.
 void Parts::find_ends(const RunNote& note) {
-  for (Part& part : parts_) {
+  for (PartFile& part : parts_) {
     const PartHeader& header = part.header();
     if (header.is_of_nvml != 0) continue;
     part.ended = header.ended.ticks;
-    for (const Part& other : parts_) {
+    for (const PartFile& other : parts_) {
       if (other.header().is_of_nvml == 0 && other.header().pid == header.pid &&
           other.header().began.ticks > header.began.ticks)
         part.ended = part.ended == 0 ? other.header().began.ticks : std::min(part.ended, other.header().began.ticks);
@@ -376,7 +278,7 @@ Result<std::unique_ptr<Recording>> Parts::open(const std::string& path) {
   parts->make_header(note);
   parts->find_ends(note);
   parts->header_.complete = note.ended.ticks != 0 && parts->header_.lost == 0;
-  for (const Part& part : parts->parts_) {
+  for (const PartFile& part : parts->parts_) {
     each_chunk(part, [&](const ChunkHeader& chunk) {
       const auto* first = reinterpret_cast<const RawRecord*>(&chunk + 1);
       const std::uint64_t ticks = first->ticks.load();
@@ -388,7 +290,7 @@ Result<std::unique_ptr<Recording>> Parts::open(const std::string& path) {
 }
 
 void Parts::load(const Run& run, std::vector<Event>& out) const {
-  const Part& part = *run.part;
+  const PartFile& part = *run.part;
   each_record(
       *run.chunk,
       [&](const RawRecord& record, const RawRecord* extra) {
@@ -416,6 +318,7 @@ void Parts::load(const Run& run, std::vector<Event>& out) const {
         out.push_back(event);
       },
       [](const RawRecord&, std::string_view) {});
+  PartFile::drop(*run.chunk);
   std::stable_sort(out.begin(), out.end(), [](const Event& a, const Event& b) { return a.time < b.time; });
 }
 
@@ -529,45 +432,6 @@ void Parts::read(const std::function<bool(const Event&)>& take) const {
 }
 
 }  // namespace
-
-Result<void> make_parts(const std::string& path, const RunNote& note) {
-  const std::string folder = path + kPartsEnding;
-  const auto bad = [&] { return tl::unexpected(cannot_be_made(path, errno)); };
-  remove_parts(path);
-  if (::mkdir(folder.c_str(), 0700) != 0) return bad();
-  const std::string lost = folder + "/" + guard::kLostFile;
-  const FileDescriptor page{::open(lost.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600)};
-  const std::string zeros(guard::kPartHeaderSize, '\0');
-  if (!page || ::write(page.get(), zeros.data(), zeros.size()) != static_cast<ssize_t>(zeros.size())) return bad();
-  return write_whole(folder + "/" + kNoteFile, text_of(note), 0600) ? Result<void>{} : bad();
-}
-
-Result<void> note_end(const std::string& path, const RunNote& note) {
-  if (write_whole(path + kPartsEnding + "/" + kNoteFile, text_of(note), 0600)) return {};
-  return tl::unexpected(cannot_be_made(path, errno));
-}
-
-void remove_parts(const std::string& path) {
-  std::error_code ignored;
-  const std::filesystem::path folder = path + kPartsEnding;
-  if (!std::filesystem::is_directory(std::filesystem::symlink_status(folder, ignored)) ||
-      !std::filesystem::exists(folder / kNoteFile, ignored))
-    return;  // a folder of somebody's
-  std::filesystem::remove_all(folder, ignored);
-}
-
-std::string why_lost(const std::string& path) {
-  std::error_code error;
-  for (std::filesystem::directory_iterator each(path + kPartsEnding, error), end; !error && each != end;
-       each.increment(error)) {
-    const auto file = open_regular(each->path().string());
-    std::string bytes(guard::kPartHeaderSize, '\0');
-    if (!file || ::pread(file->get(), bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) continue;
-    const std::uint32_t reason = reinterpret_cast<const PartHeader*>(bytes.data())->reason.load();
-    if (reason != 0) return std::strerror(static_cast<int>(reason));
-  }
-  return "no part could be made";
-}
 
 Result<std::unique_ptr<Recording>> open_parts(const std::string& path) { return Parts::open(path); }
 

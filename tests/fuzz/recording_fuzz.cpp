@@ -1,5 +1,5 @@
-// A recording: the columns of a block, a part with any bytes of it changed, and a packed file with any bytes of it
-// changed or cut off. Each is read to its end and inspected.
+// A recording: the columns of a block, a part with any bytes of it changed, a packed file with any bytes of it changed
+// or cut off, and any overview. Each is read to its end and inspected.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -17,6 +17,7 @@
 #include "trace/memory_recording.hpp"
 #include "trace/packed_file.hpp"
 #include "trace/parts.hpp"
+#include "trace/run_note.hpp"
 
 namespace {
 
@@ -86,11 +87,24 @@ void write_part(const std::string& path) {
   std::ofstream(path, std::ios::binary) << bytes;
 }
 
+/// A recording that keeps an overview of anything.
+class Summed final : public Recording {
+ public:
+  Summed(const Header& header, Overview overview) : events_(header, some_events()), overview_(std::move(overview)) {}
+  const Header& header() const override { return events_.header(); }
+  void read(const std::function<bool(const Event&)>& take) const override { events_.read(take); }
+  const Overview* overview() const override { return &overview_; }
+
+ private:
+  const MemoryRecording events_;
+  const Overview overview_;
+};
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
-  const std::uint8_t mode = data[0] % 3;
+  const std::uint8_t mode = data[0] % 4;
   ++data, --size;
   const std::string path = folder() + "/one.rec";
   if (mode == 0) {
@@ -115,6 +129,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   header.processes = {{17, 1, "python train.py"}};
   header.sites = {""};
   header.complete = true;
+  if (mode == 3) {
+    if (auto overview = parse_overview({reinterpret_cast<const char*>(data), size}, header))
+      (void)inspect(Summed(header, std::move(*overview)));
+    return 0;
+  }
   if (!write_packed(path, MemoryRecording(header, some_events()))) std::abort();
   change(path, data, size);
   if (const auto opened = open_packed(path)) (void)inspect(**opened);

@@ -11,6 +11,7 @@
 #include "cli/session/session.hpp"
 #include "cli/start/part_watch.hpp"
 #include "trace/parts.hpp"
+#include "trace/run_note.hpp"
 
 namespace ration::cli {
 

@@ -1,0 +1,116 @@
+#include "trace/run_note.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "base/file.hpp"
+#include "base/whole_file.hpp"
+
+namespace ration::trace {
+namespace {
+
+using guard::Anchor;
+using guard::PartHeader;
+
+constexpr const char* kNoteFile = "run.json";
+
+nlohmann::json to_json(const Anchor& anchor) {
+  return {{"ticks", anchor.ticks}, {"monotonic_ns", anchor.monotonic_ns}, {"unix_ns", anchor.unix_ns}};
+}
+
+Anchor anchor_in(const nlohmann::json& json, const char* name) {
+  const auto found = json.find(name);
+  if (found == json.end() || !found->is_object()) return {};
+  const auto number = [&](const char* key) { return found->value(key, std::uint64_t{0}); };
+  return {number("ticks"), number("monotonic_ns"), number("unix_ns")};
+}
+
+std::string text_of(const RunNote& note) {
+  nlohmann::json devices = nlohmann::json::array();
+  for (const Device& device : note.devices) {
+    nlohmann::json row{{"uuid", device.uuid}, {"name", device.name}, {"total_bytes", device.total.count()}};
+    if (device.limit) row["limit_bytes"] = device.limit->count();
+    devices.push_back(std::move(row));
+  }
+  return nlohmann::json{{"schema", "ration.recording.run/1"}, {"workload", note.workload},
+                        {"devices", std::move(devices)},      {"began", to_json(note.began)},
+                        {"ended", to_json(note.ended)},       {"main_pid", note.main_pid}}
+      .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+Error cannot_be_made(const std::string& path, int error) {
+  return {"E1815", fmt::format("a recording cannot be written to {}: {}.", path, std::strerror(error)),
+          "--record /a/folder/of/yours/train.rec", 125};
+}
+
+}  // namespace
+
+RunNote read_note(const std::string& folder) {
+  RunNote note;
+  const auto text = read_whole(folder + "/" + kNoteFile);
+  const auto json = text ? nlohmann::json::parse(*text, nullptr, false) : nlohmann::json();
+  if (!json.is_object()) return note;
+  try {
+    note.workload = json.value("workload", "");
+    note.began = anchor_in(json, "began");
+    note.ended = anchor_in(json, "ended");
+    note.main_pid = json.value("main_pid", 0);
+    for (const auto& row : json.value("devices", nlohmann::json::array())) {
+      Device device{
+          row.value("uuid", ""), row.value("name", ""), Bytes{row.value("total_bytes", std::uint64_t{0})}, {}};
+      if (row.contains("limit_bytes")) device.limit = Bytes{row.value("limit_bytes", std::uint64_t{0})};
+      note.devices.push_back(std::move(device));
+    }
+  } catch (const nlohmann::json::exception&) {
+    return {};  // somebody else's file
+  }
+  return note;
+}
+
+Result<void> make_parts(const std::string& path, const RunNote& note) {
+  const std::string folder = path + kPartsEnding;
+  const auto bad = [&] { return tl::unexpected(cannot_be_made(path, errno)); };
+  remove_parts(path);
+  if (::mkdir(folder.c_str(), 0700) != 0) return bad();
+  const std::string lost = folder + "/" + guard::kLostFile;
+  const FileDescriptor page{::open(lost.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600)};
+  const std::string zeros(guard::kPartHeaderSize, '\0');
+  if (!page || ::write(page.get(), zeros.data(), zeros.size()) != static_cast<ssize_t>(zeros.size())) return bad();
+  return write_whole(folder + "/" + kNoteFile, text_of(note), 0600) ? Result<void>{} : bad();
+}
+
+Result<void> note_end(const std::string& path, const RunNote& note) {
+  if (write_whole(path + kPartsEnding + "/" + kNoteFile, text_of(note), 0600)) return {};
+  return tl::unexpected(cannot_be_made(path, errno));
+}
+
+void remove_parts(const std::string& path) {
+  std::error_code ignored;
+  const std::filesystem::path folder = path + kPartsEnding;
+  if (!std::filesystem::is_directory(std::filesystem::symlink_status(folder, ignored)) ||
+      !std::filesystem::exists(folder / kNoteFile, ignored))
+    return;  // a folder of somebody's
+  std::filesystem::remove_all(folder, ignored);
+}
+
+std::string why_lost(const std::string& path) {
+  std::error_code error;
+  for (std::filesystem::directory_iterator each(path + kPartsEnding, error), end; !error && each != end;
+       each.increment(error)) {
+    const auto file = open_regular(each->path().string());
+    std::string bytes(guard::kPartHeaderSize, '\0');
+    if (!file || ::pread(file->get(), bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) continue;
+    const std::uint32_t reason = reinterpret_cast<const PartHeader*>(bytes.data())->reason.load();
+    if (reason != 0) return std::strerror(static_cast<int>(reason));
+  }
+  return "no part could be made";
+}
+
+}  // namespace ration::trace

@@ -1,0 +1,36 @@
+// The folder of a recording's parts, and what `ration run` notes there. Used by `ration run`, which makes and removes
+// it, and by everything that opens parts.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "guard/recorder/record_layout.hpp"
+#include "trace/event.hpp"
+
+namespace ration::trace {
+
+/// The ending of the folder of a recording's parts: `train.rec.parts`.
+inline constexpr const char* kPartsEnding = ".parts";
+
+/// What `ration run` notes in the folder: at the start, and again at the end.
+struct RunNote {
+  std::string workload;
+  std::vector<Device> devices;
+  guard::Anchor began{};
+  guard::Anchor ended{};  ///< zeros while it runs
+  int main_pid = 0;       ///< the program itself, which ends with the run
+};
+
+/// Makes the folder for the parts of a recording at `path`, with the note and the page for processes without a part.
+/// Fails with E1815, so that no program starts whose recording could not be kept.
+[[nodiscard]] Result<void> make_parts(const std::string& path, const RunNote& note);
+/// Returns the note of a folder of parts; an empty one if it has none.
+[[nodiscard]] RunNote read_note(const std::string& folder);
+[[nodiscard]] Result<void> note_end(const std::string& path, const RunNote& note);
+void remove_parts(const std::string& path);
+/// Returns why processes lost events: "No space left on device".
+[[nodiscard]] std::string why_lost(const std::string& path);
+
+}  // namespace ration::trace
