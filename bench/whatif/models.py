@@ -3,16 +3,12 @@
 names beside the one under which the framework itself replays the history. Prints a table.
 
 Usage: models.py BIN [--only ALLOCATOR] [--trace NAME] torch=PYTHON tensorflow=PYTHON"""
-import json
-import os
 import pathlib
 import statistics
-import subprocess
 import sys
-import tempfile
 
-SOURCE = pathlib.Path(__file__).resolve().parents[2]
-NODE, GRANULE = "T4:32GiB", 2 << 20
+from framework import SOURCE, Framework, answer
+
 HEAD = """
 import csv, sys
 def steps():
@@ -58,55 +54,6 @@ ALLOCATORS = {
 }
 
 
-class Framework:
-    """A program of a framework that replays a history under a limit."""
-
-    def __init__(self, tools, python, program, variables):
-        self.tools, self.python, self.program, self.variables = tools, python, program, variables
-
-    def run(self, *words, limit):
-        with tempfile.TemporaryDirectory() as folder:
-            environment = dict(os.environ, RATION_RUNTIME_DIR=folder, RATION_SIM_DIR=folder, PYTHONPATH=str(SOURCE / "libration/python"),
-                               RATION_LIBRARY=str(self.tools.parent / "lib/libration.so.1"), **self.variables)
-            summary = pathlib.Path(folder, "summary.json")
-            done = subprocess.run([self.tools / "ration", "run", f"--sim={NODE}", "--limit", f"{limit}B", "--summary", f"json:{summary}", "--framework-hints", "off", "--",
-                                   self.python, "-c", self.program, *map(str, words)], env=environment, capture_output=True, text=True, cwd=folder)
-            if done.returncode not in (0, 17):
-                raise RuntimeError(done.stderr[-3000:])
-            return done.returncode == 0, json.loads(summary.read_text())
-
-    def context(self):
-        """What the process holds before the first tensor."""
-        return self.run("none", "stop", limit=16 << 30)[1]["accounts"][0]["peak_bytes"]
-
-    def smallest(self, trace, guess):
-        """The smallest limit under which it replays the history, looked for around `guess`."""
-        fits = lambda limit: self.run(trace, limit=limit)[0]
-        if fits(guess):
-            enough, step = guess, GRANULE
-            while fits(enough - step):
-                enough, step = enough - step, step * 4
-            denied = enough - step
-        else:
-            denied, step = guess, GRANULE
-            while not fits(denied + step):
-                denied, step = denied + step, step * 4
-            enough = denied + step
-        while enough - denied > GRANULE:
-            middle = denied + (enough - denied) // GRANULE // 2 * GRANULE
-            if fits(middle):
-                enough = middle
-            else:
-                denied = middle
-        return enough
-
-
-def predict(tools, trace, allocator):
-    told = subprocess.run([tools / "ration", "whatif", trace, "--allocator", allocator, "-o", "json"], capture_output=True, text=True, check=True)
-    row, = [row for row in json.loads(told.stdout)["data"]["recordings"][0]["answers"] if row["allocator"] == allocator]
-    return row["smallest_limit_bytes"]
-
-
 def main():
     words = sys.argv[1:]
     tools = pathlib.Path(words.pop(0)).resolve()
@@ -121,8 +68,8 @@ def main():
         own = Framework(tools, pythons[framework], program, variables)
         context = own.context()
         for trace in traces:
-            predicted = predict(tools, trace, name) + context
-            measured = own.smallest(trace, predicted)
+            predicted = answer(tools, trace, name) + context
+            measured = own.smallest(predicted, trace)
             errors.append(abs(predicted - measured) / measured)
             print(f"| {name} | {trace.stem} | {predicted / (1 << 20):,.0f} MiB | {measured / (1 << 20):,.0f} MiB | {100 * (predicted - measured) / measured:+.2f} % |", flush=True)
     print(f"\nmedian {100 * statistics.median(errors):.2f} %, worst {100 * max(errors):.2f} %, of {len(errors)}")

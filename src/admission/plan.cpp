@@ -35,20 +35,26 @@ Result<void> join_labels(const std::vector<std::string>& labels, std::string& ou
 struct FrameworkHint {
   const char* name;
   const char* value;
-  bool is_growth;  ///< true if `--growth` sets it too, even over the program's own value
+  bool PlanRequest::*forced_by;  ///< the option that sets it over the program's own value; null: none does
+  bool is_hint = true;           ///< false: only that option sets it
 };
 constexpr FrameworkHint kFrameworkHints[] = {
-    {"TF_FORCE_GPU_ALLOW_GROWTH", "true", true},
-    {"XLA_PYTHON_CLIENT_PREALLOCATE", "false", true},
+    {"TF_FORCE_GPU_ALLOW_GROWTH", "true", &PlanRequest::growth},
+    {"XLA_PYTHON_CLIENT_PREALLOCATE", "false", &PlanRequest::growth},
     // TensorFlow leaves 225 to 1,800 MiB of the visible memory to the system (gpu_device.cc, MinSystemMemory). Under a
     // limit the system has the rest of the GPU, so that reserve would be wasted.
-    {"TF_DEVICE_MIN_SYS_MEMORY_IN_MB", "128", false},
+    {"TF_DEVICE_MIN_SYS_MEMORY_IN_MB", "128", nullptr},
+    // PyTorch before 2.9 reads the first name only.
+    {"PYTORCH_CUDA_ALLOC_CONF", "backend:cudaMallocAsync", &PlanRequest::deep, false},
+    {"PYTORCH_ALLOC_CONF", "backend:cudaMallocAsync", &PlanRequest::deep, false},
+    {"TF_GPU_ALLOCATOR", "cuda_malloc_async", &PlanRequest::deep, false},
+    {"XLA_PYTHON_CLIENT_ALLOCATOR", "cuda_async", &PlanRequest::deep, false},
 };
 
 void set_framework_hints(const PlanRequest& request, Plan& plan) {
   for (const FrameworkHint& hint : kFrameworkHints) {
-    const bool is_forced = request.growth && hint.is_growth;
-    if (!is_forced && !request.framework_hints) continue;
+    const bool is_forced = hint.forced_by != nullptr && request.*hint.forced_by;
+    if (!is_forced && !(hint.is_hint && request.framework_hints)) continue;
     const char* own = std::getenv(hint.name);
     if (own == nullptr || is_forced)
       plan.sets[hint.name] = hint.value;
@@ -58,7 +64,7 @@ void set_framework_hints(const PlanRequest& request, Plan& plan) {
   if (!request.growth && !request.framework_hints) return;
   for (const char* name :
        {"PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF", "XLA_PYTHON_CLIENT_MEM_FRACTION", "TF_GPU_ALLOCATOR"}) {
-    if (const char* own = std::getenv(name); own != nullptr) plan.keeps[name] = own;
+    if (const char* own = std::getenv(name); own != nullptr && !plan.sets.contains(name)) plan.keeps[name] = own;
   }
 }
 

@@ -25,6 +25,7 @@ struct PlanRequest {
   std::vector<std::string> labels;
   bool growth = false;          ///< makes frameworks start small, even if their variables say otherwise
   bool framework_hints = true;  ///< makes frameworks start small unless their variables say otherwise
+  bool deep = false;            ///< makes frameworks take each tensor from the driver
 };
 
 struct PlannedAccount {

@@ -73,6 +73,12 @@ CLI::Option* add_sites(CLI::App* verb, RunOptions& typed) {
                 "native: record through which functions the program came to each request");
 }
 
+CLI::Option* add_deep(CLI::App* verb, RunOptions& typed) {
+  return verb->add_flag("--deep", typed.request.deep,
+                        "make PyTorch, TensorFlow and JAX take each tensor from the driver, so that ration whatif can "
+                        "try other allocators; slower");
+}
+
 void add_container_limit(CLI::App* verb, admission::PlanRequest& request) {
   option(verb, "-l,--limit", request.limit, "SIZE", "limit of GPU memory: 4GiB, 512MiB, 50%");
   option(verb, "--gpu", request.gpu, "GPU", "with --limit: index or UUID");
@@ -169,6 +175,7 @@ void add_run(CommandLine& line) {
   auto* record = option(run, "--record", typed.record, "FILE",
                         "record what it and its processes do with memory, for ration inspect");
   add_sites(run, typed)->needs(record);
+  add_deep(run, typed)->needs(record);
   option(run, "--tensorboard", typed.tensorboard, "FOLDER",
          "write what it holds, its limit, peak and denials once a second as scalars of TensorBoard");
   run->add_flag("--scope", typed.scope, "run it in a control group of its own, made by systemd");
@@ -201,8 +208,8 @@ void add_workload_verbs(CommandLine& line) {
   line.add_output(trim);
 
   using OfWorkload = Result<int> (*)(const Session&, const std::string&);
-  for (const auto& [name, perform] : std::initializer_list<std::pair<const char*, OfWorkload>>{
-           {"suspend", suspend}, {"resume", resume}, {"recommend", recommend}}) {
+  for (const auto& [name, perform] :
+       std::initializer_list<std::pair<const char*, OfWorkload>>{{"suspend", suspend}, {"resume", resume}}) {
     auto [verb, workload] = line.add<std::string>(name, perform);
     word(verb, "workload", workload, "WORKLOAD")->required();
     line.add_output(verb);
@@ -298,7 +305,10 @@ void add_planning(CommandLine& line) {
   option(to_export, "-o,--output", exported.out, "PATH",
          "file or folder to write; - is standard output; default: beside the recording");
 
-  auto [whatif, to_answer] = line.add<WhatIfOptions>("whatif", cli::whatif);
+  auto [whatif, to_answer] = line.add<WhatIfOptions>("whatif", [&line](const Session& session, WhatIfOptions options) {
+    options.program = line.words.program;
+    return cli::whatif(session, options);
+  });
   word(whatif, "recording", to_answer.recordings, "RECORDING")->required();
   option(whatif, "-l,--limit", to_answer.limit, "SIZE", "limit to try: what would have been denied first");
   option(whatif, "--with", to_answer.with, "RECORDING", "another run beside it: the worst of all starts");
@@ -314,6 +324,9 @@ void add_planning(CommandLine& line) {
       ->expected(1)
       ->take_all()
       ->allow_extra_args(false);
+  whatif->add_flag("--run", to_answer.run,
+                   "run the recorded program, or the one after --, under the limit on a simulated GPU: --sim, or one "
+                   "like the recorded");
   line.add_output(whatif);
 
   auto [fits, to_fit] = line.add<FitsOptions>("fits", cli::fits);
@@ -331,6 +344,7 @@ void add_recordings(CommandLine& line) {
   });
   option(record, "-o,--out", to_run.record, "FILE", "the recording")->required();
   add_sites(record, to_run);
+  add_deep(record, to_run);
   add_plan_options(record, to_run);
 
   auto [inspect, typed] = line.add<InspectOptions>("inspect", cli::inspect);
@@ -340,6 +354,10 @@ void add_recordings(CommandLine& line) {
 }
 
 void add_accounts(CommandLine& line) {
+  auto [recommend, words] = line.add<std::vector<std::string>>("recommend", cli::recommend);
+  word(recommend, "workload", words, "WORKLOAD")->required();
+  line.add_output(recommend);
+
   auto [report, typed] = line.add<ReportOptions>("report", [&line](const Session& session, ReportOptions& options) {
     options.last = line.app.get_subcommand("report")->count("--last") > 0;
     return cli::report(session, options);

@@ -4,49 +4,40 @@
 
 #include <algorithm>
 #include <map>
+#include <nlohmann/json.hpp>
 
 #include "base/command.hpp"
+#include "base/message_json.hpp"
+#include "base/say.hpp"
 #include "base/units.hpp"
 #include "history/integrator.hpp"
 
 namespace ration::history {
 namespace {
 
-struct RunPeak {
-  std::int64_t id = 0;
-  TimeMs first = 0, last = 0, ran = 0;
-  std::int64_t peak = 0, limited = 0, capacity = 0, denials = 0;
-  std::int64_t largest = 0;  // of all its devices; peak, limited and capacity: of the device with the greatest peak
-  DeniedRequests denied;
-};
-
 Bytes as_bytes(std::int64_t count) { return Bytes{static_cast<std::uint64_t>(count)}; }
 
-std::vector<RunPeak> read_runs(Database& database, const RecommendQuestion& question) {
-  // Of a run on several devices the one with the greatest peak counts, because the limit holds on each.
-  std::map<std::int64_t, RunPeak> runs;
+/// Reads the runs, and notes the id of the newest.
+std::vector<RecordedRun> read_runs(Database& database, const RecommendQuestion& question, std::int64_t& newest) {
+  std::map<std::int64_t, RecordedRun> runs;
+  Bytes capacity;
   Statement rows(
       database,
       "SELECT run, first, last, peak, limited, denials, capacity FROM run_devices JOIN runs ON runs.id = run "
       "JOIN devices ON devices.id = device WHERE (workload = ?1 OR tenant || '/' || workload = ?1) "
       "AND last >= ?2");
   rows.with(question.workload, question.now - question.window);
+  TimeMs since = question.now;
   while (rows.row()) {
-    RunPeak& run = runs[rows.integer(0)];
-    run.id = rows.integer(0);
+    RecordedRun& run = runs[rows.integer(0)];
     run.first = run.first == 0 ? rows.integer(1) : std::min(run.first, rows.integer(1));
     run.last = std::max(run.last, rows.integer(2));
-    run.ran = run.last - run.first;
     run.denials += rows.integer(5);
-    run.largest = std::max(run.largest, rows.integer(6));
-    if (rows.integer(3) < run.peak) continue;
-    run.peak = rows.integer(3), run.limited = rows.integer(4), run.capacity = rows.integer(6);
-  }
-  TimeMs since = question.now;
-  Bytes capacity;
-  for (const auto& [id, run] : runs) {
     since = std::min(since, run.first);
-    capacity = std::max(capacity, as_bytes(run.largest));
+    capacity = std::max(capacity, as_bytes(rows.integer(6)));
+    if (as_bytes(rows.integer(3)) < run.peak) continue;
+    run.peak = as_bytes(rows.integer(3)), run.limited = as_bytes(rows.integer(4));
+    run.capacity = as_bytes(rows.integer(6));
   }
   since -= kDayMs;  // the run may have been denied memory before its first sample
   for (const auto& [id, denied] : read_denied_requests(database, question.workload, since, capacity)) {
@@ -55,31 +46,43 @@ std::vector<RunPeak> read_runs(Database& database, const RecommendQuestion& ques
     run->second.denied = denied;
     run->second.denials = std::max(run->second.denials, denied.known);
   }
-  std::vector<RunPeak> list;
-  for (const auto& [id, run] : runs) list.push_back(run);
+  std::vector<RecordedRun> list;
+  for (const auto& [id, run] : runs) {
+    if (list.empty() || run.last >= runs.at(newest).last) newest = id;
+    list.push_back(run);
+  }
   return list;
 }
 
-Bytes quantile(const std::vector<std::int64_t>& sorted, double part) {
-  const auto place = static_cast<std::size_t>(part * static_cast<double>(sorted.size()) + 0.999999);
-  return as_bytes(sorted[std::clamp<std::size_t>(place, 1, sorted.size()) - 1]);
+std::map<std::int64_t, TimeMs> read_levels(Database& database, const RecommendQuestion& question) {
+  Statement rows(database,
+                 "SELECT step, sum(ms) FROM levels WHERE (run, device) IN (SELECT run, device FROM run_devices "
+                 "JOIN runs ON runs.id = run WHERE (workload = ?1 OR tenant || '/' || workload = ?1) AND last >= ?2) "
+                 "GROUP BY step ORDER BY step");
+  rows.with(question.workload, question.now - question.window);
+  std::map<std::int64_t, TimeMs> levels;
+  while (rows.row()) levels[rows.integer(0)] = rows.integer(1);
+  return levels;
 }
 
-Bytes needed(const RunPeak& run) { return std::max(as_bytes(run.peak), run.denied.need()); }
+Bytes quantile(const std::vector<Bytes>& sorted, double part) {
+  const auto place = static_cast<std::size_t>(part * static_cast<double>(sorted.size()) + 0.999999);
+  return sorted[std::clamp<std::size_t>(place, 1, sorted.size()) - 1];
+}
+
+Bytes needed(const RecordedRun& run) { return std::max(run.peak, run.denied.need()); }
 
 // Returns a lower bound for the need of a run whose denied request was not kept: the need exceeded its limit.
-Bytes denied_at(const RunPeak& run) {
-  return run.denials > 0 && run.denied.known == 0 ? as_bytes(run.limited) : Bytes{0};
-}
+Bytes denied_at(const RecordedRun& run) { return run.denials > 0 && run.denied.known == 0 ? run.limited : Bytes{0}; }
 
-bool would_be_denied(const RunPeak& run, Bytes limit) {
+bool would_be_denied(const RecordedRun& run, Bytes limit) {
   return needed(run) > limit || run.denied.impossible > Bytes{0} ||
          (denied_at(run) > Bytes{0} && limit <= denied_at(run));
 }
 
-std::size_t denied_at(const std::vector<RunPeak>& runs, Bytes limit) {
+std::size_t denied_at(const std::vector<RecordedRun>& runs, Bytes limit) {
   return static_cast<std::size_t>(
-      std::count_if(runs.begin(), runs.end(), [&](const RunPeak& run) { return would_be_denied(run, limit); }));
+      std::count_if(runs.begin(), runs.end(), [&](const RecordedRun& run) { return would_be_denied(run, limit); }));
 }
 
 struct Choice {
@@ -111,11 +114,11 @@ Choice cap(Choice choice, Bytes capacity) {
   return {capacity, fmt::format("capped by the device's {}", format_size(capacity))};
 }
 
-void choose_limit(Recommendation& found, const RecommendQuestion& question, const std::vector<RunPeak>& runs) {
+void choose_limit(Recommendation& found, const RecommendQuestion& question, const std::vector<RecordedRun>& runs) {
   Bytes unknown, capacity;
-  for (const RunPeak& run : runs) {
+  for (const RecordedRun& run : runs) {
     unknown = std::max(unknown, denied_at(run));
-    capacity = std::max(capacity, as_bytes(run.capacity));
+    capacity = std::max(capacity, run.capacity);
   }
   // A denied run's peak shows what it got, not what it needed.
   Choice choice = choose_by_peaks(found.peak_max);
@@ -133,17 +136,10 @@ void choose_limit(Recommendation& found, const RecommendQuestion& question, cons
 }
 
 // Chooses the level that runs exceeded for 95 % of their running time, rounded down to a step.
-void choose_guarantee(Recommendation& found, Database& database, const RecommendQuestion& question) {
-  Statement rows(database,
-                 "SELECT step, sum(ms) FROM levels WHERE (run, device) IN (SELECT run, device FROM run_devices "
-                 "JOIN runs ON runs.id = run WHERE (workload = ?1 OR tenant || '/' || workload = ?1) AND last >= ?2) "
-                 "GROUP BY step ORDER BY step");
-  rows.with(question.workload, question.now - question.window);
-  std::vector<std::pair<std::int64_t, std::int64_t>> levels;
-  std::int64_t all = 0;
-  while (rows.row()) levels.emplace_back(rows.integer(0), rows.integer(1)), all += rows.integer(1);
-  std::int64_t below = 0;
-  for (const auto& [step, ms] : levels) {
+void choose_guarantee(Recommendation& found, const Past& past) {
+  TimeMs all = 0, below = 0;
+  for (const auto& [step, ms] : past.levels) all += ms;
+  for (const auto& [step, ms] : past.levels) {
     found.guarantee = std::min(as_bytes(step * kLevelStep), found.limit);
     below += ms;
     if (below * 20 > all) break;
@@ -151,7 +147,7 @@ void choose_guarantee(Recommendation& found, Database& database, const Recommend
   found.guarantee_reason = "level it stayed above for 95% of its running time";
 }
 
-void check_back(Recommendation& found, const std::vector<RunPeak>& runs) {
+void check_back(Recommendation& found, const std::vector<RecordedRun>& runs) {
   std::vector<Bytes> limits{found.limit};
   for (const Bytes lower :
        {std::max(found.denied.need(), found.peak_max), found.peak_max, found.peak_p95, found.peak_p50}) {
@@ -164,57 +160,66 @@ void check_back(Recommendation& found, const std::vector<RunPeak>& runs) {
 // Names the newest run and notes whether it still ran at the daemon's last tick. The end of a run is recorded as an
 // event at once, and stored with the run only some seconds later. So a run also counts as ended if an event reports an
 // end under its name after it started.
-void name_newest(Recommendation& found, Database& database, std::int64_t run) {
+void name_newest(Past& past, Database& database, std::int64_t run) {
   Statement row(database,
                 "SELECT workload, tenant, ended IS NULL AND id IN (SELECT run FROM last_holdings) AND NOT EXISTS ("
                 "SELECT 1 FROM events WHERE type = 'ended' AND events.workload = runs.workload AND "
                 "events.tenant = runs.tenant AND time >= started) FROM runs WHERE id = ?");
   if (!row.with(run).row()) return;
-  found.name = row.text(0), found.tenant = row.text(1), found.running = row.integer(2) != 0;
+  past.name = row.text(0), past.tenant = row.text(1), past.running = row.integer(2) != 0;
 }
 
 }  // namespace
 
 Result<Recommendation> make_recommendation(Database& database, const RecommendQuestion& question) {
-  const std::vector<RunPeak> runs = read_runs(database, question);
+  Past past;
+  std::int64_t newest = 0;
+  past.runs = read_runs(database, question, newest);
   RATION_TRY(database.outcome());
-  if (runs.empty()) {
+  if (past.runs.empty()) {
     return fail("E1917",
                 fmt::format("{} has not run in the last {} days.", question.workload, question.window / kDayMs),
                 "ration report --by workload   lists those that have", 3);
   }
+  name_newest(past, database, newest);
+  past.levels = read_levels(database, question);
+  RATION_TRY(database.outcome());
+  return recommend(question, past);
+}
+
+Recommendation recommend(const RecommendQuestion& question, const Past& past) {
+  const std::vector<RecordedRun>& runs = past.runs;
   Recommendation found;
   found.workload = question.workload;
+  found.name = past.name, found.tenant = past.tenant, found.running = past.running;
   found.runs = runs.size();
   found.fewest_runs = question.fewest_runs;
-  std::vector<std::int64_t> peaks;
+  std::vector<Bytes> peaks;
   TimeMs ran = 0;
-  const RunPeak* newest = &runs.front();
+  const RecordedRun* newest = &runs.front();
   found.first_run = runs.front().first;
-  for (const RunPeak& run : runs) {
+  for (const RecordedRun& run : runs) {
     peaks.push_back(run.peak);
     found.denials += static_cast<std::uint64_t>(run.denials);
     found.first_run = std::min(found.first_run, run.first);
     found.last_run = std::max(found.last_run, run.last);
-    ran += run.ran;
+    ran += run.last - run.first;
     found.denied.add(run.denied);
     if (run.last >= newest->last) newest = &run;
   }
-  name_newest(found, database, newest->id);
   std::sort(peaks.begin(), peaks.end());
-  found.peak_p50 = quantile(peaks, 0.5), found.peak_p95 = quantile(peaks, 0.95),
-  found.peak_max = as_bytes(peaks.back());
-  if (newest->limited > 0 && newest->limited < newest->capacity) found.limit_today = as_bytes(newest->limited);
+  found.peak_p50 = quantile(peaks, 0.5), found.peak_p95 = quantile(peaks, 0.95), found.peak_max = peaks.back();
+  if (newest->limited > Bytes{0} && newest->limited < newest->capacity) found.limit_today = newest->limited;
   found.enough = runs.size() >= question.fewest_runs;
   choose_limit(found, question, runs);
   if (!found.enough) {
     found.confidence = "low";
     return found;
   }
-  choose_guarantee(found, database, question);
+  choose_guarantee(found, past);
   check_back(found, runs);
   const bool steady = found.peak_max.count() <= found.peak_p50.count() + found.peak_p50.count() / 2;
-  const bool any_denied = std::any_of(runs.begin(), runs.end(), [](const RunPeak& run) { return run.denials > 0; });
+  const bool any_denied = std::any_of(runs.begin(), runs.end(), [](const RecordedRun& run) { return run.denials > 0; });
   found.confidence = runs.size() >= 20 && steady && !any_denied ? "good" : runs.size() >= 10 && steady ? "fair" : "low";
   // Scales the observed time, at least a day, to a month.
   const TimeMs seen = std::max(question.now - found.first_run, kDayMs);
@@ -222,7 +227,6 @@ Result<Recommendation> make_recommendation(Database& database, const RecommendQu
   if (found.limit_today && *found.limit_today > found.limit) {
     found.wasted_a_month = ByteTime{__int128{(*found.limit_today - found.limit).count()} * found.hours_a_month_ms};
   }
-  RATION_TRY(database.outcome());
   return found;
 }
 
@@ -272,6 +276,26 @@ std::string to_text(const Recommendation& found, TimeMs now) {
   }
   text += "apply:  " + command_of(found) + "\n";
   return text;
+}
+
+nlohmann::json to_json(const Recommendation& found, TimeMs now) {
+  nlohmann::json row{{"workload", found.workload},
+                     {"runs", found.runs},
+                     {"enough", found.enough},
+                     {"confidence", found.confidence},
+                     {"limit_bytes", found.limit.count()},
+                     {"guarantee_bytes", found.guarantee.count()},
+                     {"limit_reason", found.limit_reason},
+                     {"guarantee_reason", found.guarantee_reason},
+                     {"peak_max_bytes", found.peak_max.count()},
+                     {"text", to_text(found, now)}};
+  if (found.enough) return row;
+  const Message reason = say<"unknown.few_runs">("count"_is(found.runs), "needed"_is(found.fewest_runs));
+  for (const char* field : {"guarantee_bytes", "guarantee_reason"}) {
+    row[field] = nullptr;
+    put_message(row, std::string(field) + "_na", reason);
+  }
+  return row;
 }
 
 }  // namespace ration::history

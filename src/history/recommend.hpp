@@ -1,9 +1,11 @@
-// Recommends a limit and a guarantee for a workload from its past runs. Used by `ration recommend` and the HTTP
-// interface. Promises: every number has a reason; the back-test shows what each limit would have done to the recorded
-// runs; the answer says so if there are too few runs.
+// Recommends a limit and a guarantee for a workload from its past runs: those that the daemon has seen, or recordings.
+// Used by `ration recommend` and the HTTP interface. Promises: every number has a reason; the back-test shows what each
+// limit would have done to the recorded runs; the answer says so if there are too few runs.
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -25,6 +27,22 @@ struct RecommendQuestion {
   /// The lowest limit to recommend: room for one CUDA context and a little more.
   Bytes floor{std::uint64_t{512} << 20};
   std::size_t fewest_runs = 5;
+};
+
+/// One run on its device with the greatest peak, because a limit holds on each.
+struct RecordedRun {
+  TimeMs first = 0, last = 0;
+  Bytes peak, limited, capacity;
+  std::int64_t denials = 0;
+  DeniedRequests denied;
+};
+
+/// What is known of a workload's past.
+struct Past {
+  std::string name, tenant;  ///< of the newest run
+  bool running = false;      ///< whether that run goes on
+  std::vector<RecordedRun> runs;
+  std::map<std::int64_t, TimeMs> levels;  ///< how long the runs held so many times kLevelStep
 };
 
 struct BackTest {
@@ -59,8 +77,11 @@ struct Recommendation {
   TimeMs hours_a_month_ms = 0;
 };
 
-/// Makes the recommendation. Requires that the caller has begun a transaction. Fails with E1917 for a workload that
-/// never ran.
+/// Makes the recommendation from at least one run.
+[[nodiscard]] Recommendation recommend(const RecommendQuestion& question, const Past& past);
+
+/// Makes it from the runs of the history. Requires that the caller has begun a transaction. Fails with E1917 for a
+/// workload that never ran.
 [[nodiscard]] Result<Recommendation> make_recommendation(Database& database, const RecommendQuestion& question);
 
 /// Returns the command that applies it: `ration set` for a running workload, else `ration run` for the next run.
@@ -68,5 +89,7 @@ struct Recommendation {
 
 /// Returns the text that `ration recommend` prints.
 [[nodiscard]] std::string to_text(const Recommendation& recommendation, TimeMs now);
+/// Returns what it prints with `-o json`, and the HTTP interface answers.
+[[nodiscard]] nlohmann::json to_json(const Recommendation& recommendation, TimeMs now);
 
 }  // namespace ration::history

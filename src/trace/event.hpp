@@ -53,7 +53,9 @@ inline constexpr std::int64_t kMostCharge = std::int64_t{1} << 50, kLatest = std
 /// What the numbers of events stand for. Grows while a recording is written.
 struct Header {
   std::string workload;
-  std::int64_t began = 0;  ///< nanoseconds since 1970
+  std::vector<std::string> command;  ///< the words that started the program; empty if they are not known
+  std::string folder;                ///< where it started
+  std::int64_t began = 0;            ///< nanoseconds since 1970
   bool deep = false;   ///< frameworks took each tensor from the driver (`--deep`): the events are tensors, not segments
   bool booked = true;  ///< false: an imported history without a book; `charged` is then what was requested
   bool complete = false;   ///< the program ended, and nothing was lost

@@ -17,6 +17,8 @@ nlohmann::json to_json(const Header& header) {
     processes.push_back({{"pid", process.pid}, {"parent", process.parent}, {"command", process.command}});
   return {{"schema", "ration.recording/1"},
           {"workload", header.workload},
+          {"command", header.command},
+          {"folder", header.folder},
           {"began_unix_ns", header.began},
           {"deep", header.deep},
           {"booked", header.booked},
@@ -30,6 +32,8 @@ nlohmann::json to_json(const Header& header) {
 Header header_of(const nlohmann::json& json) {
   Header header;
   header.workload = json.at("workload").get<std::string>();
+  header.command = json.value("command", header.command);
+  header.folder = json.value("folder", "");
   header.began = json.at("began_unix_ns").get<std::int64_t>();
   header.deep = json.at("deep").get<bool>();
   header.booked = json.at("booked").get<bool>();

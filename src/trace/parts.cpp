@@ -208,6 +208,9 @@ void Parts::find_texts(PartFile& part, Symbols& symbols) {
 
 void Parts::make_header(const RunNote& note) {
   header_.workload = note.workload;
+  header_.command = note.command;
+  header_.folder = note.folder;
+  header_.deep = note.deep;
   header_.devices = note.devices;
   header_.sites.emplace_back();
   std::sort(parts_.begin(), parts_.end(), [](const PartFile& a, const PartFile& b) {

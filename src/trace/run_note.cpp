@@ -39,9 +39,15 @@ std::string text_of(const RunNote& note) {
     if (device.limit) row["limit_bytes"] = device.limit->count();
     devices.push_back(std::move(row));
   }
-  return nlohmann::json{{"schema", "ration.recording.run/1"}, {"workload", note.workload},
-                        {"devices", std::move(devices)},      {"began", to_json(note.began)},
-                        {"ended", to_json(note.ended)},       {"main_pid", note.main_pid}}
+  return nlohmann::json{{"schema", "ration.recording.run/1"},
+                        {"workload", note.workload},
+                        {"command", note.command},
+                        {"folder", note.folder},
+                        {"deep", note.deep},
+                        {"devices", std::move(devices)},
+                        {"began", to_json(note.began)},
+                        {"ended", to_json(note.ended)},
+                        {"main_pid", note.main_pid}}
       .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
@@ -59,6 +65,9 @@ RunNote read_note(const std::string& folder) {
   if (!json.is_object()) return note;
   try {
     note.workload = json.value("workload", "");
+    note.command = json.value("command", note.command);
+    note.folder = json.value("folder", "");
+    note.deep = json.value("deep", false);
     note.began = anchor_in(json, "began");
     note.ended = anchor_in(json, "ended");
     note.main_pid = json.value("main_pid", 0);

@@ -16,7 +16,9 @@ inline constexpr const char* kPartsEnding = ".parts";
 
 /// What `ration run` notes in the folder: at the start, and again at the end.
 struct RunNote {
-  std::string workload;
+  std::string workload, folder;
+  std::vector<std::string> command;
+  bool deep = false;
   std::vector<Device> devices;
   guard::Anchor began{};
   guard::Anchor ended{};  ///< zeros while it runs

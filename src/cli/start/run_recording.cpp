@@ -22,8 +22,9 @@ std::string with_commas(std::uint64_t number) {
 
 }  // namespace
 
-Result<std::unique_ptr<RunRecording>> RunRecording::begin(const std::string& file, const std::string& sites,
-                                                          const std::string& workload, const admission::Plan& plan) {
+Result<std::unique_ptr<RunRecording>> RunRecording::begin(const RunOptions& options, const std::string& workload,
+                                                          const admission::Plan& plan) {
+  const std::string& file = options.record;
   std::error_code error;
   const std::string path = std::filesystem::absolute(file, error).string();
   if (file.empty() || error || std::filesystem::is_directory(path, error))
@@ -31,6 +32,9 @@ Result<std::unique_ptr<RunRecording>> RunRecording::begin(const std::string& fil
                 "--record train.rec", 125);
   trace::RunNote note;
   note.workload = workload;
+  note.command = options.program;
+  note.folder = std::filesystem::current_path(error).string();
+  note.deep = options.request.deep;
   note.began = guard::anchor_now();
   for (const auto& account : plan.accounts) {
     trace::Device device{account.device.uuid, account.device.name, account.device.total, {}};
@@ -39,8 +43,8 @@ Result<std::unique_ptr<RunRecording>> RunRecording::begin(const std::string& fil
   }
   RATION_TRY(trace::make_parts(path, note));
   ::setenv("RATION_RECORD", (path + trace::kPartsEnding).c_str(), 1);
-  if (!sites.empty()) ::setenv("RATION_RECORD_SITES", sites.c_str(), 1);
-  std::unique_ptr<RunRecording> recording(new RunRecording(path, std::move(note)));
+  if (!options.record_sites.empty()) ::setenv("RATION_RECORD_SITES", options.record_sites.c_str(), 1);
+  std::unique_ptr<RunRecording> recording(new RunRecording(path, options.summary == "never", std::move(note)));
   recording->watch_.emplace(path + trace::kPartsEnding);
   return recording;
 }
@@ -64,9 +68,10 @@ void RunRecording::finish(const Session& session, bool left_running) {
     const trace::Header& header = parts->header();
     const auto processes =
         std::count_if(header.processes.begin(), header.processes.end(), [](const auto& each) { return each.pid != 0; });
-    fmt::print(stderr, "ration: {} · {} events of {} process{} · {} · {} lost{} · next: {}\n", file_,
-               with_commas(packed.events), processes, processes == 1 ? "" : "es", session.size(Bytes{packed.bytes}),
-               with_commas(header.lost), header.lost != 0 ? " (" + trace::why_lost(file_) + ")" : "", next);
+    if (!is_quiet_ || header.lost != 0)
+      fmt::print(stderr, "ration: {} · {} events of {} process{} · {} · {} lost{} · next: {}\n", file_,
+                 with_commas(packed.events), processes, processes == 1 ? "" : "es", session.size(Bytes{packed.bytes}),
+                 with_commas(header.lost), header.lost != 0 ? " (" + trace::why_lost(file_) + ")" : "", next);
     trace::remove_parts(file_);
     return {};
   }();

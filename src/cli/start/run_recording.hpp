@@ -10,6 +10,7 @@
 #include "base/result.hpp"
 #include "cli/session/session.hpp"
 #include "cli/start/part_watch.hpp"
+#include "cli/start/run_options.hpp"
 #include "trace/parts.hpp"
 #include "trace/run_note.hpp"
 
@@ -19,22 +20,25 @@ class RunRecording {
  public:
   /// Makes the folder and names it, and the kind of call sites that are wanted, to the programs that this process
   /// starts. Fails with E1815.
-  [[nodiscard]] static Result<std::unique_ptr<RunRecording>> begin(const std::string& file, const std::string& sites,
+  [[nodiscard]] static Result<std::unique_ptr<RunRecording>> begin(const RunOptions& options,
                                                                    const std::string& workload,
                                                                    const admission::Plan& plan);
 
   /// Notes the end of the program. `pid` is its process.
   void program_ended(int pid);
-  /// Packs what was recorded, and prints what was lost and what to type next. If processes of the workload still run
+  /// Packs what was recorded, and prints what was lost and what to type next; with `--summary never` only if something
+  /// was lost. If processes of the workload still run
   /// (`left_running`), their parts stay as they are.
   void finish(const Session& session, bool left_running);
   /// Removes what was made, because nothing ran.
   void drop();
 
  private:
-  RunRecording(std::string file, trace::RunNote note) : file_(std::move(file)), note_(std::move(note)) {}
+  RunRecording(std::string file, bool is_quiet, trace::RunNote note)
+      : file_(std::move(file)), is_quiet_(is_quiet), note_(std::move(note)) {}
 
   const std::string file_;
+  const bool is_quiet_;
   std::optional<PartWatch> watch_;
   trace::RunNote note_;
 };

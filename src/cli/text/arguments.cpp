@@ -10,8 +10,8 @@ namespace ration::cli {
 namespace {
 
 bool takes_program(const std::string& verb) {
-  return verb == "run" || verb == "record" || verb == "sim" || verb == "inject" || verb == "snippet" ||
-         verb == "jupyter" || verb == "candidates";
+  return verb == "run" || verb == "record" || verb == "whatif" || verb == "sim" || verb == "inject" ||
+         verb == "snippet" || verb == "jupyter" || verb == "candidates";
 }
 
 /// Returns the options of an unfinished line that name its node. The last word is left out: it is still being typed.

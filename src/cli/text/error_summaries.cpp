@@ -183,6 +183,8 @@ const std::vector<ErrorText>& error_texts() {
        "ration whatif FILE --with OTHER --gpu 12GiB"},
       {"E1815", "a recording cannot be written there", "--record /a/folder/of/yours/train.rec"},
       {"E1816", "a recording by another version of ration", "open it with that version"},
+      {"E1817", "a program that ration whatif --run cannot run",
+       "ration whatif FILE --run --sim=T4 -- python train.py"},
       {"E1911", "the database was written by a newer ration", "update ration, or give another --state"},
       {"E1912", "the database cannot be used", "check the owner of the folder and the free space"},
       {"E1913", "another daemon uses the database", "stop it, or give another --state"},

@@ -158,19 +158,23 @@ const std::vector<VerbText>& verb_texts() {
        kSim,
        "",
        "answer from recordings or sizes what fits; changes nothing",
-       "RECORDING|NAME=SIZE... [OPTIONS]",
+       "RECORDING|NAME=SIZE... [OPTIONS] [--run [-- PROGRAM [ARGUMENTS]]]",
        "For recordings: the smallest limit under which each run is granted all that it was granted, and with --limit "
-       "the first request that this limit denies. A recording of tensors is also tried under other allocators. --with "
+       "the first request that this limit denies. A recording of tensors (ration record --deep) is also tried under "
+       "other allocators. --run settles what no recording can say: it runs the program again under the limit, on a "
+       "simulated GPU. --with "
        "puts another run beside it on a GPU, and --gpu alone copies of itself. For sizes, NAME=GUARANTEE[:LIMIT]"
        "[*COUNT]: whether these programs fit on the GPUs, which of them go where, and which limits the other "
        "guarantees "
        "put out of reach; recordings may stand among them. Without --gpu these are the GPUs of this machine, less what "
        "is promised already. A RECORDING is a file of ration record or an allocation history (CSV). Each answer has a "
-       "grade: exact (sums of recorded charges), model (with its measured error), or unknown with its reason. Exit "
+       "grade: exact (sums of recorded charges), model (with its measured error), run (the program itself), or unknown "
+       "with its reason. Exit "
        "code 4 if something is denied or does not fit.",
        {{"ration whatif train.rec", "the smallest limit"},
         {"ration whatif train.rec --limit 6GiB", "what a limit denies first"},
         {"ration whatif history.csv --allocator pytorch:expandable_segments:True", "the same run with another setting"},
+        {"ration whatif train.rec --limit 6GiB --run", "the program itself under that limit, on a simulated GPU"},
         {"ration whatif serve.rec --with train.rec --gpu 12GiB", "two runs on one GPU, whenever the second starts"},
         {"ration whatif nlp=16GiB:30GiB jup=4GiB*6 --gpu A100-40:2", "seven programs on two GPUs"},
         {"ration whatif jup=2GiB*4 train.rec", "a recorded run beside four others on this machine"}}},
@@ -317,10 +321,12 @@ const std::vector<VerbText>& verb_texts() {
        kSim | kSocket,
        "",
        "suggest a limit for a workload",
-       "WORKLOAD [OPTIONS]",
-       "Suggests a limit and a guarantee from the peaks and the denied requests of the recorded runs, with reasons, "
-       "and shows which of these runs would have been denied under it.",
-       {{"ration recommend nlp/train", ""}}},
+       "WORKLOAD|RECORDING... [OPTIONS]",
+       "Suggests a limit and a guarantee from the peaks and the denied requests of past runs, with reasons, and shows "
+       "which of these runs would have been denied under it. The runs are those of a workload that the daemon has "
+       "seen, "
+       "or those that are given as recordings.",
+       {{"ration recommend nlp/train", ""}, {"ration recommend monday.rec tuesday.rec", "from recordings"}}},
       {"record",
        Task::kRun,
        kSim | kSocket,

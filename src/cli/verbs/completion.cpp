@@ -160,7 +160,8 @@ Result<int> candidates(const Session& session, const CLI::App& app, const std::v
   }
   const CLI::App* verb = find_verb(app, words.front());
   if (verb == nullptr) return 0;
-  const bool starts_program = words.front() == "run" || words.front() == "sim";
+  const bool starts_program =
+      words.front() == "run" || words.front() == "record" || words.front() == "whatif" || words.front() == "sim";
   if (starts_program && std::find(words.begin(), words.end() - 1, "--") != words.end() - 1) return kAnswerProgram;
   const std::string& current = words.back();
   if (const std::size_t equals = current.find('='); current.rfind("--", 0) == 0 && equals != std::string::npos) {

@@ -1,16 +1,110 @@
-// `ration recommend`: suggests a limit for a workload from its recorded runs.
+// `ration recommend`: suggests a limit for a workload from its past runs, those of the daemon's history or recordings.
+#include "history/recommend.hpp"
+
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <filesystem>
+
+#include "base/command.hpp"
 #include "cli/session/node_client.hpp"
 #include "cli/verbs/verbs.hpp"
+#include "history/integrator.hpp"
+#include "trace/open_recording.hpp"
+#include "trace/run_note.hpp"
+#include "trace/whatif/charges.hpp"
 
 namespace ration::cli {
+namespace {
 
-Result<int> recommend(const Session& session, const std::string& workload) {
-  RATION_TRY(auto daemon, NodeClient::require(session));
-  RATION_TRY(const auto found, daemon.get("/api/v1/recommendations/" + percent_encoded(workload)));
+using history::TimeMs;
+
+constexpr std::int64_t kNsOfMs = 1'000'000;
+
+bool is_recording(const std::string& word) {
+  std::error_code error;
+  return std::filesystem::is_regular_file(word, error) ||
+         std::filesystem::is_directory(word + trace::kPartsEnding, error);
+}
+
+/// Adds how long the run held how much of one device.
+void add_levels(const trace::Recording& recording, std::size_t device, std::map<std::int64_t, TimeMs>& levels) {
+  std::map<std::int64_t, std::int64_t> times;  // nanoseconds, by level
+  std::int64_t held = 0, since = 0;
+  recording.read([&](const trace::Event& event) {
+    if (event.device != device || event.account == trace::Account::kPinnedHost || event.charged == 0) return true;
+    times[held / history::kLevelStep] += event.time - since;
+    since = event.time;
+    held = std::max<std::int64_t>(held + event.charged, 0);
+    return true;
+  });
+  for (const auto& [level, time] : times) levels[level] += time / kNsOfMs;
+}
+
+/// Adds a recorded run. Fails with E1812 where it is not known what the run needed.
+Result<void> add_run(const trace::Recording& recording, const std::string& path, history::Past& past) {
+  const trace::Header& header = recording.header();
+  const trace::Charges charges = trace::add_up(recording, std::nullopt);
+  const auto most = std::max_element(charges.devices.begin(), charges.devices.end(),
+                                     [](const auto& a, const auto& b) { return a.peak < b.peak; });
+  if (!header.booked || header.lost > 0 || most == charges.devices.end())
+    return fail("E1812",
+                fmt::format("{} does not say what the run needed{}.", path,
+                            most == charges.devices.end() ? "" : ": " + trace::judge(header, *most).reason),
+                command({"whatif", path}), 2);
+  const auto index = static_cast<std::size_t>(most - charges.devices.begin());
+  const trace::Device& device = header.devices[index];
+  history::RecordedRun run;
+  run.first = header.began / kNsOfMs;
+  run.last = run.first + charges.circumstances.length / kNsOfMs;
+  run.peak = most->peak;
+  run.capacity = device.total;
+  run.limited = device.limit.value_or(device.total);
+  run.denials = static_cast<std::int64_t>(most->denials);
+  if (const auto& denied = most->greatest_recorded) {
+    run.denied.known = run.denials;
+    if (denied->need() > device.total)
+      run.denied.impossible = denied->need();
+    else
+      run.denied.held = denied->held, run.denied.requested = denied->requested;
+  }
+  if (std::all_of(past.runs.begin(), past.runs.end(), [&](const auto& each) { return each.last <= run.last; }))
+    past.name = header.workload;
+  past.runs.push_back(run);
+  add_levels(recording, index, past.levels);
+  return {};
+}
+
+/// Recommends from recordings, as the daemon does from its history.
+Result<history::Recommendation> recommend_from(const std::vector<std::string>& files, TimeMs now) {
+  history::Past past;
+  past.tenant = "default";
+  for (const std::string& path : files) {
+    RATION_TRY(const auto recording, trace::open_recording(path));
+    RATION_TRY(add_run(*recording, path, past));
+  }
+  history::RecommendQuestion question;
+  question.workload = past.name;
+  question.now = now;
+  return history::recommend(question, past);
+}
+
+}  // namespace
+
+Result<int> recommend(const Session& session, const std::vector<std::string>& words) {
+  const bool from_recordings = words.size() > 1 || is_recording(words.front());
+  nlohmann::json found, more = nlohmann::json::object();
+  if (from_recordings) {
+    const TimeMs now = history::now_ms();
+    RATION_TRY(const auto recommendation, recommend_from(words, now));
+    found = history::to_json(recommendation, now);
+  } else {
+    RATION_TRY(auto daemon, NodeClient::require(session));
+    RATION_TRY(found, daemon.get("/api/v1/recommendations/" + percent_encoded(words.front())));
+    more["source"] = "daemon";
+  }
   if (session.format() == Format::kJson)
-    session.print_json("recommend", found, {{"source", "daemon"}});
+    session.print_json("recommend", found, more);
   else
     fmt::print("{}", session.hint(found.at("text").get<std::string>()));
   return 0;

@@ -339,7 +339,7 @@ Result<Outcome> run_once(const Session& session, RunOptions options, const book:
   ::unsetenv("RATION_RECORD");
   ::unsetenv("RATION_RECORD_SITES");
   if (!options.record.empty()) {
-    auto begun = RunRecording::begin(options.record, options.record_sites, name, plan);
+    auto begun = RunRecording::begin(options, name, plan);
     if (!begun) {
       ::unlink(path.c_str());
       return tl::unexpected(begun.error());

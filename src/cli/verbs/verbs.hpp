@@ -110,7 +110,8 @@ struct StopOptions {
 Result<int> stop(const Session& session, const StopOptions& options);
 /// Prints a link to the daemon's dashboard that works once.
 Result<int> dashboard(const Session& session);
-Result<int> recommend(const Session& session, const std::string& workload);
+/// Suggests a limit for a workload, or for the program of these recordings.
+Result<int> recommend(const Session& session, const std::vector<std::string>& words);
 Result<int> reload(const Session& session);
 
 struct SplitOptions {
@@ -124,8 +125,10 @@ struct WhatIfOptions {
   std::vector<std::string> recordings;  ///< files, or programs as NAME=SIZE
   std::vector<std::string> allocators;  ///< NAME[:SETTINGS]; empty for all where the recording has tensors
   std::string limit;
-  std::string with;               ///< another recording that runs beside the first
-  std::vector<std::string> gpus;  ///< values of --gpu
+  std::string with;                  ///< another recording that runs beside the first
+  std::vector<std::string> gpus;     ///< values of --gpu
+  bool run = false;                  ///< run the program under the limit, on a simulated GPU
+  std::vector<std::string> program;  ///< in place of the recorded one
 };
 /// Answers from recordings what a program needs, and what a limit would have denied.
 Result<int> whatif(const Session& session, const WhatIfOptions& options);

@@ -8,6 +8,7 @@
 #include "base/command.hpp"
 #include "cli/verbs/verbs.hpp"
 #include "cli/verbs/whatif_fits.hpp"
+#include "cli/verbs/whatif_run.hpp"
 #include "cli/verbs/whatif_together.hpp"
 #include "trace/open_recording.hpp"
 #include "trace/whatif/answer.hpp"
@@ -23,6 +24,7 @@ struct Opened {
   std::unique_ptr<trace::Recording> recording;
   std::optional<Bytes> limit;
   trace::Answers answers;
+  std::optional<RealRun> run;
 };
 
 /// Returns the limit as bytes; a share is one of the recorded devices, which must then be of one size.
@@ -50,23 +52,41 @@ Result<std::vector<trace::NamedAllocator>> allocators_of(const std::vector<std::
   return allocators;
 }
 
-Result<Opened> open(const std::string& path, const WhatIfOptions& options) {
-  Opened opened{path, {}, {}, {}};
+Result<Opened> open(const Session& session, const std::string& path, const WhatIfOptions& options) {
+  Opened opened{path, {}, {}, {}, {}};
   RATION_TRY(opened.recording, trace::open_recording(path));
   const trace::Header& header = opened.recording->header();
   RATION_TRY(opened.limit, limit_of(options.limit, header));
   RATION_TRY(auto allocators, allocators_of(options.allocators, header));
   RATION_TRY(opened.answers, trace::answer(*opened.recording, {opened.limit, std::move(allocators)}));
+  if (options.run) {
+    RATION_TRY(opened.run, run_really(session, options, *opened.recording));
+  }
   return opened;
 }
 
-json to_json(const trace::FirstDenial& denied) {
+json to_json(const trace::DeniedRequest& denied) {
   return {{"event", denied.event},
           {"seconds", seconds(denied.time)},
           {"requested_bytes", denied.requested.count()},
           {"charged_bytes", denied.charged.count()},
           {"held_bytes", denied.held.count()},
           {"process", denied.process}};
+}
+
+json to_json(const RealRun& run) {
+  json gpus = json::array();
+  for (const trace::DeviceCharges& device : run.devices) {
+    json row{{"peak_bytes", device.peak.count()}, {"denials", device.denials}};
+    if (device.first_recorded) row["first_denial"] = to_json(*device.first_recorded);
+    gpus.push_back(std::move(row));
+  }
+  return {{"grade", trace::name_of(trace::Grade::kRun)},
+          {"fits", run.passed},
+          {"exit_code", run.exit_code},
+          {"program", run.words},
+          {"simulated", run.gpus},
+          {"gpus", std::move(gpus)}};
 }
 
 json to_json(const Opened& opened) {
@@ -96,15 +116,30 @@ json to_json(const Opened& opened) {
               {"doubts", trace::doubts(header, circumstances)},
               {"answers", std::move(rows)}};
   if (opened.limit) answer["limit_bytes"] = opened.limit->count();
+  if (opened.run) answer["run"] = to_json(*opened.run);
   return answer;
 }
 
-std::string outcome(const Session& session, const trace::Answer& row) {
-  if (!row.denied) return row.is_bound ? "not denied so far as known" : "fits";
-  const trace::FirstDenial& denied = *row.denied;
+std::string to_text(const Session& session, const trace::DeniedRequest& denied) {
   const Bytes wanted = denied.kind == trace::Kind::kContextMade ? denied.charged : std::max(denied.requested, Bytes{1});
   return fmt::format("denied at {}: {}{} at {}", moment(denied.time), session.size(wanted),
                      denied.kind == trace::Kind::kContextMade ? " of a context" : "", session.size(denied.held));
+}
+
+std::string outcome(const Session& session, const trace::Answer& row) {
+  if (row.denied) return to_text(session, *row.denied);
+  return row.is_bound ? "not denied so far as known" : "fits";
+}
+
+/// Returns how the program itself ended: `ended with 1, denied at 4.2s: 512 MiB at 5.6 GiB`.
+std::string outcome(const Session& session, const RealRun& run, const trace::DeviceCharges& device) {
+  std::string text = run.passed ? "passed" : fmt::format("ended with {}", run.exit_code);
+  if (device.first_recorded)
+    text += fmt::format(", {}{}", to_text(session, *device.first_recorded),
+                        device.denials > 1 ? fmt::format(" and {} more", device.denials - 1) : "");
+  else if (!run.passed)
+    text += ", and nothing was denied";
+  return text;
 }
 
 void show(const Session& session, const Opened& opened, bool name_it) {
@@ -122,7 +157,13 @@ void show(const Session& session, const Opened& opened, bool name_it) {
                fmt::format("{}{}{}", trace::name_of(row.judgement.grade), row.judgement.reason.empty() ? "" : ": ",
                            row.judgement.reason)});
   }
+  for (std::size_t device = 0; opened.run && device < opened.run->devices.size(); ++device) {
+    const trace::DeviceCharges& charges = opened.run->devices[device];
+    table.add({"as run", several ? std::to_string(device) : "-", "-", outcome(session, *opened.run, charges),
+               fmt::format("run: it held up to {}", session.size(charges.peak))});
+  }
   table.print(Format::kText);
+  if (opened.run) return;  // nothing is left to doubt
   for (const std::string& doubt : trace::doubts(opened.recording->header(), opened.answers.circumstances))
     fmt::print("certain?  no: {}\n", doubt);
 }
@@ -165,14 +206,17 @@ Result<std::optional<SideBySide>> ask_together(const Session& session, const Wha
 
 Result<int> whatif(const Session& session, const WhatIfOptions& options) {
   if (std::any_of(options.recordings.begin(), options.recordings.end(), is_size)) {
-    if (!options.with.empty() || !options.limit.empty())
-      return fail("E1814", "--with and --limit ask about recordings, not about sizes.",
+    if (!options.with.empty() || !options.limit.empty() || options.run)
+      return fail("E1814", "--with, --limit and --run ask about recordings, not about sizes.",
                   "ration whatif NAME=16GiB OTHER=4GiB*6 --gpu A100-40", 2);
     return whatif_fits(session, options.recordings, options.gpus);
   }
+  if (!options.program.empty() && !options.run)
+    return fail("E1814", "a program after -- has a meaning with --run only.",
+                "ration whatif FILE --limit 4GiB --run -- python train.py", 2);
   std::vector<Opened> all;
   for (const std::string& path : options.recordings) {
-    RATION_TRY(auto opened, open(path, options));
+    RATION_TRY(auto opened, open(session, path, options));
     all.push_back(std::move(opened));
   }
   RATION_TRY(const auto together, ask_together(session, options, all));
@@ -180,7 +224,8 @@ Result<int> whatif(const Session& session, const WhatIfOptions& options) {
   json recordings = json::array();
   for (const Opened& opened : all) {
     for (const trace::Answer& row : opened.answers.rows)
-      if (row.allocator == opened.answers.rows.front().allocator) fits = fits && !row.denied;
+      if (row.allocator == opened.answers.rows.front().allocator && !opened.run) fits = fits && !row.denied;
+    if (opened.run) fits = fits && opened.run->passed;
     if (session.format() == Format::kJson)
       recordings.push_back(to_json(opened));
     else

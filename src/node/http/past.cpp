@@ -4,8 +4,6 @@
 #include <charconv>
 #include <ctime>
 
-#include "base/message_json.hpp"
-#include "base/say.hpp"
 #include "base/strings.hpp"
 #include "base/time.hpp"
 #include "http/problem.hpp"
@@ -154,26 +152,6 @@ Result<SeriesRequest> series_request(const Request& request, const Engine& engin
   return asked;
 }
 
-json recommendation_json(const history::Recommendation& found, TimeMs now) {
-  json row{{"workload", found.workload},
-           {"runs", found.runs},
-           {"enough", found.enough},
-           {"confidence", found.confidence},
-           {"limit_bytes", found.limit.count()},
-           {"guarantee_bytes", found.guarantee.count()},
-           {"limit_reason", found.limit_reason},
-           {"guarantee_reason", found.guarantee_reason},
-           {"peak_max_bytes", found.peak_max.count()},
-           {"text", history::to_text(found, now)}};
-  if (found.enough) return row;
-  const Message reason = say<"unknown.few_runs">("count"_is(found.runs), "needed"_is(found.fewest_runs));
-  for (const char* field : {"guarantee_bytes", "guarantee_reason"}) {
-    row[field] = nullptr;
-    put_message(row, std::string(field) + "_na", reason);
-  }
-  return row;
-}
-
 }  // namespace
 
 void Api::install_past() {
@@ -247,7 +225,7 @@ void Api::install_past() {
                            question.now = history::now_ms();
                            ask_history(responder, "recommend", [question](Reader& reader) -> Result<json> {
                              RATION_TRY(const auto found, reader.recommend(question));
-                             return recommendation_json(found, question.now);
+                             return history::to_json(found, question.now);
                            });
                          });
 }

@@ -60,7 +60,9 @@ Result<Answers> answer(const Recording& recording, const Question& question) {
         tried = try_allocator(header, *steps, allocator, question.limit);
       } else {
         tried.allocator = allocator.name;
-        tried.judgement = {Grade::kUnknown, "it has what the program took from the driver, not its tensors"};
+        tried.judgement = {
+            Grade::kUnknown,
+            "it has what the program took from the driver, not its tensors; ration record --deep has them"};
       }
       tried.device = device;
       result.rows.push_back(std::move(tried));

@@ -16,9 +16,9 @@ struct Answer {
   std::string allocator;   ///< `as recorded`, or the name of another
   std::size_t device = 0;  ///< index in Header::devices
   Judgement judgement;
-  std::optional<Bytes> smallest;      ///< the smallest limit; absent if it is not known
-  bool is_bound = false;              ///< `smallest` is only known to be at least that
-  std::optional<FirstDenial> denied;  ///< under the limit that was asked for
+  std::optional<Bytes> smallest;        ///< the smallest limit; absent if it is not known
+  bool is_bound = false;                ///< `smallest` is only known to be at least that
+  std::optional<DeniedRequest> denied;  ///< under the limit that was asked for
 };
 
 struct Answers {

@@ -16,7 +16,8 @@ struct Sums {
 Bytes bytes_of(std::int64_t sum) { return Bytes{static_cast<std::uint64_t>(std::max<std::int64_t>(sum, 0))}; }
 
 /// Counts the events that are no charges.
-void note(Circumstances& circumstances, DeviceCharges& device, const Event& event, std::int64_t held) {
+void note(Circumstances& circumstances, DeviceCharges& device, const Event& event, std::uint64_t number,
+          std::int64_t held) {
   switch (event.kind) {
     case Kind::kAsked:
       ++circumstances.asked;
@@ -27,11 +28,16 @@ void note(Circumstances& circumstances, DeviceCharges& device, const Event& even
     case Kind::kRefused:
       ++circumstances.refused;
       break;
-    case Kind::kDenied:
+    case Kind::kDenied: {
       ++circumstances.denied;
       ++device.denials;
-      device.wanted = std::max(device.wanted, bytes_of(held) + Bytes{event.bytes});
+      const DeniedRequest denied{number,         event.time, Bytes{event.bytes}, Bytes{event.bytes},
+                                 bytes_of(held), event.kind, event.process};
+      if (!device.first_recorded) device.first_recorded = denied;
+      if (!device.greatest_recorded || denied.need() > device.greatest_recorded->need())
+        device.greatest_recorded = denied;
       break;
+    }
     default:
       break;
   }
@@ -53,7 +59,7 @@ Charges add_up(const Recording& recording, std::optional<Bytes> limit) {
     DeviceCharges& device = result.devices[event.device];
     Sums& sum = sums[event.device];
     if (event.charged == 0) {
-      note(result.circumstances, device, event, sum.held);
+      note(result.circumstances, device, event, index, sum.held);
       return true;
     }
     const std::int64_t before = sum.held;
@@ -84,8 +90,9 @@ Judgement judge(const Header& header, const DeviceCharges& device) {
     return {Grade::kUnknown,
             fmt::format("{} while it was recorded: it asked for at least {}",
                         counted(device.denials, "request") + (device.denials == 1 ? " was denied" : " were denied"),
-                        format_size(std::max(device.peak, device.wanted)))};
+                        format_size(std::max(device.peak, device.greatest_recorded->need())))};
   if (!header.complete) return {Grade::kExact, "up to where the recording ends"};
+  if (header.deep) return {Grade::kExact, "as it ran with --deep"};
   return {};
 }
 

@@ -13,22 +13,24 @@
 
 namespace ration::trace {
 
-/// The first request that a limit denies.
-struct FirstDenial {
+/// A request that a limit denies, or that was denied.
+struct DeniedRequest {
   std::uint64_t event = 0;  ///< its number in the recording, from 0
   std::int64_t time = 0;    ///< nanoseconds since the recording began
   Bytes requested, charged, held;
   Kind kind = Kind::kAllocate;
   std::uint32_t process = 0;
+
+  [[nodiscard]] Bytes need() const { return held + requested; }
 };
 
 struct DeviceCharges {
-  Bytes peak;                         ///< the most that was held at once: the smallest limit that denies nothing
-  std::int64_t peak_time = 0;         ///< when that was reached first
-  Bytes contexts;                     ///< the most that contexts of the driver held
-  std::optional<FirstDenial> denied;  ///< under the limit that was asked for
-  std::uint64_t denials = 0;          ///< requests that were denied while it was recorded
-  Bytes wanted;                       ///< the most that was held with a request that was denied while it was recorded
+  Bytes peak;                           ///< the most that was held at once: the smallest limit that denies nothing
+  std::int64_t peak_time = 0;           ///< when that was reached first
+  Bytes contexts;                       ///< the most that contexts of the driver held
+  std::optional<DeniedRequest> denied;  ///< the first one under the limit that was asked for
+  std::uint64_t denials = 0;            ///< requests that were denied while it was recorded
+  std::optional<DeniedRequest> first_recorded, greatest_recorded;  ///< of these: the first, and that which needed most
 };
 
 /// What a recording says beside the charges: the reasons to doubt an answer.

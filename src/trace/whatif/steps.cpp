@@ -21,15 +21,17 @@ class Collector {
   bool take(const Event& event) {
     const std::uint64_t number = number_++;
     if (event.device != device_ || event.account == Account::kPinnedHost) return true;
-    if (event.kind == Kind::kAllocate && event.bytes > 0 && event.address != 0) {
+    // A pool of the driver serves the tensors of a deep recording and is charged as it grows. A block that is charged
+    // by itself was taken beside the framework's allocator, by a library.
+    const bool charged = booked_ && event.charged != 0;
+    if (event.kind == Kind::kProcessEnded) {
+      end(event, number);
+    } else if (charged) {
+      if (event.kind != Kind::kPoolGrew && event.kind != Kind::kPoolTrimmed) beside(event, number);
+    } else if (event.kind == Kind::kAllocate && event.bytes > 0 && event.address != 0) {
       allocate(event, number);
     } else if (event.kind == Kind::kFree) {
       free(event, number);
-    } else if (event.kind == Kind::kProcessEnded) {
-      end(event, number);
-    } else if (booked_ && event.charged != 0 && event.kind != Kind::kAllocate && event.kind != Kind::kPoolGrew &&
-               event.kind != Kind::kPoolTrimmed) {
-      beside(event, number);
     }
     return result.steps.size() <= kMostSteps;
   }

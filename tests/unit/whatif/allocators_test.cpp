@@ -220,6 +220,22 @@ TEST(Allocators, WhatIsTakenBesideThemCounts) {
   EXPECT_EQ(steps->steps[*denied].kind, StepKind::kTaken);
 }
 
+TEST(Steps, OfADeepRecordingAreTheBlocksOfTheDriversPools) {
+  constexpr std::int64_t kPool = 32 << 20, kOfALibrary = 4 << 20;
+  Recorded run;
+  run.header().deep = true;
+  run.add(Kind::kPoolGrew, kPool, kPool).add(Kind::kAllocate, 0, 10 * kMiB, 1);
+  run.add(Kind::kAllocate, kOfALibrary, kOfALibrary, 2).add(Kind::kFree, -kOfALibrary, 0, 2);
+  run.add(Kind::kFree, 0, 0, 1).add(Kind::kPoolTrimmed, -kPool, kPool);
+  const auto steps = steps_of(run.recording(), 0);
+  ASSERT_TRUE(steps);
+  EXPECT_EQ(steps->allocations, 1u);
+  EXPECT_EQ(steps->peak_live, Bytes{14 * kMiB});
+  std::vector<StepKind> kinds;
+  for (const Step& step : steps->steps) kinds.push_back(step.kind);
+  EXPECT_EQ(kinds, (std::vector{StepKind::kAllocate, StepKind::kTaken, StepKind::kGiven, StepKind::kFree}));
+}
+
 TEST(Steps, AProcessThatEndsGivesEverythingBack) {
   Recorded run;
   run.header().deep = true;
