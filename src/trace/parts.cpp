@@ -40,9 +40,9 @@ class Clock {
     std::sort(anchors_.begin(), anchors_.end(), [](const Anchor& a, const Anchor& b) { return a.ticks < b.ticks; });
     std::vector<Anchor> kept;
     for (const Anchor& anchor : anchors_) {
-      if (kept.empty() || (anchor.monotonic_ns >= kept.back().monotonic_ns + kSecond)) kept.push_back(anchor);
+      if (kept.empty() || is_later(anchor, kept.back(), kSecond)) kept.push_back(anchor);
     }
-    if (kept.size() == 1 && anchors_.back().monotonic_ns > kept.front().monotonic_ns) kept.push_back(anchors_.back());
+    if (kept.size() == 1 && is_later(anchors_.back(), kept.front(), 1)) kept.push_back(anchors_.back());
     anchors_ = std::move(kept);
   }
   [[nodiscard]] std::int64_t monotonic_ns(std::uint64_t ticks) const {
@@ -58,6 +58,11 @@ class Clock {
   [[nodiscard]] const Anchor* first() const { return anchors_.empty() ? nullptr : &anchors_.front(); }
 
  private:
+  /// Says whether an anchor lies after another by both clocks, so that a rate can be had from the two.
+  static bool is_later(const Anchor& anchor, const Anchor& earlier, std::uint64_t least_ns) {
+    return anchor.ticks > earlier.ticks && anchor.monotonic_ns > earlier.monotonic_ns &&
+           anchor.monotonic_ns - earlier.monotonic_ns >= least_ns;
+  }
   /// Keeps a number from a damaged file within a hundred years.
   static std::int64_t bounded(double nanoseconds) {
     constexpr double kMost = 1e18;
