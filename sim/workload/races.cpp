@@ -197,6 +197,33 @@ class FreeAlloc final : public Race {
   CUdeviceptr address_ = 0, next_ = 0;
 };
 
+/// A small block that fits only beside another one, against the free of that one by a thread that takes its granule
+/// while the first waits in the driver.
+class ShareFree final : public Race {
+  bool prepare() override {
+    if (DRIVER(cuMemAlloc_v2)(&small_, kSmall) != CUDA_SUCCESS) return false;
+    for (const std::size_t size : {kFilling, kGranule}) {
+      for (CUdeviceptr address = 0; DRIVER(cuMemAlloc_v2)(&address, size) == CUDA_SUCCESS;) filling_.push_back(address);
+    }
+    return true;
+  }
+  void left() override {
+    if (DRIVER(cuMemAlloc_v2)(&beside_, kSmall) != CUDA_SUCCESS) beside_ = 0;
+  }
+  void right() override {
+    DRIVER(cuMemFree_v2)(small_);
+    if (DRIVER(cuMemAlloc_v2)(&whole_, kGranule) != CUDA_SUCCESS) whole_ = 0;
+  }
+  void clean() override {
+    filling_.insert(filling_.end(), {beside_, whole_});
+    for (const CUdeviceptr address : filling_) DRIVER(cuMemFree_v2)(address);
+    filling_.clear();
+  }
+  static constexpr std::size_t kSmall = std::size_t{64} << 10, kGranule = std::size_t{2} << 20;
+  CUdeviceptr small_ = 0, beside_ = 0, whole_ = 0;
+  std::vector<CUdeviceptr> filling_;
+};
+
 /// A kernel that could reach all managed memory.
 class Kernel {
  public:
@@ -429,15 +456,25 @@ std::unique_ptr<Race> make() {
   return std::make_unique<Kind>();
 }
 constexpr Pair kPairs[] = {
-    {"retain-unmap", make<RetainUnmap>},     {"map-release", make<MapRelease>},
-    {"export-release", make<ExportRelease>}, {"import-release", make<ImportRelease>},
-    {"import-reuse", make<ImportReuse>},     {"import-swap", make<ImportSwap>},
-    {"free-free", make<FreeFree>},           {"free-alloc", make<FreeAlloc>},
-    {"prefetch-free", make<PrefetchFree>},   {"take-free", make<TakeFree>},
-    {"prefetch-reuse", make<PrefetchReuse>}, {"managed-prefetch", make<ManagedPrefetch>},
-    {"managed-advise", make<ManagedAdvise>}, {"evict-launch", make<EvictLaunch>},
-    {"evict-prefetch", make<EvictPrefetch>}, {"evict-take", make<EvictTake>},
-    {"destroy-alloc", make<DestroyAlloc>},   {"reset-alloc", make<ResetAlloc>},
+    {"retain-unmap", make<RetainUnmap>},
+    {"map-release", make<MapRelease>},
+    {"export-release", make<ExportRelease>},
+    {"import-release", make<ImportRelease>},
+    {"import-reuse", make<ImportReuse>},
+    {"import-swap", make<ImportSwap>},
+    {"free-free", make<FreeFree>},
+    {"free-alloc", make<FreeAlloc>},
+    {"share-free", make<ShareFree>},
+    {"prefetch-free", make<PrefetchFree>},
+    {"take-free", make<TakeFree>},
+    {"prefetch-reuse", make<PrefetchReuse>},
+    {"managed-prefetch", make<ManagedPrefetch>},
+    {"managed-advise", make<ManagedAdvise>},
+    {"evict-launch", make<EvictLaunch>},
+    {"evict-prefetch", make<EvictPrefetch>},
+    {"evict-take", make<EvictTake>},
+    {"destroy-alloc", make<DestroyAlloc>},
+    {"reset-alloc", make<ResetAlloc>},
     {"open-free", make<OpenFree>},
 };
 

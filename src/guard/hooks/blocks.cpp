@@ -37,13 +37,17 @@ Table<Block> blocks;
 Table<Freeing> freeing;  // the key is the event recorded behind the call
 Granules granules;
 SpinLock exporting;
-Gate taking_small;  // threads pass it from the driver call for a small block until its entry
+// Threads pass it from the driver call for a small block until its entry, and while they refund one. Who is alone can
+// trust that a granule with entries stays charged.
+Gate counting_small;
 
 /// Returns the most that one allocation can cost before its address is known.
 Bytes worst_case(std::uint64_t size) noexcept { return round_up(Bytes{size}, kGranule); }
 
-/// Refunds a freed block, except the parts that other processes still hold.
-void refund(std::uint64_t address, const Block& block) noexcept {
+bool is_small(std::uint64_t size) noexcept { return Bytes{size} <= kMaxPiece; }
+
+/// Refunds a freed block, except the parts that other processes still hold. Requires the gate for a small block.
+void refund_inside(std::uint64_t address, const Block& block) noexcept {
   leave_share(address);
   for (const Granules::Vacated::Part& part : granules.vacate(address, block.size, block.number).parts) {
     if (part.number != 0)
@@ -53,16 +57,24 @@ void refund(std::uint64_t address, const Block& block) noexcept {
   }
 }
 
-/// As refund(), for a block that went with its context.
+/// As refund_inside(), of a thread that holds no table's lock, which others take inside the gate.
+void refund(std::uint64_t address, const Block& block) noexcept {
+  if (!is_small(block.size)) return refund_inside(address, block);
+  const Gate::Pass pass(counting_small);
+  refund_inside(address, block);
+}
+
+/// Refunds a block that went with its context, by refund() or refund_inside().
+template <auto Refund>
 void refund_lost(std::uint64_t address, const Block& block) noexcept {
   Recorded event(trace::Kind::kFree, block.size);
   event.done(address, block.account);
-  refund(address, block);
+  Refund(address, block);
 }
 
 /// Corrects the charge of a new block from the estimate `entered` to the granules at its address, and enters the block.
-/// Returns false if the charge does not fit.
-bool settle(std::uint64_t address, std::uint64_t size, const Place& place, Bytes entered) noexcept {
+/// Returns false if the charge does not fit. `is_inside` says whether the thread has passed the gate.
+bool settle(std::uint64_t address, std::uint64_t size, const Place& place, Bytes entered, bool is_inside) noexcept {
   const Bytes taken = granules.occupy(address, size, place.kind == Kind::kHeap ? place.context : 0);
   const bool fits = taken <= entered || admit_given(place.account, taken - entered, place.kind);
   if (!fits) {
@@ -77,7 +89,7 @@ bool settle(std::uint64_t address, std::uint64_t size, const Place& place, Bytes
   block.kind = place.kind;
   Block stale;
   // A stale entry belongs to a context that another thread is destroying; the driver has already reused the address.
-  if (blocks.replace(address, block, stale)) refund(address, stale);
+  if (blocks.replace(address, block, stale)) is_inside ? refund_inside(address, stale) : refund(address, stale);
   return true;
 }
 
@@ -86,33 +98,33 @@ void undo(CUdeviceptr address) noexcept { real<cuMemFree_v2_t>(Symbol::cuMemFree
 /// Takes a small block if it fits beside others in a granule already charged, although no further granule may be taken.
 template <typename Call>
 bool fits_in_a_shared_granule(std::uint64_t& size, const Place& place, CUdeviceptr& address, Call&& call) noexcept {
-  if (Bytes{size} > kMaxPiece || place.account == kNoAccount || place.kind != Kind::kHeap) return false;
-  const Gate::Alone alone(taking_small);
-  if (!granules.has_room(place.context, size)) return false;
-  if (call(address) != CUDA_SUCCESS) return false;
-  if (settle(address, size, place, Bytes{0})) {
-    follow_context(blocks, address, place, refund_lost);
-    return true;
+  if (!is_small(size) || place.account == kNoAccount || place.kind != Kind::kHeap) return false;
+  bool fits = false;
+  {
+    const Gate::Alone alone(counting_small);
+    if (!granules.has_room(place.context, size) || call(address) != CUDA_SUCCESS) return false;
+    fits = settle(address, size, place, Bytes{0}, true);
+    if (!fits) undo(address);
   }
-  undo(address);
-  return false;
+  if (fits) follow_context(blocks, address, place, refund_lost<refund>);
+  return fits;
 }
 
 /// Makes the driver call and enters its block as one step.
 template <typename Call>
 CUresult call_and_settle(std::uint64_t& size, const Place& place, CUdeviceptr& address, Bytes entered, bool& fits,
-                         Call&& call) noexcept {
+                         bool is_inside, Call&& call) noexcept {
   const CUresult result = call(address);
-  fits = result == CUDA_SUCCESS && settle(address, size, place, entered);
+  fits = result == CUDA_SUCCESS && settle(address, size, place, entered, is_inside);
   return result;
 }
 
 template <typename Call>
 CUresult take_and_settle(std::uint64_t& size, const Place& place, CUdeviceptr& address, Bytes entered, bool& fits,
                          Call&& call) noexcept {
-  if (Bytes{size} > kMaxPiece) return call_and_settle(size, place, address, entered, fits, call);
-  const Gate::Pass pass(taking_small);
-  return call_and_settle(size, place, address, entered, fits, call);
+  if (!is_small(size)) return call_and_settle(size, place, address, entered, fits, false, call);
+  const Gate::Pass pass(counting_small);
+  return call_and_settle(size, place, address, entered, fits, true, call);
 }
 
 /// The end of a request for which there is no room.
@@ -127,8 +139,7 @@ CUresult take_block_as(std::uint64_t& size, const char* function, CUdeviceptr& a
   if (size == 0 || place.context == 0) return call(address);  // the driver reports the error
   Event event(trace::Kind::kAllocate, size);
   const Bytes entered = worst_case(size);
-  ShareCharge share(place.kind == Kind::kHeap ? place.account : kNoAccount,
-                    Bytes{size} > kMaxPiece ? entered : Bytes{size});
+  ShareCharge share(place.kind == Kind::kHeap ? place.account : kNoAccount, is_small(size) ? Bytes{size} : entered);
   if (!share.fits()) return share.deny(function);
   const bool gives_up = without_room == WithoutRoom::kGiveUp;
   if (gives_up && !admit_given(place.account, entered, place.kind)) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -159,7 +170,7 @@ CUresult take_block_as(std::uint64_t& size, const char* function, CUdeviceptr& a
     share.keep(address);
     event.done(address, place.account);
     if (contexts_changed_since(place)) [[unlikely]]
-      follow_context(blocks, address, place, refund_lost);
+      follow_context(blocks, address, place, refund_lost<refund>);
     return CUDA_SUCCESS;
   }
   undo(address);
@@ -338,21 +349,22 @@ bool refund_what_streams_freed() noexcept {
 }
 
 void blocks_of_context_are_gone(std::uint64_t context, std::uint64_t now) noexcept {
+  const Gate::Pass pass(counting_small);  // before the locks of the tables, as everywhere
   freeing.remove_if([&](std::uint64_t, const Freeing& freed) {
     if (freed.block.context != context) return false;
     Recorded event(trace::Kind::kFree);
     event.done(0, freed.block.account);
-    refund(freed.address, freed.block);
+    refund_inside(freed.address, freed.block);
     return true;
   });
-  end_blocks(blocks, context, now, refund_lost);
+  end_blocks(blocks, context, now, refund_lost<refund_inside>);
 }
 
 [[gnu::init_priority(101)]] const AfterFork forget([]() noexcept {
   blocks.abandon();
   freeing.abandon();
   granules.abandon();
-  taking_small.abandon();
+  counting_small.abandon();
   exporting.unlock();
 });
 
@@ -393,11 +405,11 @@ RATION_HOOK CUresult cuMemAllocManaged(CUdeviceptr* out, std::size_t size, unsig
   std::uint64_t taken = size;
   const bool is_charged = policy == ManagedPolicy::kCharge;
   CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
-  if (ration::Bytes{size} <= kMaxPiece)  // a small block shares a granule, unless it must stay on the host
+  if (is_small(size))  // a small block shares a granule, unless it must stay on the host
     result = take_block(
         taken, "cuMemAllocManaged", address, [&](CUdeviceptr& given) { return call_real(&given, size, flags); }, place,
         is_charged ? WithoutRoom::kAdmit : WithoutRoom::kGiveUp);
-  if (ration::Bytes{size} > kMaxPiece || (result == CUDA_ERROR_OUT_OF_MEMORY && !is_charged))
+  if (!is_small(size) || (result == CUDA_ERROR_OUT_OF_MEMORY && !is_charged))
     result = take_managed(policy, address, size, flags, place);
   if (result == CUDA_SUCCESS) *out = address;
   return result;

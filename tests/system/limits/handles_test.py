@@ -98,6 +98,9 @@ class Handles(Scene):
     def test_what_is_taken_where_another_thread_frees_keeps_its_charge(self):
         self.holds("free-alloc", "cuMemFree")
 
+    def test_a_small_block_beside_one_that_another_thread_frees_takes_no_granule_that_is_not_charged(self):
+        self.holds("share-free", "cuMemAlloc")
+
     def test_managed_memory_is_not_prefetched_while_another_thread_frees_it(self):
         self.holds("prefetch-free", "cuMemFree", "cuMemPrefetchAsync", moves=True)
 
