@@ -100,10 +100,12 @@ bool PoolMap::fits(std::uint64_t size) noexcept {
   return false;
 }
 
-void PoolMap::taken(std::uint64_t address, std::uint64_t size, std::uint64_t growth) noexcept {
+void PoolMap::taken(std::uint64_t address, std::uint64_t size, std::uint64_t growth, std::uint64_t expected) noexcept {
+  if (growth < expected) shrunk();
   // A pool places the block that made it grow at the beginning of the new region.
   Region* region = growth >= size ? add_region(address, growth) : region_of(address);
-  if (region == nullptr) return shrunk();  // the pool grew after giving memory back unnoticed
+  // The pool grew after giving memory back unnoticed, perhaps where one of its former regions was.
+  if (region == nullptr || (region->held == 0 && region->begin != address)) return shrunk();
   const std::uint64_t begin = (address - region->begin) / kUnit;
   const std::uint64_t end = begin + units(size);
   for (std::uint32_t i = 0; i < region->gaps; ++i) {

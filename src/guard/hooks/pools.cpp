@@ -110,7 +110,7 @@ void learn(Pool& pool, CUdeviceptr address, std::uint64_t size, Bytes before, By
                                  available >= kAssumedGrowth.count();
     if (device_had_room) pool.growth = kGranule;  // otherwise the pool took the rest of the device
   }
-  pool.map.taken(address, size, growth.count());
+  pool.map.taken(address, size, growth.count(), expected.count());
 }
 
 /// Enters the possible growth of the pool. Requires the pool's mutex, which is released while others give memory back.
