@@ -155,6 +155,8 @@ std::string described(const Session& session, const Group& group, const Header& 
       fmt::format("{:>10}  {} × {}", session.size(Bytes{group.total()}), group.count, session.size(Bytes{group.bytes}));
   if (const std::string site = site_name(group.site, header); !site.empty()) text += " · " + site;
   if (header.processes.size() > 1) text += " · " + process_name(group.process, header);
+  if (group.count > 2 && group.marks > 2)
+    text += fmt::format("  ← more with each mark ({} spans): looks like a leak", group.marks);
   return text;
 }
 
@@ -201,12 +203,8 @@ void print_text(const Session& session, const Inspection& found, const Header& h
   std::vector<Group> unfreed;
   if (!found.overview.never_freed.empty()) {
     fmt::print("never freed before its process ended\n");
-    for (std::size_t at = 0; at < std::min(kShownGroups, found.overview.never_freed.size()); ++at) {
-      const Group& group = found.overview.never_freed[at];
-      const bool grows = group.count > 2 && group.marks > 2;
-      fmt::print("  {}{}\n", described(session, group, header),
-                 grows ? fmt::format("  ← more with each mark ({} spans): looks like a leak", group.marks) : "");
-    }
+    for (std::size_t at = 0; at < std::min(kShownGroups, found.overview.never_freed.size()); ++at)
+      fmt::print("  {}\n", described(session, found.overview.never_freed[at], header));
   }
   if (!found.overview.sizes.empty()) {
     fmt::print("sizes\n");

@@ -24,8 +24,11 @@ double share_of(const std::vector<trace::Starts>& starts, const trace::Curve& fi
 /// Returns `3m 10s to 5m 50s after`; a start before the first run's is one of the first after the second.
 std::string text_of(const trace::Starts& starts) {
   const auto& [begin, end] = starts;
-  if (begin >= 0) return fmt::format("{} to {} after", moment(begin), moment(end));
-  if (end <= 0) return fmt::format("{} to {} before", moment(-end), moment(-begin));
+  const auto range = [](const std::string& from, const std::string& to) {
+    return from == to ? from : fmt::format("{} to {}", from, to);
+  };
+  if (begin >= 0) return range(moment(begin), moment(end)) + " after";
+  if (end <= 0) return range(moment(-end), moment(-begin)) + " before";
   return fmt::format("{} before to {} after", moment(-begin), moment(end));
 }
 

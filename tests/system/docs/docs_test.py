@@ -29,9 +29,9 @@ def matches(expected, printed):
 class Page:
     """A shell in which the blocks of one page run."""
 
-    def __init__(self, case):
+    def __init__(self, case, **variables):
         self.folder = own_folder(case)
-        environment = environment_in(self.folder, RATION_SIM="T4:16GiB:context=64MiB")
+        environment = environment_in(self.folder, **{"RATION_SIM": "T4:16GiB:context=64MiB", **variables})
         for name in ("RATION_CONFIG", "XDG_CONFIG_HOME"):  # a configuration is found where the page puts it
             environment.pop(name, None)
         environment["PATH"] = f"{BIN}:{environment['PATH']}"
@@ -64,6 +64,23 @@ class Page:
         self.shell.communicate()
 
 
+def play(case, path, page):
+    """Runs the blocks of a page, and compares what they print with what it shows."""
+    printed = None
+    for language, block in BLOCK.findall(path.read_text()):
+        if language == "sh":
+            printed = ""
+            for command in commands_of(block):
+                more, status = page.run(command)
+                printed += more
+                case.assertEqual(status, 0, f"{path.name}: {command}\n{more}")
+        elif language == "text" and printed is not None:
+            case.assertTrue(matches(block, printed), f"{path.name} shows\n{block}\nand the commands print\n{printed}")
+        elif language in ("toml", "python") and (named := re.match(r"# (\S+)\n", block)):
+            page.write(named[1], block)
+    case.assertIsNotNone(printed, f"{path.name} has commands")
+
+
 class Scenarios(unittest.TestCase):
     def play(self, path):
         text = path.read_text()
@@ -74,20 +91,7 @@ class Scenarios(unittest.TestCase):
         if elsewhere := re.match(r"<!-- run by: (.*) -->", text):
             self.assertTrue((SOURCE / elsewhere[1]).exists())
             self.skipTest(f"{path.name} is run by {elsewhere[1]}")
-        page = Page(self)
-        printed = None
-        for language, block in BLOCK.findall(text):
-            if language == "sh":
-                printed = ""
-                for command in commands_of(block):
-                    more, status = page.run(command)
-                    printed += more
-                    self.assertEqual(status, 0, f"{path.name}: {command}\n{more}")
-            elif language == "text" and printed is not None:
-                self.assertTrue(matches(block, printed), f"{path.name} shows\n{block}\nand the commands print\n{printed}")
-            elif language in ("toml", "python") and (named := re.match(r"# (\S+)\n", block)):
-                page.write(named[1], block)
-        self.assertIsNotNone(printed, f"{path.name} has commands")
+        play(self, path, Page(self))
 
 
 def commands_of(block):
