@@ -83,13 +83,10 @@ Pool::~Pool() {
   if (is_forked() || small_zone_ == nullptr) return;
   (void)backing_->finish();
   for (Zone* zone : {small_zone_.get(), large_zone_.get()}) {
-    for (std::uint32_t place = 0; place < zone->places();) {
-      std::uint32_t count = 0;
-      while (place + count < zone->places() && zone->granule_at(place + count) != 0) ++count;
-      if (count > 0) (void)backing_->unmap(zone->place_address(place), kGranule * count);
-      for (std::uint32_t i = 0; i < count; ++i) backing_->destroy(zone->granule_at(place + i));
-      place += std::max(count, 1U);
-    }
+    zone->each_mapped([&](std::uint32_t first, std::uint32_t count) {
+      (void)backing_->unmap(zone->place_address(first), kGranule * count);
+      for (std::uint32_t i = 0; i < count; ++i) backing_->destroy(zone->granule_at(first + i));
+    });
   }
   destroy_spare();
 }

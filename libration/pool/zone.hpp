@@ -4,7 +4,9 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdlib>
 #include <map>
+#include <memory>
 #include <vector>
 
 #include "pool/backing.hpp"
@@ -58,7 +60,7 @@ class Zone {
   [[nodiscard]] RunHeap& runs() noexcept { return runs_; }
   [[nodiscard]] const RunHeap& runs() const noexcept { return runs_; }
   [[nodiscard]] std::size_t host_bytes() const noexcept {
-    return runs_.host_bytes() + granules_.size() * sizeof(Granule) + holes_.size() * 48;
+    return runs_.host_bytes() + places_ * sizeof(Granule) + holes_.size() * 48;
   }
   [[nodiscard]] std::uint32_t mapped() const noexcept { return mapped_; }
   [[nodiscard]] std::uint64_t base() const noexcept { return base_; }
@@ -75,6 +77,16 @@ class Zone {
   [[nodiscard]] std::uint32_t places() const noexcept { return places_; }
   /// Returns the granule that is mapped at `place`, or 0.
   [[nodiscard]] Granule granule_at(std::uint32_t place) const noexcept { return granules_[place]; }
+  /// Calls `visit(first, count)` for every range of places that have granules.
+  template <typename Visit>
+  void each_mapped(Visit&& visit) const {
+    std::uint32_t place = 0;
+    for (const auto& [first, count] : holes_) {
+      if (first > place) visit(place, first - place);
+      place = first + count;
+    }
+    if (place < places_) visit(place, places_ - place);
+  }
 
  private:
   struct Candidate {
@@ -87,7 +99,10 @@ class Zone {
   std::uint64_t base_;
   std::uint32_t places_;
   RunHeap runs_;
-  std::vector<Granule> granules_;                 // by place
+  struct Free {
+    void operator()(Granule* granules) const noexcept { std::free(granules); }
+  };
+  std::unique_ptr<Granule[], Free> granules_;     // by place; pages of it that are never written take no memory
   std::map<std::uint32_t, std::uint32_t> holes_;  // places without a granule: count by first place
   std::uint32_t mapped_ = 0;
 };
