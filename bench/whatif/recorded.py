@@ -52,6 +52,7 @@ os._exit(0)
 TENSORFLOW = """
 import os, sys
 os.environ['TF_CPP_MIN_LOG_LEVEL'] = '3'
+os.environ['TF_CUDNN_USE_AUTOTUNE'] = '0'  # a search that is denied memory goes on with another algorithm
 import tensorflow as tf
 def train(layers, batch, steps):
     network = tf.keras.Sequential(layers)
@@ -69,7 +70,7 @@ try:
     globals()[sys.argv[1]]()
 except tf.errors.OpError as error:  # cuDNN's own searches end with others
     print(str(error)[:2000], file=sys.stderr, flush=True)
-    os._exit(17 if isinstance(error, (tf.errors.ResourceExhaustedError, tf.errors.InternalError)) or 'RESOURCE_EXHAUSTED' in str(error) else 1)
+    os._exit(17 if isinstance(error, (tf.errors.ResourceExhaustedError, tf.errors.InternalError)) or 'failed to allocate' in str(error) else 1)
 os._exit(0)
 """
 FRAMEWORKS = {
