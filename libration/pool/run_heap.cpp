@@ -1,10 +1,7 @@
 #include "pool/run_heap.hpp"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <bit>
-#include <new>
 
 namespace ration::pool {
 namespace {
@@ -15,15 +12,8 @@ std::uint32_t aligned_up(std::uint32_t unit, std::uint32_t alignment) noexcept {
 
 }  // namespace
 
-RunHeap::RunHeap(std::uint32_t units) : units_(units), nodes_(1) {
-  // Only places where runs begin and end are touched, so most of the index never takes host memory.
-  void* memory =
-      ::mmap(nullptr, index_bytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (memory == MAP_FAILED) throw std::bad_alloc();
-  index_ = static_cast<std::uint32_t*>(memory) + 1;  // callers may ask for one unit before and one after
-}
-
-RunHeap::~RunHeap() { ::munmap(index_ - 1, index_bytes()); }
+RunHeap::RunHeap(std::uint32_t units)
+    : units_(units), index_memory_(std::size_t{units} + 2), index_(index_memory_.data() + 1), nodes_(1) {}
 
 // ----------------------------------------------------------------------------------------------- taking, releasing
 

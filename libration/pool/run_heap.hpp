@@ -8,6 +8,8 @@
 #include <memory>
 #include <vector>
 
+#include "pool/lazy_array.hpp"
+
 namespace ration::pool {
 
 /// The units [start, start + count).
@@ -24,7 +26,6 @@ class RunHeap {
  public:
   /// Makes a heap of `units` units, none of them free.
   explicit RunHeap(std::uint32_t units);
-  ~RunHeap();
   RunHeap(const RunHeap&) = delete;
   RunHeap& operator=(const RunHeap&) = delete;
 
@@ -113,7 +114,6 @@ class RunHeap {
   [[nodiscard]] Bins* find_bins(StreamTag tag) noexcept {
     return const_cast<Bins*>(static_cast<const RunHeap*>(this)->find_bins(tag));
   }
-  [[nodiscard]] std::size_t index_bytes() const noexcept { return (std::size_t{units_} + 2) * sizeof(std::uint32_t); }
   void link_new(Run run, StreamTag tag);
   std::uint32_t free_node_ending_at(std::uint32_t unit, StreamTag tag) const noexcept;
   std::uint32_t free_node_starting_at(std::uint32_t unit, StreamTag tag) const noexcept;
@@ -121,6 +121,7 @@ class RunHeap {
   void free_run(Run run, StreamTag tag, std::uint32_t own_node);
 
   std::uint32_t units_;
+  LazyArray<std::uint32_t> index_memory_;  // one more before the first unit, and one after the last
   std::uint32_t* index_;  // by unit: the node of a run that starts there, or of a free run that ends there
   std::vector<Node> nodes_;
   std::uint32_t unused_ = kNone;

@@ -1,9 +1,5 @@
 #include "pool/small_blocks.hpp"
 
-#include <sys/mman.h>
-
-#include <new>
-
 namespace ration::pool {
 namespace {
 
@@ -13,16 +9,7 @@ constexpr std::uint8_t kCacheLine = 64;
 
 }  // namespace
 
-SmallBlocks::SmallBlocks(Zone& zone) : zone_(zone) {
-  const std::size_t units = std::size_t{zone.places()} * kUnitsPerGranule;
-  slab_of_unit_bytes_ = units * sizeof(std::atomic<Slab*>);
-  void* memory =
-      ::mmap(nullptr, slab_of_unit_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (memory == MAP_FAILED) throw std::bad_alloc();
-  slab_of_unit_ = static_cast<std::atomic<Slab*>*>(memory);
-}
-
-SmallBlocks::~SmallBlocks() { ::munmap(static_cast<void*>(slab_of_unit_), slab_of_unit_bytes_); }
+SmallBlocks::SmallBlocks(Zone& zone) : zone_(zone), slab_of_unit_(std::size_t{zone.places()} * kUnitsPerGranule) {}
 
 // Returns the units of a slab: room for at least eight blocks. Large classes waste nothing at its end, small ones less
 // than a block.

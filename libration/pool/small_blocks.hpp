@@ -96,7 +96,6 @@ struct CachedBlock {
 class SmallBlocks {
  public:
   explicit SmallBlocks(Zone& zone);
-  ~SmallBlocks();
   SmallBlocks(const SmallBlocks&) = delete;
   SmallBlocks& operator=(const SmallBlocks&) = delete;
 
@@ -147,8 +146,7 @@ class SmallBlocks {
 
   Zone& zone_;
   // The slab of each unit of the zone, or null. Read without the lock.
-  std::atomic<Slab*>* slab_of_unit_;
-  std::size_t slab_of_unit_bytes_;
+  LazyArray<std::atomic<Slab*>> slab_of_unit_;
   // All slabs ever made. None is freed while the pool exists, since find() may read one that is being dropped.
   std::vector<std::unique_ptr<Slab>> slabs_;
   std::array<std::vector<Slab*>, kClasses> unused_;

@@ -1,16 +1,11 @@
 #include "pool/zone.hpp"
 
 #include <algorithm>
-#include <new>
 
 namespace ration::pool {
 
 Zone::Zone(std::uint64_t base, std::uint32_t granules)
-    : base_(base),
-      places_(granules),
-      runs_(granules * kUnitsPerGranule),
-      granules_(static_cast<Granule*>(std::calloc(granules, sizeof(Granule)))) {
-  if (granules_ == nullptr) throw std::bad_alloc();
+    : base_(base), places_(granules), runs_(granules * kUnitsPerGranule), granules_(granules) {
   holes_[0] = granules;
 }
 
@@ -46,13 +41,13 @@ void Zone::add(const Site& site, const Granule* granules, StreamTag tag) {
   holes_.erase(hole);
   if (first < site.first) holes_[first] = site.first - first;
   if (site.first + site.count < end) holes_[site.first + site.count] = end - (site.first + site.count);
-  std::copy_n(granules, site.count, granules_.get() + site.first);
+  std::copy_n(granules, site.count, granules_.data() + site.first);
   mapped_ += site.count;
   runs_.add({site.first * kUnitsPerGranule, site.count * kUnitsPerGranule}, tag);
 }
 
 void Zone::leave(std::uint32_t first, std::uint32_t count) {
-  std::fill_n(granules_.get() + first, count, Granule{0});
+  std::fill_n(granules_.data() + first, count, Granule{0});
   mapped_ -= count;
   auto next = holes_.lower_bound(first);
   if (next != holes_.end() && next->first == first + count) {

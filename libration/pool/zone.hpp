@@ -4,12 +4,11 @@
 #pragma once
 
 #include <cstdint>
-#include <cstdlib>
 #include <map>
-#include <memory>
 #include <vector>
 
 #include "pool/backing.hpp"
+#include "pool/lazy_array.hpp"
 #include "pool/run_heap.hpp"
 
 namespace ration::pool {
@@ -99,10 +98,7 @@ class Zone {
   std::uint64_t base_;
   std::uint32_t places_;
   RunHeap runs_;
-  struct Free {
-    void operator()(Granule* granules) const noexcept { std::free(granules); }
-  };
-  std::unique_ptr<Granule[], Free> granules_;     // by place; pages of it that are never written take no memory
+  LazyArray<Granule> granules_;                   // by place
   std::map<std::uint32_t, std::uint32_t> holes_;  // places without a granule: count by first place
   std::uint32_t mapped_ = 0;
 };
