@@ -52,7 +52,6 @@ os._exit(0)
 TENSORFLOW = """
 import os, sys
 os.environ['TF_CPP_MIN_LOG_LEVEL'] = '3'
-os.environ['TF_CUDNN_USE_AUTOTUNE'] = '0'  # a search that is denied memory goes on with another algorithm
 import tensorflow as tf
 def train(layers, batch, steps):
     network = tf.keras.Sequential(layers)
