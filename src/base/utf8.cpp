@@ -55,4 +55,13 @@ std::string to_utf8(char32_t character) {
   return {byte(0xf0U | character >> 18U), further(12), further(6), further(0)};
 }
 
+std::string valid_utf8(std::string_view text) {
+  std::string valid;
+  while (!text.empty()) {
+    const char32_t character = take_character(text);
+    valid += to_utf8(character == kNoCharacter ? U'\uFFFD' : character);
+  }
+  return valid;
+}
+
 }  // namespace ration

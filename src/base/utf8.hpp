@@ -1,6 +1,7 @@
 // The only decoder of UTF-8 (RFC 3629). Used to check, measure or show untrusted text. Promises: any bytes may be
 // given, and nothing is read beyond them; an overlong encoding, half of a surrogate pair, a truncated character or one
-// beyond U+10FFFF is no character; it needs libc alone, and only to_utf8() allocates.
+// beyond U+10FFFF is no character; it needs libc alone, and only to_utf8() and
+// valid_utf8() allocate.
 #pragma once
 
 #include <cstddef>
@@ -27,5 +28,8 @@ char32_t take_character(std::string_view& text) noexcept;
 
 /// Encodes `character`, which must be at most U+10FFFF.
 [[nodiscard]] std::string to_utf8(char32_t character);
+
+/// Returns the text with U+FFFD in place of every byte that begins no character.
+[[nodiscard]] std::string valid_utf8(std::string_view text);
 
 }  // namespace ration

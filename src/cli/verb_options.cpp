@@ -347,10 +347,15 @@ void add_recordings(CommandLine& line) {
   add_deep(record, to_run);
   add_plan_options(record, to_run);
 
+  auto [to_import, imported] = line.add<ImportOptions>("import", cli::import_recording);
+  word(to_import, "file", imported.file, "FILE")->required();
+  option(to_import, "-o,--output", imported.out, "FILE", "the recording; default: the file's name, ending in .rec");
+
   auto [inspect, typed] = line.add<InspectOptions>("inspect", cli::inspect);
   word(inspect, "file", typed.file, "FILE")->required();
   option(inspect, "--at", typed.at, "TIME", "what was held at this time since the beginning (90s), not at the peak");
-  line.add_output(inspect);
+  option(inspect, "--diff", typed.other, "FILE", "another recording: what it has more or less of than the first");
+  line.add_output(inspect, true);
 }
 
 void add_accounts(CommandLine& line) {

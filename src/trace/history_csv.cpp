@@ -3,12 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
+#include <charconv>
+#include <cstdlib>
 #include <fstream>
+#include <map>
 #include <unordered_map>
 
 #include "base/strings.hpp"
 #include "base/whole_file.hpp"
+#include "trace/import/imported.hpp"
+#include "trace/kind_names.hpp"
 
 namespace ration::trace {
 namespace {
@@ -37,17 +41,76 @@ std::optional<Line> parsed(std::string_view text, bool extended) {
   return Line{*time, cells[1], cells[2], *size, *stream};
 }
 
-Header header_of(const std::filesystem::path& path) {
-  Header header;
-  header.workload = path.stem();
-  header.deep = true;
-  header.booked = false;
-  header.complete = true;
-  header.devices.push_back({});
-  header.processes.push_back({0, 0, path.stem()});
-  header.sites.emplace_back();
-  return header;
+/// Splits a line at its commas; a cell in quotes may have some.
+std::vector<std::string> cells_of(std::string_view line) {
+  std::vector<std::string> cells(1);
+  bool quoted = false;
+  for (std::size_t at = 0; at < line.size(); ++at) {
+    const char each = line[at];
+    if (each == '"' && quoted && at + 1 < line.size() && line[at + 1] == '"')
+      cells.back() += line[++at];
+    else if (each == '"')
+      quoted = !quoted;
+    else if (each == ',' && !quoted)
+      cells.emplace_back();
+    else
+      cells.back() += each;
+  }
+  return cells;
 }
+
+/// Makes events of the lines of an exported recording.
+class ExportedLines {
+ public:
+  explicit ExportedLines(const std::string& path) : imported_(path) {
+    Header& header = imported_.header();
+    header.processes.clear();
+    header.deep = true;
+  }
+  /// Returns false if the line is none of an export.
+  bool take(std::string_view line) {
+    const auto cells = cells_of(line);
+    if (cells.size() != 15) return false;
+    const auto time = parse_number<std::int64_t>(cells[0]);
+    const auto bytes = parse_number<std::uint64_t>(cells[3]), stream = parse_number<std::uint64_t>(cells[4]);
+    const auto kind = kind_named(cells[5]);
+    const auto device = parse_number<std::uint16_t>(cells[6]);
+    const auto account = std::find(kAccountNames.begin(), kAccountNames.end(), cells[7]);
+    std::uint64_t address = 0;
+    const char* const digits = cells[8].data() + std::min<std::size_t>(2, cells[8].size());
+    const auto [end, error] = std::from_chars(digits, cells[8].data() + cells[8].size(), address, 16);
+    const bool has_address = cells[8].starts_with("0x") && error == std::errc() && *end == 0;
+    const auto charged = parse_number<std::int64_t>(cells[9]);
+    const auto pid = parse_number<int>(cells[11]);
+    const auto thread = parse_number<std::uint32_t>(cells[12]), detail = parse_number<std::uint32_t>(cells[13]);
+    if (!time || *time < 0 || *time > kLatest / 1000 || !bytes || !stream || !kind || !device || *device >= 1024 ||
+        account == kAccountNames.end() || !has_address || !charged || std::abs(*charged) > kMostCharge || !pid ||
+        !thread || !detail)
+      return false;
+    imported_.need_device(*device);
+    Event event{*time * 1000, address,          *bytes,  *charged,
+                *stream,      process_of(*pid), *thread, imported_.site(cells[14]),
+                *detail,      *device,          *kind,   static_cast<Account>(account - kAccountNames.begin())};
+    // What programs did is recorded with a book; a history that was exported again has none.
+    if (event.kind == Kind::kProcessBegan) {
+      imported_.header().booked = true;
+      imported_.header().deep = false;
+    }
+    imported_.add(event);
+    return true;
+  }
+  [[nodiscard]] std::unique_ptr<MemoryRecording> finish() { return imported_.finish(); }
+
+ private:
+  std::uint32_t process_of(int pid) {
+    std::vector<Process>& processes = imported_.header().processes;
+    const auto [found, is_new] = by_pid_.try_emplace(pid, static_cast<std::uint32_t>(processes.size()));
+    if (is_new) processes.push_back({pid, 0, pid == 0 ? imported_.header().workload : ""});
+    return found->second;
+  }
+  Imported imported_;
+  std::map<int, std::uint32_t> by_pid_;
+};
 
 }  // namespace
 
@@ -55,16 +118,22 @@ Result<std::unique_ptr<MemoryRecording>> read_history_csv(const std::string& pat
   const auto file = open_regular(path);
   if (!file) return fail("E1811", fmt::format("no recording at {}: {}.", path, file.error()), kExample, 2);
   std::ifstream stream(path_of(*file));
-  std::vector<Event> events;
   std::unordered_map<std::string, std::pair<std::uint64_t, std::uint64_t>> live;  // address and size, by block
   std::uint64_t next = kFirstAddress;
   std::int64_t latest = 0;
   std::string text;
   bool extended = false;  // the first line names further columns
+  std::optional<ExportedLines> exported;
+  Imported imported(path);
   for (std::size_t number = 1; std::getline(stream, text); ++number) {
     if (number == 1 && trimmed(text).starts_with(kColumns)) {
       extended = trimmed(text) != kColumns;
+      if (trimmed(text) == kExportedColumns) exported.emplace(path);
       continue;
+    }
+    if (exported) {
+      if (exported->take(trimmed(text))) continue;
+      return fail("E1811", fmt::format("{}:{} is not a line of an exported recording.", path, number), kExample, 2);
     }
     const auto line = parsed(text, extended);
     if (!line)
@@ -88,9 +157,9 @@ Result<std::unique_ptr<MemoryRecording>> read_history_csv(const std::string& pat
     } else {
       continue;
     }
-    events.push_back(event);
+    imported.add(event);
   }
-  return std::make_unique<MemoryRecording>(header_of(path), std::move(events));
+  return exported ? exported->finish() : imported.finish();
 }
 
 }  // namespace ration::trace

@@ -24,7 +24,7 @@ void describe(Held& held, const Live& live, const Header& header, const std::vec
   for (const auto& [key, charged] : live.uses(held.place))
     if (charged != 0) held.parts.push_back({key.second, key.first, charged});
   std::stable_sort(held.parts.begin(), held.parts.end(),
-                   [](const Part& a, const Part& b) { return a.charged > b.charged; });
+                   [](const Share& a, const Share& b) { return a.charged > b.charged; });
   Groups groups;
   live.each_process([&](std::uint32_t process, const auto& blocks) {
     for (const auto& [address, block] : blocks) {

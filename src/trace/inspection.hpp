@@ -12,7 +12,7 @@
 namespace ration::trace {
 
 /// The bytes of one use and process at a moment.
-struct Part {
+struct Share {
   Use use = Use::kBlocks;
   std::uint32_t process = 0;
   std::int64_t charged = 0;
@@ -25,7 +25,7 @@ struct Held {
   std::int64_t charged = 0;
   std::int64_t at_end = 0;             ///< before the last process ended
   std::uint64_t requested = 0;         ///< live bytes of blocks, as the program asked for them
-  std::vector<Part> parts;             ///< the largest first
+  std::vector<Share> parts;            ///< the largest first
   std::vector<Group> largest;          ///< live blocks, the largest groups first
   std::string mark;                    ///< the newest mark before it
   std::vector<std::int64_t> timeline;  ///< the most that was held in each of kColumns spans of the recording

@@ -94,16 +94,6 @@ std::string_view bare(std::string_view uuid) {
   return dash == std::string_view::npos ? uuid : uuid.substr(dash + 1);
 }
 
-/// Returns the text with U+FFFD in place of every byte that begins no character.
-std::string valid_utf8(std::string_view text) {
-  std::string valid;
-  while (!text.empty()) {
-    const char32_t character = take_character(text);
-    valid += to_utf8(character == kNoCharacter ? U'\uFFFD' : character);
-  }
-  return valid;
-}
-
 /// Returns the calls of a stack, one a line.
 std::string text_of(std::string_view frames, const std::vector<std::string>& modules, Symbols& symbols) {
   std::string text;

@@ -72,6 +72,13 @@ class FrameworkCase(unittest.TestCase):
         except ValueError:
             return out + err
 
+    def imported(self, file):
+        """What `ration inspect` says of the recording that `ration import` makes of a file that the program left."""
+        for command in ["import", file, "-o", "imported.rec"], ["inspect", "imported.rec", "-o", "json"]:
+            asked = subprocess.run([RATION, *command], env=self.environment, cwd=self.folder.name, capture_output=True, text=True)
+            self.assertEqual(asked.returncode, 0, asked.stderr)
+        return json.loads(asked.stdout)["data"]
+
     def compiled_functions_stay_within(self, limits, program, error):
         """Runs 100 compiled functions, which the program's `nth(n)` makes, under each limit; `error` ends them early. At its peak the device
         holds no more than the limit, and at rest `ration ps` says what it holds."""

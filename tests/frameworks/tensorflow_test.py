@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Stock TensorFlow, as pip installs it, on simulated GPUs and under limits. Run by the Python that has it."""
+import pathlib
 import subprocess
 import unittest
 
@@ -116,6 +117,19 @@ class TensorFlow(FrameworkCase):
             print(json.dumps(text))
         """)
         self.assertIn("OOM when allocating tensor with shape[5000,1048576]", text)
+
+    def test_a_dump_of_its_allocator_becomes_a_recording(self):
+        used = self.run_program("""
+            kept = [take(10 * (i + 1)) for i in range(5)]
+            try: take(5000)
+            except tf.errors.ResourceExhaustedError: pass
+            print(tf.config.experimental.get_memory_info('GPU:0')['current'])
+        """, TF_BFC_MEMORY_DUMP="dump", TF_FORCE_GPU_ALLOW_GROWTH="true")
+        dump = sorted(pathlib.Path(self.folder.name).glob("dump_*"))[-1]
+        (held,) = (found := self.imported(dump.name))["held"]
+        asked = sum(group["total_bytes"] for group in found["never_freed"])
+        self.assertTrue(150 * MiB <= asked < 151 * MiB and asked <= used <= held["bytes"], (asked, used, held))
+        self.assertEqual([part["use"] for part in held["parts"]], ["pools"])
 
     def test_its_other_allocator(self):
         self.run_program("""

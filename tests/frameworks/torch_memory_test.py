@@ -49,6 +49,28 @@ class Memory(FrameworkCase):
             assert 'CUDA OOMs: 0' in torch.cuda.memory_summary()
         """)
 
+    def test_a_snapshot_becomes_a_recording_with_the_same_numbers(self):
+        """Also one whose history began late, and one without a history."""
+        work, record = textwrap.dedent("""
+            for i in range(20):
+                large, small = bytes_(12 * MiB), bytes_(400000)
+                if i % 5 == 0: kept.append(bytes_(1000 * i + 40))
+                with torch.cuda.stream(torch.cuda.Stream()): aside = bytes_(4 * MiB)
+                del large, small, aside
+        """), "torch.cuda.memory._record_memory_history()\n"
+        counted = textwrap.dedent("""
+            blocks = [block for segment in torch.cuda.memory_snapshot() for block in segment['blocks'] if block['state'] == 'active_allocated']
+            torch.cuda.memory._dump_snapshot('memory.pickle')
+            print(json.dumps([torch.cuda.max_memory_reserved(), torch.cuda.memory_reserved(), len(blocks), sum(block['requested_size'] for block in blocks)]))
+        """)
+        for name, program in {"whole": record + work, "late": work + record + work, "none": work}.items():
+            with self.subTest(name):
+                peak, at_end, blocks, requested = self.run_program("kept = []\n" + program + counted)
+                found = self.imported("memory.pickle")
+                (held,) = found["held"]
+                self.assertEqual((held["bytes"], held["bytes_at_end"]), (peak, at_end))
+                self.assertEqual([sum(group[key] for group in found["never_freed"]) for key in ("count", "total_bytes")], [blocks, requested])
+
     def test_out_of_memory_and_what_happens_after_it(self):
         self.run_program("""
             kept = torch.zeros(1024, device='cuda')

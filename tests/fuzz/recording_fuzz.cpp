@@ -1,5 +1,5 @@
 // A recording: the columns of a block, a part with any bytes of it changed, a packed file with any bytes of it changed
-// or cut off, and any overview. Each is read to its end and inspected.
+// or cut off, any overview, and what other programs write. Each is read to its end and inspected.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -13,6 +13,7 @@
 
 #include "guard/recorder/record_layout.hpp"
 #include "trace/event_block.hpp"
+#include "trace/import/importers.hpp"
 #include "trace/inspection.hpp"
 #include "trace/memory_recording.hpp"
 #include "trace/packed_file.hpp"
@@ -104,7 +105,7 @@ class Summed final : public Recording {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
-  const std::uint8_t mode = data[0] % 4;
+  const std::uint8_t mode = data[0] % 5;
   ++data, --size;
   const std::string path = folder() + "/one.rec";
   if (mode == 0) {
@@ -132,6 +133,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (mode == 3) {
     if (auto overview = parse_overview({reinterpret_cast<const char*>(data), size}, header))
       (void)inspect(Summed(header, std::move(*overview)));
+    return 0;
+  }
+  if (mode == 4) {
+    const std::string content(reinterpret_cast<const char*>(data), size);
+    const Importer* importer = importer_of(content);
+    if (importer == nullptr) return 0;
+    if (const auto read = importer->read("any", content)) (void)inspect(**read);
     return 0;
   }
   if (!write_packed(path, MemoryRecording(header, some_events()))) std::abort();

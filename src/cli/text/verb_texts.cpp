@@ -347,10 +347,24 @@ const std::vector<VerbText>& verb_texts() {
        "Shows the peak of a recording that ration run --record made, and what it consisted of; blocks that were never "
        "freed; their sizes and lifetimes; what the program asked and was answered; and denied requests with what was "
        "held at that moment. Reads a recording that is still being written, too, and one whose program or ration run "
-       "was killed.",
+       "was killed. csv is what was held over time.",
        {{"ration run --limit 6GiB --record train.rec -- python train.py", "record"},
         {"ration inspect train.rec", "the peak"},
-        {"ration inspect train.rec --at 90s -o json", "what was held after 90 seconds, for programs"}}},
+        {"ration inspect train.rec --at 90s -o json", "what was held after 90 seconds, for programs"},
+        {"ration inspect before.rec --diff after.rec", "what changed from one run to another"}}},
+      {"import",
+       Task::kAccount,
+       0,
+       "",
+       "make a recording of what another program wrote",
+       "FILE [-o FILE]",
+       "Makes a recording of a snapshot of PyTorch's memory (torch.cuda.memory._dump_snapshot), of a dump of "
+       "TensorFlow's allocator (TF_BFC_MEMORY_DUMP), or of an allocation history (CSV, as ration export writes them "
+       "and "
+       "share/ration/traces has them). A pickle is read as data: nothing in it is executed. inspect, whatif and export "
+       "also take such a file itself.",
+       {{"ration import memory.pickle -o train.rec", "the history of PyTorch's allocator"},
+        {"ration inspect train.rec", "its peak"}}},
       {"env",
        Task::kRun,
        kSim,

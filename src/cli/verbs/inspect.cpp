@@ -3,12 +3,14 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "base/printable.hpp"
 #include "base/strings.hpp"
 #include "base/time.hpp"
 #include "cli/verbs/verbs.hpp"
 #include "cli/verbs/whatif_together.hpp"
+#include "trace/difference.hpp"
 #include "trace/inspection.hpp"
 #include "trace/open_recording.hpp"
 
@@ -79,7 +81,7 @@ nlohmann::json to_json(const Group& group, const Header& header) {
 
 nlohmann::json to_json(const Held& held, const Header& header) {
   nlohmann::json parts = nlohmann::json::array(), largest = nlohmann::json::array();
-  for (const trace::Part& part : held.parts)
+  for (const trace::Share& part : held.parts)
     parts.push_back({{"use", trace::name_of(part.use)}, {"process", part.process}, {"bytes", part.charged}});
   for (const Group& group : held.largest) largest.push_back(to_json(group, header));
   nlohmann::json row{{"seconds", static_cast<double>(held.time) / 1e9},
@@ -166,7 +168,7 @@ void print_held(const Session& session, const Held& held, const Header& header, 
              held.mark.empty() ? "" : fmt::format(" · after mark \"{}\"", printable(held.mark)));
   std::map<trace::Use, std::int64_t> by_use;
   std::map<std::uint32_t, std::int64_t> by_process;
-  for (const trace::Part& part : held.parts) {
+  for (const trace::Share& part : held.parts) {
     by_use[part.use] += part.charged;
     by_process[part.process] += part.charged;
   }
@@ -229,6 +231,66 @@ void print_text(const Session& session, const Inspection& found, const Header& h
   }
 }
 
+// ------------------------------------------------------------------------------------------------------------- tables
+
+/// Prints what was held over time, for spreadsheets.
+void print_timeline(const Inspection& found) {
+  Table table({{"", "seconds"}, {"", "gpu"}, {"", "bytes"}});
+  for (const trace::Total& total : found.overview.totals)
+    for (std::size_t span = 0; span < total.timeline.most.size(); ++span)
+      table.add({fmt::format("{:.6f}", static_cast<double>(span) * static_cast<double>(total.timeline.span) / 1e9),
+                 total.place.is_host ? "host" : std::to_string(total.place.device),
+                 std::to_string(total.timeline.most[span])});
+  table.print(Format::kCsv);
+}
+
+/// By trace::Compared.
+constexpr const char* kCompared[] = {"events", "denied", "peak", "use", "blocks", "never freed"};
+
+const char* name_of(trace::Compared what) { return kCompared[static_cast<std::size_t>(what)]; }
+
+nlohmann::json to_json(const std::vector<trace::Change>& changes) {
+  nlohmann::json rows = nlohmann::json::array();
+  const auto amount = [](const trace::Amount& of) { return nlohmann::json{{"bytes", of.bytes}, {"count", of.count}}; };
+  for (const trace::Change& change : changes) {
+    nlohmann::json row{{"what", name_of(change.what)},
+                       {"name", change.name},
+                       {"before", amount(change.before)},
+                       {"after", amount(change.after)}};
+    if (change.bytes != 0) row["block_bytes"] = change.bytes;
+    if (change.place) row["gpu"] = change.place->is_host ? nlohmann::json() : nlohmann::json(change.place->device);
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+void print_changes(const Session& session, const std::vector<trace::Change>& changes) {
+  Table table({{"GPU", "gpu", false, true},
+               {"WHAT", "what"},
+               {"OF", "of", false, true},
+               {"BEFORE", "before", true},
+               {"AFTER", "after", true},
+               {"CHANGE", "change", true}});
+  const auto sized = [&](std::int64_t bytes) { return session.size(bytes_of(bytes)); };
+  for (const trace::Change& change : changes) {
+    const bool counts = change.what == trace::Compared::kEvents || change.what == trace::Compared::kDenied;
+    const auto amount = [&](const trace::Amount& of) { return counts ? std::to_string(of.count) : sized(of.bytes); };
+    std::string of = printable(change.name);
+    if (change.bytes != 0)
+      of = fmt::format("{} → {} × {}{}{}", change.before.count, change.after.count, session.size(Bytes{change.bytes}),
+                       of.empty() ? "" : " · ", of);
+    const std::int64_t more = counts ? static_cast<std::int64_t>(change.after.count - change.before.count)
+                                     : change.after.bytes - change.before.bytes;
+    const std::string by = counts ? std::to_string(std::abs(more)) : sized(std::abs(more));
+    table.add({!change.place           ? "-"
+               : change.place->is_host ? "host"
+                                       : std::to_string(change.place->device),
+               name_of(change.what), of.empty() ? "-" : of, amount(change.before), amount(change.after),
+               more == 0 ? "-" : (more < 0 ? "-" : "+") + by});
+  }
+  table.print(session.format());
+}
+
 }  // namespace
 
 Result<int> inspect(const Session& session, const InspectOptions& options) {
@@ -239,10 +301,22 @@ Result<int> inspect(const Session& session, const InspectOptions& options) {
   }
   RATION_TRY(const auto recording, trace::open_recording(options.file));
   const Inspection found = trace::inspect(*recording, at);
-  if (session.format() == Format::kJson)
-    session.print_json("inspect", to_json(found, recording->header()));
-  else
+  std::vector<trace::Change> changes;
+  if (!options.other.empty()) {
+    RATION_TRY(const auto other, trace::open_recording(options.other));
+    changes = trace::difference({found, recording->header()}, {trace::inspect(*other, at), other->header()});
+  }
+  if (session.format() == Format::kJson) {
+    nlohmann::json document = to_json(found, recording->header());
+    if (!options.other.empty()) document["changes"] = to_json(changes);
+    session.print_json("inspect", document);
+  } else if (!options.other.empty()) {
+    print_changes(session, changes);
+  } else if (session.format() == Format::kCsv) {
+    print_timeline(found);
+  } else {
     print_text(session, found, recording->header(), !at);
+  }
   return 0;
 }
 

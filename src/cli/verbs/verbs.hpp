@@ -35,7 +35,8 @@ Result<int> simulation(const Session& session, const SimulationOptions& options,
 
 struct InspectOptions {
   std::string file;
-  std::string at;  ///< time since the recording began; empty for the peak
+  std::string at;     ///< time since the recording began; empty for the peak
+  std::string other;  ///< a recording to compare with; empty for none
 };
 Result<int> inspect(const Session& session, const InspectOptions& options);
 
@@ -138,6 +139,12 @@ struct ExportOptions {
   std::string out;  ///< file or folder; empty: beside the recording; `-`: standard output
 };
 Result<int> export_recording(const Session& session, const ExportOptions& options);
+
+struct ImportOptions {
+  std::string file;
+  std::string out;  ///< empty: the file's name with `.rec`
+};
+Result<int> import_recording(const Session& session, const ImportOptions& options);
 
 struct FitsOptions {
   std::string size, gpu;

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <map>
 
+#include "admission/plan.hpp"
 #include "admission/promises.hpp"
 #include "config/values.hpp"
 #include "trace/open_recording.hpp"

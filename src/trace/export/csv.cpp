@@ -8,6 +8,7 @@
 #include "trace/export/exporter.hpp"
 #include "trace/export/holdings.hpp"
 #include "trace/export/names.hpp"
+#include "trace/history_csv.hpp"
 
 namespace ration::trace {
 namespace {
@@ -48,7 +49,7 @@ void write_csv(const Recording& recording, std::ostream& out) {
   };
   std::unordered_map<Key, std::uint64_t, decltype(hash)> blocks(16, hash);
   std::uint64_t next = 0;
-  out << "t_us,op,id,size,stream,kind,device,account,address,charged,held,process,thread,detail,site\n";
+  out << kExportedColumns << '\n';
   std::vector<std::int64_t> held(places(header));
   recording.read([&](const Event& event) {
     const char operation = operation_of(event.kind);
@@ -65,10 +66,8 @@ void write_csv(const Recording& recording, std::ostream& out) {
     if (place < held.size()) held[place] += event.charged;
     out << fmt::format("{},{},{},{},{},{},{},{},0x{:x},{},{},{},{},{},{}\n", event.time / 1000, operation, id,
                        event.bytes, event.stream, name_of(event.kind), event.device,
-                       event.account == Account::kManaged      ? "managed"
-                       : event.account == Account::kPinnedHost ? "host"
-                                                               : "device",
-                       event.address, event.charged, place < held.size() ? held[place] : 0,
+                       kAccountNames[static_cast<std::size_t>(event.account)], event.address, event.charged,
+                       place < held.size() ? held[place] : 0,
                        event.process < header.processes.size() ? header.processes[event.process].pid : 0, event.thread,
                        event.detail, cell(text_of(header, event.site)));
     return out.good();

@@ -8,37 +8,6 @@
 namespace ration::trace {
 namespace {
 
-struct KindName {
-  Kind kind;
-  const char* name;
-};
-constexpr KindName kKinds[] = {
-    {Kind::kAllocate, "allocate"},
-    {Kind::kFree, "free"},
-    {Kind::kContextMade, "context made"},
-    {Kind::kContextEnded, "context ended"},
-    {Kind::kVirtualCreate, "virtual create"},
-    {Kind::kVirtualRelease, "virtual release"},
-    {Kind::kVirtualMap, "virtual map"},
-    {Kind::kVirtualUnmap, "virtual unmap"},
-    {Kind::kPoolGrew, "pool grew"},
-    {Kind::kPoolTrimmed, "pool trimmed"},
-    {Kind::kGraph, "graph"},
-    {Kind::kExported, "exported"},
-    {Kind::kImported, "imported"},
-    {Kind::kCode, "code"},
-    {Kind::kDenied, "denied"},
-    {Kind::kWaited, "waited"},
-    {Kind::kRefused, "failed in the driver"},
-    {Kind::kLimitChanged, "limit changed"},
-    {Kind::kAsked, "asked how much there is"},
-    {Kind::kMark, "mark"},
-    {Kind::kRangeBegan, "range began"},
-    {Kind::kRangeEnded, "range ended"},
-    {Kind::kProcessBegan, "process began"},
-    {Kind::kProcessEnded, "process ended"},
-};
-
 /// By Part.
 constexpr const char* kPartNames[] = {"memory that the program requested",
                                       "context of the driver",
@@ -91,12 +60,6 @@ std::string name_of_process(const Header& header, std::uint32_t process) {
 
 std::string text_of(const Header& header, std::uint32_t site) {
   return site < header.sites.size() ? cleaned(header.sites[site]) : std::string();
-}
-
-const char* name_of(Kind kind) {
-  for (const KindName& each : kKinds)
-    if (each.kind == kind) return each.name;
-  return "unknown";
 }
 
 const char* name_of(Part part) { return kPartNames[static_cast<std::size_t>(part)]; }

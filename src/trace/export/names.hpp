@@ -7,6 +7,7 @@
 
 #include "trace/event.hpp"
 #include "trace/export/holdings.hpp"
+#include "trace/kind_names.hpp"
 
 namespace ration::trace {
 
@@ -19,7 +20,6 @@ namespace ration::trace {
 [[nodiscard]] std::string name_of_process(const Header& header, std::uint32_t process);
 /// Returns the text of a site, as it was recorded.
 [[nodiscard]] std::string text_of(const Header& header, std::uint32_t site);
-[[nodiscard]] const char* name_of(Kind kind);
 [[nodiscard]] const char* name_of(Part part);
 
 /// One call of a stack.

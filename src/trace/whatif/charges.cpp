@@ -83,7 +83,7 @@ Charges add_up(const Recording& recording, std::optional<Bytes> limit) {
 }
 
 Judgement judge(const Header& header, const DeviceCharges& device) {
-  if (!header.booked) return {Grade::kUnknown, "a history without charges: it needs at least the bytes that are live"};
+  if (!header.booked) return {Grade::kUnknown, "a history without a book: contexts and other libraries come on top"};
   if (header.lost > 0)
     return {Grade::kUnknown, fmt::format("{} events were lost: it needs at least that", header.lost)};
   if (device.denials > 0)

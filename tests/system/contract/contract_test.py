@@ -142,7 +142,7 @@ class Contract(unittest.TestCase):
             "why": [("why", 0, scene.denial), ("why", 3, "d-99-1")],
             "split": [("split", 0, NODE)],
             "whatif": [("whatif", 0, HISTORY), ("whatif", 4, HISTORY, "--limit", "1GiB"), ("whatif", 4, HISTORY, "--with", HISTORY, "--gpu", "2GiB"), ("whatif", 0, "a=4GiB", "--gpu", "T4"), ("whatif", 4, "a=40GiB", "--gpu", "T4"), ("whatif", 2, "/nonexistent.rec")],
-            "inspect": [("inspect", 0, HISTORY), ("inspect", 0, HISTORY, "--at", "1ms"), ("inspect", 2, "/nonexistent.rec")],
+            "inspect": [("inspect", 0, HISTORY), ("inspect", 0, HISTORY, "--at", "1ms"), ("inspect", 0, HISTORY, "--diff", HISTORY), ("inspect", 2, "/nonexistent.rec")],
             "set": [("change", 0, "train", "--limit", "6GiB", NODE), ("set", 3, "none", "--limit", "6GiB", NODE)],
             "fits": [("fits", 0, "1GiB", NODE), ("fits", 4, "15GiB", NODE)],
             "doctor": [("doctor", None, NODE)],

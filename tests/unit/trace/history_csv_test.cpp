@@ -4,19 +4,11 @@
 #include <map>
 
 #include "../temporary.hpp"
+#include "events_of.hpp"
 #include "trace/open_recording.hpp"
 
 namespace ration::trace {
 namespace {
-
-std::vector<Event> events_of(const Recording& recording) {
-  std::vector<Event> events;
-  recording.read([&](const Event& event) {
-    events.push_back(event);
-    return true;
-  });
-  return events;
-}
 
 std::vector<Event> events_of(const std::string& content) {
   const TemporaryFolder folder;

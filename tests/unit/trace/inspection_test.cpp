@@ -37,7 +37,7 @@ std::string text_of(const Inspection& found) {
   for (const Held& held : found.held) {
     text += fmt::format("{}{} {} {} {} {} '{}'\n", held.place.is_host, held.place.device, held.time, held.charged,
                         held.at_end, held.requested, held.mark);
-    for (const Part& part : held.parts)
+    for (const Share& part : held.parts)
       text += fmt::format("{} {} {}\n", name_of(part.use), part.process, part.charged);
     for (const Group& group : held.largest) text += text_of(group);
     text += fmt::format("{}\n", fmt::join(held.timeline, " "));

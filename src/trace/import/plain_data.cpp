@@ -1,0 +1,290 @@
+#include "trace/import/plain_data.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <limits>
+
+namespace ration::trace {
+namespace {
+
+constexpr std::size_t kCostOfContainer = 4;  // in values
+constexpr int kBitsOfPlace = 32;
+
+/// The end of a reading, with its reason.
+struct Failure : std::exception {
+  explicit Failure(const char* text) : why(text) {}
+  const char* why;
+};
+
+}  // namespace
+
+/// The machine of a pickle: a stack of values, and a memory of those that are used again.
+class PickleReader {
+ public:
+  using Cell = PlainData::Cell;
+  using Type = PlainData::Type;
+
+  explicit PickleReader(PlainData& data) : data_(data), text_(data.pickle_) {}
+
+  [[nodiscard]] std::size_t at() const { return at_; }
+
+  void run() {
+    if (text_.size() < 2 || text_[0] != '\x80' || text_[1] < 2 || text_[1] > 5) throw Failure("it is no pickle");
+    at_ = 2;
+    while (step()) {
+    }
+    data_.root_ = pop();
+  }
+
+ private:
+  /// Takes one instruction. Returns false at the last one.
+  bool step() {
+    switch (static_cast<unsigned char>(take(1)[0])) {
+      case '.':
+        return false;
+      case 0x95:  // FRAME: how long a piece is, for readers that fetch it in one
+        take(8);
+        break;
+      case 'N':
+        push({});
+        break;
+      case 0x88:  // NEWTRUE
+        push({Type::kNumber, 1});
+        break;
+      case 0x89:  // NEWFALSE
+        push({Type::kNumber, 0});
+        break;
+      case 'K':
+        push_number(1);
+        break;
+      case 'M':
+        push_number(2);
+        break;
+      case 'J':
+        push({Type::kNumber, static_cast<std::uint64_t>(std::int64_t{static_cast<std::int32_t>(unsigned_number(4))})});
+        break;
+      case 0x8a:  // LONG1
+        push_long(unsigned_number(1));
+        break;
+      case 0x8b:  // LONG4
+        push_long(unsigned_number(4));
+        break;
+      case 'G':
+        take(8);
+        push({Type::kReal, 0});
+        break;
+      case 0x8c:  // SHORT_BINUNICODE
+      case 'U':
+      case 'C':
+        push_text(unsigned_number(1));
+        break;
+      case 'X':
+      case 'T':
+      case 'B':
+        push_text(unsigned_number(4));
+        break;
+      case 0x8d:  // BINUNICODE8
+      case 0x8e:  // BINBYTES8
+        push_text(unsigned_number(8));
+        break;
+      case '}':
+        push_container(Type::kDict, {});
+        break;
+      case ']':
+      case ')':
+      case 0x8f:  // EMPTY_SET
+        push_container(Type::kList, {});
+        break;
+      case '(':
+        marks_.push_back(stack_.size());
+        count(1);
+        break;
+      case 'd':
+        push_container(Type::kDict, above_mark());
+        break;
+      case 'l':
+      case 't':
+      case 0x91:  // FROZENSET
+        push_container(Type::kList, above_mark());
+        break;
+      case 0x85:  // TUPLE1, TUPLE2, TUPLE3
+      case 0x86:
+      case 0x87:
+        push_container(Type::kList, top(static_cast<std::size_t>(static_cast<unsigned char>(text_[at_ - 1]) - 0x84)));
+        break;
+      case 'a':
+        extend(Type::kList, top(1));
+        break;
+      case 'e':
+      case 0x90:  // ADDITEMS
+        extend(Type::kList, above_mark());
+        break;
+      case 's':
+        extend(Type::kDict, top(2));
+        break;
+      case 'u':
+        extend(Type::kDict, above_mark());
+        break;
+      case 'q':
+        remember(unsigned_number(1));
+        break;
+      case 'r':
+        remember(unsigned_number(4));
+        break;
+      case 0x94:  // MEMOIZE
+        remember(memory_.size());
+        break;
+      case 'h':
+        recall(unsigned_number(1));
+        break;
+      case 'j':
+        recall(unsigned_number(4));
+        break;
+      case '0':
+        pop();
+        break;
+      case '1':
+        above_mark();
+        break;
+      case '2':
+        push(last());
+        break;
+      default:
+        throw Failure("it needs a class or a function of Python");
+    }
+    return true;
+  }
+
+  std::string_view take(std::uint64_t size) {
+    if (size > text_.size() - at_) throw Failure("it was cut off");
+    const std::string_view taken = text_.substr(at_, size);
+    at_ += size;
+    return taken;
+  }
+  std::uint64_t unsigned_number(std::size_t bytes) {
+    std::uint64_t number = 0;
+    const std::string_view taken = take(bytes);
+    for (std::size_t at = bytes; at-- > 0;) number = number << 8 | static_cast<unsigned char>(taken[at]);
+    return number;
+  }
+  void push_number(std::size_t bytes) { push({Type::kNumber, unsigned_number(bytes)}); }
+  /// A number of any length; one that exceeds 64 bits is none that memory has.
+  void push_long(std::uint64_t bytes) {
+    const std::string_view taken = take(bytes);
+    std::uint64_t number = !taken.empty() && taken.back() < 0 ? ~std::uint64_t{0} : 0;
+    for (std::size_t at = std::min<std::size_t>(taken.size(), 8); at-- > 0;)
+      number = number << 8 | static_cast<unsigned char>(taken[at]);
+    push(taken.size() > 9 ? Cell{Type::kReal, 0} : Cell{Type::kNumber, number});
+  }
+  void push_text(std::uint64_t size) {
+    const std::uint64_t place = at_;
+    take(size);
+    push({Type::kText, size << kBitsOfPlace | place});
+  }
+  void push_container(Type type, std::vector<Cell> items) {
+    if (type == Type::kDict && items.size() % 2 != 0) throw Failure("a key has no value");
+    count(kCostOfContainer);
+    data_.containers_.push_back(std::move(items));
+    push({type, data_.containers_.size() - 1});
+  }
+  void extend(Type type, const std::vector<Cell>& items) {
+    const Cell container = last();
+    if (container.type != type || (type == Type::kDict && items.size() % 2 != 0)) throw Failure("it is damaged");
+    auto& all = data_.containers_[container.payload];
+    all.insert(all.end(), items.begin(), items.end());
+  }
+  void push(Cell cell) {
+    count(1);
+    stack_.push_back(cell);
+  }
+  void count(std::size_t values) {
+    count_ += values;
+    if (count_ > PlainData::kMostValues) throw Failure("it has too many values");
+  }
+  Cell last() const {
+    if (stack_.size() <= bottom()) throw Failure("it is damaged");
+    return stack_.back();
+  }
+  Cell pop() {
+    const Cell cell = last();
+    stack_.pop_back();
+    return cell;
+  }
+  [[nodiscard]] std::size_t bottom() const { return marks_.empty() ? 0 : marks_.back(); }
+  std::vector<Cell> top(std::size_t size) {
+    if (stack_.size() - bottom() < size) throw Failure("it is damaged");
+    std::vector<Cell> taken(stack_.end() - static_cast<std::ptrdiff_t>(size), stack_.end());
+    stack_.resize(stack_.size() - size);
+    return taken;
+  }
+  std::vector<Cell> above_mark() {
+    if (marks_.empty()) throw Failure("it is damaged");
+    std::vector<Cell> taken = top(stack_.size() - bottom());
+    marks_.pop_back();
+    return taken;
+  }
+  void remember(std::uint64_t number) {
+    if (number >= PlainData::kMostValues) throw Failure("it has too many values");
+    const Cell cell = last();
+    if (number >= memory_.size()) memory_.resize(number + 1);
+    memory_[number] = cell;
+  }
+  void recall(std::uint64_t number) {
+    if (number >= memory_.size()) throw Failure("it is damaged");
+    push(memory_[number]);
+  }
+
+  PlainData& data_;
+  const std::string_view text_;
+  std::size_t at_ = 0, count_ = 0;
+  std::vector<Cell> stack_, memory_;
+  std::vector<std::size_t> marks_;  ///< sizes of the stack where containers begin
+};
+
+tl::expected<PlainData, std::string> PlainData::parse(std::string pickle) {
+  if (pickle.size() > std::numeric_limits<std::uint32_t>::max()) return tl::unexpected(std::string("it is too large"));
+  PlainData data;
+  data.pickle_ = std::move(pickle);
+  PickleReader reader(data);
+  try {
+    reader.run();
+  } catch (const Failure& failure) {
+    return tl::unexpected(fmt::format("{} (at byte {})", failure.why, reader.at()));
+  }
+  return data;
+}
+
+PlainData::Value PlainData::root() const { return {*this, root_}; }
+
+std::optional<std::int64_t> PlainData::Value::number() const {
+  if (cell_.type != Type::kNumber) return std::nullopt;
+  return static_cast<std::int64_t>(cell_.payload);
+}
+
+std::string_view PlainData::Value::text() const {
+  if (cell_.type != Type::kText) return {};
+  return std::string_view(data_->pickle_)
+      .substr(cell_.payload & std::numeric_limits<std::uint32_t>::max(), cell_.payload >> kBitsOfPlace);
+}
+
+std::span<const PlainData::Cell> PlainData::Value::items() const {
+  if (cell_.type != Type::kList && cell_.type != Type::kDict) return {};
+  return data_->containers_[cell_.payload];
+}
+
+PlainData::Value PlainData::Value::operator[](std::size_t index) const {
+  const auto all = items();
+  return {*data_, cell_.type == Type::kList && index < all.size() ? all[index] : Cell{}};
+}
+
+PlainData::Value PlainData::Value::operator[](std::string_view name) const {
+  if (cell_.type != Type::kDict) return {*data_, {}};
+  const auto all = items();
+  for (std::size_t at = all.size(); at >= 2; at -= 2)
+    if (const Value key{*data_, all[at - 2]}; key.type() == Type::kText && key.text() == name)
+      return {*data_, all[at - 1]};
+  return {*data_, {}};
+}
+
+}  // namespace ration::trace
