@@ -8,7 +8,8 @@ import unittest
 
 from case import RATION, TORCH, FrameworkCase, MiB
 
-ALLOCATORS = {"pytorch": "", "pytorch:max_split_size_mb:40": "max_split_size_mb:40", "cuda_malloc_async": "backend:cudaMallocAsync"}
+ALLOCATORS = {"pytorch": "", "pytorch:expandable_segments:True": "expandable_segments:True", "pytorch:max_split_size_mb:40": "max_split_size_mb:40",
+              "cuda_malloc_async": "backend:cudaMallocAsync"}
 
 
 class WhatIf(FrameworkCase):

@@ -21,8 +21,9 @@ constexpr std::uint64_t kSmallSegment = 2 << 20;
 constexpr std::uint64_t kLargeSegment = 20 << 20;
 constexpr std::uint64_t kMinLarge = 10 << 20;
 constexpr std::uint64_t kRoundLarge = 2 << 20;
-/// Addresses of an expandable segment: an eighth more than the device has. Segments lie this far apart.
-constexpr std::uint64_t kExpandableRange = std::uint64_t{1} << 50;
+/// Addresses of an expandable segment: more than any device has. Segments lie this far apart, in whole pages, which are
+/// counted from the beginning of a segment.
+constexpr std::uint64_t kExpandableRange = kLargeSegment << 26;
 
 using Index = std::uint32_t;
 constexpr Index kNone = UINT32_MAX;

@@ -141,7 +141,8 @@ class Contract(unittest.TestCase):
                         ("explain_tenant", 0, "--tenant", "nlp", NODE), ("explain_tenant", 0, "vision", NODE), ("explain", 3, "none", NODE)],
             "why": [("why", 0, scene.denial), ("why", 3, "d-99-1")],
             "split": [("split", 0, NODE)],
-            "whatif": [("whatif", 0, HISTORY), ("whatif", 4, HISTORY, "--limit", "1GiB"), ("whatif", 4, HISTORY, "--with", HISTORY, "--gpu", "2GiB"), ("whatif", 0, "a=4GiB", "--gpu", "T4"), ("whatif", 4, "a=40GiB", "--gpu", "T4"), ("whatif", 2, "/nonexistent.rec")],
+            "whatif": [("whatif", 0, HISTORY), ("whatif", 4, HISTORY, "--limit", "1GiB"), ("whatif", 4, HISTORY, "--with", HISTORY, "--gpu", "2GiB"), ("whatif", 0, "a=4GiB", "--gpu", "T4"), ("whatif", 4, "a=40GiB", "--gpu", "T4"), ("whatif", 2, "/nonexistent.rec"),
+                       ("whatif", 0, HISTORY, "--run", "--sim=T4", "-o", "json", "--", "true")],
             "inspect": [("inspect", 0, HISTORY), ("inspect", 0, HISTORY, "--at", "1ms"), ("inspect", 0, HISTORY, "--diff", HISTORY), ("inspect", 2, "/nonexistent.rec")],
             "set": [("change", 0, "train", "--limit", "6GiB", NODE), ("set", 3, "none", "--limit", "6GiB", NODE)],
             "fits": [("fits", 0, "1GiB", NODE), ("fits", 4, "15GiB", NODE)],
@@ -159,7 +160,7 @@ class Contract(unittest.TestCase):
             "stop": [("stop", 0, "train", "--dry-run"), ("stop", 3, "none", "--yes"), ("stop", 4, "train")],
             "top": [("top", 0, "--once")],
             "dashboard": [("dashboard", 0)],
-            "recommend": [("recommend", 0, "train"), ("recommend", 3, "none")],
+            "recommend": [("recommend", 0, "train"), ("recommend", 3, "none"), ("recommend", 2, HISTORY)],
         }
         self.assertEqual(self.verbs(), set(commands), "a verb that prints JSON is not held against a schema here")
         for verb, calls in commands.items():

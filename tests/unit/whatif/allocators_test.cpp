@@ -100,6 +100,16 @@ TEST(PyTorchModel, ExpandableSegmentsGrowByPages) {
   EXPECT_EQ(one.taken(), 100u);
 }
 
+TEST(PyTorchModel, ExpandableSegmentsGiveBackWholePagesBeforeTheyFail) {
+  Tried one("pytorch:expandable_segments:True", Bytes{100 * kMiB});
+  EXPECT_TRUE(one.allocator->allocate(0, 1, 0));  // small blocks have a segment of their own
+  for (std::uint32_t block = 1; block <= 3; ++block) EXPECT_TRUE(one.allocator->allocate(block, 20 * kMiB, 0));
+  EXPECT_EQ(one.taken(), 62u);
+  one.allocator->free(2);
+  EXPECT_TRUE(one.allocator->allocate(4, 40 * kMiB, 0));
+  EXPECT_EQ(one.taken(), 82u) << "the page between the others went back";
+}
+
 TEST(PyTorchModel, SizesAreRoundedToPartsOfAPowerOfTwo) {
   Tried one("pytorch:roundup_power2_divisions:4");
   EXPECT_TRUE(one.allocator->allocate(0, 1200 * kMiB, 0));
