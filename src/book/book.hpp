@@ -73,9 +73,12 @@ class Book {
   /// Returns true if the book has the account kHostAccount, which older books of this format lack.
   [[nodiscard]] bool counts_host() const noexcept { return opened_.counts_host; }
 
-  /// Calls `listener` after every change of an account by this process; null ends that. Must be set while no other
-  /// thread uses the book.
-  void listen(ChargeListener listener) noexcept { opened_.listener = listener; }
+  /// Calls `charges` after every change of an account by this process, and `deaths` before it refunds what an ended
+  /// process held; null ends that. Must be set while no other thread uses the book.
+  void listen(ChargeListener charges, DeathListener deaths) noexcept {
+    opened_.listener = charges;
+    opened_.death_listener = deaths;
+  }
 
   [[nodiscard]] Processes processes() noexcept { return Processes(opened_); }
   [[nodiscard]] SharedMemory shared_memory() const noexcept { return SharedMemory(opened_); }

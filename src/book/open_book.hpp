@@ -16,6 +16,10 @@ struct SlotRecord;
 /// negative. `common` is true for memory that is charged to no single process.
 using ChargeListener = void (*)(std::uint32_t account, std::int64_t bytes, Kind kind, bool common) noexcept;
 
+/// A listener that hears of every process whose slot this process clears, before what it held is refunded: ended ones
+/// and, when it leaves, itself.
+using DeathListener = void (*)(std::int32_t pid) noexcept;
+
 /// The slot number of a process without a slot.
 inline constexpr std::uint32_t kNoSlot = ~std::uint32_t{0};
 
@@ -26,6 +30,7 @@ struct OpenBook {
   std::uint32_t account_count = 0;  // the number of accounts of devices
   bool counts_host = false;         // true if the book has the account of host memory too
   ChargeListener listener = nullptr;
+  DeathListener death_listener = nullptr;
   Mapping mapping;
   Mapping slot_lock;  // keeps the lock of the slot; see processes.cpp
   char path[4096] = {};

@@ -82,8 +82,10 @@ bool mark_dead(const OpenBook& book, std::uint32_t index, std::uint64_t state) n
 /// Refunds the holdings of the process of that slot and frees the slot; `state` as for mark_dead(). Any number of
 /// processes may do this at once, and stop or die in the middle. Adds the refunded bytes to `returned`.
 void refund_and_free(const OpenBook& book, std::uint32_t index, std::uint64_t state, ByAccount& returned) noexcept {
-  if (!mark_dead(book, index, state)) return;
   SlotRecord& slot = book.layout->slots[index];
+  const std::int32_t pid = slot.pid;  // read first: once the slot is free, it may get another process
+  if (!mark_dead(book, index, state)) return;
+  if (book.death_listener != nullptr) book.death_listener(pid);
   const std::uint64_t dead = state_word(generation_of(state), SlotLife::kDead);
   book.each_account([&](std::uint32_t account) { returned[account] += refund_dead(book, index, account, dead); });
   std::uint64_t still = dead;

@@ -238,8 +238,8 @@ void Parts::make_header(const RunNote& note) {
   process_ended_.assign(header_.processes.size(), -1);
 }
 
-/// Finds when the processes were gone: by their own word, by the program that took their place (exec), by the end of
-/// the run; else with their last event.
+/// Finds when the processes were gone: by their own word, by the program that took their place (exec), by `ration run`,
+/// which may come late; else at the end of the run. See end_found_dead for what other processes say.
 void Parts::find_ends(const RunNote& note) {
   for (PartFile& part : parts_) {
     const PartHeader& header = part.header();
@@ -334,7 +334,6 @@ void Parts::read(const std::function<bool(const Event&)>& take) const {
   std::priority_queue<Due, std::vector<Due>, std::greater<>> due;
   std::size_t next_run = 0;
   Held held;
-  std::vector<std::int64_t> last(header_.processes.size(), 0);
 
   // Processes begin and end between the events of the threads.
   std::multimap<std::int64_t, std::pair<std::uint32_t, Kind>> lives;
@@ -369,12 +368,23 @@ void Parts::read(const std::function<bool(const Event&)>& take) const {
     event.charged = 0;
     return any || give(event);
   };
+  /// Ends the process with that number, whose death another one found before its end was noted.
+  const auto end_found_dead = [&](std::uint64_t pid, std::int64_t time) {
+    std::size_t found = header_.processes.size(), count = 0;
+    for (std::size_t process = 0; process < process_began_.size(); ++process) {
+      const bool lived = !is_over[process] && process_began_[process] <= time;
+      if (!lived || static_cast<std::uint64_t>(header_.processes[process].pid) != pid) continue;
+      found = process;
+      ++count;  // processes of different containers may have one number
+    }
+    return count != 1 || end_process(static_cast<std::uint32_t>(found), time);
+  };
   const auto live_until = [&](std::int64_t time) {
     while (!lives.empty() && lives.begin()->first <= time) {
       const auto [when, what] = *lives.begin();
       lives.erase(lives.begin());
       if (what.second == Kind::kProcessEnded) {
-        if (!end_process(what.first, when)) return false;
+        if (!is_over[what.first] && !end_process(what.first, when)) return false;
         continue;
       }
       Event event;
@@ -414,8 +424,7 @@ void Parts::read(const std::function<bool(const Event&)>& take) const {
     const std::int64_t more_at = next_run < runs_.size() ? runs_[next_run].from - kEarly : INT64_MAX;
     do {
       const Event& event = open.events[open.next++];
-      last[event.process] = event.time;
-      if (!give(event)) return;
+      if (event.kind == Kind::kProcessEnded ? !end_found_dead(event.address, event.time) : !give(event)) return;
     } while (open.next < open.events.size() && open.events[open.next].time <= std::min(until, more_at) &&
              (lives.empty() || open.events[open.next].time < lives.begin()->first));
     if (open.next < open.events.size())

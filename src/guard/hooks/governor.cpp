@@ -81,13 +81,18 @@ void record_charge(std::uint32_t account, std::int64_t bytes, Kind kind, bool co
   Recorded::charged(account, bytes, kind, common);
 }
 
+void record_death(std::int32_t pid) noexcept {
+  if (pid != ::getpid())  // this process gives up its own slot, too
+    Recorded::note(trace::Kind::kProcessEnded, kNoAccount, 0, static_cast<std::uint64_t>(pid));
+}
+
 void record_from_now() noexcept {
   State& shared = state();
   RecordedDevices devices;
   for (; devices.count < shared.book.account_count(); ++devices.count)
     devices.uuids[devices.count] = shared.book.account(devices.count).device().uuid;
   begin_recording(devices, false);
-  shared.book.listen(recording() ? record_charge : nullptr);
+  shared.book.listen(recording() ? record_charge : nullptr, recording() ? record_death : nullptr);
 }
 
 void decide_again() noexcept {
