@@ -57,6 +57,7 @@ CUresult read_image(Read&& read, std::uint64_t start, std::uint64_t end, bool po
   if (image.telling == driver::Telling::kBroken) return CUDA_ERROR_INVALID_IMAGE;
   auto code = std::make_shared<Code>();
   code->size = image.size.count();
+  code->capability = image.capability;
   std::vector<Elf64_Shdr> sections;
   std::vector<std::uint64_t> places;
   Bytes size;

@@ -18,7 +18,8 @@ struct Global {
 
 /// The content of an image, independent of where it is loaded.
 struct Code {
-  std::uint64_t size = 0;  // size on the device
+  std::uint64_t size = 0;   // size on the device
+  unsigned capability = 0;  // that it was compiled for, 80 for 8.0; 0: any
   std::unordered_map<std::string, Global> globals;
   std::vector<std::pair<std::uint64_t, std::string>> values;  // the initial values of variables, by offset
 };

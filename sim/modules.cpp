@@ -172,6 +172,18 @@ CUresult unload(Handle handle, const char* function = __builtin_FUNCTION()) {
   return CUDA_SUCCESS;
 }
 
+/// Returns the compute capability that a kernel was compiled for, or that of the device if its image does not say.
+/// Libraries that dispatch by it (CUB) reject one that they were not compiled for.
+int version_of(const Function& entry) {
+  const std::lock_guard guard(driver().mutex);
+  const int device = current() == nullptr ? 0 : current()->device;
+  if (const auto code = entry.image->codes.find(device);
+      code != entry.image->codes.end() && code->second != nullptr && code->second->capability != 0)
+    return static_cast<int>(code->second->capability);
+  const Model& model = Node::get()->models()[static_cast<std::size_t>(device)];
+  return 10 * model.capability_major + model.capability_minor;
+}
+
 CUresult attribute(int* out, int number, Function* entry, const char* function = __builtin_FUNCTION()) {
   if (const CUresult state = ready(0, function); state != CUDA_SUCCESS) return state;
   if (out == nullptr || entry == nullptr || number < 0) return CUDA_ERROR_INVALID_VALUE;
@@ -180,7 +192,7 @@ CUresult attribute(int* out, int number, Function* entry, const char* function =
          : number == kMaxThreads        ? 1024
          : number == kLocalSize         ? local_size(entry->name)
          : number == 4                  ? 32
-         : number == 5 || number == 6   ? 80
+         : number == 5 || number == 6   ? version_of(*entry)
                                         : 0;
   return CUDA_SUCCESS;
 }

@@ -26,15 +26,16 @@ inline constexpr Bytes kImageStep{512};
 /// reliable.
 enum class Telling { kSize, kText, kBroken };
 
-struct CodeImage {
-  Telling telling = Telling::kText;
-  Bytes size;               ///< the size on the device in whole steps; at most kUnlimited
-  std::uint64_t start = 0;  ///< the start of its ELF file in the reader's offsets
-  bool readable = false;    ///< false if its ELF file is compressed or missing
-};
-
 /// The compute capability of a device as fat binaries write it: 10 * major + minor.
 using Capability = unsigned;
+
+struct CodeImage {
+  Telling telling = Telling::kText;
+  Bytes size;                 ///< the size on the device in whole steps; at most kUnlimited
+  std::uint64_t start = 0;    ///< the start of its ELF file in the reader's offsets
+  bool readable = false;      ///< false if its ELF file is compressed or missing
+  Capability capability = 0;  ///< the highest that its code was compiled for and the device runs; 0 if unknown
+};
 
 namespace image {
 
@@ -224,7 +225,9 @@ CodeImage of_fat_binary(Read&& read, std::uint64_t start, std::uint64_t end, Cap
     }
     CodeImage& largest = fits ? best : other;
     bool& any = fits ? has_code : has_other;
+    const Capability highest = std::max(largest.capability, fits ? Capability{entry.capability} : Capability{0});
     if (!any || code.size > largest.size) largest = code;
+    largest.capability = highest;
     any = true;
   }
   return has_code || has_text ? best : has_other ? other : broken;

@@ -11,6 +11,10 @@ from case import BUILD, CONTEXT, LIMITS, RATION, SOURCE, TORCH, FrameworkCase, G
 class PyTorch(FrameworkCase):
     prelude = TORCH
 
+    def test_sorts_on_a_card_between_two_that_it_was_compiled_for(self):
+        # CUB takes the variant of its kernels by the version that a loaded one says of itself: 8.6 on an L4, which is 8.9.
+        self.assertEqual(self.run_program("print(torch.sort(bytes_(100000)).indices.numel())", node="L4"), 100000)
+
     def test_the_device_is_the_slice(self):
         seen = self.run_program("""
             properties = torch.cuda.get_device_properties(0)
