@@ -83,6 +83,8 @@ class Recording {
                          const std::function<bool(const Event&)>& take) const {
     read(take);
   }
+  /// Returns the time from which on read_near() reads the events.
+  virtual std::int64_t begins_near([[maybe_unused]] std::int64_t time) const { return 0; }
   /// Returns the overview that the recording keeps, if it does; read_near() then reads little.
   virtual const Overview* overview() const { return nullptr; }
 };

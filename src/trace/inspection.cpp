@@ -62,19 +62,21 @@ Inspection inspect(const Recording& recording, std::optional<std::int64_t> at) {
       return true;
     };
     const std::size_t before = open.size();
+    std::int64_t next_begins = 0;
     recording.read_near(
         found.held[open.front()].time, [&](const Event& event) { live.restore(event); },
         [&](const Event& event) {
           if (at && event.time > *at) return false;
           live.follow(event);
           if (at || event.charged == 0) return true;
-          std::erase_if(open, [&](std::size_t place) {
+          const auto described_now = std::erase_if(open, [&](std::size_t place) {
             const Total& total = found.overview.totals[place];
             return total.place == place_of(event) && total.peak_time == event.time &&
                    total.peak == live.held(total.place) && described(place);
           });
-          // A later moment is nearer to a place of its own.
-          return !open.empty() && (recording.overview() == nullptr || open.size() == before);
+          if (open.empty()) return false;
+          if (described_now > 0) next_begins = recording.begins_near(found.held[open.front()].time);
+          return next_begins <= event.time;  // otherwise the next moment is nearer to a place of its own
         });
     if (open.size() != before) continue;
     std::erase_if(open, described);

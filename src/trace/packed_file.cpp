@@ -56,18 +56,21 @@ class Packs final : public PackedRecording {
       if (!whole) return;
     }
   }
+  std::int64_t begins_near(std::int64_t time) const override {
+    const auto block = block_near(time);
+    return block ? blocks_[*block].from : 0;
+  }
   void read_near(std::int64_t time, const std::function<void(const Event&)>& restore,
                  const std::function<bool(const Event&)>& take) const override {
-    std::size_t block = blocks_.size();
-    while (block > 0 && (places_[block - 1].live == 0 || blocks_[block - 1].from >= time)) --block;
-    if (block == 0) return read(take);
+    const auto block = block_near(time);
+    if (!block) return read(take);
     std::vector<Event> events;
-    for (auto section = file_.section(places_[--block].live); section && section->tag == kLiveTag;
+    for (auto section = file_.section(places_[*block].live); section && section->tag == kLiveTag;
          section = file_.section(section->end)) {
       (void)take_events(*section, 0, events);
       for (const Event& event : events) restore(event);
     }
-    read_from(block, take);
+    read_from(*block, take);
   }
 
  private:
@@ -76,6 +79,12 @@ class Packs final : public PackedRecording {
     std::uint64_t live;    ///< offset of the first of the sections with what was live before it; 0: it has none
   };
 
+  /// Returns the last block with what was live before it that begins before `time`, if there is one.
+  [[nodiscard]] std::optional<std::size_t> block_near(std::int64_t time) const {
+    for (std::size_t block = blocks_.size(); block-- > 0;)
+      if (places_[block].live != 0 && blocks_[block].from < time) return block;
+    return std::nullopt;
+  }
   /// Reads the events of a section, in place of the previous ones. Returns false if they are damaged.
   [[nodiscard]] bool take_events(const Section& section, std::int64_t from, std::vector<Event>& events) const {
     events.clear();
