@@ -212,6 +212,8 @@ TEST_F(TensorflowDump, CutOffFails) {
   ASSERT_TRUE(opened(whole, "dump"));
   for (std::size_t size = 3; size < whole.size(); ++size)
     if (size != whole.size() - 10 && opened(whole.substr(0, size), "dump")) ADD_FAILURE() << size;
+  EXPECT_FALSE(opened(whole + field(3, "\x08"), "dump"));
+  EXPECT_FALSE(opened(whole + chunk(51, 5, 6, true), "dump")) << "more is asked for than it has";
   EXPECT_FALSE(opened("\nHello, world", "dump"));
 }
 

@@ -23,7 +23,15 @@ MemoryRecording long_recording(unsigned seed) {
   header.processes.back().command = "third";
   header.sites[2] = "mark";
   std::vector<Event> events = random.events();
-  for (Event& event : events) event.time -= event.time % 1000;
+  for (Event& event : events) {
+    event.time -= event.time % 1000;
+  }
+  // One process ends never, and keeps blocks from between many marks.
+  header.processes.push_back({14, 1, "keeper"});
+  for (std::uint64_t block = 0; block < 300; ++block) {
+    Event& event = events[block * 997];
+    event = {event.time, 10'000 + block, (1 + block % 3) << 20, 0, 0, 3, 100, 1};
+  }
   return {std::move(header), std::move(events)};
 }
 
