@@ -108,7 +108,11 @@ class Training final : public Recording {
 
 /// Writes the part of a program that made these events.
 void write_part(const std::string& path, const Recording& recording) {
-  RunNote note{recording.header().workload, recording.header().devices, {1, 1, 1}, {1, 1, 1}, 17};
+  RunNote note;
+  note.workload = recording.header().workload;
+  note.devices = recording.header().devices;
+  note.began = note.ended = {1, 1, 1};
+  note.main_pid = 17;
   if (!make_parts(path, note)) std::abort();
   std::ofstream file(path + kPartsEnding + "/17-1" + guard::kPartEnding, std::ios::binary);
   std::vector<char> chunk(guard::kChunkSize);
