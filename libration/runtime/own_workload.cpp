@@ -215,7 +215,8 @@ void set_own_limit(book::Book& book, std::uint32_t account, Bytes limit) {
     throw ValueError(fmt::format(
         "A limit of {} is more than this workload has on that GPU ({}){}", format_size(limit), format_size(whole),
         whole < book.account(account).device().total
-            ? fmt::format(". From outside: {}", command({"set", book.name(), "--limit", exact_size(limit)}))
+            ? fmt::format(". From outside: {}",
+                          command({"set", std::string(book.name()), "--limit", exact_size(limit)}))
             : ""));
   }
   book.account(account).set_own_limit(round_down(limit, kGranule));

@@ -162,7 +162,7 @@ Book::Settings Book::settings() const noexcept {
           static_cast<ManagedPolicy>(header.managed)};
 }
 
-std::string Book::name() const {
+std::string_view Book::name() const noexcept {
   return {opened_.layout->header.name, ::strnlen(opened_.layout->header.name, sizeof opened_.layout->header.name)};
 }
 

@@ -20,7 +20,7 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
+#include <string_view>
 
 #include "base/bytes.hpp"
 #include "book/account.hpp"
@@ -64,7 +64,7 @@ class Book {
     ManagedPolicy managed;
   };
   [[nodiscard]] Settings settings() const noexcept;
-  [[nodiscard]] std::string name() const;
+  [[nodiscard]] std::string_view name() const noexcept;
 
   [[nodiscard]] std::uint32_t account_count() const noexcept { return opened_.account_count; }
   /// Returns the index of the device's account, or account_count() if the workload was not given that device.
@@ -74,11 +74,8 @@ class Book {
   [[nodiscard]] bool counts_host() const noexcept { return opened_.counts_host; }
 
   /// Calls `charges` after every change of an account by this process, and `deaths` before it refunds what an ended
-  /// process held; null ends that. Must be set while no other thread uses the book.
-  void listen(ChargeListener charges, DeathListener deaths) noexcept {
-    opened_.listener = charges;
-    opened_.death_listener = deaths;
-  }
+  /// process held; null ends that.
+  void listen(ChargeListener charges, DeathListener deaths) noexcept { opened_.listen(charges, deaths); }
 
   [[nodiscard]] Processes processes() noexcept { return Processes(opened_); }
   [[nodiscard]] SharedMemory shared_memory() const noexcept { return SharedMemory(opened_); }

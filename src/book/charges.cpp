@@ -130,9 +130,10 @@ struct Target {
 
 /// Returns this process's target. The choice costs nothing if the compiler knows whether `account` is a device's or the
 /// host's.
-[[gnu::always_inline]] inline Target own_target(const OpenBook& book, std::uint32_t account) noexcept {
-  return {usage_of(*book.layout, account), *book.own, holdings_of(*book.own, account), account, book.slot};
+[[gnu::always_inline]] inline Target own_target(const OpenBook& book, SlotRecord& own, std::uint32_t account) noexcept {
+  return {usage_of(*book.layout, account), own, holdings_of(own, account), account, book.slot};
 }
+Target own_target(const OpenBook& book, std::uint32_t account) noexcept { return own_target(book, *book.own, account); }
 
 /// Returns the common slot as a target. Changes of it require the lock of the shared part.
 Target common_target(const OpenBook& book, std::uint32_t account) noexcept {
@@ -212,7 +213,8 @@ Word& part_of(const OpenBook& book, std::uint32_t account, Kind kind) noexcept {
 /// Tells the listener of the book, if there is one, what was changed.
 void tell(const OpenBook& book, std::uint32_t account, const Changed& changed, Kind kind,
           bool common = false) noexcept {
-  if (book.listener != nullptr) book.listener(account, changed.change(), kind, common);
+  if (const ChargeListener listener = book.current_listener(); listener != nullptr)
+    listener(account, changed.change(), kind, common);
 }
 
 [[gnu::noinline]] Charged note_charge(const OpenBook& book, std::uint32_t account, Bytes size, Kind kind,
@@ -243,6 +245,12 @@ void tell(const OpenBook& book, std::uint32_t account, const Changed& changed, K
   return charge_after(book, Outcome::kNoTurn, account, size, kind, raised_from);
 }
 
+/// Returns true if threads wait for bytes. One that begins to wait after a refund that was made before this check finds
+/// the bytes; one that began before has counted itself.
+[[gnu::always_inline]] inline bool is_waited_for(const OpenBook& book) noexcept {
+  return book.layout->header.waiters.load(std::memory_order_seq_cst) != 0;
+}
+
 /// Ends a refund whose first attempt changed the account by `bytes` if it was made.
 [[gnu::noinline]] void refund_after(const OpenBook& book, Outcome first, std::uint32_t account, Bytes size, Kind kind,
                                     std::int64_t bytes) noexcept {
@@ -251,9 +259,10 @@ void tell(const OpenBook& book, std::uint32_t account, const Changed& changed, K
     if (changed.outcome != Outcome::kMade) return;
     bytes = changed.change();
   }
-  if (book.listener != nullptr) book.listener(account, bytes, kind, false);
+  if (const ChargeListener listener = book.current_listener(); listener != nullptr)
+    listener(account, bytes, kind, false);
   if (has_part(account, kind)) take_off(part_of(book, account, kind), size.count(), 0);
-  Waiting(book).wake();
+  if (is_waited_for(book)) Waiting(book).wake();
 }
 
 /// Returns true if the account is a device's; the compiler then knows that it is not the host's.
@@ -263,16 +272,35 @@ void tell(const OpenBook& book, std::uint32_t account, const Changed& changed, K
   return true;
 }
 
-[[gnu::always_inline]] inline Charged enter_in_account(const OpenBook& book, std::uint32_t account, Bytes size,
-                                                       Kind kind, Bytes* raised_from) noexcept {
+/// Charges an account while somebody listens, or without a slot.
+[[gnu::noinline]] Charged enter_and_tell(const OpenBook& book, std::uint32_t account, Bytes size, Kind kind,
+                                         Bytes* raised_from) noexcept {
   if (book.own == nullptr) return Charged::kBroken;
-  if (newest_of(*book.layout, account).load(kRelaxed) != 0) [[unlikely]]
+  if (newest_of(*book.layout, account).load(kRelaxed) != 0)
     return charge_in_turn(book, account, size, kind, raised_from);
   const Changed first = first_attempt(book, own_target(book, account), Step::kCharge, size.count());
+  if (first.outcome != Outcome::kMade) return charge_after(book, first.outcome, account, size, kind, raised_from);
+  return note_charge(book, account, size, kind, raised_from, first);
+}
+
+/// Refunds while somebody listens, or without a slot.
+[[gnu::noinline]] void take_off_and_tell(const OpenBook& book, std::uint32_t account, Bytes size, Kind kind) noexcept {
+  if (book.own == nullptr) return;
+  const Changed first = first_attempt(book, own_target(book, account), Step::kRefund, size.count());
+  refund_after(book, first.outcome, account, size, kind, first.change());
+}
+
+[[gnu::always_inline]] inline Charged enter_in_account(const OpenBook& book, std::uint32_t account, Bytes size,
+                                                       Kind kind, Bytes* raised_from) noexcept {
+  SlotRecord* own = book.quiet_slot();
+  if (own == nullptr) [[unlikely]]
+    return enter_and_tell(book, account, size, kind, raised_from);
+  if (newest_of(*book.layout, account).load(kRelaxed) != 0) [[unlikely]]
+    return charge_in_turn(book, account, size, kind, raised_from);
+  const Changed first = first_attempt(book, own_target(book, *own, account), Step::kCharge, size.count());
   if (first.outcome != Outcome::kMade) [[unlikely]]
     return charge_after(book, first.outcome, account, size, kind, raised_from);
-  const bool is_done =
-      kind == Kind::kHeap && first.used <= peak_of(*book.layout, account).load(kRelaxed) && book.listener == nullptr;
+  const bool is_done = kind == Kind::kHeap && first.used <= peak_of(*book.layout, account).load(kRelaxed);
   if (!is_done) [[unlikely]]
     return note_charge(book, account, size, kind, raised_from, first);
   return Charged::kGranted;
@@ -280,11 +308,11 @@ void tell(const OpenBook& book, std::uint32_t account, const Changed& changed, K
 
 [[gnu::always_inline]] inline void take_off_account(const OpenBook& book, std::uint32_t account, Bytes size,
                                                     Kind kind) noexcept {
-  if (book.own == nullptr) return;
-  const Changed first = first_attempt(book, own_target(book, account), Step::kRefund, size.count());
-  // A thread that begins to wait after this check finds the bytes; one that began before it has counted itself.
-  const bool done = first.outcome == Outcome::kMade && kind == Kind::kHeap &&
-                    book.layout->header.waiters.load(std::memory_order_seq_cst) == 0 && book.listener == nullptr;
+  SlotRecord* own = book.quiet_slot();
+  if (own == nullptr) [[unlikely]]
+    return take_off_and_tell(book, account, size, kind);
+  const Changed first = first_attempt(book, own_target(book, *own, account), Step::kRefund, size.count());
+  const bool done = first.outcome == Outcome::kMade && kind == Kind::kHeap && !is_waited_for(book);
   if (!done) [[unlikely]]
     refund_after(book, first.outcome, account, size, kind, first.change());
 }

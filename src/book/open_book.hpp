@@ -25,17 +25,31 @@ inline constexpr std::uint32_t kNoSlot = ~std::uint32_t{0};
 
 struct OpenBook {
   BookLayout* layout = nullptr;
-  SlotRecord* own = nullptr;  // the slot of this process
+  SlotRecord* own = nullptr;    // the slot of this process
+  SlotRecord* quiet = nullptr;  // the same while nobody listens: all that the hot path looks at
   std::uint32_t slot = kNoSlot;
-  std::uint32_t account_count = 0;  // the number of accounts of devices
-  bool counts_host = false;         // true if the book has the account of host memory too
-  ChargeListener listener = nullptr;
+  std::uint32_t account_count = 0;    // the number of accounts of devices
+  bool counts_host = false;           // true if the book has the account of host memory too
+  ChargeListener listener = nullptr;  // changes while other threads use the book
   DeathListener death_listener = nullptr;
   Mapping mapping;
   Mapping slot_lock;  // keeps the lock of the slot; see processes.cpp
   char path[4096] = {};
   std::uint64_t inode = 0, device = 0;  // the identity of the file
 
+  [[nodiscard]] SlotRecord* quiet_slot() const noexcept { return __atomic_load_n(&quiet, __ATOMIC_RELAXED); }
+  [[nodiscard]] ChargeListener current_listener() const noexcept {
+    return __atomic_load_n(&listener, __ATOMIC_RELAXED);
+  }
+  void set_own(SlotRecord* slot_record) noexcept {
+    own = slot_record;
+    __atomic_store_n(&quiet, current_listener() == nullptr ? own : nullptr, __ATOMIC_RELAXED);
+  }
+  void listen(ChargeListener charges, DeathListener deaths) noexcept {
+    __atomic_store_n(&death_listener, deaths, __ATOMIC_RELAXED);
+    __atomic_store_n(&listener, charges, __ATOMIC_RELAXED);
+    set_own(own);
+  }
   [[nodiscard]] bool has(std::uint32_t account) const noexcept {
     return account < account_count || (account == kHostAccount && counts_host);
   }

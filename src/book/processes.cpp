@@ -177,7 +177,7 @@ bool Processes::attach() const noexcept {
       prepare(*book_, index, self);
       state.store(state_word(generation_of(state.load(kRelaxed)), SlotLife::kUsed), std::memory_order_release);
       book_->slot = index;
-      book_->own = &book_->layout->slots[index];
+      book_->set_own(&book_->layout->slots[index]);
       return true;
     }
   }
@@ -195,12 +195,22 @@ void Processes::detach() const noexcept {
     const SharedLock held = shares ? SharedLock(*book_) : SharedLock();
     if (held && mark_dead(*book_, index, state)) release_shares_of(*book_, index, labels, kept);
     book_->slot = kNoSlot;
-    book_->own = nullptr;
+    book_->set_own(nullptr);
     // If the lock is not available, the next reaping clears the slot.
     if (held || !shares) refund_and_free(*book_, index, state, returned);
   }
   book_->slot_lock = Mapping{};
   Waiting(*book_).wake();
+}
+
+Processes::Holdings Processes::own_holdings(std::uint32_t account) const noexcept {
+  if (book_->own == nullptr || !book_->has(account)) return {};
+  const SlotRecord& slot = *book_->own;
+  const Bytes all{holdings_of(slot, account).held.load(kRelaxed)};
+  if (account == kHostAccount) return {all, Bytes{0}, Bytes{0}, Bytes{0}};
+  const Part& part = slot.parts[account];
+  return {all, Bytes{part.context.load(kRelaxed)}, Bytes{part.pooled.load(kRelaxed)},
+          Bytes{part.managed.load(kRelaxed)}};
 }
 
 void Processes::note(Unmovable what) const noexcept {
@@ -210,7 +220,7 @@ void Processes::note(Unmovable what) const noexcept {
 
 void Processes::forget_slot() const noexcept {
   book_->slot = kNoSlot;
-  book_->own = nullptr;
+  book_->set_own(nullptr);
   book_->slot_lock.release();  // a child has no such mapping
 }
 

@@ -20,6 +20,11 @@ class Processes {
   /// Forgets the parent's slot in a child after fork without touching it, so that attach() takes one for the child.
   void forget_slot() const noexcept;
   [[nodiscard]] bool attached() const noexcept { return book_->slot != kNoSlot; }
+  /// The charged bytes of this process on one account.
+  struct Holdings {
+    Bytes all, contexts, pools, managed;  // of `all`, those of a kind
+  };
+  [[nodiscard]] Holdings own_holdings(std::uint32_t account) const noexcept;
   /// Records that this process has memory of that kind. The record stays when the memory is freed, since the driver may
   /// keep some of it.
   void note(Unmovable what) const noexcept;

@@ -5,6 +5,7 @@
 #include "adapters/containers/snippet.hpp"
 #include "adapters/containers/wrapper.hpp"
 #include "cli/command_line.hpp"
+#include "cli/start/run_recording.hpp"
 #include "cli/text/reference.hpp"
 #include "cli/verbs/verbs.hpp"
 #include "trace/export/exporter.hpp"
@@ -340,7 +341,7 @@ void add_planning(CommandLine& line) {
 void add_recordings(CommandLine& line) {
   auto [record, to_run] = line.add<RunOptions>("record", [&line](const Session& session, RunOptions options) {
     options.program = line.words.program;
-    return cli::run(session, std::move(options));
+    return options.program.empty() ? pack_recording(session, options.record) : cli::run(session, std::move(options));
   });
   option(record, "-o,--out", to_run.record, "FILE", "the recording")->required();
   add_sites(record, to_run);

@@ -43,6 +43,11 @@ const Environment& environment() noexcept {
   return captured;
 }
 
+void set_record_folder(const char* folder) noexcept {
+  captured.record[0] = '\0';
+  copy_path(folder, captured.record);
+}
+
 }  // namespace ration::guard
 
 /// The mark of the guard: code that finds a libcuda.so.1 in its process tells the guard from a driver by this symbol.

@@ -1,5 +1,6 @@
 // The environment of the guard: the RATION_* variables as they were when the library was loaded, and the container's
-// book. Used by everything in the guard. Promises: the copy is made once, so that a program that clears its environment
+// book. Used by everything in the guard. Promises: the copy is made once, and only a
+// program that records itself changes it, so that a program that clears its environment
 // later (or writes its title there) stays governed; no file is read; no output; nothing is allocated except room for
 // LD_LIBRARY_PATH.
 #pragma once
@@ -18,5 +19,7 @@ struct Environment {
 };
 
 [[nodiscard]] const Environment& environment() noexcept;
+/// Sets `record`, for this process and the children that it forks; an empty path ends that.
+void set_record_folder(const char* folder) noexcept;
 
 }  // namespace ration::guard

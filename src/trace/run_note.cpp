@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -54,6 +55,20 @@ std::string text_of(const RunNote& note) {
 Error cannot_be_made(const std::string& path, int error) {
   return {"E1815", fmt::format("a recording cannot be written to {}: {}.", path, std::strerror(error)),
           "--record /a/folder/of/yours/train.rec", 125};
+}
+
+/// Returns true if `has` says so of the header of any part beside `path`.
+template <typename Has>
+bool any_header(const std::string& path, Has&& has) {
+  std::error_code error;
+  for (std::filesystem::directory_iterator each(path + kPartsEnding, error), end; !error && each != end;
+       each.increment(error)) {
+    const auto file = open_regular(each->path().string());
+    std::string bytes(guard::kPartHeaderSize, '\0');
+    if (!file || ::pread(file->get(), bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) continue;
+    if (has(*reinterpret_cast<const PartHeader*>(bytes.data()))) return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -109,17 +124,16 @@ void remove_parts(const std::string& path) {
   std::filesystem::remove_all(folder, ignored);
 }
 
+bool is_recorded_now(const std::string& path) {
+  return any_header(path, [](const PartHeader& header) {
+    return header.pid != 0 && header.ended.ticks == 0 && ::kill(header.pid, 0) == 0;
+  });
+}
+
 std::string why_lost(const std::string& path) {
-  std::error_code error;
-  for (std::filesystem::directory_iterator each(path + kPartsEnding, error), end; !error && each != end;
-       each.increment(error)) {
-    const auto file = open_regular(each->path().string());
-    std::string bytes(guard::kPartHeaderSize, '\0');
-    if (!file || ::pread(file->get(), bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) continue;
-    const std::uint32_t reason = reinterpret_cast<const PartHeader*>(bytes.data())->reason.load();
-    if (reason != 0) return std::strerror(static_cast<int>(reason));
-  }
-  return "no part could be made";
+  std::uint32_t reason = 0;
+  const auto has_reason = [&](const PartHeader& header) { return (reason = header.reason.load()) != 0; };
+  return any_header(path, has_reason) ? std::strerror(static_cast<int>(reason)) : "no part could be made";
 }
 
 }  // namespace ration::trace

@@ -32,6 +32,8 @@ struct RunNote {
 [[nodiscard]] RunNote read_note(const std::string& folder);
 [[nodiscard]] Result<void> note_end(const std::string& path, const RunNote& note);
 void remove_parts(const std::string& path);
+/// Returns true if a process that writes a part is there.
+[[nodiscard]] bool is_recorded_now(const std::string& path);
 /// Returns why processes lost events: "No space left on device".
 [[nodiscard]] std::string why_lost(const std::string& path);
 

@@ -22,9 +22,14 @@ CODE = 2 * MiB  # a granule, for the images that TensorFlow loads at its first t
 LIMITS = {"400MiB": 400 * MiB, "1GiB": GiB, "3GiB": 3 * GiB, "8GiB": 8 * GiB}
 
 
+# Every program is recorded, and each recording held against its book: RATION_TEST_RECORD=1 ./dev test frameworks
+RECORD = os.environ.get("RATION_TEST_RECORD") == "1"
+
+
 class FrameworkCase(unittest.TestCase):
     python = sys.executable  # the tests are run by the framework's own
     prelude = ""
+    recordings = 0
 
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory(prefix="frameworks")
@@ -35,6 +40,11 @@ class FrameworkCase(unittest.TestCase):
 
     def start(self, program, limit="4GiB", node="T4:16GiB", options=(), stderr=subprocess.PIPE, **variables):
         limits = ["--limit", limit] if limit else []
+        if RECORD and not {"--record", "--summary"} & set(options):
+            self.recordings += 1
+            file = f"{self.folder.name}/{self.recordings}.rec"
+            limits += ["--record", file, "--summary", f"json:{file}.json"]
+            self.addCleanup(self.check_recording, file)
         program = textwrap.dedent(program)
         if "backward()" in program:
             program += LEAVE
@@ -42,6 +52,22 @@ class FrameworkCase(unittest.TestCase):
             [RATION, "run", f"--sim={node}", *limits, *options, "--", str(self.python), "-c",
              self.prelude + program], env={**self.environment, **variables}, stdin=subprocess.PIPE,
             stdout=subprocess.PIPE, stderr=stderr, text=True, cwd=self.folder.name)
+
+    def check_recording(self, file):
+        """The recording of a program that has ended: nothing is lost, and its peak is the book's."""
+        if not os.path.exists(f"{file}.json") or os.path.exists(f"{file}.parts"):
+            return  # it was refused, or left processes that still record
+        told = subprocess.run([RATION, "inspect", file, "-o", "json"], env=self.environment, capture_output=True, text=True)
+        self.assertEqual(told.returncode, 0, told.stderr)
+        found, book = json.loads(told.stdout)["data"], json.loads(pathlib.Path(f"{file}.json").read_text())
+        self.assertEqual((found["lost"], found["complete"]), (0, True))
+        peaks = {place["gpu"]: place["bytes"] for place in found["held"] if place["gpu"] is not None and place["bytes"]}
+        booked = {gpu: account["peak_bytes"] for gpu, account in enumerate(book["accounts"]) if account["peak_bytes"]}
+        print(f"recorded {found['events']} events, peaks {peaks}, book {booked}", file=sys.stderr)
+        if len(found["processes"]) == 1:
+            self.assertEqual(peaks, booked)
+        for gpu, bytes in booked.items():  # that a process has left by _exit is seen after others may have had its memory
+            self.assertGreaterEqual(peaks[gpu], bytes)
 
     def printed_until(self, running, start, seconds=600):
         """The lines that it prints up to one that begins so. Fails where it ends before that, or takes longer."""

@@ -24,6 +24,7 @@ from .guard import MemoryGuard
 from .limits import Schedule, find_executable_batch_size, limit, mark, share, tag, workload
 from .pressure import PressureHandle, on_pressure
 from .profiles import profile
+from .recording import record
 from .report import get_memory_details, log_memory_usage, memory_map
 from .setup_gpu import setup_gpu
 from .tf import config
@@ -31,7 +32,7 @@ from .tf import config
 __version__ = _native.library.ration_version().decode()
 __all__ = ["MemoryGuard", "MemoryLimitExceeded", "PressureHandle", "Schedule", "activate", "config",
            "find_executable_batch_size", "get_memory_details", "is_governed", "limit", "load_ipython_extension",
-           "log_memory_usage", "mark", "memory_map", "on_pressure", "profile", "reexec", "setup_gpu", "share", "tag", "tf", "workload"]
+           "log_memory_usage", "mark", "memory_map", "on_pressure", "profile", "record", "reexec", "setup_gpu", "share", "tag", "tf", "workload"]
 
 
 def load_ipython_extension(shell: object) -> None:

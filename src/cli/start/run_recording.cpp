@@ -20,6 +20,25 @@ std::string with_commas(std::uint64_t number) {
   return text;
 }
 
+void print_still_recorded(const std::string& next) {
+  fmt::print(stderr, "ration: processes of the workload still run and record · next: {}\n", next);
+}
+
+/// Makes the file of its parts, removes them, and prints what was recorded; if `is_quiet`, only what was lost.
+Result<void> pack(const Session& session, const std::string& file, const std::string& next, bool is_quiet) {
+  RATION_TRY(const auto parts, trace::open_parts(file));
+  RATION_TRY(const auto packed, trace::write_packed(file, *parts));
+  const trace::Header& header = parts->header();
+  const auto processes =
+      std::count_if(header.processes.begin(), header.processes.end(), [](const auto& each) { return each.pid != 0; });
+  if (!is_quiet || header.lost != 0)
+    fmt::print(stderr, "ration: {} · {} events of {} process{} · {} · {} lost{} · next: {}\n", file,
+               with_commas(packed.events), processes, processes == 1 ? "" : "es", session.size(Bytes{packed.bytes}),
+               with_commas(header.lost), header.lost != 0 ? " (" + trace::why_lost(file) + ")" : "", next);
+  trace::remove_parts(file);
+  return {};
+}
+
 }  // namespace
 
 Result<std::unique_ptr<RunRecording>> RunRecording::begin(const RunOptions& options, const std::string& workload,
@@ -57,27 +76,24 @@ void RunRecording::program_ended(int pid) {
 
 void RunRecording::finish(const Session& session, bool left_running) {
   const std::string next = session.hint(command({"inspect", file_}));
-  if (left_running) {
-    fmt::print(stderr, "ration: processes of the workload still run and record · next: {}\n", next);
-    return;
-  }
+  if (left_running) return print_still_recorded(next);
   const auto finished = [&]() -> Result<void> {
     RATION_TRY(trace::note_end(file_, note_));
-    RATION_TRY(const auto parts, trace::open_parts(file_));
-    RATION_TRY(const auto packed, trace::write_packed(file_, *parts));
-    const trace::Header& header = parts->header();
-    const auto processes =
-        std::count_if(header.processes.begin(), header.processes.end(), [](const auto& each) { return each.pid != 0; });
-    if (!is_quiet_ || header.lost != 0)
-      fmt::print(stderr, "ration: {} · {} events of {} process{} · {} · {} lost{} · next: {}\n", file_,
-                 with_commas(packed.events), processes, processes == 1 ? "" : "es", session.size(Bytes{packed.bytes}),
-                 with_commas(header.lost), header.lost != 0 ? " (" + trace::why_lost(file_) + ")" : "", next);
-    trace::remove_parts(file_);
-    return {};
+    return pack(session, file_, next, is_quiet_);
   }();
   if (!finished) session.print_finding(finished.error().id, finished.error().what, finished.error().fix);
 }
 
 void RunRecording::drop() { trace::remove_parts(file_); }
+
+Result<int> pack_recording(const Session& session, const std::string& file) {
+  const std::string next = session.hint(command({"inspect", file}));
+  if (trace::is_recorded_now(file)) {
+    print_still_recorded(next);
+    return 0;
+  }
+  RATION_TRY(pack(session, file, next, false));
+  return 0;
+}
 
 }  // namespace ration::cli

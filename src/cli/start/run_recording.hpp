@@ -43,4 +43,8 @@ class RunRecording {
   trace::RunNote note_;
 };
 
+/// Packs the parts that lie beside `file`, of a program that recorded itself or whose `ration run` was killed, and
+/// prints what was recorded. Fails with E1811.
+Result<int> pack_recording(const Session& session, const std::string& file);
+
 }  // namespace ration::cli

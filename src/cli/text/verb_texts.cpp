@@ -334,8 +334,9 @@ const std::vector<VerbText>& verb_texts() {
        "record what a program does with GPU memory",
        "-o FILE [OPTIONS] -- PROGRAM [ARGUMENTS]",
        "Starts a program under a limit, or without one, as ration run does, and records every request for GPU memory "
-       "of "
-       "it and of every process that it starts. The last line says what was recorded and what to type next.",
+       "of it and of every process that it starts. The last line says what was recorded and what to type next. Without "
+       "a "
+       "program, makes the file of what is there of a run whose ration run was killed.",
        {{"ration record -o train.rec -- python train.py", "record a training run"},
         {"ration record -o train.rec --sim=T4:16GiB -- ration-workload grow", "try it without a GPU"}}},
       {"inspect",

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <new>
 #include <utility>
 
@@ -16,7 +17,9 @@
 #include "guard/hooks/hooks.hpp"
 #include "guard/hooks/shares.hpp"
 #include "guard/hooks/table.hpp"
+#include "guard/recorder/own_folder.hpp"
 #include "guard/recorder/recorder.hpp"
+#include "guard/recorder/ticks.hpp"
 #include "guard/unlisted.hpp"
 
 namespace ration::guard {
@@ -48,11 +51,21 @@ struct State {
 alignas(State) unsigned char state_storage[sizeof(State)];
 State& state() noexcept { return *std::launder(reinterpret_cast<State*>(state_storage)); }
 
+/// A recording that this process makes of itself.
+struct OwnRecording {
+  SpinLock lock;
+  bool is_open = false;
+  Anchor began{};
+};
+OwnRecording own_recording;
+
 // Forgets the parent's holdings: a child holds nothing and must not act for its parent.
 void forget_parent() noexcept {
   state().book.processes().forget_slot();
   forget_places();
   forget_recording();
+  own_recording.is_open = false;
+  own_recording.lock.unlock();
   AfterFork::run();
 }
 
@@ -81,18 +94,36 @@ void record_charge(std::uint32_t account, std::int64_t bytes, Kind kind, bool co
   Recorded::charged(account, bytes, kind, common);
 }
 
+/// Does nothing while nothing is recorded.
 void record_death(std::int32_t pid) noexcept {
   if (pid != ::getpid())  // this process gives up its own slot, too
     Recorded::note(trace::Kind::kProcessEnded, kNoAccount, 0, static_cast<std::uint64_t>(pid));
 }
 
-void record_from_now() noexcept {
+int record_from_now() noexcept {
   State& shared = state();
   RecordedDevices devices;
   for (; devices.count < shared.book.account_count(); ++devices.count)
     devices.uuids[devices.count] = shared.book.account(devices.count).device().uuid;
-  begin_recording(devices, false);
-  shared.book.listen(recording() ? record_charge : nullptr, recording() ? record_death : nullptr);
+  const int error = begin_recording(devices, false);
+  shared.book.listen(recording() ? record_charge : nullptr, record_death);
+  return error;
+}
+
+/// Records what this process holds, so that the charges of its recording add up to the book.
+void record_holdings() noexcept {
+  book::Book& own_book = state().book;
+  const auto record = [&](std::uint32_t account) {
+    const auto held = own_book.processes().own_holdings(account);
+    const Bytes other = held.all - held.contexts - held.pools - held.managed;
+    for (const auto& [kind, bytes] : {std::pair{Kind::kContext, held.contexts},
+                                      {Kind::kPool, held.pools},
+                                      {Kind::kManaged, held.managed},
+                                      {Kind::kHeap, other}})
+      if (bytes > Bytes{0}) Recorded::charged(account, static_cast<std::int64_t>(bytes.count()), kind, false);
+  };
+  for (std::uint32_t account = 0; account < own_book.account_count(); ++account) record(account);
+  if (own_book.counts_host()) record(kHostAccount);
 }
 
 void decide_again() noexcept {
@@ -257,6 +288,39 @@ thread_local PlaceCache place_cache;
 thread_local Bytes raised_from;  // the peak before this thread's last charge; kUnlimited if the charge raised no peak
 
 }  // namespace
+
+int record_to(const char* folder) noexcept {
+  if (mode_now() != Mode::kGoverned) return ENOTSUP;
+  const SpinGuard guard(own_recording.lock);
+  book::Book& own_book = state().book;
+  const auto note = [&](const char* of, const Anchor& ended) {
+    return note_own_run(of, own_book, own_recording.began, ended);
+  };
+  if (folder == nullptr) {
+    if (!std::exchange(own_recording.is_open, false)) return 0;
+    own_book.listen(nullptr, record_death);
+    end_recording();
+    const int error = note(environment().record, anchor_now());
+    set_record_folder("");
+    return error;
+  }
+  if (recording()) return EBUSY;
+  own_recording.began = anchor_now();
+  int error = make_own_folder(folder);
+  if (error == 0) error = note(folder, {});
+  if (error != 0) return error;
+  set_record_folder(folder);
+  error = record_from_now();
+  own_recording.is_open = error == 0;
+  if (error == 0) {
+    record_holdings();
+  } else {
+    own_book.listen(nullptr, record_death);
+    end_recording();
+    set_record_folder("");
+  }
+  return error;
+}
 
 thread_local LeftWhileAsleep* LeftWhileAsleep::newest = nullptr;
 

@@ -35,6 +35,11 @@ inline constexpr cuda::CUdevice kMaxDevices = 64;
 
 [[nodiscard]] book::Book& book() noexcept;
 
+/// Begins a recording of this process and of those that it forks in a folder that is made; null ends it. What is held
+/// already is recorded as charges without a request; they are exact if no other thread takes memory at this moment.
+/// Returns an error of the system, or 0; ENOTSUP in a process that is not governed, EBUSY in one that is recorded.
+[[nodiscard]] int record_to(const char* folder) noexcept;
+
 /// Records that this process is about to have memory of that kind. From then on the daemon does not suspend the process
 /// where the driver could lose such memory.
 void note(Unmovable what) noexcept;

@@ -1,4 +1,5 @@
-// Marks that a program puts into its recording: `ration.mark("epoch 3")`.
+// What a program does to its own recording: marks (`ration.mark("epoch 3")`), and the recording itself
+// (`ration.record("train.rec")`).
 #include <cstring>
 
 #include "guard/hooks/hooks.hpp"
@@ -14,3 +15,6 @@ extern "C" [[gnu::visibility("default")]] void ration_shim_mark(const char* text
   event.site = number_of_text(TextKind::kName, text, ::strnlen(text, kMaxText));
   record(event);
 }
+
+/// See record_to().
+extern "C" [[gnu::visibility("default")]] int ration_shim_record(const char* folder) { return record_to(folder); }

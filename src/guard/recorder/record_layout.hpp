@@ -93,7 +93,8 @@ struct StackFrame {
 };
 static_assert(sizeof(StackFrame) == 16);
 
-inline constexpr std::uint64_t kPageOfCharge = 4096;
+inline constexpr int kShiftOfPage = 12;
+inline constexpr std::uint64_t kPageOfCharge = std::uint64_t{1} << kShiftOfPage;
 /// The most bytes that a record can have; it stands for all larger numbers, such as that of no limit.
 inline constexpr std::uint64_t kMostBytes = (std::uint64_t{1} << 48) - 1;
 

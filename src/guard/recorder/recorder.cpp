@@ -26,6 +26,9 @@ namespace {
 
 /// Space is reserved in steps that grow with the file, from the first to the last of these.
 constexpr std::uint64_t kLeastStep = std::uint64_t{256} << 10, kMostStep = std::uint64_t{4} << 20;
+/// A thread maps as many chunks at once as it has filled, up to this: to map and to unmap some interrupts other
+/// threads.
+constexpr std::uint32_t kMostChunks = 16;
 /// Once the file could not grow, the next attempt is made after so many lost events.
 constexpr std::uint64_t kLostBetweenAttempts = 1024;
 
@@ -40,17 +43,18 @@ struct Part {
 Part part;
 Table<std::uint32_t> text_numbers;
 
-/// The chunk of a thread, and its innermost open call.
+/// The chunks of a thread, and its innermost open call.
 struct Thread {
   char* next = nullptr;
   char* end = nullptr;
-  char* chunk = nullptr;
-  std::uint32_t life = 0;         // Part::life when it took the chunk
+  char* chunks = nullptr;  // those that are mapped
+  std::uint32_t count = 0, begun = 0;
+  std::uint32_t life = 0;         // Part::life when it took the chunks
   std::uint32_t number = 0;       // for call_site(); 0: none yet
   std::uint32_t number_life = 0;  // Part::life when it got the number
   Recorded* open = nullptr;
 };
-// Found by one instruction: what a library that is loaded late may have of this kind is small, and this is 48 bytes.
+// Found by one instruction: what a library that is loaded late may have of this kind is small, and this is 56 bytes.
 [[gnu::tls_model("initial-exec")]] thread_local Thread own;
 
 /// A file for the time that it takes to map some of it. A program may close every descriptor, so none is kept. The
@@ -109,32 +113,52 @@ void lose(int error) noexcept {
   if (error != 0) part.header->reason.store(static_cast<std::uint32_t>(error), std::memory_order_relaxed);
 }
 
-/// Returns the offset of a chunk with space, or 0 with the reason in `error`.
-std::uint64_t take_offset(const OpenFile& file, int& error) noexcept {
+/// Returns the offset of `count` chunks with space, or of one if there is no more, or 0 with the reason in `error`.
+std::uint64_t take_offset(const OpenFile& file, std::uint32_t& count, int& error) noexcept {
   const SpinGuard guard(part.growing);
   PartHeader& header = *part.header;
   const std::uint64_t offset = header.next.load(std::memory_order_relaxed);
   std::uint64_t space = header.space.load(std::memory_order_relaxed);
-  if (offset + kChunkSize > space) {
+  if (offset + count * kChunkSize > space) {
     const std::uint64_t step = std::clamp(space / kChunkSize * kChunkSize, kLeastStep, kMostStep);
     error = file.reserve(space, step);
     if (error == 0)
       space += step;
-    else if (error == ENOSPC && file.reserve(space, kChunkSize) == 0)
+    else if (error == ENOSPC && offset + kChunkSize > space && file.reserve(space, kChunkSize) == 0)
       space += kChunkSize;
     header.space.store(space, std::memory_order_relaxed);
     if (offset + kChunkSize > space) return 0;
+    if (offset + count * kChunkSize > space) count = 1;
   }
-  header.next.store(offset + kChunkSize, std::memory_order_relaxed);
+  header.next.store(offset + count * kChunkSize, std::memory_order_relaxed);
   return offset;
+}
+
+void begin_chunk(Thread& thread) noexcept {
+  char* chunk = thread.chunks + thread.begun++ * kChunkSize;
+  auto* header = reinterpret_cast<ChunkHeader*>(chunk);
+  header->thread = static_cast<std::uint32_t>(::syscall(SYS_gettid));
+  header->began = anchor_now();
+  header->magic = kChunkMagic;
+  thread.next = chunk + sizeof *header;
+  thread.end = chunk + kChunkSize;
 }
 
 /// Gives this thread a fresh chunk. Returns false, and counts an event as lost, if there is none.
 [[gnu::noinline]] bool take_chunk() noexcept {
   Thread& thread = own;
   const std::uint32_t life = part.life.load(std::memory_order_relaxed);
-  if (thread.life == life && thread.chunk != nullptr) ::munmap(thread.chunk, kChunkSize);
-  thread.next = thread.end = thread.chunk = nullptr;
+  std::uint32_t count = 1;
+  if (thread.life == life && thread.chunks != nullptr) {
+    if (thread.begun < thread.count) {
+      begin_chunk(thread);
+      return true;
+    }
+    ::munmap(thread.chunks, thread.count * kChunkSize);
+    count = std::min(2 * thread.count, kMostChunks);
+  }
+  thread.next = thread.end = thread.chunks = nullptr;
+  thread.count = thread.begun = 0;
   thread.life = life;
   if (part.header == nullptr) return false;
   const std::uint64_t lost = part.header->lost.load(std::memory_order_relaxed);
@@ -146,24 +170,20 @@ std::uint64_t take_offset(const OpenFile& file, int& error) noexcept {
   int error = 0;
   {
     const OpenFile file(part.path, 0);
-    const std::uint64_t offset = file.is_open() ? take_offset(file, error) : 0;
+    const std::uint64_t offset = file.is_open() ? take_offset(file, count, error) : 0;
     if (!file.is_open()) error = errno;
     if (offset != 0) {
-      thread.chunk = static_cast<char*>(file.map(offset, kChunkSize));
-      if (thread.chunk == nullptr) error = errno;
+      thread.chunks = static_cast<char*>(file.map(offset, count * kChunkSize));
+      if (thread.chunks == nullptr) error = errno;
     }
   }
   errno = saved;
-  if (thread.chunk == nullptr) {
+  if (thread.chunks == nullptr) {
     lose(error);
     return false;
   }
-  auto* header = reinterpret_cast<ChunkHeader*>(thread.chunk);
-  header->thread = static_cast<std::uint32_t>(::syscall(SYS_gettid));
-  header->began = anchor_now();
-  header->magic = kChunkMagic;
-  thread.next = thread.chunk + sizeof *header;
-  thread.end = thread.chunk + kChunkSize;
+  thread.count = count;
+  begin_chunk(thread);
   return true;
 }
 
@@ -258,9 +278,8 @@ void use_common_count(int error) noexcept {
 namespace {
 
 [[gnu::always_inline]] inline void record_in(Thread& thread, const RecordedEvent& event) noexcept {
-  const std::int64_t pages = event.charge / static_cast<std::int64_t>(kPageOfCharge);
-  const bool fits =
-      event.charge % static_cast<std::int64_t>(kPageOfCharge) == 0 && pages == static_cast<std::int32_t>(pages);
+  const std::int64_t pages = event.charge >> kShiftOfPage;
+  const bool fits = pages == static_cast<std::int32_t>(pages) && pages << kShiftOfPage == event.charge;
   const bool more = !fits || event.stream != 0;
   RawRecord* room = room_for(thread, more ? 2 : 1);
   if (room == nullptr) [[unlikely]]
@@ -315,13 +334,24 @@ namespace {
 
 }  // namespace
 
-void begin_recording(const RecordedDevices& devices, bool of_nvml) noexcept {
-  if (environment().record[0] == '\0') return;
+int begin_recording(const RecordedDevices& devices, bool of_nvml) noexcept {
+  if (environment().record[0] == '\0') return 0;
   const int saved = errno;
+  if (part.header != nullptr) {  // an earlier recording of this process
+    part.life.fetch_add(1);
+    text_numbers.remove_if([](std::uint64_t, std::uint32_t) { return true; });
+  }
   part.has_file = make_file(devices, of_nvml);
-  if (!part.has_file) use_common_count(errno);
+  const int error = part.has_file ? 0 : errno;
+  if (!part.has_file) use_common_count(error);
   errno = saved;
   is_recording.store(part.header != nullptr, std::memory_order_release);
+  return error;
+}
+
+void end_recording() noexcept {
+  note_end();
+  is_recording.store(false, std::memory_order_relaxed);
 }
 
 void forget_recording() noexcept {
@@ -350,6 +380,22 @@ bool gives_up(trace::Kind kind) noexcept {
       return true;
     default:
       return false;
+  }
+}
+
+/// Returns which kinds of charges belong to an event rather than to one of their own, a bit each.
+std::uint32_t kinds_of(trace::Kind kind) noexcept {
+  const auto bit = [](book::Kind each) { return 1U << static_cast<std::uint32_t>(each); };
+  switch (kind) {
+    case trace::Kind::kContextMade:
+    case trace::Kind::kContextEnded:
+      return bit(book::Kind::kContext);
+    case trace::Kind::kGraph:
+    case trace::Kind::kPoolGrew:
+    case trace::Kind::kPoolTrimmed:
+      return bit(book::Kind::kPool);
+    default:
+      return bit(book::Kind::kHeap) | bit(book::Kind::kManaged);
   }
 }
 
@@ -402,29 +448,20 @@ void record_charge(std::uint32_t account, std::int64_t bytes, book::Kind kind, b
   event_.ticks = gives_up(kind) ? ticks_now() : 0;
 }
 
-/// Returns true if a charge is part of the event rather than one of its own, as the growth of a pool is.
-bool Recorded::takes(const Charge& charge) const noexcept {
-  if (charge.common || !is_done_ || (account_ != charge.account && account_ != kNowhere)) return false;
-  switch (event_.kind) {
-    case trace::Kind::kContextMade:
-    case trace::Kind::kContextEnded:
-      return charge.kind == book::Kind::kContext;
-    case trace::Kind::kGraph:
-    case trace::Kind::kPoolGrew:
-    case trace::Kind::kPoolTrimmed:
-      return charge.kind == book::Kind::kPool;
-    default:
-      return charge.kind == book::Kind::kHeap || charge.kind == book::Kind::kManaged;
-  }
-}
-
 [[gnu::noinline]] void Recorded::end() noexcept {
   auto& thread = *static_cast<Thread*>(thread_);
   thread.open = outer_;
+  const std::uint32_t part_of_event = is_done_ ? kinds_of(event_.kind) : 0;
   book::Kind kind = book::Kind::kHeap;
+  int others = 0;  // charges that are no part of the event, as the growth of a pool is none of a block
   for (int at = 0; at < charge_count_; ++at) {
     const Charge& charge = charges_[at];
-    if (!takes(charge)) continue;
+    const bool is_part = (part_of_event >> static_cast<std::uint32_t>(charge.kind) & 1) != 0 && !charge.common &&
+                         (account_ == charge.account || account_ == kNowhere);
+    if (!is_part) {
+      charges_[others++] = charge;
+      continue;
+    }
     event_.charge += charge.bytes;
     kind = charge.kind;
     account_ = charge.account;
@@ -439,11 +476,10 @@ bool Recorded::takes(const Charge& charge) const noexcept {
     put_place(event_, account_, kind);
     record_in(thread, event_);
   }
-  // The growth of a pool follows the block that it grew for, which then is part of the peak.
-  for (int at = 0; at < charge_count_; ++at) {
+  // A pool grows behind the block that it grew for, which then is part of the peak.
+  for (int at = 0; at < others; ++at) {
     const Charge& charge = charges_[at];
-    if (charge.bytes != 0 && !takes(charge))
-      record_charge(charge.account, charge.bytes, charge.kind, charge.common, event_.ticks);
+    if (charge.bytes != 0) record_charge(charge.account, charge.bytes, charge.kind, charge.common, event_.ticks);
   }
 }
 
@@ -451,7 +487,8 @@ void Recorded::write_note(trace::Kind kind, std::uint32_t account, std::uint64_t
   RecordedEvent event{};
   event.kind = kind;
   put_place(event, account, book::Kind::kHeap);
-  event.site = kind != trace::Kind::kLimitChanged ? site_of(own) : 0;
+  const bool is_of_call = kind != trace::Kind::kLimitChanged && kind != trace::Kind::kProcessEnded;
+  event.site = is_of_call ? site_of(own) : 0;
   event.bytes = bytes;
   event.address = detail;
   record(event);

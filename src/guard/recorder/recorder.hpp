@@ -45,9 +45,12 @@ struct RecordedDevices {
   book::DeviceUuid uuids[16];
 };
 
-/// Begins to record if RATION_RECORD asks for it. Called when the process becomes governed; in a child once
-/// forget_recording() was called there.
-void begin_recording(const RecordedDevices& devices, bool of_nvml) noexcept;
+/// Begins to record if there is a folder for it (Environment::record). Called when the process becomes governed, in a
+/// child once forget_recording() was called there, and when the program asks for it. Returns an error of the system if
+/// there is no file, so that events are only counted; else 0.
+int begin_recording(const RecordedDevices& devices, bool of_nvml) noexcept;
+/// Ends the file. An event that another thread is writing at this moment may still come into it.
+void end_recording() noexcept;
 /// Forgets the parent's file in a child.
 void forget_recording() noexcept;
 
@@ -109,7 +112,6 @@ class Recorded {
   static void write_note(trace::Kind kind, std::uint32_t account, std::uint64_t bytes, std::uint64_t detail) noexcept;
   void begin(trace::Kind kind, std::uint64_t bytes, std::uint64_t stream) noexcept;
   void end() noexcept;
-  [[nodiscard]] bool takes(const Charge& charge) const noexcept;
 
   bool is_open_ = false, is_done_, is_denied_;
   int error_, charge_count_;

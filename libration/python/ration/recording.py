@@ -1,0 +1,82 @@
+"""Recordings that a program makes of itself."""
+from __future__ import annotations
+
+import atexit
+import ctypes
+import errno
+import os
+import shutil
+import subprocess
+from typing import Optional
+
+import ration_command
+
+
+def _tell(folder: Optional[bytes]) -> int:
+    """Begins a recording in this folder, or ends it. Returns an error of the system, or 0."""
+    try:
+        function = ctypes.CDLL("libcuda.so.1", mode=os.RTLD_NOW | os.RTLD_NOLOAD).ration_shim_record
+    except (OSError, AttributeError):
+        return errno.ENOTSUP
+    return int(function(folder))
+
+
+class record:  # noqa: N801  (a function to its users, and what `with` takes)
+    """Records what this process, and those that it starts, do with GPU memory, as `ration run --record` does for a whole run.
+
+        with ration.record('train.rec'):
+            train()
+
+        recording = ration.record('train.rec')
+        recording.start()
+        ...
+        recording.stop()                         # or the end of the program
+
+    `ration inspect train.rec` shows what was recorded, also while it runs: what the process held at the start is in it as
+    memory without a request. `ration.mark('epoch 3')` puts texts into it. Start it while no other thread takes GPU memory.
+
+    Raises (from `start`):
+        RuntimeError: this process is not governed, or is recorded already.
+        OSError: the folder `FILE.parts` cannot be made.
+    """
+
+    def __init__(self, path: "str | os.PathLike[str]") -> None:
+        self.path = os.path.abspath(os.fspath(path))
+        self._owner = 0  # the process that records, since a child made by fork has a copy of this object
+
+    def start(self) -> "record":
+        """Begins. The file is made at the end; until then the folder `FILE.parts` has what was recorded."""
+        folder = self.path + ".parts"
+        if os.path.isfile(os.path.join(folder, "run.json")):  # of an earlier recording
+            shutil.rmtree(folder)
+        error = _tell(os.fsencode(folder))
+        if error == errno.ENOTSUP:
+            raise RuntimeError("this process is not governed: start it by `ration run`, or call ration.activate() first")
+        if error == errno.EBUSY:
+            raise RuntimeError("this process is recorded already")
+        if error:
+            raise OSError(error, os.strerror(error), folder)
+        self._owner = os.getpid()
+        os.environ["RATION_RECORD"] = folder
+        atexit.register(self.stop)
+        return self
+
+    def stop(self) -> None:
+        """Ends, and makes the file. While a process that this one started still runs, its folder stays in place of the file."""
+        if self._owner != os.getpid():
+            return
+        self._owner = 0
+        atexit.unregister(self.stop)
+        os.environ.pop("RATION_RECORD", None)
+        error = _tell(None)
+        if error:
+            raise OSError(error, os.strerror(error), self.path)
+        done = subprocess.run([ration_command.path(), "record", "-o", self.path], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise OSError(done.stderr.strip())
+
+    def __enter__(self) -> "record":
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
