@@ -64,10 +64,7 @@ class FrameworkCase(unittest.TestCase):
         peaks = {place["gpu"]: place["bytes"] for place in found["held"] if place["gpu"] is not None and place["bytes"]}
         booked = {gpu: account["peak_bytes"] for gpu, account in enumerate(book["accounts"]) if account["peak_bytes"]}
         print(f"recorded {found['events']} events, peaks {peaks}, book {booked}", file=sys.stderr)
-        if len(found["processes"]) == 1:
-            self.assertEqual(peaks, booked)
-        for gpu, bytes in booked.items():  # that a process has left by _exit is seen after others may have had its memory
-            self.assertGreaterEqual(peaks[gpu], bytes)
+        self.assertEqual(peaks, booked)
 
     def printed_until(self, running, start, seconds=600):
         """The lines that it prints up to one that begins so. Fails where it ends before that, or takes longer."""
