@@ -18,7 +18,7 @@ namespace ration::trace {
 namespace {
 
 constexpr const char* kColumns = "t_us,op,id,size,stream";
-constexpr const char* kExample = "share/ration/traces/medium_512_inference.csv   is one";
+constexpr const char* kExample = "ration record -o train.rec -- PROGRAM   makes a recording";
 /// No frame of the driver is that small: addresses of blocks stay apart, and aligned as those of frameworks.
 constexpr Bytes kApart{512};
 constexpr std::uint64_t kFirstAddress = std::uint64_t{1} << 40;

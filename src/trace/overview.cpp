@@ -37,7 +37,7 @@ class Sizes {
         below += row.lifetimes[bits];
         if (2 * below < one.freed) continue;
         one.middle_lifetime =
-            bits == 0 ? 0 : static_cast<std::int64_t>(std::uint64_t{1} << std::min<std::size_t>(bits - 1, 62));
+            bits == 0 ? 0 : static_cast<std::int64_t>(std::uint64_t{1} << std::min<std::size_t>(bits, 62));
         break;
       }
       all.push_back(one);

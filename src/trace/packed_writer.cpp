@@ -1,5 +1,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -159,8 +160,12 @@ Result<Packed> write_packed(const std::string& path, const Recording& recording)
   const auto bad = [&](int error) {
     ::unlink(fresh.c_str());
     return fail("E1815", fmt::format("the recording cannot be written to {}: {}.", path, std::strerror(error)),
-                "Free some space there; the parts of the recording are kept: ration inspect " + path);
+                "Free some space there, or give another path.");
   };
+  // A name of a device or a pipe is not for a file to take.
+  if (struct stat status{}; ::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode))
+    return fail("E1815", fmt::format("'{}' is not a file that a recording can be written to.", path),
+                "Give the path of a file, such as train.rec.");
   ::unlink(fresh.c_str());
   const FileDescriptor file{::open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600)};
   if (!file) return bad(errno);

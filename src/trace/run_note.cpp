@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file.hpp"
+#include "base/process.hpp"
 #include "base/whole_file.hpp"
 
 namespace ration::trace {
@@ -54,7 +55,7 @@ std::string text_of(const RunNote& note) {
 
 Error cannot_be_made(const std::string& path, int error) {
   return {"E1815", fmt::format("a recording cannot be written to {}: {}.", path, std::strerror(error)),
-          "--record /a/folder/of/yours/train.rec", 125};
+          "Give a path in a folder of yours: /a/folder/of/yours/train.rec", 125};
 }
 
 /// Returns true if `has` says so of the header of any part beside `path`.
@@ -100,9 +101,14 @@ RunNote read_note(const std::string& folder) {
 
 Result<void> make_parts(const std::string& path, const RunNote& note) {
   const std::string folder = path + kPartsEnding;
-  const auto bad = [&] { return tl::unexpected(cannot_be_made(path, errno)); };
   remove_parts(path);
-  if (::mkdir(folder.c_str(), 0700) != 0) return bad();
+  if (::mkdir(folder.c_str(), 0700) != 0) return tl::unexpected(cannot_be_made(path, errno));
+  const auto bad = [&] {
+    Error error = cannot_be_made(path, errno);
+    std::error_code ignored;
+    std::filesystem::remove_all(folder, ignored);  // made here
+    return tl::unexpected(std::move(error));
+  };
   const std::string lost = folder + "/" + guard::kLostFile;
   const FileDescriptor page{::open(lost.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600)};
   const std::string zeros(guard::kPartHeaderSize, '\0');
@@ -126,7 +132,9 @@ void remove_parts(const std::string& path) {
 
 bool is_recorded_now(const std::string& path) {
   return any_header(path, [](const PartHeader& header) {
-    return header.pid != 0 && header.ended.ticks == 0 && ::kill(header.pid, 0) == 0;
+    if (header.pid == 0 || header.ended.ticks != 0 || ::kill(header.pid, 0) != 0) return false;
+    const auto process = identity_of(header.pid);
+    return !process || liveness(*process) != Liveness::kDead;  // a zombie writes nothing
   });
 }
 

@@ -27,13 +27,17 @@ void print_still_recorded(const std::string& next) {
 /// Makes the file of its parts, removes them, and prints what was recorded; if `is_quiet`, only what was lost.
 Result<void> pack(const Session& session, const std::string& file, const std::string& next, bool is_quiet) {
   RATION_TRY(const auto parts, trace::open_parts(file));
-  RATION_TRY(const auto packed, trace::write_packed(file, *parts));
+  const auto packed = trace::write_packed(file, *parts);
+  if (!packed)
+    return fail(packed.error().id, packed.error().what,
+                fmt::format("Free some space there, then: {}; the parts of the recording are kept",
+                            session.hint(command({"record", "-o", file}))));
   const trace::Header& header = parts->header();
   const auto processes =
       std::count_if(header.processes.begin(), header.processes.end(), [](const auto& each) { return each.pid != 0; });
   if (!is_quiet || header.lost != 0)
     fmt::print(stderr, "ration: {} · {} events of {} process{} · {} · {} lost{} · next: {}\n", file,
-               with_commas(packed.events), processes, processes == 1 ? "" : "es", session.size(Bytes{packed.bytes}),
+               with_commas(packed->events), processes, processes == 1 ? "" : "es", session.size(Bytes{packed->bytes}),
                with_commas(header.lost), header.lost != 0 ? " (" + trace::why_lost(file) + ")" : "", next);
   trace::remove_parts(file);
   return {};
@@ -41,14 +45,23 @@ Result<void> pack(const Session& session, const std::string& file, const std::st
 
 }  // namespace
 
-Result<std::unique_ptr<RunRecording>> RunRecording::begin(const RunOptions& options, const std::string& workload,
-                                                          const admission::Plan& plan) {
-  const std::string& file = options.record;
+Result<void> RunRecording::check(const std::string& file) {
   std::error_code error;
   const std::string path = std::filesystem::absolute(file, error).string();
-  if (file.empty() || error || std::filesystem::is_directory(path, error))
+  const auto status = std::filesystem::status(path, error);
+  if (file.empty() || path.empty() || (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)))
     return fail("E1815", fmt::format("'{}' is not a file that a recording can be written to.", file),
-                "--record train.rec", 125);
+                "Give the path of a file, such as train.rec.", 125);
+  if (trace::is_recorded_now(path))
+    return fail("E1815", fmt::format("another run is recorded to {} at this moment.", path),
+                "Give each run a file of its own.", 125);
+  return {};
+}
+
+Result<std::unique_ptr<RunRecording>> RunRecording::begin(const RunOptions& options, const std::string& workload,
+                                                          const admission::Plan& plan) {
+  std::error_code error;
+  const std::string path = std::filesystem::absolute(options.record, error).string();
   trace::RunNote note;
   note.workload = workload;
   note.command = options.program;

@@ -18,6 +18,8 @@ namespace ration::cli {
 
 class RunRecording {
  public:
+  /// Fails with E1815 if `file` is no place for a recording, or if another run is recorded to it.
+  [[nodiscard]] static Result<void> check(const std::string& file);
   /// Makes the folder and names it, and the kind of call sites that are wanted, to the programs that this process
   /// starts. Fails with E1815.
   [[nodiscard]] static Result<std::unique_ptr<RunRecording>> begin(const RunOptions& options,

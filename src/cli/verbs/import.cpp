@@ -19,6 +19,10 @@ Result<int> import_recording(const Session& session, const ImportOptions& option
   std::error_code error;
   if (fs::equivalent(path, options.file, error))
     return fail("E1405", fmt::format("{} is the file to import itself.", path), "--output another.rec", 2);
+  // history.csv is often an export of history.rec, which has more.
+  if (options.out.empty() && fs::exists(path, error))
+    return fail("E1405", fmt::format("{} exists already.", path),
+                command({"import", options.file, "-o", path}) + "   replaces it", 2);
   RATION_TRY(const auto packed, trace::write_packed(path, *recording));
   fmt::print("{} · {} · {} · next: {}\n", path, counted(packed.events, "event"), session.size(Bytes{packed.bytes}),
              session.hint(command({"inspect", path})));

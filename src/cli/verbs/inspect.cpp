@@ -211,8 +211,10 @@ void print_text(const Session& session, const Inspection& found, const Header& h
   if (!found.overview.sizes.empty()) {
     fmt::print("sizes\n");
     for (const trace::SizeClass& size : found.overview.sizes)
-      fmt::print("  up to {:>8}  {:>10} blocks · half of those freed lived up to {}\n", session.size(Bytes{size.upto}),
-                 size.count, size.freed == 0 ? "-" : moment(size.middle_lifetime));
+      fmt::print(
+          "  up to {:>8}  {:>10} block{} · {}\n", session.size(Bytes{size.upto}), size.count,
+          size.count == 1 ? "" : "s",
+          size.freed == 0 ? "none was freed" : "half of those freed lived up to " + moment(size.middle_lifetime));
   }
   for (const trace::Asking& asking : found.overview.asked)
     fmt::print("asked  {} {} time{} how much there is: {}{} · {}\n", name_of(asking.function), asking.times,
@@ -247,13 +249,16 @@ void print_timeline(const Inspection& found) {
 /// By trace::Compared.
 constexpr const char* kCompared[] = {"events", "denied", "peak", "use", "blocks", "never freed"};
 
-const char* name_of(trace::Compared what) { return kCompared[static_cast<std::size_t>(what)]; }
+/// Returns the name of a row; with --at, what was held then is no peak.
+const char* name_of(trace::Compared what, bool at_peak) {
+  return what == trace::Compared::kPeak && !at_peak ? "held" : kCompared[static_cast<std::size_t>(what)];
+}
 
-nlohmann::json to_json(const std::vector<trace::Change>& changes) {
+nlohmann::json to_json(const std::vector<trace::Change>& changes, bool at_peak) {
   nlohmann::json rows = nlohmann::json::array();
   const auto amount = [](const trace::Amount& of) { return nlohmann::json{{"bytes", of.bytes}, {"count", of.count}}; };
   for (const trace::Change& change : changes) {
-    nlohmann::json row{{"what", name_of(change.what)},
+    nlohmann::json row{{"what", name_of(change.what, at_peak)},
                        {"name", change.name},
                        {"before", amount(change.before)},
                        {"after", amount(change.after)}};
@@ -264,7 +269,7 @@ nlohmann::json to_json(const std::vector<trace::Change>& changes) {
   return rows;
 }
 
-void print_changes(const Session& session, const std::vector<trace::Change>& changes) {
+void print_changes(const Session& session, const std::vector<trace::Change>& changes, bool at_peak) {
   Table table({{"GPU", "gpu", false, true},
                {"WHAT", "what"},
                {"OF", "of", false, true},
@@ -285,7 +290,7 @@ void print_changes(const Session& session, const std::vector<trace::Change>& cha
     table.add({!change.place           ? "-"
                : change.place->is_host ? "host"
                                        : std::to_string(change.place->device),
-               name_of(change.what), of.empty() ? "-" : of, amount(change.before), amount(change.after),
+               name_of(change.what, at_peak), of.empty() ? "-" : of, amount(change.before), amount(change.after),
                more == 0 ? "-" : (more < 0 ? "-" : "+") + by});
   }
   table.print(session.format());
@@ -308,10 +313,10 @@ Result<int> inspect(const Session& session, const InspectOptions& options) {
   }
   if (session.format() == Format::kJson) {
     nlohmann::json document = to_json(found, recording->header());
-    if (!options.other.empty()) document["changes"] = to_json(changes);
+    if (!options.other.empty()) document["changes"] = to_json(changes, !at);
     session.print_json("inspect", document);
   } else if (!options.other.empty()) {
-    print_changes(session, changes);
+    print_changes(session, changes, !at);
   } else if (session.format() == Format::kCsv) {
     print_timeline(found);
   } else {

@@ -21,9 +21,10 @@ using history::TimeMs;
 
 constexpr std::int64_t kNsOfMs = 1'000'000;
 
+/// Returns true if the word is a file, or by its ending was meant to be one: no workload is called train.rec.
 bool is_recording(const std::string& word) {
   std::error_code error;
-  return std::filesystem::is_regular_file(word, error) ||
+  return std::filesystem::path(word).extension() == ".rec" || std::filesystem::is_regular_file(word, error) ||
          std::filesystem::is_directory(word + trace::kPartsEnding, error);
 }
 

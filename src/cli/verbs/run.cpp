@@ -399,6 +399,9 @@ Result<int> run(const Session& session, RunOptions options) {
   if (!options.tensorboard.empty() && !session.dry_run) {
     RATION_TRY(TensorboardLog::prepare(options.tensorboard));
   }
+  if (!options.record.empty() && !session.dry_run) {
+    RATION_TRY(RunRecording::check(options.record));
+  }
   RATION_TRY(const auto store, session.store());
   RATION_TRY(refuse_nesting(store));
   RATION_TRY(auto daemon, NodeClient::find(session));

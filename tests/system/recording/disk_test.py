@@ -59,6 +59,12 @@ class Disk(Recorded):
         self.assertEqual((ran.returncode, ran.stdout), (0, "done\n"), ran.stderr)
         self.assertIn(" lost (No space left on device)", ran.stderr)
 
+    def test_a_disk_without_room_for_the_folder_keeps_nothing_of_it(self):
+        ran = self.in_a_small_disk("4k", WORK % 1)
+        self.assertEqual((ran.returncode, ran.stdout), (125, ""), ran.stderr)
+        self.assertIn("E1815", ran.stderr)
+        self.assertEqual(list((self.folder / "kept").iterdir()), [])
+
     def test_a_limit_on_the_size_of_files_kills_nothing(self):
         ran = self.recorded("import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))\n" + WORK % 10_000)
         self.assertEqual((ran.returncode, ran.stdout), (0, "done\n"), ran.stderr)
