@@ -58,7 +58,8 @@ OTHERS = {
     "packages": f"{COMPILED} {SERVED} packaging examples docs/site.py docs/mkdocs.yml docs/scenarios/slurm.md tests/gpu LICENSE",
     "site": f"{PAGES}",
     "kubernetes-adapter": "kubernetes",
-    "frameworks": f"{COMPILED} libration/python tests/frameworks examples/articles docs/scenarios tests/system/docs/docs_test.py",
+    "frameworks": f"{COMPILED} libration/python tests/frameworks examples/articles tests/system/docs/docs_test.py"
+    " docs/scenarios/leak.md docs/scenarios/two-servers.md docs/scenarios/smaller-card.md docs/scenarios/where-is-the-rest.md",
     "engines": f"{COMPILED} {SERVED} tests/engines {HELPERS} docs/scenarios/notebooks.md docs/scenarios/ray.md docs/scenarios/serving.md",
     "exports": f"{COMPILED} share/ration/traces tests/exports tests/engines/browser.py tests/engines/engine_case.py {HELPERS} build/readers",
     "kubernetes": f"{COMPILED} share kubernetes tests/engines {HELPERS} build/kubernetes build/kubernetes/cluster",

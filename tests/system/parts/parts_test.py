@@ -87,6 +87,7 @@ class Parts(Tree):
         self.assertEqual(self.after("README.md", "CHANGELOG.md", "DECISIONS.md", "sim/README.md", "libration/python/README.md"), pages)
         self.assertEqual(self.after("docs/metrics.md"), pages | {"tests/system/contract"})
         self.assertEqual(self.after("docs/scenarios/ray.md"), pages | {"engines"})
+        self.assertEqual(self.after("docs/scenarios/leak.md"), pages | {"frameworks"})
 
     def test_the_dashboard_runs_no_limits(self):
         self.everything_passes()
