@@ -131,6 +131,9 @@ class PythonClients(unittest.TestCase):
 def numbers_in(values):
     if isinstance(values, (int, float)):
         yield values
+    if isinstance(values, dict) and "valueType" in values:  # a union: its other members are the same bytes, read differently
+        kind = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")[values["valueType"]]
+        values = values | {"value": values["value"][kind]}
     for one in values.values() if isinstance(values, dict) else values if isinstance(values, list) else ():
         yield from numbers_in(one)
 

@@ -160,7 +160,7 @@ const std::vector<VerbText>& verb_texts() {
        "answer from recordings or sizes what fits; changes nothing",
        "RECORDING|NAME=SIZE... [OPTIONS] [--run [-- PROGRAM [ARGUMENTS]]]",
        "For recordings: the smallest limit under which each run is granted all that it was granted, and with --limit "
-       "the first request that this limit denies. A recording of tensors (ration record --deep) is also tried under "
+       "the first request that this limit denies. A recording of tensors (made with --deep) is also tried under "
        "other allocators. --run settles what no recording can say: it runs the program again under the limit, on a "
        "simulated GPU. --with "
        "puts another run beside it on a GPU, and --gpu alone copies of itself. For sizes, NAME=GUARANTEE[:LIMIT]"

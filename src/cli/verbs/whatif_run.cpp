@@ -89,11 +89,14 @@ Result<RealRun> run_really(const Session& session, const WhatIfOptions& options,
   result.exit_code = launch(line).exit_code;
   result.passed = result.exit_code == 0;
   const auto ran = trace::open_recording(file);
-  if (!ran)
+  if (!ran) {
+    std::vector<std::string> again{"ration", "run", "--sim=" + result.gpus};
+    if (!options.limit.empty()) again.insert(again.end(), {"--limit", options.limit});
+    again.emplace_back("--");
+    again.insert(again.end(), result.words.begin(), result.words.end());
     return fail("E1817", fmt::format("the program did not start under that limit ({}).", result.exit_code),
-                command({"run", "--sim=" + result.gpus, "--limit", options.limit.empty() ? "max" : options.limit}) +
-                    " -- …   says why",
-                2);
+                shown_command(again) + "   says why", 2);
+  }
   result.devices = trace::add_up(**ran, std::nullopt).devices;
   return result;
 }

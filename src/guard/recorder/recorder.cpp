@@ -47,14 +47,12 @@ Table<std::uint32_t> text_numbers;
 struct Thread {
   char* next = nullptr;
   char* end = nullptr;
-  char* chunks = nullptr;  // those that are mapped
-  std::uint32_t count = 0, begun = 0;
-  std::uint32_t life = 0;         // Part::life when it took the chunks
-  std::uint32_t number = 0;       // for call_site(); 0: none yet
-  std::uint32_t number_life = 0;  // Part::life when it got the number
   Recorded* open = nullptr;
+  std::uint16_t count = 0, begun = 0;  // the chunks that are mapped, and those of them that have been begun
+  std::uint32_t life = 0;              // Part::life when it took the chunks
+  std::uint32_t number = 0;            // for call_site(), in this life; 0: none yet
 };
-// Found by one instruction: what a library that is loaded late may have of this kind is small, and this is 56 bytes.
+// Found by one instruction: what a library that is loaded late may have of this kind is small, and this is 40 bytes.
 [[gnu::tls_model("initial-exec")]] thread_local Thread own;
 
 /// A file for the time that it takes to map some of it. A program may close every descriptor, so none is kept. The
@@ -134,8 +132,8 @@ std::uint64_t take_offset(const OpenFile& file, std::uint32_t& count, int& error
   return offset;
 }
 
-void begin_chunk(Thread& thread) noexcept {
-  char* chunk = thread.chunks + thread.begun++ * kChunkSize;
+void begin_chunk(Thread& thread, char* chunk) noexcept {
+  ++thread.begun;
   auto* header = reinterpret_cast<ChunkHeader*>(chunk);
   header->thread = static_cast<std::uint32_t>(::syscall(SYS_gettid));
   header->began = anchor_now();
@@ -149,15 +147,16 @@ void begin_chunk(Thread& thread) noexcept {
   Thread& thread = own;
   const std::uint32_t life = part.life.load(std::memory_order_relaxed);
   std::uint32_t count = 1;
-  if (thread.life == life && thread.chunks != nullptr) {
+  if (thread.life == life && thread.end != nullptr) {
     if (thread.begun < thread.count) {
-      begin_chunk(thread);
+      begin_chunk(thread, thread.end);
       return true;
     }
-    ::munmap(thread.chunks, thread.count * kChunkSize);
-    count = std::min(2 * thread.count, kMostChunks);
+    ::munmap(thread.end - thread.count * kChunkSize, thread.count * kChunkSize);
+    count = std::min<std::uint32_t>(2U * thread.count, kMostChunks);
   }
-  thread.next = thread.end = thread.chunks = nullptr;
+  if (thread.life != life) thread.number = 0;
+  thread.next = thread.end = nullptr;
   thread.count = thread.begun = 0;
   thread.life = life;
   if (part.header == nullptr) return false;
@@ -168,22 +167,23 @@ void begin_chunk(Thread& thread) noexcept {
   }
   const int saved = errno;
   int error = 0;
+  char* chunks = nullptr;
   {
     const OpenFile file(part.path, 0);
     const std::uint64_t offset = file.is_open() ? take_offset(file, count, error) : 0;
     if (!file.is_open()) error = errno;
     if (offset != 0) {
-      thread.chunks = static_cast<char*>(file.map(offset, count * kChunkSize));
-      if (thread.chunks == nullptr) error = errno;
+      chunks = static_cast<char*>(file.map(offset, count * kChunkSize));
+      if (chunks == nullptr) error = errno;
     }
   }
   errno = saved;
-  if (thread.chunks == nullptr) {
+  if (chunks == nullptr) {
     lose(error);
     return false;
   }
-  thread.count = count;
-  begin_chunk(thread);
+  thread.count = static_cast<std::uint16_t>(count);
+  begin_chunk(thread, chunks);
   return true;
 }
 
@@ -325,10 +325,7 @@ namespace {
   if (!has_call_sites()) [[likely]]
     return 0;
   const std::uint32_t life = part.life.load(std::memory_order_relaxed);
-  if (thread.number_life != life) {
-    thread.number = threads.fetch_add(1, std::memory_order_relaxed) + 1;
-    thread.number_life = life;
-  }
+  if (thread.life != life || thread.number == 0) thread.number = threads.fetch_add(1, std::memory_order_relaxed) + 1;
   return call_site(thread.number);
 }
 

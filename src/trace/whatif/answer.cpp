@@ -62,7 +62,7 @@ Result<Answers> answer(const Recording& recording, const Question& question) {
         tried.allocator = allocator.name;
         tried.judgement = {
             Grade::kUnknown,
-            "it has what the program took from the driver, not its tensors; ration record --deep has them"};
+            "it has what the program took from the driver, not its tensors, which a recording with --deep has"};
       }
       tried.device = device;
       result.rows.push_back(std::move(tried));
