@@ -5,7 +5,7 @@ import atexit
 import ctypes
 import errno
 import os
-import shutil
+import shlex
 import subprocess
 from typing import Optional
 
@@ -37,7 +37,7 @@ class record:  # noqa: N801  (a function to its users, and what `with` takes)
 
     Raises (from `start`):
         RuntimeError: this process is not governed, or is recorded already.
-        OSError: the folder `FILE.parts` cannot be made.
+        OSError: the folder `FILE.parts` cannot be made, or is there; or `FILE` is a folder, a pipe or a device.
     """
 
     def __init__(self, path: "str | os.PathLike[str]") -> None:
@@ -47,8 +47,10 @@ class record:  # noqa: N801  (a function to its users, and what `with` takes)
     def start(self) -> "record":
         """Begins. The file is made at the end; until then the folder `FILE.parts` has what was recorded."""
         folder = self.path + ".parts"
-        if os.path.isfile(os.path.join(folder, "run.json")):  # of an earlier recording
-            shutil.rmtree(folder)
+        if os.path.lexists(self.path) and not os.path.isfile(self.path):
+            raise OSError(errno.EINVAL, "not a file that a recording can take the place of", self.path)
+        if os.path.lexists(folder) and "RATION_RECORD" not in os.environ:  # the guard rejects what is recorded already
+            raise FileExistsError(errno.EEXIST, f"a recording is made there, or was cut off: ration record -o {shlex.quote(self.path)} makes its file", folder)
         error = _tell(os.fsencode(folder))
         if error == errno.ENOTSUP:
             raise RuntimeError("this process is not governed: start it by `ration run`, or call ration.activate() first")

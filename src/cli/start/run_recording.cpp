@@ -24,14 +24,17 @@ void print_still_recorded(const std::string& next) {
   fmt::print(stderr, "ration: processes of the workload still run and record · next: {}\n", next);
 }
 
+/// Returns what to do about a file that could not be made after the program ended.
+std::string later(const Session& session, const std::string& file) {
+  return fmt::format("Free some space there, then: {}; the parts of the recording are kept",
+                     session.hint(command({"record", "-o", file})));
+}
+
 /// Makes the file of its parts, removes them, and prints what was recorded; if `is_quiet`, only what was lost.
 Result<void> pack(const Session& session, const std::string& file, const std::string& next, bool is_quiet) {
   RATION_TRY(const auto parts, trace::open_parts(file));
   const auto packed = trace::write_packed(file, *parts);
-  if (!packed)
-    return fail(packed.error().id, packed.error().what,
-                fmt::format("Free some space there, then: {}; the parts of the recording are kept",
-                            session.hint(command({"record", "-o", file}))));
+  if (!packed) return fail(packed.error().id, packed.error().what, later(session, file));
   const trace::Header& header = parts->header();
   const auto processes =
       std::count_if(header.processes.begin(), header.processes.end(), [](const auto& each) { return each.pid != 0; });
@@ -91,7 +94,8 @@ void RunRecording::finish(const Session& session, bool left_running) {
   const std::string next = session.hint(command({"inspect", file_}));
   if (left_running) return print_still_recorded(next);
   const auto finished = [&]() -> Result<void> {
-    RATION_TRY(trace::note_end(file_, note_));
+    if (const auto noted = trace::note_end(file_, note_); !noted)
+      return fail(noted.error().id, noted.error().what, later(session, file_));
     return pack(session, file_, next, is_quiet_);
   }();
   if (!finished) session.print_finding(finished.error().id, finished.error().what, finished.error().fix);

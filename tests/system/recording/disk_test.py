@@ -65,6 +65,15 @@ class Disk(Recorded):
         self.assertIn("E1815", ran.stderr)
         self.assertEqual(list((self.folder / "kept").iterdir()), [])
 
+    def test_a_program_that_fills_the_disk_is_told_how_to_make_the_file_later(self):
+        ran = self.in_a_small_disk("1m", WORK % 10 + "try: open(%r, 'wb', 0).write(bytes(1 << 21)) and open(%r, 'ab', 0).write(bytes(1 << 21))\nexcept OSError: pass\n"
+                                   % ((str(self.folder / "disk/filler"),) * 2))
+        self.assertEqual((ran.returncode, ran.stdout), (0, "done\n"), ran.stderr)
+        self.assertIn(f"ration record --sim={self.NODE} -o {self.folder}/disk/train.rec", ran.stderr)
+        self.file = self.folder / "kept/train.rec"
+        self.assertIn(" 0 lost", subprocess.run([BIN / "ration", "record", "-o", self.file], env=self.environment, capture_output=True, text=True).stderr)
+        self.assertEqual(self.inspected()["events"], len(self.recording().events))
+
     def test_a_limit_on_the_size_of_files_kills_nothing(self):
         ran = self.recorded("import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))\n" + WORK % 10_000)
         self.assertEqual((ran.returncode, ran.stdout), (0, "done\n"), ran.stderr)

@@ -117,8 +117,12 @@ except Exception as error:
 """
         self.assertIn("RuntimeError this process is not governed", self.run_program("import ration, sys\n" + text, governed=False).stdout)
         self.assertIn("RuntimeError this process is recorded already", self.run_program("begin()\n" + text, record=True).stdout)
-        self.file = self.folder / "nowhere/train.rec"
-        self.assertIn("FileNotFoundError", self.run_program(text).stdout)
+        nowhere, folder, cut_off = self.folder / "nowhere/train.rec", self.folder / "folder", self.folder / "cut-off.rec"
+        folder.mkdir()
+        (self.folder / "cut-off.rec.parts").mkdir()
+        for self.file, told in ((nowhere, "FileNotFoundError"), (folder, "not a file"), (cut_off, f"ration record -o {cut_off} makes")):
+            self.assertIn(told, self.run_program(text).stdout)
+        self.assertEqual({path.name for path in self.folder.iterdir()} & {"folder.parts", "cut-off.rec.parts"}, {"cut-off.rec.parts"})
 
     def test_after_a_kill_ration_record_makes_the_file(self):
         done = self.run_program("""
