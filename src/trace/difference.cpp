@@ -28,20 +28,20 @@ void add_groups(Both& both, const std::vector<Group>& groups, const std::optiona
 }
 
 /// Appends what differs.
-void append(std::vector<Change>& changes, Compared what, const Both& both) {
+void append(std::vector<Difference>& changes, Compared what, const Both& both) {
   const auto from = static_cast<std::ptrdiff_t>(changes.size());
   for (const auto& [key, amounts] : both)
     if (amounts.first != amounts.second || what == Compared::kPeak)
       changes.push_back({what, std::get<0>(key), std::get<1>(key), std::get<2>(key), amounts.first, amounts.second});
   if (what == Compared::kPeak) return;
-  const auto size = [](const Change& change) { return std::abs(change.after.bytes - change.before.bytes); };
+  const auto size = [](const Difference& change) { return std::abs(change.after.bytes - change.before.bytes); };
   std::stable_sort(changes.begin() + from, changes.end(),
-                   [&](const Change& a, const Change& b) { return size(a) > size(b); });
+                   [&](const Difference& a, const Difference& b) { return size(a) > size(b); });
 }
 
 }  // namespace
 
-std::vector<Change> difference(const Inspected& before, const Inspected& after) {
+std::vector<Difference> difference(const Inspected& before, const Inspected& after) {
   Both peaks, uses, blocks, unfreed;
   const auto take = [&](const Inspected& one, Amount std::pair<Amount, Amount>::*side) {
     for (const Held& held : one.inspection.held) {
@@ -54,8 +54,8 @@ std::vector<Change> difference(const Inspected& before, const Inspected& after) 
   take(before, &std::pair<Amount, Amount>::first);
   take(after, &std::pair<Amount, Amount>::second);
   const Overview &old = before.inspection.overview, &now = after.inspection.overview;
-  std::vector<Change> changes{{Compared::kEvents, {}, "", 0, {0, old.events}, {0, now.events}},
-                              {Compared::kDenied, {}, "", 0, {0, old.denial_count}, {0, now.denial_count}}};
+  std::vector<Difference> changes{{Compared::kEvents, {}, "", 0, {0, old.events}, {0, now.events}},
+                                  {Compared::kDenied, {}, "", 0, {0, old.denial_count}, {0, now.denial_count}}};
   append(changes, Compared::kPeak, peaks);
   append(changes, Compared::kUse, uses);
   append(changes, Compared::kBlocks, blocks);

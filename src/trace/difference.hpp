@@ -20,7 +20,7 @@ struct Amount {
 /// What both recordings may have some of.
 enum class Compared : std::uint8_t { kEvents, kDenied, kPeak, kUse, kBlocks, kNeverFreed };
 
-struct Change {
+struct Difference {
   Compared what = Compared::kPeak;
   std::optional<Place> place;
   std::string name;         ///< of a use, or the call site of blocks
@@ -36,6 +36,6 @@ struct Inspected {
 
 /// Returns the changes from one recording to another: numbers of events and denials and peaks in any case, everything
 /// else only where it differs, the largest change first.
-[[nodiscard]] std::vector<Change> difference(const Inspected& before, const Inspected& after);
+[[nodiscard]] std::vector<Difference> difference(const Inspected& before, const Inspected& after);
 
 }  // namespace ration::trace

@@ -30,7 +30,8 @@ class Sizes {
     for (std::size_t at = 0; at < rows_.size(); ++at) {
       const Row& row = rows_[at];
       if (row.count == 0) continue;
-      SizeClass one{at == 0 ? 0 : std::uint64_t{1} << (at - 1), row.count, 0, row.bytes, 0};
+      const std::uint64_t up_to = at == 0 ? 0 : at > 64 ? UINT64_MAX : std::uint64_t{1} << (at - 1);
+      SizeClass one{up_to, row.count, 0, row.bytes, 0};
       for (const std::uint64_t number : row.lifetimes) one.freed += number;
       std::uint64_t below = 0;
       for (std::size_t bits = 0; bits < row.lifetimes.size() && one.freed > 0; ++bits) {

@@ -254,10 +254,10 @@ const char* name_of(trace::Compared what, bool at_peak) {
   return what == trace::Compared::kPeak && !at_peak ? "held" : kCompared[static_cast<std::size_t>(what)];
 }
 
-nlohmann::json to_json(const std::vector<trace::Change>& changes, bool at_peak) {
+nlohmann::json to_json(const std::vector<trace::Difference>& changes, bool at_peak) {
   nlohmann::json rows = nlohmann::json::array();
   const auto amount = [](const trace::Amount& of) { return nlohmann::json{{"bytes", of.bytes}, {"count", of.count}}; };
-  for (const trace::Change& change : changes) {
+  for (const trace::Difference& change : changes) {
     nlohmann::json row{{"what", name_of(change.what, at_peak)},
                        {"name", change.name},
                        {"before", amount(change.before)},
@@ -269,7 +269,7 @@ nlohmann::json to_json(const std::vector<trace::Change>& changes, bool at_peak) 
   return rows;
 }
 
-void print_changes(const Session& session, const std::vector<trace::Change>& changes, bool at_peak) {
+void print_changes(const Session& session, const std::vector<trace::Difference>& changes, bool at_peak) {
   Table table({{"GPU", "gpu", false, true},
                {"WHAT", "what"},
                {"OF", "of", false, true},
@@ -277,7 +277,7 @@ void print_changes(const Session& session, const std::vector<trace::Change>& cha
                {"AFTER", "after", true},
                {"CHANGE", "change", true}});
   const auto sized = [&](std::int64_t bytes) { return session.size(bytes_of(bytes)); };
-  for (const trace::Change& change : changes) {
+  for (const trace::Difference& change : changes) {
     const bool counts = change.what == trace::Compared::kEvents || change.what == trace::Compared::kDenied;
     const auto amount = [&](const trace::Amount& of) { return counts ? std::to_string(of.count) : sized(of.bytes); };
     std::string of = printable(change.name);
@@ -306,7 +306,7 @@ Result<int> inspect(const Session& session, const InspectOptions& options) {
   }
   RATION_TRY(const auto recording, trace::open_recording(options.file));
   const Inspection found = trace::inspect(*recording, at);
-  std::vector<trace::Change> changes;
+  std::vector<trace::Difference> changes;
   if (!options.other.empty()) {
     RATION_TRY(const auto other, trace::open_recording(options.other));
     changes = trace::difference({found, recording->header()}, {trace::inspect(*other, at), other->header()});

@@ -34,7 +34,7 @@ MemoryRecording run_of(std::uint64_t kept, int pid) {
 
 std::string told(const MemoryRecording& before, const MemoryRecording& after) {
   std::string text;
-  for (const Change& change : difference({inspect(before), before.header()}, {inspect(after), after.header()}))
+  for (const Difference& change : difference({inspect(before), before.header()}, {inspect(after), after.header()}))
     text += fmt::format("{}:{}:{}x{} {}/{} {}/{}\n", static_cast<int>(change.what), change.place ? 1 : 0, change.name,
                         change.bytes, change.before.count, change.before.bytes >> 20, change.after.count,
                         change.after.bytes >> 20);
