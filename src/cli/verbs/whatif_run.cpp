@@ -16,8 +16,12 @@ namespace {
 /// A folder of its own for the run: its books, its simulated GPUs and its recording. Removed at the end.
 class Folder {
  public:
-  Folder() : path_(std::filesystem::temp_directory_path().string() + "/ration-whatif-XXXXXX") {
-    if (::mkdtemp(path_.data()) == nullptr) path_.clear();
+  /// Its path stays empty if there is no room, or TMPDIR names no folder.
+  Folder() {
+    std::error_code error;
+    const auto place = std::filesystem::temp_directory_path(error);
+    path_ = place.string() + "/ration-whatif-XXXXXX";  // what mkdtemp() replaces
+    if (error || ::mkdtemp(path_.data()) == nullptr) path_.clear();
   }
   Folder(const Folder&) = delete;
   Folder& operator=(const Folder&) = delete;

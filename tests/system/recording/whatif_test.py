@@ -52,6 +52,8 @@ class WhatIf(Recorded):
         file = self.play(2 << 30, "steps", "300MiB:0s")
         ran = self.asked(file, "--run", "--sim=A10", "--", "/bin/sh", "-c", "echo printed; exit 3", code=4)["run"]
         self.assertEqual((ran["exit_code"], ran["simulated"], ran["program"][0]), (3, "A10", "/bin/sh"))
+        nowhere = subprocess.run([BIN / "ration", "whatif", file, "--run"], env=dict(self.environment, TMPDIR="/nonexistent"), capture_output=True, text=True)
+        self.assertEqual((nowhere.returncode, nowhere.stderr.split()[0]), (2, "E1817"))
         for words, error in ((["--", "true"], "E1814"), (["--run", "--", "/nonexistent"], "E1817")):
             done = subprocess.run([BIN / "ration", "whatif", file, *words], env=self.environment, capture_output=True, text=True)
             self.assertEqual(done.returncode, 2, done.stderr)
