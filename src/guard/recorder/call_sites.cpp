@@ -1,6 +1,7 @@
 #include "guard/recorder/call_sites.hpp"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <link.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -142,7 +143,7 @@ struct Located {
 std::uint32_t number_of_module(const char* name) noexcept {
   if (*name != '\0') return number_of_text(TextKind::kModule, name, ::strnlen(name, kMaxText));
   char program[PATH_MAX];  // has no name in the list
-  const long length = ::syscall(SYS_readlink, "/proc/self/exe", program, sizeof program);
+  const long length = ::syscall(SYS_readlinkat, AT_FDCWD, "/proc/self/exe", program, sizeof program);
   return length > 0 ? number_of_text(TextKind::kModule, program, static_cast<std::size_t>(length)) : 0;
 }
 
