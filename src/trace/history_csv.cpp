@@ -12,12 +12,14 @@
 #include "base/strings.hpp"
 #include "base/whole_file.hpp"
 #include "trace/import/imported.hpp"
-#include "trace/kind_names.hpp"
+#include "trace/kinds.hpp"
 
 namespace ration::trace {
 namespace {
 
 constexpr const char* kColumns = "t_us,op,id,size,stream";
+constexpr char kTaken = 'a', kFreed = 'f';
+constexpr std::string_view kSkipped = "S-";  // a segment of the framework's, and what is no memory
 constexpr const char* kExample = "ration record -o train.rec -- PROGRAM   makes a recording";
 /// No frame of the driver is that small: addresses of blocks stay apart, and aligned as those of frameworks.
 constexpr Bytes kApart{512};
@@ -25,7 +27,8 @@ constexpr std::uint64_t kFirstAddress = std::uint64_t{1} << 40;
 
 struct Line {
   std::int64_t time_us = 0;
-  std::string_view operation, block;
+  char operation = 0;
+  std::string_view block;
   std::uint64_t size = 0, stream = 0;
 };
 
@@ -38,7 +41,7 @@ std::optional<Line> parsed(std::string_view text, bool extended) {
   const auto stream = parse_number<std::uint64_t>(cells[4]);
   if (!time || !size || !stream || *time < 0 || *time > std::int64_t{1} << 50 || *size > kUnlimited.count())
     return std::nullopt;
-  return Line{*time, cells[1], cells[2], *size, *stream};
+  return Line{*time, cells[1].front(), cells[2], *size, *stream};
 }
 
 /// Splits a line at its commas; a cell in quotes may have some.
@@ -138,10 +141,16 @@ Result<std::unique_ptr<MemoryRecording>> read_history_csv(const std::string& pat
     const auto line = parsed(text, extended);
     if (!line)
       return fail("E1811", fmt::format("{}:{} is not a line of a history, {}.", path, number, kColumns), kExample, 2);
+    if (line->operation != kTaken && line->operation != kFreed && kSkipped.find(line->operation) == kSkipped.npos)
+      return fail(
+          "E1811",
+          fmt::format("{}:{}: '{}' is no operation of a history: {} takes a block, {} frees it, and {} are skipped.",
+                      path, number, line->operation, kTaken, kFreed, kSkipped),
+          kExample, 2);
     Event event;
     event.time = latest = std::max(latest, line->time_us * 1000);
     event.stream = line->stream;
-    if (line->operation == "a" && line->size > 0) {
+    if (line->operation == kTaken && line->size > 0) {
       if (next > kUnlimited.count())
         return fail("E1811", fmt::format("{}:{}: the blocks together exceed any GPU.", path, number), kExample, 2);
       event.address = next;
@@ -149,7 +158,8 @@ Result<std::unique_ptr<MemoryRecording>> read_history_csv(const std::string& pat
       event.charged = static_cast<std::int64_t>(line->size);
       live[std::string(line->block)] = {event.address, event.bytes};
       next += round_up(Bytes{line->size}, kApart).count();
-    } else if (const auto block = live.find(std::string(line->block)); line->operation == "f" && block != live.end()) {
+    } else if (const auto block = live.find(std::string(line->block));
+               line->operation == kFreed && block != live.end()) {
       event.kind = Kind::kFree;
       event.address = block->second.first;
       event.charged = -static_cast<std::int64_t>(block->second.second);

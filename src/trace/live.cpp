@@ -15,40 +15,10 @@ constexpr std::array<std::pair<Kind, Account>, kUses> kCharges{{{Kind::kAllocate
                                                                 {Kind::kCode, Account::kDevice},
                                                                 {Kind::kAllocate, Account::kManaged},
                                                                 {Kind::kAllocate, Account::kDevice},
-                                                                {Kind::kAllocate, Account::kPinnedHost}}};
+                                                                {Kind::kAllocate, Account::kPinnedHost},
+                                                                {Kind::kHeldBefore, Account::kDevice}}};
 
 }  // namespace
-
-const char* name_of(Use use) {
-  constexpr std::array<const char*, kUses> kNames{"blocks", "pools",   "virtual", "contexts",
-                                                  "code",   "managed", "shared",  "pinned host"};
-  return kNames[static_cast<std::size_t>(use)];
-}
-
-Use use_of(const Event& event, const Header& header) {
-  if (event.account == Account::kPinnedHost) return Use::kHost;
-  if (event.account == Account::kManaged) return Use::kManaged;
-  if (event.process < header.processes.size() && header.processes[event.process].pid == 0 && header.booked)
-    return Use::kShared;
-  switch (event.kind) {
-    case Kind::kContextMade:
-    case Kind::kContextEnded:
-      return Use::kContexts;
-    case Kind::kPoolGrew:
-    case Kind::kPoolTrimmed:
-    case Kind::kGraph:  // graphs have pools of their own
-      return Use::kPools;
-    case Kind::kVirtualCreate:
-    case Kind::kVirtualRelease:
-    case Kind::kVirtualMap:
-    case Kind::kVirtualUnmap:
-      return Use::kVirtual;
-    case Kind::kCode:
-      return Use::kCode;
-    default:
-      return Use::kBlocks;
-  }
-}
 
 void Live::charge(const Event& event) {
   Charges& charges = charges_[place_of(event)];
@@ -59,7 +29,16 @@ void Live::charge(const Event& event) {
              (use.first.second == Use::kManaged) == (event.account == Account::kManaged);
     });
   else
-    charges.uses[{event.process, use_of(event, header_)}] += event.charged;
+    charges.uses[{event.process, use_of_charge(event, charges)}] += event.charged;
+}
+
+Use Live::use_of_charge(const Event& event, const Charges& charges) const {
+  const Use use = use_of(event, header_);
+  const bool gives_block = (use == Use::kBlocks && event.kind == Kind::kFree) || event.kind == Kind::kVirtualRelease;
+  if (!gives_block || !charges.uses.contains({event.process, Use::kBefore})) return use;
+  const auto blocks = blocks_.find(event.process);
+  const bool is_known = blocks != blocks_.end() && blocks->second.contains(event.address);
+  return is_known ? use : Use::kBefore;
 }
 
 std::vector<Event> Live::snapshot() const {

@@ -9,15 +9,9 @@
 #include <vector>
 
 #include "trace/event.hpp"
+#include "trace/kinds.hpp"
 
 namespace ration::trace {
-
-/// The use of charged bytes.
-enum class Use : std::uint8_t { kBlocks, kPools, kVirtual, kContexts, kCode, kManaged, kShared, kHost };
-inline constexpr std::size_t kUses = 8;
-[[nodiscard]] const char* name_of(Use use);
-/// Returns the use of the bytes that an event charges or refunds.
-[[nodiscard]] Use use_of(const Event& event, const Header& header);
 
 /// A place whose bytes add up: a device with its managed memory, or pinned host memory.
 struct Place {
@@ -113,6 +107,8 @@ class Live {
   };
 
   void charge(const Event& event);
+  /// Returns the use of an event's bytes. A block that is freed and was not taken here is one of those from before.
+  [[nodiscard]] Use use_of_charge(const Event& event, const Charges& charges) const;
   void take(const Event& event, std::uint32_t span) {
     const Block block{event.bytes, event.time, event.site, span, place_of(event)};
     count_ += blocks_[event.process].insert_or_assign(event.address, block).second ? 1 : 0;

@@ -42,6 +42,9 @@ class PackedRecording : public Recording {
 /// E1811, or E1816 for a version that is not known.
 [[nodiscard]] Result<std::unique_ptr<PackedRecording>> open_packed(const std::string& path);
 
+/// Fails with E1815 if `path` is that of no file: of a folder, a device or a pipe, or `-`.
+[[nodiscard]] Result<void> check_place(const std::string& path);
+
 /// What was written.
 struct Packed {
   std::uint64_t events = 0;

@@ -155,6 +155,16 @@ class Writer {
 
 }  // namespace
 
+Result<void> check_place(const std::string& path) {
+  constexpr const char* kFix = "Give the path of a file, such as train.rec.";
+  if (path == "-") return fail("E1815", "a recording is a file, and is not written to standard output.", kFix, 125);
+  // A name of a device or a pipe is not for a file to take.
+  struct stat status {};
+  if (path.empty() || (::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode)))
+    return fail("E1815", fmt::format("'{}' is not a file that a recording can be written to.", path), kFix, 125);
+  return {};
+}
+
 Result<Packed> write_packed(const std::string& path, const Recording& recording) {
   const std::string fresh = path + ".new";
   const auto bad = [&](int error) {
@@ -162,10 +172,7 @@ Result<Packed> write_packed(const std::string& path, const Recording& recording)
     return fail("E1815", fmt::format("the recording cannot be written to {}: {}.", path, std::strerror(error)),
                 "Free some space there, or give another path.");
   };
-  // A name of a device or a pipe is not for a file to take.
-  if (struct stat status{}; ::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode))
-    return fail("E1815", fmt::format("'{}' is not a file that a recording can be written to.", path),
-                "Give the path of a file, such as train.rec.");
+  RATION_TRY(check_place(path));
   ::unlink(fresh.c_str());
   const FileDescriptor file{::open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600)};
   if (!file) return bad(errno);

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -12,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file.hpp"
+#include "base/file_lock.hpp"
 #include "base/process.hpp"
 #include "base/whole_file.hpp"
 
@@ -99,21 +101,44 @@ RunNote read_note(const std::string& folder) {
   return note;
 }
 
-Result<void> make_parts(const std::string& path, const RunNote& note) {
+Result<PartsLock> make_parts(const std::string& path, const RunNote& note) {
+  namespace fs = std::filesystem;
   const std::string folder = path + kPartsEnding;
-  remove_parts(path);
-  if (::mkdir(folder.c_str(), 0700) != 0) return tl::unexpected(cannot_be_made(path, errno));
-  const auto bad = [&] {
-    Error error = cannot_be_made(path, errno);
-    std::error_code ignored;
-    std::filesystem::remove_all(folder, ignored);  // made here
-    return tl::unexpected(std::move(error));
-  };
+  const auto bad = [&](int error) { return tl::unexpected(cannot_be_made(path, error)); };
+  PartsLock lock;
+  while (!lock) {  // until no other run removes the folder between the two calls
+    if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) return bad(errno);
+    RATION_TRY(lock, take_parts(path));
+  }
+  struct stat status {};
+  if (::fstat(lock.get(), &status) != 0) return bad(errno);
+  std::error_code error;
+  // A folder of somebody's stays as it is; another user could exchange what is written to theirs.
+  if (!fs::exists(folder + "/" + kNoteFile, error) && !fs::is_empty(folder, error)) return bad(EEXIST);
+  if (status.st_uid != ::geteuid() || ::fchmod(lock.get(), 0700) != 0) return bad(EPERM);
+  for (fs::directory_iterator each(folder, error), end; !error && each != end; each.increment(error))
+    fs::remove_all(each->path(), error);
   const std::string lost = folder + "/" + guard::kLostFile;
   const FileDescriptor page{::open(lost.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600)};
   const std::string zeros(guard::kPartHeaderSize, '\0');
-  if (!page || ::write(page.get(), zeros.data(), zeros.size()) != static_cast<ssize_t>(zeros.size())) return bad();
-  return write_whole(folder + "/" + kNoteFile, text_of(note), 0600) ? Result<void>{} : bad();
+  if (page && ::write(page.get(), zeros.data(), zeros.size()) == static_cast<ssize_t>(zeros.size()) &&
+      write_whole(folder + "/" + kNoteFile, text_of(note), 0600))
+    return lock;
+  const int problem = errno;
+  fs::remove_all(folder, error);
+  return bad(problem);
+}
+
+Result<PartsLock> take_parts(const std::string& path) {
+  FileLock lock;
+  lock.path = path + kPartsEnding;
+  lock.file = FileDescriptor{::open(lock.path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)};
+  if (!lock.file) return errno == ENOENT ? Result<PartsLock>{} : tl::unexpected(cannot_be_made(path, errno));
+  // A file system that has no locks has none to respect.
+  if (::flock(lock.file.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+    return fail("E1815", fmt::format("another run is recorded to {} at this moment.", path),
+                "Give each run a file of its own.", 125);
+  return lock.in_place() ? std::move(lock.file) : PartsLock{};
 }
 
 Result<void> note_end(const std::string& path, const RunNote& note) {
@@ -131,11 +156,11 @@ void remove_parts(const std::string& path) {
 }
 
 bool is_recorded_now(const std::string& path) {
-  return any_header(path, [](const PartHeader& header) {
-    if (header.pid == 0 || header.ended.ticks != 0 || ::kill(header.pid, 0) != 0) return false;
-    const auto process = identity_of(header.pid);
-    return !process || liveness(*process) != Liveness::kDead;  // a zombie writes nothing
-  });
+  return is_locked(path + kPartsEnding) || any_header(path, [](const PartHeader& header) {
+           if (header.pid == 0 || header.ended.ticks != 0 || ::kill(header.pid, 0) != 0) return false;
+           const auto process = identity_of(header.pid);
+           return !process || liveness(*process) != Liveness::kDead;  // a zombie writes nothing
+         });
 }
 
 std::string why_lost(const std::string& path) {

@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "base/command.hpp"
+#include "base/printable.hpp"
 #include "guard/recorder/ticks.hpp"
 #include "trace/packed_file.hpp"
 
@@ -39,7 +40,7 @@ Result<void> pack(const Session& session, const std::string& file, const std::st
   const auto processes =
       std::count_if(header.processes.begin(), header.processes.end(), [](const auto& each) { return each.pid != 0; });
   if (!is_quiet || header.lost != 0)
-    fmt::print(stderr, "ration: {} · {} events of {} process{} · {} · {} lost{} · next: {}\n", file,
+    fmt::print(stderr, "ration: {} · {} events of {} process{} · {} · {} lost{} · next: {}\n", printable(file),
                with_commas(packed->events), processes, processes == 1 ? "" : "es", session.size(Bytes{packed->bytes}),
                with_commas(header.lost), header.lost != 0 ? " (" + trace::why_lost(file) + ")" : "", next);
   trace::remove_parts(file);
@@ -49,12 +50,9 @@ Result<void> pack(const Session& session, const std::string& file, const std::st
 }  // namespace
 
 Result<void> RunRecording::check(const std::string& file) {
+  RATION_TRY(trace::check_place(file));
   std::error_code error;
   const std::string path = std::filesystem::absolute(file, error).string();
-  const auto status = std::filesystem::status(path, error);
-  if (file.empty() || path.empty() || (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)))
-    return fail("E1815", fmt::format("'{}' is not a file that a recording can be written to.", file),
-                "Give the path of a file, such as train.rec.", 125);
   if (trace::is_recorded_now(path))
     return fail("E1815", fmt::format("another run is recorded to {} at this moment.", path),
                 "Give each run a file of its own.", 125);
@@ -76,10 +74,11 @@ Result<std::unique_ptr<RunRecording>> RunRecording::begin(const RunOptions& opti
     if (account.limit < kUnlimited) device.limit = account.limit;
     note.devices.push_back(std::move(device));
   }
-  RATION_TRY(trace::make_parts(path, note));
+  RATION_TRY(auto lock, trace::make_parts(path, note));
   ::setenv("RATION_RECORD", (path + trace::kPartsEnding).c_str(), 1);
   if (!options.record_sites.empty()) ::setenv("RATION_RECORD_SITES", options.record_sites.c_str(), 1);
-  std::unique_ptr<RunRecording> recording(new RunRecording(path, options.summary == "never", std::move(note)));
+  std::unique_ptr<RunRecording> recording(
+      new RunRecording(path, options.summary == "never", std::move(note), std::move(lock)));
   recording->watch_.emplace(path + trace::kPartsEnding);
   return recording;
 }
@@ -104,11 +103,13 @@ void RunRecording::finish(const Session& session, bool left_running) {
 void RunRecording::drop() { trace::remove_parts(file_); }
 
 Result<int> pack_recording(const Session& session, const std::string& file) {
+  RATION_TRY(trace::check_place(file));
   const std::string next = session.hint(command({"inspect", file}));
   if (trace::is_recorded_now(file)) {
     print_still_recorded(next);
     return 0;
   }
+  RATION_TRY(const auto lock, trace::take_parts(file));
   RATION_TRY(pack(session, file, next, false));
   return 0;
 }

@@ -18,7 +18,7 @@ namespace ration::cli {
 
 class RunRecording {
  public:
-  /// Fails with E1815 if `file` is no place for a recording, or if another run is recorded to it.
+  /// Fails with E1815 if `file` is no place for a recording (check_place), or if another run is recorded to it.
   [[nodiscard]] static Result<void> check(const std::string& file);
   /// Makes the folder and names it, and the kind of call sites that are wanted, to the programs that this process
   /// starts. Fails with E1815.
@@ -36,11 +36,12 @@ class RunRecording {
   void drop();
 
  private:
-  RunRecording(std::string file, bool is_quiet, trace::RunNote note)
-      : file_(std::move(file)), is_quiet_(is_quiet), note_(std::move(note)) {}
+  RunRecording(std::string file, bool is_quiet, trace::RunNote note, trace::PartsLock lock)
+      : file_(std::move(file)), is_quiet_(is_quiet), lock_(std::move(lock)), note_(std::move(note)) {}
 
   const std::string file_;
   const bool is_quiet_;
+  const trace::PartsLock lock_;
   std::optional<PartWatch> watch_;
   trace::RunNote note_;
 };

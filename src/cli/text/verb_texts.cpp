@@ -332,7 +332,7 @@ const std::vector<VerbText>& verb_texts() {
        kSim | kSocket,
        "*",
        "record what a program does with GPU memory",
-       "-o FILE [OPTIONS] -- PROGRAM [ARGUMENTS]",
+       "-o FILE [OPTIONS] [-- PROGRAM [ARGUMENTS]]",
        "Starts a program under a limit, or without one, as ration run does, and records every request for GPU memory "
        "of it and of every process that it starts. The last line says what was recorded and what to type next. Without "
        "a "
@@ -348,7 +348,7 @@ const std::vector<VerbText>& verb_texts() {
        "Shows the peak of a recording that ration run --record made, and what it consisted of; blocks that were never "
        "freed; their sizes and lifetimes; what the program asked and was answered; and denied requests with what was "
        "held at that moment. Reads a recording that is still being written, too, and one whose program or ration run "
-       "was killed. csv is what was held over time.",
+       "was killed. csv is what was held over time, and with --at what was held then, by process and use.",
        {{"ration run --limit 6GiB --record train.rec -- python train.py", "record"},
         {"ration inspect train.rec", "the peak"},
         {"ration inspect train.rec --at 90s -o json", "what was held after 90 seconds, for programs"},

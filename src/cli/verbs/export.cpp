@@ -8,6 +8,7 @@
 #include <iostream>
 
 #include "base/command.hpp"
+#include "base/printable.hpp"
 #include "base/units.hpp"
 #include "cli/verbs/verbs.hpp"
 #include "machine/user_names.hpp"
@@ -60,7 +61,8 @@ Result<int> export_recording(const Session& session, const ExportOptions& option
     if (fs::is_regular_file(path, error)) fs::remove(path, error);  // a part of an export is none
     return not_written(path, problem);
   }
-  fmt::print("{} · {} · for {}\n", path.string(), session.size(Bytes{fs::file_size(path, error)}), exporter->opened_by);
+  fmt::print("{} · {} · for {}\n", printable(path.string()), session.size(Bytes{fs::file_size(path, error)}),
+             exporter->opened_by);
   return 0;
 }
 

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "base/command.hpp"
+#include "base/printable.hpp"
 #include "base/units.hpp"
 #include "cli/verbs/verbs.hpp"
 #include "trace/open_recording.hpp"
@@ -24,8 +25,8 @@ Result<int> import_recording(const Session& session, const ImportOptions& option
     return fail("E1405", fmt::format("{} exists already.", path),
                 command({"import", options.file, "-o", path}) + "   replaces it", 2);
   RATION_TRY(const auto packed, trace::write_packed(path, *recording));
-  fmt::print("{} · {} · {} · next: {}\n", path, counted(packed.events, "event"), session.size(Bytes{packed.bytes}),
-             session.hint(command({"inspect", path})));
+  fmt::print("{} · {} · {} · next: {}\n", printable(path), counted(packed.events, "event"),
+             session.size(Bytes{packed.bytes}), session.hint(command({"inspect", path})));
   return 0;
 }
 

@@ -29,7 +29,7 @@ Bytes bytes_of(std::int64_t bytes) { return Bytes{static_cast<std::uint64_t>(std
 
 std::string name_of(const Place& place, const Header& header) {
   if (place.is_host) return "pinned host memory";
-  const std::string& model = header.devices[place.device].name;
+  const std::string model = printable(header.devices[place.device].name);
   return fmt::format("GPU {}{}", place.device, model.empty() ? "" : " " + model);
 }
 
@@ -246,6 +246,20 @@ void print_timeline(const Inspection& found) {
   table.print(Format::kCsv);
 }
 
+/// Prints what was held at one moment, for spreadsheets.
+void print_parts(const Inspection& found, const Header& header) {
+  Table table({{"", "seconds"}, {"", "gpu"}, {"", "process"}, {"", "pid"}, {"", "use"}, {"", "bytes"}});
+  for (const Held& held : found.held)
+    for (const trace::Share& part : held.parts) {
+      const bool is_known = part.process < header.processes.size();
+      table.add({fmt::format("{:.6f}", static_cast<double>(held.time) / 1e9),
+                 held.place.is_host ? "host" : std::to_string(held.place.device), std::to_string(part.process),
+                 is_known ? std::to_string(header.processes[part.process].pid) : "", trace::name_of(part.use),
+                 std::to_string(part.charged)});
+    }
+  table.print(Format::kCsv);
+}
+
 /// By trace::Compared.
 constexpr const char* kCompared[] = {"events", "denied", "peak", "use", "blocks", "never freed"};
 
@@ -318,7 +332,7 @@ Result<int> inspect(const Session& session, const InspectOptions& options) {
   } else if (!options.other.empty()) {
     print_changes(session, changes, !at);
   } else if (session.format() == Format::kCsv) {
-    print_timeline(found);
+    at ? print_parts(found, recording->header()) : print_timeline(found);
   } else {
     print_text(session, found, recording->header(), !at);
   }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 
 #include "base/command.hpp"
 #include "cli/session/node_client.hpp"
@@ -42,8 +43,35 @@ void add_levels(const trace::Recording& recording, std::size_t device, std::map<
   for (const auto& [level, time] : times) levels[level] += time / kNsOfMs;
 }
 
-/// Adds a recorded run. Fails with E1812 where it is not known what the run needed.
-Result<void> add_run(const trace::Recording& recording, const std::string& path, history::Past& past) {
+/// The GPU of the runs, and the recording that it is known from.
+struct RecordedGpu {
+  trace::Device device;
+  std::string path;
+};
+
+std::string described(const trace::Device& device) {
+  return fmt::format("{} of {}", device.name.empty() ? "a GPU" : device.name, format_size(device.total));
+}
+
+/// Fails with E1812 if the device is not of the model that other runs were recorded on: contexts and libraries take
+/// other amounts there.
+Result<void> agree_on_gpu(const trace::Device& device, const std::string& path, std::optional<RecordedGpu>& gpu) {
+  if (device.total == Bytes{0}) return {};  // it is not known
+  if (!gpu) gpu = {device, path};
+  const bool one_name = device.name.empty() || gpu->device.name.empty() || device.name == gpu->device.name;
+  if (one_name && device.total == gpu->device.total) {
+    if (gpu->device.name.empty()) gpu->device.name = device.name;
+    return {};
+  }
+  return fail("E1812",
+              fmt::format("{} was recorded on {} and {} on {}: what a run needs differs from one model to another.",
+                          gpu->path, described(gpu->device), path, described(device)),
+              command({"recommend", path}) + "   and ask about each model by itself", 2);
+}
+
+/// Adds a recorded run. Fails with E1812 where it is not known what the run needed, or it was on another model of GPU.
+Result<void> add_run(const trace::Recording& recording, const std::string& path, history::Past& past,
+                     std::optional<RecordedGpu>& gpu) {
   const trace::Header& header = recording.header();
   const trace::Charges charges = trace::add_up(recording, std::nullopt);
   const auto most = std::max_element(charges.devices.begin(), charges.devices.end(),
@@ -55,6 +83,7 @@ Result<void> add_run(const trace::Recording& recording, const std::string& path,
                 command({"whatif", path}), 2);
   const auto index = static_cast<std::size_t>(most - charges.devices.begin());
   const trace::Device& device = header.devices[index];
+  RATION_TRY(agree_on_gpu(device, path, gpu));
   history::RecordedRun run;
   run.first = header.began / kNsOfMs;
   run.last = run.first + charges.circumstances.length / kNsOfMs;
@@ -80,9 +109,10 @@ Result<void> add_run(const trace::Recording& recording, const std::string& path,
 Result<history::Recommendation> recommend_from(const std::vector<std::string>& files, TimeMs now) {
   history::Past past;
   past.tenant = "default";
+  std::optional<RecordedGpu> gpu;
   for (const std::string& path : files) {
     RATION_TRY(const auto recording, trace::open_recording(path));
-    RATION_TRY(add_run(*recording, path, past));
+    RATION_TRY(add_run(*recording, path, past, gpu));
   }
   history::RecommendQuestion question;
   question.workload = past.name;
@@ -107,7 +137,7 @@ Result<int> recommend(const Session& session, const std::vector<std::string>& wo
   if (session.format() == Format::kJson)
     session.print_json("recommend", found, more);
   else
-    fmt::print("{}", session.hint(found.at("text").get<std::string>()));
+    fmt::print("{}", session.shown(found.at("text").get<std::string>()));
   return 0;
 }
 

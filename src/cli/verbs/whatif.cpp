@@ -148,7 +148,7 @@ void show(const Session& session, const Opened& opened, bool name_it) {
   Table table({{"ALLOCATOR", "allocator"},
                {"GPU", "gpu", true, true},
                {"SMALLEST LIMIT", "smallest_limit", true},
-               {opened.limit ? "UNDER " + session.size(*opened.limit) : "UNDER", "under", false, true},
+               {opened.limit ? "UNDER " + session.size(*opened.limit) : "WITHOUT A LIMIT", "under", false, true},
                {"GRADE", "grade"}});
   for (const trace::Answer& row : opened.answers.rows) {
     const std::string smallest = row.smallest ? (row.is_bound ? "at least " : "") + session.size(*row.smallest) : "-";

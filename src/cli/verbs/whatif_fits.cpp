@@ -9,6 +9,7 @@
 
 #include "admission/plan.hpp"
 #include "admission/promises.hpp"
+#include "base/printable.hpp"
 #include "config/values.hpp"
 #include "trace/open_recording.hpp"
 #include "trace/whatif/answer.hpp"
@@ -40,7 +41,7 @@ Result<trace::SizedProgram> recorded(const std::string& path) {
   RATION_TRY(const auto recording, trace::open_recording(path));
   RATION_TRY(const auto answers, trace::answer(*recording, {}));
   trace::SizedProgram program;
-  program.name = std::filesystem::path(path).stem();
+  program.name = printable(std::filesystem::path(path).stem());
   for (const trace::Answer& row : answers.rows) program.guarantee = std::max(program.guarantee, *row.smallest);
   program.guarantee = program.limit = round_up(program.guarantee, kGranule);
   return program;

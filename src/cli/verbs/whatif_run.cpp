@@ -89,7 +89,7 @@ Result<RealRun> run_really(const Session& session, const WhatIfOptions& options,
   if (!options.limit.empty()) line.insert(line.end(), {"--limit", options.limit});
   line.emplace_back("--");
   line.insert(line.end(), result.words.begin(), result.words.end());
-  fmt::print(stderr, "ration: runs {} on {}\n", shown_command(result.words), result.gpus);
+  fmt::print(stderr, "ration: runs {} on {}\n", shown_command(result.words), printable(result.gpus));
   result.exit_code = launch(line).exit_code;
   result.passed = result.exit_code == 0;
   const auto ran = trace::open_recording(file);

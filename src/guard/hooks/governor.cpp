@@ -120,7 +120,7 @@ void record_holdings() noexcept {
                                       {Kind::kPool, held.pools},
                                       {Kind::kManaged, held.managed},
                                       {Kind::kHeap, other}})
-      if (bytes > Bytes{0}) Recorded::charged(account, static_cast<std::int64_t>(bytes.count()), kind, false);
+      if (bytes > Bytes{0}) Recorded::held_before(account, static_cast<std::int64_t>(bytes.count()), kind);
   };
   for (std::uint32_t account = 0; account < own_book.account_count(); ++account) record(account);
   if (own_book.counts_host()) record(kHostAccount);

@@ -31,6 +31,7 @@ enum class Kind : std::uint8_t {
   kRangeEnded = 22,
   kProcessBegan = 23,
   kProcessEnded = 24,  ///< with all that it held; `charged` is what the book still had of it, negated
+  kHeldBefore = 25,    ///< memory that a process had when it began to record itself: `charged`
 };
 
 /// The account of a workload that an event changes.

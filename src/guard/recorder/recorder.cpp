@@ -411,11 +411,11 @@ trace::Kind kind_of(book::Kind kind, std::int64_t bytes) noexcept {
   return bytes > 0 ? trace::Kind::kAllocate : trace::Kind::kFree;
 }
 
-void record_charge(std::uint32_t account, std::int64_t bytes, book::Kind kind, bool common,
+void record_charge(trace::Kind event_kind, std::uint32_t account, std::int64_t bytes, book::Kind kind, bool common,
                    std::uint64_t ticks) noexcept {
   RecordedEvent event{};
-  event.kind = kind_of(kind, bytes);
-  if (bytes > 0) event.site = site_of(own);
+  event.kind = event_kind;
+  if (bytes > 0 && event_kind != trace::Kind::kHeldBefore) event.site = site_of(own);
   put_place(event, account, kind);
   event.common = common;
   if (kind == book::Kind::kPool) event.bytes = static_cast<std::uint64_t>(bytes < 0 ? -bytes : bytes);
@@ -476,7 +476,9 @@ void record_charge(std::uint32_t account, std::int64_t bytes, book::Kind kind, b
   // A pool grows behind the block that it grew for, which then is part of the peak.
   for (int at = 0; at < others; ++at) {
     const Charge& charge = charges_[at];
-    if (charge.bytes != 0) record_charge(charge.account, charge.bytes, charge.kind, charge.common, event_.ticks);
+    if (charge.bytes != 0)
+      record_charge(kind_of(charge.kind, charge.bytes), charge.account, charge.bytes, charge.kind, charge.common,
+                    event_.ticks);
   }
 }
 
@@ -493,16 +495,21 @@ void Recorded::write_note(trace::Kind kind, std::uint32_t account, std::uint64_t
   for (Recorded* open = own.open; open != nullptr; open = open->outer_) open->is_denied_ = true;
 }
 
+void Recorded::held_before(std::uint32_t account, std::int64_t bytes, book::Kind kind) noexcept {
+  const bool is_of_program = kind == book::Kind::kHeap;
+  record_charge(is_of_program ? trace::Kind::kHeldBefore : kind_of(kind, bytes), account, bytes, kind, false, 0);
+}
+
 void Recorded::charged(std::uint32_t account, std::int64_t bytes, book::Kind kind, bool common) noexcept {
   Recorded* open = own.open;
-  if (open == nullptr) return record_charge(account, bytes, kind, common, 0);
+  if (open == nullptr) return record_charge(kind_of(kind, bytes), account, bytes, kind, common, 0);
   for (int at = 0; at < open->charge_count_; ++at) {
     Charge& charge = open->charges_[at];
     if (charge.account != account || charge.kind != kind || charge.common != common) continue;
     charge.bytes += bytes;
     return;
   }
-  if (open->charge_count_ == kMaxCharges) return record_charge(account, bytes, kind, common, 0);
+  if (open->charge_count_ == kMaxCharges) return record_charge(kind_of(kind, bytes), account, bytes, kind, common, 0);
   open->charges_[open->charge_count_++] = {account, kind, common, bytes};
 }
 

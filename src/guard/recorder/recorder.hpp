@@ -97,6 +97,8 @@ class Recorded {
     if (recording()) [[unlikely]]
       write_note(kind, account, bytes, detail);
   }
+  /// Records what this process holds of an account as its recording begins.
+  static void held_before(std::uint32_t account, std::int64_t bytes, book::Kind kind) noexcept;
   /// Adds a charge to the innermost open call of this thread, or records it by itself.
   static void charged(std::uint32_t account, std::int64_t bytes, book::Kind kind, bool common) noexcept;
 

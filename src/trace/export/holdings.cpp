@@ -6,24 +6,6 @@
 namespace ration::trace {
 namespace {
 
-/// Returns the part that charges of a kind of event belong to.
-Part part_of(Kind kind) {
-  switch (kind) {
-    case Kind::kContextMade:
-    case Kind::kContextEnded:
-      return Part::kContext;
-    case Kind::kPoolGrew:
-    case Kind::kPoolTrimmed:
-      return Part::kPool;
-    case Kind::kGraph:
-      return Part::kGraph;
-    case Kind::kCode:
-      return Part::kCode;
-    default:
-      return Part::kRest;
-  }
-}
-
 bool is_handle(Kind kind) { return kind == Kind::kVirtualCreate || kind == Kind::kVirtualRelease; }
 
 std::uint64_t positive(std::int64_t value) { return value > 0 ? static_cast<std::uint64_t>(value) : 0; }

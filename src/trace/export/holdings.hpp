@@ -11,12 +11,9 @@
 #include <vector>
 
 #include "trace/event.hpp"
+#include "trace/kinds.hpp"
 
 namespace ration::trace {
-
-/// A part of what is held. Everything but blocks has no address of its own, and one holding a process and place.
-enum class Part : std::uint8_t { kBlock, kContext, kPool, kGraph, kCode, kRest };
-inline constexpr std::size_t kParts = 6;
 
 /// Where memory lies: the index of a device in the header, or pinned host memory behind the last.
 using Place = std::uint16_t;

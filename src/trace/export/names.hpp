@@ -7,7 +7,7 @@
 
 #include "trace/event.hpp"
 #include "trace/export/holdings.hpp"
-#include "trace/kind_names.hpp"
+#include "trace/kinds.hpp"
 
 namespace ration::trace {
 

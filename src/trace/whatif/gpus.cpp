@@ -18,12 +18,13 @@ bool is_digits(std::string_view text) {
   return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
+std::string fix() {
+  return fmt::format("--gpu 12GiB, --gpu A100-40:2, --gpu T4:15GiB*3; models: {}; any other with its size: NAME:24GiB",
+                     gpu_model_names());
+}
+
 tl::unexpected<Error> no_gpu(std::string_view text) {
-  return fail("E1308", fmt::format("'{}' is no GPU to ask about.", text),
-              fmt::format("--gpu 12GiB, --gpu A100-40:2, --gpu T4:15GiB*3; models: {}; any other with its size: "
-                          "NAME:24GiB",
-                          gpu_model_names()),
-              2);
+  return fail("E1308", fmt::format("'{}' is no GPU to ask about.", text), fix(), 2);
 }
 
 Result<void> add_kind(std::string_view entry, std::vector<NamedGpu>& gpus) {
@@ -43,8 +44,9 @@ Result<void> add_kind(std::string_view entry, std::vector<NamedGpu>& gpus) {
     count = take_count(rest, ':');
     if (!count) return no_gpu(entry);
   } else if (!behind.empty()) {
-    RATION_TRY(const auto size, parse_size(behind, usable, usable));
-    usable = round_down(size, kGranule);
+    const auto size = parse_size(behind, usable, usable);
+    if (!size) return fail(size.error().id, size.error().what, fix(), 2);
+    usable = round_down(*size, kGranule);
   }
   if (usable == Bytes{0} || usable > kLargest) return no_gpu(entry);
   if (gpus.size() + static_cast<std::size_t>(*count) > static_cast<std::size_t>(kMostOfOneKind)) return no_gpu(entry);

@@ -58,6 +58,72 @@ class Files(Recorded):
         first.wait()
         self.assertTrue(self.inspected()["complete"])
 
+    def test_of_two_runs_that_begin_at_once_one_is_told(self):
+        # The program has made no part yet: nothing but the folder says that the file is taken.
+        first = subprocess.Popen([*self.run_line(), "/bin/sleep", "60"], env=self.environment, stderr=subprocess.PIPE, text=True, start_new_session=True)
+        self.addCleanup(first.communicate)
+        self.addCleanup(end_group, first.pid)
+        waiting.until(lambda: pathlib.Path(f"{self.file}.parts/run.json").exists(), "it records")
+        for arguments in (("run", f"--sim={self.NODE}", "--record", self.file, "--", "/bin/echo", "started"), ("record", "-o", self.file)):
+            told = self.asked(*arguments)
+            self.assertEqual(told.stdout, "")
+            self.assertRegex(told.stderr, "another run is recorded to|still run and record")
+        self.assertTrue(pathlib.Path(f"{self.file}.parts/run.json").exists())
+        os.killpg(first.pid, signal.SIGKILL)
+        first.wait()
+        self.assertEqual(self.asked("run", f"--sim={self.NODE}", "--record", self.file, "--", "/bin/echo", "started").stdout, "started\n")
+
+    def test_a_folder_of_somebodys_is_left_alone(self):
+        theirs = pathlib.Path(f"{self.file}.parts")
+        theirs.mkdir()
+        (theirs / "letter").write_text("mine")
+        told = self.asked("run", f"--sim={self.NODE}", "--record", self.file, "--", "/bin/echo", "started")
+        self.assertIn("E1815", told.stderr)
+        self.assertEqual((theirs / "letter").read_text(), "mine")
+
+    def test_standard_output_is_no_file(self):
+        for arguments in (("record", "-o", "-", "--", "/bin/echo", "started"), ("record", "-o", "-"), ("import", self.history(), "-o", "-")):
+            told = subprocess.run([BIN / "ration", *arguments], env=self.environment, cwd=self.folder, capture_output=True, text=True)
+            self.assertIn("E1815", told.stderr)
+            self.assertIn("standard output", told.stderr)
+        self.assertFalse((self.folder / "-").exists())
+
+    def test_nothing_out_of_a_file_moves_the_cursor(self):
+        name = "\x1b[31mred\u202e"
+        history = self.folder / f"{name}.csv"
+        history.write_text("t_us,op,id,size,stream,kind,device,account,address,charged,held,process,thread,detail,site\n"
+                           f"0,a,1,1048576,0,allocate,0,device,0x1000,2097152,2097152,1,1,0,{name}\n"
+                           f"1,-,,0,0,mark,0,device,0x0,0,2097152,1,1,0,{name}\n"
+                           f"2,-,,9,0,denied,0,device,0x0,0,2097152,1,1,0,{name}\n")
+        recording = self.folder / f"{name}.rec"
+        for arguments in (("import", history), ("inspect", recording), ("inspect", recording, "--diff", history), ("whatif", recording), ("whatif", recording, recording), ("whatif", recording, "a=1GiB", "--gpu", "T4"),
+                          ("recommend", recording), ("export", recording, "--format", "pprof"), ("inspect", f"{recording}x"), ("record", "-o", recording),
+                          ("run", f"--sim={self.NODE}", "--name", "n", "--record", recording, "--", "/bin/true"), ("inspect", recording)):
+            told = self.asked(*arguments)
+            text = told.stdout + told.stderr
+            self.assertNotEqual(text, "")
+            self.assertNotRegex(text, "[\x1b\u202e]", arguments)
+
+    def test_an_operation_that_no_history_has_is_named(self):
+        history = self.history()
+        history.write_text(HISTORY.replace("1131,f", "1131,z"))
+        self.assertIn(f"{history}:4: 'z' is no operation of a history: a takes a block, f frees it", self.asked("inspect", history).stderr)
+
+    def test_a_run_without_a_limit_has_a_heading(self):
+        self.asked("run", f"--sim={self.NODE}", "--record", self.file, "--", "/bin/true")
+        told = self.asked("whatif", self.file, "--run").stdout
+        self.assertIn("WITHOUT A LIMIT", told.splitlines()[0])
+
+    def test_recordings_of_two_models_are_not_mixed(self):
+        files = []
+        for node in ("T4", "A100-40", "T4"):
+            files.append(self.folder / f"{len(files)}.rec")
+            self.asked("run", f"--sim={node}", "--record", files[-1], "--", BIN / "ration-workload", "grab", "--upto", "64MiB")
+        mixed = self.asked("recommend", *files)
+        self.assertEqual((mixed.returncode, mixed.stdout), (2, ""))
+        self.assertRegex(mixed.stderr, r"0\.rec was recorded on \S.*T4 of .* and .*1\.rec on .*A100")
+        self.assertEqual(self.asked("recommend", files[0], files[2]).returncode, 0)
+
     def test_a_program_that_nobody_waits_for_has_ended(self):
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         self.addCleanup(ctypes.CDLL(None).prctl, PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)

@@ -65,11 +65,19 @@ take(50)
 """)
         requested = [event["bytes"] // MIB for event in recording.events if event["kind"] == "allocate" and event["address"]]
         self.assertEqual(requested, [7])
+        given_back = [event["time"] for event in recording.events if event["kind"] == "free"][-1]
+        rows = self.ration_line("inspect", self.file, "--at", f"{(given_back + 500) / 1e6:.6f}ms", "-o", "csv").stdout.splitlines()
+        self.assertEqual(rows[0], "seconds,gpu,process,pid,use,bytes")
+        after = {row.split(",")[4]: int(row.split(",")[5]) for row in rows[1:]}
+        self.assertEqual((after["blocks"], "held before" in after), (8 * MIB, False))
         self.assertTrue(recording.header["complete"])
         self.assertEqual((recording.header["workload"], recording.header["devices"][0]["limit_bytes"]), ("self", 1 << 30))
         found = self.inspected()
         self.assertEqual([mark["text"] for mark in found["marks"]], ["inside"])
-        self.assertEqual({part["use"] for part in found["held"][0]["parts"]}, {"blocks", "contexts", "managed", "pools"})
+        self.assertEqual({part["use"] for part in found["held"][0]["parts"]}, {"blocks", "contexts", "managed", "pools", "held before"})
+        told = self.ration_line("inspect", self.file).stdout
+        self.assertIn("held before 100 MiB", told)
+        self.assertNotIn("granules cost", told)
 
     def test_a_second_recording_and_one_before_the_first_call(self):
         recording = self.checked("""

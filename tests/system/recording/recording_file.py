@@ -5,7 +5,7 @@ import struct
 import zlib
 
 KINDS = ["", "allocate", "free", "context_made", "context_ended", "virtual_create", "virtual_release", "virtual_map", "virtual_unmap", "pool_grew", "pool_trimmed", "graph",
-         "exported", "imported", "code", "denied", "waited", "refused", "limit_changed", "asked", "mark", "range_began", "range_ended", "process_began", "process_ended"]
+         "exported", "imported", "code", "denied", "waited", "refused", "limit_changed", "asked", "mark", "range_began", "range_ended", "process_began", "process_ended", "held_before"]
 
 
 class Numbers:

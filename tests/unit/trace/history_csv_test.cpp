@@ -82,7 +82,7 @@ TEST(HistoryCsv, AnyOtherTextFailsWithItsLine) {
   for (const char* content : {"1,a,1,1\n", "x,a,1,1,0\n", "1,a,1,-1,0\n", "1,a,1,1,0,\n",
                               "\x7f"
                               "ELF",
-                              "-1,a,1,1,0\n", "1,a,1,99999999999999999999,0\n",
+                              "-1,a,1,1,0\n", "1,a,1,1,0\n2,x,1,1,0\n", "1,a,1,99999999999999999999,0\n",
                               "1,a,1,4611686018427387904,0\n2,a,2,4611686018427387904,0\n3,a,3,1,0\n"})
     EXPECT_EQ(failure_of(content), "E1811") << content;
   EXPECT_FALSE(open_recording("/nonexistent"));

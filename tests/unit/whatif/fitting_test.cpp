@@ -65,6 +65,8 @@ TEST(Fitting, TextsAreRead) {
                           "T4:2*2", "T4:unlimited"})
     EXPECT_FALSE(parse_gpus(bad)) << bad;
   EXPECT_EQ(parse_gpus("Q9").error().id, "E1308");
+  EXPECT_EQ(parse_gpus("17179869184GiB").error().id, "E1104");
+  EXPECT_EQ(parse_gpus("17179869184GiB").error().fix, parse_gpus("Q9").error().fix);
   for (const char* bad :
        {"nlp", "=4GiB", "a=4", "a=", "a=4GiB*0", "a=4GiB*1001", "a=4GiB*", "a=4GiB:2GiB", "a=unlimited", "a=4GiB:"})
     EXPECT_FALSE(parse_program(bad, {})) << bad;

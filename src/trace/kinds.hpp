@@ -1,0 +1,31 @@
+// What a kind of event is: its name, as exports write and imports read it, and what the bytes that it charges are used
+// for. Used by everything that describes a recording.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "trace/event.hpp"
+
+namespace ration::trace {
+
+/// The use of charged bytes.
+enum class Use : std::uint8_t { kBlocks, kPools, kVirtual, kContexts, kCode, kManaged, kShared, kHost, kBefore };
+inline constexpr std::size_t kUses = 9;
+[[nodiscard]] const char* name_of(Use use);
+
+/// A part of what is held, as exports tell them apart. Everything but blocks has no address of its own, and one holding
+/// a process and place.
+enum class Part : std::uint8_t { kBlock, kContext, kPool, kGraph, kCode, kRest };
+inline constexpr std::size_t kParts = 6;
+
+[[nodiscard]] const char* name_of(Kind kind);
+[[nodiscard]] std::optional<Kind> kind_named(std::string_view name);
+
+/// Returns the use of the bytes that an event charges or refunds, by its account, process and kind.
+[[nodiscard]] Use use_of(const Event& event, const Header& header);
+/// Returns the part that charges of a kind of event belong to.
+[[nodiscard]] Part part_of(Kind kind);
+
+}  // namespace ration::trace
