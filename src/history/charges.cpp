@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "history/integrator.hpp"
 #include "history/schema.hpp"
 
 namespace ration::history {
@@ -84,6 +85,10 @@ class Collector {
         if (slice_start(hour) != slice) places.clear(), slice = slice_start(hour);
       }
       const std::int64_t run = rows.integer(1), device = rows.integer(2);
+      if (device == kPinnedHost) {
+        add_pinned(slice, run, rows);
+        continue;
+      }
       const auto [place, fresh] = places.try_emplace(run * 4096 + device, charges_.lines.size());
       if (fresh) {
         ChargeLine line;
@@ -108,6 +113,14 @@ class Collector {
       sums.used += used, sums.charged += charged;
     }
     finish_hour();
+  }
+
+  void add_pinned(TimeMs slice, std::int64_t run, const Statement& row) {
+    const auto [place, fresh] = pinned_.try_emplace({slice, run}, charges_.pinned.size());
+    if (fresh) charges_.pinned.push_back({slice, run, {}, 0, 0, 0});
+    PinnedLine& line = charges_.pinned[place->second];
+    line.ms += row.integer(3), line.used += ByteTime{row.integer(4)};
+    line.peak = std::max(line.peak, row.integer(8)), line.denials += row.integer(9);
   }
 
   void read_devices() {
@@ -180,6 +193,7 @@ class Collector {
   Basis basis_;
   Charges charges_;
   std::map<DeviceHourKey, HourOfRuns> of_runs_;
+  std::map<std::pair<TimeMs, std::int64_t>, std::size_t> pinned_;  // places of lines, by slice and run
   std::map<std::int64_t, TimeMs> watched_;
 };
 
@@ -219,9 +233,9 @@ void Charges::hide_labels_from(const std::string& user) {
     if (run.user != user) run.labels.clear();
 }
 
-const RunFacts* Charges::run_of(const ChargeLine& line) const {
-  const auto run = runs.find(line.run);
-  return run == runs.end() ? nullptr : &run->second;
+const RunFacts* Charges::run_of(std::int64_t run) const {
+  const auto found = runs.find(run);
+  return found == runs.end() ? nullptr : &found->second;
 }
 
 Result<Charges> collect_charges(Database& database, const Window& window, Slice slice, Basis basis) {

@@ -78,6 +78,16 @@ struct ChargeLine {
   TimeMs ms = 0;
 };
 
+/// The pinned host memory of one run in one slice of time. It is on no device, so it is part of no sum, and nothing is
+/// charged for it.
+struct PinnedLine {
+  TimeMs from = 0;
+  std::int64_t run = 0;
+  ByteTime used;
+  std::int64_t peak = 0, denials = 0;
+  TimeMs ms = 0;  ///< the time in which it was counted
+};
+
 struct Gap {
   TimeMs from = 0, to = 0;
 };
@@ -88,6 +98,8 @@ struct Charges {
   Slice sliced = Slice::kWhole;
   /// The lines of runs, sorted by slice, run and device, followed by the other kinds.
   std::vector<ChargeLine> lines;
+  /// By slice and run. A run without a line has a book that counts no pinned memory, or an older ration recorded it.
+  std::vector<PinnedLine> pinned;
   std::map<std::int64_t, RunFacts> runs;
   std::map<std::int64_t, DeviceFacts> devices;
   std::vector<Gap> gaps;
@@ -99,7 +111,8 @@ struct Charges {
   /// The recorded time of each device in the window, gaps included.
   std::map<std::int64_t, TimeMs> recorded_ms;
   /// Returns the line's run; null if it has none.
-  [[nodiscard]] const RunFacts* run_of(const ChargeLine& line) const;
+  [[nodiscard]] const RunFacts* run_of(const ChargeLine& line) const { return run_of(line.run); }
+  [[nodiscard]] const RunFacts* run_of(std::int64_t run) const;
   /// Removes the labels of other users' runs, which only their own user may see.
   void hide_labels_from(const std::string& user);
   /// True if the runs of every hour add up to the device's own row, and every moment of a watched device is counted

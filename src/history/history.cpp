@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 #include "history/store.hpp"
 
@@ -50,6 +51,9 @@ Result<Recorded> History::record(const Sample& sample) {
     return fail("E1918", fmt::format("a sample cannot be recorded: {}.", what),
                 "This is a fault of ration: please report it with the daemon's log.");
   };
+  for (const PinnedSample& pinned : sample.pinned)
+    if (std::max(pinned.used, pinned.peak) > Bytes{kMaxDevice})
+      return impossible(fmt::format("run {} has {} bytes of pinned memory", pinned.run.number, pinned.used.count()));
   std::vector<std::uint64_t> governed(sample.devices.size());
   for (const auto& workload : sample.workloads) {
     if (workload.device >= sample.devices.size()) return impossible("a workload is on a device that is not in it");
@@ -72,8 +76,17 @@ Result<Recorded> History::record(const Sample& sample) {
                            static_cast<std::int64_t>(device.ungoverned.count()),
                            static_cast<std::int64_t>(device.unexplained.count())});
   }
+  const auto take_news = [&](Instant::HoldingNow& holding, Bytes peak, std::uint64_t denials) {
+    const auto news = readings_.news(
+        file_.database(), {holding.run, holding.device},
+        {static_cast<std::int64_t>(peak.count()), static_cast<std::int64_t>(std::min(denials, kMaxDenials))});
+    holding.peak = std::max(news.peak, holding.used);
+    holding.denials = news.denials;
+  };
+  std::map<RunKey, std::int64_t> runs;
   for (const auto& workload : sample.workloads) {
     const Names::Run& run = names_.run(file_.database(), workload);
+    runs[workload.run] = run.id;
     const auto& device = now.devices[workload.device];
     const std::int64_t id = device.device;
     const Bytes capacity{static_cast<std::uint64_t>(device.capacity)};
@@ -83,14 +96,20 @@ Result<Recorded> History::record(const Sample& sample) {
     holding.used = static_cast<std::int64_t>(workload.used.count());
     holding.limited = static_cast<std::int64_t>(std::min(workload.limit, capacity).count());
     holding.guaranteed = static_cast<std::int64_t>(std::min(workload.guarantee, capacity).count());
-    const auto news = readings_.news(file_.database(), {run.id, id},
-                                     {static_cast<std::int64_t>(workload.peak.count()),
-                                      static_cast<std::int64_t>(std::min(workload.denials, kMaxDenials))});
-    holding.peak = std::max(news.peak, holding.used);
-    holding.denials = news.denials;
+    take_news(holding, workload.peak, workload.denials);
     holding.ended = workload.ended;
     holding.workload_line = names_.line(kWorkloadLine, run.facts.tenant + "/" + run.facts.workload, id);
     holding.tenant_line = names_.line(kTenantLine, run.facts.tenant, id);
+    now.holdings.push_back(holding);
+  }
+  for (const PinnedSample& pinned : sample.pinned) {
+    const auto run = runs.find(pinned.run);
+    if (run == runs.end()) continue;
+    Instant::HoldingNow holding;
+    holding.run = run->second, holding.device = kPinnedHost;
+    holding.used = static_cast<std::int64_t>(pinned.used.count());
+    holding.ended = pinned.ended;
+    take_news(holding, pinned.peak, pinned.denials);
     now.holdings.push_back(holding);
   }
   const TimeMs before = integrator_.last().time;

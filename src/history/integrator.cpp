@@ -49,9 +49,10 @@ void Integrator::hold(TimeMs from, TimeMs to, const Instant& now) {
       row.guaranteed += holding.guaranteed * ms;
       row.held += std::max(holding.used, holding.guaranteed) * ms;
       row.peak = std::max(row.peak, holding.used);
-      pending_.devices[{hour, holding.device}].governed += holding.used * ms;
+      if (holding.device != kPinnedHost) pending_.devices[{hour, holding.device}].governed += holding.used * ms;
     });
-    if (until > from) pending_.levels[{holding.run, holding.device, holding.used / kLevelStep}] += until - from;
+    if (until > from && holding.device != kPinnedHost)
+      pending_.levels[{holding.run, holding.device, holding.used / kLevelStep}] += until - from;
   }
 }
 
@@ -109,6 +110,7 @@ void Integrator::chart(TimeMs from, TimeMs to, const Instant& now) {
   std::map<Pending::RunKeyNow, std::int64_t> peaks;
   for (const auto& holding : now.holdings) peaks[{holding.run, holding.device}] = holding.peak;
   for (const auto& holding : last_.holdings) {
+    if (holding.device == kPinnedHost) continue;
     const auto peak = peaks.find({holding.run, holding.device});
     for (const std::int64_t id : {holding.workload_line, holding.tenant_line}) {
       LineNow& line = lines[id];
@@ -132,6 +134,7 @@ void Integrator::chart(TimeMs from, TimeMs to, const Instant& now) {
   // A run in its first sample has no stretch yet, but may have peaked already.
   std::map<std::int64_t, LineNow> fresh;
   for (const auto& holding : now.holdings) {
+    if (holding.device == kPinnedHost) continue;
     for (const std::int64_t id : {holding.workload_line, holding.tenant_line}) {
       if (!lines.contains(id)) fresh[id].peak += holding.peak, fresh[id].limited += holding.limited;
     }

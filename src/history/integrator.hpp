@@ -12,6 +12,10 @@
 
 namespace ration::history {
 
+/// The number that stands for pinned host memory among those of devices, which begin at 1. Its rows say how much of it
+/// a run held; they enter no sum of a device, no level and no chart.
+inline constexpr std::int64_t kPinnedHost = 0;
+
 /// A sample with numbers for names. Its bytes are plain checked numbers, and limits are at most the device's capacity.
 struct Instant {
   struct DeviceNow {

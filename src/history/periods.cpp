@@ -32,6 +32,12 @@ std::string canonical_lines(const std::string& name, const Charges& charges) {
            rfc3339(facts.started), byte_seconds(line.used), byte_seconds(line.limited), byte_seconds(line.guaranteed),
            byte_seconds(line.held), line.peak, line.denials, line.ms});
   }
+  for (const PinnedLine& line : charges.pinned) {
+    const RunFacts* run = charges.run_of(line.run);
+    const RunFacts facts = run == nullptr ? RunFacts{} : *run;
+    enter({name, "pinned", facts.tenant, facts.user, facts.workload, facts.labels, facts.number, rfc3339(facts.started),
+           byte_seconds(line.used), line.peak, line.denials, line.ms});
+  }
   enter({name, "capacity", byte_seconds(charges.capacity)});
   std::sort(lines.begin(), lines.end());
   std::string text;

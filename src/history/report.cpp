@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <set>
 
 #include "base/labels.hpp"
 #include "history/periods.hpp"
@@ -173,6 +174,26 @@ std::string row_name(const ReportQuestion& question, const Charges& charges, con
   return other_name(line.kind) + (question.by == By::kGpu ? " " + device_of(charges, line) : "");
 }
 
+/// Enters the pinned host memory of runs in their rows. It is on no GPU, so a report by GPU has none.
+void add_pinned(const ReportQuestion& question, const Charges& charges,
+                std::map<std::pair<Kind, std::string>, ReportRow>& rows) {
+  if (question.by == By::kGpu) return;
+  std::map<std::pair<TimeMs, std::int64_t>, const PinnedLine*> lines;
+  for (const PinnedLine& line : charges.pinned) lines[{line.from, line.run}] = &line;
+  std::set<const PinnedLine*> entered;  // a run has a line for each of its devices
+  for (const ChargeLine& line : charges.lines) {
+    if (line.kind != Kind::kGoverned) continue;
+    ReportRow& row = rows.at({line.kind, row_name(question, charges, line)});
+    const auto found = lines.find({line.from, line.run});
+    if (found == lines.end() || found->second->ms < line.ms) row.pinned_lacks = true;
+    if (found == lines.end() || !entered.insert(found->second).second) continue;
+    const PinnedLine& pinned = *found->second;
+    auto& sums = row.pinned ? *row.pinned : row.pinned.emplace();
+    sums.used += pinned.used, sums.denials += pinned.denials;
+    sums.peak = std::max(sums.peak, pinned.peak);
+  }
+}
+
 }  // namespace
 
 Result<void> parse_by(const std::string& text, ReportQuestion& question) {
@@ -233,6 +254,7 @@ Result<Report> make_report(Database& database, const ReportQuestion& question) {
     if (question.by == By::kGpu) row.device = device_of(charges, line);
     add_line(row, line, question.prices, charges.run_of(line));
   }
+  add_pinned(question, charges, rows);
   for (auto& [key, row] : rows) {
     if (row.limited > ByteTime{})
       row.efficiency = static_cast<double>(row.used.byte_ms()) / static_cast<double>(row.limited.byte_ms());

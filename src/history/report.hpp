@@ -54,6 +54,15 @@ struct ReportRow {
   std::int64_t cost_cents = 0;
   /// True if a part of the row has a price, and true if a part has none; with both, the cost is partial.
   bool priced = false, unpriced = false;
+  /// The pinned host memory of its runs; the peak is that of one workload. Absent where none of them has it counted,
+  /// and in a report by GPU.
+  struct Pinned {
+    ByteTime used;
+    std::int64_t peak = 0, denials = 0;
+  };
+  std::optional<Pinned> pinned;
+  /// True if pinned memory of a part of its time was not counted.
+  bool pinned_lacks = false;
   /// The device, if the report is by GPU.
   std::string device;
 

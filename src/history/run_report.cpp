@@ -7,6 +7,7 @@
 #include "base/command.hpp"
 #include "base/units.hpp"
 #include "history/export/cells.hpp"
+#include "history/integrator.hpp"
 
 namespace ration::history {
 namespace {
@@ -121,6 +122,12 @@ Result<RunReport> make_run_report(Database& database, const std::string& workloa
     last = std::max(last, on.last);
     report.devices.push_back(on);
   }
+  Statement pinned(database, "SELECT peak, denials, first, last FROM run_devices WHERE run = ? AND device = ?");
+  if (pinned.with(id, kPinnedHost).row()) {
+    report.pinned = {pinned.integer(0), pinned.integer(1), {}};
+    sums.with(pinned.integer(2) / kHourMs, pinned.integer(3) / kHourMs, id, kPinnedHost);
+    while (sums.row()) report.pinned->used += ByteTime{sums.integer(1)};
+  }
   std::int64_t capacity = 0;
   for (const RunOnDevice& device : report.devices) capacity = std::max(capacity, device.device.capacity);
   const auto denied = read_denied_requests(database, report.run.tenant + "/" + report.run.workload, report.run.started,
@@ -177,6 +184,11 @@ std::string to_text(const RunReport& report) {
     text += fmt::format(" denials {} · GiB·h used {}, limit {}\n", device.denials, figures(gib_hours(device.used)),
                         figures(gib_hours(device.limit_time)));
   }
+  if (!report.pinned)
+    text += " pinned host memory n/a (not counted)\n";
+  else if (report.pinned->peak > 0 || report.pinned->denials > 0)
+    text += fmt::format(" pinned host memory, peak {} · denials {} · GiB·h used {}\n", size(report.pinned->peak),
+                        report.pinned->denials, figures(gib_hours(report.pinned->used)));
   if (report.notes.empty()) return text;
   text += "Notes\n";
   for (const std::string& note : report.notes) text += " * " + note + "\n";
@@ -197,6 +209,11 @@ std::string to_markdown(const RunReport& report) {
                         has_limit(device) ? fmt::format("{}%", device.peak * 100 / device.limited) : "n/a (no limit)",
                         device.denials, figures(gib_hours(device.used)), figures(gib_hours(device.limit_time)));
   }
+  if (!report.pinned)
+    text += "| pinned host memory | n/a (not counted) | | | | | | |\n";
+  else if (report.pinned->peak > 0 || report.pinned->denials > 0)
+    text += fmt::format("| pinned host memory | {} | | | | {} | {} | |\n", size(report.pinned->peak),
+                        report.pinned->denials, figures(gib_hours(report.pinned->used)));
   if (!report.notes.empty()) text += "\n";
   for (const std::string& note : report.notes) text += "- " + markdown_cell(note) + "\n";
   return text;

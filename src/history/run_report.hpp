@@ -29,6 +29,12 @@ struct RunReport {
   std::optional<TimeMs> ended;
   std::optional<std::int64_t> exit_code;
   std::vector<RunOnDevice> devices;
+  /// Its pinned host memory; absent if its book counts none.
+  struct Pinned {
+    std::int64_t peak = 0, denials = 0;
+    ByteTime used;
+  };
+  std::optional<Pinned> pinned;
   /// The denied requests on all its devices, since a limit holds on each.
   DeniedRequests denied;
   std::vector<std::string> notes;

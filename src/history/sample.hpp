@@ -54,11 +54,22 @@ struct WorkloadSample {
   std::uint64_t command = 0;
 };
 
+/// The pinned host memory of a run, all its processes together; it is on no device. A run without one has a book that
+/// counts none.
+struct PinnedSample {
+  RunKey run;
+  /// The bytes now, and the most so far: at most kMaxDevice.
+  Bytes used, peak;
+  std::uint64_t denials = 0;
+  TimeMs ended = 0;  ///< as in its WorkloadSample
+};
+
 struct Sample {
   /// The wall clock. After it is set back, recording goes on when it reaches the recorded time again.
   std::int64_t time_ns = 0;
   std::vector<DeviceSample> devices;
   std::vector<WorkloadSample> workloads;
+  std::vector<PinnedSample> pinned;  ///< one for each run at most; runs that `workloads` lacks are left out
 };
 
 /// The result of recording a sample.

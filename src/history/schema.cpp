@@ -87,6 +87,10 @@ CREATE INDEX events_by_first ON events(first) WHERE first <> 0;
     R"sql(
 -- The id and the arguments of which `message` is the English; empty: it is a text alone.
 ALTER TABLE events ADD COLUMN message_json TEXT NOT NULL DEFAULT '';
+)sql",
+    R"sql(
+-- From here on the rows of usage, run_devices and last_holdings with device 0 are of pinned host memory. A run without
+-- them is one whose pinned memory was not counted.
 )sql"};
 
 }  // namespace

@@ -242,6 +242,12 @@ void take_why(View& view, const Request& request, const nlohmann::json& data) {
   view.page = std::move(page);
 }
 
+/// Returns `of LIMIT` for pinned host memory, or why there is no figure.
+std::string pinned_note(const View& view, const nlohmann::json& account) {
+  if (!account.contains("host_used_bytes")) return "its book does not count it";
+  return bytes_in(account, "host_limit_bytes") ? "of " + size_in(view, account, "host_limit_bytes") : "no host limit";
+}
+
 void take_explained(View& view, const Request& request, const nlohmann::json& data) {
   Page page{Page::Kind::kText, "where the bytes of " + request.workload + " are", {}, 0};
   const auto rows = shown_rows(view);
@@ -269,6 +275,7 @@ void take_explained(View& view, const Request& request, const nlohmann::json& da
         line(text_in(part, "label"), size_in(view, part, "bytes"),
              text_in(part, part.contains("bytes_na") ? "bytes_na" : "source"));
     line("what the limit counts", size_in(view, account, "used_bytes"), "of " + size_in(view, account, "limit_bytes"));
+    line("beside the GPU: pinned host memory", size_in(view, account, "host_used_bytes"), pinned_note(view, account));
     line("what the driver says", size_in(view, account, "driver_bytes"), text_in(account, "driver_bytes_na"));
   }
   if (row != nullptr && row->name == request.workload && !row->processes.empty()) {

@@ -14,7 +14,8 @@ constexpr std::uint64_t kIdleWorthSaying = 300;  // seconds
 
 /// The widths of the columns; 0 where there is no room for one.
 struct Columns {
-  int name = 12, pid = 7, user = 6, gpu = 3, where = 0, size = 5, limit = 5, guarantee = 5, peak = 5, denied = 4;
+  int name = 12, pid = 7, user = 6, gpu = 3, where = 0, size = 5, limit = 5, guarantee = 5, peak = 5, pinned = 0,
+      denied = 4;
   int history = 7, remark = kRemark;
 };
 
@@ -22,7 +23,7 @@ int taken(const Columns& columns) {
   int sum = 0;
   for (const int width :
        {columns.name, columns.pid, columns.user, columns.gpu, columns.where, columns.size, columns.limit,
-        columns.guarantee, columns.peak, columns.denied, columns.history, columns.remark})
+        columns.guarantee, columns.peak, columns.pinned, columns.denied, columns.history, columns.remark})
     sum += width > 0 ? width + 1 : 0;
   return sum - 1;
 }
@@ -31,10 +32,15 @@ int taken(const Columns& columns) {
 /// most.
 Columns columns_for(const View& view, int width) {
   Columns columns;
-  if (view.units == Units::kBytes) columns.size = columns.limit = columns.guarantee = columns.peak = 13;
+  const auto pins = [](const Row& row) { return row.pinned.value_or(Bytes{0}) > Bytes{0}; };
+  if (std::ranges::any_of(view.model.rows, pins)) columns.pinned = 6;
+  if (view.units == Units::kBytes) {
+    columns.size = columns.limit = columns.guarantee = columns.peak = 13;
+    if (columns.pinned > 0) columns.pinned = 13;
+  }
   if (view.model.devices.size() < 2) columns.gpu = 0;
-  for (int Columns::*part : {&Columns::user, &Columns::history, &Columns::pid, &Columns::guarantee, &Columns::peak,
-                             &Columns::gpu, &Columns::remark, &Columns::denied})
+  for (int Columns::*part : {&Columns::pinned, &Columns::user, &Columns::history, &Columns::pid, &Columns::guarantee,
+                             &Columns::peak, &Columns::gpu, &Columns::remark, &Columns::denied})
     if (taken(columns) > width) columns.*part = 0;
   const auto spare = [&] { return std::max(0, width - taken(columns)); };
   const auto grow = [&](int& part, int most) {
@@ -111,6 +117,7 @@ void draw_head(Grid& grid, int row, const Columns& columns) {
   head("LIMIT", columns.limit, true);
   head("GUAR", columns.guarantee, true);
   head("PEAK", columns.peak, true);
+  head("PINNED", columns.pinned, true);
   head("DENY", columns.denied, true);
   head(columns.history >= 14 ? "10-MIN HISTORY" : columns.history >= 7 ? "10 MIN" : "", columns.history);
   head("STATE", columns.remark);
@@ -143,6 +150,7 @@ void draw_row(Grid& grid, int at_row, const View& view, const Row& row, const Co
                                                    : short_size(row.guarantee, view.units),
        columns.guarantee, true);
   size(row.peak, columns.peak);
+  size(row.pinned, columns.pinned);
   text(row.denials ? std::to_string(*row.denials) : "-", columns.denied, true,
        row.denials.value_or(0) > 0 ? kBad : kPlain);
   text(columns.history > 0 ? sparkline(view, row, columns.history) : "", columns.history, false,

@@ -183,6 +183,7 @@ function usage(world: World, query: URLSearchParams): Answer {
   const seconds = BigInt(Math.floor((window.to - window.from) / 1000)), capacity = BigInt(total) * 2n * seconds;
   const hoursOf = (byteSeconds: bigint): number => Number(byteSeconds / (BigInt(gib) * 36n)) / 100;
   const priced = (byteSeconds: bigint) => (price === null ? { cost: null, cost_na: "no price is set" } : { cost: Math.round(hoursOf(byteSeconds) * Number(price) * 100) / 100 });
+  const noPinned = (reason: string) => ({ host_used_byte_seconds: null, host_used_byte_seconds_na: reason, host_peak_bytes: null, host_peak_bytes_na: reason, host_denials: null, host_denials_na: reason });
   const rows: UsageRow[] = [];
   const charge = (row: UsageRow, byteSeconds: bigint) => Object.assign(row, { charged_byte_seconds: String(byteSeconds), charged_gib_hours: hoursOf(byteSeconds) }, priced(byteSeconds));
   const nameOf = (one: Workload): string => {
@@ -195,7 +196,11 @@ function usage(world: World, query: URLSearchParams): Answer {
     const sum = (read: (one: Workload) => number): bigint => members.reduce((all, one) => all + BigInt(read(one)), 0n) * seconds;
     const used = sum((one) => world.usedAt(one, now)), limit = sum((one) => world.limitAt(one, now)), guarantee = sum((one) => one.guarantee);
     const charged = asked === "limit" ? limit : asked === "guarantee" ? guarantee : asked === "max" && guarantee > used ? guarantee : used;
+    const pins = by === "gpu" ? [] : members.map((one) => world.pinnedOf(one)).filter((one) => one.host_used_bytes !== undefined);
+    const unknown = by === "gpu" ? "on no GPU" : "not counted";
     const row: UsageRow & Record<string, unknown> = {
+      ...(pins.length ? { host_used_byte_seconds: String(pins.reduce((all, one) => all + BigInt(one.host_used_bytes ?? 0), 0n) * seconds), host_peak_bytes: Math.max(...pins.map((one) => one.host_peak_bytes ?? 0)), host_denials: 0 } : { ...noPinned(unknown) }),
+      ...(pins.length && pins.length < members.length ? { host_partial: true } : {}),
       name, kind: "governed", used_byte_seconds: String(used), limit_byte_seconds: String(limit), guarantee_byte_seconds: String(guarantee), charged_byte_seconds: "", charged_gib_hours: 0,
       peak_bytes: members.reduce((all, one) => all + Math.round(one.base + one.swing), 0), efficiency: limit ? Number((used * 100n) / limit) / 100 : null, ...(limit ? {} : { efficiency_na: "no limit was set" }), denials: members.reduce((all, one) => all + one.denials, 0), cost: null,
     };
@@ -204,7 +209,7 @@ function usage(world: World, query: URLSearchParams): Answer {
   const other = (kind: UsageRow["kind"], name: string, byteSeconds: bigint, peak: number | null): void => {
     rows.push(charge({
       name, kind, used_byte_seconds: kind === "idle" ? null : String(byteSeconds), ...(kind === "idle" ? { used_byte_seconds_na: "nobody's" } : {}), limit_byte_seconds: null, limit_byte_seconds_na: "not governed", charged_byte_seconds: "", charged_gib_hours: 0,
-      peak_bytes: peak, efficiency: null, denials: 0, cost: null, ...{ guarantee_byte_seconds: null, guarantee_byte_seconds_na: "not governed", efficiency_na: "no limit was set", ...(peak === null ? { peak_bytes_na: "not measured" } : {}) },
+      peak_bytes: peak, efficiency: null, denials: 0, cost: null, ...{ guarantee_byte_seconds: null, guarantee_byte_seconds_na: "not governed", efficiency_na: "no limit was set", ...noPinned("not governed"), ...(peak === null ? { peak_bytes_na: "not measured" } : {}) },
     }, byteSeconds));
   };
   other("ungoverned", "(ungoverned)", BigInt(world.strangerAt(now)) * seconds, Math.round(5.3 * gib));

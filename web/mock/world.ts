@@ -210,6 +210,13 @@ export class World {
     if (count % 53 === 40) this.rebalance(2);
   }
 
+  /** Pinned host memory: those that train have some, and the book of the one that is idle is of an older ration. */
+  pinnedOf(one: Workload): Pick<WorkloadRow, "host_used_bytes" | "host_limit_bytes" | "host_peak_bytes" | "host_denials"> {
+    if (one.kind === "idle") return {};
+    const bytes = one.kind === "training" ? gib / 2 : 0;
+    return { host_used_bytes: bytes, host_limit_bytes: bytes ? 2 * gib : null, host_peak_bytes: bytes, host_denials: 0 };
+  }
+
   private row(one: Workload, at: number): WorkloadRow & Record<string, unknown> {
     const used = this.usedAt(one, at), limit = this.limitAt(one, at);
     const processes: (Process & Record<string, unknown>)[] = [{ pid: one.pid, user: one.user, command: one.command, state: "managed", used_bytes: used, host_bytes: 0, driver_used_bytes: used + 24 * mib }];
@@ -218,6 +225,7 @@ export class World {
       state: one.kind === "suspended" ? one.kind : used > limit ? "shrinking" : "running", governed: true, enforced_by: one.gpu === 1 ? "driver and shim" : "shim", slice: "", labels: one.labels,
       command: one.command, started: this.iso(-one.startedAgo), used_bytes: used, limit_bytes: limit, configured_limit_bytes: limit, guarantee_bytes: one.guarantee,
       peak_bytes: whole(Math.min(limit, one.base + one.swing)), context_bytes: Math.min(one.context, used), pooled_bytes: Math.min(one.pooled, used), suspended_bytes: one.kind === "suspended" ? whole(one.base) : 0, denials: one.denials, ...(one.lastDenial ? { last_denial: one.lastDenial } : {}),
+      ...this.pinnedOf(one),
       limit_changes: one.changes, idle_seconds: one.idleSince === null ? 0 : Math.floor((at - one.idleSince) / 1000), shrinking: used > limit,
       processes,
     };

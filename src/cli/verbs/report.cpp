@@ -60,15 +60,33 @@ bool has_guarantee(const json& report) {
   return false;
 }
 
+/// Returns true if a row has pinned host memory.
+bool has_pinned(const json& report) {
+  return std::ranges::any_of(report.at("rows"), [](const json& row) {
+    const auto peak = row.find("host_peak_bytes");
+    return peak != row.end() && peak->is_number() && *peak > 0;
+  });
+}
+
+/// Returns GiB·h and peak of the row's pinned host memory, `n/a` with the reason where nobody counted it.
+std::vector<std::string> pinned_cells(const Session& session, const json& row) {
+  if (row.at("kind") != "governed") return {"", ""};
+  if (const auto peak = row.find("host_peak_bytes"); peak != row.end() && peak->is_number())
+    return {gib_hours(row, "host_used_byte_seconds"), session.size(Bytes{peak->get<std::uint64_t>()})};
+  const std::string unknown = fmt::format("n/a ({})", row.value("host_peak_bytes_na", "not counted"));
+  return {unknown, unknown};
+}
+
 /// Returns true if the configuration or --price gives a price.
 bool is_priced(const json& report) { return report.contains("unpriced_rows"); }
 
 void print_rows(const Session& session, const json& report) {
-  const bool guarantee = has_guarantee(report), priced = is_priced(report);
+  const bool guarantee = has_guarantee(report), pinned = has_pinned(report), priced = is_priced(report);
   std::vector<Table::Column> columns{
       {"NAME", "name"}, {"GiB·h CHARGED", "charged", true}, {"USED", "used", true}, {"LIMIT", "limit", true}};
   if (guarantee) columns.push_back({"GUARANTEE", "guarantee", true});
   columns.insert(columns.end(), {{"PEAK", "peak_bytes", true}, {"DENIED", "denials", true}});
+  if (pinned) columns.insert(columns.end(), {{"PINNED", "host_used", true}, {"PINNED PEAK", "host_peak_bytes", true}});
   if (priced) columns.push_back({"COST " + report.at("currency").get<std::string>(), "cost", true});
   Table table(std::move(columns));
   for (const json& row : report.at("rows")) {
@@ -81,6 +99,8 @@ void print_rows(const Session& session, const json& report) {
                         ? session.size(Bytes{row["peak_bytes"].get<std::uint64_t>()})
                         : "");
     cells.push_back(governed ? std::to_string(row.value("denials", 0)) : "");
+    if (pinned)
+      for (std::string& cell : pinned_cells(session, row)) cells.push_back(std::move(cell));
     if (priced) cells.push_back(cost_of(row));
     table.add(std::move(cells));
   }

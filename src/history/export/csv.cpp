@@ -11,7 +11,8 @@ std::string to_csv(const Report& report) {
   CsvRow head;
   for (const char* name :
        {"name", "kind", "basis", "from", "to", "used_byte_seconds", "limit_byte_seconds", "guarantee_byte_seconds",
-        "charged_byte_seconds", "charged_gib_hours", "peak_bytes", "efficiency", "denials", "cost", "currency"})
+        "charged_byte_seconds", "charged_gib_hours", "peak_bytes", "efficiency", "denials", "cost", "currency",
+        "host_used_byte_seconds", "host_peak_bytes", "host_denials"})
     head.text(name);
   std::string text = head.line();
   for (const ReportRow& row : report.rows) {
@@ -28,6 +29,10 @@ std::string to_csv(const Report& report) {
     const bool costed = report.question.prices.any() && row.cost_known();
     line.number(costed ? cents(row.cost_cents) : std::string());
     line.text(costed ? report.question.currency : std::string());
+    const auto of_host = [&](auto number) { line.number(row.pinned ? number(*row.pinned) : std::string()); };
+    of_host([](const auto& pinned) { return byte_seconds(pinned.used); });
+    of_host([](const auto& pinned) { return std::to_string(pinned.peak); });
+    of_host([](const auto& pinned) { return std::to_string(pinned.denials); });
     text += line.line();
   }
   return text;

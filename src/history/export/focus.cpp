@@ -23,9 +23,13 @@ struct Line {
   TimeMs from = 0, to = 0;
   bool governed = false;
   std::int64_t price_nano = 0;
+  bool pinned = false;  ///< true for pinned host memory, which is on the node and on no device
 };
 
 using Cell = std::function<void(CsvRow&, const Line&)>;
+
+const char* service_of(const Line& line) { return line.pinned ? "Pinned host memory" : "GPU memory"; }
+const char* sku_of(const Line& line) { return line.pinned ? "pinned-host-memory" : "gpu-memory"; }
 
 // Formats a time in whole seconds, as FOCUS requires.
 std::string instant(TimeMs time) { return rfc3339(time).substr(0, 19) + "Z"; }
@@ -66,7 +70,7 @@ const std::vector<std::pair<const char*, Cell>>& columns() {
       {"ChargeClass", empty()},
       {"ChargeDescription",
        [](CsvRow& row, const Line& line) {
-         row.text(line.governed ? fmt::format("GPU memory of {}/{}, run {}, basis {}", line.run.tenant,
+         row.text(line.governed ? fmt::format("{} of {}/{}, run {}, basis {}", service_of(line), line.run.tenant,
                                               line.run.workload, line.run.number, name_of(line.facts.basis))
                                 : fmt::format("GPU memory, {}", name_of(line.charge.kind)));
        }},
@@ -93,30 +97,32 @@ const std::vector<std::pair<const char*, Cell>>& columns() {
       {"PricingUnit", text("GiB-Hours")},
       {"ProviderName", text("ration")},
       {"PublisherName", text("ration")},
-      {"ResourceId", [](CsvRow& row, const Line& line) { row.text(line.device.uuid); }},
-      {"ResourceName", [](CsvRow& row, const Line& line) { row.text(line.device.name); }},
-      {"ResourceType", text("GPU")},
+      {"ResourceId", [](CsvRow& row, const Line& line) { row.text(line.pinned ? line.facts.host : line.device.uuid); }},
+      {"ResourceName",
+       [](CsvRow& row, const Line& line) { row.text(line.pinned ? line.facts.host : line.device.name); }},
+      {"ResourceType", [](CsvRow& row, const Line& line) { row.text(line.pinned ? "Node" : "GPU"); }},
       {"ServiceCategory", text("Compute")},
-      {"ServiceName", text("GPU memory")},
+      {"ServiceName", [](CsvRow& row, const Line& line) { row.text(service_of(line)); }},
       {"ServiceSubcategory", text("Other (Compute)")},
-      {"SkuId", text("gpu-memory")},
+      {"SkuId", [](CsvRow& row, const Line& line) { row.text(sku_of(line)); }},
       {"SkuPriceId",
        [](CsvRow& row, const Line& line) {
-         const bool own = line.facts.prices.of_tenants.count(line.run.tenant) != 0;
-         row.text("gpu-memory/" + name_of(line.facts.basis) + (own ? "/" + line.run.tenant : ""));
+         const bool own = !line.pinned && line.facts.prices.of_tenants.count(line.run.tenant) != 0;
+         row.text(sku_of(line) + ("/" + name_of(line.facts.basis) + (own ? "/" + line.run.tenant : "")));
        }},
       {"SubAccountId", [](CsvRow& row, const Line& line) { row.text(line.run.tenant); }},
       {"SubAccountName", [](CsvRow& row, const Line& line) { row.text(line.run.tenant); }},
       {"SubAccountType", [](CsvRow& row, const Line& line) { row.text(line.governed ? "Tenant" : ""); }},
       {"Tags", [](CsvRow& row, const Line& line) { row.text(tags(line.run.labels)); }},
-      {"x_Kind", [](CsvRow& row, const Line& line) { row.text(name_of(line.charge.kind)); }},
+      {"x_Kind", [](CsvRow& row, const Line& line) { row.text(line.pinned ? "pinned" : name_of(line.charge.kind)); }},
       {"x_Workload", [](CsvRow& row, const Line& line) { row.text(line.run.workload); }},
       {"x_User", [](CsvRow& row, const Line& line) { row.text(line.run.user); }},
       {"x_Run", [](CsvRow& row, const Line& line) { line.governed ? row.number(line.run.number) : row.empty(); }},
       {"x_UsedByteSeconds", [](CsvRow& row, const Line& line) { row.number(byte_seconds(line.charge.used)); }},
-      {"x_LimitByteSeconds", [](CsvRow& row, const Line& line) { row.number(byte_seconds(line.charge.limited)); }},
+      {"x_LimitByteSeconds",
+       [](CsvRow& row, const Line& line) { row.number(line.pinned ? "" : byte_seconds(line.charge.limited)); }},
       {"x_GuaranteeByteSeconds",
-       [](CsvRow& row, const Line& line) { row.number(byte_seconds(line.charge.guaranteed)); }},
+       [](CsvRow& row, const Line& line) { row.number(line.pinned ? "" : byte_seconds(line.charge.guaranteed)); }},
       {"x_ChargedByteSeconds", [](CsvRow& row, const Line& line) { row.number(byte_seconds(line.charge.charged)); }},
       {"x_PeakBytes", [](CsvRow& row, const Line& line) { row.number(line.charge.peak); }},
       {"x_Denials", [](CsvRow& row, const Line& line) { row.number(line.charge.denials); }},
@@ -130,17 +136,25 @@ std::string to_focus(const Charges& charges, const ExportFacts& facts) {
   CsvRow head;
   for (const auto& [name, cell] : columns()) head.text(name);
   std::string document = head.line();
-  for (const ChargeLine& charge : charges.lines) {
-    Line line{charge, facts, {}, {}, charge.from, charges.to, charge.kind == Kind::kGoverned};
+  const auto enter = [&](const ChargeLine& charge, bool pinned) {
+    Line line{charge, facts, {}, {}, charge.from, charges.to, charge.kind == Kind::kGoverned, 0, pinned};
     if (charges.sliced == Slice::kDay) line.to = std::min(charges.to, charge.from / kDayMs * kDayMs + kDayMs);
     const RunFacts* run = charges.run_of(charge);
     if (run != nullptr) line.run = *run;
-    line.price_nano = facts.prices.of(run);
+    if (!pinned) line.price_nano = facts.prices.of(run);
     if (const auto device = charges.devices.find(charge.device); device != charges.devices.end())
       line.device = device->second;
     CsvRow row;
     for (const auto& [name, cell] : columns()) cell(row, line);
     document += row.line();
+  };
+  for (const ChargeLine& charge : charges.lines) enter(charge, false);
+  for (const PinnedLine& pinned : charges.pinned) {
+    if (pinned.peak == 0 && pinned.denials == 0) continue;
+    ChargeLine charge;
+    charge.from = pinned.from, charge.run = pinned.run, charge.ms = pinned.ms;
+    charge.used = pinned.used, charge.peak = pinned.peak, charge.denials = pinned.denials;
+    enter(charge, true);
   }
   return document;
 }

@@ -24,6 +24,12 @@ nlohmann::json to_json(const Report& report) {
     known("guarantee_byte_seconds", governed, byte_seconds(row.guaranteed), "not governed");
     known("peak_bytes", governed || row.kind == Kind::kUngoverned, row.peak, "not measured");
     known("efficiency", row.efficiency.has_value(), row.efficiency.value_or(0), "no limit was set");
+    const ReportRow::Pinned pinned = row.pinned.value_or(ReportRow::Pinned{});
+    const char* const uncounted = why_no_pinned(report, row);
+    known("host_used_byte_seconds", row.pinned.has_value(), byte_seconds(pinned.used), uncounted);
+    known("host_peak_bytes", row.pinned.has_value(), pinned.peak, uncounted);
+    known("host_denials", row.pinned.has_value(), pinned.denials, uncounted);
+    if (row.pinned && row.pinned_lacks) line["host_partial"] = true;
     const bool any = report.question.prices.any();
     known("cost", any && row.cost_known(), static_cast<double>(row.cost_cents) / 100,
           any ? "no price" : "no price is set");

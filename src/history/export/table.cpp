@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cctype>
 
@@ -44,6 +45,10 @@ std::string cost_of_all(const Report& report) {
 TableRow table_row(const Report& report, const ReportRow& row) {
   const bool governed = row.kind == Kind::kGoverned;
   const auto of_governed = [&](ByteTime amount) { return governed ? grouped(gib_hours(amount)) : std::string(); };
+  const auto of_pinned = [&](const std::string& figure) {
+    return row.pinned ? figure : governed ? fmt::format("n/a ({})", why_no_pinned(report, row)) : std::string();
+  };
+  const ReportRow::Pinned pinned = row.pinned.value_or(ReportRow::Pinned{});
   TableRow line{row.name, {}, row.kind};
   line.cells = {grouped(gib_hours(row.charged)),
                 governed || row.used > ByteTime{} ? grouped(gib_hours(row.used)) : std::string(),
@@ -52,6 +57,8 @@ TableRow table_row(const Report& report, const ReportRow& row) {
                 governed || row.kind == Kind::kUngoverned ? gib(row.peak) : std::string(),
                 row.efficiency ? fmt::format("{:.0f}%", *row.efficiency * 100) : std::string(),
                 governed ? std::to_string(row.denials) : std::string(),
+                of_pinned(grouped(gib_hours(pinned.used))),
+                of_pinned(gib(pinned.peak)),
                 cost_of(report, row)};
   return line;
 }
@@ -101,6 +108,19 @@ void note_prices(const Report& report, std::vector<std::string>& notes) {
                                 number_of(report.partly_priced_rows, "row", "rows")));
 }
 
+bool has_pinned(const ReportRow& row) { return row.pinned && row.pinned->peak > 0; }
+
+/// Notes what is known of pinned host memory, if a row has some.
+void note_pinned(const Report& report, std::vector<std::string>& notes) {
+  if (std::ranges::none_of(report.rows, has_pinned)) return;
+  notes.push_back("Pinned host memory is on no GPU: it is in no sum and costs nothing.");
+  const auto lacking =
+      std::ranges::count_if(report.rows, [](const ReportRow& row) { return row.pinned && row.pinned_lacks; });
+  if (lacking != 0)
+    notes.push_back(fmt::format("Pinned host memory of {} was counted for a part of the time.",
+                                number_of(static_cast<std::size_t>(lacking), "row", "rows")));
+}
+
 }  // namespace
 
 std::vector<Column> table_columns(const Report& report) {
@@ -110,13 +130,16 @@ std::vector<Column> table_columns(const Report& report) {
   std::vector<Column> columns{Column::kCharged, Column::kUsed, Column::kLimit};
   if (guaranteed) columns.push_back(Column::kGuarantee);
   columns.insert(columns.end(), {Column::kPeak, Column::kEfficiency, Column::kDenials});
+  if (std::ranges::any_of(report.rows, has_pinned))
+    columns.insert(columns.end(), {Column::kPinned, Column::kPinnedPeak});
   if (report.question.prices.any()) columns.push_back(Column::kCost);
   return columns;
 }
 
 std::string table_head(const Report& report, Column column) {
-  constexpr std::array<const char*, kColumns> kHeads{"GiB·h charged", "GiB·h used", "GiB·h limit", "GiB·h guarantee",
-                                                     "peak GiB",      "efficiency", "denials",     "cost"};
+  constexpr std::array<const char*, kColumns> kHeads{"GiB·h charged",   "GiB·h used", "GiB·h limit", "GiB·h guarantee",
+                                                     "peak GiB",        "efficiency", "denials",     "GiB·h pinned",
+                                                     "pinned peak GiB", "cost"};
   const std::string head = kHeads[static_cast<std::size_t>(column)];
   return column == Column::kCharged ? head + " (" + name_of(report.question.basis) + ")" : head;
 }
@@ -143,6 +166,11 @@ std::string sum_arithmetic(const Report& report) {
   return text;
 }
 
+const char* why_no_pinned(const Report& report, const ReportRow& row) {
+  if (row.kind != Kind::kGoverned) return "not governed";
+  return report.question.by == By::kGpu ? "on no GPU" : "not counted";
+}
+
 TableRow table_sum(const Report& report) {
   TableRow sum;
   sum.name = report.recorded_from ? "sum = " + sum_arithmetic(report) : std::string("sum");
@@ -162,6 +190,7 @@ std::vector<std::string> table_notes(const Report& report) {
     notes.push_back(fmt::format("Gaps: {} ({}), not charged.", report.gaps.size(), duration(lost)));
   }
   note_prices(report, notes);
+  note_pinned(report, notes);
   if (report.closed) {
     notes.push_back(fmt::format("Period {} closed {}, seal {}{}.", report.period, rfc3339(report.closed->closed),
                                 report.closed->seal, report.closed->intact ? "" : " - WHICH NO LONGER FITS ITS LINES"));

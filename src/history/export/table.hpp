@@ -9,8 +9,8 @@
 
 namespace ration::history {
 
-enum class Column { kCharged, kUsed, kLimit, kGuarantee, kPeak, kEfficiency, kDenials, kCost };
-inline constexpr std::size_t kColumns = 8;
+enum class Column { kCharged, kUsed, kLimit, kGuarantee, kPeak, kEfficiency, kDenials, kPinned, kPinnedPeak, kCost };
+inline constexpr std::size_t kColumns = 10;
 
 struct TableRow {
   std::string name;
@@ -22,7 +22,7 @@ struct TableRow {
 };
 
 /// Returns the columns that this report needs. A guarantee has one if it is charged or exists, a cost if there is a
-/// price.
+/// price, pinned host memory if a row has some.
 [[nodiscard]] std::vector<Column> table_columns(const Report& report);
 [[nodiscard]] std::string table_head(const Report& report, Column column);
 [[nodiscard]] std::vector<TableRow> table_rows(const Report& report);
@@ -30,6 +30,8 @@ struct TableRow {
 [[nodiscard]] std::string table_subject(const Report& report);
 /// Returns the sum of the rows as capacity times recorded time: `39.4 GiB × 744 h`.
 [[nodiscard]] std::string sum_arithmetic(const Report& report);
+/// Returns why the row has no figures of pinned host memory.
+[[nodiscard]] const char* why_no_pinned(const Report& report, const ReportRow& row);
 [[nodiscard]] TableRow table_sum(const Report& report);
 /// Returns the notes below the table: basis, missing records, gaps, missing prices, seal, and whether the rows add up.
 [[nodiscard]] std::vector<std::string> table_notes(const Report& report);

@@ -26,7 +26,8 @@ struct ExportFacts {
 
 /// Writes FOCUS 1.2 cost and usage: one row for each run, device and slice of time, with own columns that begin with
 /// `x_`. ConsumedQuantity is the used amount, PricingQuantity the charged amount, both in GiB-Hours. Charges by day
-/// (Slice::kDay) keep every row within one billing month.
+/// (Slice::kDay) keep every row within one billing month. Pinned host memory has rows of its own, with the SkuId
+/// `pinned-host-memory`, after all others: nothing of it is charged.
 [[nodiscard]] std::string to_focus(const Charges& charges, const ExportFacts& facts);
 
 /// Returns the answer of OpenCost's /allocation: one set for the window, or one per day with Slice::kDay. GPU hours

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <set>
 
 #include "base/labels.hpp"
 #include "node/queue/run_lengths.hpp"
@@ -60,6 +61,14 @@ history::Sample sample_of(const Moment& moment, const std::vector<Workload>& end
                               device.ungoverned,
                               device.unexplained.value_or(Bytes{0}) + device.orphaned.value_or(Bytes{0})});
   }
+  constexpr Bytes kMost{history::kMaxDevice};  // a book may claim anything
+  std::set<history::RunKey> runs;
+  const auto add_pinned = [&](const Workload& workload, Bytes used, history::TimeMs end) {
+    const auto run = history::run_key(workload.book.run_number, workload.book.created_ns);
+    if (!workload.book.host.counted || !runs.insert(run).second) return;
+    sample.pinned.push_back(
+        {run, std::min(used, kMost), std::min(workload.book.host.peak, kMost), workload.book.host.denials, end});
+  };
   for (const AccountView* each : trusted_first(moment.snapshot.accounts)) {
     const AccountView& account = *each;
     const auto place = device_index.find(account.uuid);
@@ -68,6 +77,7 @@ history::Sample sample_of(const Moment& moment, const std::vector<Workload>& end
     const Bytes used = std::min(account.trusted_usage(), remaining[place->second]);
     remaining[place->second] -= used;
     const book::AccountSnapshot& book = workload.book.accounts[account.account];
+    add_pinned(workload, workload.host_used, 0);
     sample.workloads.push_back(
         {history::run_key(account.run, account.started_ns), account.workload, account.tenant, account.user,
          trusted_labels(workload), place->second, used,
@@ -82,6 +92,7 @@ history::Sample sample_of(const Moment& moment, const std::vector<Workload>& end
           moment.snapshot.devices.begin(), moment.snapshot.devices.end(),
           [&](const DeviceView& device) { return device.device.bytes == workload.book.accounts[account].device; });
       if (place == moment.snapshot.devices.end()) continue;
+      add_pinned(workload, Bytes{0}, history::to_ms(workload.book.ended_ns));
       sample.workloads.push_back({history::run_key(workload.book.run_number, workload.book.created_ns),
                                   workload.book.name, workload.book.tenant, workload.user, trusted_labels(workload),
                                   static_cast<std::size_t>(place - moment.snapshot.devices.begin()), Bytes{0},

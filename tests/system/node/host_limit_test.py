@@ -73,6 +73,32 @@ class HostLimits(Case):
         self.assertEqual(program.ask("answer = pin(4)[0]"), OUT_OF_MEMORY)
         self.assertEqual(self.row("train")["host_limit_bytes"], 12 * MIB)
 
+    def test_it_is_in_the_accounts_beside_the_gpus_memory(self):
+        program = self.pinning("train", 64, "--host-limit", "96MiB")
+        self.assertEqual(program.ask("answer = pin(64)[0]"), OUT_OF_MEMORY)
+
+        def row():
+            rows = {each["name"]: each for each in self.get("/api/v1/reports/usage?window=24h&by=workload")["rows"] if each["kind"] == "governed"}
+            found = next((each for name, each in rows.items() if name.endswith("/train")), None)
+            return found if found and found["host_denials"] == 1 and float(found["host_used_byte_seconds"]) >= 64 * MIB else None
+
+        told = self.until(row, "a second of it is in the accounts")
+        self.assertEqual(told["host_peak_bytes"], 64 * MIB)
+        self.assertEqual(told["denials"], 0, "those of the GPU")
+        text = self.ration("report", NODE, "--by", "workload").stdout
+        self.assertRegex(text, r"PINNED +PINNED PEAK")
+        self.assertIn("64.0 MiB", text)
+        self.assertIn("Pinned host memory is on no GPU", text)
+        self.assertIn("pinned host memory, peak 64.0 MiB · denials 1", self.ration("report", NODE, "--last", "train").stdout)
+        focus = self.ration("report", NODE, "-o", "focus").stdout.splitlines()
+        self.assertEqual(len([line for line in focus if ",pinned-host-memory," in line]), 1, focus)
+        self.assertIn("PINNED", self.ration("top", NODE, "--once", env={"COLUMNS": "160"}).stdout)
+        program.end()
+        self.until(lambda: "train" not in self.rows(), "its end")
+        self.stop()
+        self.start()
+        self.assertEqual(row()["host_peak_bytes"], 64 * MIB)
+
     def test_metrics_add_up_each_workload_once(self):
         self.pinning("one", 10, "--host-limit", "16MiB")
         self.pinning("two", 20)

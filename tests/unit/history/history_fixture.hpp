@@ -73,6 +73,11 @@ inline WorkloadSample workload(std::uint64_t run, const std::string& name, Bytes
   return sample;
 }
 
+/// The pinned host memory of the run that workload() makes.
+inline PinnedSample pinned(std::uint64_t run, Bytes used, Bytes peak = 0_B, std::uint64_t denials = 0) {
+  return {{run, kStart}, used, std::max(used, peak), denials, 0};
+}
+
 inline Sample sample_at(TimeMs time, std::vector<WorkloadSample> workloads = {},
                         std::vector<DeviceSample> devices = {}) {
   Sample sample;

@@ -216,6 +216,7 @@ TEST_F(HistoryTest, TheLastRunIsLookedBackAtWithNotes) {
       " memory, peak of limit   [███████████████░░░░░░░░░░░░░░░]  50%   8.00 GiB / 16.0 GiB\n"
       " memory, mean of limit   [███████░░░░░░░░░░░░░░░░░░░░░░░]  25%   4.00 GiB\n"
       " denials 0 · GiB·h used 8.0, limit 32.0\n"
+      " pinned host memory n/a (not counted)\n"
       "Notes\n"
       " * Peak 8.00 GiB of 16.0 GiB: next time  ration run --limit 8.5GiB -- …   (1 requests of others waited or were "
       "denied meanwhile).\n");

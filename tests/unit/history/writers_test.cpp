@@ -141,7 +141,7 @@ TEST_F(WritersTest, WhatHasNoPriceCostsNotNothing) {
   EXPECT_EQ(document["unpriced_rows"], 2);
   EXPECT_TRUE(document["rows"][1]["cost"].is_null());
   EXPECT_EQ(document["rows"][1]["cost_na"], "no price");
-  EXPECT_NE(to_csv(*report).find(",0.3000,0,,\r\n"), std::string::npos) << to_csv(*report);
+  EXPECT_NE(to_csv(*report).find(",0.3000,0,,,,,\r\n"), std::string::npos) << to_csv(*report);
   EXPECT_EQ(to_csv(*report).find(",0.00,"), std::string::npos);
 }
 
@@ -179,7 +179,8 @@ TEST_F(WritersTest, OneRunIsATableToo) {
             "labels exp=42,team=x\n\n"
             "| GPU | peak | mean | limit | peak of limit | denials | GiB·h used | GiB·h limit |\n"
             "|:--|--:|--:|--:|--:|--:|--:|--:|\n"
-            "| NVIDIA A100-40 GPU-0 | 8.00 GiB | 8.00 GiB | 10.0 GiB | 80% | 0 | 240.0 | 300.0 |\n\n"
+            "| NVIDIA A100-40 GPU-0 | 8.00 GiB | 8.00 GiB | 10.0 GiB | 80% | 0 | 240.0 | 300.0 |\n"
+            "| pinned host memory | n/a (not counted) | | | | | | |\n\n"
             "- Peak 8.00 GiB of 10.0 GiB: next time  ration run --limit 8.5GiB -- …\n");
   const auto evil = reader().last_run("serve");
   EXPECT_EQ(to_markdown(*evil).find("<script"), std::string::npos);

@@ -60,6 +60,20 @@ TEST_F(Frame, UnknownIsNeverZero) {
   EXPECT_TRUE(holds(text, " n/a    0")) << text;  // the peak, then the denials
 }
 
+TEST_F(Frame, PinnedHostMemoryHasAColumnWhereAWorkloadHasSomeAndRoomIsLeft) {
+  auto data = snapshot(nlohmann::json::array({row("nlp", "train", 1, 2), row("nlp", "old", 1, 2)}));
+  data["workloads"][0]["host_used_bytes"] = 0;
+  View none = view_of(data);
+  EXPECT_FALSE(holds(draw(none, 120, 24, true).text(false), "PINNED"));
+  data["workloads"][0]["host_used_bytes"] = 3 * kGiB;
+  View view = view_of(data);
+  const std::string text = draw(view, 120, 24, true).text(false);
+  EXPECT_TRUE(holds(text, "PEAK PINNED DENY")) << text;
+  EXPECT_TRUE(holds(text, "1.00G  3.00G    0")) << text;
+  EXPECT_TRUE(holds(text, "1.00G    n/a    0")) << text;  // its book counts none
+  EXPECT_FALSE(holds(draw(view, 70, 24, true).text(false), "PINNED")) << "the first to make room";
+}
+
 TEST_F(Frame, ABarIsDividedAsTheMemoryIs) {
   auto rows = nlohmann::json::array({row("a", "one", 10, 20), row("b", "two", 5, 20)});
   rows[1]["guarantee_bytes"] = 15 * kGiB;

@@ -112,6 +112,11 @@ export interface WorkloadRow {
   book_altered?: string;
   guarantee_bytes?: number;
   peak_bytes?: number;
+  /** Pinned host memory, the same on each of its GPUs; absent if its book counts none. */
+  host_used_bytes?: number;
+  host_limit_bytes?: number | null;
+  host_peak_bytes?: number;
+  host_denials?: number;
   context_bytes?: number;
   pooled_bytes?: number;
   /** Moved to the host's memory. */
@@ -285,6 +290,11 @@ export interface UsageRow {
   peak_bytes: number | null;
   efficiency: number | null;
   denials: number;
+  /** Pinned host memory, which is on no GPU. */
+  host_used_byte_seconds: string | null;
+  host_used_byte_seconds_na?: string;
+  host_peak_bytes: number | null;
+  host_peak_bytes_na?: string;
   cost: number | null;
   cost_na?: string;
   /** Where idle, ungoverned and other memory is listed card by card. */

@@ -75,6 +75,7 @@ function UsageTable({ data, query, sort, devices }: { data: Usage; query: Query;
   const by = labelOf(query.by) === null ? query.by : "label";
   const nameOf = (row: UsageRow) => (row.kind !== "governed" ? `${t(`reports.${row.kind}`)}${row.device === undefined ? "" : `, ${gpuName(row.device, devices)}`}` : by === "gpu" ? gpuName(row.name, devices) : row.name);
   const shared = data.rows.some((row) => row.shared_idle_byte_seconds !== undefined);
+  const pinned = data.rows.some((row) => row.host_peak_bytes);
   const head = by === "label" ? `${t("reports.by.label")} ${labelOf(query.by)}` : t(`reports.by.${by as "tenant"}`);
   const columns: Column<UsageRow>[] = [
     { id: "name", head, header: true, value: (row) => row.name, cell: (row) => <span class="workload">{row.kind !== "governed" ? <i class={`swatch part-${row.kind === "idle" ? "free" : row.kind}`} aria-hidden="true" /> : by === "tenant" && <Swatch tenant={row.name} />}{nameOf(row)}</span> },
@@ -85,6 +86,10 @@ function UsageTable({ data, query, sort, devices }: { data: Usage; query: Query;
     { id: "share", head: "%", numeric: true, value: (row) => (capacity ? row.charged_gib_hours / capacity : null), cell: (row) => (capacity ? `${((row.charged_gib_hours / capacity) * 100).toFixed(1)}%` : "") },
     { id: "peak", head: t("column.peak"), numeric: true, value: (row) => row.peak_bytes, cell: (row) => (row.peak_bytes === null ? null : <Amount bytes={row.peak_bytes} />), from: "wide" },
     { id: "efficiency", head: t("reports.efficiency"), numeric: true, value: (row) => row.efficiency, cell: (row) => (row.efficiency === null ? null : formatPercent(row.efficiency)), from: "medium" },
+    ...(pinned ? [
+      { id: "pinned", head: t("column.pinned"), numeric: true, value: (row: UsageRow) => (row.host_used_byte_seconds === null ? null : gibHours(row.host_used_byte_seconds)), cell: (row: UsageRow) => (row.kind === "governed" ? <Hours exact={row.host_used_byte_seconds} na={saidIn(row, "host_used_byte_seconds_na")} /> : null), from: "wide" as const },
+      { id: "pinnedPeak", head: t("reports.pinnedPeak"), numeric: true, value: (row: UsageRow) => row.host_peak_bytes, cell: (row: UsageRow) => (row.kind === "governed" ? <Amount bytes={row.host_peak_bytes} na={saidIn(row, "host_peak_bytes_na")} /> : null), from: "wide" as const },
+    ] : []),
     { id: "denied", head: t("column.denied"), numeric: true, value: (row) => row.denials, from: "wide" },
     { id: "cost", head: `${t("reports.cost")} ${data.currency}`, numeric: true, value: (row) => row.cost, cell: (row) => (row.cost === null ? <NotKnown reason={saidIn(row, "cost_na")} /> : formatCount(row.cost, 2)) },
   ];

@@ -13,7 +13,7 @@ import { EventLines, describe } from "../ui/events";
 import { LimitForm } from "../ui/limit_form";
 import { useLoaded, useSeries } from "../ui/load";
 import { DataTable, TableCopy, type Column } from "../ui/table";
-import { StateBadge } from "../ui/workload_table";
+import { Pinned, StateBadge } from "../ui/workload_table";
 import { lookOf } from "../logic/palette";
 import { RangeTools, rangeOf, refreshMs, zoomTo } from "./timeline";
 
@@ -48,6 +48,7 @@ function Head({ row }: { row: WorkloadRow }) {
         <div class="figure"><span class="faint">{t("column.limit")}</span><strong><Amount bytes={row.limit_bytes} /></strong></div>
         <div class="figure"><span class="faint">{t("column.guarantee")}</span><strong>{row.guarantee_bytes ? <Amount bytes={row.guarantee_bytes} /> : "–"}</strong></div>
         <div class="figure"><span class="faint">{t("column.peak")}</span><strong><Amount bytes={row.peak_bytes} /></strong></div>
+        <div class="figure"><span class="faint">{t("column.pinned")}</span><strong><Pinned row={row} /></strong></div>
         <div class="figure"><span class="faint">{t("column.denied")}</span><strong class={row.denials ? "denied" : ""}>{row.denials ?? 0}</strong></div>
       </div>
       {share !== null && <Meter share={share} look={row.tenant ? lookOf(row.tenant) : null} mark={row.guarantee_bytes && row.limit_bytes ? row.guarantee_bytes / row.limit_bytes : null} />}

@@ -45,8 +45,15 @@ export function StateBadge({ row }: { row: WorkloadRow }) {
 
 const none = <span class="faint" aria-hidden="true">–</span>;
 
+/** Pinned host memory of a workload, and its host limit if it has one. */
+export function Pinned({ row }: { row: WorkloadRow }) {
+  if (row.host_used_bytes === undefined) return <NotKnown reason={t("na.notCounted")} />;
+  return <><Amount bytes={row.host_used_bytes} />{row.host_limit_bytes != null && <span class="faint"> / <Amount bytes={row.host_limit_bytes} /></span>}</>;
+}
+
 export function workloadColumns(rows: WorkloadRow[]): Column<WorkloadRow>[] {
   const commands = rows.flatMap((row) => commandOf(row) ?? []);
+  const pinned: Column<WorkloadRow> = { id: "pinned", head: t("column.pinned"), numeric: true, from: "wide", value: (row) => row.host_used_bytes, cell: (row) => (row.governed ? <Pinned row={row} /> : none) };
   return [
     { id: "workload", head: t("column.workload"), header: true, value: (row) => (row.workload === null ? nameOf(row) : `${row.tenant ?? ""}/${row.workload}`), cell: (row) => <WorkloadName row={row} /> },
     { id: "state", head: t("column.state"), value: (row) => (!row.governed ? "ungoverned" : row.book_altered ? "altered" : row.state), cell: (row) => <StateBadge row={row} />, from: "medium" },
@@ -65,6 +72,7 @@ export function workloadColumns(rows: WorkloadRow[]): Column<WorkloadRow>[] {
     },
     { id: "guarantee", head: t("column.guarantee"), numeric: true, from: "wide", value: (row) => row.guarantee_bytes, cell: (row) => (row.guarantee_bytes ? <Amount bytes={row.guarantee_bytes} /> : none) },
     { id: "peak", head: t("column.peak"), numeric: true, from: "medium", value: (row) => row.peak_bytes, cell: (row) => (row.governed ? <Amount bytes={row.peak_bytes} /> : none) },
+    ...(rows.some((row) => row.host_used_bytes) ? [pinned] : []),
     {
       id: "denied", head: t("column.denied"), numeric: true, value: (row) => row.denials,
       cell: (row) => {

@@ -361,6 +361,31 @@ test("the rows of a report add up", async () => {
   await close();
 });
 
+test("pinned host memory is in the list, on the page of a workload and in the report; where nobody counted it, it is unknown", async () => {
+  const { workloads } = await snapshotOf(daemon);
+  const pins = workloads.find((row) => row.workload !== null && row.host_used_bytes), uncounted = workloads.find((row) => row.governed && row.workload !== null && row.host_used_bytes === undefined);
+  const { page, errors, close } = await open(browser, daemon, "/", { operator: true });
+  await live(page);
+  const cell = (name: string | null | undefined) => page.locator("table[data-name=workloads] tbody tr").filter({ has: page.locator(`a[href="/workloads/${name}"]`) }).locator(`td:nth-child(${column})`);
+  const heads = await page.locator("table[data-name=workloads] thead th").allInnerTexts();
+  const column = heads.findIndex((head) => head.startsWith("Pinned")) + 1;
+  assert.equal(column > 0, pins !== undefined, heads.join());
+  if (pins) assert.ok((await cell(pins.workload).first().innerText()).replace(/\s/g, " ").startsWith(formatSize(pins.host_used_bytes ?? 0).replace(/\s/g, " ")));
+  if (pins && uncounted) assert.match(await cell(uncounted.workload).first().innerText(), /n\/a/);
+  const shown = pins ?? (await subject());
+  await page.goto(`${daemon.url}/workloads/${shown.workload}`);
+  const figure = page.locator(".figure").filter({ hasText: "Pinned" }).first();
+  await figure.waitFor();
+  assert.ok((await figure.innerText()).replace(/\s/g, " ").includes(formatSize(shown.host_used_bytes ?? 0).replace(/\s/g, " ")));
+  await page.goto(`${daemon.url}/reports?by=workload`);
+  await page.getByText("adds up:").waitFor();
+  const { rows } = await ask<Usage>(daemon, "/api/v1/reports/usage?by=workload&window=24h");
+  const told = (await page.locator("table[data-name=usage] thead th").allInnerTexts()).some((head) => head.startsWith("Pinned, peak"));
+  assert.equal(told, rows.some((row) => row.host_peak_bytes));
+  assert.deepEqual(errors, []);
+  await close();
+});
+
 test("a report is grouped by workload and by a label, shares what was idle, and has a price; all of it is in the URL", async () => {
   const { page, errors, close } = await open(browser, daemon, "/reports", { operator: true });
   const rows = page.locator("table[data-name=usage] tbody tr"), names = page.locator("table[data-name=usage] tbody th");
