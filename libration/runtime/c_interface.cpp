@@ -388,6 +388,30 @@ ration_status ration_limit(ration_runtime* runtime, int gpu, const char* size) {
   });
 }
 
+ration_status ration_limit_host(const char* size) {
+  return guarded([&] {
+    require(size, "size");
+    ration::Runtime::limit_host(size);
+    return RATION_OK;
+  });
+}
+
+ration_status ration_get_host_limit(uint64_t* bytes) {
+  return guarded([&] {
+    require(bytes, "bytes");
+    *bytes = ration::Runtime::host_limit();
+    return RATION_OK;
+  });
+}
+
+ration_status ration_get_host_info(ration_workload_info* out) {
+  return guarded([&] {
+    const ration::WorkloadInfo info = ration::Runtime::host_info();
+    hand_out(out, ration_workload_info{0, 0, info.used, info.peak, info.limit, info.total});
+    return RATION_OK;
+  });
+}
+
 ration_status ration_get_limit(ration_runtime* runtime, int gpu, uint64_t* bytes) {
   return guarded([&] {
     require(bytes, "bytes");

@@ -1,5 +1,6 @@
 // The figures, limits and memory of a runtime's devices.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cctype>
@@ -224,6 +225,48 @@ WorkloadInfo Runtime::workload_info(int gpu) {
   const Bytes whole = whole_of(*book, account);
   const book::Account own = book->account(account);
   return {own.used().count(), own.peak().count(), own.visible_size(whole).count(), whole.count()};
+}
+
+namespace {
+
+/// Returns the workload's account of pinned host memory.
+book::Account host_account() {
+  const book::Book* book = own_book();
+  if (book == nullptr) throw ValueError("this process is under no limit of ration's");
+  if (!book->counts_host())
+    throw ValueError("an older ration started this workload, and counts no pinned memory of it");
+  return book->account(book::kHostAccount);
+}
+
+/// Returns the most that the workload may pin, whatever limit it sets itself.
+Bytes host_whole(const book::Account& host) {
+  return std::min(host.granted(),
+                  Bytes{static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES) * ::sysconf(_SC_PAGESIZE))});
+}
+
+}  // namespace
+
+void Runtime::limit_host(const std::string& size) {
+  const book::Account host = host_account();
+  const Bytes whole = host_whole(host);
+  const auto bytes = parse_size(size, whole, whole);
+  if (!bytes) throw ValueError(bytes.error().what + " " + bytes.error().fix);
+  if (*bytes == Bytes{0}) throw ValueError("A host limit of 0 leaves nothing to pin.");
+  if (*bytes > whole && *bytes < kUnlimited)
+    throw ValueError(fmt::format("A host limit of {} is more than this workload may have ({}).", format_size(*bytes),
+                                 format_size(whole)));
+  host.set_own_limit(*bytes);
+}
+
+std::uint64_t Runtime::host_limit() {
+  const Bytes limit = host_account().limits().own;
+  return limit == kUnlimited ? 0 : limit.count();
+}
+
+WorkloadInfo Runtime::host_info() {
+  const book::Account host = host_account();
+  const Bytes whole = host_whole(host);
+  return {host.used().count(), host.peak().count(), std::min(host.limits().binding(), whole).count(), whole.count()};
 }
 
 void Runtime::limit_share(const std::string& share, const std::string& size, std::optional<int> gpu) {

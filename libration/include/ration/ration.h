@@ -139,6 +139,14 @@ ration_status ration_get_workload_info(int gpu, ration_workload_info* out);
  * process the limit binds all processes of the workload: frameworks, libraries and ration's pool. Elsewhere it binds
  * the pool alone. `size` is "6GiB", "512MiB" or "50%"; "max" removes the limit. */
 ration_status ration_limit(ration_runtime* runtime, int gpu, const char* size);
+/* Limits the pinned host memory of this process's workload (cuMemHostAlloc, cuMemHostRegister, pools and physical memory
+ * of the host), which belongs to no GPU. A share is of what the workload may have: its host limit from outside, or the
+ * machine's memory. "max" removes the limit. Returns RATION_VALUE_ERROR if this process is not governed. */
+ration_status ration_limit_host(const char* size);
+/* Sets `bytes` to the limit that the workload set itself, or to 0 if none. */
+ration_status ration_get_host_limit(uint64_t* bytes);
+/* Returns the pinned host memory of this process's workload, over all its processes. */
+ration_status ration_get_host_info(ration_workload_info* out);
 /* Sets `bytes` to the limit, or to 0 if none was set. */
 ration_status ration_get_limit(ration_runtime* runtime, int gpu, uint64_t* bytes);
 /* Gives a part of this process, such as one of two models, a limit of its own inside the workload's. "40%" is of the

@@ -189,6 +189,14 @@ class Runtime {
   [[nodiscard]] std::uint64_t limit_of(int gpu);
   /// Throws ValueError if this process is not governed or has no such GPU.
   [[nodiscard]] static WorkloadInfo workload_info(int gpu);
+  /// Limits the pinned host memory of this process's workload, which belongs to no GPU, to `8GiB` or `50%`; `max`
+  /// removes the limit. Throws ValueError if this process is not governed, or an older ration made its book, which
+  /// counts no pinned memory.
+  static void limit_host(const std::string& size);
+  /// Returns the limit that the workload set itself, or 0 if none. Throws as limit_host() does.
+  [[nodiscard]] static std::uint64_t host_limit();
+  /// Returns the pinned host memory of this process's workload. Throws as limit_host() does.
+  [[nodiscard]] static WorkloadInfo host_info();
   /// Gives a part of this process a limit of its own inside the workload's; `40%` is of the workload's present limit.
   /// While the share holds more than a lowered limit, it keeps its memory and gets no more. Memory of frameworks counts
   /// in the segments that they take from the driver, memory of this pool by block. Throws ValueError if this process is

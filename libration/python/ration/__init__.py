@@ -21,7 +21,7 @@ from . import _native
 from ._native import MemoryLimitExceeded
 from .activation import activate, is_governed, reexec
 from .guard import MemoryGuard
-from .limits import Schedule, find_executable_batch_size, limit, mark, share, tag, workload
+from .limits import Schedule, find_executable_batch_size, limit, mark, pinned, share, tag, workload
 from .pressure import PressureHandle, on_pressure
 from .profiles import profile
 from .recording import record
@@ -32,7 +32,7 @@ from .tf import config
 __version__ = _native.library.ration_version().decode()
 __all__ = ["MemoryGuard", "MemoryLimitExceeded", "PressureHandle", "Schedule", "activate", "config",
            "find_executable_batch_size", "get_memory_details", "is_governed", "limit", "load_ipython_extension",
-           "log_memory_usage", "mark", "memory_map", "on_pressure", "profile", "record", "reexec", "setup_gpu", "share", "tag", "tf", "workload"]
+           "log_memory_usage", "mark", "memory_map", "on_pressure", "pinned", "profile", "record", "reexec", "setup_gpu", "share", "tag", "tf", "workload"]
 
 
 def load_ipython_extension(shell: object) -> None:

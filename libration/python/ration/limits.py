@@ -16,15 +16,21 @@ from .tf import config
 class _Limit:
     """The result of limit(): inside `with`, the former limits come back at the end."""
 
-    def __init__(self, former: Dict[int, int]) -> None:
-        self._former = former
+    def __init__(self, former: Dict[int, int], former_host: Optional[int] = None) -> None:
+        self._former, self._former_host = former, former_host
 
     def __enter__(self) -> "_Limit":
         return self
 
     def __exit__(self, *_: object) -> None:
         for gpu, size in self._former.items():
-            _native.call("limit", None, gpu, f"{size >> 10}KiB".encode() if size else b"max")
+            _native.call("limit", None, gpu, _exact(size))
+        if self._former_host is not None:
+            _native.call("limit_host", _exact(self._former_host))
+
+
+def _exact(size: int) -> bytes:
+    return f"{size}B".encode() if size else b"max"
 
 
 def _info(function: str, *arguments: Any) -> Dict[str, int]:
@@ -126,7 +132,16 @@ class share:  # noqa: N801  (a function to its users, and what `with` takes)
         self._entered.shares.pop().close()
 
 
-def limit(size: Size, device: Optional[int] = None) -> _Limit:
+def pinned() -> Dict[str, int]:
+    """Returns the pinned host memory of this process's workload, over all its processes, in bytes: `used`, `peak`, `limit`, `total`.
+
+    Raises:
+        ValueError: this process is not governed, or its book counts no pinned memory.
+    """
+    return _info("get_host_info")
+
+
+def limit(size: Optional[Size] = None, device: Optional[int] = None, host: Optional[Size] = None) -> _Limit:
     """The most that this process's workload takes, from now on; inside `with`, for the block.
 
     Binds everything in the process: frameworks, libraries, ration's pool. May be called at any time. What is held
@@ -134,21 +149,37 @@ def limit(size: Size, device: Optional[int] = None) -> _Limit:
     asked for what they cache.
 
     Args:
-        size: `'6GiB'`, `'50%'` or `0.5` (a share), `'max'` (as if none had been set).
+        size: of a GPU's memory: `'6GiB'`, `'50%'` or `0.5` (a share), `'max'` (as if none had been set); None: as it is.
         device: the number of a GPU, as the driver counts under CUDA_VISIBLE_DEVICES; None for each.
+        host: of pinned host memory, which belongs to no GPU, in the same words; a share is of the workload's host limit
+            from outside, or of the machine's memory. None: as it is.
 
     Raises:
-        ValueError: no such device, or no such size, or more than the workload was given.
+        ValueError: no such device, or no such size, or more than the workload was given, or neither `size` nor `host`.
         RuntimeError: the GPU's driver was loaded before ration, so that the limit would bind nothing.
     """
+    if size is None and host is None:
+        raise ValueError("limit() needs a size, or a limit of pinned host memory: host='8GiB'")
     activation.require()
     number = _native.gpu(device, or_each=True)
-    text = _native.text(with_unit(size, "limit"))
-    numbers = _numbers() if device is None else [number]
-    former = {each: _limit_of(each) for each in numbers}
-    _native.call("limit", None, number, text)
+    numbers = [] if size is None else _numbers() if device is None else [number]
+    former = _Limit({each: _limit_of(each) for each in numbers}, None if host is None else _host_limit())
+    try:
+        if host is not None:
+            _native.call("limit_host", _native.text(with_unit(host, "limit")))
+        if size is not None:
+            _native.call("limit", None, number, _native.text(with_unit(size, "limit")))
+    except Exception:
+        former.__exit__()
+        raise
     release_caches(numbers)
-    return _Limit(former)
+    return former
+
+
+def _host_limit() -> int:
+    limit_ = ctypes.c_uint64()
+    _native.call("get_host_limit", ctypes.byref(limit_))
+    return limit_.value
 
 
 def _limit_of(gpu: int) -> int:

@@ -117,6 +117,45 @@ class FromInside(Inside):
             assert driver.take() > 15000
         """)
 
+    def test_pinned_host_memory_has_its_own(self):
+        self.python("""
+            import ration
+            ration.limit('1GiB', host='64MiB')
+            driver = Driver()
+            def pin(mib):
+                block = ctypes.c_void_p()
+                return driver.cuda.cuMemHostAlloc(ctypes.byref(block), ctypes.c_size_t(mib << 20), 0)
+            assert [pin(60), pin(8)] == [0, 2]
+            with ration.limit(host='128MiB') as raised:
+                assert [pin(68), pin(1)] == [0, 2]
+                assert [ration.pinned()[key] >> 20 for key in ('used', 'peak', 'limit')] == [128, 128, 128], ration.pinned()
+            assert ration.pinned()['limit'] == 64 << 20, 'the former limit is back, and what is pinned stays'
+            assert pin(1) == 2
+            for wrong in (dict(), dict(host='0GiB'), dict(host='900TiB'), dict(size='900TiB', host='max'), dict(size='512MiB', host='max', device=7)):
+                try:
+                    ration.limit(**wrong)
+                    raise AssertionError(wrong)
+                except ValueError:
+                    pass
+                assert ration.pinned()['limit'] == 64 << 20, wrong
+                assert ration.workload()['limit'] == 1 << 30, wrong
+            ration.limit(host='max')
+            assert pin(1) == 0
+            assert ration.workload()['used'] == 64 << 20, 'the context alone'
+        """)
+
+    def test_inside_a_host_limit_the_program_only_lowers_it(self):
+        done = subprocess.run([RATION, "run", "--host-limit", "64MiB", "--", sys.executable, "-c", textwrap.dedent("""
+            import ration
+            ration.limit(host='50%')
+            print(ration.pinned()['limit'], ration.pinned()['total'])
+            try:
+                ration.limit(host='65MiB')
+            except ValueError as error:
+                print(error)
+        """)], capture_output=True, text=True, timeout=120, cwd=self.folder.name, env=self.environment)
+        self.assertEqual(done.stdout, f"{32 * MiB} {64 * MiB}\nA host limit of 65.0 MiB is more than this workload may have (64.0 MiB).\n", done.stderr)
+
     def test_each_device_has_its_own(self):
         self.python("""
             import ration
