@@ -135,7 +135,7 @@ def stage(architecture, build, program):
     for name in PROGRAMS:
         copy(build / "bin" / name, root / "bin" / name)
     (root / "bin/rationd").symlink_to("ration")
-    for name in ("libcuda.so.1", "libnvidia-ml.so.1", "libration-audit.so"):
+    for name in ("libcuda.so.1", "libnvidia-ml.so.1", "libration-audit.so", "libration-nvtx.so"):
         copy(build / "shim" / name, root / "lib/ration/shim" / name)
     sim = build / "sim"
     for path in sorted(sim.rglob("*.so*")):

@@ -58,8 +58,9 @@ struct Header {
   std::int64_t began = 0;            ///< nanoseconds since 1970
   bool deep = false;   ///< frameworks took each tensor from the driver (`--deep`): the events are tensors, not segments
   bool booked = true;  ///< false: an imported history without a book; `charged` is then what was requested
-  bool complete = false;   ///< the program ended, and nothing was lost
-  std::uint64_t lost = 0;  ///< events that could not be written
+  bool complete = false;      ///< the program ended, and nothing was lost
+  std::uint64_t lost = 0;     ///< events that could not be written
+  bool lacks_ranges = false;  ///< NVTX gave its ranges to another program's library
   std::vector<Device> devices;
   std::vector<Process> processes;
   std::vector<std::string>

@@ -21,6 +21,14 @@ void describe(Held& held, const Live& live, const Header& header, const std::vec
     const std::uint32_t site = marks[live.marks() - 1].site;
     held.mark = site < header.sites.size() ? header.sites[site] : "";
   }
+  for (const OpenRange& range : live.ranges()) {
+    const auto is_same = [&](const Inside& of) { return of.process == range.process && of.thread == range.thread; };
+    auto found = std::find_if(held.inside.begin(), held.inside.end(), is_same);
+    if (found == held.inside.end()) found = held.inside.insert(found, {range.process, range.thread, {}});
+    found->sites.push_back(range.site);
+  }
+  std::stable_partition(held.inside.begin(), held.inside.end(),
+                        [&](const Inside& of) { return std::pair(of.process, of.thread) == live.last_charged(); });
   for (const auto& [key, charged] : live.uses(held.place))
     if (charged != 0) held.parts.push_back({key.second, key.first, charged});
   std::stable_sort(held.parts.begin(), held.parts.end(),

@@ -18,6 +18,12 @@ struct Share {
   std::int64_t charged = 0;
 };
 
+/// The ranges of a thread that are open at a moment, the outermost first.
+struct Inside {
+  std::uint32_t process = 0, thread = 0;
+  std::vector<std::uint32_t> sites;  ///< their names, in Header::sites
+};
+
 /// What one place held at its peak, or at the time that was asked for.
 struct Held {
   Place place;
@@ -28,6 +34,7 @@ struct Held {
   std::vector<Share> parts;            ///< the largest first
   std::vector<Group> largest;          ///< live blocks, the largest groups first
   std::string mark;                    ///< the newest mark before it
+  std::vector<Inside> inside;          ///< open ranges; at a peak those of the thread that led to it first
   std::vector<std::int64_t> timeline;  ///< the most that was held in each of kColumns spans of the recording
 };
 inline constexpr std::size_t kColumns = 60;

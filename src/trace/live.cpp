@@ -21,6 +21,7 @@ constexpr std::array<std::pair<Kind, Account>, kUses> kCharges{{{Kind::kAllocate
 }  // namespace
 
 void Live::charge(const Event& event) {
+  last_charged_ = {event.process, event.thread};
   Charges& charges = charges_[place_of(event)];
   charges.held += event.charged;
   if (event.kind == Kind::kProcessEnded)
@@ -81,12 +82,27 @@ std::vector<Event> Live::snapshot() const {
   std::sort(events.begin() + first, events.end(), [](const Event& a, const Event& b) {
     return std::tie(a.time, a.process, a.address) < std::tie(b.time, b.process, b.address);
   });
+  const auto middle = static_cast<std::ptrdiff_t>(events.size());
+  for (const OpenRange& range : ranges_.all()) {
+    Event event;
+    event.kind = Kind::kRangeBegan;
+    event.time = range.time;
+    event.address = range.number;
+    event.process = range.process;
+    event.thread = range.thread;
+    event.site = range.site;
+    events.push_back(event);
+  }
+  const auto earlier = [](const Event& a, const Event& b) { return a.time < b.time; };
+  std::inplace_merge(events.begin() + first, events.begin() + middle, events.end(), earlier);
   return events;
 }
 
 void Live::restore(const Event& event) {
   if (event.kind == Kind::kMark)
     marks_ = event.detail;
+  else if (event.kind == Kind::kRangeBegan)
+    ranges_.follow(event);
   else if (event.address != 0)
     take(event, event.detail);
   else

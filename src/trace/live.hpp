@@ -1,5 +1,6 @@
-// What a recording's workload has at a moment: the charges of each place by use and process, and the live blocks. Used
-// to sum a recording up, and to describe a moment of it. Not thread-safe. Memory: that of the live blocks.
+// What a recording's workload has at a moment: the charges of each place by use and process, the live blocks, and the
+// open ranges. Used to sum a recording up, and to describe a moment of it. Not thread-safe. Memory: that of the live
+// blocks and the open ranges.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +11,7 @@
 
 #include "trace/event.hpp"
 #include "trace/kinds.hpp"
+#include "trace/open_ranges.hpp"
 
 namespace ration::trace {
 
@@ -63,7 +65,12 @@ class Live {
       case Kind::kMark:
         ++marks_;
         return;
+      case Kind::kRangeBegan:
+      case Kind::kRangeEnded:
+        ranges_.follow(event);
+        return;
       case Kind::kProcessEnded:
+        ranges_.follow(event);
         if (const auto found = blocks_.find(event.process); found != blocks_.end()) {
           left(event.process, found->second);
           count_ -= found->second.size();
@@ -98,6 +105,10 @@ class Live {
   }
   [[nodiscard]] std::size_t blocks() const noexcept { return count_; }
   [[nodiscard]] std::uint32_t marks() const noexcept { return marks_; }
+  /// Returns the open ranges in the order in which they began.
+  [[nodiscard]] std::vector<OpenRange> ranges() const { return ranges_.all(); }
+  /// Returns the process and the thread of the newest charge.
+  [[nodiscard]] std::pair<std::uint32_t, std::uint32_t> last_charged() const noexcept { return last_charged_; }
 
  private:
   using Blocks = std::unordered_map<std::uint64_t, Block>;
@@ -119,6 +130,8 @@ class Live {
   std::unordered_map<std::uint32_t, Blocks> blocks_;  // by process and address
   std::size_t count_ = 0;
   std::uint32_t marks_ = 0;
+  OpenRanges ranges_;
+  std::pair<std::uint32_t, std::uint32_t> last_charged_;
 };
 
 }  // namespace ration::trace

@@ -24,6 +24,7 @@ nlohmann::json to_json(const Header& header) {
           {"booked", header.booked},
           {"complete", header.complete},
           {"lost", header.lost},
+          {"lacks_ranges", header.lacks_ranges},
           {"devices", devices},
           {"processes", processes},
           {"sites", header.sites}};
@@ -39,6 +40,7 @@ Header header_of(const nlohmann::json& json) {
   header.booked = json.at("booked").get<bool>();
   header.complete = json.at("complete").get<bool>();
   header.lost = json.at("lost").get<std::uint64_t>();
+  header.lacks_ranges = json.value("lacks_ranges", false);
   header.sites = json.at("sites").get<std::vector<std::string>>();
   for (const auto& row : json.at("devices")) {
     Device device{row.at("uuid"), row.at("name"), Bytes{row.at("total_bytes").get<std::uint64_t>()}, {}};

@@ -217,6 +217,7 @@ void Parts::make_header(const RunNote& note) {
   for (PartFile& part : parts_) {
     const PartHeader& header = part.header();
     has_common = has_common || header.has_common.load() != 0;
+    header_.lacks_ranges = header_.lacks_ranges || header.has_other_nvtx != 0;
     for (std::uint32_t account = 0; account < header.account_count; ++account)
       part.devices[account] = device_of(header.devices[account]);
     find_texts(part, symbols);

@@ -44,14 +44,17 @@ Result<void> refuse_ungoverned(const RunOptions& options, const machine::Enforce
                        (options.require_enforced && examined.hold == machine::Hold::kChildren);
   if (!refused) return {};
   if (options.allow_ungoverned) {
-    fmt::print(stderr, "ration: nothing holds {} to its limit: {}.\n", program, examined.reason);
+    fmt::print(stderr, "ration: nothing holds {} to its limit{}: {}.\n", program,
+               options.record.empty() ? "" : ", and it is not recorded", examined.reason);
     return {};
   }
   std::string fix = examined.instead.empty() ? "" : examined.instead + ". ";
   if (!options.require_enforced) fix += "--allow-ungoverned starts it without a limit that holds. ";
   if (options.require_enforced && examined.hold == machine::Hold::kChildren)
     fix += "Without --require-enforced it starts, and the limit holds its children. ";
-  return fail("E1404", fmt::format("{} would not be held to its limit: {}.", program, examined.reason),
+  return fail("E1404",
+              fmt::format("{} would not be held to its limit{}: {}.", program,
+                          options.record.empty() ? "" : ", nor recorded", examined.reason),
               fix + "More: ration help enforcement", 6);
 }
 

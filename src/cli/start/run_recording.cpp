@@ -39,6 +39,9 @@ Result<void> pack(const Session& session, const std::string& file, const std::st
   const trace::Header& header = parts->header();
   const auto processes =
       std::count_if(header.processes.begin(), header.processes.end(), [](const auto& each) { return each.pid != 0; });
+  if (header.lacks_ranges)
+    fmt::print(stderr, "ration: ranges of NVTX are not in it: {} names another program's library\n",
+               guard::kNvtxVariable);
   if (!is_quiet || header.lost != 0)
     fmt::print(stderr, "ration: {} · {} events of {} process{} · {} · {} lost{} · next: {}\n", printable(file),
                with_commas(packed->events), processes, processes == 1 ? "" : "es", session.size(Bytes{packed->bytes}),

@@ -25,6 +25,7 @@
 #include "cli/start/measured_context.hpp"
 #include "cli/text/fields.hpp"
 #include "config/settings.hpp"
+#include "guard/recorder/record_layout.hpp"
 
 namespace ration::cli {
 namespace {
@@ -128,6 +129,9 @@ Result<void> add_guard(const Session& session, const book::Store& store, const R
   // Preloads the audit library only on request: with it, the linker has little room for thread-local memory (3 KiB in
   // glibc 2.36), and a program linked with libraries that need more does not start.
   if (options.require_enforced) prepend(plan.sets, "LD_AUDIT", shim + "/libration-audit.so");
+  // A program's own tool keeps its place (guard/hooks/nvtx.cpp).
+  if (const char* tool = std::getenv(guard::kNvtxVariable); !options.record.empty() && (tool == nullptr || *tool == 0))
+    plan.sets[guard::kNvtxVariable] = shim + "/" + guard::kNvtxLibrary;
   return {};
 }
 

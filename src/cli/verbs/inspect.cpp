@@ -23,7 +23,7 @@ using trace::Held;
 using trace::Inspection;
 using trace::Place;
 
-constexpr std::size_t kShownGroups = 5, kShownDenials = 10;
+constexpr std::size_t kShownGroups = 5, kShownDenials = 10, kShownThreads = 3;
 
 Bytes bytes_of(std::int64_t bytes) { return Bytes{static_cast<std::uint64_t>(std::max<std::int64_t>(0, bytes))}; }
 
@@ -91,7 +91,13 @@ nlohmann::json to_json(const Held& held, const Header& header) {
                      {"parts", parts},
                      {"largest", largest},
                      {"timeline_bytes", held.timeline},
+                     {"ranges", nlohmann::json::array()},
                      {"mark", held.mark}};
+  for (const trace::Inside& inside : held.inside) {
+    nlohmann::json names = nlohmann::json::array();
+    for (const std::uint32_t site : inside.sites) names.push_back(site < header.sites.size() ? header.sites[site] : "");
+    row["ranges"].push_back({{"process", inside.process}, {"thread", inside.thread}, {"names", std::move(names)}});
+  }
   row["gpu"] = held.place.is_host ? nlohmann::json() : nlohmann::json(held.place.device);
   if (!held.place.is_host) {
     row["uuid"] = header.devices[held.place.device].uuid;
@@ -162,10 +168,28 @@ std::string described(const Session& session, const Group& group, const Header& 
   return text;
 }
 
+/// Returns the ranges of a thread: `epoch 3 › forward`.
+std::string described(const trace::Inside& inside, const Header& header) {
+  std::string text;
+  for (const std::uint32_t site : inside.sites) {
+    const std::string name = site < header.sites.size() ? printable(header.sites[site]) : "";
+    text += fmt::format("{}{}", text.empty() ? "" : " › ", name.empty() ? "(without a name)" : name);
+  }
+  if (header.processes.size() > 1) text += " · " + process_name(inside.process, header);
+  return text;
+}
+
 void print_held(const Session& session, const Held& held, const Header& header, bool at_peak) {
   fmt::print("{}\n", name_of(held.place, header));
   fmt::print("  {} {} at {}{}\n", at_peak ? "peak" : "held", session.size(bytes_of(held.charged)), moment(held.time),
              held.mark.empty() ? "" : fmt::format(" · after mark \"{}\"", printable(held.mark)));
+  for (std::size_t at = 0; at < held.inside.size(); ++at) {
+    if (at == kShownThreads && held.inside.size() > kShownThreads + 1) {
+      fmt::print("  and inside ranges of {} other threads\n", held.inside.size() - at);
+      break;
+    }
+    fmt::print("  inside {}\n", described(held.inside[at], header));
+  }
   std::map<trace::Use, std::int64_t> by_use;
   std::map<std::uint32_t, std::int64_t> by_process;
   for (const trace::Share& part : held.parts) {
@@ -201,6 +225,7 @@ void print_text(const Session& session, const Inspection& found, const Header& h
              header.complete    ? ""
              : header.lost != 0 ? fmt::format(" · {} lost", header.lost)
                                 : " · it has not ended, or its end was not recorded");
+  if (header.lacks_ranges) fmt::print("ranges of NVTX are not in it: another program's library got them\n");
   for (const Held& held : found.held) print_held(session, held, header, at_peak);
   std::vector<Group> unfreed;
   if (!found.overview.never_freed.empty()) {

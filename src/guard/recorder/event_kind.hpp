@@ -27,12 +27,16 @@ enum class Kind : std::uint8_t {
   kLimitChanged = 18,  ///< `bytes` is the new limit
   kAsked = 19,         ///< how much there is; `bytes` is what was answered, `detail` the function (Asked)
   kMark = 20,          ///< `site` is the text of `ration.mark`
-  kRangeBegan = 21,    ///< NVTX; `site` is its name
+  kRangeBegan = 21,    ///< NVTX; `site` is its name, `address` tells it from others (kFirstRange)
   kRangeEnded = 22,
   kProcessBegan = 23,
   kProcessEnded = 24,  ///< with all that it held; `charged` is what the book still had of it, negated
   kHeldBefore = 25,    ///< memory that a process had when it began to record itself: `charged`
 };
+
+/// The address of kRangeBegan and kRangeEnded: from this number on that of one range, which any thread may end; below,
+/// that of a domain of NVTX, in which the ranges of each thread end in the order opposite to that of their beginning.
+inline constexpr std::uint64_t kFirstRange = std::uint64_t{1} << 63;
 
 /// The account of a workload that an event changes.
 enum class Account : std::uint8_t { kDevice = 0, kManaged = 1, kPinnedHost = 2 };

@@ -13,6 +13,9 @@ inline constexpr char kPartMagic[8] = {'r', 'a', 't', 'i', 'o', 'n', 'P', '1'};
 inline constexpr const char* kPartEnding = ".part";
 /// The file, with the header of a part alone, where processes without a part count what they lose.
 inline constexpr const char* kLostFile = "lost";
+/// The variable that names the library which gets NVTX's calls, and that of ration.
+inline constexpr const char* kNvtxVariable = "NVTX_INJECTION64_PATH";
+inline constexpr const char* kNvtxLibrary = "libration-nvtx.so";
 inline constexpr std::uint32_t kPartVersion = 1;
 inline constexpr std::uint32_t kChunkMagic = 0x6b6e6843;  // "Chnk"
 inline constexpr std::size_t kPartHeaderSize = 4096;
@@ -46,6 +49,7 @@ struct PartHeader {
   std::uint8_t devices[kPartAccounts][16];  // UUIDs by account
   std::atomic<std::uint32_t> texts;         // texts that the part has
   char command[512];                        // the command line, its words separated by spaces
+  std::uint32_t has_other_nvtx;             // 1 if NVTX gives its ranges to another program, by NVTX_INJECTION64_PATH
 };
 static_assert(sizeof(PartHeader) <= kPartHeaderSize && offsetof(PartHeader, began) == 32 &&
               offsetof(PartHeader, next) == 80 && offsetof(PartHeader, devices) == 112);

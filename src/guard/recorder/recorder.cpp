@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <climits>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 #include "guard/environment.hpp"
@@ -233,6 +234,10 @@ void fill(PartHeader& header, const RecordedDevices& devices, bool of_nvml) noex
   for (std::uint32_t account = 0; account < devices.count; ++account)
     std::copy(devices.uuids[account].begin(), devices.uuids[account].end(), header.devices[account]);
   copy_command(header.command);
+  const char* tool = ::getenv(kNvtxVariable);
+  const char* name = tool != nullptr ? std::strrchr(tool, '/') : nullptr;
+  header.has_other_nvtx =
+      tool != nullptr && *tool != '\0' && (name == nullptr || std::strcmp(name + 1, kNvtxLibrary) != 0);
   std::memcpy(header.magic, kPartMagic, sizeof header.magic);
 }
 
@@ -304,13 +309,14 @@ namespace {
 
 void record(const RecordedEvent& event) noexcept { record_in(own, event); }
 
-std::uint32_t number_of_text(TextKind kind, const void* text, std::size_t length) noexcept {
+std::uint32_t number_of_text(TextKind kind, const void* text, std::size_t length, std::uint32_t most) noexcept {
   std::uint64_t hash = 0xcbf29ce484222325 + static_cast<std::uint64_t>(kind);
   const auto* bytes = static_cast<const unsigned char*>(text);
   for (std::size_t at = 0; at < length; ++at) hash = (hash ^ bytes[at]) * 0x100000001b3;
   std::uint32_t number = 0;
   if (part.header == nullptr) return 0;
   if (text_numbers.find(hash | 1, number)) return number;
+  if (part.header->texts.load(std::memory_order_relaxed) + 1 >= most) return 0;
   number = part.header->texts.fetch_add(1, std::memory_order_relaxed) + 1;
   if (number >= kMaxTexts || !write_text(number, kind, text, length)) return 0;
   text_numbers.insert(hash | 1, number);

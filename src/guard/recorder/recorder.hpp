@@ -36,8 +36,9 @@ struct RecordedEvent {
 void record(const RecordedEvent& event) noexcept;
 
 /// Returns the number of a text of at most kMaxText bytes, and enters the text unless this process has entered it
-/// before. Returns 0 if it cannot be written.
-[[nodiscard]] std::uint32_t number_of_text(TextKind kind, const void* text, std::size_t length) noexcept;
+/// before. Returns 0 if it cannot be written, or the process has entered `most` texts already.
+[[nodiscard]] std::uint32_t number_of_text(TextKind kind, const void* text, std::size_t length,
+                                           std::uint32_t most = kMaxTexts) noexcept;
 
 /// The devices of a workload, by account.
 struct RecordedDevices {

@@ -8,6 +8,7 @@
 #include "trace/export/moments.hpp"
 #include "trace/export/names.hpp"
 #include "trace/export/part_sums.hpp"
+#include "trace/export/range_threads.hpp"
 
 namespace ration::trace {
 namespace {
@@ -47,8 +48,10 @@ class ChromeWriter {
       begin("i", event.time, process_of(event), text_of(header_, event));
       out_ << fmt::format(",\"tid\":{},\"s\":\"p\"}}", event.thread);
     } else if (event.kind == Kind::kRangeBegan || event.kind == Kind::kRangeEnded) {
+      const auto thread = ranges_.thread_of(event);
+      if (!thread) return;
       begin(event.kind == Kind::kRangeBegan ? "B" : "E", event.time, process_of(event), text_of(header_, event.site));
-      out_ << fmt::format(",\"tid\":{}}}", event.thread);
+      out_ << fmt::format(",\"tid\":{}}}", *thread);
     }
   }
 
@@ -86,6 +89,7 @@ class ChromeWriter {
   Holdings holdings_;
   PartSums parts_;
   Sums sums_;
+  RangeThreads ranges_;
   bool is_first_ = true;
 };
 

@@ -7,6 +7,7 @@
 #include "trace/export/names.hpp"
 #include "trace/export/part_sums.hpp"
 #include "trace/export/protobuf.hpp"
+#include "trace/export/range_threads.hpp"
 
 namespace ration::trace {
 namespace {
@@ -59,20 +60,27 @@ class PerfettoWriter {
       count(event.time, change.holding.place, kPart + part, parts_.of(change.holding.place, change.holding.part));
     }
     if (is_instant(event.kind))
-      put(event, Message{}.number(9, kInstant).text(23, text_of(header_, event)));
-    else if (event.kind == Kind::kRangeBegan)
-      put(event, Message{}.number(9, kSliceBegin).text(23, text_of(header_, event.site)));
-    else if (event.kind == Kind::kRangeEnded)
-      put(event, Message{}.number(9, kSliceEnd));
+      put(event, event.thread, Message{}.number(9, kInstant).text(23, text_of(header_, event)));
+    else if (event.kind == Kind::kRangeBegan || event.kind == Kind::kRangeEnded)
+      put_range(event);
+  }
+
+  void put_range(const Event& event) {
+    const auto thread = ranges_.thread_of(event);
+    if (!thread) return;
+    if (event.kind == Kind::kRangeBegan)
+      put(event, *thread, Message{}.number(9, kSliceBegin).text(23, text_of(header_, event.site)));
+    else
+      put(event, *thread, Message{}.number(9, kSliceEnd));
   }
 
   /// Writes an event of a thread, whose track it describes before the first.
-  void put(const Event& event, const Message& of_event) {
-    const auto [found, is_new] = threads_.try_emplace({event.process, event.thread}, kThreads + threads_.size());
+  void put(const Event& event, std::uint32_t on_thread, const Message& of_event) {
+    const auto [found, is_new] = threads_.try_emplace({event.process, on_thread}, kThreads + threads_.size());
     if (is_new) {
       Message thread;
       const int pid = event.process < header_.processes.size() ? header_.processes[event.process].pid : 0;
-      thread.number(1, pid).number(2, event.thread).text(5, "thread");
+      thread.number(1, pid).number(2, on_thread).text(5, "thread");
       describe(Message{}.number(1, found->second).number(5, kProcesses + event.process).message(4, thread));
     }
     Message placed = of_event;
@@ -107,6 +115,7 @@ class PerfettoWriter {
   Holdings holdings_;
   PartSums parts_;
   Sums sums_;
+  RangeThreads ranges_;
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint64_t> threads_;  // tracks by process and thread
   bool is_first_ = true;
 };

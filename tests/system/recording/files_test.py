@@ -109,6 +109,18 @@ class Files(Recorded):
         history.write_text(HISTORY.replace("1131,f", "1131,z"))
         self.assertIn(f"{history}:4: 'z' is no operation of a history: a takes a block, f frees it", self.asked("inspect", history).stderr)
 
+    def test_of_a_container_it_is_said_that_it_is_not_recorded(self):
+        docker = self.folder / "docker"
+        docker.write_text("#!/bin/sh\n")
+        docker.chmod(0o755)
+        self.environment["PATH"] = f"{self.folder}:{os.environ['PATH']}"
+        command = ("record", "-o", self.file, f"--sim={self.NODE}", "--limit", "1GiB")
+        told = self.asked(*command, "--", "docker", "run", "image")
+        self.assertIn("E1404 ration: docker would not be held to its limit, nor recorded: programs in its container", told.stderr)
+        self.assertFalse(pathlib.Path(f"{self.file}.parts").exists())
+        told = self.asked(*command, "--allow-ungoverned", "--", "docker", "run", "image")
+        self.assertIn("nothing holds docker to its limit, and it is not recorded: programs in its container", told.stderr)
+
     def test_a_run_without_a_limit_has_a_heading(self):
         self.asked("run", f"--sim={self.NODE}", "--record", self.file, "--", "/bin/true")
         told = self.asked("whatif", self.file, "--run").stdout
