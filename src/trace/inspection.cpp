@@ -46,7 +46,7 @@ void describe(Held& held, const Live& live, const Header& header, const std::vec
 
 }  // namespace
 
-Inspection inspect(const Recording& recording, std::optional<std::int64_t> at) {
+Inspection inspect(const Recording& recording, std::optional<std::int64_t> at, const Described& described) {
   const Header& header = recording.header();
   Inspection found{overview_of(recording), {}};
   for (const Total& total : found.overview.totals) {
@@ -65,8 +65,9 @@ Inspection inspect(const Recording& recording, std::optional<std::int64_t> at) {
                    [&](std::size_t a, std::size_t b) { return found.held[a].time < found.held[b].time; });
   while (!open.empty()) {
     Live live(header);
-    const auto described = [&](std::size_t place) {
+    const auto describe_place = [&](std::size_t place) {
       describe(found.held[place], live, header, found.overview.marks);
+      if (described) described(found.held[place], live);
       return true;
     };
     const std::size_t before = open.size();
@@ -80,16 +81,38 @@ Inspection inspect(const Recording& recording, std::optional<std::int64_t> at) {
           const auto described_now = std::erase_if(open, [&](std::size_t place) {
             const Total& total = found.overview.totals[place];
             return total.place == place_of(event) && total.peak_time == event.time &&
-                   total.peak == live.held(total.place) && described(place);
+                   total.peak == live.held(total.place) && describe_place(place);
           });
           if (open.empty()) return false;
           if (described_now > 0) next_begins = recording.begins_near(found.held[open.front()].time);
           return next_begins <= event.time;  // otherwise the next moment is nearer to a place of its own
         });
     if (open.size() != before) continue;
-    std::erase_if(open, described);
+    std::erase_if(open, describe_place);
   }
   return found;
+}
+
+void at_times(const Recording& recording, const std::vector<std::int64_t>& times,
+              const std::function<void(std::size_t, const Live&)>& visit) {
+  std::size_t next = 0;
+  while (next < times.size()) {
+    Live live(recording.header());
+    bool is_at_end = true;
+    recording.read_near(
+        times[next], [&](const Event& event) { live.restore(event); },
+        [&](const Event& event) {
+          while (next < times.size() && event.time > times[next]) {
+            visit(next++, live);
+            is_at_end = next < times.size() && recording.begins_near(times[next]) <= event.time;
+            if (!is_at_end) return false;  // the next time is nearer to a place of its own
+          }
+          live.follow(event);
+          return true;
+        });
+    if (!is_at_end) continue;
+    while (next < times.size()) visit(next++, live);
+  }
 }
 
 }  // namespace ration::trace

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -44,8 +45,17 @@ struct Inspection {
   std::vector<Held> held;
 };
 
+/// Takes a place as it is described, and what the workload has at that moment.
+using Described = std::function<void(const Held&, const Live&)>;
+
 /// Reads a recording with an overview where these moments are, any other twice. With `at`, every place is described at
 /// that time rather than at its peak.
-[[nodiscard]] Inspection inspect(const Recording& recording, std::optional<std::int64_t> at = {});
+[[nodiscard]] Inspection inspect(const Recording& recording, std::optional<std::int64_t> at = {},
+                                 const Described& described = {});
+
+/// Calls `visit(number, live)` for each of the times, which are in order, with what the workload has after all events
+/// up to that time. Reads a recording with an overview only where the times are.
+void at_times(const Recording& recording, const std::vector<std::int64_t>& times,
+              const std::function<void(std::size_t, const Live&)>& visit);
 
 }  // namespace ration::trace

@@ -66,6 +66,12 @@ const char* name_of(Kind kind) {
   return facts != nullptr ? facts->name : "unknown";
 }
 
+const char* name_of(Asked function) {
+  constexpr std::array<const char*, 4> kNames{"", "cuMemGetInfo", "cuDeviceTotalMem", "NVML"};
+  const auto at = static_cast<std::size_t>(function);
+  return at < kNames.size() ? kNames[at] : "?";
+}
+
 std::optional<Kind> kind_named(std::string_view name) {
   for (const KindFacts& each : kKinds)
     if (each.name == name) return each.kind;

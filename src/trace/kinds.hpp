@@ -21,6 +21,8 @@ enum class Part : std::uint8_t { kBlock, kContext, kPool, kGraph, kCode, kRest }
 inline constexpr std::size_t kParts = 6;
 
 [[nodiscard]] const char* name_of(Kind kind);
+/// Returns the function by which a program asked how much memory there is.
+[[nodiscard]] const char* name_of(Asked function);
 [[nodiscard]] std::optional<Kind> kind_named(std::string_view name);
 
 /// Returns the use of the bytes that an event charges or refunds, by its account, process and kind.

@@ -69,6 +69,7 @@ std::vector<Event> Live::snapshot() const {
     for (const auto& [address, block] : blocks) {
       Event event;
       event.time = block.time;
+      event.kind = block.is_handle ? Kind::kVirtualCreate : Kind::kAllocate;
       event.address = address;
       event.bytes = block.bytes;
       event.process = process;

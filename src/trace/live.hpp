@@ -33,6 +33,7 @@ struct Block {
   std::uint32_t site = 0;
   std::uint32_t span = 0;  ///< number of marks before it
   Place place;
+  bool is_handle = false;  ///< physical memory, which has a number in place of an address
 };
 
 class Live {
@@ -121,7 +122,7 @@ class Live {
   /// Returns the use of an event's bytes. A block that is freed and was not taken here is one of those from before.
   [[nodiscard]] Use use_of_charge(const Event& event, const Charges& charges) const;
   void take(const Event& event, std::uint32_t span) {
-    const Block block{event.bytes, event.time, event.site, span, place_of(event)};
+    const Block block{event.bytes, event.time, event.site, span, place_of(event), event.kind == Kind::kVirtualCreate};
     count_ += blocks_[event.process].insert_or_assign(event.address, block).second ? 1 : 0;
   }
 

@@ -7,11 +7,9 @@
 namespace ration::trace {
 namespace {
 
-constexpr std::size_t kMostGroups = 20;
-
-void keep_largest(std::vector<Group>& groups) {
+void keep_largest(std::vector<Group>& groups, std::size_t most = Groups::kMostGroups) {
   std::stable_sort(groups.begin(), groups.end(), [](const Group& a, const Group& b) { return a.total() > b.total(); });
-  if (groups.size() > kMostGroups) groups.resize(kMostGroups);
+  if (groups.size() > most) groups.resize(most);
 }
 
 /// Sizes and lifetimes by powers of two.
@@ -70,10 +68,10 @@ void Groups::add(std::uint32_t process, const Block& block) {
   counted.spans.push_back(block.span);
 }
 
-std::vector<Group> Groups::largest() const {
+std::vector<Group> Groups::largest(std::size_t most) const {
   std::vector<Group> all;
   for (const auto& [key, counted] : groups_) all.push_back(counted.group);
-  keep_largest(all);
+  keep_largest(all, most);
   for (Group& group : all) {
     std::vector<std::uint32_t> spans = groups_.at({group.process, group.site, group.bytes}).spans;
     std::sort(spans.begin(), spans.end());

@@ -31,8 +31,9 @@ struct Group {
 class Groups {
  public:
   void add(std::uint32_t process, const Block& block);
-  /// Returns the largest groups, the largest first.
-  [[nodiscard]] std::vector<Group> largest() const;
+  /// Returns the largest groups, the largest first, at most so many.
+  [[nodiscard]] std::vector<Group> largest(std::size_t most = kMostGroups) const;
+  static constexpr std::size_t kMostGroups = 20;
 
  private:
   struct Key {

@@ -11,7 +11,8 @@
 #include "cli/verbs/verbs.hpp"
 #include "cli/verbs/whatif_together.hpp"
 #include "trace/difference.hpp"
-#include "trace/inspection.hpp"
+#include "trace/inspection_json.hpp"
+#include "trace/kinds.hpp"
 #include "trace/open_recording.hpp"
 
 namespace ration::cli {
@@ -53,99 +54,6 @@ std::string site_name(std::uint32_t site, const Header& header) {
     if (calls.size() == kShown) break;
   }
   return fmt::format("{}", fmt::join(calls, " ← "));
-}
-
-const char* name_of(trace::Asked function) {
-  constexpr const char* kNames[] = {"", "cuMemGetInfo", "cuDeviceTotalMem", "NVML"};
-  const auto at = static_cast<std::size_t>(function);
-  return at < std::size(kNames) ? kNames[at] : "?";
-}
-
-// --------------------------------------------------------------------------------------------------------------- JSON
-
-void add_site(nlohmann::json& row, std::uint32_t site, const Header& header) {
-  if (site != 0 && site < header.sites.size()) row["site"] = header.sites[site];
-}
-
-nlohmann::json to_json(const Group& group, const Header& header) {
-  nlohmann::json row{{"process", group.process},
-                     {"bytes", group.bytes},
-                     {"count", group.count},
-                     {"total_bytes", group.total()},
-                     {"first_seconds", static_cast<double>(group.first) / 1e9},
-                     {"last_seconds", static_cast<double>(group.last) / 1e9},
-                     {"spans", group.marks}};
-  add_site(row, group.site, header);
-  return row;
-}
-
-nlohmann::json to_json(const Held& held, const Header& header) {
-  nlohmann::json parts = nlohmann::json::array(), largest = nlohmann::json::array();
-  for (const trace::Share& part : held.parts)
-    parts.push_back({{"use", trace::name_of(part.use)}, {"process", part.process}, {"bytes", part.charged}});
-  for (const Group& group : held.largest) largest.push_back(to_json(group, header));
-  nlohmann::json row{{"seconds", static_cast<double>(held.time) / 1e9},
-                     {"bytes", held.charged},
-                     {"requested_bytes", held.requested},
-                     {"bytes_at_end", held.at_end},
-                     {"parts", parts},
-                     {"largest", largest},
-                     {"timeline_bytes", held.timeline},
-                     {"ranges", nlohmann::json::array()},
-                     {"mark", held.mark}};
-  for (const trace::Inside& inside : held.inside) {
-    nlohmann::json names = nlohmann::json::array();
-    for (const std::uint32_t site : inside.sites) names.push_back(site < header.sites.size() ? header.sites[site] : "");
-    row["ranges"].push_back({{"process", inside.process}, {"thread", inside.thread}, {"names", std::move(names)}});
-  }
-  row["gpu"] = held.place.is_host ? nlohmann::json() : nlohmann::json(held.place.device);
-  if (!held.place.is_host) {
-    row["uuid"] = header.devices[held.place.device].uuid;
-    row["device_name"] = header.devices[held.place.device].name;
-  }
-  return row;
-}
-
-nlohmann::json to_json(const Inspection& found, const Header& header) {
-  nlohmann::json row{{"workload", header.workload},
-                     {"began", utc(static_cast<std::uint64_t>(header.began))},
-                     {"seconds", static_cast<double>(found.overview.length) / 1e9},
-                     {"events", found.overview.events},
-                     {"lost", header.lost},
-                     {"complete", header.complete},
-                     {"denial_count", found.overview.denial_count}};
-  for (const char* list : {"processes", "held", "never_freed", "sizes", "asked", "denials", "marks"})
-    row[list] = nlohmann::json::array();
-  for (const trace::Process& process : header.processes)
-    row["processes"].push_back({{"pid", process.pid}, {"parent", process.parent}, {"command", process.command}});
-  for (const Held& held : found.held) row["held"].push_back(to_json(held, header));
-  for (const Group& group : found.overview.never_freed) row["never_freed"].push_back(to_json(group, header));
-  for (const trace::SizeClass& size : found.overview.sizes)
-    row["sizes"].push_back({{"upto_bytes", size.upto},
-                            {"count", size.count},
-                            {"freed", size.freed},
-                            {"total_bytes", size.bytes},
-                            {"middle_lifetime_seconds", static_cast<double>(size.middle_lifetime) / 1e9}});
-  for (const trace::Asking& asking : found.overview.asked)
-    row["asked"].push_back({{"process", asking.process},
-                            {"function", name_of(asking.function)},
-                            {"times", asking.times},
-                            {"least_bytes", asking.least},
-                            {"most_bytes", asking.most}});
-  for (const trace::Denial& denial : found.overview.denials) {
-    row["denials"].push_back({{"seconds", static_cast<double>(denial.time) / 1e9},
-                              {"by", denial.kind == trace::Kind::kDenied ? "ration" : "driver"},
-                              {"gpu", denial.place.is_host ? nlohmann::json() : nlohmann::json(denial.place.device)},
-                              {"process", denial.process},
-                              {"bytes", denial.bytes},
-                              {"number", denial.detail},
-                              {"held_bytes", denial.held}});
-    add_site(row["denials"].back(), denial.site, header);
-  }
-  for (const trace::Mark& mark : found.overview.marks)
-    row["marks"].push_back({{"seconds", static_cast<double>(mark.time) / 1e9},
-                            {"text", mark.site < header.sites.size() ? header.sites[mark.site] : ""}});
-  return row;
 }
 
 // --------------------------------------------------------------------------------------------------------------- text
@@ -242,7 +150,7 @@ void print_text(const Session& session, const Inspection& found, const Header& h
           size.freed == 0 ? "none was freed" : "half of those freed lived up to " + moment(size.middle_lifetime));
   }
   for (const trace::Asking& asking : found.overview.asked)
-    fmt::print("asked  {} {} time{} how much there is: {}{} · {}\n", name_of(asking.function), asking.times,
+    fmt::print("asked  {} {} time{} how much there is: {}{} · {}\n", trace::name_of(asking.function), asking.times,
                asking.times == 1 ? "" : "s", session.size(Bytes{asking.least}),
                asking.most == asking.least ? "" : " to " + session.size(Bytes{asking.most}),
                process_name(asking.process, header));
@@ -285,29 +193,6 @@ void print_parts(const Inspection& found, const Header& header) {
   table.print(Format::kCsv);
 }
 
-/// By trace::Compared.
-constexpr const char* kCompared[] = {"events", "denied", "peak", "use", "blocks", "never freed"};
-
-/// Returns the name of a row; with --at, what was held then is no peak.
-const char* name_of(trace::Compared what, bool at_peak) {
-  return what == trace::Compared::kPeak && !at_peak ? "held" : kCompared[static_cast<std::size_t>(what)];
-}
-
-nlohmann::json to_json(const std::vector<trace::Difference>& changes, bool at_peak) {
-  nlohmann::json rows = nlohmann::json::array();
-  const auto amount = [](const trace::Amount& of) { return nlohmann::json{{"bytes", of.bytes}, {"count", of.count}}; };
-  for (const trace::Difference& change : changes) {
-    nlohmann::json row{{"what", name_of(change.what, at_peak)},
-                       {"name", change.name},
-                       {"before", amount(change.before)},
-                       {"after", amount(change.after)}};
-    if (change.bytes != 0) row["block_bytes"] = change.bytes;
-    if (change.place) row["gpu"] = change.place->is_host ? nlohmann::json() : nlohmann::json(change.place->device);
-    rows.push_back(std::move(row));
-  }
-  return rows;
-}
-
 void print_changes(const Session& session, const std::vector<trace::Difference>& changes, bool at_peak) {
   Table table({{"GPU", "gpu", false, true},
                {"WHAT", "what"},
@@ -329,7 +214,7 @@ void print_changes(const Session& session, const std::vector<trace::Difference>&
     table.add({!change.place           ? "-"
                : change.place->is_host ? "host"
                                        : std::to_string(change.place->device),
-               name_of(change.what, at_peak), of.empty() ? "-" : of, amount(change.before), amount(change.after),
+               trace::name_of(change.what, at_peak), of.empty() ? "-" : of, amount(change.before), amount(change.after),
                more == 0 ? "-" : (more < 0 ? "-" : "+") + by});
   }
   table.print(session.format());
@@ -351,8 +236,8 @@ Result<int> inspect(const Session& session, const InspectOptions& options) {
     changes = trace::difference({found, recording->header()}, {trace::inspect(*other, at), other->header()});
   }
   if (session.format() == Format::kJson) {
-    nlohmann::json document = to_json(found, recording->header());
-    if (!options.other.empty()) document["changes"] = to_json(changes, !at);
+    nlohmann::json document = trace::to_json(found, recording->header());
+    if (!options.other.empty()) document["changes"] = trace::to_json(changes, !at);
     session.print_json("inspect", document);
   } else if (!options.other.empty()) {
     print_changes(session, changes, !at);
