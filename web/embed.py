@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Bundles the dashboard and writes it as one C++ source: embed.py OUTPUT.cpp WORK_FOLDER NODE NPM
+"""Bundles the dashboard and the page of a recording, and writes each as one C++ source: embed.py OUTPUT.cpp PAGE.cpp WORK_FOLDER NODE NPM
 
 NODE and NPM may be empty. Without them, or where the packages cannot be had (no network, no earlier node_modules), one plain
 page is embedded that says what to do, and the build goes on: the daemon is useful without its dashboard.
@@ -46,13 +46,32 @@ def bundle(work, node, npm):
     return None
 
 
+PLAIN_RECORDING = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>ration</title></head>
+<body><p>This ration was built without its pages: {reason}. With Node.js 18 or newer and npm (Debian: apt-get install nodejs npm) build it again: ./dev build.
+Until then: ration inspect.</p><script type="application/json" id="recording">/*RECORDING*/</script></body></html>
+"""
+
+
+def byte_lines(packed):
+    return ["    " + ",".join(map(str, packed[at : at + 32])) + "," for at in range(0, len(packed), 32)]
+
+
+def page_source(page):
+    packed = gzip.compress(page, compresslevel=9, mtime=0)
+    lines = ["// Made by web/embed.py.", '#include "trace/view/recording_page.hpp"', "", "#include <array>", "", "namespace ration::trace {", ""]
+    lines += [f"constexpr std::array<std::uint8_t, {len(packed)}> kPage{{", *byte_lines(packed), "};", ""]
+    lines += [f"GzippedPage recording_page() noexcept {{ return {{kPage, {len(page)}}}; }}", "", "}  // namespace ration::trace", ""]
+    return "\n".join(lines)
+
+
 def source(files):
     lines = ["// Made by web/embed.py.", '#include "node/http/web_assets.hpp"', "", "#include <array>", "", "namespace ration::node {", "namespace {", ""]
     rows = []
     for number, (name, content) in enumerate(sorted(files.items())):
         packed = gzip.compress(content, compresslevel=9, mtime=0)
         lines.append(f"constexpr std::array<std::uint8_t, {len(packed)}> kBytes{number}{{")
-        lines += ["    " + ",".join(map(str, packed[at : at + 32])) + "," for at in range(0, len(packed), 32)]
+        lines += byte_lines(packed)
         lines += ["};", ""]
         text = '""'
         if name == "index.html":
@@ -66,13 +85,15 @@ def source(files):
 
 
 def main():
-    output, work, node, npm = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), sys.argv[3], sys.argv[4]
+    output, page, work = map(pathlib.Path, sys.argv[1:4])
+    node, npm = sys.argv[4:]
     work.mkdir(parents=True, exist_ok=True)
     reason = bundle(work, node, npm)
     if reason:
-        files = {"index.html": PLAIN.format(reason=reason).encode()}
+        files = {"index.html": PLAIN.format(reason=reason).encode(), "recording.html": PLAIN_RECORDING.format(reason=reason).encode()}
     else:
         files = {path.name: path.read_bytes() for path in (work / "dist").iterdir()}
+    page.write_text(page_source(files.pop("recording.html")))
     output.write_text(source(files))
 
 

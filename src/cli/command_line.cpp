@@ -108,14 +108,14 @@ CLI::App* CommandLine::add_hidden_verb(const std::string& name, unsigned takes, 
   return verb;
 }
 
-void CommandLine::add_output(CLI::App* verb, bool csv, bool lines) {
+void CommandLine::add_output(CLI::App* verb, const std::vector<std::string>& more) {
   std::vector<std::string> forms{"text", "json"};
-  if (csv) forms.emplace_back("csv");
-  if (lines) forms.emplace_back("jsonl");
+  forms.insert(forms.end(), more.begin(), more.end());
+  const std::string& last = forms.back();
   choice(verb, "-o,--output", session.output, "FORMAT", forms,
-         lines ? "text, json, csv or jsonl (one row a line)"
-         : csv ? "text, json or csv"
-               : "text or json");
+         fmt::format("{} or {}{}", fmt::join(forms.begin(), forms.end() - 1, ", "), last,
+                     last == "jsonl" ? " (one row a line)" : "")
+             .c_str());
   verb->add_flag_callback(
       "--json", [this] { session.output = "json"; }, "short for -o json");
   choice(verb, "--units", session.units, "UNITS", {"iec", "si", "bytes"}, "iec (GiB), si (GB) or bytes");

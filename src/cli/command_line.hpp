@@ -39,7 +39,7 @@ class CommandLine {
     return {add_hidden_verb(name, takes, [this, typed, perform] { return perform(session, *typed); }), *typed};
   }
   /// Adds the options -o, --json, --units and --color.
-  void add_output(CLI::App* verb, bool csv = false, bool lines = false);
+  void add_output(CLI::App* verb, const std::vector<std::string>& more = {});
   /// Performs the verb that was typed and returns its exit code. Fails with E1001 and other errors of usage.
   [[nodiscard]] Result<int> execute();
 

@@ -248,7 +248,7 @@ void add_views(CommandLine& line) {
   option(ps, "--gpu", to_list.gpu, "GPU", "only this GPU");
   option(ps, "--filter", to_list.filter, "FILTER",
          "only rows that match: 'used>4GiB & denied>0', tenant~=nlp, governed==no, idle>30m");
-  line.add_output(ps, true, true);
+  line.add_output(ps, {"csv", "jsonl"});
 
   auto [top, to_show] = line.add<TopOptions>("top", cli::top);
   top->add_flag("--once", to_show.once, "print one frame as text; the default without a terminal");
@@ -294,7 +294,7 @@ void add_planning(CommandLine& line) {
   option(split, "--names", to_split.names, "NAMES", "names of the slices: a,b,c; default: 0.0,0.1,0.2");
   split->add_flag("--off", to_split.off, "remove the slices of the GPU");
   add_yes(line, split);
-  line.add_output(split, true);
+  line.add_output(split, {"csv"});
 
   auto [to_export, exported] = line.add<ExportOptions>("export", cli::export_recording);
   word(to_export, "file", exported.file, "FILE")->required();
@@ -356,7 +356,7 @@ void add_recordings(CommandLine& line) {
   word(inspect, "file", typed.file, "FILE")->required();
   option(inspect, "--at", typed.at, "TIME", "what was held at this time since the beginning (90s), not at the peak");
   option(inspect, "--diff", typed.other, "FILE", "another recording: what it has more or less of than the first");
-  line.add_output(inspect, true);
+  line.add_output(inspect, {"csv", "html"});
 }
 
 void add_accounts(CommandLine& line) {
@@ -392,7 +392,7 @@ void add_machine_verbs(CommandLine& line) {
   doctor->add_flag("--strict", to_check.strict, "count warnings as failures");
   option(doctor, "--only", to_check.only, "CHECK", "only these checks or groups of checks")->delimiter(',');
   option(doctor, "--skip", to_check.skip, "CHECK", "all checks but these")->delimiter(',');
-  line.add_output(doctor, true);
+  line.add_output(doctor, {"csv"});
 
   auto [config, to_configure] = line.add<ConfigOptions>("config", cli::config);
   action(config, to_configure.action, {"init", "print", "validate", "path", "reload"});

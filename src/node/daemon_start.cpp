@@ -125,7 +125,8 @@ Result<std::unique_ptr<Daemon>> Daemon::start(DaemonOptions options) {
     return fail("E1531", fmt::format("the state folder {} cannot be used by this user.", state),
                 "ration serve --state <a folder of yours>", 1);
   }
-  if (wanted.token_file.empty() && taken.tcp) {  // on loopback; other addresses required a token file before
+  ::mkdir((state + "/recordings").c_str(), 0700);  // where `ration record -o` puts what the dashboard shows
+  if (wanted.token_file.empty() && taken.tcp) {    // on loopback; other addresses required a token file before
     RATION_TRY(auto own, own_token_file(state));
     wanted.token_file = std::move(own);
   }

@@ -4,7 +4,10 @@
 import type { Explained, ExplainRow, Health, Series, Usage, UsageRow } from "../src/api/types";
 import { formatSize, parseDuration, parseSize } from "../src/logic/format";
 import type { Said, Value } from "../src/text/message";
+import type { MomentPlace, RecordingChange, RecordingDocument, RecordingMoment, RecordingUsage } from "../src/api/recording";
+import { cutWindow } from "../src/logic/recording";
 import { put, say } from "./messages";
+import recorded from "./recording.json";
 import { gib, total, type Workload, type World } from "./world";
 
 export interface Asked {
@@ -26,6 +29,11 @@ export interface Answer {
 const ok = (data: unknown, status = 200): Answer => ({ status, data });
 const refuse = (status: number, id: string, title: string, detail: string, fix: string): Answer => ({ status, problem: { id, title, detail, fix } });
 const notFound = (what: string): Answer => refuse(404, "E1801", "not known", `${what} is not known.`, "ration ps");
+
+/** Documents of a real daemon about one small recording, which both names have. */
+const documents = recorded as unknown as { recording: RecordingDocument; moment: RecordingMoment; usage: RecordingUsage; changes: RecordingChange[] };
+const recordings = ["train.rec", "after.rec"];
+const recording = (name: string, make: () => unknown): Answer => (recordings.includes(name) ? ok(make()) : refuse(404, "E1830", "not known", `no recording is named '${name}'.`, "ration record -o /var/lib/ration/recordings/NAME.rec -- PROGRAM"));
 
 function instant(text: string | null, otherwise: number): number {
   if (!text) return otherwise;
@@ -315,6 +323,17 @@ export const routes: Record<string, Answering> = {
     const denial = world.denials.get(id);
     return denial ? ok(denial) : refuse(404, "E1413", "no such denial", `no denial ${id} is on the books.`, "ration events");
   },
+  "GET /api/v1/recordings": () => ok({ folder: "/var/lib/ration/recordings", recordings: recordings.map((name, index) => ({ name, bytes: 1854 + index, modified: "2026-01-14T12:03:58.000Z", user: "alice" })) }),
+  "GET /api/v1/recordings/{name}": (_world, asked, name) => recording(name, () => {
+    const { window, inspection, ...rest } = documents.recording;
+    return { ...rest, inspection, window: cutWindow(window, Number(asked.query.get("from") ?? 0), Number(asked.query.get("to") ?? inspection.seconds), 1024) };
+  }),
+  "GET /api/v1/recordings/{name}/moment": (_world, asked, name) => recording(name, () => {
+    const at = asked.query.get("at"), { places, sites } = documents.moment;
+    return { at_peak: at === null, sites, places: places.map((place): MomentPlace => (at === null ? place : { ...place, seconds: Number(at) })) };
+  }),
+  "GET /api/v1/recordings/{name}/usage": (_world, _asked, name) => recording(name, () => documents.usage),
+  "GET /api/v1/recordings/{name}/changes": (_world, _asked, name) => recording(name, () => documents.changes),
   "GET /api/v1/reports/usage": (world, asked) => report(world, asked.query),
   "POST /api/v1/reports/periods/{period}:close": (world, _asked, period) => closePeriod(world, period),
 };

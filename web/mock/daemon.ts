@@ -143,7 +143,7 @@ export class MockDaemon {
       response.end(readFileSync(join(this.options.dist, name)));
       return;
     }
-    if (/\.\w+$/.test(name)) {
+    if (/\.\w+$/.test(name) && !path.startsWith("/recordings/")) {
       response.writeHead(404, common).end();
       return;
     }

@@ -9,16 +9,18 @@ import { Health } from "./pages/health";
 import { MemoryMap } from "./pages/map";
 import { Now } from "./pages/now";
 import { Queue } from "./pages/queue";
+import { Recordings } from "./pages/recordings";
 import { Reports } from "./pages/reports";
 import { Tenants } from "./pages/tenants";
 import { Timeline } from "./pages/timeline";
 import { Workload } from "./pages/workload";
-import { setPreferences, usePreferences, type Theme } from "./state/preferences";
+import { setPreferences, usePreferences } from "./state/preferences";
 import { navigate, pageNames, pathOf, useView, type View } from "./state/route";
 import { isOperator, readState, seesTotalsOnly, signIn, signOut, useNow, useStore } from "./state/store";
 import { saidText, t } from "./text";
 import { Announcer } from "./ui/announcer";
-import { Badge, Choices, Dialog, Empty, Link } from "./ui/basics";
+import { Badge, Dialog, Empty, Link } from "./ui/basics";
+import { Settings } from "./ui/settings";
 
 const staleMs = 5000;
 
@@ -33,6 +35,7 @@ function Page({ view }: { view: View }) {
     case "timeline": return <Timeline view={view} />;
     case "workload": return <Workload key={view.name} view={view} />;
     case "map": return <MemoryMap view={view} />;
+    case "recordings": return <Recordings key={view.name} view={view} />;
     case "events": return <Events view={view} />;
     case "tenants": return <Tenants view={view} />;
     case "reports": return <Reports view={view} />;
@@ -42,7 +45,7 @@ function Page({ view }: { view: View }) {
   }
 }
 
-const titleOf = (view: View): string => (view.page === "workload" ? view.name : view.page === "unknown" ? t("page.unknownTitle") : t(`page.${view.page}`));
+const titleOf = (view: View): string => (view.name !== "" || view.page === "workload" ? view.name : view.page === "unknown" ? t("page.unknownTitle") : t(`page.${view.page}`));
 
 /** How old the numbers are. Grey where they are no longer those of this moment. */
 function Connection() {
@@ -95,17 +98,6 @@ function Role() {
       {session.role === "operator" && token.read() && <button type="button" class="quiet" onClick={signOut}>{t("token.leave")}</button>}
       {open && <TokenDialog onClose={() => setOpen(false)} />}
     </span>
-  );
-}
-
-function Settings() {
-  const preferences = usePreferences();
-  const themes: Theme[] = ["auto", "light", "dark"];
-  return (
-    <div class="settings">
-      <Choices label={t("settings.theme")} name="theme" value={preferences.theme} choices={themes.map((value) => ({ value, label: t(`settings.${value}`) }))} onChange={(theme) => setPreferences({ theme })} />
-      <Choices label={t("settings.language")} name="language" value={preferences.language} choices={[{ value: "en", label: "EN" }, { value: "zh-CN", label: "中文" }]} onChange={(language) => setPreferences({ language })} />
-    </div>
   );
 }
 

@@ -185,6 +185,7 @@ const std::vector<ErrorText>& error_texts() {
       {"E1816", "a recording by another version of ration", "open it with that version"},
       {"E1817", "a program that ration whatif --run cannot run",
        "ration whatif FILE --run --sim=T4 -- python train.py"},
+      {"E1830", "the daemon has no recording of that name", "ration record -o STATE/recordings/NAME.rec -- PROGRAM"},
       {"E1911", "the database was written by a newer ration", "update ration, or give another --state"},
       {"E1912", "the database cannot be used", "check the owner of the folder and the free space"},
       {"E1913", "another daemon uses the database", "stop it, or give another --state"},

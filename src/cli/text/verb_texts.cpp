@@ -311,7 +311,8 @@ const std::vector<VerbText>& verb_texts() {
        "FILE --format FORMAT [-o PATH]",
        "Writes what a recording has of a workload's memory for another program: xspace for the page memory_profile of "
        "TensorBoard's profile plugin; perfetto and chrome for ui.perfetto.dev; pprof for go tool pprof; memory_viz for "
-       "pytorch.org/memory_viz; heaptrack for heaptrack_gui; speedscope for speedscope.app; csv for spreadsheets and "
+       "pytorch.org/memory_viz; heaptrack for heaptrack_gui; speedscope for speedscope.app; html for any browser; csv "
+       "for spreadsheets and "
        "scripts. What is held at every moment, and at the peak, is the same in all of them, to the byte. A folder as "
        "PATH gets a file with the recording's name; for xspace, a folder that tensorboard --logdir reads.",
        {{"ration export train.rec --format xspace -o runs/", "a page of TensorBoard"},
@@ -348,11 +349,13 @@ const std::vector<VerbText>& verb_texts() {
        "Shows the peak of a recording that ration run --record made, and what it consisted of; blocks that were never "
        "freed; their sizes and lifetimes; what the program asked and was answered; and denied requests with what was "
        "held at that moment. Reads a recording that is still being written, too, and one whose program or ration run "
-       "was killed. csv is what was held over time, and with --at what was held then, by process and use.",
+       "was killed. csv is what was held over time, and with --at what was held then, by process and use; html is a "
+       "page with its timeline, a flame graph of the peak and a map by address, which needs no network.",
        {{"ration run --limit 6GiB --record train.rec -- python train.py", "record"},
         {"ration inspect train.rec", "the peak"},
         {"ration inspect train.rec --at 90s -o json", "what was held after 90 seconds, for programs"},
-        {"ration inspect before.rec --diff after.rec", "what changed from one run to another"}}},
+        {"ration inspect before.rec --diff after.rec", "what changed from one run to another"},
+        {"ration inspect train.rec -o html > train.html", "a page for a browser"}}},
       {"import",
        Task::kAccount,
        0,

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <iostream>
 
 #include "base/printable.hpp"
 #include "base/strings.hpp"
@@ -14,6 +15,7 @@
 #include "trace/inspection_json.hpp"
 #include "trace/kinds.hpp"
 #include "trace/open_recording.hpp"
+#include "trace/view/html.hpp"
 
 namespace ration::cli {
 namespace {
@@ -220,6 +222,19 @@ void print_changes(const Session& session, const std::vector<trace::Difference>&
   table.print(session.format());
 }
 
+std::string file_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
+/// Prints the page of a recording, for a browser.
+Result<int> print_page(const trace::Recording& recording, std::optional<std::int64_t> at,
+                       const InspectOptions& options) {
+  std::unique_ptr<trace::Recording> other;
+  if (!options.other.empty()) {
+    RATION_TRY(other, trace::open_recording(options.other));
+  }
+  trace::write_html_page({&recording, file_name(options.file)}, {other.get(), file_name(options.other)}, at, std::cout);
+  return 0;
+}
+
 }  // namespace
 
 Result<int> inspect(const Session& session, const InspectOptions& options) {
@@ -229,6 +244,7 @@ Result<int> inspect(const Session& session, const InspectOptions& options) {
     at = static_cast<std::int64_t>(time);
   }
   RATION_TRY(const auto recording, trace::open_recording(options.file));
+  if (session.output == "html") return print_page(*recording, at, options);
   const Inspection found = trace::inspect(*recording, at);
   std::vector<trace::Difference> changes;
   if (!options.other.empty()) {

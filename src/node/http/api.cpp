@@ -60,6 +60,7 @@ Api::Api(ApiHost& host, http::EventLoop& loop, http::EventStream& stream, http::
   install_changes();
   install_past();
   install_reports();
+  install_recordings();
   install_pages();
   install_documentation(host_.documentation());
 }

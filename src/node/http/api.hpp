@@ -70,6 +70,7 @@ class Api {
   void install_subjects();
   void install_past();
   void install_reports();
+  void install_recordings();
   void install_pages();
   void install_documentation(const std::string& folder);
 
@@ -86,7 +87,8 @@ class Api {
   NodeRoutes routes_;
   LoginTokens login_tokens_;
   Message unreachable_;  // why clients cannot reach the daemon; empty if they can
-  Worker worker_;        // last, so that it ends before the members that its jobs use
+  Worker worker_;        // these last, so that they end before the members that their jobs use
+  Worker recording_worker_;
 };
 
 }  // namespace ration::node

@@ -45,6 +45,8 @@ constexpr PublicPath kPublic[] = {
     {"GET", "/timeline"},
     {"GET", "/workloads/{name}"},
     {"GET", "/map"},
+    {"GET", "/recordings"},
+    {"GET", "/recordings/{name}"},
     {"GET", "/events"},
     {"GET", "/tenants"},
     {"GET", "/reports"},

@@ -67,8 +67,8 @@ void Api::install_pages() {
         protect(response);
         return response;
       };
-      for (const char* route :
-           {"/", "/timeline", "/workloads/{name}", "/map", "/events", "/tenants", "/reports", "/queue", "/health"})
+      for (const char* route : {"/", "/timeline", "/workloads/{name}", "/map", "/recordings", "/recordings/{name}",
+                                "/events", "/tenants", "/reports", "/queue", "/health"})
         server_.route("GET", route, page);
       continue;
     }

@@ -21,10 +21,6 @@ using http::Responder;
 using http::Response;
 using nlohmann::json;
 
-tl::unexpected<Error> bad_parameter(const std::string& name, const std::string& value, const std::string& fix) {
-  return fail("E1527", fmt::format("{}={} cannot be understood.", name, value), fix, 2);
-}
-
 Result<std::int64_t> number(const Request& request, const std::string& name, std::int64_t standard, std::int64_t most) {
   const std::string* text = request.parameter(name);
   if (text == nullptr || text->empty()) return standard;

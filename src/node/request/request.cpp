@@ -60,6 +60,10 @@ void tick_before_change(RouteHost& host, const http::Request& request) {
     host.tick_if_stale();
 }
 
+tl::unexpected<Error> bad_parameter(const std::string& name, const std::string& value, const std::string& fix) {
+  return fail("E1527", fmt::format("{}={} cannot be understood.", name, value), fix, 2);
+}
+
 bool is_dry_run(const http::Request& request) {
   const std::string* dry = request.parameter("dry_run");
   return dry != nullptr && *dry != "0" && *dry != "false";

@@ -26,6 +26,9 @@ namespace ration::node {
 [[nodiscard]] Caller caller_of(const http::Request& request);
 /// Returns the body as a JSON object. Fails with E1521.
 [[nodiscard]] Result<nlohmann::json> body_of(const http::Request& request);
+/// Returns the error (E1527) for a parameter of the query, with an example in `fix`.
+[[nodiscard]] tl::unexpected<Error> bad_parameter(const std::string& name, const std::string& value,
+                                                  const std::string& fix);
 /// Returns true if the request has a parameter `dry_run` other than 0 and false.
 [[nodiscard]] bool is_dry_run(const http::Request& request);
 /// Reads a text; empty if the field is absent. Fails with E1521 for another type.

@@ -11,6 +11,7 @@ const std::vector<Exporter>& exporters() {
       {"memory_viz", ".pickle", "pytorch.org/memory_viz", write_memory_viz},
       {"heaptrack", ".heaptrack", "heaptrack_gui, heaptrack_print", write_heaptrack},
       {"speedscope", ".speedscope.json", "speedscope.app", write_speedscope},
+      {"html", ".html", "any browser, without a network", write_html},
       {"csv", ".csv", "spreadsheets, pandas, ration", write_csv},
   };
   return all;

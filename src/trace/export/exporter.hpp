@@ -32,6 +32,7 @@ void write_pprof(const Recording& recording, std::ostream& out);
 void write_memory_viz(const Recording& recording, std::ostream& out);
 void write_heaptrack(const Recording& recording, std::ostream& out);
 void write_speedscope(const Recording& recording, std::ostream& out);
+void write_html(const Recording& recording, std::ostream& out);
 void write_csv(const Recording& recording, std::ostream& out);
 
 }  // namespace ration::trace

@@ -118,7 +118,7 @@ Usage usage_of(const Live& live, Place place, std::uint64_t longest) {
   const std::vector<Addressed> sorted = sorted_blocks(live, place, usage.requested);
   for (const Addressed& each : sorted) usage.requested += each.block->bytes;
   for (const auto& [key, charged] : live.uses(place))
-    if (key.second == Use::kContexts || key.second == Use::kCode) usage.fixed += charged;
+    if (key.second == Use::kContexts || key.second == Use::kCode || key.second == Use::kBefore) usage.fixed += charged;
   usage.holes = holes_of(gaps_before(sorted), longest);
   return usage;
 }

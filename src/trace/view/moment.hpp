@@ -48,7 +48,7 @@ struct Usage {
   Place place;
   std::int64_t held = 0;
   std::uint64_t requested = 0;  ///< by the live blocks
-  std::int64_t fixed = 0;       ///< of contexts and code, which no block can have
+  std::int64_t fixed = 0;       ///< of contexts and code, and from before the recording: no block has it
   Holes holes;
 };
 

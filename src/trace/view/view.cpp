@@ -222,9 +222,9 @@ json usage_view(const Recording& recording, const Range& range, const Detail& de
   return {{"seconds", std::move(seconds)}, {"lines", std::move(lines)}};
 }
 
-json changes_view(const Recording& before, const Recording& after) {
-  const Inspection old = inspect(before), now = inspect(after);
-  return to_json(difference({old, before.header()}, {now, after.header()}), true);
+json changes_view(const Recording& before, const Recording& after, std::optional<std::int64_t> at) {
+  const Inspection old = inspect(before, at), now = inspect(after, at);
+  return to_json(difference({old, before.header()}, {now, after.header()}), !at);
 }
 
 }  // namespace ration::trace

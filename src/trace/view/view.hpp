@@ -32,7 +32,8 @@ struct Detail {
 /// Returns how much of what was held was of use, at some moments of a range.
 [[nodiscard]] nlohmann::json usage_view(const Recording& recording, const Range& range, const Detail& detail = {});
 
-/// Returns the changes from one recording to another, at their peaks.
-[[nodiscard]] nlohmann::json changes_view(const Recording& before, const Recording& after);
+/// Returns the changes from one recording to another, at their peaks or at a time.
+[[nodiscard]] nlohmann::json changes_view(const Recording& before, const Recording& after,
+                                          std::optional<std::int64_t> at = {});
 
 }  // namespace ration::trace

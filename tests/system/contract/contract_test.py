@@ -40,6 +40,7 @@ def called():
     big = {"bytes": 15 * GIB, "gpu": "auto", "wait": "1h", "command": "big", "priority": 1}
     return [
         ("GET", "/", None, {}, 200), ("GET", "/timeline", None, {}, 200), ("GET", "/map", None, {}, 200), ("GET", "/events", None, {}, 200),
+        ("GET", "/recordings", None, {}, 200), ("GET", "/recordings/train.rec", None, {}, 200),
         ("GET", "/tenants", None, {}, 200), ("GET", "/reports", None, {}, 200), ("GET", "/queue", None, {}, 200),
         ("GET", "/health", None, {}, 200), ("GET", "/workloads/train", None, {}, 200), ("GET", "/no-such-file.js", None, {}, 404),
         ("GET", "/docs", None, {}, 307 if documentation() else 404), ("GET", "/docs/index.html", None, {}, 200 if documentation() else 404),
@@ -117,6 +118,12 @@ def called():
         ("GET", "/api/v1/runs/last", None, {}, 200), ("GET", "/api/v1/runs/last?workload=train", None, {}, 200),
         ("GET", "/api/v1/runs/last?workload=none", None, {}, 404), ("GET", "/api/v1/runs/last?format=md", None, {}, 200), ("GET", "/api/v1/runs/last?format=csv", None, {}, 400),
         ("GET", "/api/v1/recommendations/train", None, {}, 200), ("GET", "/api/v1/recommendations/none", None, {}, 404),
+        ("GET", "/api/v1/recordings", None, {}, 200), ("GET", "/api/v1/recordings/train.rec", None, {}, 200), ("GET", "/api/v1/recordings/none.rec", None, {}, 404),
+        ("GET", "/api/v1/recordings/train.rec?from=0.0001&to=5&columns=7", None, {}, 200), ("GET", "/api/v1/recordings/train.rec?from=2&to=1", None, {}, 400),
+        ("GET", "/api/v1/recordings/train.rec/moment", None, {}, 200), ("GET", "/api/v1/recordings/train.rec/moment?at=0.0001", None, {}, 200),
+        ("GET", "/api/v1/recordings/train.rec/moment?at=soon", None, {}, 400), ("GET", "/api/v1/recordings/none.rec/moment", None, {}, 404),
+        ("GET", "/api/v1/recordings/train.rec/usage?from=0&to=1", None, {}, 200), ("GET", "/api/v1/recordings/train.rec/usage?to=-1", None, {}, 400),
+        ("GET", "/api/v1/recordings/train.rec/changes?to=after.rec", None, {}, 200), ("GET", "/api/v1/recordings/train.rec/changes?to=none.rec", None, {}, 404),
         ("GET", "/api/v1/stream?topics=weather", None, {}, 400), ("GET", "/api/v1/stream?every=soon", None, {}, 400),
         ("GET", "/api/v1/stream?last_event_id=x", None, {}, 400), ("GET", "/api/v1/stream", None, {"Last-Event-ID": "x"}, 400),
     ]
@@ -200,7 +207,7 @@ class Contract(unittest.TestCase):
         made = set()
         for path in [*(SOURCE / "src/cli").rglob("*.cpp"), *(SOURCE / "src/node").rglob("*.cpp")]:
             text = path.read_text()
-            made |= set(re.findall(r'(?:print_json\(|(?:answer|reply)(?:_text)?\(|ask_history\(\s*responder, |\btell\(session, |\bmove\(session, [^"]*)"(\w+)"', text)) | set(re.findall(r'"ration\.(\w+)/1"', text))
+            made |= set(re.findall(r'(?:print_json\(|(?:answer|reply)(?:_text)?\(|ask_history\(\s*responder, |answer_from\(request, responder, |\btell\(session, |\bmove\(session, [^"]*)"(\w+)"', text)) | set(re.findall(r'"ration\.(\w+)/1"', text))
         refusals = {"explain", "set"}  # what these verbs do has the schemas of HTTP
         self.assertEqual(made | refusals | {"problem", "event_line", "configuration"}, {path.stem for path in SCHEMAS.glob("*.json")})
 
@@ -334,7 +341,7 @@ class Contract(unittest.TestCase):
         read = set()
         for path in [*(SOURCE / "src/node/http").glob("*.cpp"), *(SOURCE / "src/node/request").glob("*.cpp"), *(SOURCE / "src/node").rglob("*_routes.cpp"), SOURCE / "src/http/stream.cpp"]:
             if "Request" in (source := path.read_text()):  # the others write rows
-                read |= set(re.findall(r'(?:parameter\(|number\(request, |moment\(request, |\btext\()"(\w+)"', source))
+                read |= set(re.findall(r'(?:parameter\((?:request, )?|number\(request, |moment\(request, |\btext\()"(\w+)"', source))
         described = {each["name"] for operations in self.description()["paths"].values() for operation in operations.values()
                      for each in operation.get("parameters", []) if each["in"] == "query"}
         self.assertEqual(read, described)

@@ -1,6 +1,6 @@
 """A daemon on two simulated GPUs with everything that its answers can be about: tenants of a configuration, workloads, a
 refusal, one after a wait, a process outside, a lease that was granted and one that waits, a limit that was changed, a book
-that was altered, a function that ration does not know, a closed month. Used by the tests of this folder; made once for all of their cases."""
+that was altered, a function that ration does not know, two recordings, a closed month. Used by the tests of this folder; made once for all of their cases."""
 import datetime
 import http.client
 import json
@@ -73,6 +73,9 @@ class Scene:
         self.waiter.stderr.readline()
         self.lease = self.get("/api/v1/leases")["data"][0]["lease"]
         self.pid = next(row for row in self.get("/api/v1/workloads")["data"] if row["workload"] == "train")["processes"][0]["pid"]
+        for recording in ("train.rec", "after.rec"):
+            recorded = self.ration("record", "-o", self.folder / "state/recordings" / recording, NODE, "--limit", "4GiB", "--gpu", "1", "--", BIN / "ration-workload", "grow")
+            assert recorded.returncode == 0, recorded.stderr
         trimmed = self.ration("trim", "serve")
         assert trimmed.returncode == 0, trimmed.stderr
         changed = self.ration("set", "train", "--limit", "5GiB", NODE)

@@ -103,6 +103,16 @@ class Node:
             [BIN / "ration", "run", NODE, "--wait", "1h", "--name", "big", "--tenant", "jup", "--gpu", "0", "--guarantee", WAITED_FOR, "--limit", WAITED_FOR, "--", BIN / "ration-workload", "obey"],
             env=self.environment, stdout=subprocess.DEVNULL, stderr=open(self.folder / "big.log", "w")))
 
+    def record(self):
+        """Two recordings that the daemon shows; and of the first the page as one file, and what ration inspect says."""
+        for name, size in (("train", 512), ("after", 1024)):
+            file = self.folder / "state/recordings" / f"{name}.rec"
+            subprocess.run([BIN / "ration", "record", "-o", file, NODE, "--limit", "6GiB", "--gpu", "1", "--sites", "native", "--", BIN / "ration-workload", "replay",
+                            SOURCE / f"share/ration/traces/medium_{size}_inference.csv"], env=self.environment, check=True, capture_output=True)
+        for form in ("html", "json"):
+            with open(self.folder / f"train.{form}", "w") as out:
+                subprocess.run([BIN / "ration", "inspect", self.folder / "state/recordings/train.rec", "-o", form], stdout=out, check=True)
+
     def outsider(self):
         environment = dict(self.environment, LD_LIBRARY_PATH=str(BIN.parent / "sim"), RATION_SIM=NODE[6:])
         self.programs.append(subprocess.Popen([BIN / "ration-workload", "hold", "1GiB"], env=environment, stdout=subprocess.PIPE, text=True))
@@ -128,6 +138,7 @@ def main(only):
         try:
             for workload in WORKLOADS:
                 node.run(*workload)
+            node.record()
             node.outsider()
             node.wait_for_room()
             for name in ("serve", "serve", NAMES[0]):
@@ -135,7 +146,8 @@ def main(only):
             myself = f"'{sys.executable}' '{pathlib.Path(__file__).resolve()}'"
             environment = dict(node.environment, HOME=os.environ.get("HOME", folder), RATION_WEB_URL="http://127.0.0.1:" + (node.folder / "port").read_text(),
                                RATION_WEB_TOKEN=(node.folder / "state/token").read_text().strip(), RATION_WEB_STOP=f"{myself} stop", RATION_WEB_LINK=node.link(),
-                               RATION_WEB_START=f"{myself} start", RATION_WEB_DENY=f'{myself} deny "$1"')
+                               RATION_WEB_START=f"{myself} start", RATION_WEB_DENY=f'{myself} deny "$1"',
+                               RATION_WEB_PAGE=str(node.folder / "train.html"), RATION_WEB_INSPECTION=str(node.folder / "train.json"))
 
             def tests(anonymous, only):
                 return subprocess.run(["node", "test/run.mjs", *only], cwd=SOURCE / "web",

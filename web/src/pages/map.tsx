@@ -53,7 +53,7 @@ function DeviceMap({ snapshot, device, sort }: { snapshot: Snapshot; device: Dev
   ];
   return (
     <>
-      <p class="notice plain">{t("map.noAddresses")}</p>
+      <p class="notice plain">{t("map.noAddresses")} <Link to="/recordings">{t("map.recordings")}</Link></p>
       <Panel id="blocks" title={`GPU ${device.gpu} ${device.name}`} tools={<span class="faint">{t("map.rowIs", { size: formatSize(device.total_bytes / rowCount) })}</span>}>
         <Blocks device={device} blocks={blocks} chosen={chosen} choose={choose} />
       </Panel>

@@ -41,7 +41,11 @@ export const isDark = (): boolean => preferences.theme === "dark" || (preference
 
 export function setPreferences(changes: Partial<Preferences>): void {
   preferences = { ...preferences, ...changes };
-  localStorage.setItem(key, JSON.stringify(preferences));
+  try {
+    localStorage.setItem(key, JSON.stringify(preferences));
+  } catch {
+    // A page in a frame, such as a notebook's, may keep nothing: the choice holds as long as it is open.
+  }
   apply();
   listeners.forEach((listener) => listener());
 }

@@ -2,12 +2,12 @@
 
 import { useEffect, useState } from "preact/hooks";
 
-export const pageNames = ["now", "timeline", "map", "events", "tenants", "reports", "queue", "health"] as const;
+export const pageNames = ["now", "timeline", "map", "recordings", "events", "tenants", "reports", "queue", "health"] as const;
 export type PageName = (typeof pageNames)[number] | "workload" | "unknown";
 
 export interface View {
   page: PageName;
-  /** The workload of /workloads/NAME. */
+  /** Of /workloads/NAME or /recordings/NAME; else empty. */
   name: string;
   query: URLSearchParams;
 }
@@ -20,11 +20,13 @@ export function parseView(path: string, search: string): View {
   if (first === "workloads" && parts.length > 1) {
     return { page: "workload", name: decodeURIComponent(parts.slice(1).join("/")), query };
   }
+  if (first === "recordings" && parts.length === 2) return { page: "recordings", name: decodeURIComponent(parts[1] ?? ""), query };
   const page = pageNames.find((known) => known === first && known !== "now" && parts.length === 1);
   return { page: page ?? "unknown", name: "", query };
 }
 
 export const pathOf = (page: (typeof pageNames)[number]): string => (page === "now" ? "/" : `/${page}`);
+export const recordingPath = (name: string): string => `/recordings/${encodeURIComponent(name)}`;
 export const workloadPath = (name: string): string => `/workloads/${encodeURIComponent(name)}`;
 
 const listeners = new Set<() => void>();

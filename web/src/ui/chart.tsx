@@ -28,7 +28,7 @@ export interface ChartProps {
   onZoom?: (from: Date, to: Date) => void;
 }
 
-const steps = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512].flatMap((step) => [step * 2 ** 20]).concat([1, 2, 4, 5, 8, 10, 16, 20, 32, 40, 64, 80, 128, 256, 512].map((step) => step * 2 ** 30));
+export const sizeSteps = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512].flatMap((step) => [step * 2 ** 20]).concat([1, 2, 4, 5, 8, 10, 16, 20, 32, 40, 64, 80, 128, 256, 512].map((step) => step * 2 ** 30));
 const height = 320;
 // Largest step first: [step, text, text where the year, month, day … changes]; 24 hours, days as ISO 8601 writes them.
 const clockTicks: uPlot.Axis.Values = [
@@ -39,14 +39,14 @@ const clockTicks: uPlot.Axis.Values = [
   [1, "{HH}:{mm}:{ss}", "\n{YYYY}-{MM}-{DD}", null, "\n{MM}-{DD}", null, null, null, 1],
 ];
 
-interface Ink {
+export interface Ink {
   text: string;
   grid: string;
   bad: string;
   surface: string;
 }
 
-function readInk(): Ink {
+export function readInk(): Ink {
   const style = getComputedStyle(document.documentElement);
   const read = (name: string) => style.getPropertyValue(name).trim();
   return { text: read("--muted"), grid: read("--grid"), bad: read("--bad"), surface: read("--surface") };
@@ -146,7 +146,7 @@ function makeOptions(latest: { current: Latest }, width: number, onCursor: (inde
     scales: { x: { time: true }, y: { range: () => [0, (latest.current.drawn.top || 2 ** 30) * 1.04] } },
     axes: [
       { ...axis, space: 70, values: clockTicks },
-      { ...axis, size: 68, space: 36, incrs: steps, values: (_plot, ticks) => ticks.map((tick) => formatSize(tick).replace(/\.0+ /, " ")) },
+      { ...axis, size: 68, space: 36, incrs: sizeSteps, values: (_plot, ticks) => ticks.map((tick) => formatSize(tick).replace(/\.0+ /, " ")) },
     ],
     series: [
       {},

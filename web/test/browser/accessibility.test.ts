@@ -35,7 +35,7 @@ async function violations(page: Page): Promise<string[]> {
   return found.filter((one) => one.impact === "serious" || one.impact === "critical").flatMap((one) => one.nodes.slice(0, 3).map((node) => `${one.id}: ${node.html.slice(0, 160)} ${node.failureSummary.slice(0, 240)}`));
 }
 
-const places = ["/", "/timeline", "/timeline?as=table", "/workloads/", "/map", "/events", "/events?type=denied&event=", "/tenants", "/reports", "/queue", "/health"];
+const places = ["/", "/timeline", "/timeline?as=table", "/workloads/", "/map", "/recordings", "/recordings/train.rec", "/recordings/train.rec?with=after.rec", "/events", "/events?type=denied&event=", "/tenants", "/reports", "/queue", "/health"];
 
 for (const theme of ["light", "dark"] as const) {
   for (const width of [1440, 400]) {

@@ -32,7 +32,7 @@ async function command(verb: string): Promise<string> {
   return ["ration", verb, ...((await ask<Session>(daemon, "/api/v1/session")).command_options[verb] ?? [])].join(" ");
 }
 
-const pages = ["/", "/timeline", "/map", "/events", "/tenants", "/reports", "/queue", "/health"];
+const pages = ["/", "/timeline", "/map", "/recordings", "/events", "/tenants", "/reports", "/queue", "/health"];
 
 test("the first frame is readable without JavaScript", async () => {
   const { page, close } = await open(browser, daemon, "/", { javaScriptEnabled: false });

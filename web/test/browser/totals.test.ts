@@ -8,7 +8,7 @@ import { openDaemon, snapshotOf, type Daemon } from "./daemon";
 import { live, open, openBrowser, type Opened } from "./page";
 
 const anonymous = process.env["RATION_WEB_ANONYMOUS"], names = (process.env["RATION_WEB_NAMES"] ?? "").split(",").filter(Boolean);
-const pages = ["/", "/timeline", "/map", "/events", "/tenants", "/reports", "/queue", "/health"];
+const pages = ["/", "/timeline", "/map", "/recordings", "/events", "/tenants", "/reports", "/queue", "/health"];
 const notice = "This page shows totals only";
 
 let daemon: Daemon, browser: Browser;

@@ -49,6 +49,10 @@ const asked: Record<string, { path?: string; query?: string; body?: object }[]> 
   "DELETE /api/v1/leases/{id}": [{ path: "/api/v1/leases/q-6" }],
   "GET /api/v1/events/{id}": [{ path: "/api/v1/events/1701" }],
   "GET /api/v1/denials/{id}": [{ path: "/api/v1/denials/d-4-1" }],
+  "GET /api/v1/recordings/{name}": [{ path: "/api/v1/recordings/train.rec" }, { path: "/api/v1/recordings/train.rec", query: "from=0.001&to=0.002" }],
+  "GET /api/v1/recordings/{name}/moment": [{ path: "/api/v1/recordings/train.rec/moment" }, { path: "/api/v1/recordings/train.rec/moment", query: "at=0.002" }],
+  "GET /api/v1/recordings/{name}/usage": [{ path: "/api/v1/recordings/train.rec/usage" }],
+  "GET /api/v1/recordings/{name}/changes": [{ path: "/api/v1/recordings/train.rec/changes", query: "to=after.rec" }],
   "GET /api/v1/reports/usage": ["by=tenant", "by=label:exp&price=0.031&share_idle=even", "by=workload&share_idle=weighted&basis=max", "window=lastmonth"].map((query) => ({ query })),
   "POST /api/v1/reports/periods/{period}:close": [{ path: "/api/v1/reports/periods/2026-01:close" }],
 };
@@ -79,10 +83,14 @@ const documents: Record<string, Schema | undefined> = (() => {
   const snapshot = dataSchema("snapshot").properties ?? {}, tenant = snapshot["tenants"]?.items, row = snapshot["workloads"]?.items, governed = row?.oneOf?.[0];
   const usage = dataSchema("report"), series = dataSchema("series"), explain = dataSchema("explain_workload").items;
   const strangers = row?.oneOf?.[1]?.properties?.["processes"]?.items, own = governed?.properties?.["processes"]?.items;
+  const recordings = dataSchema("recordings"), recording = dataSchema("recording"), inspection = recording.properties?.["inspection"], moment = dataSchema("recording_moment"), place = moment.properties?.["places"]?.items;
   return {
     Session: dataSchema("session"), Login: dataSchema("login"), Device: snapshot["devices"]?.items, WorkloadRow: row, Process: { oneOf: [own, strangers].filter((one) => one !== undefined) }, Tenant: tenant,
     TenantAccount: tenant?.properties?.["accounts"]?.items, Lease: dataSchema("leases").items, Snapshot: dataSchema("snapshot"), NodeEvent: dataSchema("event"), Denial: dataSchema("why"), Explained: explain,
     ExplainRow: explain?.properties?.["rows"]?.items, Line: series.properties?.["lines"]?.items, Series: series, Gap: series.properties?.["gaps"]?.items, Usage: usage, UsageRow: usage.properties?.["rows"]?.items,
+    RecordingFile: recordings.properties?.["recordings"]?.items, Recordings: recordings, Inspection: inspection, Held: inspection?.properties?.["held"]?.items, AlikeBlocks: inspection?.properties?.["never_freed"]?.items,
+    RecordingDocument: recording, RecordingWindow: recording.properties?.["window"], ListedEvent: recording.properties?.["window"]?.properties?.["listed"]?.items, RecordingMoment: moment, MomentPlace: place,
+    Runs: place?.properties?.["map"]?.properties?.["runs"], RecordingUsage: dataSchema("recording_usage"), RecordingChange: dataSchema("recording_changes").items,
     Period: dataSchema("period"), Consequences: dataSchema("change"), Health: dataSchema("health"),
   };
 })();
@@ -113,10 +121,10 @@ function beliefs(name: string, members: ts.NodeArray<ts.TypeElement>, schema: Sc
   return found;
 }
 
-test("what types.ts says of the daemon's JSON is what the schemas promise", () => {
-  const file = ts.createSourceFile("types.ts", readFileSync("src/api/types.ts", "utf8"), ts.ScriptTarget.Latest, true);
+test("what types.ts and recording.ts say of the daemon's JSON is what the schemas promise", () => {
+  const parsed = (file: string) => ts.createSourceFile(file, readFileSync(`src/api/${file}`, "utf8"), ts.ScriptTarget.Latest, true);
   const found: string[] = [];
-  for (const statement of file.statements) {
+  for (const statement of ["types.ts", "recording.ts"].flatMap((file) => [...parsed(file).statements])) {
     if (!ts.isInterfaceDeclaration(statement) || elsewhere.includes(statement.name.text)) continue;
     const schema = documents[statement.name.text];
     if (schema) found.push(...beliefs(statement.name.text, statement.members, schema));
