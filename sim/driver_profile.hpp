@@ -25,7 +25,7 @@ struct DriverProfile {
   /// The kinds of memory that a checkpoint moves beside plain memory. A process with memory of another kind is lost.
   bool checkpoint_moves_shared = false, checkpoint_moves_managed = false;
   bool checkpoint_by_owner = false;      ///< a user other than root may move the memory of its own processes
-  bool restore_can_be_repeated = false;  ///< after one that found no room; if false, the process is lost
+  bool restore_can_be_repeated = false;  ///< if false, a restore that finds no room loses the process
 };
 
 /// Reads a TOML file. Returns false with the reason in `problem`.

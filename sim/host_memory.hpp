@@ -35,11 +35,11 @@ struct Allocation {
   bool managed = false;
   bool plain = false;  ///< from cuMemAlloc, so an IPC handle can share it
   cuda::CUmemoryPool pool = nullptr;
-  bool mapped = false;  ///< physical memory: a mapping that follows it continues it
+  bool mapped = false;  ///< physical memory; a range may go on in the next mapping
 };
 bool find_allocation(std::uint64_t address, Allocation& out);
 
-// These look-ups belong to the parts of the driver. They require driver().mutex.
+// The look-ups in one kind of memory each, defined in the file of that kind. They require driver().mutex.
 bool find_plain(std::uint64_t address, Allocation& out);
 bool find_in_pool(std::uint64_t address, Allocation& out);
 bool find_mapped(std::uint64_t address, Allocation& out);

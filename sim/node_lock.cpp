@@ -47,8 +47,7 @@ int let_run_out_of_lock(void* argument) {
     if (stop.si_pid == 0) ::ptrace(PTRACE_INTERRUPT, holder.thread, nullptr, nullptr);
     int status = 0;
     if (::syscall(SYS_wait4, holder.thread, &status, __WALL, nullptr) != holder.thread || !WIFSTOPPED(status)) return 0;
-    // A signal on its way to the program is delivered; a stop of its or this process group (PTRACE_EVENT_STOP) is no
-    // signal.
+    // Delivers a signal that was on its way to the program. A stop of a process group (PTRACE_EVENT_STOP) is no signal.
     const long signal = status >> 16 == 0 ? WSTOPSIG(status) : 0;
     if (!holder.holds()) return ::ptrace(PTRACE_DETACH, holder.thread, nullptr, signal) == 0 ? 0 : 1;
     ::ptrace(PTRACE_CONT, holder.thread, nullptr, signal);

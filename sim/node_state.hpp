@@ -19,9 +19,10 @@ inline constexpr std::uint32_t kMaxGroups = 256;
 inline constexpr std::uint32_t kMaxShared = 1U << 15;
 inline constexpr int kMaxImporters = 64;
 
-/// A process that uses the node. It lives, and runs the program that took the record, while the byte of the state file
-/// with the record's index is locked (base/byte_lock.hpp), as long as a real driver's files would be open. `in_use` is
-/// set last when the record is made, and cleared last after the holdings of a dead process have been given back.
+/// A process that uses the node. The byte of the state file with the record's index is locked (base/byte_lock.hpp) for
+/// as long as the process lives and runs the program that took the record, as a real driver's files would be open.
+/// `in_use` is set last when the record is made, and cleared last after the holdings of a dead process have been given
+/// back.
 struct ProcessRecord {
   std::uint32_t in_use;
   std::uint32_t parked;  // a checkpoint moved all its memory to the host, so it does not count on the devices

@@ -103,7 +103,8 @@ std::vector<std::pair<int, ProcessUse>> listed(nvmlDevice_t device) {
       if (!told && use.pid_namespace != own_namespace) continue;
       use.pid = pid_here(use.pid, use.pid_namespace);
       if (use.pid == 0) continue;
-      use.held = told ? use.held - use.managed : Bytes{0};  // not managed: pynvml issue 63, rmm issue 2259
+      // NVML leaves managed memory out (pynvml issue 63, rmm issue 2259).
+      use.held = told ? use.held - use.managed : Bytes{0};
       uses.emplace_back(each, use);
     }
   }

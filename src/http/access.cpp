@@ -34,7 +34,7 @@ std::optional<Response> origin_refused(const Request& request) {
 std::optional<Response> content_refused(const Request& request) {
   const std::string* type = request.headers.find("content-type");
   if (request.body.empty() && type == nullptr) return {};
-  // A browser sends any other type for a form of any page without a preflight request.
+  // Any page can make a browser send a form, which has another type, without a preflight request.
   if (type != nullptr && media_type(*type) == "application/json") return {};
   return problem(
       {"E1515", "the body must be JSON, with a header that says so", "Send Content-Type: application/json", 2}, 415);

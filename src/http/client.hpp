@@ -1,6 +1,6 @@
-// A blocking client for the daemon's socket. Used by the command line, for one call after the other. Promises: it waits
-// no longer than its timeout for the next byte, and no longer for a whole answer; for a while it repeats a request that
-// the daemon turned away unread; answers are bounded; it links only the parser.
+// A blocking client for the daemon's socket. Used by the command line, for one call after the other. Promises: a whole
+// answer, and in a stream each next byte, comes within the timeout or the call fails; for a while it repeats a request
+// that the daemon turned away unread; answers are bounded; it links only the parser.
 #pragma once
 
 #include <chrono>

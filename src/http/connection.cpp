@@ -204,7 +204,7 @@ void Connection::on_ended() {
   exchange_->connection = nullptr;
   if (stream_) {
     stream_->connection_ = nullptr;
-    // Moved out first, because the callback may release the stream.
+    // Moves the callback out first, because the callback may release the stream.
     const auto closed = std::move(stream_->closed);
     stream_->drained = nullptr;
     if (closed) closed();

@@ -77,7 +77,7 @@ EventLoop::~EventLoop() {
     mailbox_->closed_ = true;
     dropped.swap(mailbox_->waiting_);
   }
-  // Destroyed outside the lock, because a destructor of posted work may post again.
+  // Destroys the work outside the lock, because a destructor of posted work may post again.
   dropped.clear();
   mail_.cancel();
   // The loop frees channels in its next round, so this last round frees those that were destroyed after it ended.

@@ -172,7 +172,7 @@ Result<UnixListener> UnixListener::open(const std::string& path, mode_t mode, co
   listener.lock_ = FileDescriptor(::open(lock_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!listener.lock_) return unusable(path, fmt::format("{}: {}", lock_path, std::strerror(errno)));
   const bool locked = ::flock(listener.lock_.get(), LOCK_EX | LOCK_NB) == 0;
-  // Checked even with the lock held, because a program that does not use the lock may listen there.
+  // Checks even with the lock held, because a program that does not use the lock may listen there.
   const auto who = owner_of(address);
   if (!locked || who) return taken(path, lock_path, who);
 
@@ -183,7 +183,7 @@ Result<UnixListener> UnixListener::open(const std::string& path, mode_t mode, co
     if (::unlink(path.c_str()) != 0) return unusable(path, std::strerror(errno));
   }
   listener.socket_ = FileDescriptor(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  // Set before the socket is bound, so that the file is never open to more users than intended.
+  // Sets the mode before the socket is bound, so that the file is never open to more users than intended.
   if (!listener.socket_ || ::fchmod(listener.socket_.get(), mode) != 0 ||
       ::bind(listener.socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
     return unusable(path, std::strerror(errno));

@@ -11,7 +11,7 @@
 //   E1511 404 no such path                 E1516 413, 414, 431 body, address or headers too large
 //   E1512 405 no such method there         E1517 503 too many clients
 //   E1513 421 a Host that is not ours      E1518 401 a wrong token     E1519 408 a request that never ended
-//   E1520 406 only a gzip body exists, and the client refuses it
+//   E1520 406 only a gzip body exists, and the client does not accept it
 #pragma once
 
 #include "base/result.hpp"

@@ -90,7 +90,7 @@ void Server::complete(Response& response, const Peer& peer) {
 
 void Server::ended(Connection& connection) {
   clients_.note_ended(connection);
-  // Freed in the loop's next round, because the connection's callback is still running.
+  // Frees it in the loop's next round, because the connection's callback is still running.
   freeing_ = loop_.after(milliseconds{0}, [this] { free_ended(); });
 }
 
@@ -115,7 +115,7 @@ void Server::handle(Connection& connection, Request request) {
   clients_.note_request(connection);
   auto found = router_.find(request.method, request.path);
   const bool strict = found.route && routes_[*found.route].access == Access::kSameOriginOnly;
-  // Checked before the path, because a client without permission must not learn which paths exist.
+  // Checks permission before the path, because a client without permission must not learn which paths exist.
   if (auto refusal = refused(request, rules_, strict)) {
     ++counters_.refused;
     return connection.answer(std::move(*refusal));

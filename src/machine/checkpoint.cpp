@@ -102,7 +102,7 @@ class Checkpointer {
     switch (answer) {
       case CUDA_SUCCESS:
         return {};
-      case CUDA_ERROR_OPERATING_SYSTEM:  // R580 answers the owner of the process with it (docs/benchmarks.md, H200)
+      case CUDA_ERROR_OPERATING_SYSTEM:  // R580 returns it to an owner who is not root (docs/benchmarks.md, H200)
         if (::geteuid() == 0) break;
         [[fallthrough]];
       case CUDA_ERROR_NOT_PERMITTED:

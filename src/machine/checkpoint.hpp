@@ -31,7 +31,7 @@ struct CheckpointOutcome {
 /// processes are locked, so that none of them can take memory that is not moved; if it fails, nothing is moved and the
 /// processes continue. Fails with E1541 if this driver has no such calls, E1542 if this user may not move them, E1543
 /// if a call of the program did not end within ten seconds, E1544 if the device has no room for returning memory, which
-/// then stays on the host, E1545 if the driver refused or has lost the process.
+/// then stays on the host, E1545 if the driver failed or has lost the process.
 [[nodiscard]] Result<CheckpointOutcome> checkpoint(
     const std::string& driver_folder, CheckpointAction action, const std::vector<ProcessIdentity>& processes,
     const std::function<Result<void>()>& may_leave = [] { return Result<void>(); });

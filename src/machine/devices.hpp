@@ -17,7 +17,7 @@ extern const FixedMessage kNotAttributed, kNotAttributedInContainer;
 
 struct DeviceProcess {
   std::int32_t pid = 0;
-  std::optional<Bytes> held{};  ///< absent if the driver does not report it, for `unknown_reason`
+  std::optional<Bytes> held{};  ///< absent for `unknown_reason`
   FixedMessage unknown_reason = kNotAttributed;
   std::optional<int> utilisation{};  ///< percent of the last seconds; absent if not reported
 };
@@ -71,7 +71,7 @@ struct Machine {
 
 /// The files of the driver on this machine, and the stubs that the search skipped.
 struct DriverFiles {
-  std::string driver, management;  ///< empty if not found, for the reason below
+  std::string driver, management;  ///< empty if not found; the reason is below
   std::string driver_problem, management_problem;
   std::vector<std::string> stubs;
 };

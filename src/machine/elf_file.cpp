@@ -77,7 +77,7 @@ bool has_text(const std::string& path, const std::string& text) {
   constexpr std::uintmax_t kMaxSize = std::uintmax_t{64} << 20;  // a C library has 2 MB
   const auto open = open_regular(path);
   if (!open || std::filesystem::file_size(path_of(*open), error) > kMaxSize || error) return false;
-  // Read in small blocks, because each start of a container reads a C library, whose version names stand near its
+  // Reads small blocks, because each start of a container reads a C library, whose version names stand near its
   // beginning.
   constexpr std::size_t kBlock = std::size_t{16} << 10;
   std::ifstream file(path_of(*open), std::ios::binary);

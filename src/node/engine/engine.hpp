@@ -28,7 +28,7 @@ class Engine {
   /// Returns the delayed events, before the daemon ends.
   [[nodiscard]] Events finish();
 
-  /// Watches a folder of books (Registry::watch). E1530 also if another daemon governs it.
+  /// Watches a folder of books (Registry::watch). Fails with E1530 also if another daemon governs it.
   [[nodiscard]] Result<void> watch(const std::string& folder, std::uint32_t owner);
   /// Returns E1532 if the daemon governs none of these devices.
   [[nodiscard]] Result<void> check_devices(const std::vector<std::string>& uuids) const;

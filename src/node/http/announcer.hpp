@@ -23,7 +23,7 @@ class Announcer {
   void send(const std::vector<history::Event>& events);
   /// Sends the alerts among the events to `url`, with or without a number; sends none if `url` is empty.
   void send_alerts(const std::string& url, const std::vector<history::Event>& events);
-  /// Continues the webhook's transfers; called at every tick. Returns a failure that was not returned before.
+  /// Continues the webhook's transfers; called at every tick. Returns the failures since the last call.
   [[nodiscard]] std::optional<Message> step(std::uint64_t now_ns) { return webhook_.step(now_ns); }
   /// Returns true while a client follows the stream or an alert is unsent.
   [[nodiscard]] bool busy() const { return stream_.subscribers() > 0 || webhook_.busy(); }

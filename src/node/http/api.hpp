@@ -60,7 +60,7 @@ class Api {
   [[nodiscard]] Message port_problem() const;
 
   /// Recreates the folder of the books and the socket if they were removed, unless another process has taken them.
-  /// Returns a failure that was not returned before.
+  /// Returns a failure unless the call before returned the same one.
   [[nodiscard]] std::optional<Message> keep_endpoints();
 
  private:
@@ -87,7 +87,7 @@ class Api {
   NodeRoutes routes_;
   LoginTokens login_tokens_;
   Message unreachable_;  // why clients cannot reach the daemon; empty if they can
-  Worker worker_;        // these last, so that they end before the members that their jobs use
+  Worker worker_;        // both last, so that they end before the members that their jobs use
   Worker recording_worker_;
 };
 

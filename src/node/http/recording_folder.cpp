@@ -68,7 +68,7 @@ Result<std::unique_ptr<trace::PackedRecording>> RecordingFolder::open(const std:
   const auto file = open_regular(path_of(folder) + "/" + name, Links::kRejected);
   struct stat status {};
   if (!file || ::fstat(file->get(), &status) != 0 || !viewer.may_see(status.st_uid)) return no_recording(name, path_);
-  // Opened again by its descriptor, so that it is the file whose owner is known. What an error calls it by goes.
+  // Opens the file by its descriptor, so that it is the one whose owner was checked. Errors name it as the viewer did.
   const std::string opened = path_of(*file);
   const auto unreadable = [&] {
     return fail("E1811", fmt::format("{} cannot be read: it is no complete recording.", name),

@@ -16,7 +16,7 @@ namespace ration::node {
 
 class RecordingFolder {
  public:
-  /// `state_folder` may be empty: then there are no recordings.
+  /// Shows no recordings if `state_folder` is empty.
   explicit RecordingFolder(const std::string& state_folder)
       : path_(state_folder.empty() ? "" : state_folder + "/recordings") {}
 

@@ -1,5 +1,5 @@
-// Serves recordings: which there are, and what the dashboard's page shows of one. A thread of its own reads them, so
-// that no question about the past waits for a long file.
+// Serves the list of recordings, and the views of one that the dashboard shows. A separate thread reads them, so that a
+// long file delays no question about the past.
 #include <fmt/format.h>
 
 #include <cmath>

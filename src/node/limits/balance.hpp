@@ -17,7 +17,8 @@
 // 6. Results are whole granules and deterministic; more capacity gives no account less. Valid limits stay while there
 //    is no demand and at most a 32nd of the device is unassigned, unless that would complete a configured limit: books
 //    are not rewritten for each freed byte, and an account keeps what it demanded until another demands it.
-// Not promised: that a program frees memory. What a framework keeps leaves its account `shrinking`, and shown so.
+// Not promised: that a program frees memory. The account of a framework that keeps its memory stays `shrinking`, and is
+// shown so.
 #pragma once
 
 #include <optional>
@@ -39,7 +40,7 @@ struct BalanceAccount {
   int priority = 0;
   bool idle = false;              ///< cut before busy ones
   std::optional<Bytes> in_force;  ///< limit in force; absent: none yet
-  Bytes limit_alone{};            ///< where `limit` is its part of a shared limit: all that the others leave of that
+  Bytes limit_alone{};            ///< for a shared limit: what the other members leave of it; `limit` is then a part
 };
 
 /// A tenant's own limit and guarantee on the device, over all its workloads. Unlisted tenants have none.

@@ -16,8 +16,8 @@ namespace ration::node {
 
 namespace {
 
-/// Returns what the driver and, of managed memory, the book say that the workload holds. Absent: the driver does not
-/// say.
+/// Returns the bytes that the workload holds: by the driver, plus managed memory by the book. Absent if the driver does
+/// not report them.
 std::optional<Bytes> held_by_driver(const machine::Device& device, const Workload& workload, std::uint32_t account) {
   static const std::uint64_t own_namespace = own_pid_namespace();
   if (!device.processes) return std::nullopt;
@@ -39,10 +39,10 @@ std::optional<Bytes> held_by_driver(const machine::Device& device, const Workloa
 // when both were read.
 Bytes trusted_usage(const Moment& moment, const machine::Device& device, const Workload& workload,
                     std::uint32_t account, Bytes in_force) {
-  constexpr Bytes kNotInBook{std::uint64_t{1} << 30};  // code, driver: as for violators
+  constexpr Bytes kNotInBook{std::uint64_t{1} << 30};  // loaded code and rounding, as kNotInBooks of snapshot.cpp
   const Bytes said = workload.used[account];
   const AccountView* view = moment.snapshot.account_of(workload.path, account);
-  if (view == nullptr) {  // new, or of before a restart: then it may still hold more than a limit that was lowered
+  if (view == nullptr) {  // new, or older than this daemon, and then perhaps above a lowered limit
     const auto held = held_by_driver(device, workload, account);
     return std::min(said, held ? std::max(in_force, *held) : in_force);
   }
@@ -50,7 +50,7 @@ Bytes trusted_usage(const Moment& moment, const machine::Device& device, const W
   if (said <= in_force) return said;
   Bytes held;
   for (const ProcessView& process : view->processes) {
-    if (!process.driver_used) return said;  // the driver has no better figure
+    if (!process.driver_used) return said;  // the driver cannot correct the book
     held += *process.driver_used + process.managed;
   }
   return std::min(said, std::max(in_force, held + kNotInBook));
@@ -213,7 +213,7 @@ BalanceAccount BalancingRule::account_of(const Moment& moment, const machine::De
   entry.demand = subjects_.demand.of(workload.path, account);
   entry.in_force = mine.in_force;
   entry.idle = subjects_.activity.since_ns(workload.path) + kIdleAfter < moment.now_ns;
-  if (!owned.altered.empty()) {  // unknown usage: what it was given counts as used, and it gets no more
+  if (!owned.altered.empty()) {  // its usage is unknown: its limit counts as used and does not grow
     entry.limit = std::min(entry.limit, mine.in_force);
     entry.guarantee = std::min(entry.guarantee, entry.limit);
     entry.used = std::max(workload.used[account], mine.in_force);
@@ -282,7 +282,8 @@ void BalancingRule::put_in_force(const Moment& moment, const DeviceBalance& devi
       mine.in_force = balanced[i].in_force;
       subjects_.limits.changed();
     }
-    // Written at once, because a program that starts now sizes itself by it. A damaged book gets no display values.
+    // Writes a new limit at once, because a program that starts now sizes itself by it. A damaged book gets no display
+    // values.
     if (!moved && (subjects_.limits.is_written(workload->path) || !workload->unreadable.empty())) continue;
     if (const auto written = subjects_.limits.write(*workload); !written)
       events.push_back(book_unwritable_event({}, written.error()));

@@ -15,7 +15,7 @@ namespace ration::node {
 /// Bytes denied since the last tick, or waited for, by workload and account.
 class Demand {
  public:
-  /// `denied`: the denials since the last call that an earlier daemon did not record.
+  /// Notes what the workload waits for, and `denied`: the denials since the last call that no earlier daemon recorded.
   void note(const Workload& workload, const std::vector<book::Denial>& denied);
   /// Returns 0 for an unknown workload or account.
   [[nodiscard]] Bytes of(const std::string& path, std::uint32_t account) const;
@@ -28,9 +28,9 @@ class Demand {
 /// Denials of the last minute.
 class RecentDenials {
  public:
-  /// Notes those of the latest refresh. Times are the wall clock's in the book, and steady here.
+  /// Notes the denials of the latest refresh. Converts their times from the book's wall clock to steady time.
   void note(const Workload& workload, std::uint64_t now_ns, std::uint64_t time_of_day_ns);
-  /// Returns their number by TENANT/NAME; workloads without any are left out.
+  /// Returns the number of denials by TENANT/NAME, without workloads that have none.
   [[nodiscard]] std::map<std::string, std::size_t> counts(std::uint64_t now_ns);
 
  private:

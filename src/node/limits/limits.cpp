@@ -101,8 +101,8 @@ bool Limits::add(const Workload& workload) {
   const auto known = owned_.find(workload.path);
   if (known != owned_.end() && known->second.file_number == workload.file_number &&
       known->second.owner == workload.owner && known->second.accounts.size() == accounts.size()) {
-    // The daemon before this one may have been killed between a suspension and the writing of its file: the book tells,
-    // out of which the guarantees of a workload on the host are taken.
+    // An earlier daemon may have been killed after it suspended a workload and before it saved its file. The book
+    // decides then: without its guarantees, the workload is on the host.
     OwnedWorkload& owned = known->second;
     for (std::size_t i = 0; i < std::min(owned.accounts.size(), workload.book.accounts.size()); ++i)
       if (owned.suspended && owned.accounts[i].guarantee > Bytes{0})

@@ -45,8 +45,8 @@ struct OwnedWorkload {
   Message altered;                ///< damage to its book, which then counts as if it held all it may; empty: none
   bool guarantee_lapsed = false;  ///< suspended and not resuming: its guarantee does not count
   std::vector<OwnedLimit> accounts;
-  Bytes host_configured = kUnlimited;  ///< limit of pinned host memory, as requested
-  Bytes host_most = kUnlimited;        ///< the same, of its policy
+  Bytes host_configured = kUnlimited;  ///< limit of pinned host memory, as configured
+  Bytes host_most = kUnlimited;        ///< the same, by its policy
   [[nodiscard]] Bytes host_in_force() const { return std::min(host_configured, host_most); }
 };
 
@@ -78,7 +78,7 @@ class Limits {
   /// Returns the limits last written into the book, by account; empty: unknown.
   [[nodiscard]] std::vector<Bytes> in_book(const std::string& path) const;
 
-  /// Writes the limits into the workload's book at once. E1411.
+  /// Writes the limits into the workload's book at once. Fails with E1411.
   [[nodiscard]] Result<void> write(const Workload& workload);
 
   /// Marks the book as damaged: from now on, nothing in it counts in its favour. Returns false if it was marked.
@@ -94,9 +94,9 @@ class Limits {
   /// did not make; `failed` lists books that cannot be written.
   [[nodiscard]] std::vector<Alteration> enforce(const Registry& registry, std::vector<std::string>& failed);
 
-  /// Saves the file if anything changed. E1531.
+  /// Saves the file if anything changed. Fails with E1531.
   [[nodiscard]] Result<void> save();
-  /// Does the same. Returns a failure unless the call before returned one too.
+  /// Saves likewise. Returns a failure only if the call before succeeded, so that a lasting one is reported once.
   [[nodiscard]] std::optional<Error> save_or_tell();
 
  private:

@@ -61,7 +61,7 @@ Result<void> check_amounts(const LimitChanged& change) {
               command({"set", change.workload, "--limit", exact_size(change.guarantee)}), 2);
 }
 
-/// E1104: the limit is more than the slice of the workload.
+/// Fails with E1104 if the limit exceeds the workload's slice.
 Result<void> check_slice(const LimitSubjects& node, const Workload& workload, const Device& device, Bytes limit) {
   for (const admission::Slice& slice : node.moment.slices)
     if (slice.name == workload.book.slice && slice.uuid == device.uuid && limit > slice.size)
@@ -117,7 +117,8 @@ Result<std::optional<LimitChanged>> change_account(const LimitSubjects& node, co
   return change;
 }
 
-/// Sets the limit of pinned host memory, as `request` asks. E1502, E1104, E1105; E1411: the book does not count it.
+/// Sets the limit of pinned host memory, as `request` asks. Fails with E1502, E1104 or E1105, and with E1411 if the
+/// book does not count pinned memory.
 Result<LimitChanged::Host> change_host(const Workload& workload, const LimitRequest& request, const Caller& caller,
                                        OwnedWorkload& owned) {
   if (!workload.book.host.counted)
@@ -225,7 +226,7 @@ void refresh(const Snapshot& snapshot, std::vector<LimitChanged>& changes) {
 
 namespace {
 
-/// Returns the tenant that may be changed as asked. E1420, E1502, E1503, E1801.
+/// Returns the tenant if the caller may change it. Fails with E1420, E1502, E1503 or E1801.
 Result<const TenantStatus*> tenant_to_change(const Tenants& tenants, const LimitRequest& request,
                                              const Caller& caller) {
   if (!caller.is_operator)
@@ -256,7 +257,7 @@ Result<const TenantStatus*> tenant_to_change(const Tenants& tenants, const Limit
   return tenant;
 }
 
-/// E1104: a size is more than the largest GPU has.
+/// Fails with E1104 if a size exceeds the largest GPU.
 Result<void> check_sizes(const machine::Machine& machine, const TenantStatus& tenant, const LimitRequest& request) {
   Bytes largest;
   for (const machine::Device& device : machine.devices) largest = std::max(largest, device.total);
@@ -269,8 +270,8 @@ Result<void> check_sizes(const machine::Machine& machine, const TenantStatus& te
   return {};
 }
 
-/// Checks on one GPU that the guarantee is within the limit and that the node can keep it. E1305 and what
-/// can_guarantee() returns.
+/// Checks on one GPU that the guarantee is within the limit and that the node can keep it. Fails with E1305, and with
+/// what can_guarantee() returns.
 Result<void> check_tenant_on(const Moment& moment, const DevicePromises& promises, const machine::Device& device,
                              const TenantStatus& tenant, const LimitRequest& request) {
   const config::Amount limit{request.limit.empty() ? tenant.limit.text : request.limit},

@@ -45,7 +45,7 @@ struct LimitRequest {
   bool dry_run = false;
 };
 
-/// Changes the limits of the workload named in `request`. E1801 E1502 E1503 E1104 E1304 E1305 E1411.
+/// Changes the limits of the workload named in `request`. Fails with E1801, E1502, E1503, E1104, E1304, E1305 or E1411.
 [[nodiscard]] Result<std::vector<LimitChanged>> change_workload(const LimitSubjects& node, const LimitRequest& request,
                                                                 const Caller& caller, Events& events);
 /// Changes the limits of that workload, whatever its name is.
@@ -54,7 +54,7 @@ struct LimitRequest {
                                                               Events& events);
 /// Updates the results from the latest snapshot.
 void refresh(const Snapshot& snapshot, std::vector<LimitChanged>& changes);
-/// Changes the tenant named in `request.workload`. Operators only. E1801 E1502 E1503 E1304 E1305.
+/// Changes the tenant named in `request.workload`. Operators only. Fails with E1801, E1502, E1503, E1304 or E1305.
 [[nodiscard]] Result<std::vector<TenantChange>> change_tenant(const Moment& moment, Tenants& tenants,
                                                               const DevicePromises& promises,
                                                               const LimitRequest& request, const Caller& caller,

@@ -1,5 +1,5 @@
-// Workloads whose guarantees count only once they were checked against all other promises: new ones, which the book
-// alone claims, and resumed ones, whose room may have been promised to others meanwhile.
+// Workloads whose guarantees count only after a check against all other promises: new workloads, since their owners can
+// write any guarantee into the book, and resumed ones, since others may have been promised their room.
 #pragma once
 
 #include <string>

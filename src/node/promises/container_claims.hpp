@@ -57,8 +57,8 @@ class ContainerClaims {
   /// Returns the claim; null for an unknown id.
   [[nodiscard]] const ContainerClaim* find(const std::string& id) const;
   [[nodiscard]] const std::map<std::string, ContainerClaim>& all() const { return claims_; }
-  /// Returns the claims with a part of the device that the owner's workload with these labels has joined; none for an
-  /// owner other than the daemon's own user, whose hooks alone put workloads into claims.
+  /// Returns the claims with a part of the device that the owner's workload with these labels has joined; none unless
+  /// the daemon's own user owns the workload, since only hooks of that user put workloads into claims.
   [[nodiscard]] std::vector<const ContainerClaim*> of_workload(std::uint32_t owner, const std::string& labels,
                                                                const std::string& uuid) const;
 

@@ -16,13 +16,14 @@
 namespace ration::node {
 
 [[nodiscard]] Bytes sum(const std::vector<Bytes>& parts);
-/// Finds the workload's processes in this pid namespace. E1547: there is none, or one is invisible or not its owner's.
+/// Finds the workload's processes in this pid namespace. Fails with E1547 if there is none, or if one is invisible or
+/// not its owner's.
 [[nodiscard]] Result<std::vector<ProcessIdentity>> processes_of(const Moment& moment, const Workload& workload);
-/// Returns the processes with these numbers in this pid namespace. E1547 as above.
+/// Returns the processes with these numbers in this pid namespace. Fails with E1547 as above.
 [[nodiscard]] Result<std::vector<ProcessIdentity>> own_processes(const Workload& workload,
                                                                  const std::vector<std::int32_t>& pids);
 
-/// Stands for the requester of a trim that nobody asked for: others wait for memory.
+/// The name of the requester of a trim that the daemon starts because other workloads wait for memory.
 inline constexpr const char* kPressure = "pressure";
 
 class Residency {
@@ -37,7 +38,7 @@ class Residency {
   [[nodiscard]] Suspension& suspension() { return suspension_; }
   [[nodiscard]] const Suspension& suspension() const { return suspension_; }
 
-  /// Starts a suspension. `by_person`: only a person resumes it. E1546 E1547 E1531.
+  /// Starts a suspension. `by_person`: only a person resumes it. Fails with E1546, E1547 or E1531.
   [[nodiscard]] Result<void> begin_suspension(const Moment& moment, const Workload& workload, bool by_person);
   /// Marks the memory of a workload as back on its device, or never moved.
   void end_suspension(OwnedWorkload& owned);

@@ -39,7 +39,7 @@ class Suspension {
     enum class What {
       kSuspended,
       kNotSuspended,    ///< it stays on the device; `error` says why
-      kRequestsResume,  ///< again, once the request is `confirmed`
+      kRequestsResume,  ///< repeated once the request is `confirmed`
       kResumed,
       kNotResumed,  ///< it stays suspended and requests again, unless the failure is permanent
     };
@@ -54,7 +54,7 @@ class Suspension {
 
   /// Observes the threads of an idle workload, from the first call on, to learn its activity at rest.
   void observe_rest(const std::string& id, const std::vector<ProcessIdentity>& processes, std::uint64_t now_ns);
-  /// Ends the observation, reason the workload works again.
+  /// Ends the observation, because the workload works again.
   void stop_observing(const std::string& id) { resting_.erase(id); }
 
   /// Starts a suspension. `by_person`: threads do not request a resume. Returns false unless the workload is on its

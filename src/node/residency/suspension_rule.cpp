@@ -45,13 +45,13 @@ void SuspensionRule::restore(const Moment& moment, const Workload& workload, Own
     effects.events.push_back(resumed_event(event_subject(moment, workload), true));
     return;
   }
-  // No snapshot has been built yet, and no driver lists them.
+  // Reads the processes from the book: there is no snapshot yet, and the driver does not list suspended processes.
   const auto processes = own_processes(workload, pids);
   if (!processes) return;
   residency_.suspension().restore(workload.path, *processes, owned.held_by_person);
   if (owned.guarantee_lapsed) return;
   effects.events.push_back(
-      suspended_event(event_subject(moment, workload), sum(workload.used)));  // it left while no daemon ran
+      suspended_event(event_subject(moment, workload), sum(workload.used)));  // it left its device while no daemon ran
   note_suspended(moment, workload, owned, effects);
 }
 
