@@ -1,21 +1,21 @@
-"""`ration` and the programs beside it, where ration is there as a Python package: what the console scripts start.
+"""Finds and starts `ration` and the programs beside it in a Python package; the console scripts call it.
 
-A module of its own, beside the package `ration`: importing that one makes a workload of the process, and a command is none.
+This module stands outside the package `ration`, whose import makes the process a workload, which a command is not.
 """
 import os
 import sys
 from typing import Optional
 
 _HERE = os.path.dirname(os.path.realpath(__file__))
-# In an unpacked package, whose Python lies in lib/ration/python; else in a wheel, or in the source tree. Nowhere else: from
-# site-packages, ../../../bin is where the console scripts lie that look for a program here.
+# The folders of an unpacked package, whose Python lies in lib/ration/python; else those of a wheel or of the source tree.
+# From site-packages, ../../../bin would be the folder of the console scripts, which themselves look for a program here.
 _UNPACKED = "/lib/ration/python"
 _PLACES = ["../../../bin"] if _HERE.endswith(_UNPACKED) else ["ration/native/bin", "../../build/release/bin"]
 _FOLDERS = [os.path.normpath(os.path.join(_HERE, place)) for place in _PLACES]
 
 
 def find(name: str = "ration") -> Optional[str]:
-    """Returns the path of a program of this package; None: it has none of that name."""
+    """Returns the path of a program of this package, or None if it has none of that name."""
     return next((path for path in (os.path.join(folder, name) for folder in _FOLDERS) if os.access(path, os.X_OK)), None)
 
 
@@ -27,7 +27,7 @@ def path() -> str:
 
 
 def main(name: str = "") -> None:
-    """Becomes the program that this process was started as; `name`: that one."""
+    """Replaces this process by the program `name`, or by the one whose name it was started under."""
     activation = sys.modules.get("ration.activation")
     if activation is not None:  # a sitecustomize has imported ration
         activation.withdraw()

@@ -1,5 +1,8 @@
-"""The pytest plugin of an installed ration: options and a marker. It stands outside the package `ration`, whose import puts
-this process under a limit: that happens only in a run that asks for something of it. The rest is `ration.testing`."""
+"""The pytest plugin of an installed ration: options, a marker and fixtures.
+
+It stands outside the package `ration`, whose import puts this process under a limit; only a run that uses one of these
+imports that package. `ration.testing` measures.
+"""
 from __future__ import annotations
 
 import json
@@ -13,7 +16,7 @@ from typing import Any
 import pytest
 import ration_command
 
-_NODE, _FOLDER = "RATION_TESTING_NODE", "RATION_TESTING_FOLDER"  # of a run that was started anew on a simulated node
+_NODE, _FOLDER = "RATION_TESTING_NODE", "RATION_TESTING_FOLDER"  # set in a run that restarted on a simulated node
 
 
 def pytest_addoption(parser: Any) -> None:
@@ -33,7 +36,7 @@ def pytest_load_initial_conftests(early_config: Any) -> None:
 
 
 def _start_on_simulated_node(node: str, config: Any) -> None:
-    """Starts pytest anew in its own place, with the environment of a simulated node. Its state lies in a folder of this run."""
+    """Restarts pytest in this process, with the environment of a simulated node whose state lies in a folder of this run."""
     folder = tempfile.mkdtemp(prefix="ration-testing-")
     environment = {**os.environ, "RATION_SIM_DIR": folder, "RATION_RUNTIME_DIR": folder, _NODE: node, _FOLDER: folder}
     asked = subprocess.run([ration_command.path(), "sim", "env", f"--sim={node}", "-o", "json", "--", sys.executable],
@@ -85,7 +88,7 @@ def pytest_runtest_call(item: Any) -> Any:
 
 
 def fail(outcome: Any, error: BaseException) -> None:
-    """Makes a wrapped call end with an error; releases of pluggy before 1.1 have no call for it."""
+    """Makes a wrapped call end with an error. Raises it if pluggy is older than 1.1, which has no call for that."""
     if not hasattr(outcome, "force_exception"):
         raise error
     outcome.force_exception(error)
@@ -93,7 +96,7 @@ def fail(outcome: Any, error: BaseException) -> None:
 
 @pytest.fixture
 def gpu_limit() -> Any:
-    """`gpu_limit('2GiB')`: the most that everything in this process takes of each GPU, until the end of the test."""
+    """Returns a function: `gpu_limit('2GiB')` limits everything in this process on each GPU until the end of the test."""
     import contextlib
 
     from ration import limit
@@ -103,7 +106,7 @@ def gpu_limit() -> Any:
 
 @pytest.fixture
 def gpu_memory() -> Any:
-    """`gpu_memory()`: bytes that the test has taken at its peak so far, by what the frameworks count."""
+    """Returns a function: `gpu_memory()` returns the peak of the test so far, in bytes, as the frameworks count."""
     from ration.guard import Measurement
     measurement = Measurement()
     measurement.start()

@@ -1,5 +1,5 @@
-"""Puts what is not Python into the package: the C library, the guard, the simulated GPU and the commands. They are taken from
-RATION_PACKAGE, an unpacked package of ration's, or from the source tree's build."""
+"""Adds the parts that are not Python to the package: the C library, the guard, the simulated GPU and the commands. They come
+from RATION_PACKAGE, an unpacked package of ration's, or from the source tree's build."""
 import os
 import pathlib
 import shutil
@@ -9,19 +9,19 @@ from setuptools.command.build_py import build_py
 
 try:
     from wheel.bdist_wheel import bdist_wheel
-except ImportError:  # building a wheel asks for it; installing does not
+except ImportError:  # needed only to build a wheel
     bdist_wheel = None
 
 HERE = pathlib.Path(__file__).resolve().parent
 VERSION = os.environ.get("RATION_VERSION") or (HERE.parents[1] / "VERSION").read_text().strip()
 
-# In an unpacked package, and where the build has it.
+# The parts by their path in an unpacked package, each with its path in the build.
 PARTS = {"bin/ration": "bin/ration", "bin/ration-workload": "bin/ration-workload", "bin/ration-sim-truth": "bin/ration-sim-truth",
          "lib/libration.so.1": "lib/libration.so.1",
          "lib/ration/shim": "shim", "lib/ration/sim": "sim", "share/ration/schema": "../../share/ration/schema",
          "share/ration/traces": "../../share/ration/traces", "share/ration/scenarios": "../../share/ration/scenarios",
          "share/ration/slurm": "../../share/ration/slurm"}
-# In an unpacked package alone.
+# Parts that only an unpacked package has.
 BESIDE = ["share/doc/ration/licences", "share/doc/ration/site", "LICENSE"]
 # The files that other programs look for below the environment's own folder.
 FOR_OTHERS = ["share/man", "share/bash-completion", "share/zsh", "share/fish"]
@@ -51,7 +51,7 @@ class WithNativeCode(Distribution):
 
 
 def data_files():
-    """By folder of the environment, the files that belong there."""
+    """Returns the files to install outside the package, by folder of the environment."""
     files = {"share/jupyter/labextensions/ration-jupyter": ["ration_jupyter/labextension/package.json"],
              "share/jupyter/labextensions/ration-jupyter/static": ["ration_jupyter/labextension/static/remoteEntry.js"],
              "etc/jupyter/jupyter_server_config.d": ["ration_jupyter/jupyter-config/ration_jupyter.json"]}
@@ -66,7 +66,7 @@ def data_files():
 commands = {"build_py": BuildWithLibrary}
 if bdist_wheel is not None:
     class ForEveryPython(bdist_wheel):
-        """The library is called through ctypes, so any Python 3 will do. RATION_WHEEL_PLATFORM: where it runs."""
+        """A wheel for any Python 3, because the library is called through ctypes. RATION_WHEEL_PLATFORM names its platform."""
 
         def get_tag(self):
             return ("py3", "none", os.environ.get("RATION_WHEEL_PLATFORM") or super().get_tag()[2])

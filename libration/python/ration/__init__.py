@@ -1,13 +1,13 @@
-"""GPU-memory limits that hold, set by the program itself.
+"""GPU-memory limits that a program sets for itself.
 
-    import ration                                             # before what uses the GPU: it puts the guard in front
+    import ration                                             # before code that uses the GPU: it puts the guard in front
     ration.limit('6GiB')                                      # at any time; binds PyTorch, TensorFlow, JAX, everything
     ration.setup_gpu(config_type='limit', limit_mb=4096)      # False on a machine without a GPU
     with ration.MemoryGuard('2GiB'):                          # raises if the block takes more
         ...
 
 `ration.tf.config` has TensorFlow's device configuration, `ration.torch.use()` puts PyTorch on ration's pool,
-`ration.jax.limit()` limits JAX, `ration.on_pressure()` tells when memory is short, and pytest knows the marker
+`ration.jax.limit()` limits JAX, `ration.on_pressure()` calls a function when memory is short, and pytest has the marker
 `gpu_limit_memory`.
 """
 from __future__ import annotations
@@ -36,6 +36,6 @@ __all__ = ["MemoryGuard", "MemoryLimitExceeded", "PressureHandle", "Schedule", "
 
 
 def load_ipython_extension(shell: object) -> None:
-    """`%load_ext ration`: the magics `%ration`, `%ration limit 4GiB`, `%ration restart`, `%%ration_guard 2GiB`."""
+    """Adds the magics `%ration` and `%%ration_guard`; IPython calls it for `%load_ext ration`."""
     from . import jupyter
     jupyter.register(shell)

@@ -1,4 +1,4 @@
-"""The C library: loading it, its structs, and its status codes as exceptions."""
+"""Loads the C library, declares its structs, and turns its status codes into exceptions."""
 from __future__ import annotations
 
 import ctypes
@@ -10,10 +10,10 @@ _HERE = os.path.dirname(os.path.realpath(__file__))
 
 
 class MemoryLimitExceeded(MemoryError):
-    """Device memory was denied. The text says how much, who holds what, and what to do.
+    """A denial of device memory. Its text names the amounts, the holders and what to do.
 
     Attributes:
-        requested: bytes that were asked for.
+        requested: bytes that the program requested.
         limit: bytes that the pool may take.
         held: bytes that it has taken.
     """
@@ -69,7 +69,7 @@ _ERRORS = {1: ValueError, 2: RuntimeError, 3: ValueError, 4: RuntimeError, 7: Ru
 def _find() -> str:
     given = os.environ.get("RATION_LIBRARY")
     name = "libration.so.1"
-    # In a wheel; in an unpacked package, whose Python lies in lib/ration/python; in Debian's; in the source tree.
+    # The folders in a wheel, an unpacked package (Python in lib/ration/python), Debian's package, and the source tree.
     folders = ("native/lib", "../../..", f"../../../{os.uname().machine}-linux-gnu", "../../../build/release/lib")
     for place in (given, *(f"{_HERE}/{folder}/{name}" for folder in folders)):
         if place and os.path.exists(place):
@@ -85,10 +85,10 @@ library.ration_environment_problems.restype = ctypes.c_char_p
 
 
 def text(value: str) -> bytes:
-    """A text for the library.
+    """Converts a text for the library.
 
     Raises:
-        ValueError: not a text, or with a zero byte in it.
+        ValueError: the value is no text, or contains a zero byte.
     """
     if not isinstance(value, str) or "\0" in value:
         raise ValueError(f"{value!r} is not a text")
@@ -96,7 +96,7 @@ def text(value: str) -> bytes:
 
 
 def call(name: str, *arguments: Any) -> None:
-    """Calls `ration_<name>`; a status that is not OK becomes the exception that it stands for."""
+    """Calls `ration_<name>` and raises the exception for its status, unless that is OK."""
     check(getattr(library, "ration_" + name)(*arguments))
 
 
@@ -116,7 +116,7 @@ def device(name: str, device_type: str) -> Device:
 
 
 def devices(function: str, device_type: Optional[str]) -> List[Device]:
-    """Calls a function that lists devices."""
+    """Returns the devices that the library's function lists."""
     kind = None if device_type is None else str(device_type).encode()
     count = ctypes.c_size_t()
     call(function, None, kind, None, ctypes.c_size_t(0), ctypes.byref(count))
@@ -126,10 +126,10 @@ def devices(function: str, device_type: Optional[str]) -> List[Device]:
 
 
 def gpu(device: Any, or_each: bool = False) -> int:
-    """Returns the number of a GPU as the library takes it: -1 for each of them, where None may stand for that.
+    """Returns the number of a GPU for the library: -1, which stands for each GPU, if `device` is None and `or_each` allows it.
 
     Raises:
-        ValueError: something else than a whole number from 0 on, as `int` or NumPy has them.
+        ValueError: the value is no whole number from 0 on (`int` or NumPy's).
     """
     if device is None and or_each:
         return -1

@@ -1,7 +1,7 @@
-"""Limits from inside: the guard in front of the driver, put there by the program itself.
+"""Limits from inside: a program puts the guard in front of the driver itself.
 
-Importing ration does it, before anything has loaded the driver. Everything in the process is then governed, and so are
-the children that it starts: PyTorch, TensorFlow, JAX, libraries, ration's own pool.
+Importing ration does that, if the driver is not loaded yet. Everything in the process and in the children that it starts
+is then governed: PyTorch, TensorFlow, JAX, libraries, ration's own pool.
 """
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from typing import Callable, Dict, List, Optional
 
 from . import _native
 
-_problem: Optional[str] = None  # why this process is not governed; None: it is
+_problem: Optional[str] = None  # why this process is not governed; None if it is
 _too_late = False
-_former: Optional[Dict[str, Optional[str]]] = None  # variables as they were, where importing ration made a workload
-_made_by = 0  # the process that did; a child of fork is another one
+_former: Optional[Dict[str, Optional[str]]] = None  # variables before importing ration made a workload
+_made_by = 0  # the process that made it; its children by fork did not
 
 _TOO_LATE = ("{} In a script: import ration first, or call ration.reexec(). In a notebook: %load_ext ration, then "
              "%ration restart. Or start the program with: ration run --limit SIZE -- PROGRAM")
 
 
 def _tell_python() -> None:
-    """Copies variables that were set in C to Python's own environment for children."""
+    """Copies variables that C code set to Python's own environment, which children get."""
     variables = ctypes.POINTER(ctypes.c_char_p).in_dll(ctypes.CDLL(None), "environ")
     index = 0
     while variables[index] is not None:
@@ -38,10 +38,10 @@ def _tell_python() -> None:
 def activate() -> None:
     """Puts this process, and the children that it starts from now on, under limits of its own, as `ration run` would.
 
-    `import ration` has called it. Does nothing where the process is governed already.
+    `import ration` calls it. Does nothing in a governed process.
 
     Raises:
-        RuntimeError: the GPU's driver is loaded already, or why there can be no limit here, such as no GPU.
+        RuntimeError: the GPU's driver is loaded already, or there can be no limit, for example without a GPU.
     """
     _try()
     if _problem is not None:
@@ -61,18 +61,18 @@ def _try() -> None:
 
 
 def _is_command() -> bool:
-    """Returns whether this process is `python -m ration` or `ration.testing`, which become a command and are no workload."""
-    if getattr(sys, "argv", [])[:1] != ["-m"]:  # as it is while Python looks for the module
+    """Returns True for `python -m ration` and `ration.testing`, which become a command and are no workload."""
+    if getattr(sys, "argv", [])[:1] != ["-m"]:  # the value of sys.argv while Python searches for the module
         return False
     with open("/proc/self/cmdline", "rb") as own:
         words = own.read().split(b"\0")[:-1]
-    module = words[-len(sys.argv)]  # before the arguments; `-mration` is one word
+    module = words[-len(sys.argv)]  # the word before the arguments; `-mration` is one word
     return re.fullmatch(rb"(-[bBdEiIOPqsSuvx]*m)?ration(\.testing)?", module) is not None
 
 
 def at_import() -> None:
-    """Activates; warns where it is too late, and about frameworks' variables whose value is none; is silent on a machine
-    without a GPU, and in a command."""
+    """Activates. Warns if the driver is loaded already, and about invalid values in frameworks' variables. Is silent on a
+    machine without a GPU, and in a command."""
     global _former, _made_by, _problem
     if _is_command():
         _problem = "python -m ration and ration.testing are commands, which have no limit."
@@ -89,9 +89,9 @@ def at_import() -> None:
 
 
 def withdraw() -> None:
-    """Takes this process out of the workload that importing ration made of it, and with it what it starts from now on.
+    """Takes this process, and the children that it starts from now on, out of the workload that importing ration made.
 
-    To be called before the program uses a GPU. Does nothing where the workload came from outside, by `ration run`.
+    Call it before the program uses a GPU. Does nothing if `ration run` made the workload.
     """
     global _problem, _too_late, _former
     if _former is None:
@@ -109,7 +109,7 @@ def withdraw() -> None:
 
 
 def require() -> None:
-    """Raises RuntimeError where a limit would bind ration's own pool alone."""
+    """Raises RuntimeError if a limit would bind ration's own pool only."""
     if _too_late:
         raise RuntimeError(_problem)
 
@@ -120,14 +120,14 @@ def is_governed() -> bool:
 
 
 def reexec(limit: Optional[str] = None, arguments: Optional[List[str]] = None) -> None:
-    """Starts this program anew in its own place, governed from its beginning. Returns only where it is governed already.
+    """Restarts this program in its own process, governed from its beginning. Returns only if it is governed already.
 
     Args:
-        limit: `'6GiB'`, of each GPU; None: as the configuration says.
-        arguments: the command line; None: the one that this process was started with.
+        limit: the limit on each GPU, `'6GiB'`; None: as the configuration says.
+        arguments: the command line; None: the present one.
 
     Raises:
-        RuntimeError: why there can be no limit here, such as no GPU.
+        RuntimeError: there can be no limit, for example without a GPU.
     """
     if is_governed():
         if limit is not None:
@@ -140,7 +140,7 @@ def reexec(limit: Optional[str] = None, arguments: Optional[List[str]] = None) -
 
 
 def prepare_restart(limit: Optional[str] = None) -> Callable[[Optional[List[str]]], None]:
-    """Makes what the program needs to be governed from its beginning; what is returned starts it anew in its place."""
+    """Makes the workload for a program that is to restart. Returns the function that restarts it in its own process."""
     _native.call("prepare_restart")
     _tell_python()
     if limit is not None:

@@ -1,7 +1,7 @@
-"""The frameworks of this process: who has started, what each holds by its own count, and how it gives back its cache.
+"""The frameworks that the program has started: what each holds by its own count, and how it gives back its cache.
 
-Used by guards, reports and callbacks for short memory. Nothing here imports a framework, starts one, or makes a
-CUDA context: one that the program has not imported and started itself is not there.
+Used by guards, reports and callbacks for short memory. Nothing here imports a framework, starts one, or makes a CUDA
+context.
 """
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from .tf import config
 
 
 class Memory(NamedTuple):
-    """Bytes of one device, as its framework counts them; None for what the framework does not tell."""
-    allocated: int                  # that tensors hold
-    peak: int                       # the most of it since the peak was last reset
-    reserved: Optional[int] = None  # taken from the device, what tensors hold included
-    limit: Optional[int] = None     # that the framework takes at most
+    """Bytes of one device, as its framework counts them; None for a figure that the framework does not report."""
+    allocated: int                  # held by tensors
+    peak: int                       # the most allocated since the peak was last reset
+    reserved: Optional[int] = None  # taken from the device, for tensors and the cache
+    limit: Optional[int] = None     # the most that the framework takes
     gpu: Optional[int] = None       # the number of the physical GPU
 
 
 class Framework(NamedTuple):
     """One framework that has started."""
     name: str
-    read: Callable[[], Dict[str, Memory]]                # by the framework's own name of the device
-    reset_peaks: Optional[Callable[[], None]] = None     # None: it cannot
-    release_cache: Optional[Callable[[], object]] = None  # None: it keeps none, or has no call for it
+    read: Callable[[], Dict[str, Memory]]                # by the framework's own name for the device
+    reset_peaks: Optional[Callable[[], None]] = None     # None if it cannot
+    release_cache: Optional[Callable[[], object]] = None  # None if it has no cache, or no call for that
 
 
 def started() -> List[Framework]:
-    """The frameworks that are imported and have started, ration's own pool among them."""
+    """Returns the frameworks that are imported and have started, with ration's own pool."""
     return [framework for framework in (find() for find in (_ration, _pytorch, _tensorflow, _jax)) if framework is not None]
 
 
@@ -43,14 +43,14 @@ def memory() -> Dict[str, Memory]:
 
 
 def reset_peaks() -> None:
-    """Makes every peak what is allocated, in the frameworks that can."""
+    """Resets the peaks to the present use, in the frameworks that can."""
     for framework in started():
         if framework.reset_peaks is not None:
             framework.reset_peaks()
 
 
 def release_caches() -> None:
-    """Has every framework give back to the device what none of its tensors uses, as far as it can."""
+    """Has every framework give its unused memory back to the device, as far as it can."""
     for framework in started():
         if framework.release_cache is not None:
             framework.release_cache()
@@ -76,9 +76,9 @@ def _pytorch() -> Optional[Framework]:
     cuda = getattr(sys.modules.get("torch"), "cuda", None)
     if not hasattr(cuda, "is_initialized") or not cuda.is_initialized():
         return None
-    # ration.torch.use() and other allocators that were plugged in count for themselves.
+    # ration.torch.use() and other plugged-in allocators count for themselves.
     devices = range(0 if cuda.memory.get_allocator_backend() == "pluggable" else cuda.device_count())
-    share = getattr(cuda, "get_per_process_memory_fraction", None)  # newer releases have it
+    share = getattr(cuda, "get_per_process_memory_fraction", None)  # only newer releases have it
 
     def read() -> Dict[str, Memory]:
         result = {}
@@ -110,7 +110,7 @@ def _tensorflow() -> Optional[Framework]:
     return Framework("TensorFlow", read, lambda: _each(theirs.experimental.reset_memory_stats, devices), gc.collect)
 
 
-# How long a lowered limit waits for TensorFlow to give back regions: it does so within milliseconds or not at all.
+# The time to wait for TensorFlow to give back regions, which it does within milliseconds or not at all.
 _PATIENCE_SECONDS = 1.0
 
 
@@ -118,14 +118,15 @@ def collect_regions(told: Callable[[], Dict[str, int]], device: Optional[str] = 
     """Has TensorFlow give back the regions of device memory that hold no tensor, until `told()['used']` is within
     `told()['limit']`.
 
-    TensorFlow gives them back when no free chunk is large enough for a request. So this requests more and more and frees
-    it at once, up to what the limit leaves beside the tensors. A request that does not fit even then still has the regions
-    given back, but TensorFlow repeats it for 10 s before it raises. Hence requests are made by a thread of their own: this
-    returns when the use is within the limit, when there is nothing left to request, or after a second.
+    TensorFlow gives regions back when no free chunk is large enough for a request. So this requests ever larger blocks and
+    frees each at once, up to the room that the limit leaves beside the tensors. If even such a request does not fit,
+    TensorFlow gives the regions back, but repeats the request for 10 s before it raises. Therefore a thread of its own
+    makes the requests, and this returns when the use is within the limit, when the largest block was requested, or after a
+    second.
 
     Args:
-        told: `used` and `limit` in bytes, at that moment.
-        device: a logical device, such as '/GPU:1'; None: each.
+        told: returns the present `used` and `limit`, in bytes.
+        device: a logical device, such as '/GPU:1'; None for each.
     """
     tensorflow = sys.modules.get("tensorflow")
     if tensorflow is None or _tensorflow() is None:
@@ -146,11 +147,11 @@ def collect_regions(told: Callable[[], Dict[str, int]], device: Optional[str] = 
                         tensorflow.raw_ops.Empty(shape=[size >> 20, 1 << 20], dtype=tensorflow.uint8, init=False)
                     size = size * 5 // 4
         except tensorflow.errors.ResourceExhaustedError:
-            pass  # the regions were given back, or hold tensors
+            pass  # TensorFlow has given back the regions that hold no tensor
         finally:
             has_ended.set()
 
-    threading.Thread(target=request, name="ration-collect").start()  # Python waits for it at its end
+    threading.Thread(target=request, name="ration-collect").start()  # no daemon thread: Python waits for it before it exits
     last_moment = time.monotonic() + _PATIENCE_SECONDS
     while told()["used"] > told()["limit"] and time.monotonic() < last_moment:
         if has_ended.wait(0.005):
@@ -186,12 +187,12 @@ def _short(name: str) -> str:
 
 
 def _logical_devices(theirs: Any, devices: Callable[[str], List[Any]]) -> Dict[str, Tuple[Optional[int], Optional[int]]]:
-    """Returns for each logical GPU in a `tf.config` the number of the physical one, and the bytes configured as its limit."""
+    """Returns, for each logical GPU of a `tf.config`, the number of its physical GPU and its configured limit in bytes."""
     names = [device.name for device in devices("GPU")]
     entries: List[Tuple[Optional[int], Optional[int]]] = []
     for gpu in theirs.get_visible_devices("GPU"):
         for entry in theirs.get_logical_device_configuration(gpu) or [None]:
             limit = None if entry is None or entry.memory_limit is None else int(entry.memory_limit * (1 << 20))
             entries.append((int(gpu.name.rsplit(":", 1)[1]), limit))
-    # Their order is another one where ordinals are configured; of a configuration that came too late, their number is.
+    # Configured ordinals change the order, and a configuration that came too late was ignored, so the number may differ.
     return dict(zip(names, entries if len(entries) == len(names) else [(None, None)] * len(names)))

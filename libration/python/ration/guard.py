@@ -15,17 +15,16 @@ _open: List["Measurement"] = []
 
 
 class Measurement:
-    """How much device memory a block of code takes at its peak. Measurements nest.
+    """The device memory that a block of code takes at its peak. Measurements nest.
 
-    What counts is what the frameworks of this process count as tensors, ration's pool among them: of each, its peak above
-    what it held when the block began. TensorFlow counts the chunk that a tensor stands in, up to 128 MB larger. Of a
-    program that has started no framework, it is what its workload holds on all GPUs, or, where it is not governed, what is
-    in use on them by whomever. Neither that peak nor JAX's can be reset: what was freed again is seen only above all
-    earlier peaks.
+    The measurement adds up, for each framework of this process and ration's pool, the peak of its tensors less what they
+    held when the block began. TensorFlow counts the chunk that contains a tensor, up to 128 MB larger. If no framework has
+    started, the measurement is the growth of the workload on all GPUs, or, in an ungoverned process, of all processes
+    there. That peak and JAX's cannot be reset: memory that the block freed again shows only above all earlier peaks.
 
     Attributes:
-        growth: bytes above what there was at the beginning, all frameworks together.
-        peak: bytes at the peak, what there was before included.
+        growth: bytes at the peak less those at the beginning, over all frameworks.
+        peak: bytes at the peak, with those held before.
         of: the growth by framework and device, such as `{'PyTorch cuda:0': 419430400}`.
     """
 
@@ -49,7 +48,7 @@ class Measurement:
         return self.look()
 
     def look(self) -> "Measurement":
-        """Until now."""
+        """Computes the figures up to this moment."""
         with _lock:
             self._look()
         grown = {name: highest - (self._before[name].allocated if name in self._before else 0)
@@ -66,12 +65,12 @@ class Measurement:
     def _look(self) -> None:
         for name, now in frameworks.memory().items():
             before = self._before.get(name)
-            is_of_before = before is not None and now.peak == before.peak > before.allocated  # it cannot be reset
+            is_of_before = before is not None and now.peak == before.peak > before.allocated  # an earlier peak
             self._highest[name] = max(now.allocated if is_of_before else now.peak, self._highest.get(name, 0))
 
 
 def _on_devices() -> Tuple[int, int]:
-    """Bytes in use on all GPUs, and the most that ever were, as far as it is known."""
+    """Returns the bytes in use on all GPUs, and their peak if it is known, else the same."""
     used = peak = 0
     for number, gpu in enumerate(config.get_visible_devices("GPU")):
         try:
@@ -84,22 +83,22 @@ def _on_devices() -> Tuple[int, int]:
 
 
 class MemoryGuard:
-    """Raises, or warns, when a block of code has taken more device memory than it may. Guards nest.
+    """A guard that raises, or warns, if a block of code took more device memory than allowed. Guards nest.
 
-    It counts what the frameworks count (`Measurement`): a tensor of 400 MiB is 400 MiB, whatever the framework took of the
-    device for it, and what was taken and freed within the block counts, too.
+    It counts as the frameworks do (`Measurement`): a tensor of 400 MiB counts 400 MiB, however much the framework took from
+    the device for it, and counts even if the block freed it again.
 
     Args:
-        max_memory: `'2GiB'`, `'512MiB'`, `'50%'` of the first GPU.
+        max_memory: `'2GiB'`, `'512MiB'`, or `'50%'` of the first GPU.
         action: `'raise'` or `'warn'`.
-        name: what to call the block in the text.
+        name: the name of the block in the text.
 
     Attributes:
         growth, peak: bytes, after the block; see `Measurement`.
 
     Raises:
-        ValueError: a size or an action that is none.
-        MemoryLimitExceeded: at the end of the block.
+        ValueError: an invalid size or action.
+        MemoryLimitExceeded: the block took more; raised at its end.
     """
 
     def __init__(self, max_memory: sizes.Size, action: str = "raise", name: Optional[str] = None) -> None:

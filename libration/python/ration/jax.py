@@ -17,17 +17,17 @@ def _has_started() -> bool:
 
 
 def limit(size: Size, preallocate: bool = False) -> limits._Limit:
-    """The most that JAX takes of each GPU, and that ration's own pool takes.
+    """Limits the memory that JAX and ration's own pool take of each GPU.
 
-    JAX reads its share once, when it starts; later the limit holds on ration's side alone, and a warning says so. A limit
-    that holds whatever the program does is `ration run --limit`.
+    JAX reads its share once, when it starts; a later call limits ration's side only, and warns. `ration run --limit` sets a
+    limit that holds whatever the program does.
 
     Args:
         size: `'6GiB'`, `'50%'`, `0.5` (a share), or MiB.
-        preallocate: whether JAX takes it all at its start.
+        preallocate: True if JAX takes all of it at its start.
 
     Raises:
-        ValueError: no such size, or no GPU that it could be a share of.
+        ValueError: an invalid size, or there is no GPU.
     """
     gpus = config.get_visible_devices("GPU")
     if not gpus:

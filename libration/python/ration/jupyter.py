@@ -12,10 +12,10 @@ from .report import log_memory_usage
 
 
 def restart(start: Callable[[], None]) -> None:
-    """Starts this kernel anew, in its own process: the front end finds it where it was."""
+    """Restarts this kernel in its own process, to which the front end stays connected."""
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
-        stream.close()  # the kernel reads its own descriptors 1 and 2: they are what they were
+        stream.close()  # also restores descriptors 1 and 2, which the kernel redirects
     start()
 
 
@@ -23,19 +23,19 @@ _status: Any = None
 
 
 def show_workload() -> None:
-    """Use, limit and the newest denial, as the status bar of JupyterLab shows them."""
+    """Prints use, limit and the newest denial, as the status bar of JupyterLab shows them."""
     global _status
     try:
         from ration_jupyter import status
         _status = _status or status.Status()
         for row in _status.of():
             print(status.text(row))
-    except (ImportError, OSError, RuntimeError):  # the command is not there: what the frameworks hold is still told
+    except (ImportError, OSError, RuntimeError):  # without the command, `%ration` prints only what the frameworks hold
         pass
 
 
 def register(shell: Any) -> None:
-    """Adds `%ration` (what is held), `%ration limit 4GiB`, `%ration restart [4GiB]` and `%%ration_guard 2GiB`."""
+    """Adds `%ration` (memory in use), `%ration limit 4GiB`, `%ration restart [4GiB]` and `%%ration_guard 2GiB`."""
 
     def ration(line: str) -> None:
         words = line.split()
@@ -50,7 +50,7 @@ def register(shell: Any) -> None:
             else:
                 atexit.register(restart, activation.prepare_restart(words[1] if len(words) == 2 else None))
                 print("This kernel starts anew under a limit: run the cells from the first one.")
-                shell.exit_now = True  # when the cell has been answered
+                shell.exit_now = True  # takes effect once the cell is answered
         else:
             print("%ration  or  %ration limit 4GiB  or  %ration restart [4GiB]")
 

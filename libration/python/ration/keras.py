@@ -1,4 +1,4 @@
-"""A callback that writes down what the GPUs held in each epoch."""
+"""A callback that records the memory use of the GPUs in each epoch."""
 from __future__ import annotations
 
 import csv
@@ -17,12 +17,12 @@ def _base() -> type:
     return object
 
 
-def Callback(log_dir: str = "logs") -> Any:  # noqa: N802  (a class to its users)
-    """A Keras callback: bytes in use and at the peak for each logical GPU, after every epoch; of ration's pool also what it
-    has taken and its limit.
+def Callback(log_dir: str = "logs") -> Any:  # noqa: N802  (users call it as a class)
+    """Returns a Keras callback that records after every epoch the bytes in use and at the peak of each logical GPU; of
+    ration's pool also the bytes taken from the device and the limit.
 
-    They go into `logs` (as `gpu0_current`, …), into `gpu_memory.csv` in `log_dir`, and, where TensorFlow is imported, into
-    TensorBoard's scalars there. The peak is reset after each epoch. Import Keras first.
+    It writes them into `logs` (as `gpu0_current`, …), into `gpu_memory.csv` in `log_dir`, and, if TensorFlow is imported,
+    into TensorBoard's scalars there. It resets the peak after each epoch. Import Keras first.
     """
     class MemoryCallback(_base()):  # type: ignore[misc]
         def __init__(self) -> None:

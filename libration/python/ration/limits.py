@@ -1,4 +1,4 @@
-"""Limits for the whole process, by epoch, and batch sizes that fit."""
+"""Limits for the process, its parts and epochs, and batch sizes that fit."""
 from __future__ import annotations
 
 import contextlib
@@ -14,7 +14,7 @@ from .tf import config
 
 
 class _Limit:
-    """The result of limit(): inside `with`, the former limits come back at the end."""
+    """The result of limit(): a `with` block restores the former limits at its end."""
 
     def __init__(self, former: Dict[int, int], former_host: Optional[int] = None) -> None:
         self._former, self._former_host = former, former_host
@@ -48,35 +48,35 @@ def workload(device: int = 0) -> Dict[str, int]:
     return _info("get_workload_info", _native.gpu(device))
 
 
-class share:  # noqa: N801  (a function to its users, and what `with` takes)
+class share:  # noqa: N801  (users call it as a function, and use it with `with`)
     """A part of this program with a limit of its own inside the workload's, such as one of the two models of a GAN.
 
         generator = ration.share('generator', '40%')
         with generator:
-            ...                                  # what is taken here is charged to it until it is freed
+            ...                                  # memory taken here is charged to the share until it is freed
         generator.limit('50%')                   # at any time
         generator.info()                         # used, peak, limit, total
 
-    A share is charged for the driver's blocks: the segments that a framework takes of the device. **It does not bind
-    tensors that a framework serves from its cache**: PyTorch and JAX put a tensor of one share into a segment that another
-    share took and no longer uses. What binds them:
+    A share is charged for the segments that a framework takes from the device. **It does not bind tensors that a framework
+    serves from its cache**: PyTorch and JAX put a tensor of one share into a segment that another share took and no longer
+    uses. These bind tensors:
 
-    - PyTorch: `own_pool=True`. The share takes its tensors, those of `backward()` included, from a pool of its own. What
-      that pool caches serves this share alone, and goes back to the device with `trim()`.
+    - PyTorch: `own_pool=True`. The share takes its tensors, with those of `backward()`, from a pool of its own. The cache
+      of that pool serves this share only, and goes back to the device with `trim()`.
     - PyTorch: `ration.torch.use()` charges every block by itself.
     - TensorFlow: a logical device for each share, with its own limit.
 
     A thread that has entered no share works for the share that was entered last, as a framework's helper threads do.
 
     Args:
-        name: 1 to 63 bytes; the same name is the same share.
-        size: `'40%'` (of the workload's limit at this moment), `'2GiB'`; None: as it is.
+        name: 1 to 63 bytes; equal names are one share.
+        size: the limit: `'40%'` (of the workload's present limit) or `'2GiB'`; None leaves it unchanged.
         device: the number of a GPU; None for each.
-        own_pool: True: PyTorch's tensors of this share come from a pool of its own.
+        own_pool: True to take PyTorch's tensors of this share from a pool of its own.
 
     Raises:
-        ValueError: no such size, or this process is not governed.
-        RuntimeError: `own_pool` without PyTorch, or with a PyTorch that has no `torch.cuda.MemPool`; on entering the share.
+        ValueError: an invalid size, or this process is not governed.
+        RuntimeError: on entering the share, if `own_pool` is True and PyTorch is not imported or has no `torch.cuda.MemPool`.
     """
 
     def __init__(self, name: str, size: Optional[Size] = None, device: Optional[int] = None, own_pool: bool = False) -> None:
@@ -90,16 +90,16 @@ class share:  # noqa: N801  (a function to its users, and what `with` takes)
             self.limit(size, device)
 
     def limit(self, size: Size, device: Optional[int] = None) -> None:
-        """Lowered below what it holds, nothing more is granted until it is under; trim() asks for what is cached."""
+        """Sets the limit. A share that holds more keeps its memory and gets no more; trim() releases cached memory."""
         number = _native.gpu(device, or_each=True)
         _native.call("limit_share", self._name, number, _native.text(with_unit(size, "share")))
 
     def trim(self, logical_device: Optional[str] = None, device: int = 0) -> None:
-        """Asks the frameworks of this process for what they cache, while this share holds more than its limit; a share with
-        a pool of its own has it emptied in any case.
+        """Asks the frameworks of this process to release their caches if this share holds more than its limit. Empties the
+        share's own pool in any case.
 
         Args:
-            logical_device: where TensorFlow keeps what this share takes, such as '/GPU:1'; TensorFlow is asked only then.
+            logical_device: TensorFlow's device of this share, such as '/GPU:1', whose unused memory is also released.
             device: the number of the GPU.
         """
         def told() -> Dict[str, int]:
@@ -115,7 +115,7 @@ class share:  # noqa: N801  (a function to its users, and what `with` takes)
                 frameworks.collect_regions(told, logical_device)
 
     def info(self, device: int = 0) -> Dict[str, int]:
-        """Bytes on a GPU: `used`, `peak`, `limit`, and `total`, the workload's limit."""
+        """Returns the bytes on a GPU: `used`, `peak`, `limit`, and `total`, the workload's limit."""
         return _info("get_share_info", self._name, _native.gpu(device))
 
     def __enter__(self) -> "share":
@@ -142,21 +142,21 @@ def pinned() -> Dict[str, int]:
 
 
 def limit(size: Optional[Size] = None, device: Optional[int] = None, host: Optional[Size] = None) -> _Limit:
-    """The most that this process's workload takes, from now on; inside `with`, for the block.
+    """Limits this process's workload from now on; in a `with` statement, for the block.
 
-    Binds everything in the process: frameworks, libraries, ration's pool. May be called at any time. What is held
-    already stays; lowered below it, nothing more is taken until it is under, and the frameworks in this process are
-    asked for what they cache.
+    Binds everything in the process: frameworks, libraries, ration's pool. May be called at any time. If the workload holds
+    more than a lowered limit, it keeps its memory and gets no more, and the frameworks of this process are asked to release
+    their caches.
 
     Args:
-        size: of a GPU's memory: `'6GiB'`, `'50%'` or `0.5` (a share), `'max'` (as if none had been set); None: as it is.
+        size: the limit of GPU memory: `'6GiB'`, `'50%'` or `0.5` (a share); `'max'` removes it; None leaves it unchanged.
         device: the number of a GPU, as the driver counts under CUDA_VISIBLE_DEVICES; None for each.
-        host: of pinned host memory, which belongs to no GPU, in the same words; a share is of the workload's host limit
-            from outside, or of the machine's memory. None: as it is.
+        host: the limit of pinned host memory, which belongs to no GPU, in the same forms. A share is of the host limit that
+            was set from outside, else of the machine's memory.
 
     Raises:
-        ValueError: no such device, or no such size, or more than the workload was given, or neither `size` nor `host`.
-        RuntimeError: the GPU's driver was loaded before ration, so that the limit would bind nothing.
+        ValueError: an unknown device, an invalid size, more than the workload was given, or neither `size` nor `host`.
+        RuntimeError: the GPU's driver was loaded before ration, so the limit would bind nothing.
     """
     if size is None and host is None:
         raise ValueError("limit() needs a size, or a limit of pinned host memory: host='8GiB'")
@@ -189,7 +189,7 @@ def _limit_of(gpu: int) -> int:
 
 
 def _numbers() -> List[int]:
-    """Returns the GPUs, as far as they are known without the driver."""
+    """Returns the numbers of the GPUs that are known without the driver."""
     numbers: List[int] = []
     try:
         while True:
@@ -200,7 +200,7 @@ def _numbers() -> List[int]:
 
 
 def release_caches(gpus: Sequence[int]) -> None:
-    """Asks the frameworks in this process for what they cache, where the workload holds more than its limit."""
+    """Asks the frameworks of this process to release their caches on GPUs where the workload holds more than its limit."""
     from . import frameworks
     for gpu in gpus:
         try:
@@ -224,7 +224,7 @@ _tag = threading.local()
 def tag(name: str) -> Iterator[None]:
     """Attributes memory that this thread takes from ration's pool inside `with` to `name`.
 
-    Told by `ration.memory_map()['tags']` and by the text of a denial. Tags nest.
+    `ration.memory_map()['tags']` and the text of a denial show the use by tag. Tags nest.
     """
     former = getattr(_tag, "name", "")
     _native.call("set_tag", _native.text(name))
@@ -253,12 +253,12 @@ class Schedule:
             with ration.share('generator'): ...
 
     Args:
-        steps: for each name, pairs (first epoch, limit) in rising order of epochs. A name is a physical device's, or that
-            of one in `devices`; any other is a share's.
-        devices: physical devices by the names that they have here.
+        steps: for each name, pairs (first epoch, limit) in rising order of epochs. A name is that of a physical device, one
+            of `devices`, or else that of a share.
+        devices: physical devices by the names that `steps` uses for them.
 
     Raises:
-        ValueError: no steps, epochs that do not rise, or none from epoch 0 on.
+        ValueError: a name has no steps, its epochs do not rise, or the first is not 0.
     """
 
     def __init__(self, steps: Mapping[str, Sequence[Tuple[int, Size]]],
@@ -276,7 +276,7 @@ class Schedule:
         """Applies the limits of that epoch and returns them by name.
 
         Raises:
-            ValueError: an epoch below 0.
+            ValueError: the epoch is below 0.
         """
         if epoch < 0:
             raise ValueError(f"epochs begin at 0, unlike {epoch}")
@@ -302,10 +302,10 @@ def _is_out_of_memory(error: BaseException) -> bool:
 
 
 def find_executable_batch_size(function: Optional[Function] = None, *, start: int = 128) -> Any:
-    """A decorator: calls the function with `batch_size`, half as large each time it runs out of device memory.
+    """Decorates a function to be called with a `batch_size` that is halved each time it runs out of device memory.
 
     Raises:
-        MemoryError: not even a batch of 1 fits; the last denial is its cause.
+        MemoryError: a batch of 1 does not fit; the last denial is its cause.
     """
     def decorate(wrapped: Function) -> Callable[..., Any]:
         @functools.wraps(wrapped)
@@ -314,7 +314,7 @@ def find_executable_batch_size(function: Optional[Function] = None, *, start: in
             while True:
                 try:
                     return wrapped(batch_size, *arguments, **named)
-                except Exception as error:  # noqa: BLE001  (whatever a framework raises)
+                except Exception as error:  # noqa: BLE001  (frameworks raise classes of their own)
                     if not _is_out_of_memory(error):
                         raise
                     if batch_size <= 1:

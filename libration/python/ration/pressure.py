@@ -9,13 +9,13 @@ from typing import Callable, Dict
 from . import _native
 
 _CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_uint64, ctypes.c_void_p)
-_live: Dict[int, object] = {}  # by number: what the library may still call
+_live: Dict[int, object] = {}  # by number: the callbacks that the library may still call
 _inside = threading.local()
 
 
 class PressureHandle:
-    """The result of on_pressure(). `cancel()` ends it, and returns when no thread is inside the function any more (called
-    from inside such a function, it returns at once)."""
+    """The result of on_pressure(). `cancel()` ends the calls, and returns once no thread is inside the function; it returns at
+    once if the function itself calls it."""
 
     def __init__(self, number: int) -> None:
         self._number = number
@@ -23,22 +23,22 @@ class PressureHandle:
     def cancel(self) -> None:
         _native.call("remove_pressure_callback", None, ctypes.c_uint64(self._number))
         if not getattr(_inside, "depth", 0):
-            _live.pop(self._number, None)  # else another thread may still be on its way into it
+            _live.pop(self._number, None)  # inside a callback it stays: another thread may be about to call it
 
 
 def on_pressure(function: Callable[[int], object]) -> PressureHandle:
-    """Calls `function(wanted)` when device memory is short, so that a program can let go of what it could do without.
+    """Calls `function(wanted)` when device memory is short, so that the program can release memory that it can do without.
 
-    `wanted` is the bytes that a request of this process was denied: the function runs on that request's thread, which
-    then tries once more. It is 0 where another process of the workload was denied or waits, or the limit fell below what
-    this one holds; the function then runs on a thread of ration's. An exception in it is printed as one in a destructor
-    is, and changes nothing.
+    If a request of this process was denied, `wanted` is its bytes; the function runs on the thread of the request, which
+    then tries once more. If another process of the workload was denied or waits, or the limit fell below the use of this
+    one, `wanted` is 0; the function runs on a thread of ration's. An exception of the function is printed, as one of a
+    destructor is, and changes nothing.
 
     Returns:
         A handle with `cancel()`.
 
     Raises:
-        TypeError: not something to call.
+        TypeError: `function` cannot be called.
     """
     if not callable(function):
         raise TypeError(f"on_pressure() needs a function, not {function!r}")

@@ -1,4 +1,4 @@
-"""How the frameworks of a process take memory, by what it is for."""
+"""Profiles: how the frameworks of a process take memory, by the purpose of the process."""
 from __future__ import annotations
 
 import os
@@ -13,23 +13,23 @@ NAMES = ("dev", "prod", "train", "test")
 
 
 def profile(name: str, limit: Optional[Size] = None, devices: int = 2) -> bool:
-    """Sets how this process takes device memory. Before a framework takes its first.
+    """Sets how this process takes device memory. Call it before a framework takes any.
 
     | name | limit | TensorFlow and JAX |
     | --- | --- | --- |
     | `'dev'` | as given, if given | begin small and grow |
-    | `'prod'` | as given; required | take it all at their start, so that nothing can fail later |
-    | `'train'` | as given, else all that this process may have | take it all at their start |
-    | `'test'` | as given, if given | the first GPU as `devices` logical ones, which stand for several cards |
+    | `'prod'` | as given; required | take all of it at their start, so that no later request fails |
+    | `'train'` | as given, else all that this process may have | take all of it at their start |
+    | `'test'` | as given, if given | the first GPU as `devices` logical ones, which stand for several GPUs |
 
-    PyTorch always grows. TensorFlow may be imported before or after.
+    PyTorch always grows. TensorFlow may be imported before or after the call.
 
     Returns:
-        False on a machine without a GPU, where nothing is done.
+        False on a machine without a GPU, where the call does nothing.
 
     Raises:
-        ValueError: another name, `'prod'` without a limit, fewer than one device, or no such size.
-        RuntimeError: TensorFlow or JAX has started already, and what it was told at its start is fixed.
+        ValueError: an unknown name, `'prod'` without a limit, fewer than one device, or an invalid size.
+        RuntimeError: TensorFlow or JAX has started already, and keeps the settings of its start.
     """
     if name not in NAMES:
         raise ValueError(f"a profile is one of {', '.join(map(repr, NAMES))}, not {name!r}")

@@ -5,12 +5,12 @@
 
     Trainer.options(**ration.ray.limited(gpu_memory_gib=4)).remote()
 
-Ray places fractions and enforces nothing. Here each worker is started by `ration run` with the limit that its actor or
-task has asked for, from its first instruction on. Ray is told how by `py_executable`, which it cannot leave out: a field
-of a plugin (RAY_RUNTIME_ENV_PLUGINS) is ignored, with a warning, on nodes that were started without the plugin.
+Ray places fractions and enforces nothing. With this module `ration run` starts each worker, so the limit that its actor
+or task requested holds from the first instruction on. Ray learns the command from `py_executable`, which every node uses:
+a field of a plugin (RAY_RUNTIME_ENV_PLUGINS) is ignored, with a warning, on nodes that were started without the plugin.
 
-Ray is imported when it is needed. The program that imports this module is in no workload: what ray.init() starts from it
-would be under its limit. Run as a program, this file is what starts a worker.
+Ray is imported when it is needed. Importing this module takes the program out of its workload, because processes that
+ray.init() starts would be under its limit. Run as a program, this file starts a worker.
 """
 from __future__ import annotations
 
@@ -27,37 +27,38 @@ if __name__ != "__main__":
 
     activation.withdraw()
 
-# Found on each node where it is installed there, and without importing the package, which would make a workload.
+# Finds this file on each node at its own place, without importing the package, which would make a workload.
 _START = ("import importlib.util as u, runpy; "
           "runpy.run_path(u.find_spec('ration').submodule_search_locations[0] + '/ray.py', run_name='__main__')")
-_TOLD = 5  # seconds until Ray has surely heard why a worker does not start
-_SMALLEST = 0.001  # of a GPU: with no part of one at all Ray hides every GPU from the worker
+_TOLD = 5  # seconds in which Ray receives the reason why a worker does not start
+_SMALLEST = 0.001  # of a GPU: from a worker with no part of one Ray hides every GPU
 
 
 def limited(num_gpus: Optional[float] = None, gpu_memory_gib: Optional[float] = None, *, workload: str = "ray",
             tenant: Optional[str] = None, run: Sequence[str] = (), runtime_env: Optional[Dict[str, Any]] = None,
             python: Optional[str] = None) -> Dict[str, Any]:
-    """Options for `ray.remote(**...)` and `.options(**...)`: what Ray places by, and the limit of the worker.
+    """Returns options for `ray.remote(**...)` and `.options(**...)`: the resources to place by, and the limit of the worker.
 
-    The limit binds each GPU that Ray grants, and everything in the worker and in what it starts. With a daemon `ration
-    ps` and the dashboard show the worker as `WORKLOAD-ID`, ID being the first eight digits of Ray's id of the worker, with
-    the labels `ray_job`, `ray_node` and `ray_worker`. A worker that cannot be put under its limit runs nothing: its
-    actor's error (for a task: the log) has the line that says why.
+    The limit binds the worker and its children on each GPU that Ray grants. With a daemon `ration ps` and the dashboard
+    show the worker as `WORKLOAD-ID`, where ID is the first eight digits of Ray's id of the worker, with the labels
+    `ray_job`, `ray_node` and `ray_worker`. A worker whose limit cannot be set runs nothing; its actor's error, or for a
+    task the log, has the reason.
 
     Args:
-        num_gpus: of GPUs: `0.25` is a limit of a quarter of whichever card Ray grants; a whole number: whole cards.
-        gpu_memory_gib: the limit in GiB, also asked of Ray as the resource `gpu_memory_gib`, which nodes have by
-            `ray start --resources='{"gpu_memory_gib": 16}'`. Alone on nodes of one GPU; where there are several, Ray
-            needs `num_gpus` beside it to choose one.
-        workload: what `ration ps` calls it, before the id.
-        tenant: who is charged.
-        run: more options of `ration run`, such as `['--on-deny', 'wait:30s']`, or `['--socket', PATH]`, which starts
-            nothing where that daemon does not run.
-        runtime_env: Ray's, to which the start is added.
-        python: the nodes' interpreter; None: this one's path, or `python` where the environment has pip, uv or conda.
+        num_gpus: a share such as `0.25`, which limits the worker to a quarter of the GPU that Ray grants, or a number of
+            whole GPUs.
+        gpu_memory_gib: the limit in GiB, which Ray places by the resource `gpu_memory_gib` of its nodes
+            (`ray start --resources='{"gpu_memory_gib": 16}'`). On nodes of several GPUs, Ray also needs `num_gpus` to
+            choose one.
+        workload: the name in `ration ps`, before the id.
+        tenant: the tenant that is charged.
+        run: more options of `ration run`, such as `['--on-deny', 'wait:30s']`, or `['--socket', PATH]`, with which nothing
+            starts unless that daemon runs.
+        runtime_env: the runtime_env of Ray, to which the command is added.
+        python: the nodes' interpreter; None: this one's path, or `python` if the runtime_env has pip, uv or conda.
 
     Raises:
-        ValueError: no size, or not one that Ray can place; a runtime_env with a py_executable of its own.
+        ValueError: no size, a size that Ray cannot place, or a runtime_env with a py_executable of its own.
     """
     if num_gpus is None and gpu_memory_gib is None:
         raise ValueError("a limit is num_gpus=0.25, a share of a GPU, or gpu_memory_gib=4")
@@ -83,14 +84,14 @@ def limited(num_gpus: Optional[float] = None, gpu_memory_gib: Optional[float] = 
 def remote(num_gpus: Optional[float] = None, gpu_memory_gib: Optional[float] = None, *, workload: Optional[str] = None,
            tenant: Optional[str] = None, run: Sequence[str] = (), runtime_env: Optional[Dict[str, Any]] = None,
            python: Optional[str] = None, **options: Any) -> Callable[[Any], Any]:
-    """`ray.remote` for a class or function whose workers are under a limit: see limited(). Named after it in `ration ps`.
+    """Replaces `ray.remote` for a class or function whose workers have a limit: see limited(). The workload has its name.
 
     Args:
         options: any other option of `ray.remote`.
 
     Raises:
         ImportError: Ray is not installed.
-        ValueError: as limited().
+        ValueError: as in limited().
     """
     ray = _ray()
 
@@ -105,7 +106,7 @@ def remote(num_gpus: Optional[float] = None, gpu_memory_gib: Optional[float] = N
 
 def _ray() -> Any:
     try:
-        import ray  # noqa: PLC0415  (Ray's: this module is ration.ray)
+        import ray  # noqa: PLC0415  (the package of Ray; this module is ration.ray)
     except ImportError as missing:
         raise ImportError("ration.ray needs Ray: pip install ray") from missing
     return ray
@@ -115,14 +116,14 @@ def _ray() -> Any:
 
 
 def _start(kind: str, workload: str, *words: str) -> NoReturn:
-    """Becomes `ration run`. A process of its own waits until the worker has started, or says in its place why it has not."""
+    """Becomes `ration run`, which starts the worker. If that fails, a second process reports the reason in its place."""
     end = words.index("--")
     options, worker = words[:end], words[end + 1:]
     node, own = _after(worker, "--node-id"), _after(worker, "--worker-id")
     labels = [f"--label={key}={value}" for key, value in (("ray_job", os.environ.get("RAY_JOB_ID")), ("ray_node", node),
                                                           ("ray_worker", own)) if value]
     name = re.sub(r"[^\w.-]", "_", workload, flags=re.ASCII)[:50]
-    import ration_command  # beside this package: it makes no workload
+    import ration_command  # outside this package, so importing it makes no workload
     program = ration_command.find() or shutil.which("ration")
     told, tell = os.pipe()
     errors = os.dup(2)
@@ -147,7 +148,7 @@ def _start(kind: str, workload: str, *words: str) -> NoReturn:
 
 
 def _become(kind: str, tell: str, errors: str, *worker: str) -> NoReturn:
-    """Under the limit: becomes the worker."""
+    """Becomes the worker; called under the limit."""
     gpus = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
     if kind == "one-gpu" and len(gpus) > 1:
         sys.exit(f"this node has {len(gpus)} GPUs, and gpu_memory_gib alone does not let Ray choose one: give num_gpus, too.")
@@ -159,7 +160,7 @@ def _become(kind: str, tell: str, errors: str, *worker: str) -> NoReturn:
 
 
 def _explain(text: str, script: str, *arguments: str) -> None:
-    """A worker that says why it runs nothing: Ray tries for ever to start one that ends before it has registered."""
+    """Runs as a worker that registers, reports why it runs nothing, and ends; without that Ray would retry for ever."""
     import runpy
     import time
     import types
@@ -169,7 +170,7 @@ def _explain(text: str, script: str, *arguments: str) -> None:
 
     def end() -> NoReturn:
         worker.global_worker.core_worker.drain_and_exit_worker("system", f"not started without its limit: {text}")
-        time.sleep(_TOLD)  # and never back: what follows runs tasks
+        time.sleep(_TOLD)  # does not return, because the caller would go on to run tasks
         os._exit(1)
 
     module = types.ModuleType("ration_explains")
@@ -181,7 +182,7 @@ def _explain(text: str, script: str, *arguments: str) -> None:
 
 
 def _after(words: Sequence[str], option: str) -> str:
-    """The value of an option, as two words or as one with `=`."""
+    """Returns the value of an option, which is two words or one with `=`."""
     for word, following in zip(words, [*words[1:], ""]):
         if word == option:
             return following

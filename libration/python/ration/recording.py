@@ -13,7 +13,7 @@ import ration_command
 
 
 def _tell(folder: Optional[bytes]) -> int:
-    """Begins a recording in this folder, or ends it. Returns an error of the system, or 0."""
+    """Begins a recording in this folder; None ends it. Returns an error of the system, or 0."""
     try:
         function = ctypes.CDLL("libcuda.so.1", mode=os.RTLD_NOW | os.RTLD_NOLOAD).ration_shim_record
     except (OSError, AttributeError):
@@ -21,8 +21,8 @@ def _tell(folder: Optional[bytes]) -> int:
     return int(function(folder))
 
 
-class record:  # noqa: N801  (a function to its users, and what `with` takes)
-    """Records what this process, and those that it starts, do with GPU memory, as `ration run --record` does for a whole run.
+class record:  # noqa: N801  (users call it as a function, and use it with `with`)
+    """A recording of the GPU memory of this process and of those that it starts; `ration run --record` records a whole run.
 
         with ration.record('train.rec'):
             train()
@@ -32,24 +32,24 @@ class record:  # noqa: N801  (a function to its users, and what `with` takes)
         ...
         recording.stop()                         # or the end of the program
 
-    `ration inspect train.rec` shows what was recorded, also while it runs: what the process held at the start is in it as
-    memory without a request. `ration.mark('epoch 3')` puts texts into it. Start it while no other thread takes GPU memory.
+    `ration inspect train.rec` shows the recording, also while it goes on. Memory that the process held at the start is in
+    it without a request. `ration.mark('epoch 3')` puts a text into it. Start it while no other thread takes GPU memory.
 
     Raises (from `start`):
         RuntimeError: this process is not governed, or is recorded already.
-        OSError: the folder `FILE.parts` cannot be made, or is there; or `FILE` is a folder, a pipe or a device.
+        OSError: the folder `FILE.parts` exists or cannot be made, or `FILE` is a folder, a pipe or a device.
     """
 
     def __init__(self, path: "str | os.PathLike[str]") -> None:
         self.path = os.path.abspath(os.fspath(path))
-        self._owner = 0  # the process that records, since a child made by fork has a copy of this object
+        self._owner = 0  # the process that records: a child by fork has a copy of this object and must not end the recording
 
     def start(self) -> "record":
-        """Begins. The file is made at the end; until then the folder `FILE.parts` has what was recorded."""
+        """Begins the recording. Its events are in the folder `FILE.parts` until stop() makes the file from them."""
         folder = self.path + ".parts"
         if os.path.lexists(self.path) and not os.path.isfile(self.path):
             raise OSError(errno.EINVAL, "not a file that a recording can take the place of", self.path)
-        if os.path.lexists(folder) and "RATION_RECORD" not in os.environ:  # the guard rejects what is recorded already
+        if os.path.lexists(folder) and "RATION_RECORD" not in os.environ:  # else the guard returns EBUSY
             raise FileExistsError(errno.EEXIST, f"a recording is made there, or was cut off: ration record -o {shlex.quote(self.path)} makes its file", folder)
         error = _tell(os.fsencode(folder))
         if error == errno.ENOTSUP:
@@ -64,7 +64,7 @@ class record:  # noqa: N801  (a function to its users, and what `with` takes)
         return self
 
     def stop(self) -> None:
-        """Ends, and makes the file. While a process that this one started still runs, its folder stays in place of the file."""
+        """Ends the recording and makes the file. If a process that this one started still runs, the folder stays instead."""
         if self._owner != os.getpid():
             return
         self._owner = 0

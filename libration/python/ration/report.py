@@ -9,12 +9,12 @@ from .tf import config
 
 
 def get_memory_details() -> List[Dict[str, Any]]:
-    """Returns for each GPU of this process its memory, and what each started framework holds there. Starts none.
+    """Returns the memory of each GPU of this process, and of each framework that has started. Starts no framework.
 
     Returns:
-        For each GPU a dict: `device_name`; `memory_total` (the limit in force, where there is one) and `memory_used`, bytes; `frameworks`: by name and
-        device, such as `'PyTorch cuda:0'`, a dict of `allocated` (by tensors), `peak`, `reserved` (taken of the device) and
-        `limit`, bytes, None for what that framework does not tell.
+        A dict for each GPU: `device_name`; `memory_total` (the limit in force, if there is one) and `memory_used` in bytes;
+        `frameworks`, by name and device, such as `'PyTorch cuda:0'`: a dict of `allocated` (by tensors), `peak`, `reserved`
+        (taken from the device) and `limit` in bytes, None for a figure that the framework does not report.
     """
     held = frameworks.memory()
     result = []
@@ -28,10 +28,11 @@ def get_memory_details() -> List[Dict[str, Any]]:
 
 
 def log_memory_usage(file: Optional[TextIO] = None) -> str:
-    """Writes a line for each GPU, its total (under a limit, the limit) and its use, and one for each framework that holds memory there.
+    """Writes a line for each GPU, with its use and its total (the limit in force, if there is one), and one for each framework
+    that holds memory there.
 
     Args:
-        file: standard error if not given.
+        file: the file to write to; None for standard error.
 
     Returns:
         The same text.
@@ -51,7 +52,7 @@ def log_memory_usage(file: Optional[TextIO] = None) -> str:
 
 
 def memory_map(device: int = 0, format: str = "json") -> Any:
-    """Returns the layout of logical GPU `device`'s memory: a dict, or with `format='svg'` a picture as text."""
+    """Returns the layout of the memory of logical GPU `device`: a dict, or with `format='svg'` the text of a picture."""
     if format not in ("json", "svg"):
         raise ValueError(f"format is 'json' or 'svg', not {format!r}")
     text = _native.memory_map(_native.gpu(device), format == "svg")

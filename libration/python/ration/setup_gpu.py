@@ -1,4 +1,4 @@
-"""One call at the top of a program."""
+"""Configures the GPUs by one call at the top of a program."""
 from __future__ import annotations
 
 from typing import Iterable, Optional, Sequence
@@ -13,15 +13,15 @@ def setup_gpu(config_type: str = "growth", limit_mb: Optional[float] = None,
 
     Args:
         config_type: `'growth'` begins small and grows; `'limit'` takes at most `limit_mb` on each GPU, and makes that one
-            logical device in TensorFlow, whether it is imported before or after.
-        limit_mb: MiB, of everything in the process; with `'growth'` too, if given.
+            logical device in TensorFlow, whether that is imported before or after.
+        limit_mb: the limit of everything in the process, in MiB; optional with `'growth'`.
         visible_devices: numbers of the GPUs to use, in their order; None for all.
 
     Returns:
-        False on a machine without a GPU, where nothing is done.
+        False on a machine without a GPU, where the call does nothing.
 
     Raises:
-        ValueError: another `config_type`, `'limit'` without `limit_mb`, or a GPU that is not there.
+        ValueError: an unknown `config_type`, `'limit'` without `limit_mb`, or a GPU that does not exist.
         RuntimeError: the runtime is initialised already, and this would change something.
     """
     if config_type not in ("growth", "limit"):

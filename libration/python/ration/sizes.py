@@ -12,15 +12,15 @@ _MOST_MIB = 1 << 40  # more than any device has
 
 
 def with_unit(size: Size, of: str, warn: bool = True) -> str:
-    """A size as text: `'2GiB'` as it is, `0.5` as `'50%'`. A bare number is MiB, as in TensorFlow, and warns.
+    """Returns a size as text: `'2GiB'` as it is, `0.5` as `'50%'`. Takes a bare number as MiB, like TensorFlow, and warns.
 
     Args:
-        size: text, a share (a float above 0, at most 1), or a number of MiB.
-        of: the call that takes it, for the warning: `limit`.
-        warn: False where an interface that is older defines the unit.
+        size: a text, a share (a float above 0, at most 1), or a number of MiB.
+        of: the name of the call that takes the size, for the warning.
+        warn: False if the call has its unit from an older interface, such as TensorFlow's.
 
     Raises:
-        ValueError: not a size.
+        ValueError: the value is no size.
     """
     if isinstance(size, bool) or not isinstance(size, (int, float, str)):
         raise ValueError(f"A size is text such as '2GiB' or '50%', not {size!r}")
@@ -38,10 +38,10 @@ def with_unit(size: Size, of: str, warn: bool = True) -> str:
 
 
 def parse(size: str, total: Optional[int] = None) -> int:
-    """Bytes of `'2GiB'`, `'512MiB'`, `'8GB'` (10^9) or `'50%'` (of `total`).
+    """Returns the bytes of `'2GiB'`, `'512MiB'`, `'8GB'` (10^9) or `'50%'` (of `total`).
 
     Raises:
-        ValueError: no unit, no number, a share of nothing, or not above 0.
+        ValueError: no unit, no number, a share without a `total`, or not above 0.
     """
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]i?b?|%)\s*", size, re.IGNORECASE)
     if match is None:
@@ -63,7 +63,7 @@ def parse(size: str, total: Optional[int] = None) -> int:
 
 
 def text(size: int) -> str:
-    """`3.61 GiB`."""
+    """Returns the size for people: `3.61 GiB`."""
     value = float(size)
     for unit in ("B", "KiB", "MiB", "GiB"):
         if value < 1024 or unit == "GiB":

@@ -9,7 +9,7 @@ from .limits import limit
 
 
 def use() -> Any:
-    """Makes ration's pool PyTorch's allocator for CUDA. Before PyTorch has taken its first device memory.
+    """Makes ration's pool PyTorch's allocator for CUDA. Call it before PyTorch takes device memory.
 
     Returns:
         The allocator, for `torch.cuda.MemPool`.
@@ -26,5 +26,5 @@ def use() -> Any:
 
 
 def set_per_process_memory_fraction(fraction: float, device: Union[int, None] = None) -> None:
-    """The most that this process takes, as a share (above 0, at most 1) of a device's total; at any time."""
+    """Limits this process to a share (above 0, at most 1) of a device's total; may be called at any time."""
     limit(float(fraction), device)

@@ -7,7 +7,7 @@ from typing import Any, Dict, Iterator, Optional
 
 
 class Pools:
-    """A pool on each GPU of a share. PyTorch puts no tensor of another pool into its segments, nor the other way round.
+    """The pools of a share, one on each GPU. PyTorch places tensors of one pool in segments of that pool only.
 
     Args:
         device: the number of a GPU; None for each that PyTorch sees.
@@ -19,10 +19,10 @@ class Pools:
 
     @contextlib.contextmanager
     def use(self) -> Iterator[None]:
-        """Takes the tensors of this thread from these pools, also those of a backward pass that it starts.
+        """Takes the tensors of this thread, and of a backward pass that it starts, from these pools.
 
         Raises:
-            RuntimeError: PyTorch is not imported, or is older than its pools (2.5).
+            RuntimeError: PyTorch is not imported, or is older than 2.5 and has no pools.
         """
         torch = sys.modules.get("torch")
         if not hasattr(getattr(torch, "cuda", None), "use_mem_pool"):
@@ -33,10 +33,10 @@ class Pools:
                 if device not in self._of_device:
                     self._of_device[device] = torch.cuda.MemPool()
                 used.enter_context(torch.cuda.use_mem_pool(self._of_device[device], device))
-            # Threads of a backward pass would take from PyTorch's common pool: a pool is entered by one thread.
+            # Only this thread enters the pools; other threads of a backward pass would take from PyTorch's common one.
             used.enter_context(torch.autograd.set_multithreading_enabled(False))
             yield
 
     def renew(self) -> None:
-        """Lets go of the pools: PyTorch gives back what no tensor holds in them when it next empties its cache."""
+        """Drops the pools, so that PyTorch gives back their unused memory when it next empties its cache."""
         self._of_device.clear()

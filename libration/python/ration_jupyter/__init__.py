@@ -1,10 +1,10 @@
-"""ration in Jupyter: kernels under a limit, JupyterHub, and what a notebook holds shown in JupyterLab.
+"""ration in Jupyter: kernels under a limit, JupyterHub, and the memory of notebooks in JupyterLab's status bar.
 
     python -m ration_jupyter install --limit 4GiB       # a kernel "Python 3 · 4 GiB GPU"
     from ration_jupyter import hub; hub.configure(c, limit='4GiB')                       # in jupyterhub_config.py
 
-A package of its own, beside `ration`: importing that one makes a workload of the process, and neither a hub nor a
-Jupyter server is one. Standard library, and what Jupyter has installed itself.
+This package stands outside `ration`, whose import makes the process a workload, which neither a hub nor a Jupyter server
+is. It needs only the standard library and the packages that Jupyter itself installs.
 """
 from __future__ import annotations
 

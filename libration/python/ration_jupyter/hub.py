@@ -1,4 +1,4 @@
-"""JupyterHub: each user's server under a limit, chosen from sizes where there are several.
+"""JupyterHub: each user's server under a limit; if several sizes are offered, the user chooses.
 
     # jupyterhub_config.py
     from ration_jupyter import hub
@@ -22,13 +22,13 @@ _UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40, "KB": 
 
 
 def _bytes(size: str) -> Optional[int]:
-    """None: a share such as 50 %."""
+    """Returns the bytes of a size, or None for a share such as 50 %."""
     found = re.fullmatch(r"([0-9.]+)([KMGT]i?B)", size)
     return int(float(found.group(1)) * _UNITS[found.group(2)]) if found else None
 
 
 def _size(number: int) -> str:
-    """As `ration run --limit` takes it; rounded down to MiB."""
+    """Returns the size, rounded down to MiB, as `ration run --limit` takes it."""
     mib = number >> 20
     return f"{mib >> 10}GiB" if mib % 1024 == 0 else f"{mib}MiB"
 
@@ -39,12 +39,12 @@ def _gib(number: int) -> str:
 
 def _rejected(code: int, text: str) -> HTTPError:
     error = HTTPError(code, text.replace("%", "%%"))
-    error.jupyterhub_message = text  # type: ignore[attr-defined]  (what the page of the hub shows)
+    error.jupyterhub_message = text  # type: ignore[attr-defined]  (the text on the hub's page)
     return error
 
 
 class Servers:
-    """The settings of `configure`, and the answers that the hub asks for."""
+    """The settings of `configure`, and the functions that the hub calls for each server."""
 
     def __init__(self, sizes: Sequence[str], tenant: Optional[str], options: Sequence[str], command: Sequence[str]) -> None:
         self.sizes, self.tenant, self.options, self.command = list(sizes), tenant, list(options), list(command)
@@ -53,11 +53,11 @@ class Servers:
         return program.name_of(self.tenant.replace("{username}", spawner.user.name)) if self.tenant else ""
 
     def offered(self, spawner: Any) -> List[str]:
-        """The sizes that the tenant's limit has room for, as the daemon tells it; where none were configured, a quarter, a
-        half and all of that limit.
+        """Returns the configured sizes that fit into the tenant's limit, which the daemon reports; without configured
+        sizes, a quarter, a half and all of that limit.
 
         Raises:
-            HTTPError: no sizes were configured, and the daemon knows no limit of this tenant.
+            HTTPError: no size is configured, and the daemon knows no limit of this tenant.
         """
         tenant = self.tenant_of(spawner)
         rows = (daemon.get(f"/api/v1/tenants/{tenant}") or []) if tenant else []
@@ -70,10 +70,10 @@ class Servers:
         return [_size(max(limits) // part) for part in (4, 2, 1)]
 
     def limit_of(self, spawner: Any) -> str:
-        """Returns the user's choice, in the form or by the hub's interface.
+        """Returns the size that the user chose in the form or through the hub's interface.
 
         Raises:
-            HTTPError: none of the sizes that are offered.
+            HTTPError: the size is not offered.
         """
         offered = self.offered(spawner)
         chosen = (spawner.user_options or {}).get("limit", offered[0])
@@ -95,7 +95,7 @@ class Servers:
 
     def hook(self, former: Any, check: bool) -> Any:
         async def pre_spawn(spawner: Any) -> None:
-            """Says to the user why a server could not be held to its limit; the server itself would end without a word to them."""
+            """Raises an error that the user sees if the limit would not hold; the server itself would end without a message."""
             if former is not None:
                 done = former(spawner)
                 if inspect.isawaitable(done):
@@ -120,28 +120,29 @@ def configure(c: Any, limit: Optional[str] = None, sizes: Sequence[str] = (), te
 
     Args:
         c: the hub's configuration.
-        limit: of each user: `4GiB`, `50%`.
-        sizes: instead, what the user chooses from; the first one is taken where nobody chooses. A tenant's limit in the
-            daemon's configuration leaves out what is more. With neither limit nor sizes: a quarter, a half and all of
-            the tenant's limit.
-        tenant: whom the memory is charged to; None: as ration's configuration says.
+        limit: the limit of each user: `4GiB`, `50%`.
+        sizes: the sizes that a user chooses from instead; the first is the default. Sizes above the tenant's limit in the
+            daemon's configuration are not offered. Without limit and sizes, a quarter, a half and all of the tenant's
+            limit are offered.
+        tenant: the tenant that is charged; None: as ration's configuration says.
         options: further options of `ration run`, such as `--on-deny wait:60s`.
-        command: the server.
-        python: the interpreter that starts it, with this package; where servers run elsewhere (containers), that one's.
-        check: asks `ration run` before each start, here; False where servers run elsewhere.
+        command: the command of the server.
+        python: the interpreter that starts it and has this package; in a container, the container's.
+        check: True to ask `ration run` on this machine before each start; False if servers run elsewhere.
 
     Raises:
-        ValueError: both a limit and sizes, or neither and no tenant.
+        ValueError: both a limit and sizes are given, or no limit, sizes or tenant.
     """
     if limit and sizes or not (limit or sizes or tenant):
         raise ValueError("either a limit or sizes, or a tenant whose limit the daemon knows")
     own = [python, "-m", "ration_jupyter.singleuser"]
     servers = Servers([limit] if limit else sizes, tenant, options, own)
     c.Spawner.cmd = [*own, *options, "--", *command]
-    # Not a hook: where this is lost (`c.Spawner.environment = ...` further down), no server starts.
+    # The limit travels in the environment and not in a hook, so that no server starts if a later line of the
+    # configuration overwrites it (`c.Spawner.environment = ...`).
     c.Spawner.environment.update({**{name: value for name, value in os.environ.items() if name.startswith("RATION_")},
                                   "RATION_JUPYTER_LIMIT": servers.limit_of, "RATION_JUPYTER_TENANT": servers.tenant_of})
-    c.LocalProcessSpawner.interrupt_timeout = 1  # `ration run` leaves SIGINT to terminals: the SIGTERM that follows ends the server
+    c.LocalProcessSpawner.interrupt_timeout = 1  # `ration run` ignores SIGINT, so the SIGTERM that follows ends the server
     if not limit:
         c.Spawner.options_form = servers.form
         c.Spawner.options_from_form = servers.options_from_form

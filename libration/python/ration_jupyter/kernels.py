@@ -16,14 +16,14 @@ PROVISIONER = "ration"
 
 
 def has_provisioner() -> bool:
-    """Returns True if Jupyter finds ration's way of starting kernels, which names the workload after the notebook and says why
-    a kernel does not start."""
+    """Returns True if Jupyter finds ration's provisioner, which names the workload after the notebook and shows why a kernel
+    does not start."""
     from jupyter_client.provisioning import KernelProvisionerFactory
     return PROVISIONER in KernelProvisionerFactory.instance().get_provisioner_entries()
 
 
 def command_of(limit: str, python: str, options: Sequence[str] = ()) -> List[str]:
-    """The kernel's command line. It names `ration` by its path: where that is gone no kernel starts."""
+    """Returns the kernel's command line. It has the path of `ration`, so that no kernel starts once that is removed."""
     return [program.find(), "run", "--limit", limit, *options, "--", python, "-m", "ipykernel_launcher", "-f",
             "{connection_file}"]
 
@@ -38,10 +38,10 @@ def spec_of(limit: str, python: str, options: Sequence[str] = (), display_name: 
 
 
 def check(command: Sequence[str]) -> None:
-    """Asks `ration run` whether it would start this, and starts nothing.
+    """Checks by `ration run --dry-run` that the command would start under its limit.
 
     Raises:
-        RuntimeError: what it said: the limit would not hold, is no size, or cannot be had here.
+        RuntimeError: with its answer: the limit would not hold, is no size, or exceeds the device.
     """
     at = list(command).index("--")
     done = subprocess.run([*command[:at], "--dry-run", "-o", "json", *command[at:]], stdin=subprocess.DEVNULL,
@@ -58,14 +58,15 @@ def install(limit: str, name: Optional[str] = None, display_name: Optional[str] 
     """Writes the kernelspec and returns its folder.
 
     Args:
-        limit: `4GiB`, `50%`: of each GPU.
-        name: of the kernelspec's folder; None: `ration-4gib`.
-        user: for this user; `prefix`: into this environment; neither: for everybody.
-        python: the interpreter with ipykernel.
+        limit: the limit on each GPU: `4GiB`, `50%`.
+        name: the name of the kernelspec's folder; None: `ration-4gib`.
+        display_name: the name in the launcher; None: `Python 3 · 4 GiB GPU`.
+        user: True to install for this user. `prefix` installs into that environment; without both, for all users.
+        python: the interpreter, which has ipykernel.
         options: further options of `ration run`, such as `--on-deny wait:30s`.
 
     Raises:
-        RuntimeError: `ration run` would not start it, or there is no ipykernel.
+        RuntimeError: `ration run` would not start the kernel, or the interpreter has no ipykernel.
     """
     from jupyter_client.kernelspec import KernelSpecManager
     check(command_of(limit, python, options))
@@ -96,7 +97,7 @@ def installed() -> Dict[str, Dict[str, Any]]:
 
 
 def uninstall(name: str) -> str:
-    """Removes a kernelspec of ration's, and returns the folder that it had.
+    """Removes a kernelspec of ration's and returns its former folder.
 
     Raises:
         RuntimeError: there is none of that name.

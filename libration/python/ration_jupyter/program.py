@@ -1,4 +1,4 @@
-"""The command `ration`: where it is, what it answers, and names that it takes."""
+"""The command `ration`: its path, its options, and valid names for it."""
 from __future__ import annotations
 
 import hashlib
@@ -15,10 +15,10 @@ LONGEST_NAME = 59
 
 
 def find() -> str:
-    """The path of `ration`: RATION_PROGRAM, in this Python's package, beside this Python, on PATH.
+    """Returns the path of `ration`: RATION_PROGRAM, else the one in this Python's package, beside this Python, or on PATH.
 
     Raises:
-        FileNotFoundError: it is in none of these.
+        FileNotFoundError: `ration` is in none of these places.
     """
     places = [os.environ.get("RATION_PROGRAM"), ration_command.find(), str(pathlib.Path(sys.executable).with_name("ration"))]
     for place in [*places, shutil.which("ration")]:
@@ -28,13 +28,16 @@ def find() -> str:
 
 
 def text_of(size: str) -> str:
-    """`4GiB` as people write it: `4 GiB`."""
+    """Returns `4 GiB` for `4GiB`."""
     return re.sub(r"^([0-9.]+)(\D.*)$", r"\1 \2", size)
 
 
 def name_of(text: str, ending: str = "") -> str:
-    """A name of a workload or tenant from any text: what no name may have becomes a hyphen. `ending` tells it from others;
-    without one a name that had to be changed ends in letters of its own, so that two users never become one."""
+    """Makes a valid name of a workload or tenant from any text; a hyphen replaces characters that a name may not have.
+
+    `ending` makes the name unique. Without it a changed name ends in a hash of the text, so that two users never get one
+    name.
+    """
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("-.") or "notebook"
     if not ending and (name != text or len(name) > LONGEST_NAME):
         ending = hashlib.sha256(text.encode()).hexdigest()[:6]
@@ -43,12 +46,12 @@ def name_of(text: str, ending: str = "") -> str:
 
 
 def with_options(command: List[str], *options: str) -> List[str]:
-    """`ration run ...` with options in front of its own."""
+    """Returns the `ration run` command with these options before its own."""
     place = command.index("run") + 1
     return [*command[:place], *options, *command[place:]]
 
 
 def has(command: List[str], option: str) -> bool:
-    """Returns True if this `ration run` has this option."""
+    """Returns True if the `ration run` command has this option."""
     options = command[:command.index("--")] if "--" in command else command
     return any(word == option or word.startswith(option + "=") for word in options)

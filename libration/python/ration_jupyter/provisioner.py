@@ -1,4 +1,4 @@
-"""How Jupyter starts a kernel of ration's: named after its notebook, and not at all where its limit would not hold."""
+"""Starts ration's kernels in Jupyter: names each after its notebook, and starts none whose limit would not hold."""
 from __future__ import annotations
 
 import asyncio
@@ -10,7 +10,7 @@ from . import kernels, program
 
 
 class RationProvisioner(LocalProvisioner):
-    """The kernelspec's `ration run`, with a name and the label `kernel`, by which the status finds it again."""
+    """A provisioner that gives the kernelspec's `ration run` a name, and the label `kernel`, by which the status finds it."""
 
     async def pre_launch(self, **kwargs: Any) -> Dict[str, Any]:
         kwargs = await super().pre_launch(**kwargs)
@@ -23,6 +23,6 @@ class RationProvisioner(LocalProvisioner):
         if not program.has(command, "--name"):
             added += ["--name", program.name_of(notebook.rsplit("/", 1)[-1], kernel[:8])]
         kwargs["cmd"] = program.with_options(command, *added)
-        # Raised here, it is what the front end shows; said by `ration run` itself it would stand in a log.
+        # The front end shows an error that is raised here; that of `ration run` itself would only be in a log.
         await asyncio.get_running_loop().run_in_executor(None, kernels.check, kwargs["cmd"])
         return kwargs

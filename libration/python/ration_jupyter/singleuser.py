@@ -1,6 +1,6 @@
-"""`python -m ration_jupyter.singleuser [OPTIONS of ration run] -- SERVER`: what the hub starts for a user.
+"""`python -m ration_jupyter.singleuser [OPTIONS of ration run] -- SERVER`: the command that the hub starts for a user.
 
-It becomes `ration run`; limit, name and tenant are the user's, of whom only the environment tells.
+It becomes `ration run` with the limit, name and tenant of the user, which it reads from the environment.
 """
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from . import program
 
 
 def command_of(arguments: List[str], environment: Mapping[str, str]) -> List[str]:
-    """The command line of `ration run`.
+    """Returns the command line of `ration run`.
 
     Raises:
-        ValueError: there is no limit, or no user.
+        ValueError: the environment has no limit or no user.
     """
     limit, user = environment.get("RATION_JUPYTER_LIMIT"), environment.get("JUPYTERHUB_USER")
     if not limit or not user:

@@ -12,16 +12,16 @@ from . import program
 
 
 def own_workload(environment: Mapping[str, str]) -> Optional[str]:
-    """The workload that this server itself is in, as under JupyterHub; None: in none."""
+    """Returns the workload that this server itself is in, as under JupyterHub; None if it is in none."""
     book = environment.get("RATION_BOOK")
     return re.sub(r"\.\d+\.book$", "", pathlib.Path(book).name) if book else None
 
 
 def _ask(*arguments: str) -> Any:
-    """The `data` of what `ration` answers.
+    """Returns the `data` of the answer of `ration`.
 
     Raises:
-        RuntimeError: what it said instead.
+        RuntimeError: with the text of its error.
     """
     done = subprocess.run([program.find(), *arguments, "-o", "json"], stdin=subprocess.DEVNULL, capture_output=True, text=True)
     if done.returncode != 0:
@@ -30,10 +30,10 @@ def _ask(*arguments: str) -> Any:
 
 
 class Status:
-    """Asks `ration ps`, with a daemon and without one, and of each denial that is new `ration why`."""
+    """The rows of `ration ps`, which needs no daemon, each with the reason of its newest denial by `ration why`."""
 
     def __init__(self) -> None:
-        self._denials: Dict[str, Any] = {}  # by workload: how many there were, and what was said of the newest
+        self._denials: Dict[str, Any] = {}  # by workload: the number of denials, and the reason of the newest
 
     def _newest_denial(self, row: Dict[str, Any]) -> Optional[Dict[str, str]]:
         count, name = row["denials"], f"{row['workload']}/{row['run']}"
@@ -45,7 +45,7 @@ class Status:
         return self._denials[name][1]
 
     def of(self, kernels: Sequence[str] = ()) -> List[Dict[str, Any]]:
-        """A row of each workload and GPU that is this server's, or one of its `kernels`'."""
+        """Returns a row for each GPU of this server's own workload and of those of its `kernels`."""
         own = own_workload(os.environ)
         result = []
         for row in _ask("ps"):
@@ -61,7 +61,7 @@ class Status:
 
 
 def text(row: Mapping[str, Any]) -> str:
-    """`GPU 0  1.2 / 4.0 GiB`, and what the newest denial was; as JupyterLab shows it."""
+    """Returns `GPU 0  1.2 / 4.0 GiB` and the newest denial, as JupyterLab shows them."""
     line = f"GPU {row['gpu']}  {row['used_bytes'] / 2**30:.1f} / {row['limit_bytes'] / 2**30:.1f} GiB  {row['workload']}"
     if row["denial"]:
         line += f"\n  denied {row['denials']} times, last: {row['denial']['text']}\n  {row['denial']['fix']}"

@@ -1,1 +1,1 @@
-"""GPU memory in tests: docs/testing.md. `peaks` is for pytest, `python -m ration.testing` runs several tests a GPU."""
+"""GPU memory in tests (docs/testing.md): `peaks` for pytest; `python -m ration.testing` runs several tests on each GPU."""

@@ -1,7 +1,7 @@
 """`python -m ration.testing -- COMMAND`: runs a test in one of several places a GPU, under a limit; waits while all are taken.
 
-What TensorFlow's and XLA's `parallel_gpu_execute` is for, with its variables (`bazel test --run_under`). There each program
-limits itself; here the limit binds everything in it.
+It replaces TensorFlow's and XLA's `parallel_gpu_execute` (`bazel test --run_under`) and reads its variables. There each
+program limits itself; here the limit binds everything in the program.
 """
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ import ration_command
 
 from ..tf import config
 
-_PAUSE_SECONDS = 0.05  # between two looks for a place
+_PAUSE_SECONDS = 0.05  # between two attempts to take a place
 
 
 def _number(name: str) -> Optional[int]:
-    """Returns a variable's whole number above 0; None where it is not set."""
+    """Returns a variable's whole number above 0, or None if it is not set."""
     text = os.environ.get(name, "")
     if not text:
         return None
@@ -44,7 +44,7 @@ def _gpus() -> List[str]:
 
 
 def _limit(typed: Optional[str], tests: int) -> str:
-    """Returns the limit of one test: as typed, as TensorFlow's variable has it, or an equal part of the GPU."""
+    """Returns the limit of one test: the typed one, else that of TensorFlow's variable, else an equal part of the GPU."""
     mib = _number("TF_PER_DEVICE_MEMORY_LIMIT_MB")
     if typed is not None and mib is not None:
         sys.exit(f"--limit {typed} and TF_PER_DEVICE_MEMORY_LIMIT_MB={mib} both limit the test: leave one out. Nothing was started.")
@@ -52,9 +52,9 @@ def _limit(typed: Optional[str], tests: int) -> str:
 
 
 def _take_place(gpus: List[str], tests: int) -> str:
-    """Returns the GPU of a place that no other test has; this process, and what it becomes, has it until it ends.
+    """Takes a place that no other test has and returns its GPU. The place is free again when the test has ended.
 
-    Tests are spread over the GPUs first."""
+    Fills the first place of every GPU before the second ones."""
     folder = os.environ.get("RATION_RUNTIME_DIR") or os.path.join(tempfile.gettempdir(), f"ration-testing-{os.getuid()}")
     os.makedirs(folder, mode=0o700, exist_ok=True)
     while True:

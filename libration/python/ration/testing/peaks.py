@@ -1,4 +1,4 @@
-"""The peaks of tests, by pytest. `ration_pytest` loads this in runs that ask for it."""
+"""Measures the peaks of pytest's tests. `ration_pytest` loads it in runs with an option for that."""
 from __future__ import annotations
 
 import json
@@ -11,11 +11,11 @@ from ration_pytest import fail
 from .. import sizes
 from ..guard import Measurement
 
-PEAK = "gpu_memory_peak_bytes"  # the property in JUnit's XML
+PEAK = "gpu_memory_peak_bytes"  # its property in JUnit's XML
 
 
 class Peaks:
-    """Measures each test, tells the peaks, and compares them with a baseline: a JSON object, bytes by test."""
+    """A plugin that measures each test, reports the peaks, and compares them with a baseline (JSON: bytes by test)."""
 
     def __init__(self, config: Any) -> None:
         options = config.option

@@ -1,6 +1,6 @@
-"""Passes on to the installed TensorFlow the names that a module of `ration.tf` does not have.
+"""Passes names that a module of `ration.tf` lacks on to the installed TensorFlow.
 
-TensorFlow is imported when such a name is first asked for, not with ration.
+The first use of such a name imports TensorFlow; importing ration does not.
 """
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Callable, List, Tuple
 
 
 def to_tensorflow(module: str) -> Tuple[Callable[[str], Any], Callable[[], List[str]]]:
-    """Returns `__getattr__` and `__dir__` of a module such as `ration.tf.config`: what it lacks is `tensorflow.config`'s."""
+    """Returns `__getattr__` and `__dir__`, by which `ration.tf.config`, for example, has all names of `tensorflow.config`."""
     path = module.split(".")[2:]
 
     def get(name: str) -> Any:

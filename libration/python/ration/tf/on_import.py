@@ -1,4 +1,4 @@
-"""Settings that reach TensorFlow whenever it is imported: at once where it is, else when its import ends."""
+"""Applies settings to TensorFlow: at once if it is imported, else when its import ends."""
 from __future__ import annotations
 
 import importlib.abc
@@ -55,7 +55,7 @@ class _Finder(importlib.abc.MetaPathFinder):
 
 
 class _Loader(importlib.abc.Loader):
-    """The loader that Python found; it is put back before the module runs."""
+    """A loader that applies the settings after the one that Python found, which takes its place before the module runs."""
 
     def __init__(self, found: Any) -> None:
         self._found = found

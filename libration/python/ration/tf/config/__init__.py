@@ -1,11 +1,11 @@
 """`tf.config` for ration's own pool, with TensorFlow's names, rules, error classes and texts.
 
-A script that configures TensorFlow runs after changing one import. Sizes are MiB where TensorFlow has MiB
-(`LogicalDeviceConfiguration.memory_limit`) and bytes where it has bytes (`get_memory_info`). What is set here is set in
-TensorFlow as well, whether it is imported already or later. Once TensorFlow is initialised, a setting acts on ration's
-side alone, and a warning says so. Questions that start devices (`list_logical_devices`, `get_memory_info`, …) are
-TensorFlow's to answer where it is imported and ration's pool has handed out nothing. All functions are thread-safe.
-Names that are not here, such as `set_soft_device_placement`, are passed on to TensorFlow: docs/tensorflow.md lists them.
+A script that configures TensorFlow works after one import is changed. Sizes are MiB where TensorFlow has MiB
+(`LogicalDeviceConfiguration.memory_limit`) and bytes where it has bytes (`get_memory_info`). Every setting is made in
+TensorFlow as well, whether that is imported already or later. Once TensorFlow is initialised, a setting acts on ration's
+side only, and warns. TensorFlow answers queries that start devices (`list_logical_devices`, `get_memory_info`, …) if it is
+imported and ration's pool has handed out no memory. All functions are thread-safe. Other names, such as
+`set_soft_device_placement`, are TensorFlow's: docs/tensorflow.md lists them.
 """
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ class LogicalDevice(NamedTuple):
 class LogicalDeviceConfiguration(
         collections.namedtuple("LogicalDeviceConfiguration",
                                ["memory_limit", "experimental_priority", "experimental_device_ordinal"])):
-    """One logical device to be made.
+    """The configuration of one logical device.
 
     Args:
-        memory_limit: MiB (a float is allowed); required for GPUs.
-        experimental_priority: of its streams; a smaller number goes first.
+        memory_limit: the limit in MiB (a float is allowed); required for GPUs.
+        experimental_priority: the priority of its streams; a smaller number goes first.
         experimental_device_ordinal: its place among all logical devices.
     """
     __slots__ = ()
@@ -50,14 +50,14 @@ class LogicalDeviceConfiguration(
 
 
 def _known(device: Any) -> _native.Device:
-    """Raises ValueError for what list_physical_devices() did not return."""
+    """Converts a device for the library. Raises ValueError for a value that list_physical_devices() cannot have returned."""
     if not (isinstance(device, tuple) and len(device) == 2 and all(isinstance(part, str) for part in device)):
         raise ValueError(f"Unrecognized device: {device!r}")
     return _native.device(*device)
 
 
 def _forward(function: Callable[[Any], None], what: str) -> None:
-    """Does the same in TensorFlow, at once or when it is imported; `function` gets its `tf.config`."""
+    """Calls `function` with TensorFlow's `tf.config`, at once or when TensorFlow is imported."""
     def apply(tensorflow: types.ModuleType) -> None:
         config = getattr(tensorflow, "config", None)
         if config is None or not hasattr(config, "set_visible_devices"):
@@ -76,14 +76,14 @@ def _theirs(config: Any, devices: Sequence[PhysicalDevice]) -> List[Any]:
 
 
 def list_physical_devices(device_type: Optional[str] = None) -> List[PhysicalDevice]:
-    """All devices of this machine, or those of a type ('CPU', 'GPU'). Does not initialise the runtime."""
+    """Returns the devices of this machine, or those of a type ('CPU', 'GPU'). Does not initialise the runtime."""
     return [PhysicalDevice(each.name.decode(), each.type.decode())
             for each in _native.devices("list_physical_devices", device_type)]
 
 
 def in_use() -> Optional[types.ModuleType]:
-    """Returns TensorFlow's `tf.config` where its devices are the ones in use: it is imported, and ration's pool has handed
-    out nothing. None: they are those of ration's pool."""
+    """Returns TensorFlow's `tf.config` if it is imported and ration's pool has handed out no memory. Otherwise returns None:
+    the devices in use are those of ration's pool."""
     theirs = getattr(sys.modules.get("tensorflow"), "config", None)
     if not hasattr(theirs, "list_logical_devices"):
         return None
@@ -94,34 +94,34 @@ def in_use() -> Optional[types.ModuleType]:
 
 
 def list_logical_devices(device_type: Optional[str] = None) -> List[LogicalDevice]:
-    """The devices that the runtime made. Initialises it: from then on the configuration is fixed."""
+    """Returns the logical devices. Initialises the runtime, which fixes the configuration."""
     theirs = in_use()
     return pool_devices(device_type) if theirs is None else [
         LogicalDevice(*each) for each in theirs.list_logical_devices(device_type)]
 
 
 def pool_devices(device_type: Optional[str] = None) -> List[LogicalDevice]:
-    """The devices of ration's pool, which this initialises."""
+    """Returns the devices of ration's pool and initialises it."""
     return [LogicalDevice(each.name.decode(), each.type.decode())
             for each in _native.devices("list_logical_devices", device_type)]
 
 
 def get_visible_devices(device_type: Optional[str] = None) -> List[PhysicalDevice]:
-    """The physical devices that the runtime will use, in their order."""
+    """Returns the physical devices that the runtime uses, in the order of its logical devices."""
     return [PhysicalDevice(each.name.decode(), each.type.decode())
             for each in _native.devices("get_visible_devices", device_type)]
 
 
 def set_visible_devices(devices: Union[PhysicalDevice, Sequence[PhysicalDevice]],
                         device_type: Optional[str] = None) -> None:
-    """Sets which devices the runtime uses; their order is that of logical devices.
+    """Sets the devices that the runtime uses; their order is that of the logical devices.
 
     Args:
         devices: one, a list, or [] for none.
-        device_type: replaces only that type's devices.
+        device_type: the type whose devices are replaced; None for all.
 
     Raises:
-        ValueError: a device that is not of this machine, or not of that type.
+        ValueError: a device is not of this machine, or not of that type.
         RuntimeError: the runtime is initialised, and this would change something.
     """
     wanted = list(devices) if isinstance(devices, list) else [devices]
@@ -136,7 +136,7 @@ def set_logical_device_configuration(device: PhysicalDevice,
     """Divides a device into logical ones.
 
     Raises:
-        ValueError: an unknown device; a GPU entry without a limit; a CPU entry with one.
+        ValueError: an unknown device, a GPU entry without a limit, or a CPU entry with one.
         RuntimeError: the runtime is initialised, and this would change something.
     """
     known = _known(device)
@@ -163,7 +163,7 @@ def _tell_logical_devices(device: PhysicalDevice, logical_devices: Sequence[Logi
 
 
 def get_logical_device_configuration(device: PhysicalDevice) -> Optional[List[LogicalDeviceConfiguration]]:
-    """Returns the configuration of a device; None if there is none."""
+    """Returns the configuration of a device, or None if it has none."""
     known = _known(device)
     count, is_set = ctypes.c_size_t(), ctypes.c_int()
     _native.call("get_logical_devices", None, ctypes.byref(known), None, ctypes.c_size_t(0), ctypes.byref(count),

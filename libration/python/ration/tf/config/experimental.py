@@ -18,10 +18,10 @@ get_virtual_device_configuration = get_logical_device_configuration
 
 
 def set_memory_growth(device: PhysicalDevice, enable: bool) -> None:
-    """Sets whether a GPU's pool begins small and grows; otherwise it takes everything at the start.
+    """Sets whether a GPU's pool begins small and grows, or takes all memory at the start.
 
     Raises:
-        ValueError: an unknown device, not a GPU, or one with logical devices configured.
+        ValueError: the device is unknown, is no GPU, or has configured logical devices.
         RuntimeError: the runtime is initialised, and this would change something.
     """
     _native.call("set_memory_growth", None, ctypes.byref(_known(device)), int(bool(enable)))
@@ -30,45 +30,45 @@ def set_memory_growth(device: PhysicalDevice, enable: bool) -> None:
 
 
 def get_memory_growth(device: PhysicalDevice) -> bool:
-    """Returns True if growth is set; False until then."""
+    """Returns True if growth was enabled."""
     enabled = ctypes.c_int()
     _native.call("get_memory_growth", None, ctypes.byref(_known(device)), ctypes.byref(enabled))
     return bool(enabled.value)
 
 
 def get_memory_info(device: str) -> Dict[str, Any]:
-    """Memory of a logical device, in bytes. Initialises the runtime.
+    """Returns the memory of a logical device. Initialises the runtime.
 
     Args:
         device: `GPU:0`, `/gpu:0`, `/device:GPU:0` or the full job name.
 
     Returns:
-        `current` and `peak`, bytes handed out; of ration's pool also `held` and `peak_held` (taken from the device),
+        `current` and `peak`, the bytes handed out; of ration's pool also `held` and `peak_held` (taken from the device),
         `limit`, `num_allocs` (a count), `largest_alloc_size`, `largest_free_block`, `fragmentation` (0 to 1).
 
     Raises:
-        ValueError: no such device, or the CPU.
+        ValueError: the device does not exist, or is the CPU.
     """
     theirs = in_use()
     return pool_memory_info(device) if theirs is None else theirs.experimental.get_memory_info(device)
 
 
 def pool_memory_info(device: str) -> Dict[str, Any]:
-    """Memory of a logical device of ration's pool, which this initialises."""
+    """Returns the memory of a logical device of ration's pool and initialises the pool."""
     raw = _native.MemoryInfo(size=ctypes.sizeof(_native.MemoryInfo))
     _native.call("get_memory_info", None, str(device).encode(), ctypes.byref(raw))
     return {name: getattr(raw, name) for name, _ in raw._fields_[2:]}
 
 
 def get_memory_usage(device: str) -> int:
-    """Deprecated: `get_memory_info(device)['current']`."""
+    """Returns `get_memory_info(device)['current']`. Deprecated, as in TensorFlow."""
     warnings.warn("get_memory_usage() is deprecated: use get_memory_info(device)['current']", DeprecationWarning,
                   stacklevel=2)
     return get_memory_info(device)["current"]
 
 
 def reset_memory_stats(device: str) -> None:
-    """The peak becomes what is current."""
+    """Sets the peak to the present use."""
     theirs = in_use()
     if theirs is None:
         _native.call("reset_memory_stats", None, str(device).encode())
@@ -77,11 +77,11 @@ def reset_memory_stats(device: str) -> None:
 
 
 def get_device_details(device: PhysicalDevice) -> Dict[str, Any]:
-    """Returns details of a physical GPU; {} for the CPU.
+    """Returns details of a physical GPU, or {} for the CPU.
 
     Returns:
         `device_name`, `compute_capability` (two ints), and ration's `memory_total` and `memory_used` in bytes. Under a limit
-        the total is the limit in force; the use is what the driver reports to this process.
+        the total is the limit in force; the use is the figure that the driver reports to this process.
     """
     if not isinstance(device, tuple) or len(device) != 2 or not hasattr(device, "device_type"):
         raise ValueError(f"device must be a tf.config.PhysicalDevice, but got: {device}")
@@ -95,19 +95,19 @@ def get_device_details(device: PhysicalDevice) -> Dict[str, Any]:
 
 
 def set_memory_limit(device: PhysicalDevice, limit: Optional[Size]) -> None:
-    """The most that this process's workload takes on a device; legal at any time, also with growth, also while training.
-    Binds TensorFlow and everything else in the process.
+    """Limits this process's workload on a device: TensorFlow and everything else in the process. May be called at any time,
+    with growth and during training.
 
-    Lowered below what is held, nothing more is taken until it is under, and what is free goes back at once.
+    While the workload holds more than a lowered limit, it gets no more memory; free memory goes back at once.
 
     Args:
         device: from list_physical_devices('GPU').
-        limit: `0.5` (up to 1.0) a share of the device; `'6GiB'`, `'50%'`; any other number MiB, as in TensorFlow; None: as
-            if none had been set.
+        limit: `'6GiB'`, `'50%'`, or `0.5` (a share, up to 1.0); any other number is MiB, as in TensorFlow. None removes
+            the limit.
 
     Raises:
-        ValueError: 0, negative, more than the workload has there, or a text without a unit.
-        RuntimeError: the GPU's driver was loaded before ration, so that the limit would bind nothing.
+        ValueError: the limit is not above 0, exceeds what the workload was given, or is a text without a unit.
+        RuntimeError: the GPU's driver was loaded before ration, so the limit would bind nothing.
     """
     activation.require()
     known = ctypes.byref(_known(device))
@@ -115,12 +115,12 @@ def set_memory_limit(device: PhysicalDevice, limit: Optional[Size]) -> None:
         _native.call("clear_memory_limit", None, known)
         return
     _native.call("set_memory_limit_text", None, known, _native.text(with_unit(limit, "set_memory_limit", warn=False)))
-    from ... import limits  # which imports this
+    from ... import limits  # imported here, because it imports this module
     limits.release_caches([int(device[0].rsplit(":", 1)[1])])
 
 
 def get_memory_limit(device: PhysicalDevice) -> Optional[int]:
-    """The limit of set_memory_limit() in bytes; None if none was set."""
+    """Returns the limit of set_memory_limit() in bytes, or None if none was set."""
     limit = ctypes.c_uint64()
     _native.call("get_memory_limit", None, ctypes.byref(_known(device)), ctypes.byref(limit))
     return limit.value or None
@@ -128,7 +128,7 @@ def get_memory_limit(device: PhysicalDevice) -> Optional[int]:
 
 def trim(device: str) -> int:
     """Gives unused memory of ration's pool back to the device. Returns the number of bytes."""
-    pool_memory_info(device)  # names what is wrong with the name
+    pool_memory_info(device)  # raises ValueError for an invalid name
     went = ctypes.c_uint64()
     _native.call("trim", None, int(device.rsplit(":", 1)[1]), ctypes.byref(went))
     return went.value
