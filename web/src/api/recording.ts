@@ -33,6 +33,8 @@ export interface Held {
   requested_bytes: number;
   bytes_at_end: number;
   mark: string;
+  /** Of NVTX, that were open then; the outermost first. */
+  ranges: { process: number; thread: number; names: string[] }[];
   device_name?: string;
 }
 

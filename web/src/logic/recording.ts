@@ -190,10 +190,19 @@ export function piecesOf(map: MomentPlace["map"], process: number, longest: numb
   return { pieces, bytes: at };
 }
 
-/** The sites with the most bytes of a map get a look of their own, all others share the last. */
-export function siteLooks(map: MomentPlace["map"], looks: number): Map<number, number> {
+export interface Looks {
+  /** Blocks are told apart by their call sites; where all have one, by their sizes: up to this power of two. */
+  by: "site" | "size";
+  keyOf: (run: number) => number;
+  looks: Map<number, number>;
+}
+
+/** What has the most bytes of a map gets a look of its own, all the rest shares the last. */
+export function looksOf({ runs }: MomentPlace["map"], count: number): Looks {
+  const by = new Set(runs.site).size > 1 ? "site" : "size";
+  const keyOf = (run: number): number => (by === "site" ? runs.site[run] ?? 0 : 2 ** Math.ceil(Math.log2(Math.max(1, (runs.bytes[run] ?? 0) / (runs.count[run] ?? 1)))));
   const bytes = new Map<number, number>();
-  map.runs.site.forEach((site, run) => bytes.set(site, (bytes.get(site) ?? 0) + (map.runs.bytes[run] ?? 0)));
+  runs.bytes.forEach((size, run) => bytes.set(keyOf(run), (bytes.get(keyOf(run)) ?? 0) + size));
   const order = [...bytes].sort((left, right) => right[1] - left[1] || left[0] - right[0]);
-  return new Map(order.map(([site], index) => [site, Math.min(index, looks - 1)]));
+  return { by, keyOf, looks: new Map(order.map(([key], index) => [key, Math.min(index, count - 1)])) };
 }

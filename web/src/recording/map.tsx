@@ -4,15 +4,15 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import type { MomentPlace, RecordingMoment } from "../api/recording";
 import { formatSize } from "../logic/format";
 import { canvasFill, colours } from "../logic/palette";
-import { callsOf, formatMoment, piecesOf, siteLooks, type Piece } from "../logic/recording";
+import { callsOf, formatMoment, looksOf, piecesOf, type Piece } from "../logic/recording";
 import { usePreferences } from "../state/preferences";
 import { t } from "../text";
 import { readInk } from "../ui/chart";
 import { useWidth } from "./flame";
 
 const rows = 10, rowHeight = 26, gap = 4;
-/** The last look of these is grey, and stands for all other sites. */
-const siteLookCount = 7;
+/** The last look of these is grey, and stands for all the rest. */
+const lookCount = 7;
 
 interface Cut {
   piece: Piece;
@@ -44,7 +44,7 @@ export function AddressMap({ place, moment, process, longest }: { place: MomentP
   const [told, tell] = useState<string | null>(null);
   const { map } = place;
   const { pieces, bytes } = piecesOf(map, process, longest);
-  const looks = siteLooks(map, siteLookCount);
+  const { by, keyOf, looks } = looksOf(map, lookCount);
   const cuts = cutsOf(pieces, bytes, width);
   useEffect(() => {
     const element = canvas.current, ctx = element?.getContext("2d");
@@ -66,7 +66,7 @@ export function AddressMap({ place, moment, process, longest }: { place: MomentP
         ctx.fillRect(cut.left - 1, top - 2, 2, rowHeight + 4);
         continue;
       }
-      ctx.fillStyle = fills[looks.get(map.runs.site[cut.piece.run] ?? 0) ?? 0] ?? ink.text;
+      ctx.fillStyle = fills[looks.get(keyOf(cut.piece.run)) ?? 0] ?? ink.text;
       ctx.fillRect(cut.left, top, Math.max(0.75, cut.width), rowHeight);
       if (cut.width > 3) {
         ctx.fillStyle = ink.surface;
@@ -87,7 +87,7 @@ export function AddressMap({ place, moment, process, longest }: { place: MomentP
       t("recording.since", { time: formatMoment(runs.since_seconds[run] ?? 0) }), calls[0] ?? ""].filter(Boolean).join(" · "));
   };
   const label = t("recording.mapLabel", { blocks: map.blocks, holes: map.holes.count, bytes: formatSize(map.holes.bytes), largest: formatSize(map.holes.largest_bytes) });
-  const shown = [...looks].slice(0, siteLookCount - 1);
+  const shown = [...looks].slice(0, lookCount - 1);
   return (
     <>
       <div ref={box} class="address-map">
@@ -95,8 +95,8 @@ export function AddressMap({ place, moment, process, longest }: { place: MomentP
       </div>
       <p class="faint readout" role="status">{told ?? t("recording.mapHint", { size: formatSize(bytes / rows) })}</p>
       <ul class="legend">
-        {shown.map(([site, look]) => <li key={site}><i class={`swatch look-${look}`} aria-hidden="true" /><span class="site">{callsOf(moment.sites[String(site)]).reverse()[0] ?? t("recording.noSite")}</span></li>)}
-        {looks.size > shown.length && <li><i class={`swatch look-${siteLookCount - 1}`} aria-hidden="true" /><span>{t("recording.otherSites")}</span></li>}
+        {shown.map(([key, look]) => <li key={key}><i class={`swatch look-${look}`} aria-hidden="true" /><span class="site">{by === "size" ? t("recording.sizeUpTo", { size: formatSize(key) }) : callsOf(moment.sites[String(key)]).reverse()[0] ?? t("recording.noSite")}</span></li>)}
+        {looks.size > shown.length && <li><i class={`swatch look-${lookCount - 1}`} aria-hidden="true" /><span>{t("recording.otherBlocks")}</span></li>}
         <li><i class="swatch hole" aria-hidden="true" /><span>{t("recording.holes")}</span></li>
         <li><i class="swatch cut" aria-hidden="true" /><span>{t("recording.cuts")}</span></li>
       </ul>

@@ -47,6 +47,9 @@ function useAnswer<Data>(key: string | null, ask: () => Promise<Data>): Answer<D
 const useText = (use: string): string => t(`recording.use.${use.replace(" ", "_")}` as Key);
 const siteText = (site: string | undefined): string => callsOf(site).reverse().slice(0, 3).join(" ← ");
 
+/** The innermost call; the others are in the title. */
+const Site = ({ site }: { site: string | undefined }) => <span class="site" title={site}>{siteText(site)}</span>;
+
 function Figures({ document: { inspection, deep, booked }, source }: { document: RecordingDocument; source: RecordingSource }) {
   const figure = (name: string, value: preact.ComponentChildren) => <div class="figure" key={name}><span class="faint">{name}</span><strong>{value}</strong></div>;
   return (
@@ -104,7 +107,7 @@ function Events({ document, listed, range }: { document: RecordingDocument; list
     { id: "bytes", head: t("recording.bytes"), numeric: true, value: (one) => one.bytes, cell: (one) => <Amount bytes={one.bytes} /> },
     { id: "charged_bytes", head: t("recording.charged"), numeric: true, value: (one) => one.charged_bytes, cell: (one) => (one.charged_bytes === 0 ? "–" : `${one.charged_bytes < 0 ? "−" : "+"}${formatSize(Math.abs(one.charged_bytes))}`) },
     { id: "held_bytes", head: t("recording.held"), numeric: true, value: (one) => one.held_bytes, cell: (one) => <Amount bytes={one.held_bytes} /> },
-    { id: "site", head: t("recording.site"), value: (one) => siteText(document.sites[String(one.site)]), from: "wide" },
+    { id: "site", head: t("recording.site"), value: (one) => siteText(document.sites[String(one.site)]), cell: (one) => <Site site={document.sites[String(one.site)]} />, from: "wide" },
   ];
   return <DataTable name="recorded" caption={t("recording.listed")} columns={columns} rows={listed} keyOf={(one) => String(listed.indexOf(one))} />;
 }
@@ -201,17 +204,17 @@ function Findings({ document, change }: { document: RecordingDocument; change: (
   const range = Math.max(1e-6, inspection.seconds);
   const leaks: Column<Leak>[] = [
     { id: "total_bytes", head: t("explain.bytes"), numeric: true, header: true, value: (one) => one.total_bytes, cell: (one) => <Amount bytes={one.total_bytes} /> },
-    { id: "count", head: t("recording.blockCount"), value: (one) => `${one.count} × ${formatSize(one.bytes)}` },
+    { id: "count", head: t("recording.blockCount"), value: (one) => `${one.count} × ${formatSize(one.bytes)}`, cell: (one) => <span class="amount">{one.count} × {formatSize(one.bytes)}</span> },
     { id: "process", head: t("recording.process"), value: (one) => processName(processes, one.process), from: "medium" },
     { id: "spans", head: t("recording.leak"), value: (one) => (one.count > 2 && one.spans > 2 ? t("recording.leakLikely", { count: one.spans }) : "") },
-    { id: "site", head: t("recording.site"), value: (one) => siteText(one.site), from: "medium" },
+    { id: "site", head: t("recording.site"), value: (one) => siteText(one.site), cell: (one) => <Site site={one.site} />, from: "medium" },
   ];
   const denials: Column<Denied>[] = [
     { id: "seconds", head: t("event.time"), header: true, value: (one) => one.seconds, cell: (one) => <button type="button" class="quiet" onClick={() => change({ at: one.seconds, gpu: placeKey(one.gpu) })}>{formatMoment(one.seconds, range)}</button> },
     { id: "bytes", head: t("recording.bytes"), numeric: true, value: (one) => one.bytes, cell: (one) => <Amount bytes={one.bytes} /> },
     { id: "held_bytes", head: t("recording.held"), numeric: true, value: (one) => one.held_bytes, cell: (one) => <Amount bytes={one.held_bytes} /> },
     { id: "by", head: t("event.by"), value: (one) => (one.by === "driver" ? t("recording.driverError", { number: one.number }) : t("recording.denial", { number: one.number })) },
-    { id: "site", head: t("recording.site"), value: (one) => siteText(one.site), from: "medium" },
+    { id: "site", head: t("recording.site"), value: (one) => siteText(one.site), cell: (one) => <Site site={one.site} />, from: "medium" },
   ];
   const sizes: Column<Size>[] = [
     { id: "upto_bytes", head: t("recording.upTo"), header: true, value: (one) => one.upto_bytes, cell: (one) => formatSize(one.upto_bytes) },
@@ -244,9 +247,9 @@ function Changes({ changes, names, cli }: { changes: RecordingChange[]; names: [
     { id: "what", head: t("recording.what"), header: true, value: (one) => t(`recording.change.${one.what.replace(" ", "_")}` as Key) },
     { id: "gpu", head: "GPU", value: (one) => (one.gpu === undefined ? "–" : placeKey(one.gpu)) },
     { id: "of", head: t("recording.of"), value: (one) => [one.what === "use" ? useText(one.name) : one.name, one.block_bytes ? `${one.before.count} → ${one.after.count} × ${formatSize(one.block_bytes)}` : ""].filter(Boolean).join(" · ") || "–" },
-    { id: "before", head: names[0], numeric: true, value: (one) => (counts(one) ? one.before.count : one.before.bytes), cell: (one) => amount(one, one.before) },
-    { id: "after", head: names[1], numeric: true, value: (one) => (counts(one) ? one.after.count : one.after.bytes), cell: (one) => amount(one, one.after) },
-    { id: "change", head: t("event.change"), numeric: true, value: more, cell: (one) => (more(one) === 0 ? "–" : `${more(one) < 0 ? "−" : "+"}${counts(one) ? formatCount(Math.abs(more(one))) : formatSize(Math.abs(more(one)))}`) },
+    { id: "before", head: names[0], numeric: true, value: (one) => (counts(one) ? one.before.count : one.before.bytes), cell: (one) => <span class="amount">{amount(one, one.before)}</span> },
+    { id: "after", head: names[1], numeric: true, value: (one) => (counts(one) ? one.after.count : one.after.bytes), cell: (one) => <span class="amount">{amount(one, one.after)}</span> },
+    { id: "change", head: t("event.change"), numeric: true, value: more, cell: (one) => <span class="amount">{more(one) === 0 ? "–" : `${more(one) < 0 ? "−" : "+"}${counts(one) ? formatCount(Math.abs(more(one))) : formatSize(Math.abs(more(one)))}`}</span> },
   ];
   return (
     <Panel id="changes" title={t("recording.changes")} tools={<TableCopy name={t("recording.changes")} columns={columns} rows={changes} cli={cli} />}>
@@ -272,7 +275,9 @@ export function RecordingView({ source, looked, change }: { source: RecordingSou
   const place = moment.data?.places.find((one) => one.gpu === shown.gpu) ?? null;
   const at = place?.seconds ?? looked.at;
   const mark = moment.data?.at_peak && shown.mark ? ` · ${t("recording.afterMark", { mark: shown.mark })}` : "";
-  const title = `${t(moment.data?.at_peak ? "recording.atPeak" : "recording.atMoment", { time: formatMoment(at ?? 0, seconds) })}${mark}`;
+  const ranges = moment.data?.at_peak ? shown.ranges.map((each) => each.names.join(" › ")).join("; ") : "";
+  const inside = ranges === "" ? "" : ` · ${t("recording.inside", { ranges })}`;
+  const title = `${t(moment.data?.at_peak ? "recording.atPeak" : "recording.atMoment", { time: formatMoment(at ?? 0, seconds) })}${mark}${inside}`;
   return (
     <>
       <Figures document={document} source={source} />

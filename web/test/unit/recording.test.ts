@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { MomentPlace, RecordingMoment, RecordingWindow } from "../../src/api/recording";
-import { callsOf, cutWindow, flameBoxes, flameOf, formatMoment, piecesOf, processName, siteLooks, type Flame } from "../../src/logic/recording";
+import { callsOf, cutWindow, flameBoxes, flameOf, formatMoment, looksOf, piecesOf, processName, type Flame } from "../../src/logic/recording";
 
 const processes = [{ pid: 11, parent: 1, command: "/usr/bin/python train.py" }, { pid: 0, parent: 0, command: "shared" }];
 const texts = { whole: "held", requested: "requested", rest: "rest", smaller: "smaller", beyond: (bytes: number) => `beyond ${bytes}`, use: (use: string) => use, size: (bytes: number) => `${bytes} B` };
@@ -90,7 +90,10 @@ test("a map keeps holes, cuts unused address space, and needs 64 bits", () => {
   const { pieces, bytes } = piecesOf({ ...noMap, runs }, 0, 1000);
   assert.deepEqual(pieces.map((piece) => [piece.kind, piece.from, piece.bytes]), [["blocks", 0, 50], ["hole", 50, 50], ["blocks", 100, 50], ["blocks", 150, 10], ["cut", 160, 0], ["blocks", 160, 5]]);
   assert.equal(bytes, 165);
-  assert.deepEqual([...siteLooks({ ...noMap, runs }, 3)], [[1, 0], [2, 1], [0, 2], [3, 2]]);
+  const looks = looksOf({ ...noMap, runs }, 3);
+  assert.deepEqual([looks.by, [...looks.looks]], ["site", [[1, 0], [2, 1], [0, 2], [3, 2]]]);
+  const sizes = looksOf({ ...noMap, runs: { ...runs, site: [4, 4, 4, 4, 4] } }, 3);
+  assert.deepEqual([sizes.by, [...sizes.looks]], ["size", [[64, 0], [8, 1], [16, 2]]]);
 });
 
 test("a block within another one takes no room of its own", () => {
