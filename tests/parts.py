@@ -42,7 +42,7 @@ TESTS = {
     "tests/system/packing": "bench/packing share/ration/traces docs/packing.md",
     "tests/system/parts": "dev tests/parts.py",
     "tests/system/python": "libration/python examples/ci",
-    "tests/system/recording": "tests/system/limits",
+    "tests/system/recording": "tests/system/limits share/ration/traces",
     "tests/system/scenarios": "share libration/python",
     "tests/system/top": "share",
     "tests/system/upgrade": "share tests/data",

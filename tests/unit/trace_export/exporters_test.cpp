@@ -7,6 +7,7 @@
 #include "base/utf8.hpp"
 #include "random_events.hpp"
 #include "trace/export/exporter.hpp"
+#include "trace/view/html.hpp"
 
 namespace ration::trace {
 namespace {
@@ -41,6 +42,26 @@ TEST(Exporters, NamesThatAreNoTextBecomeText) {
 TEST(Exporters, TakeARecordingWithoutEvents) {
   const MemoryRecording recording = random_recording(1, 0);
   for (const Exporter& exporter : exporters()) EXPECT_FALSE(exported(exporter, recording).empty()) << exporter.name;
+}
+
+// Long call stacks are most of a page: it then tells less, and stays short.
+TEST(Exporters, APageIsNeverLongerThanItsBound) {
+  const MemoryRecording random = random_recording(1, 0);
+  Header header = random.header();
+  std::vector<Event> events;
+  for (std::uint32_t block = 1; block <= 4000; ++block) {
+    header.sites.push_back(std::to_string(block) + std::string(3000, 'f'));
+    Event event;
+    event.time = block * 1000;
+    event.address = block << 20;
+    event.bytes = event.charged = block;
+    event.site = static_cast<std::uint32_t>(header.sites.size() - 1);
+    events.push_back(event);
+  }
+  const std::string page = exported(*exporter_of("html"), MemoryRecording(header, std::move(events)));
+  EXPECT_LE(page.size(), kMostOfHtml);
+  EXPECT_GT(page.size(), kMostOfHtml / 20);
+  EXPECT_NE(page.find("\"bytes\":8002000"), std::string::npos);  // the peak
 }
 
 TEST(Exporters, HaveNamesOfTheirOwn) {
