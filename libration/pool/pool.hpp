@@ -97,7 +97,8 @@ class Pool final : public Allocator {
   std::uint32_t allowed_by_slack(std::uint32_t units) const;
   std::uint32_t refill(int size_class, StreamTag tag, std::uint32_t count, CachedBlock* out, Failure& failure);
   void put_back(const CachedBlock& block, StreamTag tag);
-  /// As put_back(), while the limit is exceeded: memory that becomes unused goes back to the device.
+  /// Puts a block back like put_back(), and gives memory that becomes unused back to the device. For use over the
+  /// limit.
   void give_back_over_limit(const CachedBlock& block, StreamTag tag);
   void destroy_spare();
   Bytes trim_locked();

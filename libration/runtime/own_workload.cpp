@@ -101,7 +101,7 @@ std::string ask_for_book() {
   if (error != 0) throw UnknownError(fmt::format("{} cannot be started: {}", program, std::strerror(error)));
   while (::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
   }
-  std::string variables = contents(output);  // not the status: a program that ignores SIGCHLD gets none
+  std::string variables = contents(output);  // a program that ignores SIGCHLD gets no status from waitpid()
   if (variables.find("RATION_BOOK=") != std::string::npos) return variables;
   std::string complaint = contents(problems);
   while (!complaint.empty() && complaint.back() == '\n') complaint.pop_back();
@@ -116,10 +116,10 @@ void take_book() {
       ::setenv(std::string(parts->first).c_str(), std::string(parts->second).c_str(), 1);
 }
 
-pid_t activated_by = 0;  // the process that marks the book as ended
+pid_t activated_by = 0;  // the process that activate() ran in, which marks the book as ended
 
-/// Enters the exit status in the book, as `ration run` does for its program: here only the process itself can do it.
-/// Removes an unused book.
+/// Enters the exit status in the book, as `ration run` does for its program; a workload from inside has no other
+/// process to do so. Removes an unused book.
 void tell_end(int status, void*) {
   if (::getpid() != activated_by) return;  // a child of fork
   const std::string path = environment_text("RATION_BOOK");

@@ -1,4 +1,4 @@
-// The streams that use a block beside its own, as PyTorch's record_stream() tells. When a block is freed, the runtime
+// The streams that use a block beside its own, which PyTorch's record_stream() adds. When a block is freed, the runtime
 // makes the block's stream wait for them.
 #pragma once
 

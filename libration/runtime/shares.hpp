@@ -25,8 +25,8 @@ struct ShareAmounts {
 struct FormerShare {
   std::uint32_t own = 0, common = 0;
 };
-/// Puts the calling thread into a share, together with all threads that have entered none: a framework's helper threads
-/// work for the share entered last.
+/// Puts the calling thread, and all threads that have entered none, into a share: a framework's helper threads work for
+/// the share entered last.
 FormerShare enter_share(std::uint32_t share);
 void leave_share(const FormerShare& former);
 

@@ -1,6 +1,6 @@
 // The function that PyTorch calls for memory. PyTorch's own exception leaves it. In a package this library has an
-// unwinder of its own, which must not handle an exception of PyTorch's: so this file is compiled without exceptions,
-// and the function has no object to destroy. Its frame is passed by.
+// unwinder of its own, which must not handle PyTorch's exceptions. Therefore this file is compiled without exceptions
+// and the function has no object to destroy, so that they pass its frame by.
 #include "runtime/torch_allocation.hpp"
 
 #include <dlfcn.h>

@@ -1,5 +1,5 @@
 #pragma once
-// The allocation for PyTorch, without the exception that tells PyTorch of a denial.
+// Allocates for PyTorch, and returns a denial as a text instead of throwing.
 #include <cstddef>
 
 namespace ration::runtime {

@@ -35,8 +35,8 @@ Result<void> join_labels(const std::vector<std::string>& labels, std::string& ou
 struct FrameworkHint {
   const char* name;
   const char* value;
-  bool PlanRequest::*forced_by;  ///< the option that sets it over the program's own value; null: none does
-  bool is_hint = true;           ///< false: only that option sets it
+  bool PlanRequest::*forced_by;  ///< the option that sets it over the program's own value; null if none does
+  bool is_hint = true;           ///< false if only that option sets it
 };
 constexpr FrameworkHint kFrameworkHints[] = {
     {"TF_FORCE_GPU_ALLOW_GROWTH", "true", &PlanRequest::growth},

@@ -82,7 +82,7 @@ struct DenialAnswer {
 
 /// Returns true if the typed guarantee removes a guarantee: `none`, `0`, `0GiB`.
 [[nodiscard]] bool takes_guarantee_away(const std::string& text);
-/// As size_on(), but returns 0 if the text removes the guarantee. Fails with E1102 for `unlimited`.
+/// Parses like size_on(), but returns 0 if the text removes the guarantee. Fails with E1102 for `unlimited`.
 [[nodiscard]] Result<Bytes> guarantee_on(const machine::Device& device, const std::string& text);
 
 /// Returns the promises in one user's books and slices: the guarantees of running workloads outside slices, and the

@@ -30,7 +30,7 @@ class Promises {
   [[nodiscard]] Bytes total() const;
   /// Returns the sum, over the tenant's workloads, of the bytes that each holds or is guaranteed, whichever is more.
   [[nodiscard]] Bytes taken_by(const std::string& tenant) const;
-  /// As taken_by(), for all tenants.
+  /// Returns the sum of taken_by() over all tenants.
   [[nodiscard]] Bytes taken() const;
   /// Returns the part of the total that its holders do not use yet.
   [[nodiscard]] Bytes unspent() const;

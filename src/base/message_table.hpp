@@ -226,7 +226,7 @@ inline constexpr MessageRow kMessageTable[] = {
     {"unknown.framework_only", "in no book: torch.cuda.memory_reserved - memory_allocated, of ration's pool get_memory_info"},
     {"unknown.none", "none"},
 
-    // What a workload's memory is (ration explain).
+    // The parts of a workload's memory (ration explain).
     {"memory.allocated", "allocated by the program"},
     {"memory.pooled", "reserved by the driver's pools"},
     {"memory.managed", "managed memory that may be on the device"},

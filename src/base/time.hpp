@@ -15,7 +15,7 @@ namespace ration {
 /// Formats milliseconds since 1970-01-01 UTC as `2026-01-14T12:03:58.214Z`.
 [[nodiscard]] std::string rfc3339(std::int64_t unix_ms);
 
-/// As rfc3339(), for nanoseconds.
+/// Formats nanoseconds like rfc3339().
 [[nodiscard]] std::string utc(std::uint64_t unix_ns);
 
 /// Parses `2026-01-14T12:03:58.214Z`, with or without fraction and Z, or `2026-01-14`, to milliseconds since 1970-01-01

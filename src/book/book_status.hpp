@@ -18,7 +18,7 @@ enum class BookStatus : std::uint32_t {
   kSystem,  ///< errno has the reason
 };
 
-/// Returns a sentence that tells a person what is wrong with the book.
+/// Returns a sentence for people that says what is wrong with the book.
 [[nodiscard]] const char* describe(BookStatus status) noexcept;
 
 }  // namespace ration::book

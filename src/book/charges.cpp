@@ -210,7 +210,7 @@ Word& part_of(const OpenBook& book, std::uint32_t account, Kind kind) noexcept {
   return kind == Kind::kContext ? part.context : kind == Kind::kPool ? part.pooled : part.managed;
 }
 
-/// Tells the listener of the book, if there is one, what was changed.
+/// Reports the change to the listener of the book, if there is one.
 void tell(const OpenBook& book, std::uint32_t account, const Changed& changed, Kind kind,
           bool common = false) noexcept {
   if (const ChargeListener listener = book.current_listener(); listener != nullptr)
@@ -272,7 +272,7 @@ void tell(const OpenBook& book, std::uint32_t account, const Changed& changed, K
   return true;
 }
 
-/// Charges an account while somebody listens, or without a slot.
+/// Charges an account if a listener is set, or without a slot.
 [[gnu::noinline]] Charged enter_and_tell(const OpenBook& book, std::uint32_t account, Bytes size, Kind kind,
                                          Bytes* raised_from) noexcept {
   if (book.own == nullptr) return Charged::kBroken;
@@ -283,7 +283,7 @@ void tell(const OpenBook& book, std::uint32_t account, const Changed& changed, K
   return note_charge(book, account, size, kind, raised_from, first);
 }
 
-/// Refunds while somebody listens, or without a slot.
+/// Refunds if a listener is set, or without a slot.
 [[gnu::noinline]] void take_off_and_tell(const OpenBook& book, std::uint32_t account, Bytes size, Kind kind) noexcept {
   if (book.own == nullptr) return;
   const Changed first = first_attempt(book, own_target(book, account), Step::kRefund, size.count());

@@ -19,10 +19,10 @@ void refund_common(const OpenBook& book, std::uint32_t account, std::uint64_t gr
 /// Returns the number of the change that refunds a dead process's holdings. It is one more than that of any change that
 /// the process announced.
 [[nodiscard]] std::uint64_t last_number(const SlotRecord& slot, std::uint32_t account) noexcept;
-/// Refunds the holdings of a dead process. Several processes may do this for one slot at the same time, and any of
-/// them may be killed at any instruction. Still, the refund is made once: it is a change in the dead process's name,
-/// and whoever tries again finds it in the usage word or among the confirmed changes (see charges.cpp). `state` is the
-/// state word of the slot while the slot belongs to that process. Returns the bytes refunded.
+/// Refunds the holdings of a dead process. Several processes may do this for one slot at the same time, and any of them
+/// may be killed at any instruction. Still, the refund is made once: it is a change in the dead process's name, and a
+/// repeated attempt finds it in the usage word or among the confirmed changes (see charges.cpp). `state` is the state
+/// word of the slot while the slot belongs to that process. Returns the bytes refunded.
 Bytes refund_dead(const OpenBook& book, std::uint32_t slot, std::uint32_t account, std::uint64_t state) noexcept;
 
 /// An amount for each account.

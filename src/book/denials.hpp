@@ -13,7 +13,8 @@
 
 namespace ration::book {
 
-/// The prefix of a launcher's note. It tells the note from the names of unlisted functions, none of which has a space.
+/// The prefix of a launcher's note. It distinguishes the note from names of unlisted functions, none of which has a
+/// space.
 inline constexpr char kStarted[] = "started ";
 
 class Denials {

@@ -26,9 +26,9 @@ inline constexpr std::size_t kMaxProcesses = 1024;  // the most processes of a w
 inline constexpr std::size_t kCommonSlot =
     kMaxProcesses - 1;                           // the slot of memory that is charged to no single process
 inline constexpr std::size_t kDenialRing = 256;  // the newest denials; older ones are overwritten
-inline constexpr std::size_t kMaxShared = 2048;  // the most pieces of memory that several processes may hold
+inline constexpr std::size_t kMaxShared = 2048;  // the most pieces of shared memory
 inline constexpr std::size_t kMaxPlaces = 48;    // the most places of threads in the lines of all accounts together
-inline constexpr std::size_t kMaxNames = 4096;   // the most names of such memory
+inline constexpr std::size_t kMaxNames = 4096;   // the most names of shared memory
 inline constexpr std::size_t kMaxControlPath = 512;
 inline constexpr std::size_t kUnlistedRing = 8;  // the newest unlisted functions; older ones are overwritten
 
@@ -107,7 +107,7 @@ constexpr bool is_announced(std::uint64_t change, std::uint32_t account) noexcep
 /// The holdings of one process on one account, and the progress of its changes there.
 struct Holdings {
   Word held;       // the charged bytes of all kinds
-  Word changes;    // number of its newest change that was made; never restarts, even in a next life
+  Word changes;    // number of its newest change that was made; rises even if the slot gets another process
   Word confirmed;  // newest of its changes that another process confirmed before replacing it
 };
 

@@ -26,7 +26,7 @@ inline constexpr std::uint32_t kNoSlot = ~std::uint32_t{0};
 struct OpenBook {
   BookLayout* layout = nullptr;
   SlotRecord* own = nullptr;    // the slot of this process
-  SlotRecord* quiet = nullptr;  // the same while nobody listens: all that the hot path looks at
+  SlotRecord* quiet = nullptr;  // the same, but null while a listener is set: all that the hot path reads
   std::uint32_t slot = kNoSlot;
   std::uint32_t account_count = 0;    // the number of accounts of devices
   bool counts_host = false;           // true if the book has the account of host memory too

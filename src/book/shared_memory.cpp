@@ -302,7 +302,7 @@ void settle_record(const OpenBook& book, SharedRecord& record, LabelSearch& labe
     const bool kept = held_by_others(book, record, labels);
     word = pack(lent_granules(word) - given_up, kept_granules(word) + (kept ? given_up : 0));
     record.bytes.store(word, kRelaxed);
-    // In this order both slots are charged for a moment, and never neither.
+    // This order charges both slots for a moment; the reverse would charge neither.
     if (kept) charge_common(book, record.account, given_up);
     Account(book, record.account).refund(kGranule * given_up, kind_of(record));
     record.waived.fetch_sub(given_up);

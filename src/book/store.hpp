@@ -45,7 +45,7 @@ class Store {
   /// Returns a lock that is held while the descriptor is open, so that one command at a time checks promises and takes
   /// names.
   [[nodiscard]] FileDescriptor lock() const;
-  /// As lock(), but returns nothing if another process holds the lock.
+  /// Takes the lock like lock(), but returns nothing if another process holds it.
   [[nodiscard]] FileDescriptor try_lock() const;
   /// Returns the next run number, unique within this folder.
   [[nodiscard]] Result<std::uint64_t> next_run() const;

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Turns driver_api.tsv and nvml_api.tsv into the lists that the shim and the simulator compile."""
+"""Turns driver_api.tsv and nvml_api.tsv into the lists that the guard and the simulator compile."""
 import pathlib
 import sys
 

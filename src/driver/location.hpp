@@ -35,7 +35,7 @@ bool look_for(const char* file, const Seeker& seeker, Take* take, void* context)
 
 /// Returns true if the file is one of the toolkit's stubs, which serve only to link. Does not load the file.
 [[nodiscard]] bool is_stub(const char* path) noexcept;
-/// As is_stub(), for a loaded libcuda.so.1, which itself reports that it is a stub.
+/// Returns true if a loaded libcuda.so.1 is a stub, which it reports itself.
 [[nodiscard]] bool is_stub_driver(void* library) noexcept;
 
 /// Reads the search paths of this process's program.

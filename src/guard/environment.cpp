@@ -50,5 +50,5 @@ void set_record_folder(const char* folder) noexcept {
 
 }  // namespace ration::guard
 
-/// The mark of the guard: code that finds a libcuda.so.1 in its process tells the guard from a driver by this symbol.
+/// The mark of the guard: by this symbol code that finds a libcuda.so.1 in its process distinguishes it from a driver.
 extern "C" [[gnu::visibility("default")]] const char ration_shim[] = "ration";

@@ -92,7 +92,7 @@ bool takes_guard(const File& file) noexcept {
   return elf.is_ours() && (!elf.interpreter(file, loader) || std::strstr(loader, "musl") == nullptr);
 }
 
-/// As takes_guard(), but judges a script by the interpreter that runs it.
+/// Returns takes_guard() of the program, or, for a script, of the interpreter that runs it.
 bool starts_with_guard(const File& file) noexcept {
   char line[256];
   const long length = file(line, sizeof line - 1, 0);
@@ -108,7 +108,7 @@ bool is_program(const char* path) noexcept {
   return ::stat(path, &status) == 0 && S_ISREG(status.st_mode) && ::access(path, X_OK) == 0;
 }
 
-/// As starts_with_guard(), but for the program that execvp(3) finds under `name`.
+/// Returns starts_with_guard() of the program that execvp(3) finds under `name`.
 bool found_with_guard(const char* name) noexcept {
   if (std::strchr(name, '/') != nullptr) return starts_with_guard(File(AT_FDCWD, name));
   const int saved = errno;

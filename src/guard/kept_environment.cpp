@@ -68,7 +68,7 @@ bool beside_this(const char* name, char (&out)[PATH_MAX]) noexcept {
   const char* preload = ::getenv("LD_PRELOAD");
   if (!beside_this("libcuda.so.1", wanted.driver) || !beside_this("libnvidia-ml.so.1", wanted.nvml) ||
       !beside_this("libration-audit.so", wanted.audit) || !has_entry(preload, wanted.driver))
-    return;  // a guard with a limit from inside does not stand in front of libc
+    return;  // limits from inside: the guard was not preloaded, so it is not in front of libc
   const auto add = [](const Kept& kept) { wanted.kept[wanted.count++] = kept; };
   add({"LD_PRELOAD", wanted.driver, wanted.nvml, nullptr});
   if (has_entry(::getenv("LD_AUDIT"), wanted.audit)) add({"LD_AUDIT", wanted.audit, nullptr, nullptr});

@@ -157,15 +157,15 @@ Share share_of(const Account& account, std::uint64_t total, std::uint64_t availa
   return {visible.total.count(), visible.free.count(), visible.used.count()};
 }
 
-/// Records what a program was told to be free. A process has a part of its own for this guard, from its first question
-/// on.
+/// Records the free bytes that NVML's answer showed. This guard has a part of the recording of its own in each process,
+/// which the first query begins.
 void record_answer(const Account& account, std::uint64_t free) noexcept {
   if (environment().record[0] == '\0' || !account.is_granted()) return;
   static SpinLock beginning;
   static std::atomic<pid_t> of_process{0};
   {
     const SpinGuard guard(beginning);
-    if (of_process.exchange(::getpid()) != ::getpid()) {  // a child has the parent's value
+    if (of_process.exchange(::getpid()) != ::getpid()) {  // a child has its parent's value
       forget_recording();
       RecordedDevices devices;
       for (; devices.count < account.book->account_count(); ++devices.count)
@@ -218,7 +218,7 @@ template <typename Process>
 Process* keep_members(const Account& account, Process* begin, Process* end) noexcept {
   const Members members;
   end = std::remove_if(begin, end, [&](const Process& one) { return !members.contain(one.pid); });
-  // A GPU that was not granted itself has no bound here, because it lists what is held on its MIG instances.
+  // If the GPU itself was not granted, nothing bounds the figures: its list has the memory held on its MIG instances.
   std::uint64_t left = account.is_granted() ? account.in_book().visible_size(kUnlimited).count() : kUnlimited.count();
   for (Process* each = begin; each != end; ++each) {
     if (each->used == kNotAvailable) continue;
@@ -243,7 +243,7 @@ int list_members(NvmlSymbol symbol, Device device, unsigned* count, Process* out
   Process* all = nullptr;
   unsigned room = 64, found = 0;
   int result = kErrorInsufficientSize;
-  // Processes come and go between two calls, so a list that has grown is asked for again.
+  // The number of processes can grow between two calls, so the list is requested again with more room.
   for (int tries = 0; tries < 8 && result == kErrorInsufficientSize; ++tries) {
     auto* larger = static_cast<Process*>(std::realloc(all, room * sizeof(Process)));
     if (larger == nullptr) {

@@ -33,7 +33,7 @@ namespace {
 using OpenFunction = void*(const char*, int);
 using OpenInFunction = void*(Lmid_t, const char*, int);
 
-// Returns libc's function `name`, and stores it in `place` at the first call. Threads that come first at the same time
+// Returns libc's function `name`, and stores it in `place` at the first call. Threads that race for the first call
 // store the same function.
 template <typename Function>
 Function* next_function(const char* name, void*& place) noexcept {
@@ -108,9 +108,9 @@ const char* own_path() noexcept {
   return path;
 }
 
-/// Returns true if the call comes from a guard or from a real library of one of the two names, which ask for the real
-/// one. Under WSL 2 the driver's libcuda.so.1 is a loader that opens the driver proper, a file of the same name in
-/// another folder (/usr/lib/wsl/drivers/*/libcuda.so.1.1); if it got the guard, it would call itself for ever.
+/// Returns true if the caller is a guard, or the real driver or NVML: each of them means the real library. Under WSL 2
+/// the driver's libcuda.so.1 is a loader that opens the driver proper, a file of the same name in another folder
+/// (/usr/lib/wsl/drivers/*/libcuda.so.1.1); if it got the guard, it would call itself for ever.
 bool is_wrapped_library(const void* caller) noexcept {
   Dl_info info;
   return ::dladdr(caller, &info) != 0 && info.dli_fname != nullptr &&
@@ -132,7 +132,7 @@ bool shim_file(const char* library, char (&out)[PATH_MAX]) noexcept {
   return true;
 }
 
-// Drops RTLD_DEEPBIND: a deeply bound guard would be bound past the program's own preloads.
+// Drops RTLD_DEEPBIND, with which the guard would bind libc's functions past the program's own preloads.
 int shim_mode(int mode) noexcept { return mode & ~RTLD_DEEPBIND; }
 
 }  // namespace

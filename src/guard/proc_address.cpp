@@ -44,7 +44,7 @@ constexpr Row kRows[] = {
 static_assert(sizeof kRows / sizeof kRows[0] == kSymbolCount);
 
 // The addresses of each function: the one from dlsym, and the one from the driver's own cuGetProcAddress if it differs.
-// Filled once; threads that come first at the same time write the same values.
+// Filled once; threads that race for the first call write the same values.
 struct Addresses {
   void* exported;
   void* handed_out;

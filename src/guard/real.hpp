@@ -33,7 +33,7 @@ extern "C" {
 }
 
 /// Returns the real function behind `symbol`, as in `real<cuda::cuMemAlloc_v2_t>(Symbol::cuMemAlloc_v2)(&pointer,
-/// size)`. The result is never null; has_real() tells whether the driver has the function, and must be called before
+/// size)`. The result is never null; has_real() says if the driver has the function, and must be called before
 /// the result is compared or handed out.
 template <typename Function>
 [[nodiscard]] inline Function* real(Symbol symbol) noexcept {

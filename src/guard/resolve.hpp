@@ -1,7 +1,7 @@
 // The search for the wrapped library and its functions. Used by both guards; each defines its own kWrapped
-// (trampolines_driver.cpp, trampolines_nvml.cpp). Promises: thread-safe without a lock (two threads that come first at
-// the same time do the same work twice, with the same result); the library is loaded once, by absolute path, with a
-// handle that only the guard has.
+// (trampolines_driver.cpp, trampolines_nvml.cpp). Promises: thread-safe without a lock (two threads that race for the
+// first call do the same work twice, with the same result); the library is loaded once, by absolute path, with a handle
+// that only the guard has.
 #pragma once
 
 #include <cstddef>

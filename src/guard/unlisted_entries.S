@@ -1,4 +1,4 @@
-// Entries for unlisted functions (unlisted.cpp). They are as the trampolines of the table, but have no names.
+// Entries for unlisted functions (unlisted.cpp). They work like the trampolines of the table, but have no names.
 #include "guard/unlisted_count.h"
 
         .text

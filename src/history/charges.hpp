@@ -98,7 +98,8 @@ struct Charges {
   Slice sliced = Slice::kWhole;
   /// The lines of runs, sorted by slice, run and device, followed by the other kinds.
   std::vector<ChargeLine> lines;
-  /// By slice and run. A run without a line has a book that counts no pinned memory, or an older ration recorded it.
+  /// Pinned memory, by slice and run. A run is missing if its book counts no pinned memory, or if an older ration
+  /// recorded it.
   std::vector<PinnedLine> pinned;
   std::map<std::int64_t, RunFacts> runs;
   std::map<std::int64_t, DeviceFacts> devices;

@@ -8,7 +8,7 @@
 //    = capacity × time, in whole byte-milliseconds.
 //  - No number of an event is used twice. An event is stored when append() returns, or as soon as the disk has room.
 //  - A damaged file is set aside (PATH.damaged-TIME), and a new one is begun, in which watching begins at that time. A
-//    new one is also begun if somebody removes the file. The file of a newer ration is left alone (E1911).
+//    new one is also begun if the file was removed. The file of a newer ration is left alone (E1911).
 // Not promised: the last seconds before a power cut may be lost (SQLite in write-ahead mode without a sync per commit).
 // Not thread-safe: one thread owns the history.
 #pragma once

@@ -43,7 +43,7 @@ class Reader {
   /// Returns the amounts by tenant, user or another key. Fails with E1916 for a question without an answer, such as a
   /// window without an hour.
   [[nodiscard]] Result<Report> usage(const ReportQuestion& question);
-  /// As usage(), but returns one line for each run, device and slice, for chargeback exports.
+  /// Returns the amounts like usage(), but one line for each run, device and slice, for chargeback exports.
   [[nodiscard]] Result<Charges> charges(const Window& window, Slice slice, Basis basis);
 
   [[nodiscard]] Result<Series> series(const SeriesQuestion& question);

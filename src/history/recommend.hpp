@@ -37,10 +37,10 @@ struct RecordedRun {
   DeniedRequests denied;
 };
 
-/// What is known of a workload's past.
+/// The recorded past of a workload.
 struct Past {
   std::string name, tenant;  ///< of the newest run
-  bool running = false;      ///< whether that run goes on
+  bool running = false;      ///< true while that run goes on
   std::vector<RecordedRun> runs;
   std::map<std::int64_t, TimeMs> levels;  ///< how long the runs held so many times kLevelStep
 };

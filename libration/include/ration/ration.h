@@ -24,7 +24,7 @@ typedef enum ration_status {
   RATION_INVALID_ARGUMENT = 3,    /* session options or environment variables are invalid */
   RATION_UNKNOWN = 4,             /* a failure of another kind, of session options or of ration_activate() */
   RATION_OUT_OF_MEMORY = 5,       /* memory was denied; ration_last_refusal() returns the numbers */
-  RATION_BUFFER_TOO_SMALL = 6,    /* `count` or `needed` returns the size that is needed */
+  RATION_BUFFER_TOO_SMALL = 6,    /* `count` or `needed` has the size that is needed */
   RATION_INTERNAL = 7
 } ration_status;
 
@@ -131,19 +131,19 @@ ration_status ration_prepare_restart(void);
 typedef struct ration_workload_info {
   uint32_t size;
   uint32_t reserved;
-  uint64_t used, peak, limit, total; /* total: the largest limit that the workload may set itself */
+  uint64_t used, peak, limit, total; /* total: the largest limit that the workload may set for itself */
 } ration_workload_info;
 /* Returns RATION_VALUE_ERROR if this process is not governed or has no such GPU. */
 ration_status ration_get_workload_info(int gpu, ration_workload_info* out);
 /* Limits a GPU, counted as the driver does under CUDA_VISIBLE_DEVICES, or each GPU if `gpu` is -1. In a governed
- * process the limit binds all processes of the workload: frameworks, libraries and ration's pool. Elsewhere it binds
- * the pool alone. `size` is "6GiB", "512MiB" or "50%"; "max" removes the limit. */
+ * process the limit binds all processes of the workload: frameworks, libraries and ration's pool. In an ungoverned
+ * one it binds the pool alone. `size` is "6GiB", "512MiB" or "50%"; "max" removes the limit. */
 ration_status ration_limit(ration_runtime* runtime, int gpu, const char* size);
 /* Limits the pinned host memory of this process's workload (cuMemHostAlloc, cuMemHostRegister, pools and physical memory
- * of the host), which belongs to no GPU. A share is of what the workload may have: its host limit from outside, or the
- * machine's memory. "max" removes the limit. Returns RATION_VALUE_ERROR if this process is not governed. */
+ * of the host), which belongs to no GPU. A share is of the host limit that was set from outside, else of the machine's
+ * memory. "max" removes the limit. Returns RATION_VALUE_ERROR if this process is not governed. */
 ration_status ration_limit_host(const char* size);
-/* Sets `bytes` to the limit that the workload set itself, or to 0 if none. */
+/* Sets `bytes` to the limit that the workload set for itself, or to 0 if none. */
 ration_status ration_get_host_limit(uint64_t* bytes);
 /* Returns the pinned host memory of this process's workload, over all its processes. */
 ration_status ration_get_host_info(ration_workload_info* out);
@@ -154,8 +154,8 @@ ration_status ration_get_limit(ration_runtime* runtime, int gpu, uint64_t* bytes
  * memory. Returns RATION_VALUE_ERROR if this process is not governed or the name is not 1 to 63 bytes long. */
 ration_status ration_limit_share(const char* share, int gpu, const char* size);
 /* The share that a thread had before ration_enter_share(), to be passed to ration_leave_share() on the same thread.
- * ration_enter_share() charges to the named share what the calling thread takes from now on, and what threads take
- * that have entered no share. */
+ * ration_enter_share() charges to the named share the memory that the calling thread, and threads that have entered
+ * no share, take from now on. */
 typedef struct ration_former_share {
   uint32_t own, common;
 } ration_former_share;
@@ -172,7 +172,7 @@ ration_status ration_set_memory_limit(ration_runtime* runtime, const ration_devi
 ration_status ration_set_memory_limit_fraction(ration_runtime* runtime, const ration_device* device, double share);
 /* Takes the limit as text: "6GiB", "512MiB", "50%". */
 ration_status ration_set_memory_limit_text(ration_runtime* runtime, const ration_device* device, const char* text);
-/* Removes the limit: each logical device has again what it was made with. */
+/* Removes the limit: each logical device gets back the limit that it was made with. */
 ration_status ration_clear_memory_limit(ration_runtime* runtime, const ration_device* device);
 /* Sets `bytes` to the limit, or to 0 if none was set. */
 ration_status ration_get_memory_limit(ration_runtime* runtime, const ration_device* device, uint64_t* bytes);
@@ -198,8 +198,8 @@ ration_status ration_on_pressure(ration_runtime* runtime, ration_pressure_callba
 /* Removes a callback. Returns once no thread runs it any more, unless called from inside a callback. */
 ration_status ration_remove_pressure_callback(ration_runtime* runtime, uint64_t number);
 
-/* Attributes to `tag` what the calling thread takes from now on; NULL or "" means no tag. The JSON map and the text
- * of a denial show tags. */
+/* Attributes memory that the calling thread takes from now on to `tag`; NULL or "" means no tag. The JSON map and the
+ * text of a denial show tags. */
 ration_status ration_set_tag(const char* tag);
 
 typedef enum ration_map_format { RATION_MAP_JSON = 0, RATION_MAP_SVG = 1 } ration_map_format;

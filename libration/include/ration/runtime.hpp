@@ -32,7 +32,7 @@ struct InvalidArgumentError : std::invalid_argument {
 struct UnknownError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
-/// A denial of memory. `what()` tells the amounts, who holds the memory and what to do.
+/// A denial of memory. `what()` names the amounts, the holders and what to do.
 struct MemoryLimitExceeded : std::runtime_error {
   MemoryLimitExceeded(const std::string& text, std::uint64_t requested_bytes, std::uint64_t limit_bytes,
                       std::uint64_t held_bytes)
@@ -77,7 +77,7 @@ struct DeviceDetails {
 };
 
 /// The memory of this process's workload on one GPU, over all its processes. `total` is the largest limit that the
-/// workload may set itself.
+/// workload may set for itself.
 struct WorkloadInfo {
   std::uint64_t used = 0, peak = 0, limit = 0, total = 0;
 };
@@ -193,7 +193,7 @@ class Runtime {
   /// removes the limit. Throws ValueError if this process is not governed, or an older ration made its book, which
   /// counts no pinned memory.
   static void limit_host(const std::string& size);
-  /// Returns the limit that the workload set itself, or 0 if none. Throws as limit_host() does.
+  /// Returns the limit that the workload set for itself, or 0 if none. Throws as limit_host() does.
   [[nodiscard]] static std::uint64_t host_limit();
   /// Returns the pinned host memory of this process's workload. Throws as limit_host() does.
   [[nodiscard]] static WorkloadInfo host_info();
@@ -262,8 +262,8 @@ class TagScope {
   std::string former_;
 };
 
-/// A scope in which the memory that its thread takes is charged to a share, and so is the memory of threads that have
-/// entered none: a framework's helper threads work for the share entered last. Scopes nest.
+/// A scope in which memory that its thread takes is charged to a share. So is memory of threads that have entered none,
+/// because a framework's helper threads work for the share entered last. Scopes nest.
 class ShareScope {
  public:
   /// Throws ValueError if this process is not governed or the name is not 1 to 63 bytes long.

@@ -37,8 +37,8 @@ Table<Block> blocks;
 Table<Freeing> freeing;  // the key is the event recorded behind the call
 Granules granules;
 SpinLock exporting;
-// Threads pass it from the driver call for a small block until its entry, and while they refund one. Who is alone can
-// trust that a granule with entries stays charged.
+// The gate that a thread passes from the driver call for a small block until its entry, and while it refunds one. A
+// thread that is alone in it can rely on every granule with entries to stay charged.
 Gate counting_small;
 
 /// Returns the most that one allocation can cost before its address is known.
@@ -57,7 +57,8 @@ void refund_inside(std::uint64_t address, const Block& block) noexcept {
   }
 }
 
-/// As refund_inside(), of a thread that holds no table's lock, which others take inside the gate.
+/// Refunds like refund_inside(), but passes the gate itself. Requires that the thread holds no lock of a table, because
+/// other threads take these locks inside the gate.
 void refund(std::uint64_t address, const Block& block) noexcept {
   if (!is_small(block.size)) return refund_inside(address, block);
   const Gate::Pass pass(counting_small);
@@ -127,10 +128,10 @@ CUresult take_and_settle(std::uint64_t& size, const Place& place, CUdeviceptr& a
   return call_and_settle(size, place, address, entered, fits, true, call);
 }
 
-/// The end of a request for which there is no room.
+/// The treatment of a request for which there is no room.
 enum class WithoutRoom {
-  kAdmit,   // room is made or waited for, otherwise the denial is recorded
-  kGiveUp,  // the caller tries another way; the request waits for no turn
+  kAdmit,   // makes room or waits for it, else records the denial
+  kGiveUp,  // returns at once, because the caller tries another way
 };
 
 template <typename Event, typename Call>
@@ -349,7 +350,7 @@ bool refund_what_streams_freed() noexcept {
 }
 
 void blocks_of_context_are_gone(std::uint64_t context, std::uint64_t now) noexcept {
-  const Gate::Pass pass(counting_small);  // before the locks of the tables, as everywhere
+  const Gate::Pass pass(counting_small);  // passed before the locks of the tables, as everywhere
   freeing.remove_if([&](std::uint64_t, const Freeing& freed) {
     if (freed.block.context != context) return false;
     Recorded event(trace::Kind::kFree);

@@ -89,7 +89,7 @@ Entry enter(const Place& place, Bytes size, Bytes deposit, Bytes& needed, Bytes&
   return result;
 }
 
-/// As enter(), but charges the missing bytes if they fit at once.
+/// Enters like enter(), but charges the missing bytes if they fit at once.
 Entry grow_at_once(const Place& place, Bytes size, Bytes deposit, Bytes& needed) noexcept {
   const LockGuard guard(growing);
   Bytes surplus;

@@ -15,7 +15,7 @@ namespace ration::guard {
 void charge_code_unconditionally(const Place& place, Bytes size) noexcept;
 /// Refunds `size` bytes if the context still exists.
 void refund_code(std::uint64_t context, Bytes size) noexcept;
-/// As refund_code(), but for code that the driver failed to load, which counts as never held.
+/// Refunds code that the driver failed to load, which counts as never held.
 void undo_code(std::uint64_t context, Bytes size) noexcept;
 /// Forgets the code of the context with that number, which has ended.
 void code_of_context_is_gone(std::uint64_t context) noexcept;

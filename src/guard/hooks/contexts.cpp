@@ -161,7 +161,7 @@ CUresult take_overhead(CUdevice device, const char* function, CUcontext* out, co
   return result;
 }
 
-/// As take_overhead(), but also charges the libraries that the new context contains.
+/// Makes a context like take_overhead(), but also charges the libraries that it contains.
 template <typename Call, typename Undo>
 CUresult take_context(CUdevice device, const char* function, CUcontext* out, bool primary, Call&& call,
                       Undo&& undo) noexcept {

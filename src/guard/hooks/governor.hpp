@@ -76,13 +76,14 @@ void forget_places() noexcept;
 /// processes), and waits if the workload asked for that.
 [[nodiscard]] bool admit(std::uint32_t account, Bytes size, Kind kind, const char* function) noexcept;
 
-/// As admit(), but on a device that may not be the current context's. A denial names the device if it was not granted.
+/// Admits like admit(), but on a device that may not be the current context's. A denial names the device if it was not
+/// granted.
 [[nodiscard]] bool admit_on(cuda::CUdevice device, Bytes size, Kind kind, const char* function) noexcept;
 
 /// Enters `size` bytes if they fit now; records nothing.
 [[nodiscard]] bool admit_quietly(std::uint32_t account, Bytes size, Kind kind) noexcept;
 
-/// As admit_quietly(), but for memory that the driver has given already, which needs no turn.
+/// Admits like admit_quietly(), but memory that the driver has given already, which needs no turn.
 [[nodiscard]] bool admit_given(std::uint32_t account, Bytes size, Kind kind) noexcept;
 
 void give_back(std::uint32_t account, Bytes size, Kind kind = Kind::kHeap) noexcept;

@@ -28,7 +28,7 @@ using namespace cuda;
 /// An executable graph with memory nodes.
 struct Executable {
   std::uint64_t devices = 0;  // devices whose memory it takes, one bit each
-  std::uint64_t frees = 0;    // the number of its addresses in `freed_by`
+  std::uint64_t frees = 0;    // the number of its entries in `freed_by`
 };
 static_assert(kMaxDevices == 64);
 
@@ -53,7 +53,7 @@ struct Left {
 Table<Executable> executables;  // the key is the handle
 Table<Need> needs;              // the key is part_key(), one per device
 Table<Left> lefts;              // the key is the address
-Table<std::uint64_t> freed_by;  // the key is part_key(); addresses of other graphs' allocations that a graph frees
+Table<std::uint64_t> freed_by;  // by part_key(): each address that a graph frees and another one allocated
 std::atomic<bool> any_memory_nodes{false};
 
 /// The device's graph pool as the book has it.

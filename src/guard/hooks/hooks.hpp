@@ -39,7 +39,7 @@ void trim_if_asked(cuda::CUstream stream = nullptr) noexcept;
 /// Takes managed memory by the workload's policy (managed.cpp).
 [[nodiscard]] cuda::CUresult take_managed(ManagedPolicy policy, cuda::CUdeviceptr& address, std::size_t size,
                                           unsigned int flags, const Place& place) noexcept;
-/// As free_pool_pointer(), but for managed memory.
+/// Frees like free_pool_pointer(), but managed memory.
 [[nodiscard]] bool free_managed_block(cuda::CUdeviceptr address, cuda::CUresult& result) noexcept;
 /// Moves managed memory to the host, if the policy allows it, until `needed` bytes fit into the account.
 void evict_managed(std::uint32_t account, Bytes needed) noexcept;

@@ -45,8 +45,8 @@ bool is_pinned(std::uint64_t address) noexcept {
     give_back(kHostAccount, gone.counted);
 }
 
-/// Admits `size` bytes that did not fit at once. If no limit holds, or `is_wrong()` tells that the driver rejects the
-/// call, which then takes no memory, admits them uncounted and sets `size` to 0.
+/// Admits `size` bytes that did not fit at once. Admits them uncounted and sets `size` to 0 if no limit holds, or if
+/// `is_wrong()` returns true: the driver will reject the call, which then takes no memory.
 template <typename IsWrong>
 [[gnu::noinline]] bool admit_pinned_slowly(Bytes& size, const char* function, IsWrong&& is_wrong) noexcept {
   if (book().account(kHostAccount).limits().binding() < kUnlimited && !is_wrong())

@@ -107,7 +107,7 @@ void refund(CUdeviceptr, const ManagedBlock& block) noexcept {
   give_back(block.account, Bytes{block.charged}, Kind::kManaged);
 }
 
-/// As refund(), for a block that went with its context.
+/// Refunds a block that went with its context.
 void refund_lost(CUdeviceptr address, const ManagedBlock& block) noexcept {
   Recorded event(trace::Kind::kFree, block.size);
   event.done(address, block.account);

@@ -1,4 +1,4 @@
-// What a program does to its own recording: marks (`ration.mark("epoch 3")`), and the recording itself
+// Functions by which a program records itself: marks (`ration.mark("epoch 3")`), and a recording of its own
 // (`ration.record("train.rec")`).
 #include <cstring>
 
@@ -16,5 +16,5 @@ extern "C" [[gnu::visibility("default")]] void ration_shim_mark(const char* text
   record(event);
 }
 
-/// See record_to().
+/// Begins or ends a recording: see record_to().
 extern "C" [[gnu::visibility("default")]] int ration_shim_record(const char* folder) { return record_to(folder); }

@@ -1,6 +1,6 @@
-// Ranges and marks of NVTX, which programs and their libraries make of what they do (`torch.cuda.nvtx.range_push`), in
-// the recording. `ration run --record` makes NVTX find them here (libration-nvtx.so). The layout of NVTX's tables and
-// attributes is that of its headers, version 3: nvtxDetail/nvtxTypes.h and nvToolsExt.h.
+// Functions of NVTX, which record the ranges and marks that programs and their libraries set
+// (`torch.cuda.nvtx.range_push`). `ration run --record` names a library to NVTX that leads it here (nvtx_tool.cpp). The
+// layout of NVTX's tables and attributes is that of its headers, version 3: nvtxDetail/nvtxTypes.h and nvToolsExt.h.
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -15,8 +15,7 @@ namespace {
 
 using Kind = trace::Kind;
 
-// ----------------------------------------------------------------------------------------------------- NVTX's
-// interface
+// ---------------------------------------------------------------------------------------------------- NVTX's interface
 
 using Function = void (*)();
 using Tables = const void* (*)(std::uint32_t);
@@ -24,7 +23,8 @@ constexpr std::uint32_t kCallbacks = 1;  // NVTX_ETID_CALLBACKS
 enum class Module : int { kCore = 1, kCore2 = 5 };
 struct Callbacks {
   std::size_t size;
-  /// Gives the array of places where NVTX keeps its functions, by their number. Returns 0 if there is none.
+  /// Sets `places` to the array in which NVTX keeps pointers to its functions, by their number. Returns 0 if there is
+  /// none.
   int (*functions)(Module module, Function*** places, unsigned* count);
 };
 
@@ -42,18 +42,18 @@ struct Attributes {
 static_assert(sizeof(Attributes) == 48 && offsetof(Attributes, message_type) == 32 &&
               offsetof(Attributes, message) == 40);
 
-/// The number of a domain, which is a pointer to programs; 0 is that of the default domain.
+/// The number of a domain, which programs see as a pointer; 0 is the default domain.
 using Domain = std::uintptr_t;
 constexpr int kNotTracked = -2;  // NVTX_NO_PUSH_POP_TRACKING: the depth is not counted
 
-// ----------------------------------------------------------------------------------------------------------------
-// names
+// --------------------------------------------------------------------------------------------------------------- names
 
 constexpr std::size_t kMostName = 1024;
-/// Tools name ranges after single calls ("mm, seq = 1234"). Once a process has so many texts, new names are left out.
+/// The most texts that a process names ranges by. Tools name ranges after single calls ("mm, seq = 1234"), so later
+/// names are left out.
 constexpr std::uint32_t kMostNames = 1 << 16;
 
-/// The texts that programs registered, for as long as they run: an ended domain may still be recorded.
+/// The texts that programs registered. They stay as long as the process, because an ended domain may still be recorded.
 struct Registered {
   char texts[std::size_t{1} << 20];
   std::atomic<std::size_t> used;
@@ -102,7 +102,7 @@ std::uint32_t number_of(const Attributes* attributes) noexcept {
   }
 }
 
-/// Keeps a text. Returns the handle that stands for it, or null if there is no room.
+/// Keeps a text. Returns the handle for it, or null if there is no room.
 const char* keep(const char* text) noexcept {
   if (text == nullptr) return nullptr;
   const std::size_t length = ::strnlen(text, kMostName - 1);
@@ -111,11 +111,10 @@ const char* keep(const char* text) noexcept {
     if (at + length + 1 > sizeof registered.texts) return nullptr;
   } while (!registered.used.compare_exchange_weak(at, at + length + 1, std::memory_order_relaxed));
   std::memcpy(registered.texts + at, text, length);
-  return registered.texts + at;  // the zero behind it is there
+  return registered.texts + at;  // all of `texts` is zero at first, so the text has its end
 }
 
-// ---------------------------------------------------------------------------------------------------------------
-// events
+// -------------------------------------------------------------------------------------------------------------- events
 
 void write(Kind kind, std::uint32_t site, std::uint64_t number) noexcept {
   RecordedEvent event{};
@@ -127,7 +126,7 @@ void write(Kind kind, std::uint32_t site, std::uint64_t number) noexcept {
 
 bool wanted() noexcept { return governed() && recording(); }
 
-/// Ranges that any thread may end have numbers of their own, those of a thread that of their domain.
+/// The number of the newest range that any thread may end. A range of one thread has the number of its domain instead.
 std::atomic<std::uint64_t> last_range{trace::kFirstRange};
 
 template <typename Name>
@@ -176,9 +175,9 @@ void install(const Callbacks& callbacks, Module module, const Entry (&entries)[N
     if (entry.number < count && places[entry.number] != nullptr) *places[entry.number] = entry.function;
 }
 
-/// Puts the functions of this file in the places of those that NVTX would call.
+/// Puts the functions of this file in the places of NVTX's own.
 void take_calls(const Callbacks& callbacks) noexcept {
-  /// By the numbers of NvtxCallbackIdCore.
+  /// The functions by their number in NvtxCallbackIdCore.
   const Entry core[] = {
       {1, function(+[](const Attributes* name) { mark(name); })},
       {2, function(+[](const char* name) { mark(name); })},
@@ -192,7 +191,7 @@ void take_calls(const Callbacks& callbacks) noexcept {
       {10, function(+[](const wchar_t* name) { return push(0, name); })},
       {11, function(+[] { return pop(0); })},
   };
-  /// By the numbers of NvtxCallbackIdCore2.
+  /// The functions by their number in NvtxCallbackIdCore2.
   const Entry core2[] = {
       {1, function(+[](Domain, const Attributes* name) { mark(name); })},
       {2, function(+[](Domain, const Attributes* name) { return start(name); })},
@@ -216,7 +215,8 @@ void take_calls(const Callbacks& callbacks) noexcept {
 }  // namespace
 }  // namespace ration::guard
 
-/// Takes the calls of one copy of NVTX. Returns 0 if they are not wanted, so that the copy does nothing from then on.
+/// Takes the calls of one copy of NVTX. Returns 0 in a process that is not recorded; the copy then does nothing from
+/// now on.
 extern "C" [[gnu::visibility("default")]] int ration_shim_nvtx(ration::guard::Tables tables) {
   using namespace ration::guard;
   if (tables == nullptr || environment().record[0] == '\0') return 0;

@@ -15,8 +15,9 @@ class PoolMap {
   /// Returns true if some free part holds `size` bytes, so that the pool serves the request without growing.
   [[nodiscard]] bool fits(std::uint64_t size) noexcept;
 
-  /// Records that the pool handed out [address, address + size), and reserves `growth` bytes more than before, of
-  /// `expected`, which are 0 if the block was said to fit. If it grew by less, it may have given memory back as well.
+  /// Records that the pool handed out [address, address + size) and reserved `growth` bytes more than before.
+  /// `expected` is the growth that was foreseen, 0 if fits() returned true. A pool that grew by less may have given
+  /// memory back as well.
   void taken(std::uint64_t address, std::uint64_t size, std::uint64_t growth, std::uint64_t expected) noexcept;
 
   /// Records that [address, address + size) came back to the pool.

@@ -226,7 +226,8 @@ CUresult take(Find&& find, CUstream stream, std::size_t size, const char* functi
       const bool of_graph = is_capturing(stream);
       Source source = of_graph ? Source{Source::Kind::kNoDevice, nullptr} : find();
       if (source.kind == Source::Kind::kNone) {
-        // The driver's own error, by a request for no bytes. Another thread may make the request valid at any moment.
+        // A request for no bytes gets the driver's own error and takes nothing, even if another thread makes it valid
+        // now.
         const CUresult wrong = call(0);
         if (wrong != CUDA_ERROR_INVALID_VALUE && wrong != CUDA_SUCCESS) return wrong;
         source = find();
@@ -282,7 +283,8 @@ CUresult return_loan(CUdeviceptr address, const Loan& loan, CUstream stream, Cal
 CUresult free_on_stream(Symbol symbol, CUdeviceptr address, CUstream given, CUstream stream) noexcept {
   auto* call_real = real<cuMemFreeAsync_t>(symbol);
   if (!governed()) return call_real(address, given);
-  // Asks once between two waits: what was freed after the last one is in use until the next.
+  // Trims at the first free after a wait only, because memory that is freed before the next wait stays in use until
+  // then.
   if (!freed_since_synchronisation.load(std::memory_order_relaxed)) trim_if_asked(stream);
   Loan loan;
   if (loans.take(address, loan)) return return_loan(address, loan, stream, [&] { return call_real(address, given); });

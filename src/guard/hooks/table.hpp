@@ -63,7 +63,7 @@ class Table {
     return true;
   }
 
-  /// As insert(), but returns true if `key` was there already, and sets `before` to its former value.
+  /// Inserts like insert(), but returns true if `key` was there already, and sets `before` to its former value.
   bool replace(std::uint64_t key, const Value& value, Value& before) noexcept {
     Shard& shard = shard_of(key);
     const SpinGuard guard(shard.lock);

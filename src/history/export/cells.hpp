@@ -33,7 +33,7 @@ class CsvRow {
 [[nodiscard]] std::string cents(std::int64_t hundredths);
 /// Formats a number with at least three figures and one decimal: `5120.4`, `0.0123`, `8.0`. Only zero becomes `0.0`.
 [[nodiscard]] std::string figures(double value);
-/// As figures(), but separates thousands: `5 120.4`.
+/// Formats like figures(), but separates thousands: `5 120.4`.
 [[nodiscard]] std::string grouped(double value);
 /// Formats the product of byte-time and price as a decimal number, to a billionth of the currency.
 [[nodiscard]] std::string exact_cost(ByteTime amount, std::int64_t price_nano);
