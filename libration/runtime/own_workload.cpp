@@ -54,7 +54,7 @@ fs::path companion(std::initializer_list<const char*> places) {
   for (const char* place : places)
     if (fs::exists(folder / place, error)) return (folder / place).lexically_normal();
   throw UnknownError(
-      fmt::format("nothing of ration lies beside {}: a limit from inside needs the whole package.", folder.string()));
+      fmt::format("{} has no other part of ration: a limit from inside needs the whole package.", folder.string()));
 }
 
 enum class Driver { kNone, kGuarded, kBare };
@@ -105,7 +105,7 @@ std::string ask_for_book() {
   if (variables.find("RATION_BOOK=") != std::string::npos) return variables;
   std::string complaint = contents(problems);
   while (!complaint.empty() && complaint.back() == '\n') complaint.pop_back();
-  throw UnknownError(complaint.empty() ? "ration activate ended without a word." : complaint);
+  throw UnknownError(complaint.empty() ? "ration activate printed neither a book nor an error." : complaint);
 }
 
 /// Sets the variables that `ration activate` prints.
@@ -145,12 +145,11 @@ void activate() {
   switch (loaded_driver()) {
     case Driver::kGuarded:
       if (has_book) return;
-      throw RuntimeError("the guard was loaded without a book: it lets everything through.");
+      throw RuntimeError("the guard was loaded without a book, so it limits nothing.");
     case Driver::kBare:
       throw RuntimeError(
-          "the GPU's driver is loaded already in this process, so no limit can be put in front of it any more. "
-          "Activate "
-          "ration before what uses the GPU is imported or started.");
+          "the GPU's driver is loaded already in this process, so a limit comes too late. Activate "
+          "ration before importing or starting anything that uses the GPU.");
     case Driver::kNone:
       break;
   }

@@ -119,7 +119,7 @@ class Sections {
     if (!has_names_ || section.sh_name >= names_.sh_size ||
         __builtin_add_overflow(names_.sh_offset, section.sh_name, &at) || read_part(at, name, sizeof name - 1))
       return;
-    for (std::size_t i = 0; i + 1 < sizeof name; ++i)  // letter by letter, because the file ends after fewer
+    for (std::size_t i = 0; i + 1 < sizeof name; ++i)  // letter by letter, because the file may end sooner
       if (!read_part(at + i, &name[i], 1) || name[i] == '\0') break;
   }
 

@@ -1,4 +1,4 @@
-"""Callbacks for when device memory is short."""
+"""Callbacks for moments when device memory is short."""
 from __future__ import annotations
 
 import atexit

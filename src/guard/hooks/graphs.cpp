@@ -223,7 +223,7 @@ class Launch {
   }
 
   /// Begins a launch or upload. Bytes of a launch that are freed from now on count for the next launch. Returns the
-  /// need known before.
+  /// former need, for end().
   Need begin(CUdevice device) noexcept {
     GraphPool& pool = graph_pools[device];
     {

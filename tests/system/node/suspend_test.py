@@ -319,7 +319,7 @@ idle = { after = "1s", action = "suspend" }
         notebook = Notebook(self, "notebook")
         self.assertEqual(notebook.cell("take 512"), 0)
         self.row("notebook")
-        said = self.stays(notebook, "it has not been seen here that driver 580.0 moves a program's memory on GPU 0 (Tesla T4)")
+        said = self.stays(notebook, "driver 580.0 was never seen here to move a program's memory on GPU 0 (Tesla T4)")
         self.assertRegex(said, "ration doctor .*--try-suspend")
         done = self.ration("doctor", "--try-suspend", "--only", "suspend")
         self.assertIn("moved to the host and back", done.stdout)
