@@ -71,8 +71,7 @@ const std::vector<VerbText>& verb_texts() {
        "install|list|uninstall [KERNEL] [OPTIONS] [-- OPTIONS OF RATION RUN]",
        "install makes a kernel, such as \"Python 3 \xc2\xb7 4 GiB GPU\", that JupyterLab, Notebook and VS Code offer: "
        "each notebook that uses it is a workload under the limit. The module ration_jupyter does this in the Python "
-       "that "
-       "has Jupyter. The words after -- are further options of ration run. For JupyterHub see "
+       "that has Jupyter. The words after -- are further options of ration run. For JupyterHub see "
        "docs/scenarios/notebooks.md.",
        {{"ration jupyter install --limit 4GiB --user", "a kernel of at most 4 GiB"},
         {"ration jupyter install --limit 50% --user -- --on-deny wait:30s", "a kernel that waits for memory"},
@@ -160,17 +159,15 @@ const std::vector<VerbText>& verb_texts() {
        "answer from recordings or sizes what fits; changes nothing",
        "RECORDING|NAME=SIZE... [OPTIONS] [--run [-- PROGRAM [ARGUMENTS]]]",
        "For recordings: the smallest limit under which each run is granted all that it was granted, and with --limit "
-       "the first request that this limit denies. A recording of tensors (made with --deep) is also tried under "
-       "other allocators. --run settles what no recording can say: it runs the program again under the limit, on a "
-       "simulated GPU. --with "
-       "puts another run beside it on a GPU, and --gpu alone copies of itself. For sizes, NAME=GUARANTEE[:LIMIT]"
-       "[*COUNT]: whether these programs fit on the GPUs, which of them go where, and which limits the other "
-       "guarantees "
-       "put out of reach; recordings may stand among them. Without --gpu these are the GPUs of this machine, less what "
-       "is promised already. A RECORDING is a file of ration record or an allocation history (CSV). Each answer has a "
-       "grade: exact (sums of recorded charges), model (with its measured error), run (the program itself), or unknown "
-       "with its reason. Exit "
-       "code 4 if something is denied or does not fit.",
+       "the first request that this limit denies. A recording of tensors (made with --deep) is also tried under other "
+       "allocators. --run settles what no recording can say: it runs the program again under the limit, on a simulated "
+       "GPU. --with puts another run beside it on a GPU; --gpu without --with says how many copies of the run fit on "
+       "one. For sizes, NAME=GUARANTEE[:LIMIT][*COUNT]: whether these programs fit on the GPUs, which of them go "
+       "where, and which limits the other guarantees put out of reach; recordings may stand among them. Without --gpu "
+       "these are the GPUs of this machine, less what is promised already. A RECORDING is a file of ration record or "
+       "an allocation history (CSV). Each answer has a grade: exact (sums of recorded charges), model (with its "
+       "measured error), run (the program itself), or unknown with its reason. Exit code 4 if something is denied or "
+       "does not fit.",
        {{"ration whatif train.rec", "the smallest limit"},
         {"ration whatif train.rec --limit 6GiB", "what a limit denies first"},
         {"ration whatif history.csv --allocator pytorch:expandable_segments:True", "the same run with another setting"},
@@ -312,9 +309,9 @@ const std::vector<VerbText>& verb_texts() {
        "Writes what a recording has of a workload's memory for another program: xspace for the page memory_profile of "
        "TensorBoard's profile plugin; perfetto and chrome for ui.perfetto.dev; pprof for go tool pprof; memory_viz for "
        "pytorch.org/memory_viz; heaptrack for heaptrack_gui; speedscope for speedscope.app; html for any browser; csv "
-       "for spreadsheets and "
-       "scripts. What is held at every moment, and at the peak, is the same in all of them, to the byte. A folder as "
-       "PATH gets a file with the recording's name; for xspace, a folder that tensorboard --logdir reads.",
+       "for spreadsheets and scripts. What is held at every moment, and at the peak, is the same in all of them, to "
+       "the byte. A folder as PATH gets a file with the recording's name; for xspace, a folder that tensorboard "
+       "--logdir reads.",
        {{"ration export train.rec --format xspace -o runs/", "a page of TensorBoard"},
         {"ration export train.rec --format perfetto", "a trace for ui.perfetto.dev"}}},
       {"recommend",
@@ -325,8 +322,7 @@ const std::vector<VerbText>& verb_texts() {
        "WORKLOAD|RECORDING... [OPTIONS]",
        "Suggests a limit and a guarantee from the peaks and the denied requests of past runs, with reasons, and shows "
        "which of these runs would have been denied under it. The runs are those of a workload that the daemon has "
-       "seen, "
-       "or those that are given as recordings.",
+       "seen, or recordings.",
        {{"ration recommend nlp/train", ""}, {"ration recommend monday.rec tuesday.rec", "from recordings"}}},
       {"record",
        Task::kRun,
@@ -335,9 +331,8 @@ const std::vector<VerbText>& verb_texts() {
        "record what a program does with GPU memory",
        "-o FILE [OPTIONS] [-- PROGRAM [ARGUMENTS]]",
        "Starts a program under a limit, or without one, as ration run does, and records every request for GPU memory "
-       "of it and of every process that it starts. The last line says what was recorded and what to type next. Without "
-       "a "
-       "program, makes the file of what is there of a run whose ration run was killed.",
+       "by it and by every process that it starts. The last line says what was recorded and what to type next. Without "
+       "a program, makes FILE from the parts that are left of a run whose ration run was killed.",
        {{"ration record -o train.rec -- python train.py", "record a training run"},
         {"ration record -o train.rec --sim=T4:16GiB -- ration-workload grow", "try it without a GPU"}}},
       {"inspect",
@@ -364,9 +359,8 @@ const std::vector<VerbText>& verb_texts() {
        "FILE [-o FILE]",
        "Makes a recording of a snapshot of PyTorch's memory (torch.cuda.memory._dump_snapshot), of a dump of "
        "TensorFlow's allocator (TF_BFC_MEMORY_DUMP), or of an allocation history (CSV, as ration export writes them "
-       "and "
-       "share/ration/traces has them). A pickle is read as data: nothing in it is executed. inspect, whatif and export "
-       "also take such a file itself.",
+       "and share/ration/traces has them). A pickle is read as data: nothing in it is executed. inspect, whatif and "
+       "export also take such a file itself.",
        {{"ration import memory.pickle -o train.rec", "the history of PyTorch's allocator"},
         {"ration inspect train.rec", "its peak"}}},
       {"env",

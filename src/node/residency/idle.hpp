@@ -49,8 +49,8 @@ struct IdleDecision {
 };
 
 /// Promises: a workload is idle since it last computed, allocated or freed, and a free on request does not count; each
-/// step is taken once per idle time; a workload is not suspended without knowledge of its computing (training may leave
-/// its memory unchanged for hours), and not trimmed without memory, but only reported.
+/// step is taken once per idle time; a workload is only reported, and not suspended, if it is unknown whether it
+/// computes (training may leave its memory unchanged for hours), and not trimmed if it holds no memory.
 class IdleWatch {
  public:
   /// Returns the next step that is due. Absent: none is.

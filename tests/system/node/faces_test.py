@@ -332,7 +332,7 @@ class Demo(Faces):
 class InAContainer(Faces):
     """NVML before release 570 lists the container's processes with 0 bytes, and who computes by other numbers."""
     configuration = '[[policy]]\nmatch = { users = ["*"] }\nidle = { after = "1s", action = "suspend" }\n'
-    untold = "the driver does not tell it in a container"
+    untold = "the driver does not report it in a container"
 
     def setUp(self):
         node = tempfile.NamedTemporaryFile("w", suffix=".toml")
