@@ -119,8 +119,9 @@ std::optional<Overview> parse_overview(std::string_view text, const Header& head
       Total total{numbers.place(), numbers.signed_number(), numbers.time(), numbers.signed_number(), {}};
       total.timeline.span = checked<std::int64_t>(row.at(4), kLatest);
       total.timeline.most = row.at(5).get<std::vector<std::int64_t>>();
-      if (total.timeline.most.size() > Timeline::kMostSpans) return std::nullopt;
+      if (total.timeline.span == 0 || total.timeline.most.size() > Timeline::kMostSpans) return std::nullopt;
       overview.totals.push_back(std::move(total));
+      if (overview.totals.size() > header.devices.size() + 1) return std::nullopt;
     }
     // Members of a braced list are read in order.
     take_rows(content.at("never_freed"), header, overview.never_freed, [](Row& of) {

@@ -1,5 +1,6 @@
 // A recording: the columns of a block, a part with any bytes of it changed, a packed file with any bytes of it changed
-// or cut off, any overview, and what other programs write. Each is read to its end and inspected.
+// or cut off, any overview, and what other programs write. Each is read to its end and inspected, packed ones as a page
+// shows them.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -19,6 +20,7 @@
 #include "trace/packed_file.hpp"
 #include "trace/parts.hpp"
 #include "trace/run_note.hpp"
+#include "trace/view/view.hpp"
 
 namespace {
 
@@ -101,6 +103,15 @@ class Summed final : public Recording {
   const Overview overview_;
 };
 
+/// Reads all that a page shows of a recording.
+void show(const Recording& recording) {
+  (void)view_of(recording, {0, kLatest, 7, 5});
+  (void)view_of(recording, {9'000, 60'000, 4096, 500});
+  (void)moment_view(recording, std::nullopt);
+  (void)moment_view(recording, 70'000);
+  (void)usage_view(recording, {});
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -132,7 +143,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   header.complete = true;
   if (mode == 3) {
     if (auto overview = parse_overview({reinterpret_cast<const char*>(data), size}, header))
-      (void)inspect(Summed(header, std::move(*overview)));
+      show(Summed(header, std::move(*overview)));
     return 0;
   }
   if (mode == 4) {
@@ -144,6 +155,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   if (!write_packed(path, MemoryRecording(header, some_events()))) std::abort();
   change(path, data, size);
-  if (const auto opened = open_packed(path)) (void)inspect(**opened);
+  if (const auto opened = open_packed(path)) show(**opened);
   return 0;
 }

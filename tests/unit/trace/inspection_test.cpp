@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <random>
 
 #include "../temporary.hpp"
@@ -164,6 +165,12 @@ TEST(OverviewTest, IsReadAsItWasWrittenAndNothingElse) {
   later.replace(later.find("overview/1"), 10, "overview/2");
   EXPECT_FALSE(parse_overview(later, recording.header()));
   EXPECT_FALSE(parse_overview(text.substr(0, text.size() / 2), recording.header()));
+  nlohmann::json hostile = nlohmann::json::parse(text);
+  hostile["places"][0][4] = 0;  // nanoseconds of a span
+  EXPECT_FALSE(parse_overview(hostile.dump(), recording.header()));
+  hostile = nlohmann::json::parse(text);
+  while (hostile["places"].size() < 4) hostile["places"].push_back(hostile["places"][0]);
+  EXPECT_FALSE(parse_overview(hostile.dump(), recording.header()));
 }
 
 }  // namespace
