@@ -36,6 +36,16 @@ WALK = f"""
             if names[path] == 'governed' and parameters(ours) != parameters(theirs): differ.append(path)
             assert name in dir(of(tf, space)), path
 
+    assert tf.__version__ == tensorflow.__version__
+    import ration.tf.compat.v1 as tf1, ration.tf.keras.layers as layers
+    from ration.tf.keras.layers import Dense
+    from ration.tf.python.framework import ops
+    assert (Dense, layers.Dense) == (tensorflow.keras.layers.Dense,) * 2 and ops is sys.modules['tensorflow.python.framework.ops']
+    assert tf1.config is tf.compat.v1.config is tf.compat.v2.config is tf.config and tf1.Session is tensorflow.compat.v1.Session
+    try: import ration.tf.nothing
+    except ModuleNotFoundError as error: assert error.name == 'ration.tf.nothing', error
+    else: raise AssertionError('a module that nobody has')
+
     def leaves(descriptor, path=''):
         for field in descriptor.fields:
             if field.message_type is None: yield path + field.name
@@ -88,10 +98,12 @@ class Without(FrameworkCase):
     def test_the_error_says_what_to_install(self):
         done = subprocess.run([str(self.python), "-S", "-c", "\n".join((
             "import ration", "try: ration.tf.config.set_soft_device_placement(True)", "except AttributeError as error: print(error)",
+            "try: from ration.tf.keras.layers import Dense", "except ModuleNotFoundError as error: print(error)",
             "assert not hasattr(ration.config.experimental, 'enable_op_determinism') and not hasattr(ration.tf, 'constant')",
             "ration.config.list_physical_devices('GPU')"))], env=self.inside(), capture_output=True, text=True, timeout=60)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(done.stdout, "ration.tf.config.set_soft_device_placement: ration has no such name, and passes it on to TensorFlow, "
+                         "which is not installed (pip install tensorflow)\nration.tf.keras: ration has no such module, and passes it on to TensorFlow, "
                          "which is not installed (pip install tensorflow)\n")
 
 

@@ -13,8 +13,8 @@ SCRIPTS = SOURCE / "tests/frameworks/tensorflow_scripts"
 NODE = "T4:16GiB*2"
 
 # Each script has a process and a simulated node of its own, forked before TensorFlow has looked at a device.
-RUNNER = """
-    import json, os, pathlib, sys, traceback
+RUNNER = r"""
+    import json, os, pathlib, re, sys, traceback
     import tensorflow
     for name, cards in json.loads(os.environ['SCRIPTS']).items():
         folder = pathlib.Path(name).absolute()
@@ -28,7 +28,7 @@ RUNNER = """
             os.dup2(output, 2)
             path = pathlib.Path(os.environ['PLACE'], name + '.py')
             code = path.read_text()
-            if os.environ['WITH'] == 'ration': code = code.replace('import tensorflow as tf', 'import ration.tf as tf')
+            if os.environ['WITH'] == 'ration': code = re.sub(r'^(import|from) tensorflow\b', r'\1 ration.tf', code, flags=re.M)
             try: exec(compile(code, path, 'exec'), {'__name__': '__main__'})
             except BaseException: traceback.print_exc()
             sys.stdout.flush()
@@ -58,6 +58,7 @@ TABLE = {
     "no_gpu": (1, "10000.0", held(None, None)),
     "session_fraction": (1, "[   1 1024 1024]", held(4096, None, code=0), held(2, None, code=0)),
     "session_growth": (1, "[  64 1024 1024]", held(66, None)),
+    "version_1": (1, "denied beyond a twentieth", held(130, None)),
     "fails_at_once": (1, "denied at once", held(256, None, code=0), held(2, None, code=0)),
     "async_allocator": (1, "(70, 1024, 1024)", held(160, None)),
     "statistics": (1, "step 2 peak 300 MiB, now 0 MiB", held(2 + 128 + 256 + 512, None)),

@@ -2,9 +2,10 @@
 """Stock TensorFlow, as pip installs it, on simulated GPUs and under limits. Run by the Python that has it."""
 import pathlib
 import subprocess
+import textwrap
 import unittest
 
-from case import CONTEXT, LIMITS, RATION, FrameworkCase, GiB, MiB
+from case import CONTEXT, LIMITS, RATION, SOURCE, FrameworkCase, GiB, MiB
 
 
 class TensorFlow(FrameworkCase):
@@ -42,6 +43,25 @@ class TensorFlow(FrameworkCase):
         self.assertLessEqual(self.held(), 3 * GiB)
         self.assertLess(self.run_program(count, limit="3GiB", options=("--framework-hints", "off")), 2048)
         self.assertLess(self.run_program(count, limit="3GiB", TF_DEVICE_MIN_SYS_MEMORY_IN_MB="1000"), 2048)
+
+    def test_a_session_keeps_the_share_that_it_gives_itself(self):
+        """Of the limit, which is the size of the card to TensorFlow. TensorFlow ignores a share beside the reserve that ration sets."""
+        session = """
+            tf1 = tf.compat.v1
+            tf1.disable_eager_execution()
+            size = tf1.placeholder(tf.int32, [])
+            with tf.device('/GPU:0'): filled = tf.fill([size, 1024, 1024], tf.constant(1, tf.uint8))
+            options = tf1.GPUOptions(per_process_gpu_memory_fraction=0.25)
+            def fits(session, mib):
+                try: return session.run(tf.shape(filled), {size: mib})[0] == mib
+                except tf.errors.ResourceExhaustedError: return False
+            session = tf1.%s(config=tf1.ConfigProto(gpu_options=options))
+            print(json.dumps([bool(fits(session, mib)) for mib in (900, 1100)]))
+        """
+        for kind in ("Session", "InteractiveSession"):
+            for options, beginning in ((("--framework-hints", "off"), ""), ((), "import ration")):
+                with self.subTest(kind=kind, beginning=beginning):
+                    self.assertEqual(self.run_program(beginning + "\n" + textwrap.dedent(session % kind), options=options, PYTHONPATH=str(SOURCE / "libration/python")), [True, False])
 
     def test_growth_takes_what_is_used(self):
         self.run_program("tf.config.experimental.set_memory_growth(gpus[0], True)\ntake(64)",

@@ -27,7 +27,9 @@ from .profiles import profile
 from .recording import record
 from .report import get_memory_details, log_memory_usage, memory_map
 from .setup_gpu import setup_gpu
-from .tf import config
+from .tf import config, sessions
+
+sessions.install()
 
 __version__ = _native.library.ration_version().decode()
 __all__ = ["MemoryGuard", "MemoryLimitExceeded", "PressureHandle", "Schedule", "activate", "config",

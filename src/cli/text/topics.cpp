@@ -16,7 +16,8 @@ std::string variables_text() {
          "CUDA_VISIBLE_DEVICES, CUDA_DEVICE_ORDER=PCI_BUS_ID and, with --require-enforced, LD_AUDIT. Unless they are\n"
          "set already, also TF_FORCE_GPU_ALLOW_GROWTH=true, XLA_PYTHON_CLIENT_PREALLOCATE=false and\n"
          "TF_DEVICE_MIN_SYS_MEMORY_IN_MB=128 (memory that TensorFlow leaves unused; its own default is 225 to\n"
-         "1,800 MiB).\n"
+         "1,800 MiB). With it TensorFlow ignores per_process_gpu_memory_fraction, unless the program imports ration:\n"
+         "--framework-hints off.\n"
          "Colour: NO_COLOR, CLICOLOR_FORCE, TERM=dumb.\n";
 }
 

@@ -397,7 +397,7 @@ class Package(unittest.TestCase):
                     import tensorflow
                     assert tensorflow.told == [{told}], tensorflow.told
                     assert type(tensorflow.__spec__.loader) is type(importlib.import_module('json').__spec__.loader)
-                    assert not any('ration' in type(finder).__module__ for finder in sys.meta_path)
+                    assert not any('on_import' in type(finder).__module__ for finder in sys.meta_path)
                     experimental.set_memory_growth(gpus[1], False)
                     assert tensorflow.told[-1] == ('growth', tensorflow.gpus[1], False)
                 """)

@@ -1,8 +1,12 @@
 """TensorFlow with ration's device configuration: `import ration.tf as tf` instead of `import tensorflow as tf`.
 
-`tf.config` governs ration's pool and TensorFlow; every other name is TensorFlow's own.
+`tf.config` governs ration's pool and TensorFlow; every other name is TensorFlow's own, also that of a module:
+`from ration.tf.keras.layers import Dense`.
 """
-from . import config, forward
+from . import config, forward, sessions, submodules
 
-__all__ = ["config"]
+submodules.install()
+from . import compat  # noqa: E402
+
+__all__ = ["compat", "config"]
 __getattr__, __dir__ = forward.to_tensorflow(__name__)

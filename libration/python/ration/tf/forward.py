@@ -10,12 +10,16 @@ import sys
 from typing import Any, Callable, List, Tuple
 
 
+# The only names of TensorFlow with an underscore that programs ask for.
+_VERSIONS = ("__version__", "__git_version__", "__compiler_version__")
+
+
 def to_tensorflow(module: str) -> Tuple[Callable[[str], Any], Callable[[], List[str]]]:
     """Returns `__getattr__` and `__dir__`, by which `ration.tf.config`, for example, has all names of `tensorflow.config`."""
     path = module.split(".")[2:]
 
     def get(name: str) -> Any:
-        if name.startswith("_"):
+        if name.startswith("_") and name not in _VERSIONS:
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
         try:
             tensorflow = importlib.import_module("tensorflow")

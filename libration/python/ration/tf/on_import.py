@@ -17,12 +17,18 @@ def when_imported(apply: Callable[[types.ModuleType], None]) -> None:
     """Calls `apply` with the module `tensorflow`: now, or once its import has ended. Keeps the order of the calls."""
     with _lock:
         tensorflow = sys.modules.get("tensorflow")
-        if tensorflow is None or _pending:
+        if tensorflow is None or (_pending and _is_importing(tensorflow)):
             if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
                 sys.meta_path.insert(0, _Finder())
             _pending.append(apply)
             return
+    if _pending:  # it came without the finder
+        _apply_pending(tensorflow)
     apply(tensorflow)
+
+
+def _is_importing(module: types.ModuleType) -> bool:
+    return bool(getattr(module.__spec__, "_initializing", False))
 
 
 def _apply_pending(tensorflow: types.ModuleType) -> None:
