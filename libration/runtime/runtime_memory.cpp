@@ -249,7 +249,7 @@ Bytes host_whole(const book::Account& host) {
 void Runtime::limit_host(const std::string& size) {
   const book::Account host = host_account();
   const Bytes whole = host_whole(host);
-  const auto bytes = parse_size(size, whole, whole);
+  const auto bytes = parse_size(size, whole, whole, "machine");
   if (!bytes) throw ValueError(bytes.error().what + " " + bytes.error().fix);
   if (*bytes == Bytes{0}) throw ValueError("A host limit of 0 leaves nothing to pin.");
   if (*bytes > whole && *bytes < kUnlimited)

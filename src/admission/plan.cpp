@@ -191,7 +191,8 @@ static constexpr Bytes kPage{4096};
 
 Result<Bytes> host_limit_of(const std::string& text, Bytes now) {
   const Bytes total = machine::host_memory_total(), room = machine::host_memory_available();
-  RATION_TRY(Bytes asked, is_step(text) ? parse_step(text, total, room) : parse_size(text, total, room));
+  RATION_TRY(Bytes asked,
+             is_step(text) ? parse_step(text, total, room, "machine") : parse_size(text, total, room, "machine"));
   if (is_step(text)) {
     const Bytes from = std::min(now, total);
     asked = text.front() == '+' ? from + asked : from - std::min(from, asked);

@@ -106,6 +106,8 @@ inline constexpr MessageRow kMessageTable[] = {
     // Broken rules, and ungoverned use.
     {"limit.put_back", "{workload}: the limit was set to {found_bytes} while no daemon ran; it was put back to {owned_bytes}"},
     {"guarantee.put_back", "{workload}: the guarantee was set to {found_bytes} while no daemon ran; it was put back to {owned_bytes}"},
+    {"host_limit.put_back", "{workload}: the host limit was set to {found_bytes} while no daemon ran; it was put back to {owned_bytes}"},
+    {"host_limit.tampered", "{workload} changed its own host limit to {found_bytes}; it was put back to {owned_bytes}"},
     {"limit.tampered", "{workload} changed its own limit to {found_bytes}; it was put back to {owned_bytes}"},
     {"guarantee.tampered", "{workload} changed its own guarantee to {found_bytes}; it was put back to {owned_bytes}"},
     {"book.altered", "the book of {workload}[ (container {container})] was altered: {what}; until it ends, it counts as if it held all it may"},
@@ -114,6 +116,7 @@ inline constexpr MessageRow kMessageTable[] = {
     {"book.too_many_entries", "there are too many processes and shared memory in the books of its user"},
     {"book.longer", "it was made longer"},
     {"book.other_limit", "its limit was changed"},
+    {"book.other_host_limit", "its host limit was changed"},
     {"book.other_guarantee", "its guarantee was changed"},
     {"book.grown", "{workload} made its book {size_bytes} long; it was cut back"},
     {"book.beside", "pid {pid} of {workload} uses {driver_bytes} by the driver, {book_bytes} by its book"},

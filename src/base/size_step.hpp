@@ -15,6 +15,6 @@ namespace ration {
 
 /// Parses the size after the sign. Fails as parse_size() does, with the sign in texts and fixes. Requires
 /// is_step(text).
-[[nodiscard]] Result<Bytes> parse_step(std::string_view text, Bytes device_total, Bytes device_free);
+[[nodiscard]] Result<Bytes> parse_step(std::string_view text, Bytes total, Bytes free, std::string_view place = "GPU");
 
 }  // namespace ration

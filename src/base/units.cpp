@@ -59,19 +59,25 @@ tl::unexpected<Error> too_large(std::string_view text, const std::string& than) 
   return fail("E1104", fmt::format("{} is more than {}.", text, than), "Use max, or a smaller size such as 4GiB.", 2);
 }
 
+/// The memory of which a size may be a share.
+struct Whole {
+  Bytes total, free;
+  std::string_view place;
+};
+
 /// Parses the size that begins at `start` of the typed text.
-Result<Bytes> parse_from(std::string_view typed, std::size_t start, Bytes device_total, Bytes device_free) {
+Result<Bytes> parse_from(std::string_view typed, std::size_t start, const Whole& whole) {
   const std::string_view before = typed.substr(0, start), text = typed.substr(start);
   if (text == "unlimited") return kUnlimited;
-  if (text == "max") return device_total;
+  if (text == "max") return whole.total;
   if (text.substr(0, 4) == "max-") {
-    const Result<Bytes> less = parse_from(typed, start + 4, device_total, device_free);
+    const Result<Bytes> less = parse_from(typed, start + 4, whole);
     if (!less) return less;
-    if (*less > device_total)
-      return too_large(text.substr(4), fmt::format("the GPU has ({})", format_size(device_total)));
-    if (*less == device_total)
+    if (*less > whole.total)
+      return too_large(text.substr(4), fmt::format("the {} has ({})", whole.place, format_size(whole.total)));
+    if (*less == whole.total)
       return fail("E1105", fmt::format("{} leaves no memory.", typed), "Subtract less, such as max-1GiB.", 2);
-    return device_total - *less;
+    return whole.total - *less;
   }
   double number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number, std::chars_format::fixed);
@@ -82,18 +88,19 @@ Result<Bytes> parse_from(std::string_view typed, std::size_t start, Bytes device
   if (unit.empty()) {
     if (number > 0 && number <= 1 && text.find('.') != std::string_view::npos) {
       return fail("E1103", fmt::format("{} is ambiguous here.", typed),
-                  fmt::format("Write {}{:g}% (of the GPU) or {}512MiB.", before, number * 100, before), 2);
+                  fmt::format("Write {}{:g}% (of the {}) or {}512MiB.", before, number * 100, whole.place, before), 2);
     }
     return no_unit(typed, before, number);
   }
   for (const auto& [name, factor] : kUnits) {
     if (unit != name) continue;
     const bool share = factor == 0;
-    const Bytes whole = unit == "%free" ? device_free : device_total;
-    const double bytes = share ? number / 100 * static_cast<double>(whole.count()) : number * factor;
+    const Bytes of = unit == "%free" ? whole.free : whole.total;
+    const double bytes = share ? number / 100 * static_cast<double>(of.count()) : number * factor;
     if (share && number > 100) return no_size(typed);
-    if (share && number == 100) return whole;  // correct even while the size is unknown (kUnlimited)
-    if (bytes >= static_cast<double>(kUnlimited.count())) return too_large(text, "any GPU has");
+    if (share && number == 100) return of;  // correct even while the size is unknown (kUnlimited)
+    if (bytes >= static_cast<double>(kUnlimited.count()))
+      return too_large(text, fmt::format("any {} has", whole.place));
     return Bytes{static_cast<std::uint64_t>(bytes)};
   }
   return no_size(typed);
@@ -101,12 +108,12 @@ Result<Bytes> parse_from(std::string_view typed, std::size_t start, Bytes device
 
 }  // namespace
 
-Result<Bytes> parse_size(std::string_view text, Bytes device_total, Bytes device_free) {
-  return parse_from(text, 0, device_total, device_free);
+Result<Bytes> parse_size(std::string_view text, Bytes total, Bytes free, std::string_view place) {
+  return parse_from(text, 0, {total, free, place});
 }
 
-Result<Bytes> parse_step(std::string_view text, Bytes device_total, Bytes device_free) {
-  return parse_from(text, 1, device_total, device_free);
+Result<Bytes> parse_step(std::string_view text, Bytes total, Bytes free, std::string_view place) {
+  return parse_from(text, 1, {total, free, place});
 }
 
 Result<std::uint64_t> parse_duration(std::string_view text) {

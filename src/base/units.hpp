@@ -13,9 +13,9 @@
 namespace ration {
 
 /// Parses a size: `4GiB`, `4G`, `4g`, `512MiB`, `8GB` (10^9), `50%`, `50%free`, `max`, `max-1GiB`, `unlimited`. G, M
-/// and K are binary, as in Docker and systemd; `%` is a part of `device_total`, `%free` of `device_free`. Fails with
-/// E1101 to E1105.
-[[nodiscard]] Result<Bytes> parse_size(std::string_view text, Bytes device_total, Bytes device_free);
+/// and K are binary, as in Docker and systemd; `%` is a part of `total`, `%free` of `free`, both of the `place` that
+/// errors name. Fails with E1101 to E1105.
+[[nodiscard]] Result<Bytes> parse_size(std::string_view text, Bytes total, Bytes free, std::string_view place = "GPU");
 
 /// Parses `500ms`, `30s`, `5m` or `2h` to nanoseconds. Fails with E1106.
 [[nodiscard]] Result<std::uint64_t> parse_duration(std::string_view text);

@@ -20,14 +20,15 @@ std::string environment(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-/// Returns E1101 to E1104 for a size that no device could have, before any device is queried.
+/// Returns E1101 to E1104 for a size that nothing could have, before any device is queried.
 Result<void> check_sizes(const CLI::App& verb) {
   for (const auto* option : verb.get_options()) {
     if (option->get_type_name() != "SIZE") continue;
     for (const std::string& text : option->results()) {
       const bool step = verb.get_name() == "set" && is_step(text);
       if (text == "none") continue;
-      if (auto size = (step ? parse_step : parse_size)(text, kUnlimited, kUnlimited); !size)
+      const char* place = option->check_lname("host-limit") ? "machine" : "GPU";
+      if (auto size = (step ? parse_step : parse_size)(text, kUnlimited, kUnlimited, place); !size)
         if (size.error().id != "E1101" || !admission::takes_guarantee_away(text)) return tl::unexpected(size.error());
     }
   }

@@ -338,7 +338,10 @@ void LeftWhileAsleep::return_to_all() noexcept {
 bool governed() noexcept { return mode_now() != Mode::kUngoverned; }
 bool book_usable() noexcept { return mode_now() == Mode::kGoverned; }
 book::Book& book() noexcept { return state().book; }
-bool counts_host() noexcept { return book_usable() && state().book.counts_host(); }
+bool counts_host() noexcept {
+  const Mode mode = mode_now();
+  return mode == Mode::kGoverned ? state().book.counts_host() : mode == Mode::kBookUnusable;
+}
 
 void deny(std::uint32_t account, Bytes size, book::DenialReason reason, const char* function, std::uint64_t device_free,
           std::uint64_t waited_ns, const book::DeviceUuid& device,

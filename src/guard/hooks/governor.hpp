@@ -18,7 +18,8 @@ using book::Kind;
 using book::ManagedPolicy;
 using book::Unmovable;
 
-/// Returns true if the book counts pinned host memory, in the account kHostAccount.
+/// Returns true if the book counts pinned host memory, in the account kHostAccount, or cannot be used: then that
+/// account admits nothing.
 [[nodiscard]] bool counts_host() noexcept;
 
 /// The account of a device that the workload was not granted; nothing may be taken there.

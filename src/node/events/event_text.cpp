@@ -283,23 +283,42 @@ Event not_resumed_event(const EventSubject& subject, const Error& why) {
   return event;
 }
 
-Event put_back_event(const EventSubject& subject, bool is_guarantee, Bytes found, Bytes owned) {
+namespace {
+
+/// Returns the text of that number, of those by OwnedNumber.
+Message of_number(OwnedNumber number, std::array<Message, 3> texts) {
+  return std::move(texts[static_cast<std::size_t>(number)]);
+}
+
+}  // namespace
+
+Message other_number(OwnedNumber number) {
+  return of_number(number, {say<"book.other_limit">(), say<"book.other_guarantee">(), say<"book.other_host_limit">()});
+}
+
+Event put_back_event(const EventSubject& subject, OwnedNumber number, Bytes found, Bytes owned) {
+  const std::string workload = subject.name();
+  const auto name = "workload"_is(workload);
+  const auto before = "found_bytes"_is(found);
+  const auto after = "owned_bytes"_is(owned);
   Event event = event_of(
       subject, EventType::kResized,
-      is_guarantee
-          ? say<"guarantee.put_back">("workload"_is(subject.name()), "found_bytes"_is(found), "owned_bytes"_is(owned))
-          : say<"limit.put_back">("workload"_is(subject.name()), "found_bytes"_is(found), "owned_bytes"_is(owned)));
+      of_number(number, {say<"limit.put_back">(name, before, after), say<"guarantee.put_back">(name, before, after),
+                         say<"host_limit.put_back">(name, before, after)}));
   event.old_value = std::to_string(found.count());
   event.new_value = std::to_string(owned.count());
   return event;
 }
 
-Event tampered_event(const EventSubject& subject, bool is_guarantee, Bytes found, Bytes owned) {
+Event tampered_event(const EventSubject& subject, OwnedNumber number, Bytes found, Bytes owned) {
+  const std::string workload = subject.name();
+  const auto name = "workload"_is(workload);
+  const auto before = "found_bytes"_is(found);
+  const auto after = "owned_bytes"_is(owned);
   Event event = event_of(
       subject, EventType::kViolation,
-      is_guarantee
-          ? say<"guarantee.tampered">("workload"_is(subject.name()), "found_bytes"_is(found), "owned_bytes"_is(owned))
-          : say<"limit.tampered">("workload"_is(subject.name()), "found_bytes"_is(found), "owned_bytes"_is(owned)));
+      of_number(number, {say<"limit.tampered">(name, before, after), say<"guarantee.tampered">(name, before, after),
+                         say<"host_limit.tampered">(name, before, after)}));
   event.old_value = std::to_string(found.count());
   event.new_value = std::to_string(owned.count());
   return event;

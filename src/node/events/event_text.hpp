@@ -109,10 +109,14 @@ struct GivesWayFacts {
 [[nodiscard]] Event not_resumed_event(const EventSubject& subject, const Error& why);
 
 // Violations and ungoverned use.
+/// A number of a book that the daemon owns.
+enum class OwnedNumber : std::uint8_t { kLimit, kGuarantee, kHostLimit };
+/// Says that the book has another one.
+[[nodiscard]] Message other_number(OwnedNumber number);
 /// Reports that the daemon restored a number which a user without the right had changed by `ration set` while no daemon
 /// ran.
-[[nodiscard]] Event put_back_event(const EventSubject& subject, bool is_guarantee, Bytes found, Bytes owned);
-[[nodiscard]] Event tampered_event(const EventSubject& subject, bool is_guarantee, Bytes found, Bytes owned);
+[[nodiscard]] Event put_back_event(const EventSubject& subject, OwnedNumber number, Bytes found, Bytes owned);
+[[nodiscard]] Event tampered_event(const EventSubject& subject, OwnedNumber number, Bytes found, Bytes owned);
 /// Reports a damaged book. `labels` are those of the workload, for its container's name and engine.
 [[nodiscard]] Event altered_event(const EventSubject& subject, const std::string& labels, const Message& what);
 [[nodiscard]] Event grown_event(const EventSubject& subject, Bytes size);

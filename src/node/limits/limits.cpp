@@ -208,15 +208,16 @@ std::vector<Alteration> Limits::enforce(const Registry& registry, std::vector<st
       const auto& book = workload.book.accounts[account];
       const Written mine = book_content(*owned, owned->accounts[account]);
       if (book.limit != written[account].limit && book.limit != mine.limit)
-        alterations.push_back({path, account, book.limit, mine.limit, false, unwatched});
+        alterations.push_back({path, account, book.limit, mine.limit, OwnedNumber::kLimit, unwatched});
       if (book.guarantee != written[account].guarantee && book.guarantee != mine.guarantee)
-        alterations.push_back({path, account, book.guarantee, mine.guarantee, true, unwatched});
+        alterations.push_back({path, account, book.guarantee, mine.guarantee, OwnedNumber::kGuarantee, unwatched});
       differs = differs || book.limit != mine.limit || book.guarantee != mine.guarantee ||
                 written[account].ceiling != mine.ceiling;
     }
     if (const book::HostSnapshot& host = workload.book.host; host.counted && host.limit != owned->host_in_force()) {
       if (host.limit != host_written_[path])
-        alterations.push_back({path, book::kHostAccount, host.limit, owned->host_in_force(), false, unwatched});
+        alterations.push_back(
+            {path, book::kHostAccount, host.limit, owned->host_in_force(), OwnedNumber::kHostLimit, unwatched});
       differs = true;
     }
     if (!differs) continue;

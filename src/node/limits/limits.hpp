@@ -14,6 +14,7 @@
 
 #include "base/result.hpp"
 #include "node/books/registry.hpp"
+#include "node/events/event_text.hpp"
 #include "node/limits/balance.hpp"
 #include "node/state/state_file.hpp"
 
@@ -55,7 +56,7 @@ struct Alteration {
   std::string path;
   std::uint32_t account = 0;  ///< or kHostAccount
   Bytes found, owned;
-  bool is_guarantee = false;
+  OwnedNumber number = OwnedNumber::kLimit;
   bool unwatched = false;  ///< written by `ration set` while no daemon ran, by a user without the right
 };
 

@@ -44,11 +44,9 @@ void TamperRule::run(const Moment& moment, Effects& effects) {
     const auto& accounts = workload.book.accounts;
     const book::DeviceUuid device =
         altered.account < accounts.size() ? accounts[altered.account].device : book::DeviceUuid{};
-    events.push_back(
-        event(event_subject(moment, workload, device), altered.is_guarantee, altered.found, altered.owned));
+    events.push_back(event(event_subject(moment, workload, device), altered.number, altered.found, altered.owned));
     if (!workload.granted.empty() && !altered.unwatched)
-      note_altered(moment, workload, altered.is_guarantee ? say<"book.other_guarantee">() : say<"book.other_limit">(),
-                   events);
+      note_altered(moment, workload, other_number(altered.number), events);
   }
   for (const std::string& book : failed) events.push_back(limit_unwritable_event(book));
 }

@@ -186,6 +186,22 @@ class HostMemory(Scene):
         self.assertEqual(program.ask("answer = pin(30)[0]"), 0)
         self.assertEqual(self.used(), 30)
 
+    def test_errors_of_a_size_name_the_machine(self):
+        for text, words in (("0.5", "Write 50% (of the machine) or 512MiB"), ("99999999TiB", "more than any machine has"), ("max-900TiB", "more than the machine has"), ("7", "E1101")):
+            done = subprocess.run([BIN / "ration", "run", "--sim=T4:16GiB", "--host-limit", text, "--", "true"], env=self.environment, capture_output=True, text=True)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(words, done.stderr)
+            self.assertNotIn("GPU", done.stderr)
+
+    def test_nothing_is_pinned_under_a_book_that_cannot_be_used(self):
+        program = self.program("--host-limit=64MiB")
+        with open(program.ask("import os; answer = os.environ['RATION_BOOK']"), "r+b") as book:
+            book.write(bytes(64))
+        self.assertEqual(program.ask("cuda = ctypes.CDLL('libcuda.so.1'); import program; program.cuda = cuda; answer = cuda.cuInit(0)"), 0)
+        self.assertEqual(program.ask("answer = [program.create(2, HOST)[0], program.create(2)[0]]"), [OUT_OF_MEMORY, OUT_OF_MEMORY])
+        self.assertEqual(program.ask("answer = program.take_from(program.pool(0, HOST)[1], 2)[0] != 0"), True)
+        self.assertEqual(self.pinned(), 0)
+
     def test_a_size_that_is_none_is_rejected(self):
         for text, words in (("", "E1001"), ("0", "E1101"), ("0GiB", "E1105"), ("1KiB", "E1105"), ("many", "E1102"), ("4", "E1101"), ("900TiB", "E1104"), ("-1GiB", "E110")):
             with self.subTest(text):

@@ -69,7 +69,7 @@ class HostLimits(Case):
         with open(self.book("train"), "r+b") as book:
             book.seek(OFFSET["host.limit"])
             book.write(struct.pack("<Q", GIB))
-        self.until(lambda: any("changed its own limit to 1.00 GiB" in event["text"] for event in self.events("violation")), "it is noticed")
+        self.until(lambda: any("changed its own host limit to 1.00 GiB; it was put back to 12.0 MiB" in event["text"] for event in self.events("violation")), "it is noticed")
         self.assertEqual(program.ask("answer = pin(4)[0]"), OUT_OF_MEMORY)
         self.assertEqual(self.row("train")["host_limit_bytes"], 12 * MIB)
 

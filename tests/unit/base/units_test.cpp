@@ -54,11 +54,16 @@ TEST(Units, ASizeThatIsOnlyTooLargeIsNotSaidToBeNone) {
     EXPECT_EQ(refused(text), "E1104") << text;
   for (const char* text : {"max-16GiB", "max-max"}) EXPECT_EQ(refused(text), "E1105") << text;
   EXPECT_EQ(parse_size("max-99GiB", 16_GiB, 10_GiB).error().what, "99GiB is more than the GPU has (16.0 GiB).");
+  EXPECT_EQ(parse_size("max-99GiB", 16_GiB, 10_GiB, "machine").error().what,
+            "99GiB is more than the machine has (16.0 GiB).");
+  EXPECT_EQ(parse_size("99999999TiB", 16_GiB, 10_GiB, "machine").error().what,
+            "99999999TiB is more than any machine has.");
+  EXPECT_EQ(parse_size("0.5", 16_GiB, 10_GiB, "machine").error().fix, "Write 50% (of the machine) or 512MiB.");
 }
 
 TEST(Units, TheFixForANumberWithoutAUnitIsASizeAndKeepsWhatStandsBeforeIt) {
   const auto fix = [](std::string_view text) {
-    return (is_step(text) ? parse_step : parse_size)(text, 16_GiB, 10_GiB).error().fix;
+    return (is_step(text) ? parse_step : parse_size)(text, 16_GiB, 10_GiB, "GPU").error().fix;
   };
   EXPECT_EQ(fix("4096"), "Write 4096MiB (TensorFlow's unit), 4GiB, or 50%.");
   EXPECT_EQ(fix("5000000000"), "Write 5000000000B, 4GiB, or 50%.");

@@ -87,6 +87,8 @@ export const messages: Record<string, string> = {
   // Who breaks a rule, and what nobody governs.
   "limit.put_back": "{workload}：守护进程未运行期间，上限被设为 {found_bytes}；已改回 {owned_bytes}",
   "guarantee.put_back": "{workload}：守护进程未运行期间，保障被设为 {found_bytes}；已改回 {owned_bytes}",
+  "host_limit.put_back": "{workload}：守护进程未运行期间，锁页内存上限被设为 {found_bytes}；已改回 {owned_bytes}",
+  "host_limit.tampered": "{workload} 自行将锁页内存上限改为 {found_bytes}；已改回 {owned_bytes}",
   "limit.tampered": "{workload} 自行将上限改为 {found_bytes}；已改回 {owned_bytes}",
   "guarantee.tampered": "{workload} 自行将保障改为 {found_bytes}；已改回 {owned_bytes}",
   "book.altered": "{workload}[（容器 {container}）]的账面被改动：{what}；结束之前，按其占满全部可用量计算",
@@ -95,6 +97,7 @@ export const messages: Record<string, string> = {
   "book.too_many_entries": "其用户的各账面中登记的进程和共享内存过多",
   "book.longer": "它被加长",
   "book.other_limit": "其上限被更改",
+  "book.other_host_limit": "其锁页内存上限被更改",
   "book.other_guarantee": "其保障被更改",
   "book.grown": "{workload} 把账面加长到 {size_bytes}；已截回",
   "book.beside": "{workload} 的 pid {pid} 按驱动使用 {driver_bytes}，按其账面为 {book_bytes}",
