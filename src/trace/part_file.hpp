@@ -1,10 +1,12 @@
 // One part of a recording as the guard writes it (guard/recorder/record_layout.hpp): its chunks and their records. Used
-// where parts become events. Another process may still write the file; a damaged one ends where it is damaged.
+// where parts become events. Another process may still write the file: what it had written when the file was opened is
+// read. A damaged file ends where it is damaged.
 #pragma once
 
 #include <sys/mman.h>
 
 #include <cstdint>
+#include <map>
 #include <string_view>
 #include <vector>
 
@@ -13,10 +15,17 @@
 
 namespace ration::trace {
 
+/// The home of a thread as it was when the file was opened.
+struct Home {
+  std::uint64_t copied = 0;  ///< how many of its copies count
+  std::vector<char> chunk;   ///< up to its first record without a time; empty: its copies have everything
+};
+
 /// The file of one process, mapped, and what its numbers stand for.
 struct PartFile {
   Mapping mapping;
-  std::uint32_t process = 0;  ///< index in Header::processes
+  std::map<std::uint64_t, Home> homes;  ///< by offset
+  std::uint32_t process = 0;            ///< index in Header::processes
   std::vector<std::uint32_t> sites;
   std::uint16_t devices[guard::kPartAccounts] = {};
   std::uint64_t ended = 0;  ///< ticks when the process was gone; 0: not known
@@ -25,28 +34,47 @@ struct PartFile {
     return *static_cast<const guard::PartHeader*>(mapping.get());
   }
   [[nodiscard]] const char* bytes() const { return static_cast<const char*>(mapping.get()); }
-  /// Returns the memory of a chunk that was read to the system, so that a reader stays small.
-  static void drop(const guard::ChunkHeader& chunk) {
-    ::madvise(const_cast<guard::ChunkHeader*>(&chunk), guard::kChunkSize, MADV_DONTNEED);
+};
+
+/// The header of a chunk, and its records.
+struct Chunk {
+  const guard::ChunkHeader* header;
+  std::size_t size;  ///< in bytes, with the header
+  bool is_mapped;    ///< it lies in the file, not in Home
+
+  [[nodiscard]] const guard::RawRecord* begin() const { return reinterpret_cast<const guard::RawRecord*>(header + 1); }
+  [[nodiscard]] const guard::RawRecord* end() const {
+    return begin() + (size - sizeof *header) / sizeof(guard::RawRecord);
+  }
+  /// Gives the memory of a copy that was read back to the system, so that a reader stays small.
+  void drop() const {
+    if (is_mapped) ::madvise(const_cast<guard::ChunkHeader*>(header), size, MADV_DONTNEED);
   }
 };
 
-/// Calls `visit(chunk)` for each chunk that a thread has begun.
+/// Opens a part and keeps what the homes of its threads have now. The mapping is null if it cannot be opened.
+[[nodiscard]] PartFile open_part(const std::string& path);
+
+/// Calls `visit(chunk)` for each fill of a chunk, with what the thread had written of it.
 template <typename Visit>
 void each_chunk(const PartFile& part, Visit&& visit) {
   for (std::size_t at = guard::kChunkSize; at + guard::kChunkSize <= part.mapping.size(); at += guard::kChunkSize) {
-    const auto* chunk = reinterpret_cast<const guard::ChunkHeader*>(part.bytes() + at);
-    if (chunk->magic == guard::kChunkMagic) visit(*chunk);
-    PartFile::drop(*chunk);
+    const Chunk chunk{reinterpret_cast<const guard::ChunkHeader*>(part.bytes() + at), guard::kChunkSize, true};
+    if (const auto home = part.homes.find(at); home != part.homes.end()) {
+      const std::vector<char>& kept = home->second.chunk;
+      if (!kept.empty()) visit(Chunk{reinterpret_cast<const guard::ChunkHeader*>(kept.data()), kept.size(), false});
+    } else if (chunk.header->magic == guard::kChunkMagic) {
+      const auto of = part.homes.find(chunk.header->home);
+      if (of != part.homes.end() && chunk.header->fill.load() < of->second.copied) visit(chunk);
+    }
+    chunk.drop();
   }
 }
 
 /// Calls `visit(record, extra)` for each complete event of a chunk and `text(record, bytes)` for each text.
 template <typename Visit, typename Text>
-void each_record(const guard::ChunkHeader& chunk, Visit&& visit, Text&& text) {
-  const auto* record = reinterpret_cast<const guard::RawRecord*>(&chunk + 1);
-  const auto* end =
-      reinterpret_cast<const guard::RawRecord*>(reinterpret_cast<const char*>(&chunk) + guard::kChunkSize);
+void each_record(const Chunk& chunk, Visit&& visit, Text&& text) {
+  const guard::RawRecord *record = chunk.begin(), *end = chunk.end();
   while (record < end && record->ticks.load(std::memory_order_acquire) != 0) {
     const std::uint64_t what = record->what;
     if ((what & 0xff) == guard::kTextRecord) {

@@ -1,7 +1,6 @@
 #include "trace/parts.hpp"
 
 #include <fmt/format.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <cstring>
@@ -10,7 +9,6 @@
 #include <queue>
 
 #include "base/utf8.hpp"
-#include "base/whole_file.hpp"
 #include "trace/part_file.hpp"
 #include "trace/run_note.hpp"
 #include "trace/symbols.hpp"
@@ -19,8 +17,6 @@ namespace ration::trace {
 namespace {
 
 using guard::Anchor;
-using guard::ChunkHeader;
-using guard::kChunkSize;
 using guard::PartHeader;
 using guard::RawRecord;
 
@@ -115,7 +111,7 @@ class Parts final : public Recording {
  private:
   struct Run {
     const PartFile* part;
-    const ChunkHeader* chunk;
+    Chunk chunk;
     std::int64_t from;  ///< time of its first event
   };
 
@@ -140,15 +136,8 @@ class Parts final : public Recording {
 };
 
 void Parts::add_part(const std::filesystem::path& file) {
-  const auto opened = open_regular(file.string());
-  struct stat status {};
-  if (!opened || ::fstat(opened->get(), &status) != 0 || status.st_size < static_cast<off_t>(guard::kPartHeaderSize))
-    return;
-  const auto size = static_cast<std::size_t>(status.st_size);
-  void* place = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, opened->get(), 0);
-  if (place == MAP_FAILED) return;
-  PartFile part;
-  part.mapping = Mapping{place, size};
+  PartFile part = open_part(file.string());
+  if (part.mapping.get() == nullptr) return;
   const PartHeader& header = part.header();
   if (file.filename() == guard::kLostFile) header_.lost += header.lost.load();
   if (std::memcmp(header.magic, guard::kPartMagic, sizeof header.magic) != 0 || header.version != guard::kPartVersion ||
@@ -157,7 +146,7 @@ void Parts::add_part(const std::filesystem::path& file) {
   header_.lost += header.lost.load();
   clock_.add(header.began);
   clock_.add(header.ended);
-  each_chunk(part, [&](const ChunkHeader& chunk) { clock_.add(chunk.began); });
+  each_chunk(part, [&](const Chunk& chunk) { clock_.add(chunk.header->began); });
   parts_.push_back(std::move(part));
 }
 
@@ -180,7 +169,7 @@ void Parts::find_texts(PartFile& part, Symbols& symbols) {
     if (is_new) header_.sites.push_back(known->first);
     part.sites[number] = known->second;
   };
-  each_chunk(part, [&](const ChunkHeader& chunk) {
+  each_chunk(part, [&](const Chunk& chunk) {
     each_record(
         chunk, [](const RawRecord&, const RawRecord*) {},
         [&](const RawRecord& record, std::string_view text) {
@@ -278,10 +267,10 @@ Result<std::unique_ptr<Recording>> Parts::open(const std::string& path) {
   parts->find_ends(note);
   parts->header_.complete = note.ended.ticks != 0 && parts->header_.lost == 0;
   for (const PartFile& part : parts->parts_) {
-    each_chunk(part, [&](const ChunkHeader& chunk) {
-      const auto* first = reinterpret_cast<const RawRecord*>(&chunk + 1);
-      const std::uint64_t ticks = first->ticks.load();
-      if (ticks != 0) parts->runs_.push_back({&part, &chunk, parts->time_of(std::min(ticks, chunk.began.ticks))});
+    each_chunk(part, [&](const Chunk& chunk) {
+      const std::uint64_t ticks = chunk.begin() < chunk.end() ? chunk.begin()->ticks.load() : 0;
+      if (ticks != 0)
+        parts->runs_.push_back({&part, chunk, parts->time_of(std::min(ticks, chunk.header->began.ticks))});
     });
   }
   std::sort(parts->runs_.begin(), parts->runs_.end(), [](const Run& a, const Run& b) { return a.from < b.from; });
@@ -291,7 +280,7 @@ Result<std::unique_ptr<Recording>> Parts::open(const std::string& path) {
 void Parts::load(const Run& run, std::vector<Event>& out) const {
   const PartFile& part = *run.part;
   each_record(
-      *run.chunk,
+      run.chunk,
       [&](const RawRecord& record, const RawRecord* extra) {
         Event event;
         event.kind = static_cast<Kind>(record.what & 0xff);
@@ -309,7 +298,7 @@ void Parts::load(const Run& run, std::vector<Event>& out) const {
         event.stream = extra != nullptr ? extra->what : 0;
         const bool common = (place & guard::kPlaceCommon) != 0 && common_process_ < header_.processes.size();
         event.process = common ? common_process_ : part.process;
-        event.thread = run.chunk->thread;
+        event.thread = run.chunk.header->thread;
         const std::uint64_t site = record.rest & 0xffffffff;
         event.site = site < part.sites.size() ? part.sites[site] : 0;
         event.device = part.devices[place & guard::kPlaceDevice];
@@ -317,7 +306,7 @@ void Parts::load(const Run& run, std::vector<Event>& out) const {
         out.push_back(event);
       },
       [](const RawRecord&, std::string_view) {});
-  PartFile::drop(*run.chunk);
+  run.chunk.drop();
   std::stable_sort(out.begin(), out.end(), [](const Event& a, const Event& b) { return a.time < b.time; });
 }
 

@@ -78,6 +78,7 @@ void write_part(const std::string& path) {
     chunk->magic = guard::kChunkMagic;
     chunk->thread = 17;
     chunk->began = {1000, 1000, 1000};
+    chunk->home = guard::kChunkSize;
     auto* record = reinterpret_cast<guard::RawRecord*>(chunk + 1);
     for (std::uint64_t number = 0; number < 30; ++number, ++record) {
       record->address = 0x7f0000000000 + (number % 7 << 21);

@@ -16,7 +16,7 @@ inline constexpr const char* kLostFile = "lost";
 /// The variable that names the library which gets NVTX's calls, and that of ration.
 inline constexpr const char* kNvtxVariable = "NVTX_INJECTION64_PATH";
 inline constexpr const char* kNvtxLibrary = "libration-nvtx.so";
-inline constexpr std::uint32_t kPartVersion = 1;
+inline constexpr std::uint32_t kPartVersion = 2;
 inline constexpr std::uint32_t kChunkMagic = 0x6b6e6843;  // "Chnk"
 inline constexpr std::size_t kPartHeaderSize = 4096;
 inline constexpr std::size_t kChunkSize = std::size_t{64} << 10;
@@ -41,7 +41,7 @@ struct PartHeader {
   std::uint32_t is_of_nvml;          // 1 if the guard of NVML wrote it, which only knows what was asked
   Anchor began;
   Anchor ended;                             // written when the process exits; zeros if it was killed, or runs
-  std::atomic<std::uint64_t> next;          // the offset of the next chunk
+  std::atomic<std::uint64_t> next;          // the offset of the next chunk or copy
   std::atomic<std::uint64_t> space;         // the bytes of the file that are reserved
   std::atomic<std::uint64_t> lost;          // events that could not be written
   std::atomic<std::uint32_t> reason;        // the error of the system by which they were lost
@@ -55,12 +55,20 @@ static_assert(sizeof(PartHeader) <= kPartHeaderSize && offsetof(PartHeader, bega
               offsetof(PartHeader, next) == 80 && offsetof(PartHeader, devices) == 112);
 
 /// The beginning of a chunk, which belongs to one thread. Records follow until the first without a time, or the end.
+///
+/// A thread fills one chunk, its home, again and again. When the home is full, the thread appends a copy to the file,
+/// counts the copy in `copied`, empties the home and raises `fill`. So a copy counts if its `fill` is below `copied` of
+/// its home, and a home counts unless its own `fill` is: then the thread was emptying it.
 struct ChunkHeader {
   std::uint32_t magic;
   std::uint32_t thread;
-  Anchor began;
+  Anchor began;                       // when this fill began
+  std::uint64_t home;                 // offset of the home: its own, unless this is a copy
+  std::atomic<std::uint64_t> fill;    // how often the home was full before
+  std::atomic<std::uint64_t> copied;  // complete copies of the home; has no meaning in a copy
+  std::uint64_t unused;
 };
-static_assert(sizeof(ChunkHeader) == 32);
+static_assert(sizeof(ChunkHeader) == 64 && offsetof(ChunkHeader, home) == 32);
 
 /// One event. `ticks` is written last: a record without it is not complete, and was the thread's last.
 struct RawRecord {

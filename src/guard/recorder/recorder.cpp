@@ -27,9 +27,6 @@ namespace {
 
 /// Space is reserved in steps that grow with the file, from the first to the last of these.
 constexpr std::uint64_t kLeastStep = std::uint64_t{256} << 10, kMostStep = std::uint64_t{4} << 20;
-/// A thread maps as many chunks at once as it has filled, up to this: to map and to unmap some interrupts other
-/// threads.
-constexpr std::uint32_t kMostChunks = 16;
 /// Once the file could not grow, the next attempt is made after so many lost events.
 constexpr std::uint64_t kLostBetweenAttempts = 1024;
 
@@ -37,27 +34,26 @@ constexpr std::uint64_t kLostBetweenAttempts = 1024;
 struct Part {
   PartHeader* header = nullptr;  // that of `lost` if the process could not make a file; null while nothing is recorded
   bool has_file = false;
-  std::atomic<std::uint32_t> life{1};  // changes in a child, whose threads have no chunk yet
+  std::atomic<std::uint32_t> life{1};  // changes in a child, whose threads have no home yet
   char path[PATH_MAX];
   SpinLock growing;
 };
 Part part;
 Table<std::uint32_t> text_numbers;
 
-/// The chunks of a thread, and its innermost open call.
+/// The home of a thread (see ChunkHeader), and its innermost open call.
 struct Thread {
-  char* next = nullptr;
-  char* end = nullptr;
+  char* next = nullptr;  // where the next record comes
+  char* end = nullptr;   // of the home; null: none yet
   Recorded* open = nullptr;
-  std::uint16_t count = 0, begun = 0;  // the chunks that are mapped, and those of them that have been begun
-  std::uint32_t life = 0;              // Part::life when it took the chunks
-  std::uint32_t number = 0;            // for call_site(), in this life; 0: none yet
+  std::uint32_t life = 0;    // Part::life when it took the home
+  std::uint32_t number = 0;  // for call_site(), in this life; 0: none yet
 };
-// Found by one instruction: what a library that is loaded late may have of this kind is small, and this is 40 bytes.
+// Found by one instruction: what a library that is loaded late may have of this kind is small, and this is 32 bytes.
 [[gnu::tls_model("initial-exec")]] thread_local Thread own;
 
-/// A file for the time that it takes to map some of it. A program may close every descriptor, so none is kept. The
-/// system calls are made directly, since those of the C library are cancellation points.
+/// A file for the time that it takes to map or to write some of it. A program may close every descriptor, so none is
+/// kept. The system calls are made directly, since those of the C library are cancellation points.
 class OpenFile {
  public:
   OpenFile(const char* path, int flags) noexcept
@@ -72,9 +68,7 @@ class OpenFile {
 
   /// Reserves space, so that no access to it can fail later. Returns an error of the system, or 0.
   [[nodiscard]] int reserve(std::uint64_t offset, std::uint64_t size) const noexcept {
-    rlimit limit{};
-    // Beyond this limit the system would send a signal.
-    if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && offset + size > limit.rlim_cur) return EFBIG;
+    if (!may_reach(offset + size)) return EFBIG;
     for (;;) {
       if (::syscall(SYS_fallocate, file_, 0, offset, size) == 0) return 0;
       if (errno == EOPNOTSUPP) return fill(offset, size);
@@ -93,14 +87,30 @@ class OpenFile {
     errno = error;
     return nullptr;
   }
+  /// Writes bytes where space is reserved. Returns an error of the system, or 0.
+  [[nodiscard]] int write(std::uint64_t offset, const void* bytes, std::size_t size) const noexcept {
+    if (!may_reach(offset + size)) return EFBIG;
+    for (std::size_t done = 0; done < size;) {
+      const long written =
+          ::syscall(SYS_pwrite64, file_, static_cast<const char*>(bytes) + done, size - done, offset + done);
+      if (written > 0)
+        done += static_cast<std::size_t>(written);
+      else if (written == 0 || errno != EINTR)
+        return written == 0 ? ENOSPC : errno;
+    }
+    return 0;
+  }
 
  private:
+  /// Returns false if the system would send a signal to a process whose file grows to `size`.
+  [[nodiscard]] static bool may_reach(std::uint64_t size) noexcept {
+    rlimit limit{};
+    return ::getrlimit(RLIMIT_FSIZE, &limit) != 0 || size <= limit.rlim_cur;
+  }
   [[nodiscard]] int fill(std::uint64_t offset, std::uint64_t size) const noexcept {
     static constexpr char kZeros[4096] = {};
-    for (std::uint64_t done = 0; done < size; done += sizeof kZeros) {
-      if (::syscall(SYS_pwrite64, file_, kZeros, sizeof kZeros, offset + done) != static_cast<long>(sizeof kZeros))
-        return errno != 0 ? errno : ENOSPC;
-    }
+    for (std::uint64_t done = 0; done < size; done += sizeof kZeros)
+      if (const int error = write(offset + done, kZeros, sizeof kZeros); error != 0) return error;
     return 0;
   }
 
@@ -112,54 +122,73 @@ void lose(int error) noexcept {
   if (error != 0) part.header->reason.store(static_cast<std::uint32_t>(error), std::memory_order_relaxed);
 }
 
-/// Returns the offset of `count` chunks with space, or of one if there is no more, or 0 with the reason in `error`.
-std::uint64_t take_offset(const OpenFile& file, std::uint32_t& count, int& error) noexcept {
+/// Returns the offset of a chunk with space, or 0 with the reason in `error`.
+std::uint64_t take_offset(const OpenFile& file, int& error) noexcept {
   const SpinGuard guard(part.growing);
   PartHeader& header = *part.header;
   const std::uint64_t offset = header.next.load(std::memory_order_relaxed);
   std::uint64_t space = header.space.load(std::memory_order_relaxed);
-  if (offset + count * kChunkSize > space) {
+  if (offset + kChunkSize > space) {
     const std::uint64_t step = std::clamp(space / kChunkSize * kChunkSize, kLeastStep, kMostStep);
     error = file.reserve(space, step);
     if (error == 0)
       space += step;
-    else if (error == ENOSPC && offset + kChunkSize > space && file.reserve(space, kChunkSize) == 0)
+    else if (error == ENOSPC && file.reserve(space, kChunkSize) == 0)
       space += kChunkSize;
     header.space.store(space, std::memory_order_relaxed);
     if (offset + kChunkSize > space) return 0;
-    if (offset + count * kChunkSize > space) count = 1;
   }
-  header.next.store(offset + count * kChunkSize, std::memory_order_relaxed);
+  header.next.store(offset + kChunkSize, std::memory_order_relaxed);
   return offset;
 }
 
-void begin_chunk(Thread& thread, char* chunk) noexcept {
-  ++thread.begun;
-  auto* header = reinterpret_cast<ChunkHeader*>(chunk);
+/// Maps a chunk to be the home of a thread. Returns null with the reason in `error` if there is none.
+char* take_home(const OpenFile& file, int& error) noexcept {
+  const std::uint64_t offset = take_offset(file, error);
+  if (offset == 0) return nullptr;
+  auto* home = static_cast<char*>(file.map(offset, kChunkSize));
+  if (home == nullptr) {
+    error = errno;
+    return nullptr;
+  }
+  auto* header = reinterpret_cast<ChunkHeader*>(home);
+  header->home = offset;
   header->thread = static_cast<std::uint32_t>(::syscall(SYS_gettid));
   header->began = anchor_now();
+  std::atomic_thread_fence(std::memory_order_release);  // a home is one once it has its mark
   header->magic = kChunkMagic;
-  thread.next = chunk + sizeof *header;
-  thread.end = chunk + kChunkSize;
+  return home;
 }
 
-/// Gives this thread a fresh chunk. Returns false, and counts an event as lost, if there is none.
-[[gnu::noinline]] bool take_chunk() noexcept {
+/// Appends a copy of a full home to the file, and empties the home. To write a chunk takes a tenth of the time in which
+/// the system would map 64 KiB of a file on a disk, page by page. Returns an error of the system, or 0.
+int empty_home(const OpenFile& file, char* home) noexcept {
+  auto* header = reinterpret_cast<ChunkHeader*>(home);
+  int error = 0;
+  const std::uint64_t offset = take_offset(file, error);
+  if (offset == 0) return error;
+  // The header comes last: what was begun and failed is no copy.
+  error = file.write(offset + sizeof *header, header + 1, kChunkSize - sizeof *header);
+  if (error == 0) error = file.write(offset, header, sizeof *header);
+  if (error != 0) return error;
+  const std::uint64_t next_fill = header->fill.load(std::memory_order_relaxed) + 1;
+  header->copied.store(next_fill, std::memory_order_relaxed);
+  std::atomic_thread_fence(std::memory_order_release);
+  std::memset(static_cast<void*>(header + 1), 0, kChunkSize - sizeof *header);
+  header->began = anchor_now();
+  header->fill.store(next_fill, std::memory_order_release);
+  return 0;
+}
+
+/// Gives this thread room in its home, or a home. Returns false, and counts an event as lost, if there is none.
+[[gnu::noinline]] bool make_room() noexcept {
   Thread& thread = own;
   const std::uint32_t life = part.life.load(std::memory_order_relaxed);
-  std::uint32_t count = 1;
-  if (thread.life == life && thread.end != nullptr) {
-    if (thread.begun < thread.count) {
-      begin_chunk(thread, thread.end);
-      return true;
-    }
-    ::munmap(thread.end - thread.count * kChunkSize, thread.count * kChunkSize);
-    count = std::min<std::uint32_t>(2U * thread.count, kMostChunks);
+  if (thread.life != life) {
+    thread.next = thread.end = nullptr;
+    thread.number = 0;
+    thread.life = life;
   }
-  if (thread.life != life) thread.number = 0;
-  thread.next = thread.end = nullptr;
-  thread.count = thread.begun = 0;
-  thread.life = life;
   if (part.header == nullptr) return false;
   const std::uint64_t lost = part.header->lost.load(std::memory_order_relaxed);
   if (!part.has_file || lost % kLostBetweenAttempts != 0) {
@@ -168,32 +197,32 @@ void begin_chunk(Thread& thread, char* chunk) noexcept {
   }
   const int saved = errno;
   int error = 0;
-  char* chunks = nullptr;
+  char* home = thread.end == nullptr ? nullptr : thread.end - kChunkSize;
   {
     const OpenFile file(part.path, 0);
-    const std::uint64_t offset = file.is_open() ? take_offset(file, count, error) : 0;
-    if (!file.is_open()) error = errno;
-    if (offset != 0) {
-      chunks = static_cast<char*>(file.map(offset, count * kChunkSize));
-      if (chunks == nullptr) error = errno;
-    }
+    if (!file.is_open())
+      error = errno;
+    else if (home == nullptr)
+      home = take_home(file, error);
+    else
+      error = empty_home(file, home);
   }
   errno = saved;
-  if (chunks == nullptr) {
+  if (error != 0) {
     lose(error);
     return false;
   }
-  thread.count = static_cast<std::uint16_t>(count);
-  begin_chunk(thread, chunks);
+  thread.next = home + sizeof(ChunkHeader);
+  thread.end = home + kChunkSize;
   return true;
 }
 
-/// Returns room for `count` records in a row in this thread's chunk, or null if the event is lost.
+/// Returns room for `count` records in a row in this thread's home, or null if the event is lost.
 [[gnu::always_inline]] inline RawRecord* room_for(Thread& thread, std::size_t count) noexcept {
   const bool has_room = thread.life == part.life.load(std::memory_order_relaxed) &&
                         static_cast<std::size_t>(thread.end - thread.next) >= count * sizeof(RawRecord);
   if (!has_room) [[unlikely]] {
-    if (!take_chunk()) return nullptr;
+    if (!make_room()) return nullptr;
   }
   auto* room = reinterpret_cast<RawRecord*>(thread.next);
   thread.next += count * sizeof(RawRecord);

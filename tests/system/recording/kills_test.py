@@ -3,6 +3,7 @@
 import os
 import pathlib
 import random
+import select
 import signal
 import subprocess
 import sys
@@ -37,6 +38,14 @@ work(0 + 3)
 """
 
 
+def kill(pid):
+    """Kills a process and waits until it is dead."""
+    process = os.pidfd_open(pid)
+    os.kill(pid, signal.SIGKILL)
+    select.select([process], [], [])
+    os.close(process)
+
+
 class Kills(Recorded):
     def counted(self, counts):
         data = counts.read_bytes()
@@ -63,10 +72,8 @@ class Kills(Recorded):
                 os.kill(started.pid, signal.SIGKILL)
             if victims == "ration":
                 time.sleep(dice.random() * 0.02)
-            os.kill(pid, signal.SIGKILL)
+            kill(pid)
             started.wait()
-            while pathlib.Path(f"/proc/{pid}").exists() and "Z" not in pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]:
-                time.sleep(0.001)
             done = self.counted(counts)
             found = self.inspected()
             blocks = next(size for size in found["sizes"] if size["upto_bytes"] == 1 << 20)
@@ -86,7 +93,7 @@ class Kills(Recorded):
         found = self.inspected()
         self.assertFalse(found["complete"])
         self.assertEqual(found["held"][0]["bytes"] >> 20, 164)
-        os.kill(pid, signal.SIGKILL)
+        kill(pid)
         again = subprocess.run([*self.run_line(), BIN / "ration-workload", "total"], env=self.environment, capture_output=True, text=True)
         self.assertEqual(again.returncode, 0, again.stderr)
         self.assertTrue(self.inspected()["complete"])

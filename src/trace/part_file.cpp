@@ -1,0 +1,67 @@
+#include "trace/part_file.hpp"
+
+#include <sys/stat.h>
+
+#include <cstring>
+
+#include "base/whole_file.hpp"
+
+namespace ration::trace {
+namespace {
+
+using guard::ChunkHeader;
+using guard::kChunkSize;
+using guard::RawRecord;
+
+Mapping map_whole(const FileDescriptor& file) {
+  struct stat status {};
+  if (::fstat(file.get(), &status) != 0 || status.st_size < static_cast<off_t>(guard::kPartHeaderSize)) return {};
+  const auto size = static_cast<std::size_t>(status.st_size);
+  void* place = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file.get(), 0);
+  return place == MAP_FAILED ? Mapping{} : Mapping{place, size};
+}
+
+/// Returns the bytes of a chunk up to its first record without a time.
+std::vector<char> written_bytes(const ChunkHeader& header) {
+  const auto* begin = reinterpret_cast<const char*>(&header);
+  const Chunk whole{&header, kChunkSize, true};
+  const RawRecord* end = whole.begin();
+  each_record(
+      whole, [&](const RawRecord& record, const RawRecord* extra) { end = (extra != nullptr ? extra : &record) + 1; },
+      [&](const RawRecord&, std::string_view text) {
+        end = reinterpret_cast<const RawRecord*>(text.data()) + (text.size() + sizeof *end - 1) / sizeof *end;
+      });
+  return {begin, reinterpret_cast<const char*>(end)};
+}
+
+/// Keeps a home as it is at one moment, although its thread may be writing it.
+Home keep_home(const ChunkHeader& header) {
+  constexpr int kAttempts = 1000;  // a thread takes microseconds for a fill, if it does nothing else
+  Home home;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    home.copied = header.copied.load(std::memory_order_acquire);
+    const std::uint64_t fill = header.fill.load(std::memory_order_acquire);
+    home.chunk = fill < home.copied ? std::vector<char>{} : written_bytes(header);
+    std::atomic_thread_fence(std::memory_order_acquire);
+    if (header.copied.load(std::memory_order_relaxed) == home.copied) break;
+  }
+  return home;
+}
+
+}  // namespace
+
+PartFile open_part(const std::string& path) {
+  PartFile part;
+  const auto file = open_regular(path);
+  if (!file) return part;
+  part.mapping = map_whole(*file);
+  for (std::size_t at = kChunkSize; at + kChunkSize <= part.mapping.size(); at += kChunkSize) {
+    const auto* header = reinterpret_cast<const ChunkHeader*>(part.bytes() + at);
+    if (header->magic == guard::kChunkMagic && header->home == at) part.homes.emplace(at, keep_home(*header));
+  }
+  // The copies that count now may lie where the file ended later.
+  if (!part.homes.empty()) part.mapping = map_whole(*file);
+  return part;
+}
+
+}  // namespace ration::trace
