@@ -92,6 +92,7 @@ struct Policy {
   Sourced<Per> per;
   Sourced<Amount> limit;
   Sourced<Amount> host_limit;  ///< limit of pinned host memory for each workload
+  Sourced<bool> record;        ///< true to keep a recording of each run
   Idle idle;
 };
 
@@ -132,6 +133,10 @@ struct Containers {
   Sourced<std::string> cdi;  ///< a folder, `auto` or `none`
 };
 
+struct Recordings {
+  Sourced<Amount> keep;  ///< bytes of all kept recordings; a share is of their file system
+};
+
 struct Configuration {
   Daemon daemon;
   Http http;
@@ -143,6 +148,7 @@ struct Configuration {
   std::vector<Schedule> schedules;
   AlertSettings alerts;
   Report report;
+  Recordings recordings;
   Sourced<bool> compat_hami;
 
   std::vector<Row> rows;  ///< every value including defaults, section by section

@@ -121,6 +121,9 @@ std::vector<Key> policy_keys() {
               {"host_limit", field<kSize, &Policy::host_limit>, "",
                "Pinned host memory of each workload, all its processes together; a share is of the machine's memory.",
                "\"16GiB\""},
+              {"record", field<kFlag, &Policy::record>, "false",
+               "Keep a recording of each run that ration run starts, in the folder recordings of the daemon's state.",
+               "true"},
               {"idle.after", field<kDuration, &Policy::idle, &Idle::after>, "",
                "Time after which an idle workload is acted on.", "\"30m\""},
               {"idle.below", field<kActivity, &Policy::idle, &Idle::below>, "0% activity",
@@ -163,6 +166,14 @@ std::vector<Key> report_keys() {
        "\"400d\""},
       {"price", field<kPrice, &Report::price>, "", "Price of a GiB for an hour where the tenant has none of its own.",
        "\"0.031 EUR/GiB·h\""},
+  };
+}
+
+std::vector<Key> recordings_keys() {
+  return {
+      {"keep", field<kFinite, &Configuration::recordings, &Recordings::keep>, "1GiB",
+       "Bytes of all recordings that policies asked for; the oldest is removed first. A share is of the file system.",
+       "\"1GiB\""},
   };
 }
 
@@ -215,6 +226,7 @@ const Table& sections() {
        rows::schedule_keys()},
       {"alerts", nullptr, nullptr, "Conditions for which the daemon raises alerts.", rows::alerts_keys()},
       {"report", nullptr, nullptr, "Records of use and their charges.", rows::report_keys()},
+      {"recordings", nullptr, nullptr, "Recordings that policies asked for.", rows::recordings_keys()},
       {"http", nullptr, nullptr, "Answers of the HTTP interface.", rows::http_keys()},
       {"containers", nullptr, nullptr, "Descriptions of this node for container engines.", rows::containers_keys()},
       {"compat", nullptr, nullptr, "Variables of other programs.", rows::compat_keys()},

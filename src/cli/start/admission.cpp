@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <optional>
 #include <random>
 #include <thread>
@@ -170,10 +172,26 @@ Result<std::string> register_workload(NodeClient& daemon, const std::string& fol
   return answer.value("tenant", request.tenant);
 }
 
-Result<void> show_book(NodeClient& daemon, const std::string& folder, const std::string& tenant,
-                       const std::string& labels, const std::function<void()>& work) {
-  const json body{{"folder", folder}, {"tenant", tenant}, {"labels", labels}, {"made", true}};
-  return daemon.post_during("/api/v1/workloads", body, work).map([](const json&) {});
+Result<bool> show_book(NodeClient& daemon, const std::string& folder, const std::string& book,
+                       const std::string& tenant, const std::string& labels, const std::string& recording,
+                       const std::function<void()>& work) {
+  json body{{"folder", folder}, {"book", book}, {"tenant", tenant}, {"labels", labels}, {"made", true}};
+  if (!recording.empty()) body["recording"] = recording;
+  return daemon.post_during("/api/v1/workloads", body, work).map([](const json& answer) {
+    return answer.value("recorded", false);
+  });
+}
+
+std::string policy_recording(const std::string& workload, std::uint64_t run) {
+  const auto folder = [](const char* variable, const char* below) {
+    const char* value = std::getenv(variable);
+    return value != nullptr && *value == '/' ? std::string(value) + below : std::string();
+  };
+  const std::string own = folder("XDG_STATE_HOME", ""), home = folder("HOME", "/.local/state");
+  const std::string state = !own.empty() ? own : home;
+  std::string name = workload;
+  std::replace(name.begin(), name.end(), '/', '_');
+  return state.empty() ? "" : fmt::format("{}/ration/recorded/{}-{}-{}.rec", state, name, run, unix_time_ns());
 }
 
 }  // namespace ration::cli

@@ -36,8 +36,14 @@ struct Lease {
 
 /// Shows a new book to the daemon, calls `work`, and returns once the daemon has read the book. The program must not
 /// start earlier: guarantees of others may lower its limit, and until then it could take memory kept for them. A
-/// failure here prevents only the start of a container.
-Result<void> show_book(NodeClient& daemon, const std::string& folder, const std::string& tenant,
-                       const std::string& labels, const std::function<void()>& work);
+/// failure here prevents only the start of a container. Returns true if a policy wants the run recorded to `recording`,
+/// which is empty if it cannot be.
+Result<bool> show_book(NodeClient& daemon, const std::string& folder, const std::string& book,
+                       const std::string& tenant, const std::string& labels, const std::string& recording,
+                       const std::function<void()>& work);
+
+/// Returns the file to which a run is recorded if a policy wants it: below the user's own state, from where the daemon
+/// takes it. Returns an empty text if there is no such folder.
+[[nodiscard]] std::string policy_recording(const std::string& workload, std::uint64_t run);
 
 }  // namespace ration::cli

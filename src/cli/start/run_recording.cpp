@@ -1,6 +1,7 @@
 #include "cli/start/run_recording.hpp"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -8,6 +9,7 @@
 
 #include "base/command.hpp"
 #include "base/printable.hpp"
+#include "cli/start/workload_start.hpp"
 #include "guard/recorder/ticks.hpp"
 #include "trace/packed_file.hpp"
 
@@ -62,10 +64,15 @@ Result<void> RunRecording::check(const std::string& file) {
   return {};
 }
 
-Result<std::unique_ptr<RunRecording>> RunRecording::begin(const RunOptions& options, const std::string& workload,
-                                                          const admission::Plan& plan) {
+Result<std::unique_ptr<RunRecording>> RunRecording::begin(const RunOptions& options, const book::Store& store,
+                                                          const std::string& workload, const admission::Plan& plan) {
   std::error_code error;
   const std::string path = std::filesystem::absolute(options.record, error).string();
+  if (options.is_policy_recording) {
+    const mode_t before = ::umask(0077);
+    std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
+    ::umask(before);
+  }
   trace::RunNote note;
   note.workload = workload;
   note.command = options.program;
@@ -77,11 +84,15 @@ Result<std::unique_ptr<RunRecording>> RunRecording::begin(const RunOptions& opti
     if (account.limit < kUnlimited) device.limit = account.limit;
     note.devices.push_back(std::move(device));
   }
+  RATION_TRY(const auto shim, preloadable_folder(store, "shim"));
   RATION_TRY(auto lock, trace::make_parts(path, note));
+  // A program's own tool keeps its place (guard/hooks/nvtx.cpp).
+  if (const char* tool = std::getenv(guard::kNvtxVariable); tool == nullptr || *tool == '\0')
+    ::setenv(guard::kNvtxVariable, (shim + "/" + guard::kNvtxLibrary).c_str(), 1);
   ::setenv("RATION_RECORD", (path + trace::kPartsEnding).c_str(), 1);
   if (!options.record_sites.empty()) ::setenv("RATION_RECORD_SITES", options.record_sites.c_str(), 1);
-  std::unique_ptr<RunRecording> recording(
-      new RunRecording(path, options.summary == "never", std::move(note), std::move(lock)));
+  std::unique_ptr<RunRecording> recording(new RunRecording(
+      path, options.summary == "never" || options.is_policy_recording, std::move(note), std::move(lock)));
   recording->watch_.emplace(path + trace::kPartsEnding);
   return recording;
 }
@@ -94,6 +105,7 @@ void RunRecording::program_ended(int pid) {
 
 void RunRecording::finish(const Session& session, bool left_running) {
   const std::string next = session.hint(command({"inspect", file_}));
+  if (left_running && is_quiet_) return;
   if (left_running) return print_still_recorded(next);
   const auto finished = [&]() -> Result<void> {
     if (const auto noted = trace::note_end(file_, note_); !noted)

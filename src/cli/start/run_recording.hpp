@@ -8,6 +8,7 @@
 
 #include "admission/plan.hpp"
 #include "base/result.hpp"
+#include "book/store.hpp"
 #include "cli/session/session.hpp"
 #include "cli/start/part_watch.hpp"
 #include "cli/start/run_options.hpp"
@@ -22,7 +23,7 @@ class RunRecording {
   [[nodiscard]] static Result<void> check(const std::string& file);
   /// Makes the folder and names it, and the kind of call sites that are wanted, to the programs that this process
   /// starts. Fails with E1815.
-  [[nodiscard]] static Result<std::unique_ptr<RunRecording>> begin(const RunOptions& options,
+  [[nodiscard]] static Result<std::unique_ptr<RunRecording>> begin(const RunOptions& options, const book::Store& store,
                                                                    const std::string& workload,
                                                                    const admission::Plan& plan);
 

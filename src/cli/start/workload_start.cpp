@@ -25,7 +25,6 @@
 #include "cli/start/measured_context.hpp"
 #include "cli/text/fields.hpp"
 #include "config/settings.hpp"
-#include "guard/recorder/record_layout.hpp"
 
 namespace ration::cli {
 namespace {
@@ -129,9 +128,6 @@ Result<void> add_guard(const Session& session, const book::Store& store, const R
   // Preloads the audit library only on request: with it, the linker has little room for thread-local memory (3 KiB in
   // glibc 2.36), and a program linked with libraries that need more does not start.
   if (options.require_enforced) prepend(plan.sets, "LD_AUDIT", shim + "/libration-audit.so");
-  // A program's own tool keeps its place (guard/hooks/nvtx.cpp).
-  if (const char* tool = std::getenv(guard::kNvtxVariable); !options.record.empty() && (tool == nullptr || *tool == 0))
-    plan.sets[guard::kNvtxVariable] = shim + "/" + guard::kNvtxLibrary;
   return {};
 }
 
@@ -356,22 +352,27 @@ Result<Started> start_workload(const Session& session, RunOptions& options, cons
   const auto book = make_book(store, contents, options.engine, by_hook ? daemon->daemon_pid() : std::nullopt);
   if (!book) return tl::unexpected(book.error());
   alone.reset();
-  Result<void> shown, brought;
+  Result<void> brought;
+  Result<bool> shown = false;
+  const bool can_record = !creator && options.engine.empty() && options.record.empty();
+  std::string recording = can_record ? policy_recording(contents.name, number) : "";
   const auto work = [&] {
     if (bring) brought = bring(*book);
   };
   if (daemon)
-    shown = show_book(*daemon, store.folder(), options.request.tenant, plan.labels, work);
+    shown = show_book(*daemon, store.folder(), *book, options.request.tenant, plan.labels, recording, work);
   else
     work();
-  if (bring && brought) brought = shown;  // the tenant's limit is in force once the daemon has read the book
+  if (bring && brought && !shown)
+    brought = tl::unexpected(shown.error());  // the tenant's limit is in force once the daemon has read the book
   if (brought && daemon) brought = tell_limit_in_force(session, options, plan, *book, *daemon, !creator);
   if (!brought) {
     book::remove_book(*book);
-    if (daemon) (void)show_book(*daemon, store.folder(), options.request.tenant, plan.labels, [] {});
+    if (daemon) (void)show_book(*daemon, store.folder(), *book, options.request.tenant, plan.labels, "", [] {});
     return tl::unexpected(brought.error());
   }
-  return Started{*book, std::move(plan)};
+  if (!shown.value_or(false)) recording.clear();
+  return Started{*book, std::move(plan), std::move(recording)};
 }
 
 }  // namespace ration::cli

@@ -40,6 +40,7 @@ enum class Measuring { kNo, kYes };
 struct Started {
   std::string book;  ///< path of the book
   admission::Plan plan;
+  std::string recording;  ///< the file to which a policy wants it recorded; empty: none does
 };
 
 /// Checks and enters promises, takes the name, registers with the daemon and makes the book. `lease` names a place in

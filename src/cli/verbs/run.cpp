@@ -313,7 +313,7 @@ Result<Outcome> run_once(const Session& session, RunOptions options, const book:
     lease = std::move(granted);
   }
   RATION_TRY(auto started, start_workload(session, options, store, lease, daemon));
-  auto& [path, plan] = started;
+  auto& [path, plan, policy_file] = started;
   const auto program = program_of(session, options, store, path);
   if (!program) {
     ::unlink(path.c_str());
@@ -338,13 +338,20 @@ Result<Outcome> run_once(const Session& session, RunOptions options, const book:
   std::unique_ptr<RunRecording> recording;
   ::unsetenv("RATION_RECORD");
   ::unsetenv("RATION_RECORD_SITES");
+  if (!policy_file.empty()) {
+    options.record = policy_file;
+    options.is_policy_recording = true;
+  }
   if (!options.record.empty()) {
-    auto begun = RunRecording::begin(options, name, plan);
-    if (!begun) {
+    auto begun = RunRecording::begin(options, store, name, plan);
+    if (!begun && !options.is_policy_recording) {
       ::unlink(path.c_str());
       return tl::unexpected(begun.error());
     }
-    recording = std::move(*begun);
+    if (begun)
+      recording = std::move(*begun);
+    else
+      session.print_finding(begun.error().id, begun.error().what, begun.error().fix);
   }
   const Ended ended = launch(*program, [&] {
     watch.emplace(session, name);

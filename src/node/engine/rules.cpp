@@ -2,6 +2,7 @@
 
 #include "node/limits/limits_rules.hpp"
 #include "node/queue/queue_rules.hpp"
+#include "node/recordings/recordings.hpp"
 #include "node/residency/residency_rules.hpp"
 #include "node/tenants/tenants_rules.hpp"
 #include "node/watch/watch_rules.hpp"
@@ -9,7 +10,7 @@
 namespace ration::node {
 
 TickRules rules_of_tick(Subjects& subjects, Snapshot& snapshot, const EarlierRecord& earlier) {
-  auto& [tenants, schedules, allowed, claims, promises, records, residency] = subjects;
+  auto& [tenants, schedules, allowed, claims, promises, records, residency, recordings] = subjects;
   auto& [limits, driver_limits, moves, balances, activity, demand, recent_denials, policies, unchecked, denials] =
       records;
   const auto is_suspended = [&suspension = residency.suspension()](const std::string& path) {
@@ -44,6 +45,7 @@ TickRules rules_of_tick(Subjects& subjects, Snapshot& snapshot, const EarlierRec
   then(standstill_rule(residency, limits, tenants, policies));
   then(resume_rule(residency, limits));
   then(alert_rule(recent_denials));
+  then(recordings_rule(recordings));
   return rules;
 }
 

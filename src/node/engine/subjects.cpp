@@ -23,7 +23,8 @@ Subjects::Subjects(NodeOptions& options)
       limits(in(options.state_folder, "limits.json"),
              {options.driver_folder, options.cgroup_of ? options.cgroup_of : cgroup_folder_of}, options.earlier,
              options.balances),
-      residency(jobs_of(options), limits.limits, options.runtime_folder, options.simulated) {}
+      residency(jobs_of(options), limits.limits, options.runtime_folder, options.simulated),
+      recordings(in(options.state_folder, "recordings")) {}
 
 std::vector<Message> Subjects::damages() const {
   std::vector<Message> found;
@@ -35,6 +36,7 @@ std::vector<Message> Subjects::damages() const {
 void Subjects::forget(const std::string& path) {
   limits.forget(path);
   residency.forget(path);
+  recordings.forget(path);
 }
 
 }  // namespace ration::node

@@ -10,6 +10,7 @@
 #include "node/limits/limits_requests.hpp"
 #include "node/promises/claims_requests.hpp"
 #include "node/promises/promises.hpp"
+#include "node/recordings/recordings.hpp"
 #include "node/residency/residency.hpp"
 #include "node/tenants/allowed_tenants.hpp"
 #include "node/tenants/tenants.hpp"
@@ -29,6 +30,7 @@ struct Subjects {
   DevicePromises promises;
   LimitRecords limits;
   Residency residency;
+  Recordings recordings;
 
   /// Returns reports of damaged files.
   [[nodiscard]] std::vector<Message> damages() const;

@@ -34,6 +34,7 @@ Result<std::map<std::string, Bytes>> guarantees_of(const json& body) {
 /// The request that `ration run` sends before it makes its book.
 struct Registration {
   std::string folder, tenant, labels, lease, book, slice;
+  std::string recording;                    ///< the file to which the run would be recorded
   std::map<std::string, Bytes> guarantees;  ///< by the UUID of the device
   bool book_is_made = false;
   std::vector<std::string> devices;
@@ -52,7 +53,8 @@ Result<Registration> registration_of(const Request& request) {
                             {"labels", &wish.labels},
                             {"lease", &wish.lease},
                             {"book", &wish.book},
-                            {"slice", &wish.slice}}) {
+                            {"slice", &wish.slice},
+                            {"recording", &wish.recording}}) {
     RATION_TRY(*field, text_field(body, key));
   }
   RATION_TRY(wish.guarantees, guarantees_of(body));
@@ -96,8 +98,23 @@ Result<void> take_up_lease(ApiHost& host, const Request& request, const Registra
               "ration run --wait --limit SIZE -- …", 4);
 }
 
-/// Registers a workload, once its books may be read and its guarantees can be kept. Returns the tenant to charge.
-Result<std::string> register_workload(ApiHost& host, const Request& request) {
+/// Returns true if a policy wants a recording of the run, whose book has been read.
+bool is_to_be_recorded(ApiHost& host, const Request& request, const Registration& wish) {
+  if (wish.recording.empty() || wish.book.rfind(wish.folder + "/books/", 0) != 0) return false;
+  const auto& workloads = host.moment().registry.workloads();
+  const auto found = workloads.find(real_path(wish.folder) + wish.book.substr(wish.folder.size()));
+  if (found == workloads.end() || found->second.owner != *request.peer.uid) return false;
+  const config::Policy* policy = host.subjects().limits.policies.of(host.moment(), found->second);
+  return policy != nullptr && policy->record.value && host.subjects().recordings.expect(found->second, wish.recording);
+}
+
+struct Registered {
+  std::string tenant;  ///< that is charged
+  bool recorded = false;
+};
+
+/// Registers a workload, once its books may be read and its guarantees can be kept.
+Result<Registered> register_workload(ApiHost& host, const Request& request) {
   RATION_TRY(const auto wish, registration_of(request));
   RATION_TRY(host.engine().check_devices(wish.devices));
   RATION_TRY(host.engine().watch(wish.folder, *request.peer.uid));
@@ -110,7 +127,7 @@ Result<std::string> register_workload(ApiHost& host, const Request& request) {
     host.tick_now();
   else
     host.tick_soon();
-  return assigned.tenant;
+  return Registered{assigned.tenant, wish.book_is_made && is_to_be_recorded(host, request, wish)};
 }
 
 /// Begins to suspend, resume or trim a workload; `action` is the last part of the path.
@@ -144,8 +161,8 @@ void Api::install_changes() {
   }
 
   server_.route("POST", "/api/v1/workloads", [this](const Request& request) -> Result<Response> {
-    RATION_TRY(const auto tenant, register_workload(host_, request));
-    return answer("registered", {{"tenant", tenant}});
+    RATION_TRY(const auto registered, register_workload(host_, request));
+    return answer("registered", {{"tenant", registered.tenant}, {"recorded", registered.recorded}});
   });
 
   server_.route("POST", "/api/v1/reload", [this](const Request& request) -> Result<Response> {

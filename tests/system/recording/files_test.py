@@ -130,7 +130,7 @@ class Files(Recorded):
         files = []
         for node in ("T4", "A100-40", "T4"):
             files.append(self.folder / f"{len(files)}.rec")
-            self.asked("run", f"--sim={node}", "--record", files[-1], "--", BIN / "ration-workload", "grab", "--upto", "64MiB")
+            self.asked("run", f"--sim={node}", "--record", files[-1], "--", BIN / "ration-workload", "steps", "64MiB:10ms")
         mixed = self.asked("recommend", *files)
         self.assertEqual((mixed.returncode, mixed.stdout), (2, ""))
         self.assertRegex(mixed.stderr, r"0\.rec was recorded on \S.*T4 of .* and .*1\.rec on .*A100")
@@ -142,8 +142,8 @@ class Files(Recorded):
         running = self.holding()
         pid = int(pathlib.Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text().split()[0])
         os.kill(running.pid, signal.SIGKILL)
+        running.wait()  # while it dies it could still wait for the program
         os.kill(pid, signal.SIGKILL)
-        running.wait()
         waiting.until(lambda: ") Z " in pathlib.Path(f"/proc/{pid}/stat").read_text(), "it is a zombie")
         packed = self.asked("record", "-o", self.file)
         os.waitpid(pid, 0)

@@ -88,12 +88,15 @@ std::map<std::string, bool> fields(const Configuration& all) {
   FIELD(tenant.limit), FIELD(tenant.soft), FIELD(tenant.priority), FIELD(tenant.price);
   FIELD(policy.match.users), FIELD(policy.match.groups), FIELD(policy.match.cgroup), FIELD(policy.match.service);
   FIELD(policy.match.image), FIELD(policy.match.any), FIELD(policy.per), FIELD(policy.limit), FIELD(policy.host_limit);
+  FIELD(policy.record);
   FIELD(policy.idle.after), FIELD(policy.idle.below), FIELD(policy.idle.action), FIELD(policy.idle.suspend_after);
   FIELD(schedule.when), FIELD(schedule.days);
   FIELD(alerts.rules), FIELD(alerts.webhook);
   FIELD(report.basis), FIELD(report.currency), FIELD(report.share_idle), FIELD(report.retention), FIELD(report.price);
   const Containers& containers = all.containers;
   FIELD(containers.cdi);
+  const Recordings& recordings = all.recordings;
+  FIELD(recordings.keep);
 #undef FIELD
   return set;
 }
