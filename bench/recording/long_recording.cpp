@@ -106,6 +106,9 @@ class Training final : public Recording {
   Header header_;
 };
 
+/// As `fill` and `copied` of a home: all copies count, and the home itself has nothing more.
+constexpr std::uint64_t kEveryCopy = std::uint64_t{1} << 40;
+
 /// Writes the part of a program that made these events.
 void write_part(const std::string& path, const Recording& recording) {
   RunNote note;
@@ -127,13 +130,28 @@ void write_part(const std::string& path, const Recording& recording) {
   auto* const records = reinterpret_cast<guard::RawRecord*>(chunk.data());
   constexpr std::size_t kRecords = guard::kChunkSize / sizeof(guard::RawRecord);
   std::size_t used = kRecords;
+  std::uint64_t chunks = 0;
+  const auto put_chunk = [&] { file.write(chunk.data(), static_cast<std::streamsize>(chunk.size())); };
+  // The first chunk is the home, which stays empty; the events are in its copies.
+  const auto begin_chunk = [&](std::uint32_t thread, std::uint64_t time) {
+    std::fill(chunk.begin(), chunk.end(), '\0');
+    auto* beginning = reinterpret_cast<guard::ChunkHeader*>(chunk.data());
+    beginning->magic = guard::kChunkMagic;
+    beginning->thread = thread;
+    beginning->began = {time, time, time};
+    beginning->home = guard::kChunkSize;
+    beginning->fill = chunks == 0 ? kEveryCopy : chunks - 1;
+    beginning->copied = kEveryCopy;
+    ++chunks;
+    used = sizeof *beginning / sizeof(guard::RawRecord);
+  };
+  put_chunk();
+  begin_chunk(1, 1);
+  used = kRecords;
   recording.read([&](const Event& event) {
     if (used == kRecords) {
-      file.write(chunk.data(), static_cast<std::streamsize>(chunk.size()));
-      std::fill(chunk.begin(), chunk.end(), '\0');
-      const auto now = static_cast<std::uint64_t>(event.time);
-      *reinterpret_cast<guard::ChunkHeader*>(chunk.data()) = {guard::kChunkMagic, event.thread, {now, now, now}};
-      used = 1;
+      put_chunk();
+      begin_chunk(event.thread, static_cast<std::uint64_t>(event.time));
     }
     guard::RawRecord& record = records[used++];
     record.address = event.address;
@@ -144,7 +162,7 @@ void write_part(const std::string& path, const Recording& recording) {
     note.ended = {record.ticks, record.ticks, record.ticks};
     return true;
   });
-  file.write(chunk.data(), static_cast<std::streamsize>(chunk.size()));
+  put_chunk();
   if (!file.flush() || !note_end(path, note)) std::abort();
 }
 

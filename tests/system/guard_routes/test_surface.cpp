@@ -45,6 +45,7 @@ TEST(ShimSurface, ExportsTheDriversNamesThoseThatOpenAndStartAndItsOwnAlone) {
       "ration_shim_limit_share",
       "ration_shim_look_at_share",
       "ration_shim_mark",
+      "ration_shim_nvtx",
       "ration_shim_record",
       "ration_shim_refund_share",
       "ration_shim_share",

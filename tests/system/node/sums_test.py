@@ -111,7 +111,7 @@ class Sums(Case):
         for number in range(20):
             self.again(number)
         self.look()
-        self.assertEqual(self.report(), before)
+        self.assertEqual(self.report(*before["ended"]), before)  # a later version may have more fields
         self.assertEqual(self.told(), told)
 
 

@@ -171,7 +171,8 @@ class EveryArchitecture(unittest.TestCase):
         for architecture in DEBIAN:
             built = SOURCE / "build/portable" / architecture
             files = [path for part in ("shim", "lib") for path in elf_files(built / part)]
-            self.assertEqual(len(files), 4, architecture)
+            names = {path.name.partition(".so")[0] for path in files}
+            self.assertEqual(names, {"libcuda", "libnvidia-ml", "libration-audit", "libration-nvtx", "libration"}, architecture)
             for path in files:
                 self.needs_only_an_old_libc(architecture, path)
 

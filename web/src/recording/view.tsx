@@ -118,7 +118,8 @@ function Timeline({ source, document, other, looked, change, gpu, at }: {
   const { inspection, window } = document, length = Math.max(inspection.seconds, other?.document.inspection.seconds ?? 0);
   const from = looked.from ?? 0, to = looked.to ?? Math.max(length, 1e-6);
   const lines = [...linesOf(source, document, gpu, 0), ...(other ? linesOf(other.source, other.document, gpu, 1) : [])];
-  const inRange = (seconds: number) => seconds >= from && seconds <= to;
+  const half = 5e-10;  // of a nanosecond: events have whole ones, and numbers of seconds are not exact
+  const inRange = (seconds: number) => seconds > from - half && seconds < to + half;
   const denials = inspection.denials.filter((one) => one.gpu === gpu && inRange(one.seconds)).map((one) => one.seconds);
   const listed = window.listed.filter((event) => inRange(event.seconds));
   return (
