@@ -70,8 +70,9 @@ void add_plan_options(CLI::App* verb, RunOptions& typed) {
 }
 
 CLI::Option* add_sites(CLI::App* verb, RunOptions& typed) {
-  return choice(verb, "--sites", typed.record_sites, "KIND", {"native"},
-                "native: record through which functions the program came to each request");
+  return choice(verb, "--sites", typed.record_sites, "KIND", {"native", "python"},
+                "record through which functions the program came to each request: native | python (native where a "
+                "thread runs no Python)");
 }
 
 CLI::Option* add_deep(CLI::App* verb, RunOptions& typed) {

@@ -28,7 +28,8 @@ bool copy_path(const char* value, char (&out)[PATH_MAX]) noexcept {
   captured.governed = copy_path(book::workload_book(), captured.book);
   copy_path(::getenv("RATION_DRIVER_PATH"), captured.driver_path);
   copy_path(::getenv("RATION_RECORD"), captured.record);
-  captured.record_sites = ::getenv("RATION_RECORD_SITES") != nullptr;
+  if (const char* sites = ::getenv("RATION_RECORD_SITES"); sites != nullptr)
+    captured.record_sites = std::strcmp(sites, "python") == 0 ? RecordedSites::kPython : RecordedSites::kNative;
   const char* folders = ::getenv("LD_LIBRARY_PATH");
   char* copy = folders != nullptr && *folders != '\0' ? ::strdup(folders) : nullptr;
   captured.library_path = copy != nullptr ? copy : "";

@@ -9,11 +9,14 @@
 
 namespace ration::guard {
 
+/// Which call sites the events of a recording have.
+enum class RecordedSites { kNone, kNative, kPython };
+
 struct Environment {
   char book[PATH_MAX];         ///< the workload's book: the container's, or the file named by RATION_BOOK
   char driver_path[PATH_MAX];  ///< RATION_DRIVER_PATH: the folder of the real driver; empty if unset
   char record[PATH_MAX];       ///< RATION_RECORD: the folder of a recording's parts; empty if unset
-  bool record_sites;           ///< RATION_RECORD_SITES: events of the recording have call sites
+  RecordedSites record_sites;  ///< RATION_RECORD_SITES: native or python
   const char* library_path;    ///< LD_LIBRARY_PATH, which the linker too reads only once
   bool governed;               ///< true if a book exists; without one every call passes straight through
 };

@@ -90,13 +90,23 @@ std::string_view bare(std::string_view uuid) {
   return dash == std::string_view::npos ? uuid : uuid.substr(dash + 1);
 }
 
+/// Returns `NAME (FILE:LINE)` of a Python function, whose text has both names.
+std::string python_call(std::string_view function, std::uint64_t line) {
+  const std::size_t newline = function.find('\n');
+  if (newline == std::string_view::npos) return "unknown function";
+  const std::string_view name = function.substr(0, newline), file = function.substr(newline + 1);
+  return line == 0 ? fmt::format("{} ({})", name, file) : fmt::format("{} ({}:{})", name, file, line);
+}
+
 /// Returns the calls of a stack, one a line.
 std::string text_of(std::string_view frames, const std::vector<std::string>& modules, Symbols& symbols) {
   std::string text;
   for (guard::StackFrame frame{}; frames.size() >= sizeof frame; frames.remove_prefix(sizeof frame)) {
     std::memcpy(&frame, frames.data(), sizeof frame);
     if (!text.empty()) text += '\n';
-    text += valid_utf8(symbols.describe(frame.module < modules.size() ? modules[frame.module] : "", frame.offset));
+    const std::string module = frame.module < modules.size() ? modules[frame.module] : "";
+    text += valid_utf8(frame.language == guard::kFrameOfPython ? python_call(module, frame.offset)
+                                                               : symbols.describe(module, frame.offset));
   }
   return text;
 }
@@ -182,6 +192,7 @@ void Parts::find_texts(PartFile& part, Symbols& symbols) {
               stacks.emplace(number, text);
               return;
             case guard::TextKind::kModule:
+            case guard::TextKind::kPythonFunction:
               if (modules.size() <= number) modules.resize(number + 1);
               modules[number] = valid_utf8(text);
           }

@@ -32,7 +32,7 @@ struct RunOptions {
   std::string engine;                ///< container engine that starts `program`; empty if this process does
   std::string record;                ///< file of the recording; empty for none
   bool is_policy_recording = false;  ///< true if a policy of the daemon wants the recording, and nobody typed it
-  std::string record_sites;          ///< native: events of the recording have call sites; empty: they have none
+  std::string record_sites;  ///< native or python: the call sites that events of the recording have; empty: none
   std::vector<std::string> program;
 };
 

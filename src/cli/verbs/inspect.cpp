@@ -44,13 +44,25 @@ std::string process_name(std::uint32_t process, const Header& header) {
   return of.pid == 0 ? name : fmt::format("{} (pid {})", name, of.pid);
 }
 
+/// Returns the function of a call, and of Python its line: `NAME (FILE:LINE)` without the folder of the file. Of a
+/// native one, `NAME (MODULE+OFFSET)`, the name says enough.
+std::string short_call(std::string_view call) {
+  const std::size_t open = call.rfind(" (");
+  if (open == std::string_view::npos) return printable(std::string(call));
+  const std::string_view function = call.substr(0, open);
+  std::string_view place = call.substr(open + 2);
+  place = place.substr(place.rfind('/') + 1);
+  const bool has_line = place.find(':') != std::string_view::npos && place.ends_with(')');
+  return printable(has_line ? fmt::format("{} ({}", function, place) : std::string(function));
+}
+
 /// Returns the innermost functions of a site, without those of CUDA's runtime, and recursion once.
 std::string site_name(std::uint32_t site, const Header& header) {
   constexpr std::size_t kShown = 3;
   if (site == 0 || site >= header.sites.size()) return "";
   std::vector<std::string> calls;
   for (const std::string_view call : ration::split(header.sites[site], '\n')) {
-    std::string function = printable(std::string(call.substr(0, call.rfind(" ("))));
+    std::string function = short_call(call);
     if (call.find("(libcudart.so") != std::string_view::npos || (!calls.empty() && calls.back() == function)) continue;
     calls.push_back(std::move(function));
     if (calls.size() == kShown) break;

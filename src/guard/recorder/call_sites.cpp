@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "guard/environment.hpp"
+#include "guard/recorder/python_calls.hpp"
 #include "guard/recorder/recorder.hpp"
 #include "guard/resolve.hpp"
 
@@ -175,8 +176,7 @@ int locate(dl_phdr_info* module, std::size_t, void* to) noexcept {
   return site;
 }
 
-[[gnu::constructor]] void find_unwinder() noexcept {
-  if (environment().record[0] == '\0' || !environment().record_sites) return;
+void find_unwinder() noexcept {
   void* library = open_real_library("libgcc_s.so.1");
   if (library == nullptr) return;
   unwinder.address = reinterpret_cast<decltype(unwinder.address)>(::dlsym(library, "_Unwind_GetIP"));
@@ -186,11 +186,31 @@ int locate(dl_phdr_info* module, std::size_t, void* to) noexcept {
     unwinder.walk = reinterpret_cast<decltype(unwinder.walk)>(::dlsym(library, "_Unwind_Backtrace"));
 }
 
+/// What events have. Python's calls are preferred where they are wanted: a thread without any has its native ones.
+bool has_sites = false, has_python = false;
+
+[[gnu::constructor]] void find_callers() noexcept {
+  if (environment().record[0] == '\0' || environment().record_sites == RecordedSites::kNone) return;
+  find_unwinder();
+  has_python = environment().record_sites == RecordedSites::kPython;
+  if (has_python) find_python();
+  has_sites = has_python || unwinder.walk != nullptr;
+}
+
+[[gnu::noinline]] std::uint32_t python_site() noexcept {
+  StackFrame frames[kMostFrames];
+  const std::size_t count = python_calls(frames, kMostFrames);
+  return count == 0 ? 0 : number_of_text(TextKind::kStack, frames, count * sizeof(StackFrame));
+}
+
 }  // namespace
 
-bool has_call_sites() noexcept { return unwinder.walk != nullptr; }
+bool has_call_sites() noexcept { return has_sites; }
 
 [[gnu::noinline]] std::uint32_t call_site(std::uint32_t thread) noexcept {
+  if (has_python)
+    if (const std::uint32_t site = python_site(); site != 0) return site;
+  if (unwinder.walk == nullptr) return 0;
   const auto place = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
   std::uint32_t site = 0;
   for (const Seen& each : set_of(place, thread))

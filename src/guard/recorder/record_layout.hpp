@@ -91,18 +91,21 @@ inline constexpr std::uint8_t kPlaceMore = 0x80;
 inline constexpr std::uint8_t kTextRecord = 255;
 inline constexpr std::uint32_t kMaxTexts = 1 << 20;
 enum class TextKind : std::uint64_t {
-  kName = 1,    // of a mark or a range
-  kStack = 2,   // StackFrames, the innermost first
-  kModule = 3,  // the path of a program or a library
+  kName = 1,            // of a mark or a range
+  kStack = 2,           // StackFrames, the innermost first
+  kModule = 3,          // the path of a program or a library
+  kPythonFunction = 4,  // its qualified name, a newline, and its file
 };
 inline constexpr std::size_t kMaxText = 4096;
 
 /// One call of a stack.
 struct StackFrame {
-  std::uint64_t offset;  // of the call in the file of its module, as its symbols count; without one, its address
-  std::uint32_t module;  // number of the text that has its path; 0: none
-  std::uint32_t unused;
+  std::uint64_t offset;  // of the call in the file of its module, as its symbols count; without one, its address; of
+                         // Python the line, or 0
+  std::uint32_t module;  // number of the text that has its path, or of Python its function; 0: none
+  std::uint32_t language;
 };
+inline constexpr std::uint32_t kFrameOfPython = 1;  // StackFrame::language; others are 0
 static_assert(sizeof(StackFrame) == 16);
 
 inline constexpr int kShiftOfPage = 12;

@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
 """Call sites: each request of a recording has the functions that led to it, whatever stood on the stack at that place before."""
+import json
 import os
 import pathlib
+import random
 import subprocess
+import sys
 import unittest
 
 from recorded import BIN, MIB, Recorded
@@ -100,6 +103,112 @@ class Sites(Recorded):
     def test_without_a_recording_the_option_is_an_error(self):
         done = subprocess.run([BIN / "ration", "run", f"--sim={self.NODE}", "--sites", "native", "--", "true"], env=self.environment, capture_output=True, text=True)
         self.assertEqual(done.returncode, 2)
+
+
+# Says of each block where Python itself saw the call: the innermost first, each with the line that its frame is at.
+PYTHON = r"""
+import ctypes, json, sys, threading
+cuda = ctypes.CDLL("libcuda.so.1")
+context, made, expected = ctypes.c_void_p(), ctypes.c_uint64(), {}
+assert cuda.cuInit(0) == 0 and cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
+sizes = iter(range(1, 100_000))
+
+def seen(size):
+    frame, calls = sys._getframe(1), []
+    while frame and len(calls) < 48:
+        calls.append(f"{frame.f_code.co_qualname} ({frame.f_code.co_filename}:{frame.f_lineno})")
+        frame = frame.f_back
+    expected[size] = calls
+
+def free():
+    cuda.cuMemFree_v2(made)
+
+class Größe:
+    def nehmen(self, size=0):
+        size = next(sizes) * 512; seen(size); assert cuda.cuMemAlloc_v2(ctypes.byref(made), ctypes.c_size_t(size)) == 0
+
+        free()
+
+def numbers():
+    def inside():
+        (lambda: Größe().nehmen())()
+        yield 1
+    yield from inside()
+
+def work():
+    assert cuda.cuCtxSetCurrent(context) == 0
+    for _ in range(3):
+        Größe(
+        ).nehmen()
+        list(numbers())
+        sorted([2, 1], key=lambda each:
+               Größe().nehmen() or each)
+
+def deep(depth):
+    return deep(depth - 1) if depth else work()
+
+for depth in (0, 3, 100):
+    deep(depth)
+thread = threading.Thread(target=work)
+thread.start()
+thread.join()
+for file, source in json.load(open(sys.argv[1])):
+    exec(compile(source, file, "exec"), {"take": Größe().nehmen})
+json.dump(expected, open(sys.argv[2], "w"))
+"""
+
+
+def random_source(chance):
+    """A module whose functions call each other, at random lines, far from each other or spread over several."""
+    lines = [""] * chance.choice((0, 3, 700))
+    count = chance.randint(1, 6)
+    for number in range(count):
+        lines += [f"def call{number}(value):"] + [f"    value += {at}" for at in range(chance.choice((0, 2, 90)))] + [""] * chance.choice((0, 1, 40, 300))
+        called = "take()" if number == 0 else f"call{number - 1}(value)"
+        lines += chance.choice(([f"    return {called}"], ["    return (value and", *[""] * chance.choice((0, 5, 200)), f"            {called},", "            value)"],
+                                ["    try:", "        raise KeyError", "    except KeyError:", f"        {called}"], [f"    return [{called} for _ in (1, 2)]"]))
+    return "\n".join([*lines, f"call{count - 1}(1)", ""])
+
+
+@unittest.skipIf(not (3, 11) <= sys.version_info < (3, 14), "of this Python the frames are not known")
+class PythonSites(Recorded):
+    PYTHONS = [sys.executable, *os.environ.get("RATION_TEST_PYTHONS", "").split()]
+
+    def record(self, python, *program):
+        environment = self.environment | {"LD_LIBRARY_PATH": str(BIN.parent / "sim")}
+        done = subprocess.run([*self.run_line("--sites", "python"), python, *program], env=environment, capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return self.recording()
+
+    def test_each_request_has_the_calls_that_python_itself_sees(self):
+        seed = random.randrange(1 << 30)
+        chance = random.Random(seed)
+        script, sources, expected = (self.folder / name for name in ("größe.py", "sources.json", "expected.json"))
+        script.write_text(PYTHON)
+        sources.write_text(json.dumps([[f"random{number}.py", random_source(chance)] for number in range(100)]))
+        for python in self.PYTHONS:
+            with self.subTest(python=python, seed=seed):
+                recording = self.record(python, script, sources, expected)
+                there = {str(event["bytes"]): recording.header["sites"][event["site"]].split("\n")
+                         for event in recording.events if event["kind"] == "allocate" and event["address"]}
+                self.assertEqual(there, json.loads(expected.read_text()))
+                self.assertGreater(len(there), 150)
+
+    def test_a_thread_that_runs_no_python_has_its_native_calls(self):
+        library = self.folder / "native.so"
+        source = self.folder / "native.cpp"
+        source.write_text("""#include <thread>
+extern "C" int cuCtxSetCurrent(void*), cuMemAlloc_v2(unsigned long long*, unsigned long);
+extern "C" void in_another_thread(void* context) { unsigned long long made; cuCtxSetCurrent(context); cuMemAlloc_v2(&made, 3 << 20); }
+extern "C" void start(void* context) { std::thread(in_another_thread, context).join(); }
+""")
+        subprocess.run([os.environ.get("CXX", "g++"), "-shared", "-fPIC", "-O0", source, "-o", library, BIN.parent / "sim/libcuda.so.1"], check=True)
+        recording = self.record(sys.executable, "-c", f"""import ctypes
+cuda, context = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p()
+assert cuda.cuInit(0) == 0 and cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
+ctypes.CDLL({str(library)!r}).start(context)""")
+        (site,) = (recording.header["sites"][event["site"]] for event in recording.events if event["bytes"] == 3 << 20)
+        self.assertTrue(site.startswith("in_another_thread (native.so+0x"), site)
 
 
 if __name__ == "__main__":
