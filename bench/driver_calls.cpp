@@ -167,6 +167,14 @@ int measure() {
                 pin(&pointer, 4096, 0);
                 unpin(pointer);
               }));
+  // The simulator asks the system for each block that is allocated, and for none that is registered.
+  auto* enter = find<cuMemHostRegister_v2_t>("cuMemHostRegister_v2");
+  auto* leave = find<cuMemHostUnregister_t>("cuMemHostUnregister");
+  alignas(4096) static char page[4096];
+  std::printf("registered %f\n", cost(50'000, [&] {
+                enter(page, sizeof page, 0);
+                leave(page);
+              }));
   auto* info = find<cuMemGetInfo_v2_t>("cuMemGetInfo_v2");
   std::printf("info %f\n", cost(100'000, [&] {
                 std::size_t available = 0, total = 0;
@@ -362,6 +370,7 @@ constexpr Row kRows[] = {{"large-0", "cuMemAlloc + cuMemFree, 2 MiB, nothing liv
                          {"threads-2", "2 MiB pair, 2 threads, per thread", 120},
                          {"async", "cuMemAllocAsync + cuMemFreeAsync, 1 MiB", 120},
                          {"pinned", "cuMemHostAlloc + cuMemFreeHost, 4 KiB", 60},
+                         {"registered", "cuMemHostRegister + cuMemHostUnregister, 4 KiB", 60},
                          {"info", "cuMemGetInfo", 100},
                          {"launch", "cuLaunchKernel", 2},
                          {"copy", "cuMemcpyHtoD, 4 bytes", 2}};
