@@ -50,8 +50,8 @@ Result<void> set_cgroup_limit(const std::string& driver_folder, int device, cons
                               std::optional<Bytes> limit) {
   const Library& nvml = library(driver_folder);
   RATION_TRY(const auto handle, handle_of(nvml, device));
-  nvmlSetMemoryLimits_v1_t wish{cgroup.c_str(), 0, limit ? limit->count() : kNoMemoryLimit};
-  return result(nvml.call("nvmlDeviceSetMemoryLimits_v1", NVML_ERROR_NOT_SUPPORTED, handle, &wish), cgroup);
+  nvmlSetMemoryLimits_v1_t request{cgroup.c_str(), 0, limit ? limit->count() : kNoMemoryLimit};
+  return result(nvml.call("nvmlDeviceSetMemoryLimits_v1", NVML_ERROR_NOT_SUPPORTED, handle, &request), cgroup);
 }
 
 Result<std::optional<Bytes>> cgroup_limit(const std::string& driver_folder, int device, const std::string& cgroup) {

@@ -48,9 +48,9 @@ class Checkpointer {
       if (!state) {
         done = tl::unexpected(state.error());
       } else if (*state == CU_PROCESS_STATE_RUNNING) {
-        CUcheckpointLockArgs wish{};
-        wish.timeoutMs = kMaxCallMs;
-        done = result(pid, "lock", driver_.call("cuCheckpointProcessLock", CUDA_ERROR_NOT_SUPPORTED, pid, &wish));
+        CUcheckpointLockArgs arguments{};
+        arguments.timeoutMs = kMaxCallMs;
+        done = result(pid, "lock", driver_.call("cuCheckpointProcessLock", CUDA_ERROR_NOT_SUPPORTED, pid, &arguments));
       }
       if (!done) break;
       if (*state != CU_PROCESS_STATE_CHECKPOINTED) locked.push_back(pid);
@@ -58,9 +58,9 @@ class Checkpointer {
     if (done) done = may_leave();
     for (const std::int32_t pid : locked) {
       if (!done) break;
-      CUcheckpointCheckpointArgs wish{};
+      CUcheckpointCheckpointArgs arguments{};
       done = result(pid, "checkpoint",
-                    driver_.call("cuCheckpointProcessCheckpoint", CUDA_ERROR_NOT_SUPPORTED, pid, &wish));
+                    driver_.call("cuCheckpointProcessCheckpoint", CUDA_ERROR_NOT_SUPPORTED, pid, &arguments));
       if (done) moved.push_back(pid);
     }
     if (done) {
@@ -88,8 +88,8 @@ class Checkpointer {
         continue;
       }
       for (const std::int32_t back : restored) {
-        CUcheckpointCheckpointArgs wish{};
-        (void)driver_.call("cuCheckpointProcessCheckpoint", CUDA_ERROR_NOT_SUPPORTED, back, &wish);
+        CUcheckpointCheckpointArgs arguments{};
+        (void)driver_.call("cuCheckpointProcessCheckpoint", CUDA_ERROR_NOT_SUPPORTED, back, &arguments);
       }
       return tl::unexpected(done.error());
     }
@@ -140,8 +140,8 @@ class Checkpointer {
   }
 
   void unlock(std::int32_t pid) const {
-    CUcheckpointUnlockArgs wish{};
-    (void)driver_.call("cuCheckpointProcessUnlock", CUDA_ERROR_NOT_SUPPORTED, pid, &wish);
+    CUcheckpointUnlockArgs arguments{};
+    (void)driver_.call("cuCheckpointProcessUnlock", CUDA_ERROR_NOT_SUPPORTED, pid, &arguments);
   }
 
   Library driver_;

@@ -47,65 +47,73 @@ Result<Registration> registration_of(const Request& request) {
   if (!request.peer.uid)
     return fail("E1523", "this request does not say which user sent it: a workload registers on the daemon's socket.",
                 "ration run --limit SIZE -- …", 5);
-  Registration wish;
-  for (auto [key, field] : {std::pair{"folder", &wish.folder},
-                            {"tenant", &wish.tenant},
-                            {"labels", &wish.labels},
-                            {"lease", &wish.lease},
-                            {"book", &wish.book},
-                            {"slice", &wish.slice},
-                            {"recording", &wish.recording}}) {
+  Registration registration;
+  for (auto [key, field] : {std::pair{"folder", &registration.folder},
+                            {"tenant", &registration.tenant},
+                            {"labels", &registration.labels},
+                            {"lease", &registration.lease},
+                            {"book", &registration.book},
+                            {"slice", &registration.slice},
+                            {"recording", &registration.recording}}) {
     RATION_TRY(*field, text_field(body, key));
   }
-  RATION_TRY(wish.guarantees, guarantees_of(body));
-  RATION_TRY(wish.book_is_made, flag_field(body, "made"));
-  RATION_TRY(wish.devices, list_field(body, "devices"));
+  RATION_TRY(registration.guarantees, guarantees_of(body));
+  RATION_TRY(registration.book_is_made, flag_field(body, "made"));
+  RATION_TRY(registration.devices, list_field(body, "devices"));
   RATION_TRY(const auto user, number_field(body, "user", 0, std::numeric_limits<std::uint32_t>::max()));
-  wish.person = request.peer;
-  if (user && request.peer.uid == 0U) wish.person.uid = static_cast<std::uint32_t>(*user);
-  return wish;
+  registration.person = request.peer;
+  if (user && request.peer.uid == 0U) registration.person.uid = static_cast<std::uint32_t>(*user);
+  return registration;
 }
 
-/// Checks that the node can keep every guarantee of `wish`, and that the tenant is entitled to it.
-Result<void> check_guarantees(ApiHost& host, const Request& request, const Registration& wish,
+/// Checks that the node can keep every guarantee of `registration`, and that the tenant is entitled to it.
+Result<void> check_guarantees(ApiHost& host, const Request& request, const Registration& registration,
                               const std::string& tenant) {
-  if (wish.guarantees.empty()) return {};
+  if (registration.guarantees.empty()) return {};
   tick_before_change(host, request);  // releases the guarantees of workloads that have ended
   const Moment& moment = host.moment();
   const Subjects& subjects = host.subjects();
   for (const DeviceView& device : moment.snapshot.devices) {
-    const auto more = wish.guarantees.find(device.device.uuid);
-    if (more == wish.guarantees.end()) continue;
+    const auto more = registration.guarantees.find(device.device.uuid);
+    if (more == registration.guarantees.end()) continue;
     // The claim already holds the guarantee of its containers.
-    if (!subjects.claims.of_workload(*request.peer.uid, wish.labels, device.device.uuid).empty()) continue;
+    if (!subjects.claims.of_workload(*request.peer.uid, registration.labels, device.device.uuid).empty()) continue;
     if (!viewer_of(request.peer).is_operator) {
-      RATION_TRY(subjects.promises.may_promise(moment, device, tenant, more->second, wish.slice));
+      RATION_TRY(subjects.promises.may_promise(moment, device, tenant, more->second, registration.slice));
     }
-    RATION_TRY(subjects.promises.can_promise(moment, device, tenant, more->second, "", wish.slice));
+    RATION_TRY(subjects.promises.can_promise(moment, device, tenant, more->second, "", registration.slice));
   }
   return {};
 }
 
-/// Marks the lease that `wish` names, if any, as running. Fails with E1524 or E1530.
-Result<void> take_up_lease(ApiHost& host, const Request& request, const Registration& wish) {
-  if (wish.lease.empty()) return {};
-  if (wish.book.rfind(wish.folder + "/books/", 0) != 0)
+/// Returns the path of the registration's book as the daemon reads it. Returns an empty text if it does not lie in the
+/// folder that is registered.
+std::string book_of(const Registration& registration) {
+  if (!registration.book.starts_with(registration.folder + "/books/")) return "";
+  return real_path(registration.folder) + registration.book.substr(registration.folder.size());
+}
+
+/// Marks the lease that `registration` names, if any, as running. Fails with E1524 or E1530.
+Result<void> take_up_lease(ApiHost& host, const Request& request, const Registration& registration) {
+  if (registration.lease.empty()) return {};
+  const std::string book = book_of(registration);
+  if (book.empty())
     return fail("E1530", "the book of a lease lies in the folder that is registered.",
                 "ration run --wait --limit SIZE -- …", 2);
-  const std::string book = real_path(wish.folder) + wish.book.substr(wish.folder.size());
-  if (host.leases().mark_running(wish.lease, book, *request.peer.uid)) return {};
-  return fail("E1524", fmt::format("lease {} is not granted to you.", wish.lease),
+  if (host.leases().mark_running(registration.lease, book, *request.peer.uid)) return {};
+  return fail("E1524", fmt::format("lease {} is not granted to you.", registration.lease),
               "ration run --wait --limit SIZE -- …", 4);
 }
 
 /// Returns true if a policy wants a recording of the run, whose book has been read.
-bool is_to_be_recorded(ApiHost& host, const Request& request, const Registration& wish) {
-  if (wish.recording.empty() || wish.book.rfind(wish.folder + "/books/", 0) != 0) return false;
+bool is_to_be_recorded(ApiHost& host, const Request& request, const Registration& registration) {
+  if (registration.recording.empty()) return false;
   const auto& workloads = host.moment().registry.workloads();
-  const auto found = workloads.find(real_path(wish.folder) + wish.book.substr(wish.folder.size()));
+  const auto found = workloads.find(book_of(registration));
   if (found == workloads.end() || found->second.owner != *request.peer.uid) return false;
   const config::Policy* policy = host.subjects().limits.policies.of(host.moment(), found->second);
-  return policy != nullptr && policy->record.value && host.subjects().recordings.expect(found->second, wish.recording);
+  return policy != nullptr && policy->record.value &&
+         host.subjects().recordings.expect(found->second, registration.recording);
 }
 
 struct Registered {
@@ -115,19 +123,20 @@ struct Registered {
 
 /// Registers a workload, once its books may be read and its guarantees can be kept.
 Result<Registered> register_workload(ApiHost& host, const Request& request) {
-  RATION_TRY(const auto wish, registration_of(request));
-  RATION_TRY(host.engine().check_devices(wish.devices));
-  RATION_TRY(host.engine().watch(wish.folder, *request.peer.uid));
+  RATION_TRY(const auto registration, registration_of(request));
+  RATION_TRY(host.engine().check_devices(registration.devices));
+  RATION_TRY(host.engine().watch(registration.folder, *request.peer.uid));
   RATION_TRY(const auto assigned,
-             config::tenant_for(host.engine().configuration(), subject_of(wish.person, wish.tenant, wish.labels)));
-  RATION_TRY(check_guarantees(host, request, wish, assigned.tenant));
-  RATION_TRY(take_up_lease(host, request, wish));
-  host.subjects().allowed.add(*wish.person.uid, assigned.tenant);
-  if (wish.book_is_made)
+             config::tenant_for(host.engine().configuration(),
+                                subject_of(registration.person, registration.tenant, registration.labels)));
+  RATION_TRY(check_guarantees(host, request, registration, assigned.tenant));
+  RATION_TRY(take_up_lease(host, request, registration));
+  host.subjects().allowed.add(*registration.person.uid, assigned.tenant);
+  if (registration.book_is_made)
     host.tick_now();
   else
     host.tick_soon();
-  return Registered{assigned.tenant, wish.book_is_made && is_to_be_recorded(host, request, wish)};
+  return Registered{assigned.tenant, registration.book_is_made && is_to_be_recorded(host, request, registration)};
 }
 
 /// Begins to suspend, resume or trim a workload; `action` is the last part of the path.
