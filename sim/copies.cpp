@@ -29,6 +29,10 @@ CUresult move_bytes(Side to, Side from, std::uint64_t size, const char* function
   if (current() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   if (size == 0) return CUDA_SUCCESS;
   if (!is_reachable(target, size, to.reach) || !is_reachable(source, size, from.reach)) return CUDA_ERROR_INVALID_VALUE;
+  if (was_never_written(source, size)) {
+    fill_with_zeros(target, size);
+    return CUDA_SUCCESS;
+  }
   if (!touch(target, size)) return CUDA_ERROR_OPERATING_SYSTEM;  // the host has no memory for the contents
   std::memmove(reinterpret_cast<void*>(target), reinterpret_cast<const void*>(source), size);
   return CUDA_SUCCESS;
@@ -136,7 +140,11 @@ CUresult fill_rows(std::uint64_t target, std::size_t pitch, Value value, std::si
     return CUDA_ERROR_INVALID_VALUE;
   for (std::size_t row = 0; row < height; ++row) {
     const std::uint64_t start = target + row * pitch;
-    if (!touch(start, width * sizeof(Value))) return CUDA_ERROR_OPERATING_SYSTEM;
+    if (value == 0) {
+      fill_with_zeros(start, row_bytes);
+      continue;
+    }
+    if (!touch(start, row_bytes)) return CUDA_ERROR_OPERATING_SYSTEM;
     auto* cells = reinterpret_cast<Value*>(start);
     for (std::size_t i = 0; i < width; ++i) cells[i] = value;
   }

@@ -165,5 +165,9 @@ cuda::CUresult free_array(cuda::CUdeviceptr address, const char* function);
 
 /// Backs the bytes with host memory before they are written.
 bool touch(std::uint64_t address, std::uint64_t size);
+/// Returns true if the range lies in granules of devices that were never written: all its bytes are zero.
+[[nodiscard]] bool was_never_written(std::uint64_t address, std::uint64_t size);
+/// Fills a range with zeros. Granules that were never written are zeros already, and get no memory of the host.
+void fill_with_zeros(std::uint64_t address, std::uint64_t size);
 
 }  // namespace ration::sim

@@ -49,7 +49,12 @@ CUresult fill_memory(const CUDA_MEMSET_NODE_PARAMS& set) {
   for (std::size_t row = 0; row < std::max<std::size_t>(1, set.height); ++row) {
     const std::uint64_t at = set.dst + row * set.pitch;
     if (!is_reachable(at, set.width * set.elementSize, Reach::kDevice)) return CUDA_ERROR_INVALID_VALUE;
-    if (!touch(at, set.width * set.elementSize)) return CUDA_ERROR_OPERATING_SYSTEM;
+    const std::uint64_t bytes = set.width * set.elementSize;
+    if (set.value == 0) {
+      fill_with_zeros(at, bytes);
+      continue;
+    }
+    if (!touch(at, bytes)) return CUDA_ERROR_OPERATING_SYSTEM;
     for (std::size_t i = 0; i < set.width; ++i) {
       std::memcpy(reinterpret_cast<void*>(at + i * set.elementSize), &set.value, set.elementSize);
     }

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <optional>
+#include <utility>
 
 #include "arrays.hpp"
 #include "capture.hpp"
@@ -255,17 +257,53 @@ void clear_context(Context* context) {
   }
 }
 
-bool touch(std::uint64_t address, std::uint64_t size) {
-  touch_managed(address, size);
-  Node& node = *Node::get();
-  for (std::size_t device = 0; device < node.models().size(); ++device) {
-    const auto start = reinterpret_cast<std::uint64_t>(node.window(static_cast<int>(device)));
-    if (address < start || address >= start + (std::uint64_t{node.places(static_cast<int>(device))} << 21)) continue;
-    for (std::uint64_t granule = (address - start) >> 21; granule <= (address - start + size - 1) >> 21; ++granule) {
-      if (!node.touch(static_cast<int>(device), static_cast<std::uint32_t>(granule))) return false;
-    }
+namespace {
+
+/// Returns the device in whose window the address lies, and the granule there; no device if it lies in none.
+std::pair<std::optional<int>, std::uint32_t> granule_at(std::uint64_t address) {
+  const Node& node = *Node::get();
+  for (int device = 0; device < static_cast<int>(node.models().size()); ++device) {
+    const std::uint64_t offset = address - reinterpret_cast<std::uint64_t>(node.window(device));
+    if (offset >> 21 < node.places(device)) return {device, static_cast<std::uint32_t>(offset >> 21)};
+  }
+  return {std::nullopt, 0};
+}
+
+/// Calls `visit(address, size)` for the part of a range that lies in each granule, until it returns false.
+template <typename Visit>
+bool each_granule(std::uint64_t address, std::uint64_t size, Visit&& visit) {
+  for (const std::uint64_t end = address + size; address < end;) {
+    const std::uint64_t next = std::min(end, ((address >> 21) + 1) << 21);
+    if (!visit(address, next - address)) return false;
+    address = next;
   }
   return true;
+}
+
+}  // namespace
+
+bool touch(std::uint64_t address, std::uint64_t size) {
+  touch_managed(address, size);
+  return each_granule(address, size, [](std::uint64_t part, std::uint64_t) {
+    const auto [device, granule] = granule_at(part);
+    return !device || Node::get()->touch(*device, granule);
+  });
+}
+
+bool was_never_written(std::uint64_t address, std::uint64_t size) {
+  return each_granule(address, size, [](std::uint64_t part, std::uint64_t) {
+    const auto [device, granule] = granule_at(part);
+    return device && !Node::get()->is_touched(*device, granule);
+  });
+}
+
+void fill_with_zeros(std::uint64_t address, std::uint64_t size) {
+  touch_managed(address, size);
+  each_granule(address, size, [](std::uint64_t part, std::uint64_t bytes) {
+    const auto [device, granule] = granule_at(part);
+    if (!device || Node::get()->is_touched(*device, granule)) std::memset(reinterpret_cast<void*>(part), 0, bytes);
+    return true;
+  });
 }
 
 }  // namespace ration::sim

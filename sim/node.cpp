@@ -548,9 +548,13 @@ DeviceUse Node::survey(int device) {
   return result;
 }
 
+bool Node::is_touched(int device, std::uint32_t granule) const {
+  return __atomic_load_n(&state_->devices[device].touched[granule], __ATOMIC_RELAXED) != 0;
+}
+
 bool Node::touch(int device, std::uint32_t granule) {
   std::uint8_t& touched = state_->devices[device].touched[granule];
-  if (__atomic_load_n(&touched, __ATOMIC_RELAXED) != 0) return true;
+  if (is_touched(device, granule)) return true;
   if (::posix_fallocate(files_[device], off_t{granule} << 21, 1 << 21) != 0) return false;
   step();
   __atomic_store_n(&touched, std::uint8_t{1}, __ATOMIC_RELAXED);

@@ -154,6 +154,8 @@ class Node {
   [[nodiscard]] int memory_file(int device) const { return files_[device]; }
   /// Backs a granule with host memory before it is written. Returns false if the host has no more.
   bool touch(int device, std::uint32_t granule);
+  /// Returns true if a granule was written since it was given out; else all its bytes are zero.
+  [[nodiscard]] bool is_touched(int device, std::uint32_t granule) const;
 
   /// Returns the number of places for granules in the device's window: several times its granules, so that memory that
   /// a checkpoint moved to the host keeps its place while others take its bytes.

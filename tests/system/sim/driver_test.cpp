@@ -1,9 +1,12 @@
 // The simulated driver as one program sees it: contents of copies, shapes of arrays, streams, events, attributes, host
 // memory, modules, errors.
 #include <elf.h>
+#include <sys/stat.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <numeric>
 #include <thread>
 #include <tuple>
@@ -56,6 +59,43 @@ TEST_F(DriverTest, FillsWriteTheirPatternAndNothingBeside) {
                                           7, 7}));
   EXPECT_EQ(CU(cuMemsetD32_v2)(at + 1, 0, 1), CUDA_ERROR_INVALID_VALUE) << "not aligned";
   drop(at);
+}
+
+TEST_F(DriverTest, ZerosAreReadBackAndTakeNoMemoryOfTheHostWhereNothingWasWritten) {
+  const auto on_host = [] {
+    std::uintmax_t bytes = 0;
+    for (const auto& file : std::filesystem::recursive_directory_iterator(std::getenv("RATION_SIM_DIR"))) {
+      struct stat status {};
+      if (file.is_regular_file() && ::stat(file.path().c_str(), &status) == 0)
+        bytes += static_cast<std::uintmax_t>(status.st_blocks) * 512;
+    }
+    return bytes;
+  };
+  constexpr std::size_t kSize = 64 * kMiB;
+  const CUdeviceptr at = take(kSize);
+  const std::uintmax_t before = on_host();
+  ASSERT_EQ(CU(cuMemsetD8_v2)(at, 0, kSize), CUDA_SUCCESS);
+  EXPECT_LT(on_host(), before + kMiB);
+  const auto source = counting(9 * kMiB);
+  ASSERT_EQ(CU(cuMemcpyHtoD_v2)(at + 3 * kMiB, source.data(), source.size()), CUDA_SUCCESS);
+  EXPECT_GE(on_host(), before + source.size());
+  ASSERT_EQ(CU(cuMemsetD8_v2)(at + 5 * kMiB + 1, 0, 2 * kMiB), CUDA_SUCCESS);
+  ASSERT_EQ(CU(cuMemsetD32_v2)(at + 11 * kMiB, 0, 10 * kMiB), CUDA_SUCCESS);
+  EXPECT_LT(on_host(), before + 16 * kMiB);
+  std::vector<unsigned char> expected(kSize), target(kSize, 5);
+  std::copy(source.begin(), source.end(), expected.begin() + 3 * kMiB);
+  std::fill_n(expected.begin() + 5 * kMiB + 1, 2 * kMiB, static_cast<unsigned char>(0));
+  std::fill(expected.begin() + 11 * kMiB, expected.end(), static_cast<unsigned char>(0));
+  ASSERT_EQ(CU(cuMemcpyDtoH_v2)(target.data(), at, kSize), CUDA_SUCCESS);
+  EXPECT_TRUE(target == expected);
+  const CUdeviceptr copied = take(kSize);
+  ASSERT_EQ(CU(cuMemcpyDtoDAsync_v2)(copied, at + 16 * kMiB, kSize - 16 * kMiB, nullptr), CUDA_SUCCESS);
+  EXPECT_LT(on_host(), before + 16 * kMiB);
+  ASSERT_EQ(CU(cuMemcpyDtoDAsync_v2)(copied, at, 4 * kMiB, nullptr), CUDA_SUCCESS);
+  ASSERT_EQ(CU(cuMemcpyDtoH_v2)(target.data(), copied, kSize), CUDA_SUCCESS);
+  std::fill(expected.begin() + 4 * kMiB, expected.end(), static_cast<unsigned char>(0));
+  EXPECT_TRUE(target == expected);
+  drop(at), drop(copied);
 }
 
 TEST_F(DriverTest, PlanesAreCopiedRowByRowBetweenPitches) {
