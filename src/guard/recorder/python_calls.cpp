@@ -43,6 +43,8 @@ struct Python {
   const void* text_type = nullptr;
   /// Returns the state of the calling thread, or null if it runs no Python. Needs no lock.
   const char* (*thread_state)() = nullptr;
+  /// Returns true once the interpreter ends, which frees the states of threads that still run.
+  int (*is_ending)() = nullptr;
 };
 Python python;
 
@@ -163,14 +165,19 @@ void find_python() noexcept {
   python.text_type = ::dlsym(RTLD_DEFAULT, "PyUnicode_Type");
   python.thread_state =
       reinterpret_cast<decltype(python.thread_state)>(::dlsym(RTLD_DEFAULT, "PyGILState_GetThisThreadState"));
-  if (python.code_type == nullptr || python.text_type == nullptr || python.thread_state == nullptr) return;
+  for (const char* name : {"_Py_IsFinalizing", "Py_IsFinalizing"})  // the second since 3.13
+    if (auto* found = ::dlsym(RTLD_DEFAULT, name); found != nullptr)
+      python.is_ending = reinterpret_cast<decltype(python.is_ending)>(found);
+  if (python.code_type == nullptr || python.text_type == nullptr || python.thread_state == nullptr ||
+      python.is_ending == nullptr)
+    return;
   const auto* known = std::find_if(std::begin(kLayouts), std::end(kLayouts),
                                    [&](const Layout& layout) { return layout.version == *version >> 16; });
   if (known != std::end(kLayouts)) python.layout = known;
 }
 
 std::size_t python_calls(StackFrame* frames, std::size_t most) noexcept {
-  if (python.layout == nullptr) return 0;
+  if (python.layout == nullptr || python.is_ending() != 0) return 0;
   const Layout& layout = *python.layout;
   const char* thread = python.thread_state();
   if (thread != nullptr && layout.thread_indirect != 0) thread = at<const char*>(thread, layout.thread_indirect);

@@ -194,15 +194,37 @@ class PythonSites(Recorded):
                 self.assertEqual(there, json.loads(expected.read_text()))
                 self.assertGreater(len(there), 150)
 
-    def test_a_thread_that_runs_no_python_has_its_native_calls(self):
-        library = self.folder / "native.so"
-        source = self.folder / "native.cpp"
+    def native(self, code):
+        """A library of native code that calls the driver."""
+        library, source = self.folder / "native.so", self.folder / "native.cpp"
         source.write_text("""#include <thread>
-extern "C" int cuCtxSetCurrent(void*), cuMemAlloc_v2(unsigned long long*, unsigned long);
+extern "C" int cuCtxSetCurrent(void*), cuMemAlloc_v2(unsigned long long*, unsigned long), cuMemFree_v2(unsigned long long);
+""" + code)
+        subprocess.run([os.environ.get("CXX", "g++"), "-shared", "-fPIC", "-O0", source, "-o", library, BIN.parent / "sim/libcuda.so.1"], check=True)
+        return library
+
+    def test_a_thread_that_goes_on_while_the_interpreter_ends_is_not_harmed(self):
+        library = self.native("""
+extern "C" void go_on(void* context, volatile int* begun) {
+  cuCtxSetCurrent(context);
+  for (unsigned long long made;; *begun = 1) { cuMemAlloc_v2(&made, 3 << 20); cuMemFree_v2(made); }
+}
+""")
+        for python in self.PYTHONS * 5:
+            self.record(python, "-c", f"""import ctypes, threading
+cuda, context, begun = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p(), ctypes.c_int()
+assert cuda.cuInit(0) == 0 and cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
+def thread(): ctypes.CDLL({str(library)!r}).go_on(context, ctypes.byref(begun))
+for _ in range(4): threading.Thread(target=thread, daemon=True).start()
+while not begun.value: pass
+kept = [[object() for _ in range(100)] for _ in range(2000)]""")
+            self.file.unlink()
+
+    def test_a_thread_that_runs_no_python_has_its_native_calls(self):
+        library = self.native("""
 extern "C" void in_another_thread(void* context) { unsigned long long made; cuCtxSetCurrent(context); cuMemAlloc_v2(&made, 3 << 20); }
 extern "C" void start(void* context) { std::thread(in_another_thread, context).join(); }
 """)
-        subprocess.run([os.environ.get("CXX", "g++"), "-shared", "-fPIC", "-O0", source, "-o", library, BIN.parent / "sim/libcuda.so.1"], check=True)
         recording = self.record(sys.executable, "-c", f"""import ctypes
 cuda, context = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p()
 assert cuda.cuInit(0) == 0 and cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
