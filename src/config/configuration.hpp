@@ -134,7 +134,7 @@ struct Containers {
 };
 
 struct Recordings {
-  Sourced<Amount> keep;  ///< bytes of all kept recordings; a share is of their file system
+  Sourced<Amount> keep;  ///< bytes of each user's kept recordings; a share is of their file system
 };
 
 struct Configuration {

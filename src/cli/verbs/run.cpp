@@ -351,7 +351,9 @@ Result<Outcome> run_once(const Session& session, RunOptions options, const book:
     if (begun)
       recording = std::move(*begun);
     else
-      session.print_finding(begun.error().id, begun.error().what, begun.error().fix);
+      session.print_finding(begun.error().id,
+                            "a policy of the daemon wants a recording of this run. " + std::string(begun.error().what),
+                            "XDG_STATE_HOME=/a/folder/of/yours ration run …");
   }
   const Ended ended = launch(*program, [&] {
     watch.emplace(session, name);

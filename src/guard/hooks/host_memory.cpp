@@ -108,8 +108,8 @@ Bytes pages_of(std::uint64_t address, std::size_t size) noexcept {
 
 CUresult enter(Symbol symbol, void* start, std::size_t size, unsigned flags) noexcept {
   auto* call_real = real<cuMemHostRegister_v2_t>(symbol);
-  // Registered memory of another device takes none of the host's.
-  if (!counts_host() || (flags & CU_MEMHOSTREGISTER_IOMEMORY) != 0) return call_real(start, size, flags);
+  // Whatever the flags say: with CU_MEMHOSTREGISTER_IOMEMORY a program may still register memory of the host.
+  if (!counts_host()) return call_real(start, size, flags);
   const auto key = reinterpret_cast<std::uint64_t>(start);
   const auto register_it = [&](std::uint64_t& address) {
     address = key;

@@ -225,6 +225,13 @@ Event trimmed_event(const EventSubject& subject, Bytes returned, Bytes before, c
   return event;
 }
 
+Event recording_left_event(const EventSubject& subject, const std::string& file, std::optional<Bytes> keep) {
+  return event_of(
+      subject, EventType::kDaemon,
+      keep ? say<"recording.too_large">("workload"_is(subject.name()), "file"_is(file), "keep_bytes"_is(*keep))
+           : say<"recording.not_taken">("workload"_is(subject.name()), "file"_is(file)));
+}
+
 Event suspending_event(const EventSubject& subject, const std::string& by) {
   Event event = event_of(subject, EventType::kSuspending, say<"suspension.begins">("workload"_is(subject.name())));
   event.by = by;

@@ -89,6 +89,10 @@ struct ShrinkingFacts {
 [[nodiscard]] Event idle_event(const EventSubject& subject, config::IdleAction action, const Message& reason,
                                const Error* not_suspended);
 [[nodiscard]] Event trimmed_event(const EventSubject& subject, Bytes returned, Bytes before, const std::string& by);
+/// Reports that the file of a recorded run stays with its user: because it has more bytes than are kept of each user,
+/// or because it is no recording or cannot be kept.
+[[nodiscard]] Event recording_left_event(const EventSubject& subject, const std::string& file,
+                                         std::optional<Bytes> keep);
 [[nodiscard]] Event suspending_event(const EventSubject& subject, const std::string& by);
 /// A suspension that lets another waiting workload continue.
 struct GivesWayFacts {

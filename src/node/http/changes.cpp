@@ -113,7 +113,8 @@ bool is_to_be_recorded(ApiHost& host, const Request& request, const Registration
   if (found == workloads.end() || found->second.owner != *request.peer.uid) return false;
   const config::Policy* policy = host.subjects().limits.policies.of(host.moment(), found->second);
   return policy != nullptr && policy->record.value &&
-         host.subjects().recordings.expect(found->second, registration.recording);
+         host.subjects().recordings.expect(found->second, event_subject(host.moment(), found->second),
+                                           registration.recording);
 }
 
 struct Registered {

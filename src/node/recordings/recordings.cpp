@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
 #include <vector>
 
 #include "base/clock.hpp"
@@ -16,17 +17,27 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char *kEnding = ".rec", *kUnfinished = ".new";
-/// `ration run` makes the file shortly after the end; a process that the program left behind may record for long.
+/// A process that the program left behind may record for long.
 constexpr int kMostTries = 360;
+/// `ration run` makes the file shortly after the end. A user may also have removed it.
+constexpr int kMostEmptyTries = 8;
 constexpr std::uint64_t kFirstPause = kSecond / 4, kLongestPause = 10 * kSecond;
+constexpr std::ptrdiff_t kMostRunsOfUser = 256;
+constexpr const char* kUnfinished = ".new";
 
-/// Run with the user's rights, whose file it is. Arguments: the file, this program, the most bytes.
+/// Run with the user's rights, whose file it is. Arguments: the file, this program. Writes the file to standard output.
+/// Exits with 3 if there is none, and with 4 if it is still made.
 constexpr const char* kHandOver =
-    "[ ! -d \"$1.parts\" ] || \"$2\" record -o \"$1\" >/dev/null 2>&1; "
-    "[ -f \"$1\" ] && timeout 300 head -c \"$3\" -- \"$1\" 2>/dev/null && rm -f -- \"$1\"";
-/// Run with the daemon's rights. Arguments: where the file is kept, and a command that writes it.
-constexpr const char* kKeep = "to=$1; shift; umask 077; exec \"$@\" >\"$to\"";
+    "[ ! -d \"$1.parts\" ] || \"$2\" record -o \"$1\" >/dev/null 2>&1 || exit 4; [ -f \"$1\" ] || exit 3; "
+    "before=$(stat -c %s -- \"$1\"); cat -- \"$1\" && [ \"$before\" = \"$(stat -c %s -- \"$1\")\" ] || exit 4";
+/// Run with the daemon's rights. Arguments: where the file is kept, its most bytes, and a command that writes it, which
+/// has nothing of the file but a pipe. Writes the command's exit status to standard output.
+constexpr const char* kKeep =
+    "to=$1; most=$2; shift 2; umask 077; { { timeout 300 \"$@\" 4>&-; echo $? >&4; } | head -c \"$most\" >\"$to\"; } "
+    "4>&1";
+
+/// The end of the name of each file that the daemon took of a user.
+std::string ending_of(uid_t user) { return fmt::format(".uid-{}.rec", user); }
 
 /// Returns the name of a run as that of a file.
 std::string file_name(const Workload& workload) {
@@ -38,11 +49,28 @@ std::string file_name(const Workload& workload) {
 
 }  // namespace
 
-bool Recordings::expect(const Workload& workload, const std::string& file) {
+Recordings::Recordings(std::string folder) : folder_(std::move(folder)) {
+  std::error_code error;
+  for (fs::directory_iterator each(folder_, error), end; !error && each != end; each.increment(error)) {
+    const std::string name = each->path().filename().string();
+    // What an earlier daemon had begun to take.
+    if (name.ends_with(kUnfinished) && name.find(".uid-") != std::string::npos) ::unlink(each->path().c_str());
+  }
+}
+
+bool Recordings::expect(const Workload& workload, const EventSubject& subject, const std::string& file) {
   struct stat book {};
   if (folder_.empty() || !file.starts_with('/') || ::stat(workload.path.c_str(), &book) != 0) return false;
   if (::geteuid() != 0 && workload.owner != ::geteuid()) return false;
-  runs_.emplace(workload.path, Run{file, file_name(workload), workload.owner, book.st_gid, false, nullptr, 0, 0});
+  const auto is_of_user = [&](const auto& each) { return each.second.user == workload.owner; };
+  if (std::count_if(runs_.begin(), runs_.end(), is_of_user) >= kMostRunsOfUser) return false;
+  Run run;
+  run.file = file;
+  run.name = file_name(workload);
+  run.subject = subject;
+  run.user = workload.owner;
+  run.group = book.st_gid;
+  runs_.emplace(workload.path, std::move(run));
   return true;
 }
 
@@ -57,45 +85,98 @@ bool Recordings::is_taking() const {
   });
 }
 
-void Recordings::follow(std::uint64_t now_ns, const config::Amount& keep) {
+void Recordings::follow(std::uint64_t now_ns, const config::Amount& keep, Events& events) {
   if (folder_.empty()) return;
   std::error_code error;
   const fs::space_info space = fs::space(fs::path(folder_).parent_path(), error);
   const auto most = keep.on(Bytes{error ? 0 : space.capacity}, Bytes{error ? 0 : space.available});
   if (!most) return;
-  for (auto at = runs_.begin(); at != runs_.end();)
-    at = !at->second.has_ended || follow_run(at->second, now_ns, *most) ? std::next(at) : runs_.erase(at);
-  remove_oldest(*most);
+  std::set<uid_t> busy;
+  for (const auto& [path, run] : runs_)
+    if (run.child != nullptr) busy.insert(run.user);
+  for (auto at = runs_.begin(); at != runs_.end();) {
+    Run& run = at->second;
+    const bool may_act = run.has_ended && (run.child != nullptr || !busy.contains(run.user));
+    const bool goes_on = !may_act || follow_run(run, now_ns, *most, events);
+    if (run.child != nullptr) busy.insert(run.user);
+    at = goes_on ? std::next(at) : runs_.erase(at);
+  }
 }
 
-bool Recordings::follow_run(Run& run, std::uint64_t now_ns, Bytes most) {
-  const std::string kept = folder_ + "/" + run.name + kEnding, fresh = kept + kUnfinished;
+bool Recordings::follow_run(Run& run, std::uint64_t now_ns, Bytes most, Events& events) {
   if (run.child != nullptr) {
     const auto ended = run.child->poll();
     if (!ended) return true;
     run.child.reset();
-    std::error_code error;
-    const bool is_whole = ended->status == 0 && fs::file_size(fresh, error) < most.count() && trace::is_packed(fresh);
-    if (is_whole && ::rename(fresh.c_str(), kept.c_str()) == 0) return false;
-    ::unlink(fresh.c_str());
-    if (ended->status == 0) return false;  // it has been handed over, and is none, or more than is kept
+    if (run.is_kept || !look_at_copy(run, *ended, most, events)) return false;
   }
   if (now_ns < run.next_ns) return true;
-  if (++run.tries > kMostTries) return false;
+  if (++run.tries > kMostTries || run.empty_tries > kMostEmptyTries) return false;
   run.next_ns = now_ns + std::min(kFirstPause << std::min(run.tries, 10), kLongestPause);
-  ::mkdir(folder_.c_str(), 0700);
-  std::error_code error;
-  std::vector<std::string> words{"/bin/sh", "-c", kKeep, "sh", fresh};
-  if (::geteuid() == 0)
-    words.insert(words.end(), {"setpriv", fmt::format("--reuid={}", run.user), fmt::format("--regid={}", run.group),
-                               "--clear-groups", "--no-new-privs"});
-  words.insert(words.end(), {"/bin/sh", "-c", kHandOver, "sh", run.file,
-                             fs::read_symlink("/proc/self/exe", error).string(), std::to_string(most.count())});
-  if (auto child = Child::start(std::move(words), "")) run.child = std::make_unique<Child>(std::move(*child));
+  start_child(run, most);
   return true;
 }
 
-void Recordings::remove_oldest(Bytes most) const {
+bool Recordings::look_at_copy(Run& run, const Child::Ended& copied, Bytes most, Events& events) {
+  const std::string fresh = unfinished(run);
+  std::error_code error;
+  const auto size = fs::file_size(fresh, error);
+  const bool is_too_large = !error && size >= most.count();
+  if (is_too_large || copied.output == "0\n") {
+    if (!is_too_large && trace::is_packed(fresh) && keep(run)) {
+      remove_oldest(run.user, most);
+      run.is_kept = true;
+      run.next_ns = 0;
+      return true;
+    }
+    ::unlink(fresh.c_str());
+    events.push_back(recording_left_event(run.subject, run.file, is_too_large ? std::optional(most) : std::nullopt));
+    return false;
+  }
+  ::unlink(fresh.c_str());
+  if (copied.output == "3\n") ++run.empty_tries;
+  return true;
+}
+
+void Recordings::start_child(Run& run, Bytes most) {
+  std::vector<std::string> words;
+  if (!run.is_kept) {
+    ::mkdir(folder_.c_str(), 0700);
+    words = {"/bin/sh", "-c", kKeep, "sh", unfinished(run), std::to_string(most.count())};
+  }
+  if (::geteuid() == 0)
+    words.insert(words.end(), {"setpriv", fmt::format("--reuid={}", run.user), fmt::format("--regid={}", run.group),
+                               "--clear-groups", "--no-new-privs"});
+  std::error_code error;
+  if (run.is_kept)
+    words.insert(words.end(), {"rm", "-f", "--", run.file});
+  else
+    words.insert(words.end(),
+                 {"/bin/sh", "-c", kHandOver, "sh", run.file, fs::read_symlink("/proc/self/exe", error).string()});
+  if (auto child = Child::start(std::move(words), "")) run.child = std::make_unique<Child>(std::move(*child));
+}
+
+std::string Recordings::unfinished(const Run& run) const {
+  return folder_ + "/" + run.name + ending_of(run.user) + kUnfinished;
+}
+
+bool Recordings::keep(const Run& run) const {
+  const std::string fresh = unfinished(run);
+  if (::geteuid() == 0 && ::chown(fresh.c_str(), run.user, run.group) != 0) return false;
+  constexpr int kMostOfOneName = 100;
+  for (int number = 1; number <= kMostOfOneName; ++number) {
+    const std::string name = number == 1 ? run.name : fmt::format("{}-{}", run.name, number);
+    if (::link(fresh.c_str(), (folder_ + "/" + name + ending_of(run.user)).c_str()) != 0) {
+      if (errno == EEXIST) continue;
+      return false;
+    }
+    ::unlink(fresh.c_str());
+    return true;
+  }
+  return false;
+}
+
+void Recordings::remove_oldest(uid_t user, Bytes most) const {
   struct Kept {
     fs::file_time_type written;
     std::string path;
@@ -105,9 +186,12 @@ void Recordings::remove_oldest(Bytes most) const {
   std::vector<Kept> all;
   std::uint64_t sum = 0;
   for (fs::directory_iterator each(folder_, error), end; !error && each != end; each.increment(error)) {
+    const std::string path = each->path().string();
+    struct stat status {};
+    if (!path.ends_with(ending_of(user)) || ::lstat(path.c_str(), &status) != 0 || status.st_uid != user) continue;
     std::error_code gone;
-    const Kept kept{each->last_write_time(gone), each->path().string(), each->file_size(gone)};
-    if (gone || each->path().extension() != kEnding) continue;
+    const Kept kept{each->last_write_time(gone), path, static_cast<std::uint64_t>(status.st_size)};
+    if (gone) continue;
     sum += kept.bytes;
     all.push_back(kept);
   }
@@ -124,11 +208,11 @@ namespace {
 class RecordingsRule final : public Rule {
  public:
   explicit RecordingsRule(Recordings& recordings) : recordings_(recordings) {}
-  void run(const Moment& moment, [[maybe_unused]] Effects& effects) override {
+  void run(const Moment& moment, Effects& effects) override {
     constexpr std::uint64_t kBetween = kSecond / 2;
     if (moment.now_ns < next_ns_) return;
     next_ns_ = moment.now_ns + kBetween;
-    recordings_.follow(moment.now_ns, moment.configuration.recordings.keep.value);
+    recordings_.follow(moment.now_ns, moment.configuration.recordings.keep.value, effects.events);
   }
   [[nodiscard]] bool is_unsettled() const override { return recordings_.is_taking(); }
 

@@ -40,7 +40,7 @@ std::string cleaned(std::string_view text) {
     if (character == kNoCharacter)
       clean += "\xef\xbf\xbd";
     else
-      clean += to_utf8(character < 0x20 || character == 0x7f ? U' ' : character);
+      clean += to_utf8(character < 0x20 || (character >= 0x7f && character < 0xa0) ? U' ' : character);
   }
   return clean;
 }

@@ -71,6 +71,7 @@ class HostMemory(Scene):
             "cuMemHostAlloc": ("pin({})", "unpin(made)"),
             "cuMemAllocHost": ("(lambda at: (cuda.cuMemAllocHost_v2(byref(at), c_size_t(int({} * MIB))), at.value))(c_void_p())", "unpin(made)"),
             "cuMemHostRegister": ("(lambda own: (register(own[1], {}), own))(own_pages({}))", "unregister(made[1])"),
+            "cuMemHostRegister as memory of a device": ("(lambda own: (register(own[1], {}, 4), own))(own_pages({}))", "unregister(made[1])"),
             "cuMemCreate": ("create({}, HOST)", "cuda.cuMemRelease(c_uint64(made))"),
             "cuMemCreate on a node": ("create({}, HOST_NUMA, 0)", "cuda.cuMemRelease(c_uint64(made))"),
         }

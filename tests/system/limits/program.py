@@ -88,8 +88,8 @@ def own_pages(mib, file=None):
     return pages, ctypes.addressof(ctypes.c_char.from_buffer(pages))
 
 
-def register(address, mib):
-    return cuda.cuMemHostRegister_v2(c_void_p(address), c_size_t(int(mib * MIB)), 0)
+def register(address, mib, flags=0):
+    return cuda.cuMemHostRegister_v2(c_void_p(address), c_size_t(int(mib * MIB)), flags)
 
 
 def unregister(address):

@@ -5,6 +5,7 @@ import pathlib
 import signal
 import subprocess
 import sys
+import time
 import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -43,7 +44,7 @@ class Policy(Recorded):
         self.assertNotIn(".rec", done.stderr)
         kept = self.until(self.kept, "the recording")
         self.assertEqual(len(kept), 1)
-        self.assertRegex(kept[0].name, r"^train-\d+-\d+\.rec$")
+        self.assertRegex(kept[0].name, rf"^train-\d+-\d+\.uid-{os.geteuid()}\.rec$")
         self.assertEqual((kept[0].stat().st_mode & 0o777, kept[0].parent.stat().st_mode & 0o777), (0o600, 0o700))
         recording = Recording(kept[0])
         self.assertEqual((recording.header["workload"], recording.header["complete"]), ("train", True))
@@ -75,6 +76,32 @@ class Policy(Recorded):
         kept = self.until(self.kept, "the recording of the second run")
         self.assertEqual([path.name.split("-")[0] for path in kept], ["good"])
 
+    def test_what_is_no_recording_stays_with_its_user_and_an_event_says_so(self):
+        subprocess.run([*self.run_line("odd", "--label", "team=small"), "/bin/sh", "-c", 'rm -rf "$RATION_RECORD"; echo > "${RATION_RECORD%.parts}"'], env=self.environment, capture_output=True)
+        told = self.until(lambda: [event for event in self.events("daemon") if event.get("message_id") == "recording.not_taken"], "an event")
+        self.assertEqual(pathlib.Path(told[0]["arguments"]["file"]).read_text(), "\n")
+        self.assertEqual(list((self.folder / "state/recordings").iterdir()), [])
+
+    def test_no_file_is_replaced(self):
+        self.run_once("other", "--label", "team=small")
+        (first,) = self.until(self.kept, "a recording")
+        run, now = int(first.name.split("-")[1]) + 1, int(time.time())
+        there = [first.with_name(f"train-{run}-{second}.uid-{os.geteuid()}.rec") for second in range(now, now + 60)]
+        for path in there:
+            path.write_text("here before")
+        self.run_once("train", "--label", "team=small")
+        (second,) = self.until(lambda: [path for path in self.kept() if path.name.endswith(f"-2.uid-{os.geteuid()}.rec")], "the recording has another name")
+        self.assertEqual(Recording(second).header["workload"], "train")
+        self.assertEqual({path.read_text() for path in there}, {"here before"})
+
+    def test_what_an_earlier_daemon_had_begun_to_take_is_removed(self):
+        self.stop()
+        begun, other = (self.folder / "state/recordings" / name for name in ("train-1-2.uid-7.rec.new", "notes.new"))
+        begun.write_text("begun"), other.write_text("mine")
+        self.start()
+        self.assertFalse(begun.exists())
+        self.assertTrue(other.exists())
+
     @unittest.skipIf(os.geteuid() != 0, "root alone gives the rights of another user")
     def test_the_run_of_another_user_is_taken_with_that_users_rights(self):
         self.folder.chmod(0o755)
@@ -95,20 +122,32 @@ class Policy(Recorded):
             self.assertEqual(done.returncode, 0, done.stderr)
         kept = self.until(self.kept, "the recording")
         self.assertEqual([path.name.split("-")[0] for path in kept], ["theirs"])
-        self.assertEqual((kept[0].stat().st_uid, Recording(kept[0]).header["workload"]), (0, "theirs"))
+        self.assertEqual((kept[0].stat().st_uid, Recording(kept[0]).header["workload"]), (NOBODY, "theirs"))
         self.assertEqual((state / "ration/recorded").stat().st_mode & 0o777, 0o700)
 
 
 class Little(Recorded):
     keep = "4KiB"
 
-    def test_the_oldest_goes_first(self):
+    def test_the_oldest_goes_first_and_nothing_that_the_daemon_did_not_take(self):
+        own = self.folder / "state/recordings/mine.rec"
+        own.write_bytes(bytes(8192))
+        os.utime(own, (1, 1))
         for number in range(6):
             self.run_once(f"run{number}", "--label", "team=small")
             self.until(lambda: any(path.name.startswith(f"run{number}-") for path in self.kept()), "the newest recording")
-        names = [path.name.split("-")[0] for path in self.kept()]
-        self.assertNotIn("run0", names)
-        self.assertLessEqual(sum(path.stat().st_size for path in self.kept()), 4096)
+        kept = [path for path in self.kept() if path != own]
+        self.assertNotIn("run0", [path.name.split("-")[0] for path in kept])
+        self.assertLessEqual(sum(path.stat().st_size for path in kept), 4096)
+        self.assertTrue(own.exists())
+
+    def test_more_than_is_kept_stays_with_its_user(self):
+        script = 'rm -rf "$RATION_RECORD"; head -c 100000 /dev/zero > "${RATION_RECORD%.parts}"'
+        subprocess.run([*self.run_line("large", "--label", "team=small"), "/bin/sh", "-c", script], env=self.environment, capture_output=True)
+        told = self.until(lambda: [event for event in self.events("daemon") if event.get("message_id") == "recording.too_large"], "an event")
+        self.assertEqual(told[0]["arguments"]["keep_bytes"], 4096)
+        self.assertEqual(pathlib.Path(told[0]["arguments"]["file"]).stat().st_size, 100000)
+        self.assertEqual(self.kept(), [])
 
 
 if __name__ == "__main__":

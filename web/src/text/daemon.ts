@@ -157,6 +157,8 @@ export const messages: Record<string, string> = {
   "book.unknown_workload": "守护进程不认识 {workload}。",
   "book.unchangeable": "无法更改 {workload} 的账面：{reason}。",
   "suspension.unseen_process": "从这里看不到 {workload} 的 pid {pid} 属于 {user}。",
+  "recording.too_large": "{workload} 的记录留在其用户处（{file}）：超过了每个用户保留的 {keep_bytes}",
+  "recording.not_taken": "{workload} 的记录留在其用户处：{file} 不是记录，或无法保留",
   "suspension.no_device": "{workload} 尚未使用设备。",
   "suspension.already": "{workload} 已挂起或正在挂起。",
   "suspension.host_full": "主机空闲内存 {free_bytes}：不足以容纳 {workload} 的 {needed_bytes}。",
