@@ -172,7 +172,8 @@ std::vector<Key> report_keys() {
 std::vector<Key> recordings_keys() {
   return {
       {"keep", field<kFinite, &Configuration::recordings, &Recordings::keep>, "1GiB",
-       "Bytes kept of each user's recordings that policies asked for; the oldest is removed first. A share is of the file system.",
+       "Bytes kept of each user's recordings that policies asked for; the oldest is removed first. A share is of the "
+       "file system.",
        "\"1GiB\""},
   };
 }
