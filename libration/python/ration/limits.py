@@ -24,9 +24,17 @@ class _Limit:
 
     def __exit__(self, *_: object) -> None:
         for gpu, size in self._former.items():
-            _native.call("limit", None, gpu, _exact(size))
+            _restore(size, "limit", None, gpu)
         if self._former_host is not None:
-            _native.call("limit_host", _exact(self._former_host))
+            _restore(self._former_host, "limit_host")
+
+
+def _restore(size: int, function: str, *arguments: Any) -> None:
+    """Sets a former limit again, or what the workload may have if that is less by now."""
+    try:
+        _native.call(function, *arguments, _exact(size))
+    except ValueError:
+        _native.call(function, *arguments, b"100%")
 
 
 def _exact(size: int) -> bytes:

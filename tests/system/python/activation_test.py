@@ -144,6 +144,18 @@ class FromInside(Inside):
             assert ration.workload()['used'] == 64 << 20, 'the context alone'
         """)
 
+    def test_a_former_limit_that_is_no_longer_allowed_does_not_come_back(self):
+        done = subprocess.run([RATION, "run", "--name", "lowered", "--limit", "64MiB", "--host-limit", "64MiB", "--", sys.executable, "-c", textwrap.dedent("""
+            import subprocess, sys, ration
+            ration.limit('50MiB', host='50MiB')
+            with ration.limit('20MiB', host='20MiB'):
+                subprocess.run([sys.argv[1], 'set', 'lowered', '--limit', '36MiB', '--host-limit', '36MiB', '--yes'], check=True, stdout=subprocess.DEVNULL)
+                try: ration.limit('30MiB', host='40MiB')
+                except ValueError as error: print(error)
+            print(ration.workload()['limit'] >> 20, ration.pinned()['limit'] >> 20)
+        """), RATION], capture_output=True, text=True, timeout=120, cwd=self.folder.name, env=self.environment)
+        self.assertEqual(done.stdout, "A host limit of 40.0 MiB is more than this workload may have (36.0 MiB).\n36 36\n", done.stderr)
+
     def test_inside_a_host_limit_the_program_only_lowers_it(self):
         done = subprocess.run([RATION, "run", "--host-limit", "64MiB", "--", sys.executable, "-c", textwrap.dedent("""
             import ration

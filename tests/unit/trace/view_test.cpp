@@ -152,11 +152,13 @@ TEST_F(ViewTest, DocumentsOfAFileAreThoseOfItsEvents) {
   const std::vector<std::int64_t> times{0, length / 4, length / 2, length / 2 + 1000, length, length + 7};
   const nlohmann::json moments = moment_views(*packed_, times, {});
   ASSERT_EQ(moments.size(), times.size());
-  for (std::size_t at = 0; at < times.size(); ++at)
-    for (const nlohmann::json& place : moment_view(recording_, times[at])["places"])
+  for (std::size_t at = 0; at < times.size(); ++at) {
+    const nlohmann::json moment = moment_view(recording_, times[at]);
+    for (const nlohmann::json& place : moment["places"])
       EXPECT_NE(std::find(moments[at]["places"].begin(), moments[at]["places"].end(), place),
                 moments[at]["places"].end())
           << times[at];
+  }
 }
 
 TEST_F(ViewTest, TheMapAndTheGroupsHaveEveryByte) {
