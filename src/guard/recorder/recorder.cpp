@@ -307,10 +307,6 @@ void use_common_count(int error) noexcept {
   part.header->ended = anchor_now();
 }
 
-}  // namespace
-
-namespace {
-
 [[gnu::always_inline]] inline void record_in(Thread& thread, const RecordedEvent& event) noexcept {
   const std::int64_t pages = event.charge >> kShiftOfPage;
   const bool fits = pages == static_cast<std::int32_t>(pages) && pages << kShiftOfPage == event.charge;
