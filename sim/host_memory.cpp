@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "managed.hpp"
 #include "observer.hpp"
@@ -27,22 +28,49 @@ Bytes pages_of(std::uint64_t address, std::uint64_t size) {
   return round_up(Bytes{address % page + size}, Bytes{page});
 }
 
-/// Frees or unregisters a block. Requires driver().mutex.
+/// Small blocks that were freed, for the next requests of their size: the system takes more time to map and unmap a
+/// block than the whole driver otherwise needs. Requires driver().mutex.
+auto& kept_blocks() {
+  static auto* blocks = new std::vector<HostBlock>;  // never destroyed: atexit handlers call the driver
+  return *blocks;
+}
+constexpr std::size_t kKeptBlocks = 16;
+constexpr std::uint64_t kLargestKept = 64 << 10;  // bytes
+
+/// Returns a kept block of that size, or null. Requires driver().mutex.
+void* take_kept(std::uint64_t size) {
+  auto& kept = kept_blocks();
+  const auto found = std::find_if(kept.begin(), kept.end(), [&](const HostBlock& block) { return block.size == size; });
+  if (found == kept.end()) return nullptr;
+  void* const start = reinterpret_cast<void*>(found->start);
+  kept.erase(found);
+  return start;
+}
+
+/// Keeps or unmaps a block, or unregisters it. Requires driver().mutex.
 void release(const HostBlock& block) {
-  if (!block.registered) ::munmap(reinterpret_cast<void*>(block.start), block.size);
   Node::get()->unpin(pages_of(block.start, block.size));
+  if (block.registered) return;
+  if (block.size <= kLargestKept && kept_blocks().size() < kKeptBlocks)
+    kept_blocks().push_back(block);
+  else
+    ::munmap(reinterpret_cast<void*>(block.start), block.size);
 }
 
 CUresult map(void** out, std::size_t size, unsigned flags, const char* function) {
   if (const CUresult state = ready(size, function); state != CUDA_SUCCESS) return state;
   if (current() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   if (out == nullptr || size == 0) return CUDA_ERROR_INVALID_VALUE;
-  void* memory = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
-  if (!Node::get()->pin(pages_of(reinterpret_cast<std::uint64_t>(memory), size))) return CUDA_ERROR_OUT_OF_MEMORY;
   const std::lock_guard guard(driver().mutex);
-  host_blocks()[reinterpret_cast<std::uint64_t>(memory)] = {reinterpret_cast<std::uint64_t>(memory), size, flags, false,
-                                                            current()};
+  if (!Node::get()->pin(pages_of(0, size))) return CUDA_ERROR_OUT_OF_MEMORY;
+  void* memory = take_kept(size);
+  if (memory == nullptr) memory = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) {
+    Node::get()->unpin(pages_of(0, size));
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  const auto start = reinterpret_cast<std::uint64_t>(memory);
+  host_blocks()[start] = {start, size, flags, false, current()};
   *out = memory;
   return CUDA_SUCCESS;
 }
@@ -133,8 +161,8 @@ bool find_allocation(std::uint64_t address, Allocation& out) {
 
 namespace {
 
-/// Returns true for an address in a device's window or in a range that the driver reserves. Such an address has memory
-/// only inside an allocation.
+/// Returns true for an address in a device's window, in a range that the driver reserves, or in a kept block. Such an
+/// address has memory only inside an allocation.
 bool is_drivers(std::uint64_t address) {
   const Node& node = *Node::get();
   for (int device = 0; device < static_cast<int>(node.models().size()); ++device) {
@@ -142,7 +170,9 @@ bool is_drivers(std::uint64_t address) {
     if (address - start < std::uint64_t{node.places(device)} << 21) return true;
   }
   const std::lock_guard guard(driver().mutex);
-  return is_reserved(address) || is_of_graph(address);
+  return is_reserved(address) || is_of_graph(address) ||
+         std::any_of(kept_blocks().begin(), kept_blocks().end(),
+                     [&](const HostBlock& block) { return address - block.start < block.size; });
 }
 
 }  // namespace

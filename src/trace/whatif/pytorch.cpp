@@ -452,26 +452,25 @@ bool read_divisions(std::string_view text, PyTorchSettings& settings) {
 }  // namespace
 
 Result<PyTorchSettings> parse_pytorch_settings(std::string_view text) {
-  PyTorchSettings settings;
-  RATION_TRY(const auto given, settings_in(text, kName));
-  for (const auto& [name, value] : given) {
-    const auto megabytes = parse_number<std::uint32_t>(value);
-    const auto share = parse_share(value);
-    const auto truth = parse_truth(value);
-    if (name == "max_split_size_mb" && megabytes && *megabytes > 20)
-      settings.max_split = std::uint64_t{*megabytes} << 20;
-    else if (name == "max_non_split_rounding_mb" && megabytes && *megabytes > 20)
-      settings.max_non_split_rounding = std::uint64_t{*megabytes} << 20;
-    else if (name == "garbage_collection_threshold" && share && *share < 1)
-      settings.garbage_collection_threshold = *share;
-    else if (name == "per_process_memory_fraction" && share)
-      settings.memory_fraction = *share;
-    else if (name == "expandable_segments" && truth)
-      settings.expandable_segments = *truth;
-    else if (name != "roundup_power2_divisions" || !read_divisions(value, settings))
-      return no_setting(name, kName);
-  }
-  return settings;
+  using Settings = PyTorchSettings;
+  static constexpr std::uint64_t kLeastMib = 21;  // as in PyTorch: more than a large segment, 20 MiB
+  static constexpr KnownSetting<Settings> kKnown[] = {
+      {"max_split_size_mb", "a number of MiB above 20",
+       [](auto value, Settings& to) { return set_to(parse_mib(value, kLeastMib), to.max_split); }},
+      {"max_non_split_rounding_mb", "a number of MiB above 20",
+       [](auto value, Settings& to) { return set_to(parse_mib(value, kLeastMib), to.max_non_split_rounding); }},
+      {"garbage_collection_threshold", "a number above 0 and below 1",
+       [](auto value, Settings& to) {
+         const auto share = parse_share(value);
+         return share && *share < 1 && set_to(share, to.garbage_collection_threshold);
+       }},
+      {"per_process_memory_fraction", "a number above 0 and at most 1",
+       [](auto value, Settings& to) { return set_to(parse_share(value), to.memory_fraction); }},
+      {"expandable_segments", "True or False",
+       [](auto value, Settings& to) { return set_to(parse_truth(value), to.expandable_segments); }},
+      {"roundup_power2_divisions", "a power of two, or a list as [256:1,512:2,>:4]", read_divisions},
+  };
+  return parse_settings<Settings>(text, kName, kKnown);
 }
 
 MakeAllocator make_pytorch(const PyTorchSettings& settings) {

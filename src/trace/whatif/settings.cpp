@@ -33,15 +33,34 @@ std::optional<double> parse_share(std::string_view text) {
   return value;
 }
 
+std::optional<std::uint64_t> parse_mib(std::string_view text, std::uint64_t least_mib) {
+  const auto number = parse_number<std::uint32_t>(text);
+  if (!number || *number < least_mib) return std::nullopt;
+  return std::uint64_t{*number} << 20;
+}
+
 std::optional<bool> parse_truth(std::string_view text) {
   if (text == "True" || text == "true") return true;
   if (text == "False" || text == "false") return false;
   return std::nullopt;
 }
 
+namespace {
+
+constexpr const char* kExample =
+    "ration whatif FILE --allocator pytorch:max_split_size_mb:128,expandable_segments:True";
+
+}  // namespace
+
 tl::unexpected<Error> no_setting(std::string_view text, std::string_view allocator) {
-  return fail("E1813", fmt::format("'{}' is no setting that the model of {} knows.", text, allocator),
-              "ration whatif FILE --allocator pytorch:max_split_size_mb:128,expandable_segments:True", 2);
+  return fail("E1813", fmt::format("'{}' is no setting that the model of {} knows.", text, allocator), kExample, 2);
+}
+
+tl::unexpected<Error> no_value(const Setting& given, std::string_view values, std::string_view allocator) {
+  return fail("E1813",
+              fmt::format("'{}' is no value of {}, a setting of {}: it takes {}.", given.second, given.first, allocator,
+                          values),
+              kExample, 2);
 }
 
 }  // namespace ration::trace

@@ -192,24 +192,20 @@ class Bfc final : public TriedAllocator {
 }  // namespace
 
 Result<TensorFlowSettings> parse_tensorflow_settings(std::string_view text) {
-  TensorFlowSettings settings;
-  RATION_TRY(const auto given, settings_in(text, kName));
-  for (const auto& [name, value] : given) {
-    const auto truth = parse_truth(value);
-    const auto number = parse_number<std::uint32_t>(value);
-    const auto share = parse_share(value);
-    if (name == "growth" && truth)
-      settings.growth = *truth;
-    else if (name == "reserve_mb" && number)
-      settings.reserve = std::uint64_t{*number} << 20;
-    else if (name == "capability" && number && *number < 100)
-      settings.capability = *number;
-    else if (name == "fraction" && share)
-      settings.fraction = *share;
-    else
-      return no_setting(name, kName);
-  }
-  return settings;
+  using Settings = TensorFlowSettings;
+  static constexpr KnownSetting<Settings> kKnown[] = {
+      {"growth", "True or False", [](auto value, Settings& to) { return set_to(parse_truth(value), to.growth); }},
+      {"reserve_mb", "a number of MiB",
+       [](auto value, Settings& to) { return set_to(parse_mib(value, 0), to.reserve); }},
+      {"capability", "a compute capability without its point, 75 for 7.5",
+       [](auto value, Settings& to) {
+         const auto number = parse_number<std::uint32_t>(value);
+         return number && *number < 100 && set_to(number, to.capability);
+       }},
+      {"fraction", "a number above 0 and at most 1",
+       [](auto value, Settings& to) { return set_to(parse_share(value), to.fraction); }},
+  };
+  return parse_settings<Settings>(text, kName, kKnown);
 }
 
 MakeAllocator make_tensorflow(const TensorFlowSettings& settings) {

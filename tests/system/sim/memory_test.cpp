@@ -289,11 +289,17 @@ TEST_F(MemoryTest, AnAddressWithoutMemoryIsAnsweredByEveryCopyAndFill) {
   CUmemGenericAllocationHandle handle = 0;
   ASSERT_EQ(CU(cuMemCreate)(&handle, kSize, &properties, 0), CUDA_SUCCESS);
   ASSERT_EQ(CU(cuMemMap)(range, kSize, 0, handle, 0), CUDA_SUCCESS);
+  void *small_of_host = nullptr, *large_of_host = nullptr;
+  ASSERT_EQ(CU(cuMemHostAlloc)(&small_of_host, 4096, 0), CUDA_SUCCESS);
+  ASSERT_EQ(CU(cuMemHostAlloc)(&large_of_host, kSize, 0), CUDA_SUCCESS);
+  for (void* const each : {small_of_host, large_of_host}) ASSERT_EQ(CU(cuMemFreeHost)(each), CUDA_SUCCESS);
   const struct {
     const char* kind;
     CUdeviceptr address;
     std::size_t size;
   } wrong[] = {
+      {"pinned, and freed", reinterpret_cast<CUdeviceptr>(small_of_host), 64},
+      {"pinned, large, and freed", reinterpret_cast<CUdeviceptr>(large_of_host), 64},
       {"null", 0, 64},
       {"given back to the kernel", given_back_to_the_kernel(), 64},
       {"out of all addresses", ~CUdeviceptr{0} - 63, 64},
