@@ -43,8 +43,8 @@ cuda::CUdevice ordinal_of(int device) {
 
 namespace {
 
-/// The primary context of one device of this process. The lock makes one step of the check whether it exists and of
-/// making or ending it. Each device has its own, so that none waits for another.
+/// The primary context of one device of this process. A thread holds the lock from its check whether the context exists
+/// until it has made or ended it. Each device has its own lock, so that none waits for another.
 struct Primary {
   std::mutex lock;
   Context context;

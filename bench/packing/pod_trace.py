@@ -119,14 +119,14 @@ def shape_by_chance(chance):
     return [0.05] + [chance.uniform(rest, 1) if chance.random() < often else rest for _ in range(23)]
 
 
-def invent(count, card, seed, shapes=()):
+def invent(count, gpu_bytes, seed, shapes=()):
     """So many pods in a day: the same for the same seed."""
     chance = random.Random(seed)
     pods = []
     for number in range(count):
         start = round(chance.uniform(0, 20 * 3600))
         length = round(chance.uniform(600, 4 * 3600))
-        peak = round(card * chance.choice((1, 2, 3, 4, 6, 10)) / 10)
+        peak = round(gpu_bytes * chance.choice((1, 2, 3, 4, 6, 10)) / 10)
         shape = chance.choice(shapes) if shapes else shape_by_chance(chance)
         steps, last = [], None
         for part, level in enumerate(shape):
@@ -138,14 +138,14 @@ def invent(count, card, seed, shapes=()):
     return sorted(pods, key=lambda pod: (pod.start, pod.name))
 
 
-def from_alibaba(file, card):
-    """Pods of Alibaba's GPU trace of 2023 (openb_pod_list_*.csv): shares of a GPU that were asked for, of a card of this size; a pod of several GPUs is one pod for each. Nothing says
+def from_alibaba(file, gpu_bytes):
+    """Pods of Alibaba's GPU trace of 2023 (openb_pod_list_*.csv): shares of a GPU that were asked for, of GPUs of this size; a pod of several GPUs is one pod for each. Nothing says
     what they used."""
     for row in csv.DictReader(file):
         if not row["scheduled_time"] or float(row["deletion_time"]) <= float(row["scheduled_time"]):
             continue  # it never ran
         for gpu in range(int(row["num_gpu"])):
-            size = card * int(row["gpu_milli"]) // 1000
+            size = gpu_bytes * int(row["gpu_milli"]) // 1000
             yield Pod(f"{row['name']}.{gpu}", float(row["scheduled_time"]), float(row["deletion_time"]), size, size, ((0.0, size),))
 
 

@@ -26,7 +26,7 @@ type Device struct {
 	TotalBytes    int64   `json:"total_bytes"`
 	PromisedBytes int64   `json:"promised_bytes"`  // of everybody's guarantees, claims' included
 	KeepFreeBytes int64   `json:"keep_free_bytes"` // kept from everybody
-	// Held by processes that no limit holds. Absent: the driver does not say.
+	// Held by processes that no limit holds. Absent: the driver does not report it.
 	UngovernedBytes *int64 `json:"ungoverned_bytes"`
 	MIG             *MIG   `json:"mig"` // absent: a whole GPU
 }

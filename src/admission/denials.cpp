@@ -93,8 +93,10 @@ Fix host_fix(const Denial& denial, const book::BookSnapshot& book, bool running)
 Fix fix(const Denial& denial, const book::BookSnapshot& book, bool running, const std::optional<LimitRoom>& room,
         const DeviceIndex& index_of) {
   if (denial.reason == DenialReason::kDeviceFull)
-    return {denial.waited_ns > 0 ? "ration ps   (who holds it), then ask for less, wait longer, or take another --gpu"
-                                 : "ration ps   (who holds it), then wait for one to end: --on-deny wait"};
+    return {
+        denial.waited_ns > 0
+            ? "ration ps   (shows which workloads hold memory), then ask for less, wait longer, or take another --gpu"
+            : "ration ps   (shows which workloads hold memory), then wait for one to end: --on-deny wait"};
   if (denial.reason == DenialReason::kHostLimit) return host_fix(denial, book, running);
   if (denial.reason == DenialReason::kTableFull)
     return {fmt::format("in the program: free some of what {} gave before it asks for more", denial.function)};

@@ -87,7 +87,7 @@ Result<void> Promises::check(const machine::Device& device, const std::string& t
           "asked_bytes"_is(asked), "tenant"_is(tenant), "gpu"_is(device.index), "total_bytes"_is(device.total),
           "taken"_is(taken.empty() ? say<"guarantee.nothing_taken">() : say<"guarantee.taken">("parts"_is(taken)))),
       left == Bytes{0} || !less_would_do ? command({"explain", "--gpu", std::to_string(device.index)}) +
-                                               "   shows who holds it; lower another guarantee first"
+                                               "   shows which workloads hold memory; lower another guarantee first"
                                          : fmt::format("--guarantee {}, at most", exact_size(left)),
       4);
 }

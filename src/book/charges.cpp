@@ -272,7 +272,7 @@ void tell(const OpenBook& book, std::uint32_t account, const Changed& changed, K
   return true;
 }
 
-/// Charges an account if a listener is set, or without a slot.
+/// Charges an account where the short way cannot: a listener is set, or the process has no slot.
 [[gnu::noinline]] Charged enter_and_tell(const OpenBook& book, std::uint32_t account, Bytes size, Kind kind,
                                          Bytes* raised_from) noexcept {
   if (book.own == nullptr) return Charged::kBroken;
@@ -283,7 +283,7 @@ void tell(const OpenBook& book, std::uint32_t account, const Changed& changed, K
   return note_charge(book, account, size, kind, raised_from, first);
 }
 
-/// Refunds if a listener is set, or without a slot.
+/// Refunds where the short way cannot: a listener is set, or the process has no slot.
 [[gnu::noinline]] void take_off_and_tell(const OpenBook& book, std::uint32_t account, Bytes size, Kind kind) noexcept {
   if (book.own == nullptr) return;
   const Changed first = first_attempt(book, own_target(book, account), Step::kRefund, size.count());

@@ -29,8 +29,8 @@ class Line {
   std::uint32_t account_;
 };
 
-/// The calling thread's place in a line, from its arrival until it has its memory or gives up. It keeps others behind
-/// it from the first renew() on.
+/// The calling thread's place in a line, from its arrival until it has its memory or gives up. From
+/// the first renew() on, threads that arrive later stay behind it.
 class PlaceInLine {
  public:
   PlaceInLine(const OpenBook& book, std::uint32_t account) noexcept;

@@ -356,7 +356,7 @@ void add_recordings(CommandLine& line) {
   auto [inspect, typed] = line.add<InspectOptions>("inspect", cli::inspect);
   word(inspect, "file", typed.file, "FILE")->required();
   option(inspect, "--at", typed.at, "TIME", "what was held at this time since the beginning (90s), not at the peak");
-  option(inspect, "--diff", typed.other, "FILE", "another recording: what it has more or less of than the first");
+  option(inspect, "--diff", typed.other, "FILE", "compare with another recording: what it has more of, and less");
   line.add_output(inspect, {"csv", "html"});
 }
 

@@ -198,7 +198,7 @@ std::size_t count_words(std::va_list& rest) noexcept {
   return count;
 }
 
-/// Writes these arguments as execv() takes them and leaves `rest` after them.
+/// Collects `first` and the next `count` arguments of `rest` into `words`, for execv().
 void take_words(char** words, std::size_t count, const char* first, std::va_list& rest) noexcept {
   words[0] = const_cast<char*>(first);
   for (std::size_t i = 1; i <= count; ++i) words[i] = va_arg(rest, char*);

@@ -25,7 +25,7 @@ class Names {
   void load(Database& database);
 
   [[nodiscard]] std::int64_t device(const DeviceSample& device);
-  /// Returns the run with the facts that were recorded first, which the database may know from before an interruption.
+  /// Returns the run with the facts that were recorded of it first, perhaps by an earlier daemon in the same database.
   [[nodiscard]] const Run& run(Database& database, const WorkloadSample& workload);
   [[nodiscard]] std::int64_t line(int kind, const std::string& name, std::int64_t device);
   /// Records the end of a run; ignored for a run of which no sample is known.

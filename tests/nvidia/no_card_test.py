@@ -80,7 +80,7 @@ class NoNvml(Machine):
                 done = self.run_on(both, RATION, "run", "--limit", "300MiB", "--", WORKLOAD, "steps", "100MiB:0s")
                 self.assertIn("44.0 MiB free of 300 MiB", done.stderr)
                 listed = self.run_on(both, RATION, "ps")
-                self.assertIn("n/a (the driver does not say)", listed.stdout)
+                self.assertIn("n/a (the driver does not report it)", listed.stdout)
                 doctor = json.loads(self.run_on(both, RATION, "doctor", "--only", "gpu.driver", "-o", "json").stdout)["data"][0]
                 self.assertEqual(doctor["result"], "WARN")
                 self.assertRegex(doctor["message"], "no NVML: memory of each process is n/a, and contexts are charged by an estimate")

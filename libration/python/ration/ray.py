@@ -1,6 +1,6 @@
 """Ray's fractions of a GPU as limits that hold.
 
-    @ration.ray.remote(num_gpus=0.25)            # as ray.remote; never more than a quarter of the card
+    @ration.ray.remote(num_gpus=0.25)            # as ray.remote; never more than a quarter of the GPU
     class Trainer: ...
 
     Trainer.options(**ration.ray.limited(gpu_memory_gib=4)).remote()

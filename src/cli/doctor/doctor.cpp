@@ -275,9 +275,10 @@ Finding check_suspension(const Session& session, bool now) {
     return warn(fmt::format("driver {} did not move ration's test program: {}", machine->driver_version, problem),
                 "No program is suspended here; idle = { action = \"trim\" } works with every driver.");
   if (!moved.empty()) return ok(fmt::format("driver {}: {}", machine->driver_version, moved));
-  return ok(session.simulated
-                ? "a simulated driver moves plain memory; ration doctor --try-suspend tries shared memory as well"
-                : "n/a (not tried, so no program is suspended here: ration doctor --try-suspend)");
+  return ok(
+      session.simulated
+          ? "a simulated driver moves plain memory; ration doctor --try-suspend tries shared memory as well"
+          : "n/a (not tried; until then, no program is suspended on this node. To try: ration doctor --try-suspend)");
 }
 
 /// Names the CUDA runtime that a program of this environment would get with --sim.

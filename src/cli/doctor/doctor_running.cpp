@@ -133,7 +133,7 @@ Finding check_orphaned(const Session& session) {
     return warn("memory in use that belongs to no process: " + where,
                 "fuser -v /dev/nvidia*   lists the processes that have the device open; one in state D needs a reboot");
   return ok(is_known ? "all memory in use belongs to processes that the driver lists"
-                     : "n/a (the driver does not say)");
+                     : "n/a (the driver does not report it)");
 }
 
 }  // namespace ration::cli

@@ -144,7 +144,7 @@ Result<Lease> wait_for_lease(const Session& session, NodeClient& daemon, const R
         continue;
       }
       return fail("E1309", fmt::format("{} did not become free within {}.", format_size(bytes), options.wait),
-                  "ration ps   shows who holds it; --wait without a time waits without end", 124);
+                  "ration ps   shows which workloads hold memory; --wait without a time waits without end", 124);
     }
     if (!announced) announce_waiting(session, *lease, bytes);
     announced = true;

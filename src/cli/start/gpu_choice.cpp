@@ -65,7 +65,7 @@ std::string holders_on(const Session& session, const json& snapshot, int gpu) {
       const std::string command = process.at("command").is_string() ? " " + process["command"].get<std::string>() : "";
       parts.push_back(fmt::format("not governed: pid {}{} ({}) {}", process.at("pid").get<int>(),
                                   shortened(command, 61), row.value("user", "n/a"),
-                                  session.size(known_bytes(row, "used_bytes"), "the driver does not say")));
+                                  session.size(known_bytes(row, "used_bytes"), "the driver does not report it")));
       continue;
     }
     const Bytes guarantee = bytes_in(row, "guarantee_bytes");

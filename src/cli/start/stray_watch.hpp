@@ -16,7 +16,7 @@ namespace ration::cli {
 
 struct Stray {
   std::string command;
-  Bytes most;  ///< most bytes seen on one GPU; 0 if the driver does not say
+  Bytes most;  ///< most bytes seen on one GPU; 0 if the driver does not report it
 };
 
 class StrayWatch {

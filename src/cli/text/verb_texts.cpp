@@ -156,7 +156,7 @@ const std::vector<VerbText>& verb_texts() {
        Task::kPlan,
        kSim,
        "",
-       "answer from recordings or sizes what fits; changes nothing",
+       "say what would fit, from recordings or sizes; change nothing",
        "RECORDING|NAME=SIZE... [OPTIONS] [--run [-- PROGRAM [ARGUMENTS]]]",
        "For recordings: the smallest limit under which each run is granted all that it was granted, and with --limit "
        "the first request that this limit denies. A recording of tensors (made with --deep) is also tried under other "
@@ -290,7 +290,7 @@ const std::vector<VerbText>& verb_texts() {
        Task::kAccount,
        kSim | kSocket,
        "close",
-       "report usage and cost over any time",
+       "report usage and cost of any period",
        "[close MONTH] [OPTIONS]",
        "Shows how much memory each tenant or user had, and for how long. The rows, with the memory that was idle, "
        "ungoverned or not watched, add up to the capacity multiplied by the recorded time; a note names the time "

@@ -104,7 +104,8 @@ class Typist {
   }
 
  private:
-  /// Runs a command that is due. Each line of a command that answers a wait must succeed before the next one.
+  /// Runs a command that is due. If a program waits for the command, each of its lines must succeed before the next
+  /// line runs.
   void step(std::size_t number) {
     const ScenarioCommand& command = scenario_.commands[number];
     std::size_t& line = next_line_[number];

@@ -109,7 +109,7 @@ void print_device(const Session& session, const json& document) {
     return true;
   });
   const auto used = known_bytes(document, "used_bytes");
-  constexpr const char* kUndetermined = "the driver does not say";
+  constexpr const char* kUndetermined = "the driver does not report it";
   fmt::print("{} {} - where {} of {} are\n", gpu_text(document), document.at("name").get<std::string>(),
              session.size(used, kUndetermined), session.size(bytes_in(document, "total_bytes")));
   print_rows(session, rows, used, fmt::format("{} free", session.size(left, kUndetermined)));
@@ -167,10 +167,9 @@ void print_account(const Session& session, const json& account) {
   }
   if (const Bytes shared = bytes_in(account, "shared_bytes"); shared > Bytes{0} && away == Bytes{0})
     fmt::print(
-        "  {} of the {} that its limit counts are shared: other processes may hold them as well, and each workload "
-        "that "
-        "does is charged for them\n",
-        session.size(shared), session.size(bytes_in(account, "used_bytes")));
+        "  of the {} that count towards its limit, {} are shared: other processes may hold them as well, and each "
+        "workload that holds them is charged for them\n",
+        session.size(bytes_in(account, "used_bytes")), session.size(shared));
   if (const auto pinned = known_bytes(account, "host_used_bytes").value_or(Bytes{0}),
       most = known_bytes(account, "host_limit_bytes").value_or(kUnlimited);
       pinned > Bytes{0} || most < kUnlimited)

@@ -52,8 +52,9 @@ std::string device_line(const Session& session, const json& device, std::vector<
     line += fmt::format("  {}°C", device["temperature_celsius"].get<int>());
   if (device.at("utilisation_percent").is_number())
     line += fmt::format("  {}%", device["utilisation_percent"].get<int>());
-  line += fmt::format("  {} of {} used", session.size(known_bytes(device, "used_bytes"), "the driver does not say"),
-                      session.size(bytes_of(device, "total_bytes")));
+  line +=
+      fmt::format("  {} of {} used", session.size(known_bytes(device, "used_bytes"), "the driver does not report it"),
+                  session.size(bytes_of(device, "total_bytes")));
   if (holders.size() > kMaxHolders) {  // the table below names all holders
     std::stable_sort(holders.begin(), holders.end(), [](const json* left, const json* right) {
       return bytes_of(*left, "used_bytes") > bytes_of(*right, "used_bytes");

@@ -169,7 +169,7 @@ void summarise(const Session& session, const BookSnapshot& book, const RunOption
     fmt::print(stderr,
                "ration: UNGOVERNED pid {} ({}) of this workload held {} without the guard: no limit held it · {}\n",
                pid, printable(stray.command.substr(0, stray.command.find(' '))),
-               stray.most > Bytes{0} ? format_size(stray.most) : "n/a (the driver does not say)",
+               stray.most > Bytes{0} ? format_size(stray.most) : "n/a (the driver does not report it)",
                session.hint("ration help enforcement"));
   }
   if (options.summary.starts_with(kJsonSummary)) {
@@ -261,7 +261,8 @@ struct Outcome {
 /// Returns a limit raised by a step, `+25%` or `+2GiB`, in whole MiB. Fails with E1311.
 Result<Bytes> raised(Bytes limit, const std::string& step) {
   const auto wrong = [&] {
-    return fail("E1311", fmt::format("--retry-limit '{}' is not a step.", step), "--retry-limit +25%, or +2GiB", 2);
+    return fail("E1311", fmt::format("--retry-limit '{}' does not say how much to add to the limit.", step),
+                "--retry-limit +25%, or +2GiB", 2);
   };
   if (step.size() < 2 || step.front() != '+') return wrong();
   const auto more = parse_size(step.substr(1), limit, limit);

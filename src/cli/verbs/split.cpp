@@ -26,7 +26,7 @@ Result<std::vector<admission::Slice>> named(const machine::Device& device, const
   if (names.size() != shares.size()) {
     return fail("E1607",
                 fmt::format("--names has {} for {}.", counted(names.size(), "name"), counted(shares.size(), "slice")),
-                "Give one name a slice: --names a,b", 2);
+                "Give one name for each slice: --names a,b", 2);
   }
   std::vector<admission::Slice> slices;
   for (std::size_t i = 0; i < shares.size(); ++i) {

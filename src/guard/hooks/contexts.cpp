@@ -263,7 +263,7 @@ constexpr KernelLimit kKernelLimits[] = {{CU_LIMIT_STACK_SIZE, Bytes{1 << 10}},
                                          {CU_LIMIT_MALLOC_HEAP_SIZE, Bytes{8 << 20}}};
 static_assert(std::size(kKernelLimits) == std::size(Context{}.set_aside));
 
-/// Returns how many threads a device can run at once, or 1 if the driver does not say.
+/// Returns how many threads a device can run at once, or 1 if the driver does not report it.
 std::uint64_t resident_threads(CUdevice device) noexcept {
   int processors = 0, threads = 0;
   auto* const ask = real<cuDeviceGetAttribute_t>(Symbol::cuDeviceGetAttribute);

@@ -63,7 +63,8 @@ struct Place {
 /// Returns the account of the device with that ordinal in this process, or kNoAccount.
 [[nodiscard]] std::uint32_t account_of(cuda::CUdevice device) noexcept;
 
-/// Returns true if the driver is initialised and has that device. Otherwise a call reports an error and takes nothing.
+/// Returns true if the driver is initialised and has that device. If not, the driver itself rejects calls for the
+/// device.
 [[nodiscard]] bool is_device(cuda::CUdevice device) noexcept;
 
 /// Records that a context was denied on a device without an account. Returns the driver's error for a device on which

@@ -7,7 +7,7 @@ namespace ration::guard {
 
 struct PoolOrigin {
   enum class Kind {
-    kUnknown,  ///< the driver does not say, or does not know the pool
+    kUnknown,  ///< the driver does not report it, or does not know the pool
     kDevice,
     kHost,      ///< memory on no device
     kAnywhere,  ///< managed memory without a location, which lies where it is used

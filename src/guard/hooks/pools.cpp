@@ -52,7 +52,7 @@ CUresult change_meaning(Call&& call) noexcept {
 }
 
 /// Refunds memory that the pool gave up. If another process still holds an exported pointer that was freed here, the
-/// memory may be the part that contains the pointer, so it stays charged: the driver does not say which part of a pool
+/// memory may be the part that contains the pointer, so it stays charged: the driver does not tell which part of a pool
 /// it gives up.
 void refund(Pool& pool, Bytes size) noexcept {
   const Bytes own = std::min(size, pool.charged - std::min(pool.charged, pool.lent));
@@ -283,8 +283,8 @@ CUresult return_loan(CUdeviceptr address, const Loan& loan, CUstream stream, Cal
 CUresult free_on_stream(Symbol symbol, CUdeviceptr address, CUstream given, CUstream stream) noexcept {
   auto* call_real = real<cuMemFreeAsync_t>(symbol);
   if (!governed()) return call_real(address, given);
-  // Trims at the first free after a wait only, because memory that is freed before the next wait stays in use until
-  // then.
+  // Trims only at the first free after a synchronisation: what later ones free stays in use until the next
+  // synchronisation, so that trimming would return nothing more.
   if (!freed_since_synchronisation.load(std::memory_order_relaxed)) trim_if_asked(stream);
   Loan loan;
   if (loans.take(address, loan)) return return_loan(address, loan, stream, [&] { return call_real(address, given); });

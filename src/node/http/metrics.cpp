@@ -102,7 +102,7 @@ void devices(Exposition& out, const Snapshot& snapshot) {
        [&](const DeviceView& view, const std::string& gpu) {
          if (view.device.processes && !view.unknown_reason) out.sample(gpu, view.ungoverned.count());
        });
-  each("ration_device_orphaned_bytes", "Memory in use that is of no process that the driver lists.",
+  each("ration_device_orphaned_bytes", "Memory in use that belongs to no process that the driver lists.",
        [&](const DeviceView& view, const std::string& gpu) {
          if (view.orphaned) out.sample(gpu, view.orphaned->count());
        });
@@ -126,11 +126,11 @@ void tenants(Exposition& out, const Snapshot& snapshot) {
     out.family(name, "gauge", help);
     for (const auto& [key, sum] : sums) out.sample(where(key), value(sum).count());
   };
-  each("ration_tenant_limit_bytes", "Limits of the tenant's running workloads, together.",
+  each("ration_tenant_limit_bytes", "Sum of the limits of the tenant's running workloads.",
        [](const TenantSums& sum) { return sum.limit; });
-  each("ration_tenant_guarantee_bytes", "Guarantees of the tenant's running workloads, together.",
+  each("ration_tenant_guarantee_bytes", "Sum of the guarantees of the tenant's running workloads.",
        [](const TenantSums& sum) { return sum.guarantee; });
-  each("ration_tenant_peak_bytes", "Peaks of the tenant's running workloads, together.",
+  each("ration_tenant_peak_bytes", "Sum of the peaks of the tenant's running workloads.",
        [](const TenantSums& sum) { return sum.peak; });
   each("ration_tenant_headroom_bytes", "What the tenant's workloads may still take before their limits.",
        [](const TenantSums& sum) { return sum.limit - std::min(sum.limit, sum.used); });
@@ -166,7 +166,7 @@ void pinned(Exposition& out, const Snapshot& snapshot) {
   };
   each("ration_tenant_host_memory_bytes", "Pinned host memory of the tenant's running workloads.",
        [](const HostView& host) { return host.used; });
-  each("ration_tenant_host_peak_bytes", "Peaks of pinned host memory of the tenant's running workloads, together.",
+  each("ration_tenant_host_peak_bytes", "Sum of the peaks of pinned host memory of the tenant's running workloads.",
        [](const HostView& host) { return host.peak; });
   each("ration_tenant_host_limit_bytes",
        "Limits of pinned host memory of the tenant's workloads that have one, together.",

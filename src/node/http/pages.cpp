@@ -36,9 +36,10 @@ std::string first_frame(const Snapshot& now, const Viewer& viewer) {
       "<table><caption>Now</caption><thead><tr><th>GPU</th><th>Name</th><th>Used</th><th>Total</th></tr></"
       "thead><tbody>";
   for (const DeviceView& view : now.devices)
-    html += fmt::format(
-        "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>", view.device.index, html_text(view.device.name),
-        view.used() ? format_size(*view.used()) : "n/a (the driver does not say)", format_size(view.device.total));
+    html += fmt::format("<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>", view.device.index,
+                        html_text(view.device.name),
+                        view.used() ? format_size(*view.used()) : "n/a (the driver does not report it)",
+                        format_size(view.device.total));
   if (viewer.totals_only) return html + "</tbody></table>";
   html +=
       "</tbody></table><table><thead><tr><th>Workload</th><th>GPU</th><th>Used</th><th>Limit</th><th>Denied</th></tr></"

@@ -54,7 +54,7 @@ Result<std::vector<ClaimedDevice>> devices_of(const json& body) {
         continue;
       }
       if (found == row.end() || !found->is_number_unsigned())
-        return fail("E1521", fmt::format("'{}' of a device is not a number of bytes.", key), fix, 2);
+        return fail("E1521", fmt::format("The field '{}' of a device must be a number of bytes.", key), fix, 2);
       *size = Bytes{found->get<std::uint64_t>()};
     }
     devices.push_back(std::move(device));

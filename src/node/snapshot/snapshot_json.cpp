@@ -58,8 +58,8 @@ const char* state_of(const AccountView& account) {
   return "running";
 }
 
-/// Writes one object of a row. A thousand rows are written at every tick for every client, and a tree of JSON values
-/// would take ten times as long.
+/// Writes a row as one JSON object. A thousand rows are written at every tick for every client, and a tree of JSON
+/// values would take ten times as long.
 class Row {
  public:
   explicit Row(Writer& out) : out_(out) { out_.StartObject(); }

@@ -647,14 +647,14 @@ class OfTheHostsMemory(Scene):
         listed = self.ration("ps", "--sim=GB10")
         self.assertEqual(listed.returncode, 0, listed.stderr)
         self.assertIn("NVIDIA GB10", listed.stdout)
-        self.assertIn("n/a (the driver does not say) of 122 GiB used", listed.stdout)
+        self.assertIn("n/a (the driver does not report it) of 122 GiB used", listed.stdout)
         device = json.loads(self.ration("ps", "--sim=GB10", "--json").stdout)["devices"][0]
         for field in ("used_bytes", "free_bytes", "unexplained_bytes", "orphaned_bytes"):
             self.assertIsNone(device[field], field)
-            self.assertIn("the driver does not say", device[field + "_na"])
+            self.assertIn("the driver does not report it", device[field + "_na"])
         explained = self.ration("explain", "--sim=GB10", "--gpu", "0")
         self.assertEqual(explained.returncode, 0, explained.stderr)
-        self.assertIn("n/a (the driver does not say) free", explained.stdout)
+        self.assertIn("n/a (the driver does not report it) free", explained.stdout)
 
     def test_a_limit_is_a_share_of_what_the_driver_has_and_holds(self):
         node, limit = "GB10:16GiB:context=64MiB", 4096 * MIB

@@ -18,11 +18,11 @@ import pod_trace  # noqa: E402
 from pod_trace import GIB, Pod  # noqa: E402
 
 PROGRAM = SOURCE / "bench/packing/packing.py"
-CARD = 16 * GIB
+GPU_BYTES = 16 * GIB
 
 
 def any_trace(seed):
-    """Short lives on few cards, so that ends and starts fall together."""
+    """Short lives on few GPUs, so that ends and starts fall together."""
     chance = random.Random(seed)
     pods = []
     for number in range(chance.randint(1, 40)):
@@ -45,25 +45,25 @@ class EveryTrace(unittest.TestCase):
     def each(self):
         for seed in range(300):
             pods = any_trace(seed)
-            yield seed, pods, sorted({pod.start for pod in pods}), packing.policies(pods, CARD)
+            yield seed, pods, sorted({pod.start for pod in pods}), packing.policies(pods, GPU_BYTES)
 
     def test_no_card_is_given_more_than_it_has(self):
         for seed, pods, moments, policies in self.each():
-            for name, need in {"whole GPU per pod": lambda pod: CARD, "peak as limit": lambda pod: pod.peak, "guarantee + burst": lambda pod: pod.guarantee}.items():
+            for name, need in {"whole GPU per pod": lambda pod: GPU_BYTES, "peak as limit": lambda pod: pod.peak, "guarantee + burst": lambda pod: pod.guarantee}.items():
                 place = policies[name][0].place
                 self.assertEqual(set(place), set(pods))
                 for moment in moments:
                     sums = {}
                     for pod in alive(pods, moment):
                         sums[place[pod]] = sums.get(place[pod], 0) + need(pod)
-                    self.assertLessEqual(max(sums.values()), CARD, (seed, name, moment))
-                self.assertEqual({*place.values()}, {*range(policies[name][0].cards)}, (seed, name))
+                    self.assertLessEqual(max(sums.values()), GPU_BYTES, (seed, name, moment))
+                self.assertEqual({*place.values()}, {*range(policies[name][0].gpus)}, (seed, name))
 
     def test_each_policy_needs_no_more_cards_than_the_one_before_it_and_no_fewer_than_the_peaks_alone(self):
         for seed, pods, moments, policies in self.each():
-            whole, peaks, bursts = (found.cards for found, _ in policies.values())
-            volume = max(-(-sum(pod.peak for pod in alive(pods, moment)) // CARD) for moment in moments)
-            self.assertEqual(packing.at_least(pods, CARD), volume, seed)
+            whole, peaks, bursts = (found.gpus for found, _ in policies.values())
+            volume = max(-(-sum(pod.peak for pod in alive(pods, moment)) // GPU_BYTES) for moment in moments)
+            self.assertEqual(packing.at_least(pods, GPU_BYTES), volume, seed)
             self.assertEqual(whole, max(len(alive(pods, moment)) for moment in moments), seed)
             self.assertTrue(whole >= peaks >= max(volume, 1) and peaks >= bursts, (seed, whole, peaks, bursts))
 
@@ -72,41 +72,41 @@ class EveryTrace(unittest.TestCase):
             for _, (found, denials) in policies.items():
                 place = found.place
                 if not denials and found is policies["peak as limit"][0]:
-                    self.assertEqual(packing.denials(found, CARD), [], seed)
+                    self.assertEqual(packing.denials(found, GPU_BYTES), [], seed)
                     continue
                 if found is policies["whole GPU per pod"][0]:
                     continue
                 for moment in range(44):  # all changes are at whole seconds
-                    for card in range(found.cards):
-                        here = [pod for pod in alive(pods, moment) if place[pod] == card]
-                        beyond = sum(max(held(pod, moment), pod.guarantee) for pod in here) - CARD
-                        denial = next((denial for denial in denials if denial.card == card and denial.begin <= moment < denial.end), None)
-                        self.assertEqual(denial is not None, beyond > 0, (seed, moment, card))
+                    for gpu in range(found.gpus):
+                        here = [pod for pod in alive(pods, moment) if place[pod] == gpu]
+                        beyond = sum(max(held(pod, moment), pod.guarantee) for pod in here) - GPU_BYTES
+                        denial = next((denial for denial in denials if denial.gpu == gpu and denial.begin <= moment < denial.end), None)
+                        self.assertEqual(denial is not None, beyond > 0, (seed, moment, gpu))
                         if denial:
                             self.assertGreaterEqual(denial.beyond, beyond)
                             self.assertTrue(denial.over)
-                            self.assertTrue(denial.without_guarantees or sum(held(pod, moment) for pod in here) <= CARD)
+                            self.assertTrue(denial.without_guarantees or sum(held(pod, moment) for pod in here) <= GPU_BYTES)
                             for name, over in denial.over.items():
                                 self.assertGreater(over, 0)
-                                self.assertIn(name, {pod.name for pod in pods if place[pod] == card})
+                                self.assertIn(name, {pod.name for pod in pods if place[pod] == gpu})
 
     def test_guarantees_that_pack_worse_than_the_peaks_are_packed_as_those(self):
         lives = [(1, 3, 7, 6), (1, 3, 5, 3), (2, 6, 6, 6), (3, 8, 11, 11), (4, 11, 8, 8), (5, 7, 3, 3), (5, 10, 2, 2), (6, 12, 8, 8)]
         pods = [Pod(f"p{number}", float(start), float(end), peak * GIB, guarantee * GIB, ((0.0, peak * GIB),)) for number, (start, end, peak, guarantee) in enumerate(lives)]
-        self.assertEqual({packing.pack(pods, CARD, lambda pod: pod.guarantee, fit).cards for fit in packing.FITS}, {3})
-        self.assertEqual([found.cards for found, _ in packing.policies(pods, CARD).values()], [5, 2, 2])
+        self.assertEqual({packing.pack(pods, GPU_BYTES, lambda pod: pod.guarantee, fit).gpus for fit in packing.FITS}, {3})
+        self.assertEqual([found.gpus for found, _ in packing.policies(pods, GPU_BYTES).values()], [5, 2, 2])
 
     def test_without_bursts_a_guarantee_is_a_limit(self):
         for seed in range(50):
             pods = [Pod(pod.name, pod.start, pod.end, pod.peak, pod.peak, pod.use) for pod in any_trace(seed)]
-            policies = packing.policies(pods, CARD)
-            self.assertEqual((policies["guarantee + burst"][0].cards, policies["guarantee + burst"][1]), (policies["peak as limit"][0].cards, []), seed)
+            policies = packing.policies(pods, GPU_BYTES)
+            self.assertEqual((policies["guarantee + burst"][0].gpus, policies["guarantee + burst"][1]), (policies["peak as limit"][0].gpus, []), seed)
 
 
 class Traces(unittest.TestCase):
     def test_what_is_written_is_read(self):
         since = 1764077123.25  # as a clock has it
-        pods = [dataclasses.replace(pod, start=since + pod.start, end=since + pod.end) for pod in pod_trace.invent(60, CARD, 3)]
+        pods = [dataclasses.replace(pod, start=since + pod.start, end=since + pod.end) for pod in pod_trace.invent(60, GPU_BYTES, 3)]
         file = io.StringIO()
         pod_trace.write(pods, file)
         read = pod_trace.read(io.StringIO(file.getvalue()), guaranteed=1)
@@ -130,8 +130,8 @@ class Traces(unittest.TestCase):
     def test_alibabas_pods_ask_for_shares_of_a_card(self):
         rows = ("name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time\n"
                 "a,1,1,1,250,,LS,Running,5,90,10\nb,1,1,2,1000,,LS,Running,0,20,0\nnever,1,1,1,1000,,LS,Pending,0,9,\nno-gpu,1,1,0,0,,LS,Running,0,20,0\n")
-        pods = {pod.name: (pod.start, pod.end, pod.peak) for pod in pod_trace.from_alibaba(io.StringIO(rows), CARD)}
-        self.assertEqual(pods, {"a.0": (10, 90, 4 * GIB), "b.0": (0, 20, CARD), "b.1": (0, 20, CARD)})
+        pods = {pod.name: (pod.start, pod.end, pod.peak) for pod in pod_trace.from_alibaba(io.StringIO(rows), GPU_BYTES)}
+        self.assertEqual(pods, {"a.0": (10, 90, 4 * GIB), "b.0": (0, 20, GPU_BYTES), "b.1": (0, 20, GPU_BYTES)})
 
     def test_series_of_prometheus_are_pods(self):
         answer = {"data": {"result": [{"metric": {"__name__": "m", "namespace": "ml", "pod": "a"}, "values": [[100, "5"], [160, "5"], [220, "7"], [1000, "1"]]}]}}
@@ -144,24 +144,24 @@ class Program(unittest.TestCase):
         return subprocess.run([sys.executable, PROGRAM, *words], capture_output=True, text=True, **options)
 
     def test_the_same_seed_is_the_same_trace_and_the_table_has_a_line_of_each_policy(self):
-        made = [self.run_with("--invent", "50", "--seed", "7", "--card", "16GiB", "--shapes", str(SOURCE / "share/ration/traces/*.csv")).stdout for _ in range(2)]
+        made = [self.run_with("--invent", "50", "--seed", "7", "--gpu", "16GiB", "--shapes", str(SOURCE / "share/ration/traces/*.csv")).stdout for _ in range(2)]
         self.assertEqual(made[0], made[1])
-        done = self.run_with("/dev/stdin", "--card", "16GiB", input=made[0])
+        done = self.run_with("/dev/stdin", "--gpu", "16GiB", input=made[0])
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(re.findall(r"^(whole GPU per pod|peak as limit|guarantee \+ burst) +\d+ +[\d.]+%", done.stdout, re.M), ["whole GPU per pod", "peak as limit", "guarantee + burst"])
 
     def test_the_page_shows_what_is_printed(self):
         page = (SOURCE / "docs/packing.md").read_text()
-        shown = re.search(r"^\$ .* trace.csv --card 80GiB\n(.*?)^```", page, re.M | re.S)[1]
+        shown = re.search(r"^\$ .* trace.csv --gpu 80GiB\n(.*?)^```", page, re.M | re.S)[1]
         trace = self.run_with("--invent", "200").stdout
         self.assertEqual(self.run_with("/dev/stdin", input=trace).stdout.splitlines()[:6], shown.splitlines())
-        for share, cards, denials in re.findall(r"^\| (0\.\d+) \| (\d+) \| (\d+) \|$", page, re.M):
-            self.assertRegex(self.run_with("/dev/stdin", "--guaranteed", share, input=trace).stdout, rf"guarantee \+ burst +{cards} +\S+ +{denials} ")
+        for share, gpus, denials in re.findall(r"^\| (0\.\d+) \| (\d+) \| (\d+) \|$", page, re.M):
+            self.assertRegex(self.run_with("/dev/stdin", "--guaranteed", share, input=trace).stdout, rf"guarantee \+ burst +{gpus} +\S+ +{denials} ")
 
     def test_a_pod_that_no_card_holds_is_named(self):
-        done = self.run_with("/dev/stdin", "--card", "4GiB", input=",".join(pod_trace.COLUMNS) + "\nlarge,0,9,5GiB,,,\n")
+        done = self.run_with("/dev/stdin", "--gpu", "4GiB", input=",".join(pod_trace.COLUMNS) + "\nlarge,0,9,5GiB,,,\n")
         self.assertEqual(done.returncode, 1)
-        self.assertIn("large needs 5.0 GiB: more than a card of 4 GiB has", done.stderr)
+        self.assertIn("large needs 5.0 GiB: more than a GPU of 4 GiB has", done.stderr)
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ TEST_F(RulesTest, LifecycleTellsTheStartOnceAndTheEndWithItsStatusAndItsPeak) {
   EXPECT_EQ(told("started", 3).size(), 1U);
   ASSERT_TRUE(train.take(3_GiB));
   train.end(7);
-  EXPECT_EQ(told("ended", 3), Texts{"nlp/train ended with 7, its peak was 3.00 GiB"});
+  EXPECT_EQ(told("ended", 3), Texts{"nlp/train ended with 7; its peak was 3.00 GiB"});
   EXPECT_TRUE(engine_->snapshot().accounts.empty());
 }
 

@@ -297,7 +297,7 @@ export interface UsageRow {
   host_peak_bytes_na?: string;
   cost: number | null;
   cost_na?: string;
-  /** Where idle, ungoverned and other memory is listed card by card. */
+  /** Where idle, ungoverned and other memory is listed GPU by GPU. */
   device?: string;
 }
 
