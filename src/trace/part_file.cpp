@@ -2,7 +2,8 @@
 
 #include <sys/stat.h>
 
-#include <cstring>
+#include <algorithm>
+#include <atomic>
 
 #include "base/whole_file.hpp"
 
@@ -21,17 +22,29 @@ Mapping map_whole(const FileDescriptor& file) {
   return place == MAP_FAILED ? Mapping{} : Mapping{place, size};
 }
 
-/// Returns the bytes of a chunk up to its first record without a time.
+/// Returns the bytes of a chunk up to its first record without a time. Its thread may take back the last record and
+/// write another in its place (end_range()) while this copies, so records count as far as two copies agree.
 std::vector<char> written_bytes(const ChunkHeader& header) {
-  const auto* begin = reinterpret_cast<const char*>(&header);
-  const Chunk whole{&header, kChunkSize, true};
+  const auto copy = [&] {
+    const auto* place = reinterpret_cast<const char*>(&header);
+    std::vector<char> bytes(place, place + kChunkSize);
+    std::atomic_thread_fence(std::memory_order_acquire);
+    return bytes;
+  };
+  const std::vector<char> first = copy();
+  std::vector<char> bytes = copy();
+  const auto differs =
+      std::mismatch(first.begin() + sizeof(ChunkHeader), first.end(), bytes.begin() + sizeof(ChunkHeader)).second;
+  const Chunk whole{reinterpret_cast<const ChunkHeader*>(bytes.data()),
+                    static_cast<std::size_t>(differs - bytes.begin()) / sizeof(RawRecord) * sizeof(RawRecord), false};
   const RawRecord* end = whole.begin();
   each_record(
       whole, [&](const RawRecord& record, const RawRecord* extra) { end = (extra != nullptr ? extra : &record) + 1; },
       [&](const RawRecord&, std::string_view text) {
         end = reinterpret_cast<const RawRecord*>(text.data()) + (text.size() + sizeof *end - 1) / sizeof *end;
       });
-  return {begin, reinterpret_cast<const char*>(end)};
+  bytes.resize(static_cast<std::size_t>(reinterpret_cast<const char*>(end) - bytes.data()));
+  return bytes;
 }
 
 /// Keeps a home as it is at one moment, although its thread may be writing it.

@@ -135,11 +135,11 @@ void mark(Name name) noexcept {
 }
 template <typename Name>
 int push(Domain domain, Name name) noexcept {
-  if (wanted()) write(Kind::kRangeBegan, number_of(name), domain);
+  if (wanted()) begin_range(number_of(name), domain);
   return kNotTracked;
 }
 int pop(Domain domain) noexcept {
-  if (wanted()) write(Kind::kRangeEnded, 0, domain);
+  if (wanted()) end_range(domain);
   return kNotTracked;
 }
 template <typename Name>

@@ -48,8 +48,9 @@ struct Thread {
   Recorded* open = nullptr;
   std::uint32_t life = 0;    // Part::life when it took the home
   std::uint32_t number = 0;  // for call_site(), in this life; 0: none yet
+  std::uint32_t begins = 0;  // how many of the home's last records are beginnings of ranges
 };
-// Found by one instruction: what a library that is loaded late may have of this kind is small, and this is 32 bytes.
+// Found by one instruction: what a library that is loaded late may have of this kind is small, and this is 40 bytes.
 [[gnu::tls_model("initial-exec")]] thread_local Thread own;
 
 /// A file for the time that it takes to map or to write some of it. A program may close every descriptor, so none is
@@ -226,6 +227,7 @@ int empty_home(const OpenFile& file, char* home) noexcept {
   }
   auto* room = reinterpret_cast<RawRecord*>(thread.next);
   thread.next += count * sizeof(RawRecord);
+  thread.begins = 0;
   return room;
 }
 
@@ -307,6 +309,31 @@ void use_common_count(int error) noexcept {
   part.header->ended = anchor_now();
 }
 
+/// Ranges of threads, and when something else was recorded last.
+struct Ranges {
+  std::atomic<bool> began{false};                // a range began since `other`
+  std::atomic<std::uint64_t> other{0};           // ticks of the first other event after the newest beginning
+  std::atomic<std::uint64_t> ticks_of_short{0};  // 0: not known yet
+};
+Ranges ranges;
+
+[[gnu::noinline]] void note_other_event() noexcept {
+  ranges.other.store(ticks_now(), std::memory_order_relaxed);
+  ranges.began.store(false, std::memory_order_relaxed);
+}
+
+/// Returns a millisecond in ticks, by their rate since the recording began.
+std::uint64_t ticks_of_short_range() noexcept {
+  constexpr std::uint64_t kShort = kSecond / 1000;
+  if (const std::uint64_t known = ranges.ticks_of_short.load(std::memory_order_relaxed); known != 0) return known;
+  const Anchor now = anchor_now(), &began = part.header->began;
+  const std::uint64_t passed = std::max<std::uint64_t>(now.monotonic_ns - began.monotonic_ns, 1);
+  const auto ticks =
+      static_cast<std::uint64_t>(static_cast<unsigned __int128>(now.ticks - began.ticks) * kShort / passed);
+  ranges.ticks_of_short.store(std::max<std::uint64_t>(ticks, 1), std::memory_order_relaxed);
+  return ticks;
+}
+
 [[gnu::always_inline]] inline void record_in(Thread& thread, const RecordedEvent& event) noexcept {
   const std::int64_t pages = event.charge >> kShiftOfPage;
   const bool fits = pages == static_cast<std::int32_t>(pages) && pages << kShiftOfPage == event.charge;
@@ -328,6 +355,20 @@ void use_common_count(int error) noexcept {
   room->what = std::min(event.bytes, kMostBytes) << 16 | place << 8 | static_cast<std::uint64_t>(event.kind);
   room->rest = static_cast<std::uint64_t>(static_cast<std::uint32_t>(pages)) << 32 | event.site;
   room->ticks.store(event.ticks != 0 ? event.ticks : ticks_now(), std::memory_order_release);
+  if (ranges.began.load(std::memory_order_relaxed)) [[unlikely]]
+    note_other_event();
+}
+
+/// Writes a record of a range. Returns null if it is lost.
+RawRecord* write_range(Thread& thread, trace::Kind kind, std::uint32_t site, std::uint64_t domain,
+                       std::uint64_t ticks) noexcept {
+  RawRecord* room = room_for(thread, 1);
+  if (room == nullptr) return nullptr;
+  room->address = domain;
+  room->what = static_cast<std::uint64_t>(kind);
+  room->rest = site;
+  room->ticks.store(ticks, std::memory_order_release);
+  return room;
 }
 
 /// Returns a number that stands for the text. Takes eight bytes at a time: XLA names a range for each of its kernels.
@@ -351,6 +392,34 @@ std::uint64_t hash_of(const void* text, std::size_t length, std::uint64_t seed) 
 }  // namespace
 
 void record(const RecordedEvent& event) noexcept { record_in(own, event); }
+
+void begin_range(std::uint32_t site, std::uint64_t domain) noexcept {
+  Thread& thread = own;
+  const std::uint32_t before = thread.begins;
+  if (!ranges.began.load(std::memory_order_relaxed)) ranges.began.store(true, std::memory_order_relaxed);
+  RawRecord* room = write_range(thread, trace::Kind::kRangeBegan, site, domain, ticks_now());
+  if (room == nullptr) return;
+  const bool is_first = reinterpret_cast<char*>(room) == thread.end - kChunkSize + sizeof(ChunkHeader);
+  thread.begins = is_first ? 1 : before + 1;
+}
+
+void end_range(std::uint64_t domain) noexcept {
+  Thread& thread = own;
+  const std::uint64_t now = ticks_now();
+  if (thread.begins != 0 && thread.life == part.life.load(std::memory_order_relaxed)) {
+    RawRecord* last = reinterpret_cast<RawRecord*>(thread.next) - 1;
+    const std::uint64_t began = last->ticks.load(std::memory_order_relaxed);
+    if (last->address == domain && ranges.other.load(std::memory_order_relaxed) < began &&
+        now - began < ticks_of_short_range()) {
+      last->ticks.store(0, std::memory_order_relaxed);
+      std::atomic_thread_fence(std::memory_order_release);  // before the next record comes to its place
+      thread.next -= sizeof *last;
+      --thread.begins;
+      return;
+    }
+  }
+  (void)write_range(thread, trace::Kind::kRangeEnded, 0, domain, now);
+}
 
 std::uint32_t number_of_text(TextKind kind, const void* text, std::size_t length, std::uint32_t most) noexcept {
   if (part.header == nullptr) return 0;

@@ -32,8 +32,15 @@ struct RecordedEvent {
   std::uint64_t ticks;  // 0: now
 };
 
-/// Appends an event to the file, or counts it as lost.
+/// Appends an event to the file, or counts it as lost. Not for ranges of one thread.
 void record(const RecordedEvent& event) noexcept;
+
+/// Records that this thread began a range in a domain; `site` is the number of its name.
+void begin_range(std::uint32_t site, std::uint64_t domain) noexcept;
+/// Records that the newest range that this thread began in a domain ended. If the range was shorter than a millisecond
+/// and the process recorded nothing else meanwhile, takes back the record of its beginning instead: XLA has a range for
+/// each kernel that it starts.
+void end_range(std::uint64_t domain) noexcept;
 
 /// Returns the number of a text of at most kMaxText bytes, and enters the text unless this process has entered it
 /// before. Returns 0 if it cannot be written, or the process has entered `most` texts already.

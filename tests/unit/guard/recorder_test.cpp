@@ -30,6 +30,8 @@ std::uint32_t call_site(std::uint32_t) noexcept { return 0; }
 
 namespace {
 
+constexpr std::uint64_t kBytes = 2 << 20, kDomain = std::uint64_t{1} << 40;
+
 /// More than three times what a home has room for.
 constexpr std::uint64_t kEvents = 3 * (kChunkSize / sizeof(RawRecord)) + 500;
 
@@ -47,18 +49,23 @@ class RecorderTest : public ::testing::Test {
     EXPECT_EQ(::mkdir((file_ + ".parts").c_str(), 0700), 0);
   }
 
-  /// Records the numbers from 1 on, and counts those that were recorded. Called in a child.
-  int record_numbers(std::uint64_t last) {
+  /// Records the numbers from 1 on, with as many ranges that are taken back after each, and counts the numbers that
+  /// were recorded. Called in a child.
+  int record_numbers(std::uint64_t last, int ranges = 0) {
     std::strcpy(test_environment.record, (file_ + ".parts").c_str());
     RecordedDevices devices;
     devices.count = 1;
     if (begin_recording(devices, false) != 0) return 1;
     RecordedEvent event{};
     event.kind = trace::Kind::kAllocate;
-    event.bytes = 2 << 20;
+    event.bytes = kBytes;
     for (event.address = 1; event.address <= last; ++event.address) {
       record(event);
       done_->store(event.address);
+      for (int range = 0; range < ranges; ++range) {
+        begin_range(0, kDomain);
+        end_range(kDomain);
+      }
     }
     return 0;
   }
@@ -68,7 +75,8 @@ class RecorderTest : public ::testing::Test {
     return stopped_at(step, [this] { return record_numbers(kEvents); });
   }
 
-  /// Expects the file to have every number that was recorded once and in order. Returns the last.
+  /// Expects the file to have every number that was recorded once and in order, and whole ranges. Returns the last
+  /// number.
   std::uint64_t read_in_order() {
     const std::uint64_t done = done_->load();
     const auto recording = trace::open_parts(file_);
@@ -76,7 +84,12 @@ class RecorderTest : public ::testing::Test {
     bool is_in_order = true;
     if (recording) {
       (*recording)->read([&](const trace::Event& event) {
-        if (event.kind == trace::Kind::kAllocate) is_in_order = is_in_order && event.address == ++last;
+        if (event.kind == trace::Kind::kAllocate)
+          is_in_order = is_in_order && event.address == ++last && event.bytes == kBytes;
+        if (event.kind == trace::Kind::kRangeBegan) {
+          is_in_order = is_in_order && event.address == kDomain && event.bytes == 0;
+          ++ranges_;
+        }
         return true;
       });
     }
@@ -92,6 +105,7 @@ class RecorderTest : public ::testing::Test {
   int files_ = 0;
   std::string file_;
   std::atomic<std::uint64_t>* done_ = nullptr;
+  std::uint64_t ranges_ = 0;  // that were read
 };
 
 TEST_F(RecorderTest, HasAllEventsAtEverySystemCallOfAProcessThatWritesOrIsKilledThere) {
@@ -147,6 +161,25 @@ TEST_F(RecorderTest, HasAllEventsWhileTheProcessGoesOn) {
     expect_all();
   }
   EXPECT_GT(reads, kProcesses);
+}
+
+TEST_F(RecorderTest, ARecordThatIsTakenBackIsReadWholeOrNotAtAll) {
+  constexpr int kProcesses = 30, kRanges = 3;
+  for (int process = 0; process < kProcesses && !HasFailure(); ++process) {
+    make_folder();
+    const pid_t child = ::fork();
+    if (child == 0) ::_exit(record_numbers(10 * kEvents, kRanges));
+    while (done_->load() < 10 * kEvents && !HasFailure()) (void)read_in_order();
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    EXPECT_EQ(status, 0);
+    expect_all();
+  }
+  // A few took more than a millisecond, or were read before they were taken back.
+  EXPECT_GT(ranges_, 0u);
+  ranges_ = 0;
+  expect_all();
+  EXPECT_LT(ranges_, kEvents);
 }
 
 }  // namespace
