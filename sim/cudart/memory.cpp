@@ -1,6 +1,8 @@
 // Device and host memory: allocating and freeing it, pools, sharing, copies and fills.
+#include <algorithm>
 #include <cstring>
 #include <initializer_list>
+#include <iterator>
 
 #include "driver/cuda_copy_abi.hpp"
 #include "runtime.hpp"
@@ -59,17 +61,23 @@ CUDART(cudaMemGetInfo)(std::size_t* available, std::size_t* total) {
 
 namespace {
 
+/// The formats of a channel, as the driver numbers them and as the runtime describes them.
+constexpr struct ChannelFormat {
+  CUarray_format format;
+  int bits;
+  int kind;  // cudaChannelFormatKind: 0 signed, 1 unsigned, 2 float
+} kChannelFormats[] = {
+    {CU_AD_FORMAT_UNSIGNED_INT8, 8, 1}, {CU_AD_FORMAT_UNSIGNED_INT16, 16, 1}, {CU_AD_FORMAT_UNSIGNED_INT32, 32, 1},
+    {CU_AD_FORMAT_SIGNED_INT8, 8, 0},   {CU_AD_FORMAT_SIGNED_INT16, 16, 0},   {CU_AD_FORMAT_SIGNED_INT32, 32, 0},
+    {CU_AD_FORMAT_HALF, 16, 2},         {CU_AD_FORMAT_FLOAT, 32, 2},
+};
+
 bool describe(const cudaChannelFormatDesc* channels, cudaExtent extent, CUDA_ARRAY3D_DESCRIPTOR& out) {
-  if (channels == nullptr || channels->x <= 0) return false;
-  const int kind = channels->f;  // 0 signed, 1 unsigned, 2 float
-  const bool is_wide = channels->x == 32, is_half = channels->x == 16;
-  out.Format = kind == 2   ? (is_half ? CU_AD_FORMAT_HALF : CU_AD_FORMAT_FLOAT)
-               : kind == 1 ? (is_wide   ? CU_AD_FORMAT_UNSIGNED_INT32
-                              : is_half ? CU_AD_FORMAT_UNSIGNED_INT16
-                                        : CU_AD_FORMAT_UNSIGNED_INT8)
-               : is_wide   ? CU_AD_FORMAT_SIGNED_INT32
-               : is_half   ? CU_AD_FORMAT_SIGNED_INT16
-                           : CU_AD_FORMAT_SIGNED_INT8;
+  if (channels == nullptr) return false;
+  const auto* found = std::ranges::find_if(
+      kChannelFormats, [&](const ChannelFormat& each) { return each.bits == channels->x && each.kind == channels->f; });
+  if (found == std::end(kChannelFormats)) return false;
+  out.Format = found->format;
   out.NumChannels = 1U + (channels->y > 0 ? 1U : 0U) + (channels->z > 0 ? 1U : 0U) + (channels->w > 0 ? 1U : 0U);
   if (out.NumChannels == 3) return false;
   out.Width = extent.width;
@@ -101,16 +109,11 @@ CUDART(cudaArrayGetInfo)(cudaChannelFormatDesc* channels, cudaExtent* extent, un
       call(DRIVER(cuArray3DGetDescriptor_v2, CUresult(CUDA_ARRAY3D_DESCRIPTOR*, CUarray)), &description, array);
   if (error != cudaSuccess) return error;
   if (channels != nullptr) {
-    const int format = description.Format;
-    const bool is_float = format == CU_AD_FORMAT_HALF || format == CU_AD_FORMAT_FLOAT;
-    const int bits = format == CU_AD_FORMAT_HALF    ? 16
-                     : format == CU_AD_FORMAT_FLOAT ? 32
-                                                    : 8 << ((format & 3) - 1);  // 8, 16, 32 in each row of the formats
+    const auto* found = std::ranges::find(kChannelFormats, description.Format, &ChannelFormat::format);
+    if (found == std::end(kChannelFormats)) return remember(cudaErrorInvalidValue);
+    const int bits = found->bits;
     const unsigned int count = description.NumChannels;
-    *channels = {bits, count > 1 ? bits : 0, count > 2 ? bits : 0, count > 3 ? bits : 0,
-                 is_float                             ? 2
-                 : format >= CU_AD_FORMAT_SIGNED_INT8 ? 0
-                                                      : 1};
+    *channels = {bits, count > 1 ? bits : 0, count > 2 ? bits : 0, count > 3 ? bits : 0, found->kind};
   }
   if (extent != nullptr) *extent = {description.Width, description.Height, description.Depth};
   if (flags != nullptr) *flags = description.Flags;

@@ -159,7 +159,7 @@ const std::vector<ErrorText>& error_texts() {
       {"E1709", "systemd cannot make a control group", "leave --scope out"},
       {"E1710", "not the OCI configuration of a container that can have a limit",
        "config.json of a bundle, as runc spec writes it, with a mount namespace of its own"},
-      {"E1711", "the words after ration inject compose name no file, no command or no service",
+      {"E1711", "a file, a command or a service is missing after ration inject compose",
        "ration inject compose --limit 4GiB -- -f compose.yaml up"},
       {"E1713", "that claim was prepared earlier with different content",
        "restart the kubelet: it gives the claim back before it asks again"},

@@ -94,7 +94,7 @@ std::string prospect(const Session& session, const Idler& idler) {
   std::string text;
   if (idler.pooled > Bytes{0})
     text = fmt::format(
-        "could return  what it does not use of {} in pools of the driver, at its next call that frees "
+        "could return  the unused part of {} in pools of the driver, at its next call that frees "
         "memory or waits for the GPU\n",
         session.size(idler.pooled));
   if (const auto answers = cooperates(idler.pids); !answers)

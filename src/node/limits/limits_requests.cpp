@@ -25,7 +25,7 @@ Result<void> may_change(const Workload& workload, const Caller& caller, bool rai
   return fail("E1502",
               fmt::format("you may not {} {} (owner {}).", own ? "raise the limit of" : "change workload",
                           workload.book.name, workload.user),
-              own ? "Ask root or a member of group ration; lowering it is yours."
+              own ? "Ask root or a member of group ration to raise it; you may lower it yourself."
                   : "Ask root or a member of group ration, or change your own: ration ps",
               5);
 }

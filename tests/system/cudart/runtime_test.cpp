@@ -200,6 +200,30 @@ TEST_F(Runtime, KernelsAreRegisteredLaunchedAndCountedInGraphs) {
   EXPECT_EQ(launch(&stub, one, one), cudaErrorInvalidDeviceFunction);
 }
 
+TEST_F(Runtime, AnArrayHasTheChannelsThatItWasMadeWith) {
+  constexpr struct {
+    int bits, kind;  // 0 signed, 1 unsigned, 2 float
+  } kFormats[] = {{8, 0}, {16, 0}, {32, 0}, {8, 1}, {16, 1}, {32, 1}, {16, 2}, {32, 2}};
+  for (const auto& [bits, kind] : kFormats) {
+    for (const int second : {0, bits}) {
+      SCOPED_TRACE(testing::Message() << bits << " bits of kind " << kind);
+      const cudaChannelFormatDesc channels{bits, second, 0, 0, kind};
+      cuda::CUarray array = nullptr;
+      ASSERT_EQ(call("cudaMallocArray", &array, &channels, std::size_t{64}, std::size_t{4}, 0U), cudaSuccess);
+      cudaChannelFormatDesc told{};
+      EXPECT_EQ(call("cudaArrayGetInfo", &told, static_cast<cudaExtent*>(nullptr), static_cast<unsigned int*>(nullptr),
+                     array),
+                cudaSuccess);
+      EXPECT_TRUE(told.x == bits && told.y == second && told.z == 0 && told.f == kind)
+          << told.x << " " << told.y << " " << told.f;
+      EXPECT_EQ(call("cudaFreeArray", array), cudaSuccess);
+    }
+  }
+  const cudaChannelFormatDesc none{7, 0, 0, 0, 1};
+  cuda::CUarray array = nullptr;
+  EXPECT_NE(call("cudaMallocArray", &array, &none, std::size_t{64}, std::size_t{4}, 0U), cudaSuccess);
+}
+
 TEST_F(Runtime, ArraysAndPlanesKeepTheirContents) {
   const auto describe = reinterpret_cast<cudaChannelFormatDesc (*)(int, int, int, int, int)>(
       ::dlsym(RTLD_DEFAULT, "cudaCreateChannelDesc"));

@@ -624,7 +624,7 @@ class Governed(Scene):
             lose(book)
             if what == "removed":
                 rows = json.loads(self.ration("ps", "--sim=T4", "--json").stdout)["data"]
-                self.assertEqual([row["workload_na"] for row in rows], [f"its book {book} was removed while it ran, and no other counts it"])
+                self.assertEqual([row["workload_na"] for row in rows], [f"its book {book} was removed while the process ran, and no other book counts its memory"])
             output, errors = job.communicate("go on\n")
             self.assertEqual(output, "", "the next step got memory without a book")
             self.assertIn(f"E1451 ration: the book of job was {what} while it ran: {book}. ", errors)

@@ -55,7 +55,7 @@ class Trims(Case):
 
     def test_what_came_back_is_told_and_what_could_come_back_beforehand(self):
         program = self.stock()
-        self.assertIn("could return  what it does not use of 768 MiB in pools of the driver", self.ration("trim", "stock", "--dry-run").stdout)
+        self.assertIn("could return  the unused part of 768 MiB in pools of the driver", self.ration("trim", "stock", "--dry-run").stdout)
         self.asked()
         program.ask("answer = cuda.cuStreamSynchronize(own)")
         self.assertRegex(self.told(), r"stock gave back 256 MiB of 832 MiB$")
