@@ -33,7 +33,7 @@ struct Mark {
 };
 
 std::unordered_map<CUstream, Capture*>& captures =
-    *new std::unordered_map<CUstream, Capture*>;  // requires driver().mutex, like all of these
+    *new std::unordered_map<CUstream, Capture*>;  // this map, `marks` and `next_id` require driver().mutex
 std::unordered_map<CUevent, Mark>& marks = *new std::unordered_map<CUevent, Mark>;
 std::atomic<std::size_t> captured_streams{0};  // lets streams cost nothing while none is captured
 cuuint64_t next_id = 1;

@@ -1,5 +1,5 @@
-// Stream capture: while a stream is captured, work that is put on it becomes nodes of a graph and is not done. Used by
-// the functions that put work on a stream or allocate memory in its order, without driver().mutex.
+// Stream capture: work that is put on a captured stream becomes nodes of a graph and is not done. Used by the functions
+// that put work on a stream or allocate memory in stream order. They call these functions without driver().mutex.
 #pragma once
 
 #include "driver.hpp"
@@ -18,13 +18,14 @@ inline cuda::CUstream per_thread(cuda::CUstream stream) {
 /// Adds a node without work, for a kernel put on `stream`. Returns false if the stream is not captured; the caller then
 /// does the work.
 [[nodiscard]] bool capture_work(cuda::CUstream stream, cuda::CUgraphNodeType type = cuda::CU_GRAPH_NODE_TYPE_KERNEL);
-/// As capture_work(), for a copy or a fill, which each launch of the graph does.
+/// Adds a node for a copy or a fill; every launch of the graph does that copy or fill. Returns false if the stream is
+/// not captured.
 [[nodiscard]] bool capture_copy(cuda::CUstream stream, const cuda::CUDA_MEMCPY3D& copy);
 [[nodiscard]] bool capture_fill(cuda::CUstream stream, const cuda::CUDA_MEMSET_NODE_PARAMS& fill);
 /// Records the event's place in the graph of a captured stream. Returns false if the stream is not captured.
 bool capture_record(cuda::CUevent event, cuda::CUstream stream);
-/// Makes `stream` wait for an event that capture_record() recorded, which includes the stream in the capture. Returns
-/// false if the event was not captured.
+/// Makes `stream` wait for an event that capture_record() recorded, and so includes the stream in the capture. Returns
+/// false if capture_record() did not record the event.
 bool capture_wait(cuda::CUstream stream, cuda::CUevent event);
 
 /// Invalidates the captures on streams of the context, for a call that waits for the whole context and is therefore not
@@ -36,8 +37,8 @@ bool capture_wait(cuda::CUstream stream, cuda::CUevent event);
 /// allowed.
 [[nodiscard]] bool break_captures_by_unsafe_call();
 
-/// Invalidates the capture of the stream, for a call that a captured stream does not bear in any mode. Returns false if
-/// the stream is not captured.
+/// Invalidates the capture of the stream, for a call that is not allowed on a captured stream in any mode. Returns
+/// false if the stream is not captured.
 [[nodiscard]] bool break_capture_of(cuda::CUstream stream);
 
 /// Captures an allocation or a free on a captured stream.

@@ -8,10 +8,11 @@ namespace {
 
 // The sources of the values. T4, A100-40, L40S, H100 and B200 follow the output of `nvidia-smi -q -x` on each
 // (NVIDIA/k8s-test-infra, below tests/e2e/go/assertions/nvidiasmi/testdata/hardware). It was compared with the profiles
-// of the mock NVML there (pkg/gpu/mocknvml/configs); where the two differ, the output counts. L4 follows the test data
-// of an exporter, which quote the output of release 555.42. A100-80 follows NVIDIA/DCGM#152 and, for the rest, the 40
-// GB model; RTX 3090 follows NVIDIA/nvidia-docker#1547 and Project-HAMi/HAMi#332; A6000 follows mrirecon/bart#323. The
-// widths of these GPUs' memory buses are from NVIDIA's data sheets. T4's application clocks are those after boot.
+// of the mock NVML there (pkg/gpu/mocknvml/configs); where the two differ, the values follow the output. L4 follows the
+// test data of an exporter, which quote the output of release 555.42. A100-80 follows NVIDIA/DCGM#152 and, for the
+// rest, the 40 GB model; RTX 3090 follows NVIDIA/nvidia-docker#1547 and Project-HAMi/HAMi#332; A6000 follows
+// mrirecon/bart#323. The widths of these GPUs' memory buses are from NVIDIA's data sheets. T4's application clocks are
+// those after boot.
 // The other GPUs have only values on which two public sources agree.
 // V100 follows NVIDIA/nvidia-docker#914 (16 GB) and #1076 (32 GB); its width and ECC are from #1076 and openxla/xla
 // (xla/backends/gpu/target_config/specs/v100.txtpb: 898.048 GB/s at 877 MHz are 4096 bits).
@@ -27,13 +28,13 @@ namespace {
 // `nvidia-smi` and the data sheet; its number on the bus is from olealgoritme/gddr6#21 and lists of such numbers.
 // A30 follows nvbench's output, ProjectPhysX/FluidX3D#8 and NVIDIA/dcgm-exporter#317; its 165 W and ECC are from tables
 // of `nvidia-smi`.
-// GB10's clocks are from inclusionAI/humming#49 and outputs of `nvidia-smi` elsewhere (NVML reports none of the
+// GB10's clocks are from inclusionAI/humming#49 and outputs of `nvidia-smi` elsewhere (NVML reports no clock of the
 // memory); its driver attributes are from deviceQuery's output and a comparison of its bandwidth with a T4's. Its power
 // limit is not published.
 // The L2 caches of the other GPUs are from openxla/xla (specs/*.txtpb) and deviceQuery's outputs; those of L4 and L40S
 // are from NVIDIA's data sheets.
-// The driver's attributes of RTX GPUs and GB10 report the rated clock and NVML reports the highest; of other GPUs both
-// report the highest.
+// For RTX GPUs and GB10, the driver's attributes report the rated clock and NVML reports the highest clock. For the
+// other GPUs, both report the highest clock.
 constexpr CardSheet kSheets[] = {
     {.name = "Tesla V100-SXM2-16GB",
      .vbios = "88.00.18.00.01",

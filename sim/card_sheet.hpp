@@ -24,7 +24,7 @@ struct CardSheet {
   std::string_view name;              ///< the driver's name of the GPU
   std::string_view vbios{}, board{};  ///< the version of its firmware, the number of its board
   unsigned pci_device = 0, pci_subsystem = 0;
-  unsigned watts = 0, least_watts = 0;  ///< the default limit, which is the highest, and the lowest that can be set
+  unsigned watts = 0, least_watts = 0;  ///< the default power limit, which is also the highest, and the lowest
   unsigned idle_milliwatts = 0;
   Clocks highest{}, idle{}, application{};
   Clocks rated{};             ///< the clocks in the driver's attributes, if those are not the highest
@@ -42,7 +42,7 @@ struct CardSheet {
 [[nodiscard]] const CardSheet& sheet_of(const Model& model);
 
 /// Returns the sheet for the driver's attributes, which always have a value. An unlisted GPU gets the sheet of an A100,
-/// whose compute capability it has.
+/// because it also has the compute capability of an A100.
 [[nodiscard]] const CardSheet& attributes_sheet_of(const Model& model);
 
 }  // namespace ration::sim

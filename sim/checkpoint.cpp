@@ -1,17 +1,18 @@
-// Checkpoints of any process on the node: its driver calls wait, its device memory moves to the host and frees its
-// device bytes, and a restore takes them again at the same addresses.
+// Checkpoints of any process on the node. The driver calls of a locked process wait. A checkpoint moves the process's
+// device memory to the host, which frees bytes on the devices. A restore takes these bytes again; the addresses stay
+// the same.
 //
-// The rules follow NVIDIA's description (driver API, "CUDA Checkpointing"): the caller needs no cuInit; a lock waits
-// for the calls in progress, for at most timeoutMs, and leaves the process running on a timeout; a restore leaves it
-// locked. The description leaves some cases open. Here another user's process is not permitted (800), since /proc hides
-// it from the real driver; a process that never called cuInit is not initialised (3); a pid that is not a process is
-// invalid (1); every call for a process that failed returns CUDA_ERROR_UNKNOWN. Checkpoints to storage of the caller's
-// own (13.4) are not supported.
+// The rules follow NVIDIA's description (driver API, "CUDA Checkpointing"): the caller needs no cuInit; a lock waits at
+// most timeoutMs for the calls in progress, and leaves the process running on a timeout; a restore leaves the process
+// locked. The description leaves some cases open. Here a call returns "not permitted" (800) for another user's process,
+// since /proc hides such a process from the real driver; "not initialised" (3) for a process that never called cuInit;
+// "invalid value" (1) for a pid without a process; and CUDA_ERROR_UNKNOWN for a process that has failed. Checkpoints to
+// storage that the caller provides (CUDA 13.4) are not supported.
 //
-// A checkpoint can destroy the process, depending on the driver's profile: memory that is not moved leaves it FAILED,
-// and a restore without room may be its last (then CUDA_ERROR_OPERATING_SYSTEM). Without persistence mode a restore
-// "requires cuInit to have been called before execution" (driver API); NVIDIA/cuda-checkpoint issue 25 shows a process
-// that was killed at its checkpoint, with 800.
+// Depending on the driver's profile, a checkpoint can destroy the process. A process with memory that the driver does
+// not move is FAILED afterwards. After a restore that found no room, every later restore may return
+// CUDA_ERROR_OPERATING_SYSTEM. Without persistence mode a restore "requires cuInit to have been called before
+// execution" (driver API); NVIDIA/cuda-checkpoint issue 25 shows a checkpoint that returned 800 and killed the process.
 //
 // A thread that locks its own process would wait for itself, so its calls return CUDA_ERROR_ILLEGAL_STATE.
 #include <sys/stat.h>
@@ -69,8 +70,8 @@ CUresult result_of(Move move) {
 
 using Step = Move (Node::*)(Turnstile&, const ProcessIdentity&);
 
-/// Advances the process by one step from the state `from`. `moves` names the function if its step moves memory, which
-/// takes the configured time and may be made to fail.
+/// Advances the process by one step from the state `from`. If the step moves memory, `moves` is the name of the calling
+/// function, whose configured latency and faults (faults.hpp) then apply.
 CUresult advance(int pid, std::uint32_t from, Step act, unsigned timeout_ms = 0, const char* moves = nullptr) {
   Target target;
   if (const CUresult found = find(pid, target); found != CUDA_SUCCESS) return found;
@@ -110,7 +111,8 @@ RATION_ENTRY cuCheckpointProcessGetState(int pid, CUprocessState* out) {
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
   Target target;
   if (const CUresult found = find(pid, target); found != CUDA_SUCCESS) return found;
-  if (try_hold(*target.turnstile)) let_go(*target.turnstile);  // notices if the process that moved its memory died
+  // Taking the mutex marks the process as failed if another process died while it moved this process's memory.
+  if (try_hold(*target.turnstile)) let_go(*target.turnstile);
   *out = static_cast<CUprocessState>(target.turnstile->state.load());
   return CUDA_SUCCESS;
 }

@@ -88,7 +88,7 @@ CUresult read_image(Read&& read, std::uint64_t start, std::uint64_t end, bool po
     const bool has_values = section.sh_type == SHT_PROGBITS && (section.sh_flags & SHF_EXECINSTR) == 0 &&
                             places[index] != driver::image::kNoEnd && section.sh_size > 0;
     if (!has_values) continue;
-    char last = 0;  // checks the end before allocating what the image claims
+    char last = 0;  // reads the last byte before allocating the size that the image claims
     if (!read(image.start + section.sh_offset + section.sh_size - 1, &last, 1)) return CUDA_ERROR_INVALID_IMAGE;
     std::string bytes(section.sh_size, '\0');
     if (!read(image.start + section.sh_offset, bytes.data(), bytes.size())) return CUDA_ERROR_INVALID_IMAGE;
@@ -101,7 +101,7 @@ CUresult read_image(Read&& read, std::uint64_t start, std::uint64_t end, bool po
 }  // namespace
 
 CUresult read_code(const void* image, int device, SharedCode& out) {
-  // The system reads the memory, because it returns an error where a direct read would end the process by a signal.
+  // Reads the memory by a system call, which returns an error where a direct read would end the process by a signal.
   const auto read = [](std::uint64_t at, void* to, std::size_t size) {
     const iovec target{to, size}, source{reinterpret_cast<void*>(at), size};
     return ::process_vm_readv(::getpid(), &target, 1, &source, 1, 0) == static_cast<ssize_t>(size);

@@ -1,6 +1,6 @@
-// Loaded code: which part of it lies in which context. The images of one context lie side by side in its granules,
-// packed without gaps in whatever order they are unloaded: the bytes are the device's, but contents and addresses are
-// the host's. Used by modules.cpp, under driver().mutex.
+// The code that is loaded in each context. The code takes whole granules of the device, as many as if the images of the
+// context were packed without gaps, in whatever order they are unloaded. The contents and addresses of code lie in host
+// memory. Used by modules.cpp, under driver().mutex.
 #pragma once
 
 #include <memory>
@@ -19,14 +19,14 @@ struct Global {
 /// The content of an image, independent of where it is loaded.
 struct Code {
   std::uint64_t size = 0;   // size on the device
-  unsigned capability = 0;  // that it was compiled for, 80 for 8.0; 0: any
+  unsigned capability = 0;  // the compute capability that it was compiled for, such as 80 for 8.0; 0: any
   std::unordered_map<std::string, Global> globals;
   std::vector<std::pair<std::uint64_t, std::string>> values;  // the initial values of variables, by offset
 };
 using SharedCode = std::shared_ptr<const Code>;
 
-/// Reads an image for a device, from an address or from the bytes of a file. Returns CUDA_ERROR_INVALID_IMAGE if its
-/// size cannot be determined.
+/// Reads an image for a device, from an address or from the bytes of a file. Returns CUDA_ERROR_INVALID_IMAGE if the
+/// size of the image cannot be determined.
 cuda::CUresult read_code(const void* image, int device, SharedCode& out);
 cuda::CUresult read_code(const std::string& file, int device, SharedCode& out);
 

@@ -46,7 +46,8 @@ std::size_t limit_of(Context* context, int limit) {
   return found != limits().end() ? found->second.value : default_limit(limit);
 }
 
-/// Returns how many times a limit counts: the stack counts for each thread that can be resident at once.
+/// Returns the factor for the memory of a limit: the stack is taken for each thread that can be resident at the same
+/// time, other memory once.
 std::uint64_t copies_of(int limit, int device) {
   if (limit != CU_LIMIT_STACK_SIZE) return 1;
   const CUdevice ordinal = ordinal_of(device);
@@ -56,9 +57,9 @@ std::uint64_t copies_of(int limit, int device) {
   return static_cast<std::uint64_t>(processors) * static_cast<std::uint64_t>(threads);
 }
 
-/// Sets the limit of the stack, or of the memory for malloc() or printf() of kernels. A real driver takes the latter
-/// two at the next launch that needs them, the simulated one takes them at once. A context keeps its memory until it
-/// ends, even if the limit is lowered.
+/// Sets the limit of the stack, or of the memory that malloc() or printf() in kernels uses. A real driver takes the
+/// memory for malloc() and printf() at the next launch that needs it; the simulated driver takes it at once. A context
+/// keeps the memory until the context ends, even if the limit is lowered.
 CUresult set_memory_limit(Context* context, int kind, std::size_t value) {
   const std::uint64_t copies = copies_of(kind, context->device);
   Driver& state = driver();

@@ -1,5 +1,5 @@
-// Copies and fills with true contents. Each is done at once, whatever stream it is put on; on a captured stream it
-// becomes a node, and each launch of the graph does it.
+// Copies and fills with true contents. Each copy or fill is done at once, whatever stream it is put on. On a captured
+// stream it becomes a node of a graph, and each launch of the graph does it.
 #include <cstring>
 
 #include "arrays.hpp"
@@ -188,13 +188,13 @@ CUresult fill_on(CUstream stream, std::uint64_t target, std::size_t pitch, Value
   });
 }
 
-/// A side of a copy in rows, which tells where a row of a slice begins.
+/// The memory of one side of a copy in rows. row() returns the address of row `y` of slice `z`.
 struct Place {
   std::uint64_t start = 0, pitch = 0, slice = 0;
   [[nodiscard]] std::uint64_t row(std::size_t y, std::size_t z) const { return start + z * slice + y * pitch; }
 };
 
-/// A side of a copy as the program describes it, in one half of its description.
+/// One side of a copy, as the program describes it.
 struct Described {
   CUmemorytype type;
   const void* host;
@@ -203,8 +203,8 @@ struct Described {
   std::size_t x, y, z, pitch, height;
 };
 
-/// Finds the place that a description names. Returns false unless there is memory for `width` bytes of all rows and
-/// slices; in an array, they must lie within its shape.
+/// Finds the place that a description names. Returns false unless there is memory for `width` bytes of every row of
+/// every slice, which in an array must lie within the array's shape.
 bool find_place(const Described& side, std::size_t width, std::size_t height, std::size_t depth, Place& out) {
   const auto lies_in = [](std::uint64_t first, std::uint64_t count, std::uint64_t all) {
     return first <= all && count <= all - first;
@@ -261,7 +261,7 @@ CUresult move_rows(const Copy& copy, std::size_t depth, const Described& to, con
   });
 }
 
-/// Copies a plane on `stream`, or before the call returns if it is null.
+/// Copies a plane on `stream`. If `stream` is null, the copy is done before the call returns.
 CUresult move_plane(const CUDA_MEMCPY2D* copy, const char* function, const CUstream* stream = nullptr) {
   if (copy == nullptr) return CUDA_ERROR_INVALID_VALUE;
   const Described from{copy->srcMemoryType,
@@ -310,7 +310,8 @@ bool in_array(CUarray array, std::size_t offset, std::size_t size, std::uint64_t
 using namespace ration::sim;
 using namespace ration::cuda;
 
-// Each copy exists for the legacy default stream and for the per-thread one, and waits for that stream.
+// Defines each copy function twice, for the legacy default stream and for the per-thread one. Each first waits for its
+// stream.
 #define BOTH(name, twin, parameters, ...) \
   RATION_ENTRY name parameters {          \
     finish(nullptr);                      \

@@ -43,8 +43,9 @@ cuda::CUdevice ordinal_of(int device) {
 
 namespace {
 
-/// The primary context of one device of this process. A thread holds the lock from its check whether the context exists
-/// until it has made or ended it. Each device has its own lock, so that none waits for another.
+/// The primary context of one device of this process. A thread takes the lock before it checks whether the context
+/// exists, and holds the lock until it has made or ended the context. Each device has its own lock, so that calls for
+/// different devices do not wait for each other.
 struct Primary {
   std::mutex lock;
   Context context;
@@ -86,8 +87,8 @@ bool is_first_of_card(const Node& node, int device) {
   return true;
 }
 
-// Returns the devices that CUDA_VISIBLE_DEVICES lists by index, UUID or prefix of one, up to its first invalid entry.
-// The index of a GPU in MIG mode means its first instance.
+// Returns the devices that CUDA_VISIBLE_DEVICES lists by index, UUID or beginning of a UUID, up to the first invalid
+// entry. The index of a GPU in MIG mode means its first instance.
 std::vector<int> chosen_devices(const Node& node) {
   std::vector<int> order = in_order(node);
   std::erase_if(order, [&](int device) { return !is_first_of_card(node, device); });
@@ -136,8 +137,8 @@ cuda::CUresult activate(Context& context) {
   return cuda::CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-/// Returns true if this process has made the context. A child by the clone system call has a record of its own in the
-/// node, so it makes its own context.
+/// Returns true if this process has made the context. A child that the clone system call made has a record of its own
+/// in the node, so it must make a context of its own.
 bool is_made(const Context& context) {
   return context.alive && (context.record == own_process->record || !Node::get()->attach());
 }
@@ -165,7 +166,7 @@ Contexts& contexts() {
   return *all;
 }
 
-/// Returns the version of the node's driver, or of the default one without a node. May be called before cuInit().
+/// Returns the version of the node's driver; without a node, that of the default driver. May be called before cuInit().
 int driver_version() {
   if (const Node* node = Node::get(); node != nullptr) return node->spec().driver.cuda_version;
   DriverProfile usual;
@@ -292,7 +293,7 @@ RATION_ENTRY cuDeviceGetName(char* out, int size, CUdevice device) {
   return CUDA_SUCCESS;
 }
 
-// Returns the UUID of the whole GPU. Only of cuDeviceGetUuid_v2() the CUDA driver API says: "If the device is in MIG
+// Returns the UUID of the whole GPU. The CUDA driver API says only of cuDeviceGetUuid_v2(): "If the device is in MIG
 // mode, returns its MIG UUID".
 RATION_ENTRY cuDeviceGetUuid(CUuuid* out, CUdevice device) {
   if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
@@ -340,8 +341,8 @@ RATION_ENTRY cuDevicePrimaryCtxRelease_v2(CUdevice device) {
 }
 RATION_ENTRY cuDevicePrimaryCtxRelease(CUdevice device) { return cuDevicePrimaryCtxRelease_v2(device); }
 
-// Closes the primary context but does not release it; its holders release it later, as without the reset: "Resetting
-// the primary context does not release it" (CUDA driver API, primary context management).
+// Closes the primary context but does not release it; its holders release it later, as they would without the reset:
+// "Resetting the primary context does not release it" (CUDA driver API, primary context management).
 RATION_ENTRY cuDevicePrimaryCtxReset_v2(CUdevice device) {
   if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
   if (node_device(device) < 0) return CUDA_ERROR_INVALID_DEVICE;
@@ -405,9 +406,9 @@ void say_no_such_table(const void* caller) {
 
 }  // namespace
 
-// Returns a table of private functions by its number, as NVIDIA's own libraries fetch them; in one of theirs, a
-// function makes a context (vosen/ZLUDA, dark_api). Here, one table under a number of ration's own has that function,
-// and observer.hpp defines the other.
+// Returns a table of private functions by the table's number. NVIDIA's own libraries fetch such tables; a function in
+// one of NVIDIA's tables makes a context (vosen/ZLUDA, dark_api). The simulated driver has two tables, under numbers of
+// ration's own: one has a function that makes a context, and observer.hpp defines the other.
 RATION_ENTRY cuGetExportTable(const void** out, const CUuuid* number) {
   static constexpr unsigned char kPrivateContexts[16] = {'r', 'a', 't', 'i', 'o', 'n', '-', 'c',
                                                          'o', 'n', 't', 'e', 'x', 't', 's', '1'};

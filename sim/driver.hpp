@@ -24,7 +24,7 @@ struct Context {
   int device = 0;
   bool primary = false;
   std::atomic<bool> alive =
-      false;         // its blocks are taken under driver().mutex while this is true, and freed afterwards
+      false;         // the context's blocks are taken while this is true, under driver().mutex, and freed afterwards
   int retained = 0;  // retain count of a primary context, under its device's lock
   int record = 0;    // record of the process that made it, in the node
 };
@@ -44,8 +44,8 @@ struct Block {
   bool is_array = false;        // the memory of an array, which programs know only by the array's handle
 };
 
-/// The lock of this process's driver. lock() waits while the process is locked for a checkpoint; while the lock is
-/// held, the process cannot be locked.
+/// The lock of this process's driver. lock() waits while the process is locked for a checkpoint. While a thread holds
+/// this mutex, the process cannot be locked for a checkpoint.
 class DriverMutex {
  public:
   void lock() {
@@ -122,7 +122,8 @@ int node_device(cuda::CUdevice ordinal);
 /// Returns the ordinal in this process of a device of the node.
 cuda::CUdevice ordinal_of(int device);
 
-/// Grows the context's stack to `needed` bytes of local memory per thread of a kernel. Its limit does not change.
+/// Grows the context's stack to `needed` bytes of local memory per thread of a kernel. The limit of the stack does not
+/// change.
 cuda::CUresult grow_stack(Context* context, std::size_t needed);
 
 /// Takes granules and gives them an address. Returns false if the device is full. Requires driver().mutex.
@@ -155,8 +156,8 @@ Block* pool_block_of(std::uint64_t address);
 /// represents such a pool in an importing process.
 int shareable_pool_device(cuda::CUmemoryPool handle);
 cuda::CUmemoryPool import_pool(int device);
-/// Releases an imported pointer: frees it if it is of a pool, closes it if it is of an IPC handle. Returns false if
-/// there is none at that address.
+/// Releases the imported memory at an address. It must come from a pool if `of_pool`, else from an IPC handle. Returns
+/// false if there is no such memory.
 bool close_imported(std::uint64_t address, bool of_pool);
 
 /// Allocates plain device memory of the current context for an array, on behalf of the entry `function`.
@@ -165,7 +166,7 @@ cuda::CUresult free_array(cuda::CUdeviceptr address, const char* function);
 
 /// Backs the bytes with host memory before they are written.
 bool touch(std::uint64_t address, std::uint64_t size);
-/// Returns true if the range lies in granules of devices that were never written: all its bytes are zero.
+/// Returns true if the range lies in granules of devices that were never written, so that all its bytes are zero.
 [[nodiscard]] bool was_never_written(std::uint64_t address, std::uint64_t size);
 /// Fills a range with zeros. Granules that were never written are zeros already, and get no memory of the host.
 void fill_with_zeros(std::uint64_t address, std::uint64_t size);

@@ -18,10 +18,11 @@ extern bool calls_are_gated;
 /// Reads the variables. Returns false if one of them is invalid; `problem` says which part.
 ///   RATION_SIM_LATENCY='cuMemAlloc=132us,context=200ms,*=1us,kernel=1ms' sets the time of calls, by names without _v2
 ///   and _ptsz. `context` is the time to make a context, `kernel` the time for which each kernel keeps its stream busy.
-///   RATION_SIM_FAULT='cuMemAlloc:call=3:error=2;cuMemCreate:above=1GiB' makes the third call fail, and calls for more
-///   than that many bytes.
+///   RATION_SIM_FAULT='cuMemAlloc:call=3:error=2;cuMemCreate:above=1GiB' makes the third call of cuMemAlloc fail with
+///   error 2, and every call of cuMemCreate for more than 1 GiB.
 ///   RATION_SIM_HOLD='cuMemFree:before=10ms;cuMemRelease:after=10ms' holds the thread of such a call for that time
-///   before or after the driver does its work, while other threads of the process go on. It holds one thread at a time.
+///   before or after the driver does its work, while other threads of the process go on. Only one thread at a time is
+///   held.
 bool read_gates(std::string& problem);
 
 /// Waits for the time that the call takes, and returns the error that it is to fail with, or CUDA_SUCCESS.

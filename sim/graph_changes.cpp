@@ -39,7 +39,7 @@ const CUDA_KERNEL_NODE_PARAMS* launch_of(const CUDA_KERNEL_NODE_PARAMS_v2* param
   return parameters == nullptr ? nullptr : &parameters->launch;
 }
 
-/// Checks that a change names a node of the kind. It has no other effect, since no simulated launch records events.
+/// Checks that a change names a node of that kind. The change has no effect, since no simulated launch records events.
 CUresult set_event(CUgraphExec executable, CUgraphNode node, CUgraphNodeType type) {
   const std::lock_guard guard(driver().mutex);
   const Step* step = step_of(executable, node);

@@ -1,6 +1,7 @@
 // Executable graphs. Instantiating a graph decides which granules its allocations can share: an allocation may reuse
-// those of another one that is freed by a node it waits for. Launching takes that many granules from the device's graph
-// pool, does the work of the nodes in order, and gives back all but those that stay allocated.
+// the granules of another allocation if it waits for the node that frees the other one. Launching takes the needed
+// granules from the device's graph pool, does the work of the nodes in order, and gives back all granules except those
+// that stay allocated.
 #include <cstring>
 #include <map>
 #include <unordered_map>

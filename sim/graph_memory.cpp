@@ -32,7 +32,7 @@ void map_anonymous(std::uint64_t address, std::uint64_t size) {
 }
 
 // Gives idle granules back to the device. Their content is lost: the next owner of a granule finds zeros, and the host
-// has its memory back.
+// gets the memory back.
 void trim(int device) {
   give_up_uploads(device);
   GraphPool& pool = graph_pools[device];

@@ -28,7 +28,7 @@ std::shared_ptr<GraphAllocation> make_graph_allocation(int device, std::uint64_t
 /// Returns the allocation that begins at `address`, live or not.
 std::shared_ptr<GraphAllocation> graph_allocation_at(std::uint64_t address);
 
-/// Takes `count` granules from the device's graph pool, which takes more from the device if it has too few. Returns
+/// Takes `count` granules from the device's graph pool. If the pool has too few, it takes more from the device. Returns
 /// false if the device is full.
 bool take_graph_granules(int device, std::size_t count, std::vector<std::uint32_t>& out);
 /// Gives granules back to the pool, which keeps them until it is trimmed.
@@ -42,7 +42,7 @@ void keep_graph_allocation(const std::shared_ptr<GraphAllocation>& allocation);
 /// Gives back memory that was uploaded and never launched, for a trim. Defined in graph_launch.cpp.
 void give_up_uploads(int device);
 
-/// Frees an allocation of a graph. Returns false if no live one has this address.
+/// Frees an allocation of a graph. Returns false if no live allocation has this address.
 bool free_graph_allocation(std::uint64_t address);
 /// Frees what a device's graphs still hold, after its last context has ended.
 void clear_graph_memory(int device);

@@ -1,5 +1,5 @@
-// The functions that build graphs. Rules of allocation nodes, from the driver's manual: a graph that has any can be
-// neither cloned nor nested, loses no node, and has one executable at a time.
+// The functions that build graphs. The rules for allocation nodes are from the driver's manual: a graph with such nodes
+// cannot be cloned or nested, none of its nodes can be removed, and it has at most one executable at a time.
 #include "graphs.hpp"
 
 #include <algorithm>

@@ -36,7 +36,7 @@ struct GraphNode {
 
 struct Graph : std::enable_shared_from_this<Graph> {
   std::vector<std::unique_ptr<GraphNode>> nodes;
-  int executables = 0;  // executables that exist; a graph that allocates may have one
+  int executables = 0;  // executables that exist; at most one if the graph has allocation nodes
 
   [[nodiscard]] bool has_memory_nodes() const;
 };
@@ -52,7 +52,7 @@ inline cuda::CUgraphNode handle_of(const GraphNode* node) {
 Graph* new_graph();
 void destroy_graph(Graph* graph);
 
-/// Adds a node of `type` after `dependencies`. Returns null if one of these is not a node of this graph.
+/// Adds a node of `type` after `dependencies`. Returns null if a dependency is not a node of this graph.
 GraphNode* add_node(Graph* graph, cuda::CUgraphNodeType type, const std::vector<GraphNode*>& dependencies);
 cuda::CUresult add_alloc_node(Graph* graph, const std::vector<GraphNode*>& dependencies,
                               cuda::CUDA_MEM_ALLOC_NODE_PARAMS& parameters, GraphNode*& out);
@@ -70,8 +70,8 @@ struct Step {
 
 /// Returns the steps of a graph in an order in which each follows its dependencies.
 std::vector<Step> steps_of(const Graph& graph);
-/// Returns true if one may replace the other in an executable graph: both have the same kinds of nodes in the same
-/// order.
+/// Returns true if the steps of one graph may replace those of the other in an executable graph: both have the same
+/// kinds of nodes in the same order.
 bool have_one_shape(const std::vector<Step>& left, const std::vector<Step>& right);
 /// Returns the step of an executable graph that was made from `node`, or null.
 Step* step_of(cuda::CUgraphExec executable, cuda::CUgraphNode node);

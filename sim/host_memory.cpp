@@ -28,8 +28,8 @@ Bytes pages_of(std::uint64_t address, std::uint64_t size) {
   return round_up(Bytes{address % page + size}, Bytes{page});
 }
 
-/// Small blocks that were freed, for the next requests of their size: the system takes more time to map and unmap a
-/// block than the whole driver otherwise needs. Requires driver().mutex.
+/// Small blocks that were freed, kept for later requests of the same size. Without them, a request would take more time
+/// to map and unmap its block than for everything else. Requires driver().mutex.
 auto& kept_blocks() {
   static auto* blocks = new std::vector<HostBlock>;  // never destroyed: atexit handlers call the driver
   return *blocks;
@@ -47,7 +47,8 @@ void* take_kept(std::uint64_t size) {
   return start;
 }
 
-/// Keeps or unmaps a block, or unregisters it. Requires driver().mutex.
+/// Unregisters a block that the program registered; keeps or unmaps a block that the driver mapped. Requires
+/// driver().mutex.
 void release(const HostBlock& block) {
   Node::get()->unpin(pages_of(block.start, block.size));
   if (block.registered) return;
@@ -118,7 +119,7 @@ bool is_numa_node(int node) {
 
 }  // namespace
 
-// Releases the pinned memory of a context. Real drivers, too, unregister with the context in which memory was
+// Releases the pinned memory of a context. Real drivers, too, unregister memory when the context ends in which it was
 // registered (github.com/openucx/ucx/pull/10643).
 void clear_pinned(Context* context) {
   std::erase_if(host_blocks(), [&](const auto& entry) {
@@ -223,8 +224,8 @@ RATION_ENTRY cuMemHostRegister_v2(void* address, std::size_t size, unsigned int 
   return CUDA_SUCCESS;
 }
 RATION_ENTRY cuMemHostUnregister(void* address) {
-  return drop(address, true, static_cast<CUresult>(713));
-}  // the memory is not registered
+  return drop(address, true, static_cast<CUresult>(713));  // the memory is not registered
+}
 RATION_ENTRY cuMemHostGetDevicePointer_v2(CUdeviceptr* out, void* address, unsigned int flags) {
   if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
   HostBlock found;

@@ -17,12 +17,12 @@ struct HostBlock {
 };
 bool find_host_block(std::uint64_t address, HostBlock& out);
 
-/// Finds the place that a location names: a `device` of the node, or -1 for the host. Returns an error if there is
-/// none.
+/// Finds the place that a location names: a `device` of the node, or -1 for the host. Returns an error if there is no
+/// such place.
 cuda::CUresult check_location(cuda::CUmemLocation location, int& device);
 
 /// The kinds of memory that an entry accepts at an address. kDevice is memory that the driver knows, including pinned
-/// and managed host memory; kAny is that or any memory of the program.
+/// and managed host memory; kAny is any memory of the program, including that of kDevice.
 enum class Reach { kDevice, kAny };
 /// Returns true if the whole range is memory of that kind.
 [[nodiscard]] bool is_reachable(std::uint64_t address, std::uint64_t size, Reach reach);

@@ -113,7 +113,7 @@ constexpr Attribute kCommon[] = {{1, 1024},
 struct Multiprocessor {
   int capability;  ///< the first compute capability with these values; 75 is 7.5
   int threads, blocks;
-  int shared_bytes, reserved_bytes;  ///< all, and the part that each block leaves to the system
+  int shared_bytes, reserved_bytes;  ///< the whole shared memory, and the part of each block's that the system reserves
   int single_to_double;
 };
 constexpr Multiprocessor kMultiprocessors[] = {
@@ -161,7 +161,7 @@ constexpr ComputedAttribute kComputed[] = {
     {76, [](const Described& it) { return it.model.capability_minor; }},
     {81, [](const Described& it) { return it.multiprocessor.shared_bytes; }},
     {87, [](const Described& it) { return it.multiprocessor.single_to_double; }},
-    {97,  // the most that a block can opt in to
+    {97,  // the most shared memory that a block can opt in to
      [](const Described& it) { return it.multiprocessor.shared_bytes - it.multiprocessor.reserved_bytes; }},
     {106, [](const Described& it) { return it.multiprocessor.blocks; }},
     {108, [](const Described& it) { return it.is_ampere() ? it.l2() / 4 * 3 : 0; }},  // persisting L2

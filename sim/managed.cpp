@@ -20,10 +20,11 @@ using namespace cuda;
 constexpr int kOnHost = -1;
 constexpr int kNowhere = -2;  // CU_DEVICE_INVALID
 
-// The largest size of managed memory in one process, as a multiple of the device's: the host is limited, too.
+// The largest size of managed memory in one process, as a multiple of the device's memory. It is bounded because the
+// host's memory is limited, too.
 constexpr std::uint64_t kMaxOversubscription = 16;
 
-/// A granule of 2 MiB of the process's addresses, which is on a device or on the host as a whole.
+/// A granule of 2 MiB of the process's addresses. It is wholly on one device or wholly on the host.
 struct Granule {
   explicit Granule(std::uint64_t at) : start(at) {}
   ~Granule() { ::munmap(reinterpret_cast<void*>(start), kGranule.count()); }
@@ -54,7 +55,7 @@ std::map<std::uint64_t, Managed>& all() {
 std::atomic<std::size_t> block_count{0};
 std::uint64_t on_device[kMaxDevices];  // in granules, as far as this process knows
 
-/// Marks as many granules as being on the host as other processes have evicted meanwhile.
+/// Marks granules as being on the host: as many as requests of other processes have evicted since the last call.
 void learn_of_evictions() {
   for (int device = 0; device < static_cast<int>(Node::get()->models().size()); ++device) {
     if (on_device[device] == 0) continue;
@@ -126,8 +127,8 @@ bool may_move(const Managed& block, std::uint64_t index) { return block.preferre
 /// Reserves new addresses in whole granules, aligned to granules.
 std::vector<std::shared_ptr<Granule>> map_granules(std::uint64_t count) {
   const std::uint64_t extent = count << 21;
-  // One granule more lets the range be aligned; the excess goes back. If there is a choice, nothing is cut off at the
-  // end, so that blocks lie side by side.
+  // Maps one granule more, so that the range can be aligned, and unmaps the excess. If the mapping is aligned already,
+  // unmaps its first granule and not its last, so that blocks lie side by side.
   void* range = ::mmap(nullptr, extent + kGranule.count(), PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (range == MAP_FAILED) return {};
@@ -151,7 +152,7 @@ CUmemLocation location_of(CUdevice device) {
   return device < 0 ? CUmemLocation{CU_MEM_LOCATION_TYPE_HOST, 0} : CUmemLocation{CU_MEM_LOCATION_TYPE_DEVICE, device};
 }
 
-/// Returns the error for advice about a range, or for moving it.
+/// Checks a range for advice or a move. Returns an error unless managed memory covers the whole range.
 CUresult check(CUdeviceptr address, std::size_t size, const char* function) {
   if (const CUresult state = ready(size, function); state != CUDA_SUCCESS) return state;
   if (size == 0) return CUDA_ERROR_INVALID_VALUE;
@@ -270,7 +271,7 @@ bool free_managed(std::uint64_t address) {
   const Managed block = std::move(found->second);
   all().erase(found);
   --block_count;
-  // Small blocks share granules: a granule leaves the device with the last block in it that may be there.
+  // Small blocks share granules. A granule leaves the device once no remaining block in the granule may be on a device.
   GranuleList left;
   for (const auto& granule : block.granules) {
     const auto end = all().lower_bound(granule->start + kGranule.count());
@@ -337,7 +338,8 @@ RATION_ENTRY cuMemPrefetchAsync_v2_ptsz(CUdeviceptr address, std::size_t size, C
 
 namespace {
 
-/// Prefetches ranges. Each location holds from the range that its index names up to the next location's.
+/// Prefetches ranges. `first_of` gives for each location the index of its first range; the ranges up to the next
+/// location's first range move to the same location.
 CUresult prefetch_batch(const CUdeviceptr* addresses, const std::size_t* sizes, std::size_t count,
                         const CUmemLocation* locations, const std::size_t* first_of, std::size_t location_count,
                         unsigned long long flags, CUstream stream, const char* function = __builtin_FUNCTION()) {
@@ -354,7 +356,7 @@ CUresult prefetch_batch(const CUdeviceptr* addresses, const std::size_t* sizes, 
   return CUDA_SUCCESS;
 }
 
-/// Writes an attribute of a range: the value that all of it shares, or that there is none.
+/// Writes an attribute of a range: the value that the whole range shares, or `kNowhere` if its parts differ.
 CUresult attribute_of(void* out, std::size_t out_size, int attribute, CUdeviceptr address, std::size_t size,
                       const char* function = __builtin_FUNCTION()) {
   if (const CUresult result = check(address, size, function); result != CUDA_SUCCESS) return result;

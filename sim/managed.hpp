@@ -2,9 +2,9 @@
 // separately. Used by memory.cpp, copies.cpp, modules.cpp and attributes.cpp.
 //
 // The rules follow the driver's documentation. A page is nowhere until it is touched. Pages move to the device, as far
-// as it has room, when a copy or a fill writes them, when they are prefetched, and at a launch if a kernel could reach
-// them, unless they prefer the host. They leave the device when plain memory needs the room ("external
-// oversubscription", uvm_pmm_gpu.h of the open kernel modules).
+// as it has room, when they are prefetched, when a copy or a fill writes them, and at a launch if a kernel could reach
+// them. Only a prefetch moves pages that prefer the host. Pages leave the device when plain memory needs the room
+// ("external oversubscription", uvm_pmm_gpu.h of the open kernel modules).
 #pragma once
 
 #include "host_memory.hpp"

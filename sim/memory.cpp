@@ -1,4 +1,4 @@
-// Linear memory, also that of arrays: large blocks have whole granules, small ones share granules by size class.
+// Linear memory, including that of arrays. Large blocks have whole granules; small blocks share granules by size class.
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -259,7 +259,8 @@ void clear_context(Context* context) {
 
 namespace {
 
-/// Returns the device in whose window the address lies, and the granule there; no device if it lies in none.
+/// Returns the device in whose window the address lies, and the granule there; no device if the address lies in no
+/// window.
 std::pair<std::optional<int>, std::uint32_t> granule_at(std::uint64_t address) {
   const Node& node = *Node::get();
   for (int device = 0; device < static_cast<int>(node.models().size()); ++device) {
@@ -269,7 +270,7 @@ std::pair<std::optional<int>, std::uint32_t> granule_at(std::uint64_t address) {
   return {std::nullopt, 0};
 }
 
-/// Calls `visit(address, size)` for the part of a range that lies in each granule, until it returns false.
+/// Calls `visit(address, size)` for each granule's part of a range, until `visit` returns false.
 template <typename Visit>
 bool each_granule(std::uint64_t address, std::uint64_t size, Visit&& visit) {
   for (const std::uint64_t end = address + size; address < end;) {

@@ -3,10 +3,11 @@
 //
 // An image that tells its size (driver/code_image.hpp) takes that much memory, for code and global variables ("The
 // amount of memory that is set aside for __device__ variables", driver API, module management), as with
-// CUDA_MODULE_LOADING=EAGER. A module takes it in its context, a library in every context that exists or is made while
-// the library is loaded. Text takes no memory here, since its size is unknown. A function `…__local16384` needs that
-// many bytes of local memory per thread; its first launch takes them for every thread that can be resident ("the driver
-// automatically increases the per-thread stack size for each kernel launch as needed", driver API, cuCtxSetLimit).
+// CUDA_MODULE_LOADING=EAGER. A module takes the memory in its context; a library takes it in every context that exists
+// or is made while the library is loaded. Text takes no memory here, since its size is unknown. A function
+// `…__local16384` needs that many bytes of local memory per thread; its first launch takes them for every thread that
+// can be resident ("the driver automatically increases the per-thread stack size for each kernel launch as needed",
+// driver API, cuCtxSetLimit).
 #include <cstring>
 #include <fstream>
 #include <iterator>
@@ -173,7 +174,7 @@ CUresult unload(Handle handle, const char* function = __builtin_FUNCTION()) {
 }
 
 /// Returns the compute capability that a kernel was compiled for, or that of the device if its image does not say.
-/// Libraries that dispatch by it (CUB) reject one that they were not compiled for.
+/// Libraries that choose kernels by the compute capability (CUB) reject a value that they were not compiled for.
 int version_of(const Function& entry) {
   const std::lock_guard guard(driver().mutex);
   const int device = current() == nullptr ? 0 : current()->device;

@@ -39,8 +39,8 @@ constexpr std::uint64_t kPerThread = 2;
 
 constexpr const char* kUnlisted = "cuMemAllocUnlisted";  // listed in no table
 
-// Finds the newest variant up to `version`, as a per-thread twin if `flags` ask for it and there is one. Functions
-// newer than the driver do not exist.
+// Finds the newest variant up to `version`; its per-thread twin, if `flags` ask for the twin and there is one.
+// Functions newer than the driver do not exist.
 int find(const char* name, void** out, int version, std::uint64_t flags, int driver) {
   if (name == nullptr || out == nullptr) return 1;
   if (std::strcmp(name, kUnlisted) == 0) {

@@ -24,8 +24,8 @@ namespace ration::sim {
 
 namespace {
 
-// Makes the state under another name and moves it into place when it is complete, so that no process waits for one that
-// is stopped meanwhile.
+// Makes the state under another name, and links it into place when it is complete. So other processes need not wait if
+// the process that makes the state is stopped meanwhile.
 bool make_state(const std::string& path) {
   std::string unfinished = path + ".XXXXXX";
   const FileDescriptor file{::mkostemp(unfinished.data(), O_CLOEXEC)};
@@ -45,7 +45,7 @@ bool make_state(const std::string& path) {
   return good;
 }
 
-// Maps the whole device at an address where its granules are aligned as on the device.
+// Maps the whole device at an address that is aligned to granules, like every granule on the device.
 char* map_window(int file, std::uint64_t size) {
   const std::uint64_t step = kGranule.count();
   void* range = ::mmap(nullptr, size + step, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -97,8 +97,8 @@ bool Node::finds(int device) const {
   const Model& model = models()[static_cast<std::size_t>(device)];
   if (std::find(cards_.begin(), cards_.end(), model.card) == cards_.end()) return false;
   if (spec_.device_nodes.empty() || model.profile.empty()) return true;
-  // The numbers follow /proc/driver/nvidia-caps/mig-minors: 15 GPU instances per GPU, each with its own number and
-  // those of eight compute instances.
+  // The numbers follow /proc/driver/nvidia-caps/mig-minors: each GPU has 15 GPU instances, and each of these has a
+  // number of its own and eight for its compute instances.
   constexpr int kFirst = 3, kOfInstance = 9, kOfCard = 15 * kOfInstance;
   const int access = kFirst + kOfCard * model.card + kOfInstance * (model.instance + 1);
   const auto opens = [&](int minor) {
@@ -203,7 +203,8 @@ void Node::lock() {
 
 void Node::unlock() { state_->lock.unlock(); }
 
-// Computes the sums again after a holder of the lock died between a change and its sum.
+// Computes the sums again. Called after a process died while it held the lock: it may have changed an owner and not yet
+// the sum.
 void Node::recount() {
   for (ProcessRecord& process : state_->processes) std::fill(process.granules, process.granules + kMaxDevices, 0);
   for (std::size_t device = 0; device < models().size(); ++device) {
@@ -335,8 +336,8 @@ Bytes Node::used_locked(int device) const {
          model.orphaned;
 }
 
-// Raises the peak. Dead processes must not count for a peak, so they are reaped if the use is higher than ever and
-// other processes have a part in it.
+// Raises the peak. Memory of dead processes must not count for a peak. Therefore they are reaped if the use exceeds the
+// peak and other processes hold a part of it.
 void Node::note_peak(int device) {
   DeviceRecord& record = state_->devices[device];
   std::uint64_t& peak = record.peak_bytes;

@@ -1,8 +1,8 @@
 // One simulated machine: its devices' memory and the processes that hold it. All processes that use the same node share
 // it through a memory-mapped state file and one sparse memory file per device. Used by the simulated driver and NVML.
-// Promises: the bytes of a process that ended, however and wherever, or that executed another program, come back when
-// memory is short or figures are asked for, and never raise the peak; a device takes no host memory until its contents
-// are written.
+// Promises: when memory is short or figures are asked for, the bytes of every process that has ended, in whatever way,
+// or has executed another program are given back first, and they never raise the peak; a device takes no host memory
+// until its contents are written.
 #pragma once
 
 #include <fcntl.h>
@@ -73,8 +73,9 @@ struct MemorySeen {
 /// The kinds of memory that some drivers do not move at a checkpoint.
 enum class Unmovable : std::uint32_t { kManaged = 1, kShared = 2 };
 
-/// The result of a step of a checkpoint. kGone: the process ended. kUnmovable: it has memory that this driver does not
-/// move, and has failed. kLost: an earlier restore found no room. kKilled: the driver needed persistence mode.
+/// The result of a step of a checkpoint. kGone: the process ended. kUnmovable: the process has memory that this driver
+/// does not move, and has failed. kLost: an earlier restore found no room. kKilled: the process uses a device without
+/// persistence mode, and must be killed.
 enum class Move { kDone, kGone, kUnmovable, kFull, kLost, kKilled };
 
 struct NodeState;
@@ -102,7 +103,8 @@ class Node {
   /// T4), in the folder RATION_SIM_DIR. Returns null if the description is invalid or the folder cannot be written.
   static Node* get();
 
-  /// Maps the devices' memory, which reading the holdings does not need. Returns false if the folder cannot be written.
+  /// Maps the devices' memory. The mapping is not needed to read the holdings. Returns false if the folder cannot be
+  /// written.
   bool open_memory();
 
   [[nodiscard]] const std::vector<Model>& models() const { return spec_.devices; }
@@ -118,17 +120,17 @@ class Node {
   void card_uuid(int device, unsigned char (&out)[16]) const;
   [[nodiscard]] std::string card_uuid_text(int device) const;
 
-  /// Registers this process as a user of the node's devices, so that others can lock it and the limits of its cgroup
-  /// apply. take() does this, too. Returns false if the node has too many processes.
+  /// Registers this process as a user of the node's devices, so that other processes can lock this process and the
+  /// limits of its cgroup apply. take() does this, too. Returns false if the node has too many processes.
   bool attach();
 
-  /// Takes whole granules for this process, contiguous if possible; managed memory makes room for them. Returns false
-  /// if the device is full or a limit of the cgroup is reached.
+  /// Takes whole granules for this process, contiguous if possible. Evicts managed memory to make room for them.
+  /// Returns false if the device is full or a limit of the cgroup is reached.
   bool take(int device, std::uint64_t count, Granules& out);
   /// Gives back those granules that belong to this process.
   void give(int device, const Granules& granules);
-  /// Moves managed memory of this process to the device, and returns the bytes that had room there, in whole granules.
-  /// Managed memory counts for no limit of a cgroup.
+  /// Moves managed memory of this process to the device. Returns the bytes for which the device had room, in whole
+  /// granules. Managed memory counts for no limit of a cgroup.
   Bytes take_managed(int device, Bytes more);
   void give_managed(int device, Bytes bytes);
   /// Returns the managed memory that this process has on the device now: less than it took if others needed the room.
@@ -136,7 +138,7 @@ class Node {
   bool take_context(int device);
   void give_context(int device);
 
-  /// Counts pinned host memory of this process; unpin() takes it off again. Returns false if the node has too many
+  /// Adds to the pinned host memory of this process; unpin() subtracts from it. Returns false if the node has too many
   /// processes.
   bool pin(Bytes bytes);
   void unpin(Bytes bytes);
@@ -161,8 +163,8 @@ class Node {
   /// a checkpoint moved to the host keeps its place while others take its bytes.
   [[nodiscard]] std::uint32_t places(int device) const;
 
-  // Limits of cgroups (node_groups.cpp). set_limits() returns false if too many groups have limits; kNoGroupLimit and a
-  // soft limit of 0 remove them.
+  // Limits of cgroups (node_groups.cpp). set_limits() returns false if too many groups have limits. A soft limit of 0
+  // with a hard limit of kNoGroupLimit removes the limits of a group.
   bool set_limits(int device, const std::string& group, Bytes soft, Bytes hard);
   [[nodiscard]] GroupLimits limits(int device, const std::string& group);
   [[nodiscard]] MemorySeen seen(int device);
@@ -174,8 +176,8 @@ class Node {
   // Checkpoints of any process on the node (node_checkpoint.cpp). find_process() returns the turnstile of the living
   // process with that number in the caller's pid namespace, or null if it is not on this node.
   Turnstile* find_process(int pid, ProcessIdentity& out);
-  /// Locks a process for a checkpoint. As the steps below, requires the process's turnstile and sets the resulting
-  /// state.
+  /// Locks a process for a checkpoint. Like the steps below, requires that the caller holds the process's turnstile,
+  /// and sets the process's new state.
   Move lock_process(Turnstile& turnstile, const ProcessIdentity& process);
   Move unlock_process(Turnstile& turnstile, const ProcessIdentity& process);
   /// Moves all holdings of the process to the host, and back. Returns kFull if the device or a cgroup's limit has no
@@ -192,7 +194,7 @@ class Node {
   void reap();
   /// Frees all granules of that owner.
   void free_all_of(int device, std::uint16_t owner);
-  /// Charges `granules` more to that process, or to none if it is 0.
+  /// Charges `granules` more to the process in slot `process` - 1, or to no process if `process` is 0.
   void charge(int device, std::uint16_t process, std::int64_t granules);
 
  private:

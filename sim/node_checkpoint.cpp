@@ -1,5 +1,5 @@
-// The node's part of checkpoints: it finds the process, and takes its bytes off the devices and back. The content of
-// the memory does not move, since device memory is host memory here.
+// The node's part of checkpoints: it finds the process, takes the process's bytes off the devices, and takes them again
+// at the restore. The content of the memory does not move, since device memory is host memory here.
 #include <unistd.h>
 
 #include <algorithm>
@@ -25,8 +25,8 @@ Turnstile* Node::find_process(int pid, ProcessIdentity& out) {
   return found;
 }
 
-/// Does one step of a checkpoint if the slot still belongs to the process that was found: that may have ended
-/// meanwhile, and another may have taken the slot.
+/// Does one step of a checkpoint if the slot still belongs to the process that was found. That process may have ended
+/// meanwhile, and another process may have taken the slot.
 template <typename Change>
 Move Node::change(Turnstile& turnstile, const ProcessIdentity& process, std::uint32_t state, Change&& step) {
   const auto slot = static_cast<int>(&turnstile - state_->turnstiles);

@@ -1,7 +1,7 @@
 // Limits of cgroups, as the driver of release 615 enforces them. This file models its `dmem` mode: a group's use
-// includes the groups below it, and every limit on the way to the root binds. (The other mode, `misc`, for kernels
-// without that controller, only knows the nearest limit.) A process is charged to the group that it is in when it first
-// uses the node.
+// includes the groups below it, and every limit on the way to the root binds. (The other mode, `misc`, is for kernels
+// without the `dmem` controller and knows only the nearest limit.) A process is charged to the group that it is in when
+// it first uses the node.
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -17,7 +17,7 @@
 namespace ration::sim {
 namespace {
 
-/// Returns true if `group` is `above` or below it.
+/// Returns true if `group` is `above` itself or a group below `above`.
 bool within(const char* group, const char* above) {
   const std::size_t length = std::strlen(above);
   return std::strncmp(group, above, length) == 0 && (group[length] == '\0' || group[length] == '/');

@@ -2,10 +2,11 @@
 // the node and by turnstile.cpp.
 //
 // A stopped process never holds a lock inside a real kernel driver, since SIGSTOP takes effect on the way out of the
-// call. This lock behaves alike: a process that waits for a stopped holder lets the holder's thread run, under
-// ptrace(2), until it has released the lock, and then leaves it in its present state: stopped, or running after a
-// SIGCONT. No other thread of that process runs, it gets no signal, and its parent is not notified. If the system does
-// not allow that (another pid namespace, another user, a debugger), the lock is released once the holder continues.
+// call. This lock behaves in the same way. A process that waits for a stopped holder uses ptrace(2) to let the thread
+// that holds the lock run until that thread has released the lock. Afterwards the holder is stopped as before, or runs
+// if it has got a SIGCONT. Meanwhile, no other thread of the holder runs, the holder gets no signal, and its parent is
+// not notified. If the system does not allow ptrace(2) (another pid namespace, another user, a debugger), the lock is
+// released once the holder continues.
 //
 // Promise: a holder that dies leaves no process waiting.
 #pragma once
@@ -32,7 +33,7 @@ class NodeLock {
   void help_stopped_holder(std::uint64_t pid_namespace);
 
   pthread_mutex_t mutex_;
-  std::atomic<std::uint64_t> holder_namespace_;  // the pid namespace of the holder, or of the last one
+  std::atomic<std::uint64_t> holder_namespace_;  // the pid namespace of the present or latest holder
 };
 
 /// Makes a mutex between processes that reports the death of its holder. Returns the result of pthread_mutex_init().

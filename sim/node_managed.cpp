@@ -1,4 +1,4 @@
-// Managed memory on the devices: one number per process, which lowers when others need the room.
+// Managed memory on the devices: one number per process, which decreases when other requests need the room.
 #include <algorithm>
 
 #include "node_state.hpp"

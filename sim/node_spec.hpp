@@ -22,7 +22,7 @@ struct Model {
   bool memory_info = true;  ///< NVML answers nvmlDeviceGetMemoryInfo
   std::string uuid;  ///< the UUID of the GPU, `GPU-…`, if the file gives one; else it is derived from the node's folder
   int card = 0;      ///< the number of the GPU that the device is or belongs to
-  int instance = 0;     ///< its number among the instances of its GPU
+  int instance = 0;     ///< the number of a MIG instance among those of its GPU
   std::string profile;  ///< the profile of a MIG instance, such as `3g.20gb`; empty: the device is a whole GPU
   bool persistence = true;
   int numa = -1;             ///< the nearest NUMA node; negative: NVML does not report it
@@ -38,10 +38,10 @@ struct NodeSpec {
   DriverProfile driver;
 };
 
-/// Reads `MODEL[:SIZE][:context=SIZE][*COUNT][:mig=PROFILE[*COUNT][+…]]` and `driver=NAME` (find_driver()), separated
-/// by commas; or, if it ends in `.toml`, a file of `driver`, `device_nodes` and `[[device]]` tables with model, memory,
-/// context, reserved, orphaned, count, name, uuid, memory_info, mig, persistence, utilisation and numa. Returns false
-/// with the reason in `problem`.
+/// Reads a description: `MODEL[:SIZE][:context=SIZE][*COUNT][:mig=PROFILE[*COUNT][+…]]` and `driver=NAME`
+/// (find_driver()), separated by commas. A `spec` that ends in `.toml` is the path of a file with `driver`,
+/// `device_nodes` and `[[device]]` tables, whose keys are model, memory, context, reserved, orphaned, count, name,
+/// uuid, memory_info, mig, persistence, utilisation and numa. Returns false with the reason in `problem`.
 [[nodiscard]] bool read_node(const std::string& spec, NodeSpec& out, std::string& problem);
 
 }  // namespace ration::sim

@@ -1,10 +1,10 @@
 // The layout of a node's state file, which its processes share. Used by node*.cpp and shared_blocks.cpp only. Changes
 // require the node's lock, except for the turnstiles (turnstile.hpp) and `touched`.
 //
-// A process may be killed between any two stores. Therefore the owner tables and the records of living processes and
-// shared blocks are the truth, and each change of them is one store that leaves them true. A dead process's record
-// stays until everything in it has been given back, which may be repeated without harm. All other fields are sums of
-// these, and are computed again after a holder of the lock died.
+// A process may be killed between any two stores. Therefore only the owner tables, the records of living processes and
+// the records of shared blocks are authoritative, and each change to them is one store, which leaves them correct. A
+// dead process's record stays until everything in it has been given back; giving back may be repeated without harm. All
+// other fields are sums of the authoritative ones. They are computed again after a process died while it held the lock.
 #pragma once
 
 #include "node.hpp"
@@ -25,11 +25,11 @@ inline constexpr int kMaxImporters = 64;
 /// back.
 struct ProcessRecord {
   std::uint32_t in_use;
-  std::uint32_t parked;  // a checkpoint moved all its memory to the host, so it does not count on the devices
+  std::uint32_t parked;  // a checkpoint moved its memory to the host; that memory counts on no device
   ProcessIdentity identity;
   std::uint64_t contexts[kMaxDevices];  // bytes
   std::uint64_t managed[kMaxDevices];   // bytes of managed memory on the device
-  std::uint64_t granules[kMaxDevices];  // the sum over the owner tables and the blocks that are charged to it
+  std::uint64_t granules[kMaxDevices];  // the sum over the owner tables and the shared blocks charged to the process
   std::uint64_t pinned;                 // bytes of pinned host memory
   std::uint32_t unmovable;              // the kinds of Unmovable memory that it has or had
   std::uint32_t restore_failed;         // a restore found no room
@@ -60,7 +60,7 @@ struct DeviceRecord {
 /// The limits of one cgroup.
 struct GroupRecord {
   char path[kMaxGroupPath];  // empty: unused; its first letter is written last
-  std::uint64_t inode;       // the inode of its folder; a group that is made again has no limits
+  std::uint64_t inode;       // the inode of its folder, which shows that a group was made again and has no limits
   std::uint64_t soft[kMaxDevices], hard[kMaxDevices];
 };
 
@@ -78,7 +78,7 @@ struct NodeState {
   DeviceRecord devices[kMaxDevices];
 };
 
-/// The smallest owner of a granule that is a shared block.
+/// The smallest value of `DeviceRecord::owner` that stands for a shared block.
 inline constexpr std::uint16_t kShared = 1U << 15;
 static_assert(kMaxProcesses < kShared && kShared + kMaxShared <= 1U << 16);
 

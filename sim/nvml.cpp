@@ -214,8 +214,8 @@ RATION_NVML nvmlDeviceGetComputeInstanceId(nvmlDevice_t device, unsigned int* ou
   *out = 0;
   return NVML_SUCCESS;
 }
-/// Returns the attributes of an instance. Engines are not simulated: it has those of the smallest profile, one copy
-/// engine per slice.
+/// Returns the attributes of an instance. Engines are not simulated: every instance reports one copy engine per slice
+/// and no other engines, as the smallest profile does.
 RATION_NVML nvmlDeviceGetAttributes_v2(nvmlDevice_t device, nvmlDeviceAttributes_t* out) {
   if (const auto state = valid(device, out); state != NVML_SUCCESS) return state;
   if (!is_instance(device)) return NVML_ERROR_NOT_SUPPORTED;
@@ -272,8 +272,8 @@ RATION_NVML nvmlDeviceGetMemoryAffinity(nvmlDevice_t device, unsigned int size, 
   nodes[word] = 1UL << (static_cast<unsigned int>(numa) % kBits);
   return NVML_SUCCESS;
 }
-// These functions report a device that is as busy as its description says, and cool, since its kernels do nothing. "On
-// MIG-enabled GPUs, querying device utilization rates is not currently supported" (NVML), and neither is that of
+// These functions report a device as being as busy as the node's description says, and as cool. "On MIG-enabled GPUs,
+// querying device utilization rates is not currently supported" (NVML); the same holds here for the utilisation by
 // processes.
 RATION_NVML nvmlDeviceGetUtilizationRates(nvmlDevice_t device, nvmlUtilization_t* out) {
   if (const auto state = valid(device, out); state != NVML_SUCCESS) return state;
@@ -283,7 +283,7 @@ RATION_NVML nvmlDeviceGetProcessUtilization(nvmlDevice_t device, nvmlProcessUtil
                                             unsigned int* count, unsigned long long) {
   if (const auto state = valid(device, count); state != NVML_SUCCESS) return state;
   if (is_divided(device) || is_instance(device)) return NVML_ERROR_NOT_SUPPORTED;
-  constexpr int kOnHost = 1 << 20;  // the number on the host is this much above that in a container
+  constexpr int kOnHost = 1 << 20;  // a process's number on the host is higher by this than its number in a container
   const auto uses = listed(device);
   const unsigned int room = *count;
   *count = model(device).utilisation > 0 ? static_cast<unsigned int>(uses.size()) : 0;
@@ -331,7 +331,8 @@ RATION_NVML nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t* out
   if (out->version != kVersion) return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
   nvmlMemory_t plain{};
   if (const auto state = nvmlDeviceGetMemoryInfo(device, &plain); state != NVML_SUCCESS) return state;
-  // From release 615 on, this form tells a process in a limited cgroup what the limit leaves; the older form does not.
+  // From release 615 on, this function reports to a process in a limited cgroup only the memory that the limit leaves.
+  // nvmlDeviceGetMemoryInfo() does not.
   const auto seen = Node::get()->seen(index_of(device));
   const bool limited = !is_divided(device) && seen.total.count() < plain.total;
   const auto reserved = limited ? 0 : model(device).reserved.count();
@@ -340,11 +341,11 @@ RATION_NVML nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t* out
   return NVML_SUCCESS;
 }
 
-// Limits of cgroups exist from release 615 on. Older drivers lack these functions; one library cannot lack them for
-// some releases only, so they then return "not supported". Other errors are those of the header of 13.4. A folder that
-// is not a cgroup is not found, as NVIDIA's page on memory partitioning says of a cgroup without the controller's
-// files. Every user may ask, only root may set. A group without limits returns "no limit", as the controller's files
-// do.
+// Limits of cgroups exist from release 615 on. Older drivers lack these functions. The library in sim/ serves every
+// release and cannot lack them, so for older releases they return "not supported". The other errors are those of the
+// header of CUDA 13.4. For a folder that is not a cgroup, the error is "not found"; NVIDIA's page on memory
+// partitioning names that error for a cgroup without the controller's files. Every user may read limits; only root may
+// set them. A group without limits reports "no limit", as the controller's files do.
 namespace {
 
 template <typename Limits>

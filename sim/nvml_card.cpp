@@ -25,7 +25,7 @@ namespace {
 constexpr unsigned int kMilli = 1000;
 
 /// Writes the value for a GPU; an instance does not support it. `known` is true if the GPU has the feature and its
-/// sheet the value.
+/// sheet has the value.
 template <typename Value>
 nvmlReturn_t tell(nvmlDevice_t device, Value* out, std::type_identity_t<Value> value, bool known = true) {
   if (const auto state = valid(device, out); state != NVML_SUCCESS) return state;
@@ -34,7 +34,7 @@ nvmlReturn_t tell(nvmlDevice_t device, Value* out, std::type_identity_t<Value> v
   return NVML_SUCCESS;
 }
 
-/// Writes a number of the sheet, which is not supported if it is 0 (unknown).
+/// Writes a number of the sheet. A number of 0 is unknown and therefore not supported.
 template <typename Number>
 nvmlReturn_t tell_known(nvmlDevice_t device, Number* out, Number CardSheet::*field, Number unit = 1) {
   if (const auto state = valid(device, out); state != NVML_SUCCESS) return state;
@@ -62,7 +62,7 @@ nvmlReturn_t tell_clock(nvmlDevice_t device, unsigned int type, unsigned int* ou
   return tell(device, out, clock, clock != 0);
 }
 
-/// Writes a list. An empty list means that the GPU does not support it.
+/// Writes a list. An empty list means that the GPU does not support the query.
 nvmlReturn_t tell_list(nvmlDevice_t device, unsigned int* count, unsigned int* out,
                        const std::vector<unsigned int>& list) {
   if (is_instance(device) || list.empty()) return NVML_ERROR_NOT_SUPPORTED;
@@ -86,7 +86,7 @@ nvmlReturn_t tell_percent(nvmlDevice_t device, unsigned int* percent, unsigned i
   return state;
 }
 
-/// Checks that both devices exist. The GPUs of a node are below one host bridge, unless their NUMA nodes differ.
+/// Checks that both devices exist.
 nvmlReturn_t valid_pair(nvmlDevice_t one, nvmlDevice_t other, const void* out) {
   const auto state = valid(one, out);
   return state == NVML_SUCCESS ? valid(other, out) : state;
@@ -94,6 +94,7 @@ nvmlReturn_t valid_pair(nvmlDevice_t one, nvmlDevice_t other, const void* out) {
 
 constexpr int kInternal = 0, kHostBridge = 30, kSystem = 50;  // nvmlGpuTopologyLevel_t
 
+/// Returns the level between two GPUs. The GPUs of a node are below one host bridge, unless their NUMA nodes differ.
 int level_between(nvmlDevice_t one, nvmlDevice_t other) {
   if (model(one).card == model(other).card) return kInternal;
   return model(one).numa == model(other).numa ? kHostBridge : kSystem;
@@ -171,8 +172,8 @@ RATION_NVML nvmlDeviceGetBusType(nvmlDevice_t device, unsigned int* out) {
   constexpr unsigned int kPcie = 2;
   return tell(device, out, kPcie);
 }
-/// Writes the version of the firmware of the GPU's own processor, which server GPUs since Turing run; it is that of the
-/// driver.
+/// Writes the version of the firmware of the GPU's own processor. Server GPUs since Turing run that firmware. Its
+/// version is the driver's.
 RATION_NVML nvmlDeviceGetGspFirmwareVersion(nvmlDevice_t device, char* out) {
   constexpr unsigned int kSize = 0x50;
   constexpr int kFirst = 510;
@@ -367,7 +368,7 @@ RATION_NVML nvmlDeviceGetFanSpeed_v2(nvmlDevice_t device, unsigned int fan, unsi
   return fans != 0 && fan >= fans ? NVML_ERROR_INVALID_ARGUMENT : nvmlDeviceGetFanSpeed(device, out);
 }
 
-// The functions about activity, of which there is none.
+// The functions about activity. A simulated GPU reports none.
 RATION_NVML nvmlDeviceGetEncoderUtilization(nvmlDevice_t device, unsigned int* percent, unsigned int* period) {
   return tell_percent(device, percent, period);
 }
@@ -401,7 +402,7 @@ RATION_NVML nvmlDeviceGetFBCSessions(nvmlDevice_t device, unsigned int* count, v
 RATION_NVML nvmlDeviceGetBAR1MemoryInfo(nvmlDevice_t device, nvmlBAR1Memory_t* out) {
   if (const auto state = valid(device, out); state != NVML_SUCCESS) return state;
   unsigned long long size = static_cast<unsigned long long>(sheet_of(model(device)).bar1_mib) << 20;
-  // An instance's part is its memory rounded up to a power of two (MIG user guide: 32767 MiB of 3g.20gb).
+  // The size for an instance is its memory rounded up to a power of two (MIG user guide: 32767 MiB for 3g.20gb).
   if (is_instance(device) && size != 0) size = std::bit_ceil(model(device).total.count());
   constexpr unsigned long long kUsed = 1U << 20;
   if (size == 0) return NVML_ERROR_NOT_SUPPORTED;
@@ -503,7 +504,7 @@ RATION_NVML nvmlDeviceGetFieldValues(nvmlDevice_t device, int count, nvmlFieldVa
   return NVML_SUCCESS;
 }
 
-// The functions about hardware beside the GPUs, of which there is none.
+// The functions about hardware other than GPUs. A simulated node has no such hardware.
 RATION_NVML nvmlUnitGetCount(unsigned int* out) {
   if (!is_initialised()) return NVML_ERROR_UNINITIALIZED;
   return out != nullptr ? (*out = 0, NVML_SUCCESS) : NVML_ERROR_INVALID_ARGUMENT;

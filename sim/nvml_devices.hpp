@@ -27,8 +27,8 @@ void note_init();
 [[nodiscard]] bool is_instance(nvmlDevice_t device);
 [[nodiscard]] nvmlDevice_t handle_of(int index);
 [[nodiscard]] nvmlDevice_t handle_of_card(int card);
-/// Returns the index of a device; for a GPU in MIG mode, that of its first instance. Negative if there is no such
-/// handle.
+/// Returns the index of a device; for a GPU in MIG mode, that of its first instance. Returns a negative number if there
+/// is no such handle.
 [[nodiscard]] int index_of(nvmlDevice_t handle);
 [[nodiscard]] const Model& model(nvmlDevice_t device);
 /// Returns the devices behind a handle: one, or all instances of a GPU.
@@ -62,8 +62,8 @@ constexpr unsigned int kNoInstance = 0xffffffff;  ///< the instance of a process
 /// Returns the name in the process's command line, or "" if there is no such process.
 [[nodiscard]] std::string process_name(int pid);
 
-/// Returns the processes on a device, or on its instances, with the numbers and holdings that the caller sees, each
-/// with its device.
+/// Returns the processes on a device, or on its instances, with the numbers and holdings that the caller sees. Each
+/// entry begins with the index of the device on which the process is.
 [[nodiscard]] std::vector<std::pair<int, ProcessUse>> listed(nvmlDevice_t device);
 
 }  // namespace ration::sim

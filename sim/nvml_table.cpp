@@ -1,9 +1,10 @@
-// NVML's private table, through which nvidia-smi asks in addition to NVML's public functions. Its layout is not from
-// NVIDIA's code. NVIDIA's mock NVML (pkg/gpu/mocknvml/bridge/internal.go in NVIDIA/k8s-test-infra) publishes the
+// NVML's private table of functions, which nvidia-smi calls in addition to NVML's public functions. Its layout is not
+// from NVIDIA's code. NVIDIA's mock NVML (pkg/gpu/mocknvml/bridge/internal.go in NVIDIA/k8s-test-infra) publishes the
 // table's name, its size, the slots 81 and 213 to 215 and the entry of a process, for 580. Trials with the nvidia-smi
-// of 470, 535, 550 and 555 showed which slots they call: equal slots mean the same, except that 470 lists processes
-// with public functions. Slot 23 tells how far two GPUs are apart (topo), 26 prints to its log, 72 tells whether a
-// device can be watched (dmon, pmon), 108 tells the enforced power limit; every other slot may answer "not supported".
+// of 470, 535, 550 and 555 showed which slots each of them calls. A slot has the same meaning in all of them, but 470
+// lists processes with public functions. Slot 23 tells how far two GPUs are apart (topo), 26 prints to the log of
+// nvidia-smi, 72 tells whether a device can be watched (dmon, pmon), 108 tells the enforced power limit; every other
+// slot may answer "not supported".
 #include <array>
 #include <cstdio>
 #include <cstring>
@@ -39,8 +40,8 @@ nvmlReturn_t handle_by_index(unsigned int index, nvmlDevice_t* out, unsigned int
   return nvmlDeviceGetHandleByIndex_v2(index, out);
 }
 
-/// Writes the topology level between two GPUs: 0 for one bridge, and so on. `one` and `other` begin with a GPU's bus
-/// address.
+/// Writes the topology level between two GPUs: 0 if they are below one bridge, 1 for the next level, and so on. `one`
+/// and `other` begin with a GPU's bus address.
 nvmlReturn_t common_ancestor(const char* one, const char* other, int* out) {
   nvmlDevice_t first = nullptr, second = nullptr;
   int level = 0;

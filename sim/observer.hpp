@@ -1,6 +1,6 @@
 // The observer: a function of a profiler that is called at the beginning and the end of every allocation, free, copy,
-// fill and launch, on the thread that does it. Used by the entries that do these; the stand-in for CUPTI
-// (standins/cupti.cpp) sets it through cuGetExportTable, under the number kObserverTable.
+// fill and launch, on the thread that makes the call. Used by the entries for these kinds of work. The stand-in for
+// CUPTI (standins/cupti.cpp) sets the observer through cuGetExportTable, under the number kObserverTable.
 //
 // Promise: without an observer, each entry costs one more relaxed load. The observer is called without a lock of the
 // driver and may call the driver.
@@ -14,7 +14,8 @@
 
 namespace ration::sim {
 
-/// The kinds of work. kRuntime is a function of CUDA's runtime, which causes the work that happens before it ends.
+/// The kinds of work. kRuntime is a call of a function of CUDA's runtime; the work between the beginning and the end of
+/// the call is part of it.
 enum class Work : int { kAllocate, kFree, kCopy, kFill, kLaunch, kGraph, kRuntime };
 enum class Memory : int { kUnknown, kPageable, kPinned, kDevice, kArray, kManaged };
 
@@ -31,7 +32,7 @@ struct Operation {
   bool is_captured = false;  // becomes a node of a graph and is not done
 
   std::uint64_t address = 0;               // the address that is written or freed
-  const cuda::CUdeviceptr* out = nullptr;  // for an allocation: the place of its address at the end
+  const cuda::CUdeviceptr* out = nullptr;  // for an allocation: the place of its address, valid at the end
   std::uint64_t source = 0, bytes = 0;
   Memory memory{}, source_memory{};
   int source_device = 0, target_device = 0;                   // for a copy
@@ -54,15 +55,15 @@ constexpr unsigned char kObserverTable[16] = {'r', 'a', 't', 'i', 'o', 'n', '-',
                                               'b', 's', 'e', 'r', 'v', 'e', 'r', '1'};
 struct ObserverTable {
   std::size_t size;
-  void (*observe)(
-      Observer observer);  // null: no observer any longer; calls in progress are still reported to their end
+  void (*observe)(Observer observer);  // null removes the observer, which still gets the ends of calls in progress
   const std::atomic<Observer>* current;
 };
 
 inline std::atomic<Observer> current_observer{nullptr};
 /// Fills in the context and the stream, and reports the beginning to the observer.
 void begin_observed(Observer observer, Operation& operation);
-/// Returns the kind of memory at an address. Sets `size` and `device` to its allocation's, if there is one.
+/// Returns the kind of memory at an address. Sets `size` and `device` to those of the allocation there, if there is
+/// one.
 Memory memory_at(std::uint64_t address, std::uint64_t* size = nullptr, int* device = nullptr);
 
 /// Calls `act()`. If there is an observer, `describe(operation)` first describes the operation to it.

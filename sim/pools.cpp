@@ -48,7 +48,7 @@ struct Pool {
   std::list<Region> regions;
 };
 
-// Pools are never removed: programs may ask for a destroyed pool once more, and atexit handlers call the driver.
+// Pools are never removed: programs may still query a destroyed pool, and atexit handlers call the driver.
 std::unordered_set<Pool*>& pools = *new std::unordered_set<Pool*>;
 
 /// The pools of one place: the default one and the current one.
@@ -56,7 +56,8 @@ struct Place {
   Pool* usual = nullptr;
   Pool* current = nullptr;
 };
-/// The places by device of the node. -1 is the host without a NUMA node; its NUMA nodes count from -2 downwards.
+/// The places by number: a device of the node; -1 for the host without a NUMA node; -2 and below for the host's NUMA
+/// nodes.
 std::map<int, Place>& places = *new std::map<int, Place>;
 
 struct Loan {
@@ -202,7 +203,7 @@ CUresult give(CUdeviceptr address, CUstream stream, const char* function) {
     const std::lock_guard guard(driver().mutex);
     if (free_from_pool(address) || free_graph_allocation(address) || close_imported(address, true)) return CUDA_SUCCESS;
   }
-  finish(stream);  // plain memory goes back to the device itself once its stream is done
+  finish(stream);  // plain memory goes back to the device, not to a pool, once the stream is done
   const std::lock_guard guard(driver().mutex);
   return free_plain(address) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
@@ -245,7 +246,8 @@ std::uint64_t as_number(const void* value, std::size_t size) {
   return number;
 }
 
-/// Writes an attribute of a pool with the driver's width of `size` bytes. Returns false if the attribute is unknown.
+/// Writes an attribute of a pool, and sets `size` to the width in bytes that the attribute has in the driver. Returns
+/// false if the attribute is unknown.
 bool attribute_of(const Pool& pool, int attribute, std::uint64_t& value, std::size_t& size) {
   size = sizeof(int);
   switch (attribute) {
@@ -310,7 +312,7 @@ CUresult set_attribute(Pool& pool, int attribute, const void* value) {
 
 enum class Which { kUsual, kCurrent };
 
-/// Finds the place that a location and a type name, for its default or current pool.
+/// Finds the place for a location and a type of memory. The caller looks up the default or current pool of that place.
 CUresult find_place(const CUmemLocation* location, CUmemAllocationType type, int& device) {
   if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
   if (location == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -508,8 +510,8 @@ RATION_ENTRY cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attribute attr
   Pool* pool = pool_of(handle);
   return pool == nullptr || value == nullptr ? CUDA_ERROR_INVALID_VALUE : set_attribute(*pool, attribute, value);
 }
-// Returns an attribute even of a destroyed pool, which may still have memory lent out. Questions about pools count as
-// unsafe calls (measured on R580: tests/gpu, experiment 32).
+// Returns an attribute even of a destroyed pool, since programs may still hold memory of such a pool. Queries about
+// pools count as unsafe calls during a capture (measured on R580: tests/gpu, experiment 32).
 RATION_ENTRY cuMemPoolGetAttribute(CUmemoryPool handle, CUmemPool_attribute attribute, void* out) {
   if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
   if (break_captures_by_unsafe_call()) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;

@@ -17,8 +17,8 @@ namespace {
 
 constexpr std::uint64_t kMagic = 0x6b636f6c62657261;
 
-// The low bits of a block's number, which are its record's index; the upper ones count the blocks that were ever
-// published.
+// The number of low bits of a block's number, which are the index of the block's record. The upper bits count the
+// blocks that were ever published.
 constexpr unsigned kIndexBits = 16;
 static_assert(kMaxShared <= 1U << kIndexBits);
 
@@ -45,7 +45,7 @@ std::uint16_t self() { return static_cast<std::uint16_t>(own_process->record.loa
 std::uint16_t process_in(std::uint32_t importer) { return static_cast<std::uint16_t>(importer & 0xffff); }
 constexpr std::uint32_t kOnce = 1U << 16;
 
-/// Returns the entry of the importing process, or an unused one for process 0.
+/// Returns the entry of an importing process, or null if it has none. Returns an unused entry for process 0.
 std::uint32_t* importer_in(SharedRecord& record, std::uint16_t process) {
   const auto found = std::find_if(std::begin(record.importers), std::end(record.importers),
                                   [&](std::uint32_t entry) { return process_in(entry) == process; });

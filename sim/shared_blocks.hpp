@@ -1,13 +1,13 @@
 // Device memory that several processes hold: blocks that others know by an IPC handle or a file descriptor. Used by
 // sharing.cpp, virtual_memory.cpp and the node.
 //
-// As in the kernel driver, an exported descriptor is the node's one control file, newly opened: all descriptors have
-// one inode, and the open file tells, by its position, which block a descriptor stands for. The open file has a lock at
-// the block's number, which the kernel drops with the last copy of the descriptor, wherever that is. Each block is
-// described in a file of its own in the node's folder. Its owner and importers are listed in the node's state by the
-// slots of their processes, and leave the list when these end. The owner table names the block itself as the owner of
-// its granules. A block is freed when its owner has given it up or is dead, no importer lives and no process has such a
-// lock.
+// As in the kernel driver, every export opens the node's one control file anew. So all exported descriptors have one
+// inode, and the file position of a descriptor tells which block it stands for. Each such descriptor also holds a file
+// lock at the offset of the block's number. The kernel drops the lock when the last copy of the descriptor is closed,
+// in whatever process that copy is. Each block is described in a file of its own in the node's folder. The node's state
+// lists the owner and the importers of a block by the slots of their processes; a process leaves the list when it ends.
+// The owner table names the block itself as the owner of its granules. A block is freed when its owner has given it up
+// or is dead, no importer lives, and no descriptor holds a lock for it.
 //
 // NVML counts the memory of a client's own objects (open-gpu-kernel-modules 570, gpu_rmapi.c): a block counts for its
 // owner until the owner frees it or ends, then for an importer, or for no process while only descriptors hold it.
@@ -39,12 +39,12 @@ class SharedBlocks {
   std::uint64_t publish(int device, const Granules& granules, std::uint64_t size);
   /// Returns a descriptor that keeps the block alive until its last copy is closed, or -1 if the block is gone.
   int hold(std::uint64_t id, SharedBlock& out);
-  /// Makes this process a holder of the block until release(); it may become the one that the block counts for. Returns
+  /// Makes this process a holder of the block until release(). The block may come to count for this process. Returns
   /// false if the block is gone.
   bool import(std::uint64_t id, SharedBlock& out);
-  /// Finds the block of a descriptor from hold(). Returns false if the descriptor has none.
+  /// Finds the block of a descriptor from hold(). Returns false if the descriptor stands for no block.
   bool identify(int descriptor, std::uint64_t& id) const;
-  /// Gives the block up as its owner; it is freed now or with its last holder.
+  /// Gives the block up as its owner. The block is freed now, or once its last holder has given it up.
   void drop(std::uint64_t id);
   /// Returns true if this process published the block.
   [[nodiscard]] bool is_own(std::uint64_t id);

@@ -60,7 +60,8 @@ CUresult open_ticket(const void* data, std::uint64_t magic, CUdeviceptr* out,
   Ticket ticket{};
   std::memcpy(&ticket, data, sizeof ticket);
   if (out == nullptr || ticket.magic != magic) return CUDA_ERROR_INVALID_VALUE;
-  if (SharedBlocks::get()->is_own(ticket.id)) return CUDA_ERROR_INVALID_CONTEXT;  // other processes alone may import it
+  // Only other processes may import the block.
+  if (SharedBlocks::get()->is_own(ticket.id)) return CUDA_ERROR_INVALID_CONTEXT;
   const std::lock_guard guard(driver().mutex);
   auto found = imported.find(ticket.id);
   if (found == imported.end()) {

@@ -13,10 +13,10 @@ using namespace cuda;
 
 std::atomic<bool> work_takes_time{false};
 
-/// The identity of a stream. A default stream belongs to a context, and a per-thread one to a thread as well.
+/// The identity of a stream: its context, its handle and, for a per-thread default stream, its thread.
 using Lane = std::tuple<Context*, CUstream, const void*>;
 
-/// The moments when the last streams of a context are done, by kind.
+/// The moments when streams of a context are done: the last of all, the last of the blocking ones, and the legacy one.
 struct Ends {
   Moment all = 0, blocking = 0, legacy = 0;
 };

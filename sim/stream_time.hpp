@@ -16,7 +16,7 @@ namespace ration::sim {
 using Moment = std::int64_t;
 [[nodiscard]] Moment now();
 
-/// Puts work on the stream that takes this many nanoseconds. Does nothing for 0.
+/// Puts work of this many nanoseconds on the stream. Does nothing for 0.
 void occupy(cuda::CUstream stream, std::uint64_t nanoseconds);
 /// Returns the time when all work on the stream is done, including work that it waits for: the legacy default stream
 /// and the blocking streams of its context wait for each other.
@@ -37,7 +37,7 @@ void forget_stream_times(Context* context);
 /// The properties of a stream, as streams.cpp knows them.
 struct StreamKind {
   Context* context = nullptr;
-  bool blocking = true;  // it and the legacy default stream wait for each other
+  bool blocking = true;  // the stream and the legacy default stream wait for each other
 };
 [[nodiscard]] StreamKind kind_of(cuda::CUstream stream);
 

@@ -164,7 +164,7 @@ RATION_ENTRY cuStreamDestroy(CUstream stream) { return cuStreamDestroy_v2(stream
 
 BOTH(cuStreamSynchronize, (CUstream stream), { return complete(stream, true); })
 BOTH(cuStreamQuery, (CUstream stream), { return complete(stream, false); })
-// Not for a captured stream (measured on R580: tests/gpu, experiment 32).
+// Not allowed on a captured stream (measured on R580: tests/gpu, experiment 32).
 BOTH(cuStreamGetDevice, (CUstream stream, CUdevice* out), {
   if (break_capture_of(stream)) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   return tell<CUdevice>(stream, out, [](const Stream& s) { return ordinal_of(s.context->device); });
@@ -215,7 +215,8 @@ RATION_ENTRY cuEventCreate(CUevent* out, unsigned int flags) {
   *out = reinterpret_cast<CUevent>(event);
   return CUDA_SUCCESS;
 }
-// Returns an event of this process in place of another process's, whose work on a stream has always happened.
+// Writes a handle for which cuIpcOpenEventHandle() makes a new event. The new event can stand for that of another
+// process, because work takes effect when it is put on a stream.
 RATION_ENTRY cuIpcGetEventHandle(CUipcMemHandle* out, CUevent handle) {
   constexpr unsigned int kInterprocess = 4;
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;

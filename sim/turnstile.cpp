@@ -45,7 +45,8 @@ void wait_while(const std::atomic<std::uint32_t>& word, std::uint32_t value) {
 /// Returns true if the mutex was taken, according to the result of pthread_mutex_…lock().
 bool got(Turnstile& turnstile, int result) {
   if (result != EOWNERDEAD) return result == 0;
-  // The dead holder was the process itself, which does not matter, or one that was moving its memory.
+  // The holder that died was the turnstile's own process, which does not matter, or a process that was moving the
+  // memory of that process.
   ::pthread_mutex_consistent(&turnstile.mutex);
   if (turnstile.moving.exchange(0) != 0) set_state(turnstile, kFailed);
   return true;
@@ -54,8 +55,8 @@ bool got(Turnstile& turnstile, int result) {
 }  // namespace
 
 void make_turnstile(Turnstile& turnstile) {
-  // The mutex has priority inheritance because it is then handed to a waiter when it is released, while another kind
-  // goes to the first thread that tries.
+  // The mutex has priority inheritance, because the release of such a mutex hands it to a waiter. A mutex without it
+  // goes to the first thread that tries to take it.
   if (make_robust_mutex(turnstile.mutex, PTHREAD_MUTEX_RECURSIVE, PTHREAD_PRIO_INHERIT) != 0)
     make_robust_mutex(turnstile.mutex, PTHREAD_MUTEX_RECURSIVE, PTHREAD_PRIO_NONE);
 }

@@ -19,13 +19,14 @@ namespace ration::sim {
 inline constexpr std::uint32_t kRunning = 0, kLocked = 1, kCheckpointed = 2, kFailed = 3;
 
 /// A turnstile of one process. A running process has zeros everywhere except in the mutex. `state` changes only under
-/// both the mutex and the node's lock, so no checkpoint overtakes a call that holds the mutex and has found it running.
+/// both the mutex and the node's lock, so no checkpoint overtakes a call that holds the mutex and has found the process
+/// running.
 struct Turnstile {
   pthread_mutex_t mutex;
   std::atomic<std::uint32_t> state;
   std::atomic<std::int32_t> locker;  // the thread that locked the process
   std::atomic<std::uint32_t>
-      moving;  // a checkpoint or restore is in progress; if its process dies, this process has failed
+      moving;  // a checkpoint or restore is in progress; if the process that makes it dies, this process has failed
 };
 
 /// Makes the mutex. Called once, when the node is made.
@@ -40,8 +41,9 @@ struct OwnProcess {
 };
 extern OwnProcess* own_process;  // never null
 
-/// Takes the mutex, and waits for at most `timeout_ms`, or without end if that is 0. Returns false on a timeout. If the
-/// process of a checkpoint or restore died in the middle of it, marks the target as failed.
+/// Takes the mutex. Waits for at most `timeout_ms` milliseconds, or as long as necessary if `timeout_ms` is 0. Returns
+/// false on a timeout. If a process died while it made a checkpoint or restore of the turnstile's process, marks the
+/// turnstile's process as failed.
 [[nodiscard]] bool hold(Turnstile& turnstile, unsigned timeout_ms = 0);
 /// As above without waiting. Returns false if another thread holds the mutex.
 [[nodiscard]] bool try_hold(Turnstile& turnstile);
@@ -52,7 +54,8 @@ void set_state(Turnstile& turnstile, std::uint32_t state);
 /// Returns the calling thread as `Turnstile::locker` stores it.
 [[nodiscard]] std::int32_t this_thread();
 
-/// Waits while the calling process is locked. Returns false if this thread locked it, since it would wait for itself.
+/// Waits while the calling process is locked. Returns false if this thread locked the process, since the thread would
+/// wait for itself.
 [[nodiscard]] bool pass(Turnstile& turnstile);
 
 /// A scope inside the calling process's turnstile, in which no other process can lock the process. Scopes may be

@@ -1,5 +1,6 @@
-// Virtual memory management: address ranges, physical memory, and mappings of it into ranges or into arrays without
-// memory of their own. Physical memory, of a device or of the host, lives while it has a handle or a mapping.
+// Virtual memory management: address ranges, physical memory, and mappings of physical memory into ranges or into
+// arrays without memory of their own. Physical memory, of a device or of the host, lives while it has a handle or a
+// mapping.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -118,7 +119,8 @@ bool take_host(std::uint64_t size, Physical& out) {
   return out.host && ::ftruncate(out.host.get(), static_cast<off_t>(size)) == 0 && Node::get()->pin(Bytes{size});
 }
 
-/// Returns true for host memory that another process exported: its descriptor is the memory itself.
+/// Returns true if the descriptor is that of host memory which a process exported; such a descriptor is the memory file
+/// itself.
 bool is_host_memory(int descriptor) {
   char link[64], target[64] = {};
   std::snprintf(link, sizeof link, "/proc/self/fd/%d", descriptor);
@@ -126,7 +128,8 @@ bool is_host_memory(int descriptor) {
          std::strncmp(target, kHostMemoryLink.data(), kHostMemoryLink.size()) == 0;
 }
 
-/// Returns true if the driver accepts the entry: it is a part of the array, in whole tiles, with enough memory.
+/// Returns true if the driver accepts the entry: the entry names whole tiles of the array and has enough memory for
+/// them.
 bool is_valid(const CUarrayMapInfo& entry) {
   const bool tail = entry.subresourceType == CU_ARRAY_SPARSE_SUBRESOURCE_TYPE_MIPTAIL;
   const auto& box = entry.subresource.sparseLevel;
@@ -155,7 +158,7 @@ bool is_valid(const CUarrayMapInfo& entry) {
          entry.deviceBitMask == 1U << ordinal_of(block.device);
 }
 
-/// Unmaps `region`. The rest of a mapping that the region cuts stays.
+/// Unmaps `region`. If a mapping lies only partly in the region, its other parts stay mapped.
 void clear_region(const ArrayRegion& region) {
   std::vector<ArrayMapping> left;
   for (const ArrayMapping& one : array_mappings) {
@@ -383,7 +386,8 @@ RATION_ENTRY cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* out, void
   return CUDA_SUCCESS;
 }
 
-// Exports memory as a descriptor, which counts as a handle: the memory lives while a copy of it is open somewhere.
+// Exports memory as a descriptor, which counts as a handle: the memory lives while a copy of the descriptor is open in
+// any process.
 RATION_ENTRY cuMemExportToShareableHandle(void* out, CUmemGenericAllocationHandle handle,
                                           CUmemAllocationHandleType type, unsigned long long) {
   if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;

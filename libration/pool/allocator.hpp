@@ -57,16 +57,17 @@ class Allocator {
   Allocator(const Allocator&) = delete;
   Allocator& operator=(const Allocator&) = delete;
 
-  /// Allocates at least `size` bytes at a multiple of `alignment` (a power of two up to 2 MiB; at least 256 is given),
-  /// ready for use in `stream`'s order. A size of 0 gives address 0, which may be freed.
+  /// Allocates at least `size` bytes at a multiple of `alignment` (a power of two up to 2 MiB; less than 256 counts as
+  /// 256), ready for use in `stream`'s order. A size of 0 gives address 0, which may be freed.
   [[nodiscard]] virtual Failure allocate(Stream stream, Bytes size, std::uint64_t alignment,
                                          std::uint64_t& address) = 0;
-  /// Frees what allocate() handed out. Work that `stream` was given before this call may still use it.
+  /// Frees what allocate() handed out. Work that was put on `stream` before this call may still use the memory.
   virtual Failure deallocate(Stream stream, std::uint64_t address) = 0;
 
-  /// Gives unused memory back to the device. Returns the bytes that went.
+  /// Gives unused memory back to the device. Returns the bytes that it gave back.
   virtual Bytes trim() = 0;
-  /// Sets the limit. While more than a lowered limit is held, nothing more is taken; free memory goes back at once.
+  /// Sets the limit. While the pool holds more than a lowered limit, it takes nothing more from the device, and its
+  /// free memory goes back at once.
   virtual void set_limit(Bytes limit) = 0;
   [[nodiscard]] virtual Statistics statistics() const = 0;
   /// Sets the peaks to the present use.

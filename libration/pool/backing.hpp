@@ -23,7 +23,7 @@ enum class Outcome : std::uint8_t {
   kFailed,       ///< any other failure; `Backing::last_error()` has the driver's number
 };
 
-/// A source of physical memory for one pool, which calls it under its lock. Not thread-safe.
+/// A source of physical memory for one pool. The pool calls it under the pool's lock. Not thread-safe.
 class Backing {
  public:
   virtual ~Backing() = default;
@@ -40,7 +40,7 @@ class Backing {
   virtual Outcome unmap(std::uint64_t address, Bytes size) = 0;
   /// Makes all later work on `later` wait for the present work on `earlier`.
   virtual Outcome order(Stream earlier, Stream later) = 0;
-  /// Returns when the present work on every stream is done, so that memory may be taken out of the range.
+  /// Waits until the present work on every stream is done, so that memory may be taken out of the range.
   virtual Outcome finish() = 0;
   /// Returns the bytes that the device could still give, or kUnlimited if unknown.
   [[nodiscard]] virtual Bytes available() = 0;

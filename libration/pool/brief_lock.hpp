@@ -1,6 +1,6 @@
-// A lock for sections that take a few dozen nanoseconds, and far longer now and then, when a driver is called. One
-// atomic exchange takes it and a plain store releases it: half the cost of an uncontended mutex, and none in a program
-// of one thread.
+// A lock for sections that take a few dozen nanoseconds, and far longer if they call a driver, which is rare. One
+// atomic exchange takes the lock and a plain store releases it. This costs half as much as an uncontended mutex, and
+// nothing in a program of one thread.
 #pragma once
 
 #include <sched.h>

@@ -29,7 +29,7 @@ DriverBlocks::DriverBlocks(const driver::Driver& driver, CUdevice device, CUcont
     pool_ = nullptr;
     return;
   }
-  cuuint64_t keep = ~cuuint64_t{0};  // memory stays in the pool until trim(), as in ration's own
+  cuuint64_t keep = ~cuuint64_t{0};  // memory stays in the pool until trim(), as in ration's own pool
   driver_.cuMemPoolSetAttribute(pool_, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &keep);
 }
 
@@ -66,7 +66,7 @@ cuuint64_t DriverBlocks::of_pool(CUmemPool_attribute attribute) const {
 }
 
 /// Returns true if a request of `bytes` cannot make the driver's pool exceed the limit: the pool may still grow, or has
-/// that much to spare.
+/// that many unused bytes.
 bool DriverBlocks::pool_may_grow(std::uint64_t bytes) {
   const Bytes wanted = round_up(Bytes{bytes}, kPoolStep);
   if (Bytes{of_pool(CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT)} + wanted <= limit_) return true;

@@ -1,5 +1,5 @@
-// An array of zeros whose pages take host memory only once they are written. Used for what a pool knows of each place
-// of its address range, most of which it never uses.
+// An array of zeros whose pages take host memory only once they are written. Used for the data that a pool keeps about
+// each place of its address range, because a pool never uses most of these places.
 #pragma once
 
 #include <sys/mman.h>

@@ -273,7 +273,8 @@ Failure Pool::make_room(Zone& zone, std::uint32_t units, std::uint32_t alignment
   if (is_over_limit()) (void)trim_locked();
   if (is_over_limit()) return Failure::kOverLimit;
   const Zone::Site site = zone.best_site(units, alignment, tag);
-  if (site.count == 0) return Failure::kOverLimit;  // no addresses side by side; needs more than four times the device
+  // No range of addresses is left for the run, although the pool has kAddressesPerByte for each byte of the device.
+  if (site.count == 0) return Failure::kOverLimit;
   if (const Failure failure = provide(site.count, units, zone, site); failure != Failure::kNone) {
     destroy_spare();
     return failure;
@@ -289,8 +290,8 @@ Failure Pool::make_room(Zone& zone, std::uint32_t units, std::uint32_t alignment
   return Failure::kNone;
 }
 
-/// Returns how many granules may be taken in all before free ones are moved instead. The slack is larger while moving
-/// costs more than the memory is worth.
+/// Returns the number of granules up to which the pool takes new ones. Above that number, free granules are moved
+/// instead. The slack is larger while moving takes too many driver calls per request.
 std::uint32_t Pool::allowed_by_slack(std::uint32_t units) const {
   const bool moving_costs = call_rate_.is_above(options_.calls_per_request);
   const double slack = moving_costs ? options_.relaxed_slack : options_.slack;
@@ -323,7 +324,7 @@ Failure Pool::provide(std::uint32_t count, std::uint32_t units, Zone& zone, cons
   if (missing() == 0) return Failure::kNone;
   if (refused == Failure::kDeviceLost) return refused;
   const bool device_full = refused == Failure::kDeviceFull;
-  // Counts first, so that nothing is moved for a request that will be denied.
+  // Counts the free granules first, so that nothing is moved for a request that will be denied.
   (void)empty_caches_of_ended_threads();
   (void)small_->drop_idle();
   const std::uint32_t idle = options_.moves ? zone.harvestable(site) + other.harvestable({}) : 0;

@@ -1,7 +1,8 @@
 // The pool: one address range into which physical granules are mapped where they are needed. It grows in place, moves
-// unused granules to where a large block has no room, and gives whole granules back while the program runs. Used by
-// libration/runtime. Promises: the device memory that it has taken never exceeds its limit, except after the limit was
-// lowered below it; a denied request changes nothing; a foreign pointer is reported and changes nothing.
+// unused granules to a place where a large block needs them, and gives whole granules back while the program runs. Used
+// by libration/runtime. Promises: the device memory that the pool has taken never exceeds its limit, except after the
+// limit was lowered below the amount taken; a denied request changes nothing; a foreign pointer is reported and changes
+// nothing.
 #pragma once
 
 #include <algorithm>
@@ -26,8 +27,8 @@ struct Options {
   Bytes device;                ///< the device's total, from which the size of the address range follows
   bool growth = true;          ///< false: the pool takes all that the limit allows at the start
   Bytes min_block{kStep};      ///< smaller requests are rounded up to this
-  double slack = 0.015;        ///< the share beyond the peak use that is taken before granules are moved instead
-  double relaxed_slack = 0.3;  ///< the same, while moving costs more than `calls_per_request`
+  double slack = 0.015;        ///< the pool takes up to this share above its peak use before it moves granules
+  double relaxed_slack = 0.3;  ///< the slack while moving takes more driver calls than `calls_per_request`
   double calls_per_request = 0.1;
   bool moves = true;         ///< false: free granules stay where they are
   double reclaim_above = 1;  ///< the share of the limit above which free granules are moved before more are taken
@@ -82,7 +83,7 @@ class Pool final : public Allocator {
   Failure take_other(Stream stream, Bytes size, std::uint64_t alignment, std::uint64_t& address);
   Failure take_large(Stream stream, Bytes size, std::uint64_t alignment, std::uint64_t& address);
   Failure give_large(Stream stream, std::uint64_t address);
-  /// Returns the error with which every request fails from now on.
+  /// Returns the error with which every request fails from now on, or kNone.
   [[nodiscard]] Failure failing() const noexcept { return fails_with_; }
 
   // All functions below require lock_.
@@ -97,8 +98,8 @@ class Pool final : public Allocator {
   std::uint32_t allowed_by_slack(std::uint32_t units) const;
   std::uint32_t refill(int size_class, StreamTag tag, std::uint32_t count, CachedBlock* out, Failure& failure);
   void put_back(const CachedBlock& block, StreamTag tag);
-  /// Puts a block back like put_back(), and gives memory that becomes unused back to the device. For use over the
-  /// limit.
+  /// Puts a block back like put_back(), and gives memory that becomes unused back to the device. For use while the pool
+  /// is over its limit.
   void give_back_over_limit(const CachedBlock& block, StreamTag tag);
   void destroy_spare();
   Bytes trim_locked();

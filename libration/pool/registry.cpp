@@ -16,7 +16,8 @@ struct Registry {
   std::uint64_t last = 0;
 };
 
-// Returns the registry, which is never destroyed: threads end and pools are used after every static destructor.
+// Returns the registry. It is never destroyed, since threads may end and pools may be used after all static destructors
+// have run.
 Registry& registry() {
   static Registry* made = [] {
     auto* fresh = new Registry;

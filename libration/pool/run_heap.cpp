@@ -55,8 +55,8 @@ void RunHeap::release(std::uint32_t unit, StreamTag tag) {
 
 void RunHeap::add(Run run, StreamTag tag) { free_run(run, tag, kNone); }
 
-/// Frees a run and joins it with its free neighbours of the same tag. `own_node` is the node that it had while it was
-/// held.
+/// Frees a run and joins it with its free neighbours of the same tag. `own_node` is the node that the run had while it
+/// was held.
 void RunHeap::free_run(Run run, StreamTag tag, std::uint32_t own_node) {
   if (find_bins(tag) == nullptr) make_bins(tag);
   const std::uint32_t before = free_node_ending_at(run.start, tag);

@@ -1,7 +1,7 @@
 // A heap of the held and free runs of units in one address range; a unit is a fixed number of bytes. Two-level
 // segregated lists find the free run that suits a request in O(1), whatever the number of runs. The heap knows nothing
 // of memory; zone.hpp uses it. Promises: neighbouring free runs of one stream are always one run; no run is handed out
-// twice; it needs 4 bytes of host memory per unit that was ever touched and 32 bytes per run.
+// twice; the heap needs 4 bytes of host memory per unit that was ever touched and 32 bytes per run.
 #pragma once
 
 #include <cstdint>

@@ -24,7 +24,7 @@ struct Totals {
     --live;
     count_in_use(0, -static_cast<std::int64_t>(bytes));
   }
-  /// Changes the use by `change`; meanwhile it was up to `highest` higher than before.
+  /// Changes the use by `change` bytes. Meanwhile the use was up to `highest` bytes higher than before.
   void count_in_use(std::int64_t highest, std::int64_t change) noexcept {
     peak_bytes_in_use = std::max(peak_bytes_in_use, bytes_in_use + highest);
     bytes_in_use += change;

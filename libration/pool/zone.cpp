@@ -16,7 +16,7 @@ Zone::Site Zone::best_site(std::uint32_t units, std::uint32_t alignment, StreamT
     Site site{first, 0, runs_.free_before(begin, tag), {}};
     const std::uint32_t start = site.before.count > 0 ? site.before.start : begin;
     const std::uint32_t aligned = (start + alignment - 1) / alignment * alignment;
-    if (aligned >= begin) site.before = {};  // the run would use nothing of it
+    if (aligned >= begin) site.before = {};  // the new run would use nothing of this free run
     const std::uint32_t end = (site.before.count > 0 ? aligned : std::max(aligned, begin)) + units;
     site.count = end > begin ? (end - begin + kUnitsPerGranule - 1) / kUnitsPerGranule : 1;
     if (site.count >= count) {  // takes the whole hole; the free run after it may help

@@ -13,7 +13,7 @@
 
 namespace ration::pool {
 
-/// The unit in which runs are counted. A larger block wastes at most one unit by rounding.
+/// The unit in which runs are counted. A block wastes less than one unit by rounding.
 inline constexpr Bytes kUnit{16 << 10};
 inline constexpr std::uint32_t kUnitsPerGranule = static_cast<std::uint32_t>(kGranule.count() / kUnit.count());
 
@@ -31,7 +31,7 @@ class Zone {
   };
   [[nodiscard]] Site best_site(std::uint32_t units, std::uint32_t alignment, StreamTag tag) const;
 
-  /// Frees the units of granules that the caller has mapped at the site.
+  /// Adds the units of the granules that the caller has mapped at the site, as free ones.
   void add(const Site& site, const Granule* granules, StreamTag tag);
 
   /// Takes up to `at_most` granules out of free runs, largest runs first, but not out of the runs at `spared`, and

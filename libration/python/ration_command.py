@@ -7,8 +7,9 @@ import sys
 from typing import Optional
 
 _HERE = os.path.dirname(os.path.realpath(__file__))
-# The folders of an unpacked package, whose Python lies in lib/ration/python; else those of a wheel or of the source tree.
-# From site-packages, ../../../bin would be the folder of the console scripts, which themselves look for a program here.
+# The folders of an unpacked package, whose Python lies in lib/ration/python; else those of a wheel or of the source
+# tree. From site-packages, ../../../bin would be the folder of the console scripts, and these scripts call main()
+# below.
 _UNPACKED = "/lib/ration/python"
 _PLACES = ["../../../bin"] if _HERE.endswith(_UNPACKED) else ["ration/native/bin", "../../build/release/bin"]
 _FOLDERS = [os.path.normpath(os.path.join(_HERE, place)) for place in _PLACES]
@@ -32,7 +33,7 @@ def main(name: str = "") -> None:
     if activation is not None:  # a sitecustomize has imported ration
         activation.withdraw()
     name = name or os.path.basename(sys.argv[0])
-    program = find(name) or find()  # rationd is ration under another name, which a wheel cannot carry twice as one file
+    program = find(name) or find()  # rationd is ration under another name; a wheel has the file only once
     if program is None:
         sys.exit(f"{name}: there is no program in {_FOLDERS[0]}. Install the whole package again: pip install --force-reinstall ration")
     os.execv(program, [os.path.join(os.path.dirname(program), name), *sys.argv[1:]])

@@ -135,7 +135,7 @@ Environment Environment::read() {
   if (const auto growth = truth(variable("TF_FORCE_GPU_ALLOW_GROWTH"))) result.force_growth = growth;
   if (const auto reserve = whole(variable("TF_DEVICE_MIN_SYS_MEMORY_IN_MB")); reserve && *reserve >= 0)
     result.reserve_mib = static_cast<std::uint64_t>(*reserve);
-  std::optional<double> xla_fraction;  // the smaller of the two
+  std::optional<double> xla_fraction;  // the smaller of the two variables
   for (const char* name : {"XLA_PYTHON_CLIENT_MEM_FRACTION", "XLA_CLIENT_MEM_FRACTION"}) {
     if (const auto each = share(variable(name))) xla_fraction = std::min(*each, xla_fraction.value_or(*each));
   }

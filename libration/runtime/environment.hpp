@@ -23,11 +23,11 @@ struct Environment {
   bool moves = true;                             ///< TF_ENABLE_GPU_GARBAGE_COLLECTION
   double reclaim_above = 1;                      ///< PyTorch's garbage_collection_threshold
 
-  /// Reads the variables. Throws InvalidArgumentError if one that limits memory has an invalid value, since without it
-  /// the pool could take more.
+  /// Reads the variables. Throws InvalidArgumentError if a variable that limits memory has an invalid value, since the
+  /// pool could take more than intended without that limit.
   [[nodiscard]] static Environment read();
-  /// Returns a sentence for each variable with an invalid value or one that contradicts another: what is wrong, and
-  /// what holds instead.
+  /// Returns a sentence for each variable whose value is invalid or contradicts another variable. It says what is
+  /// wrong, and what holds instead.
   [[nodiscard]] static std::vector<std::string> problems();
 
  private:

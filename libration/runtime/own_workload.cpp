@@ -46,8 +46,9 @@ fs::path own_folder() {
   return fs::canonical(info.dli_fname, error).parent_path();
 }
 
-/// Returns the path of a file that is installed with this library. In an installation, lib/libration.so.1 lies with
-/// lib/ration/shim and bin/ration, in Debian as usr/lib/TRIPLET/libration.so.1; in the build the guard lies beside lib.
+/// Returns the path of a file that is installed with this library. An installation has lib/libration.so.1,
+/// lib/ration/shim and bin/ration below one folder; in Debian, the library is usr/lib/TRIPLET/libration.so.1. In the
+/// build, the guard lies beside lib.
 fs::path companion(std::initializer_list<const char*> places) {
   const fs::path folder = own_folder();
   std::error_code error;
@@ -85,7 +86,7 @@ std::string contents(const FileDescriptor& file) {
   return text;
 }
 
-/// Runs `ration activate` and returns its output. Throws UnknownError with its complaint.
+/// Runs `ration activate` and returns its output. Throws UnknownError with the error text of that command.
 std::string ask_for_book() {
   const std::string program = companion({"../bin/ration", "../../bin/ration"}).string();
   const FileDescriptor output{memory_file("ration")}, problems{memory_file("ration")};
@@ -116,10 +117,10 @@ void take_book() {
       ::setenv(std::string(parts->first).c_str(), std::string(parts->second).c_str(), 1);
 }
 
-pid_t activated_by = 0;  // the process that activate() ran in, which marks the book as ended
+pid_t activated_by = 0;  // the process that called activate(); only this process marks the book as ended
 
-/// Enters the exit status in the book, as `ration run` does for its program; a workload from inside has no other
-/// process to do so. Removes an unused book.
+/// Enters the exit status in the book, as `ration run` does for its program; the workload that activate() made has no
+/// other process to do so. Removes an unused book.
 void tell_end(int status, void*) {
   if (::getpid() != activated_by) return;  // a child of fork
   const std::string path = environment_text("RATION_BOOK");

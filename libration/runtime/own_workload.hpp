@@ -26,11 +26,10 @@ void prepare_restart();
 [[nodiscard]] book::Book* own_book();
 
 /// Returns the account of GPU `number`, counted as the driver does under this process's CUDA_VISIBLE_DEVICES, or
-/// nullopt if it has none. Does not call the driver.
+/// nullopt if the GPU has no account. Does not call the driver.
 [[nodiscard]] std::optional<std::uint32_t> account_of_gpu(const book::Book& book, std::size_t number);
 
-/// Returns the most that the program may use of a device whatever limit it sets itself. Sizes in percent are parts of
-/// this.
+/// Returns the highest limit that the program may set itself on a device. Sizes in percent are parts of that limit.
 [[nodiscard]] Bytes whole_of(const book::Book& book, std::uint32_t account);
 
 /// Sets the workload's own limit. Throws ValueError if it is below 2 MiB or above whole_of().

@@ -13,7 +13,7 @@ using namespace cuda;
 
 namespace {
 
-/// Returns the 8-4-4-4-12 digits.
+/// Returns the hexadecimal digits of the UUID in groups of 8, 4, 4, 4 and 12.
 std::string digits_of(const book::DeviceUuid& uuid) {
   std::string digits;
   for (std::size_t i = 0; i < uuid.size(); ++i) {

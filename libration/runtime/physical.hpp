@@ -16,7 +16,7 @@ struct PhysicalGpu {
   std::string name;
   int capability_major = 0, capability_minor = 0;
   Bytes total;
-  book::DeviceUuid uuid{};  ///< zeros if the driver did not tell it
+  book::DeviceUuid uuid{};  ///< zeros if the driver did not report it
 };
 
 /// Returns true if `text` names that UUID as in CUDA_VISIBLE_DEVICES: `GPU-` or `MIG-` and all digits or the first few.

@@ -14,7 +14,7 @@ std::uint64_t Pressure::add(Callback callback) {
 }
 
 void Pressure::remove(std::uint64_t number) {
-  decltype(callbacks_)::node_type removed;  // destroyed outside the lock: it may call any function here
+  decltype(callbacks_)::node_type removed;  // destroyed outside the lock: its destructor may call any function here
   {
     const std::lock_guard guard(mutex_);
     removed = callbacks_.extract(number);

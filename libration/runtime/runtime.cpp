@@ -348,7 +348,7 @@ void Runtime::State::make(const GpuOptions& options, const std::vector<std::size
   device_limit = environment.device_limit;
   const auto planned =
       plan_devices(options, visible_places, [&](std::size_t gpu) { return context_of(gpu).priorities(); });
-  std::map<std::size_t, std::size_t> parts;  // logical devices by GPU, which share what is available there
+  std::map<std::size_t, std::size_t> parts;  // the number of logical devices by GPU; they share what is available there
   for (const PlannedDevice& device : planned) ++parts[device.gpu];
   std::map<std::size_t, Bytes> available;
   std::vector<LogicalGpu> made;

@@ -110,7 +110,7 @@ void Runtime::set_memory_limit(const PhysicalDevice& device, std::uint64_t bytes
   if (is_over) (void)state_->pressure.tell(0);
 }
 
-/// Returns the total of a GPU, or for another device a value that set_memory_limit() rejects.
+/// Returns the total of a GPU. For another device, returns 0, a value that set_memory_limit() rejects.
 Bytes Runtime::State::total_of(const PhysicalDevice& device) {
   const auto guard = enter();
   require_known(device);
@@ -159,7 +159,7 @@ std::uint64_t Runtime::get_memory_limit(const PhysicalDevice& device) {
 
 namespace {
 
-/// Returns the GPU with that number in the driver's order, or the visible ones.
+/// Returns the GPU with that number in the driver's order; without a number, the visible GPUs.
 std::vector<PhysicalDevice> physical_gpus(Runtime& runtime, std::optional<int> gpu) {
   const auto gpus = gpu ? runtime.list_physical_devices("GPU") : runtime.get_visible_devices("GPU");
   if (!gpu) return gpus;
@@ -238,7 +238,7 @@ book::Account host_account() {
   return book->account(book::kHostAccount);
 }
 
-/// Returns the most that the workload may pin, whatever limit it sets itself.
+/// Returns the highest limit of pinned memory that the workload may set itself.
 Bytes host_whole(const book::Account& host) {
   return std::min(host.granted(),
                   Bytes{static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES) * ::sysconf(_SC_PAGESIZE))});
@@ -301,7 +301,7 @@ namespace {
 
 pool::Stream number_of(void* stream) { return reinterpret_cast<pool::Stream>(stream); }
 
-/// Returns true if the program's limit in the book, which counts more than this pool, does not admit the request.
+/// Returns true if the program's limit in the book does not admit the request. That limit counts more than this pool.
 bool is_beyond_own_limit(const std::optional<runtime::OwnAccount>& own, std::size_t bytes) {
   return own && own->book->account(own->account).headroom() < Bytes{bytes};
 }

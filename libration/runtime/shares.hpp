@@ -25,19 +25,19 @@ struct ShareAmounts {
 struct FormerShare {
   std::uint32_t own = 0, common = 0;
 };
-/// Puts the calling thread, and all threads that have entered none, into a share: a framework's helper threads work for
-/// the share entered last.
+/// Puts the calling thread, and all threads that have entered no share, into a share. The other threads may be helpers
+/// of a framework, which work for the share entered last.
 FormerShare enter_share(std::uint32_t share);
 void leave_share(const FormerShare& former);
 
 /// Returns the share of the calling thread, or 0 if it is in none.
 [[nodiscard]] std::uint32_t current_share();
-/// Charges `size` to the share. Returns false if it has no room.
+/// Charges `size` to the share. Returns false if the share has no room.
 [[nodiscard]] bool charge_share(std::uint32_t share, std::uint32_t account, Bytes size);
 void refund_share(std::uint32_t share, std::uint32_t account, Bytes size);
 
 /// A scope in which memory that the calling thread takes from the driver is charged to no share, because a region of
-/// the pool belongs to none.
+/// the pool belongs to no share.
 class OutsideShares {
  public:
   explicit OutsideShares(bool needed);

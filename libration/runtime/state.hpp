@@ -61,14 +61,14 @@ struct Runtime::State {
   std::vector<LogicalDevice> logical_devices;
   std::map<std::size_t, std::unique_ptr<runtime::PrimaryContext>> contexts;  // by index; they outlive the pools
   std::vector<runtime::LogicalGpu> logical_gpus;
-  std::optional<Bytes> device_limit;  // the limit of the environment for each GPU; no other limit rises above it
+  std::optional<Bytes> device_limit;  // the limit of the environment for each GPU; no other limit may exceed it
   runtime::RecordedStreams recorded_streams;
   runtime::Pressure pressure;
   runtime::Reclaimer::Owner reclaimer;  // ends before the pools that it trims
 
   State();
   /// Locks the mutex. Throws RuntimeError in the child of a fork if the driver was used before the fork: device memory
-  /// does not survive a fork, and the mutex may not.
+  /// does not survive a fork, and the mutex may be held by a thread that no longer exists.
   [[nodiscard]] std::unique_lock<std::recursive_mutex> enter() const;
   void look();
   [[nodiscard]] bool has_looked() const { return stage != Stage::kNew; }

@@ -1,6 +1,7 @@
-// The function that PyTorch calls for memory. PyTorch's own exception leaves it. In a package this library has an
-// unwinder of its own, which must not handle PyTorch's exceptions. Therefore this file is compiled without exceptions
-// and the function has no object to destroy, so that they pass its frame by.
+// The function that PyTorch calls for memory. On a denial, it calls a function of PyTorch's that throws, and the
+// exception passes through this function. In a package this library has an unwinder of its own, which must not handle
+// PyTorch's exceptions. Therefore this file is compiled without exceptions, and the function has no object to destroy
+// when the exception passes.
 #include "runtime/torch_allocation.hpp"
 
 #include <dlfcn.h>
@@ -29,7 +30,7 @@ extern "C" void* ration_torch_alloc(std::ptrdiff_t size, int device, void* strea
   void* address = nullptr;
   const char* denial = ration::runtime::allocate_for_torch(size, device, stream, &address);
   if (denial == nullptr) return address;
-  // Without an exception, PyTorch takes whatever its allocator returns for memory, even null.
+  // Without an exception, PyTorch uses whatever the allocator returns as memory, even null.
   if (CheckFailed check_failed = check_failed_of_torch(); check_failed != nullptr)
     check_failed("ration_torch_alloc", "ration", 0, denial);
   return nullptr;

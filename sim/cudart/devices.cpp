@@ -221,7 +221,7 @@ Error entry_point(const char* symbol, void** out, int version, unsigned long lon
   int found = 0;
   const Error error = ask(get, symbol, out, version, static_cast<cuuint64_t>(flags), &found);
   if (status == nullptr) return error;
-  *status = found;  // says so if there is no such name
+  *status = found;  // tells the caller if no function has that name
   return error == CUDA_ERROR_NOT_FOUND ? cudaSuccess : error;
 }
 

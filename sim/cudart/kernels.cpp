@@ -26,7 +26,7 @@ struct Kernel {
 struct Variable {
   const Image* image = nullptr;
   std::size_t size = 0;
-  void** managed = nullptr;  ///< the place where the program keeps its address
+  void** managed = nullptr;  ///< the place where the program keeps the variable's address
   std::unordered_map<CUcontext, CUdeviceptr> addresses;
 };
 

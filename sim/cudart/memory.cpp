@@ -399,7 +399,7 @@ CUDART(cudaMemset2DAsync)
 CUDART(cudaMemset3DAsync)(cudaPitchedPtr to, int value, cudaExtent extent, Handle stream) {
   const ReportedCall reported(__func__);
   if (extent.width == 0 || extent.height == 0 || extent.depth == 0) return remember(enter());
-  // Each slice lies below the one before.
+  // Each slice begins `ysize` rows after the one before.
   for (std::size_t slice = 0; slice < extent.depth; ++slice) {
     const Error error = cudaMemset2DAsync(static_cast<char*>(to.ptr) + slice * to.pitch * to.ysize, to.pitch, value,
                                           extent.width, extent.height, stream);

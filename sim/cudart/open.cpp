@@ -1,8 +1,8 @@
-// A dlopen() for programs on the simulated runtime: the path of one of NVIDIA's libraries opens the simulated library
-// of the same SONAME. The loader compares paths by inode, never by name, so it would map NVIDIA's file as well, whose
-// runtime cannot start here. vLLM opens the path of libcudart that it finds in /proc/self/maps; other programs open the
-// path in a wheel or a toolkit. This is a separate library in LD_PRELOAD, because the symbols of libcudart carry a
-// version.
+// A dlopen() for programs on the simulated runtime: if a program opens one of NVIDIA's libraries by path, it gets the
+// simulated library of the same SONAME. Otherwise the loader, which tells files apart by inode and not by name, would
+// map NVIDIA's library in addition, and NVIDIA's runtime cannot start here. vLLM opens the path of libcudart that it
+// finds in /proc/self/maps; other programs open the path in a wheel or a toolkit. This is a separate library in
+// LD_PRELOAD, because the symbols of libcudart carry a version.
 #include <dlfcn.h>
 #include <limits.h>
 #include <link.h>
@@ -44,7 +44,8 @@ bool may_be_simulated(std::string_view name) noexcept {
          name.find(".so") != name.npos;
 }
 
-/// Returns the folder that holds the simulated libraries of each version, with its slash: two above this file.
+/// Returns the folder with the simulated libraries of all versions, which is two levels above this library. The text
+/// ends in a slash.
 std::string_view simulator_folder() noexcept {
   Dl_info info;
   if (::dladdr(reinterpret_cast<void*>(&no_dlopen), &info) == 0 || info.dli_fname == nullptr) return {};

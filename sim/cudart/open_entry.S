@@ -1,5 +1,6 @@
-// The exported dlopen(). It calls open.cpp and, unless that returns a handle, jumps to the next dlopen(), which still
-// sees the caller, whose RUNPATH and namespace count.
+// The exported dlopen(). It calls ration_sim_route_dlopen() (open.cpp) and jumps to the next dlopen() if that returns
+// no handle. Because it jumps, the next dlopen() still sees the program as its caller and uses the program's RUNPATH
+// and namespace.
 #include "guard/routed_entry.h"
 
         .text

@@ -29,16 +29,17 @@ Error remember(Error error) noexcept;
 /// not simulated.
 Error not_simulated(const char* function) noexcept;
 
-/// Initialises the driver. Returns an error if there is none.
+/// Initialises the driver. Returns an error if there is no driver.
 Error start();
 /// Makes sure that a context is current: the one that the program made current, else the primary context of the
 /// thread's device.
 Error enter();
 /// Returns the thread's device.
 int device() noexcept;
-/// Makes the device the thread's, and its primary context, made if need be, the current one.
+/// Sets the thread's device, and makes the primary context of that device the current one. Creates the context if it
+/// does not exist yet.
 Error set_device(int ordinal);
-/// Returns the primary context of a device, made if need be, or null on failure.
+/// Returns the primary context of a device, or null on failure. Creates the context if it does not exist yet.
 cuda::CUcontext primary(int ordinal);
 /// Forgets the primary context of a device. Returns false if this library had not retained it.
 bool forget_primary(int ordinal);
@@ -55,15 +56,15 @@ Error ask(Function* function, Arguments... arguments) {
   if (const Error error = start(); error != cudaSuccess) return remember(error);
   return remember(function == nullptr ? cudaErrorInsufficientDriver : static_cast<Error>(function(arguments...)));
 }
-/// As above, in the thread's context.
+/// Calls a function of the driver in the thread's context.
 template <typename Function, typename... Arguments>
 Error call(Function* function, Arguments... arguments) {
   if (const Error error = enter(); error != cudaSuccess) return remember(error);
   return remember(function == nullptr ? cudaErrorInsufficientDriver : static_cast<Error>(function(arguments...)));
 }
 
-/// A call of a runtime function that is reported to the simulated driver's observer: its beginning when the object is
-/// made, its end when it is destroyed. Driver calls in between belong to it.
+/// A call of a runtime function that is reported to the simulated driver's observer: its beginning when this object is
+/// made, its end when this object is destroyed. Driver calls in between belong to the runtime's call.
 class ReportedCall {
  public:
   explicit ReportedCall(const char* function);
@@ -78,8 +79,8 @@ class ReportedCall {
 
 inline cuda::CUdeviceptr number(const void* address) { return reinterpret_cast<cuda::CUdeviceptr>(address); }
 
-/// Returns the driver's function for a kernel of the program, named by the address of a registered stub or by a handle
-/// that the runtime gave out, or null if it is neither. Requires the thread's context to be current.
+/// Returns the driver's function for a kernel of the program. `kernel` is the address of a registered stub or a handle
+/// that the runtime gave out; for any other value, returns null. Requires the thread's context to be current.
 cuda::CUfunction function_of(const void* kernel);
 /// Finds a registered variable on the thread's device, and its size.
 Error find_variable(const void* host_variable, cuda::CUdeviceptr& address, std::size_t& size);

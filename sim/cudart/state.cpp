@@ -75,7 +75,7 @@ ReportedCall::~ReportedCall() {
 }
 
 Error start() {
-  auto* init = DRIVER(cuInit, cuInit_t);  // each time, since the driver is gone in the child of a fork
+  auto* init = DRIVER(cuInit, cuInit_t);  // called each time, since the child of a fork cannot use the parent's driver
   return init == nullptr ? cudaErrorInsufficientDriver : static_cast<Error>(init(0));
 }
 
@@ -141,7 +141,7 @@ CUDART(cudaPeekAtLastError)() { return last_error; }
 extern "C" [[gnu::visibility("default")]] const char* cudaGetErrorName(Error error) { return name_of(error); }
 extern "C" [[gnu::visibility("default")]] const char* cudaGetErrorString(Error error) {
   if (error != cudaErrorNotSupported) return text_of(error);
-  if (unsimulated == nullptr) {  // the driver may know the function
+  if (unsimulated == nullptr) {  // the text of the driver may name the function
     const char* told = nullptr;
     auto* ask_driver = DRIVER(cuGetErrorString, cuGetErrorString_t);
     const bool known = ask_driver != nullptr && ask_driver(CUDA_ERROR_NOT_SUPPORTED, &told) == CUDA_SUCCESS;

@@ -14,5 +14,5 @@ columns = next(line for line in table.read_text().splitlines()).removeprefix("# 
 since = columns.index("since version") if "since version" in columns else None
 names = [line.split("\t")[0] for line in lines if since is None or int(line.split("\t")[since]) <= 1000 * major + 10 * minor]
 if table.name == "nvml_api.tsv":
-    names.append("nvmlErrorString")  # no function of the table: it returns a text
+    names.append("nvmlErrorString")  # not in the table, since it returns a text
 print("{ global: " + " ".join(f"{name};" for name in names) + " local: *; };")

@@ -16,7 +16,7 @@ constexpr int kSuccess = 0, kInvalidPlan = 1, kAllocFailed = 2, kInvalidType = 3
 namespace {
 
 struct Plan {
-  bool takes_its_own = true;  // true if the workspace is its own, and not the program's
+  bool takes_its_own = true;  // true if the plan takes its workspace itself; false if the program provides it
   std::size_t workspace_bytes = 0;
   cuda::CUdeviceptr workspace = 0;
   Handle stream = nullptr;
@@ -175,7 +175,8 @@ STANDIN int cufftSetStream(int handle, Handle stream) {
   return kSuccess;
 }
 
-// The functions for each shape of a plan: make one, make one with a handle, and get its size with a plan and without.
+// Defines the functions for one shape of plans. They make a plan, for an existing handle or a new one, and return the
+// size of its workspace, with a plan or without.
 #define SHAPE(name, sizes, batch, ...)                                                                    \
   STANDIN int cufftMakePlan##name(int plan, __VA_ARGS__, std::size_t* bytes) {                            \
     return make(plan, sizes, batch, bytes_of_type(type), bytes);                                          \

@@ -160,7 +160,8 @@ STANDIN int cuptiActivityPopExternalCorrelationId(std::uint32_t kind, std::uint6
   return pop_external(kind, last) ? kSuccess : kQueueEmpty;
 }
 
-// Calls that configure the internals of NVIDIA's library, or ask for records that come anyway or never, have no effect.
+// Calls have no effect if they configure the internals of NVIDIA's library, or request records that the stand-in always
+// writes or never writes.
 #define WITHOUT_EFFECT(name) \
   STANDIN int name() { return kSuccess; }
 WITHOUT_EFFECT(cuptiActivitySetAttribute)
@@ -177,7 +178,7 @@ STANDIN int cuptiSubscribe(void** out, Callback callback, void* user) {
   if (out == nullptr) return kInvalidParameter;
   Callback nobody = nullptr;
   if (!subscriber.callback.compare_exchange_strong(nobody, callback)) return kSubscribed;
-  subscriber.user = user;  // wants no calls yet
+  subscriber.user = user;  // no call is reported to the subscriber yet
   *out = &subscriber;
   return kSuccess;
 }

@@ -41,7 +41,7 @@ struct Reading {
   std::uint64_t clock = 0;
 };
 std::mutex reading_mutex;
-Reading began;  // when the clock was set
+Reading began;  // the reading when the clock was set
 
 /// Reads both clocks. Returns the best of several tries, since an interruption may fall between the two reads.
 Reading read_both() {
@@ -61,7 +61,7 @@ void hand_back(const Buffer& buffer) {
   if (buffer.start != nullptr) complete.load()(nullptr, 0, buffer.start, buffer.size, buffer.used);
 }
 
-/// Appends a record to the current buffer. Returns false if the buffer has no room, and moves it to `full`.
+/// Appends a record to the current buffer. If the buffer has no room, moves the buffer to `full` and returns false.
 bool append(const void* record, std::size_t size, Buffer& full) {
   const std::lock_guard guard(mutex);
   if (!current.has_room(size)) {

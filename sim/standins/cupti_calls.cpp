@@ -376,7 +376,7 @@ void write_external(std::uint32_t correlation) {
   }
 }
 
-/// The arguments of the driver's function in their order, each in its place.
+/// The arguments of the driver's function, in their order.
 struct Parameters {
   std::uint64_t words[12] = {};
   struct {
@@ -463,8 +463,8 @@ void call_back(Operation& operation, bool is_exit) {
   callback(subscriber.user, kDriverDomain, call->number, &data);
 }
 
-/// Begins an operation. Operations that a call causes have that call's number: driver calls in a runtime function, and
-/// those of a graph.
+/// Begins an operation. An operation that another call causes has the number of that call: driver calls inside a
+/// runtime function, and the work of a graph inside its launch.
 void begin(Operation& operation) {
   static std::atomic<std::uint32_t> correlations{0};
   operation.own[kStart] = now();

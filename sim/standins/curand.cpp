@@ -10,8 +10,8 @@ constexpr int kSuccess = 0, kNotInitialized = 101, kAllocationFailed = 102, kOut
 namespace {
 
 /// The size of a generator's state. NVIDIA's documentation of the default ordering names 4,096 sequences; the state of
-/// XORWOW, the default generator, has 48 bytes (curandStateXORWOW in its header). The size is assumed for other
-/// generators.
+/// XORWOW, the default generator, has 48 bytes (curandStateXORWOW in its header). It is assumed that the states of
+/// other generators have the same size.
 constexpr std::size_t kStateBytes = 4096 * 48;
 
 struct Generator {

@@ -10,7 +10,8 @@ constexpr int kSuccess = 0, kNotInitialized = 1, kInvalidValue = 3;
 
 namespace {
 
-/// The bytes of the largest element, a complex double. Functions that return bytes name their type in different ways.
+/// The bytes of the largest element, a complex double. It is assumed for every function that returns bytes, because
+/// these functions name the type of elements in different ways.
 constexpr std::size_t kElementBytes = 16;
 
 struct Solver {
@@ -25,8 +26,8 @@ struct Settings {};
 }  // namespace
 
 Handle stream_of(Handle handle) { return of(handle)->stream; }
-// Writes the size of a workspace: as much as the matrices themselves. This is assumed, since NVIDIA's documentation
-// leaves it to these functions.
+// Writes the size of a workspace. It is assumed to be the size of the matrices, since NVIDIA's documentation states no
+// sizes and refers to these functions.
 void workspace(int* out, std::size_t elements) { *out = static_cast<int>(elements > 0 ? elements : 1); }
 void workspace(std::size_t* out, std::size_t elements) { *out = (elements > 0 ? elements : 1) * kElementBytes; }
 

@@ -31,7 +31,7 @@ char* map(int descriptor, std::uint64_t offset, std::uint64_t bytes) {
 }  // namespace
 
 /// The beginning of the file. A page for the processes follows, then the pairs, then the contents. Each post has a
-/// place of its own, which is never reused; its memory is given back.
+/// place of its own, which is never reused; the memory of the place is given back.
 struct Mailbox::Bell {
   std::atomic<std::uint32_t> rung;
   std::atomic<std::uint64_t> end;  // the place for the next contents, behind the pairs
@@ -124,7 +124,7 @@ bool Mailbox::wait_until(Condition&& holds, int rank, const std::atomic<bool>& s
     if (stop.load() || ended) return false;
     const timespec patience{0, 100'000'000};
     if (::syscall(SYS_futex, &bell_->rung, FUTEX_WAIT, rung, &patience, nullptr, 0) != 0 && errno == ETIMEDOUT)
-      ended = rank >= 0 && has_ended(rank);  // checks once more for what the rank posted before
+      ended = rank >= 0 && has_ended(rank);  // the loop checks again for contents that the rank posted before it ended
   }
 }
 

@@ -1,10 +1,10 @@
 // A mailbox passes contents between the ranks of one machine, in one process or several, in a memory file that each of
 // them maps. Used by the stand-in for NCCL.
 //
-// Promises: posting does not wait for the receiver, unless a thousand contents are waiting for it; the contents of one
-// rank for another arrive in order; waiting for a rank whose process has ended returns an error; nothing is left when
-// the last rank ends, however it ends, since the file has no name. Every call may come from any thread; for one pair of
-// ranks, from one thread at a time on each side.
+// Promises: posting does not wait for the receiver, unless a thousand contents already wait for that receiver; the
+// contents of one rank for another arrive in order; waiting for a rank whose process has ended returns an error;
+// nothing is left when the last rank ends, however it ends, since the file has no name. Every call may come from any
+// thread, but for one pair of ranks only one thread at a time may post and only one may receive.
 #pragma once
 
 #include <sys/types.h>
@@ -34,13 +34,14 @@ class Mailbox {
 
   [[nodiscard]] Address address() const { return address_; }
 
-  /// Makes the calling process `rank` of `ranks`; all ranks give the same number. Returns false if there is no memory.
+  /// Makes the calling process the rank number `rank` of `ranks` ranks. All ranks must pass the same `ranks`. Returns
+  /// false if there is no memory.
   bool join(int rank, int ranks);
   /// Waits until all ranks have joined. Returns false if `stop` became true.
   bool wait_for_all(const std::atomic<bool>& stop);
 
-  /// Posts contents that `fill` writes. If a thousand are waiting for the receiver, waits for it. Returns false if
-  /// there is no memory, the receiver has ended, or `stop` became true.
+  /// Posts contents that `fill` writes. If a thousand contents wait for the receiver, waits until it has received some
+  /// of them. Returns false if there is no memory, the receiver has ended, or `stop` became true.
   bool post(int from, int to, std::size_t bytes, const std::function<void(void*)>& fill, const std::atomic<bool>& stop);
   /// Waits for contents, which `use` reads. Returns false if there is no memory, the sender has ended, or `stop` became
   /// true.

@@ -55,7 +55,7 @@ with open(sys.argv[4], "w") as out:
             out.write(f"NAME {name}({listed}) {{ {' '.join(body)} return 0; }}\n")
         elif not works.search(name):
             out.write(f'NAME {name}() {{ return ration::standin::not_offered("{name}", {status}); }}\n')
-        elif settings.search(name) or name + "_v2" in every:  # what became _v2 had no handle before
+        elif settings.search(name) or name + "_v2" in every:  # a function that has a _v2 took no handle before
             out.write(f"NAME {name}() {{ return 0; }}\n")
         else:
             out.write(f"NAME {name}(void* handle) {{ return ration::standin::compute(handle); }}\n")

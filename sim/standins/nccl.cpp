@@ -1,6 +1,6 @@
 // The stand-in for libnccl 2, between the ranks of one machine. Calls that only move contents move them; reductions
-// leave each rank with its own part. A call that needs the contents of other ranks waits for them itself; NVIDIA's lets
-// the stream wait.
+// leave each rank with its own part. A call that needs the contents of other ranks waits for the contents itself,
+// whereas NVIDIA's library makes the stream wait.
 #include <unistd.h>
 
 #include <algorithm>
@@ -168,7 +168,7 @@ int current_device() {
 /// A rank's request in a split of the communicator.
 struct SplitRequest {
   int color, key, rank;
-  Mailbox::Address address;  // the mailbox of the part whose first member is this rank
+  Mailbox::Address address;  // the mailbox of the new part, if this rank is its first member
   bool operator<(const SplitRequest& other) const { return std::pair(key, rank) < std::pair(other.key, other.rank); }
 };
 

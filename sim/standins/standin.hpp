@@ -33,12 +33,12 @@ inline cuda::CUdeviceptr take(std::size_t bytes) {
 inline void give(cuda::CUdeviceptr address) {
   if (address != 0) driver<cuda::cuMemFree_v2_t>("cuMemFree_v2")(address);
 }
-/// The counts and workspaces in the functions that names.py generates. A library whose list has workspaces defines how
-/// much one element takes. A caller that passes an int gets the size in elements, one that passes 64 bits gets bytes,
-/// unless the library defines it otherwise.
+/// The functions that count elements and write sizes of workspaces for the functions that names.py generates. A library
+/// whose list has workspaces defines workspace(). It usually writes a number of elements if `out` is an int, and a
+/// number of bytes if `out` has 64 bits.
 inline std::size_t count(int number) { return number > 0 ? static_cast<std::size_t>(number) : 0; }
 inline std::size_t count(std::int64_t number) { return number > 0 ? static_cast<std::size_t>(number) : 0; }
-/// A sparse matrix, which counts with the number of its elements.
+/// A sparse matrix. Its count is the number of its elements.
 struct Nonzeros {
   Handle matrix;
 };
@@ -61,7 +61,7 @@ inline int capability() {
   return major;
 }
 
-/// Launches the kernel of a computing call on the stream, which a capture records.
+/// Launches the kernel of a computing call on the stream. A capture of the stream records the launch.
 inline void launch(Handle stream) {
   thread_local cuda::CUcontext context = nullptr;
   thread_local cuda::CUfunction kernel = nullptr;

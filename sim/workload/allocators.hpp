@@ -22,7 +22,7 @@ class Allocator {
   /// Returns null if the driver gives no memory; `last_refusal()` returns its error.
   [[nodiscard]] virtual std::optional<cuda::CUdeviceptr> allocate(std::size_t size) = 0;
   virtual void free(cuda::CUdeviceptr address) = 0;
-  /// Returns the bytes that the allocator holds of the driver; peak_held() returns the most so far.
+  /// Returns the bytes that the allocator has taken from the driver and holds; peak_held() returns the most so far.
   [[nodiscard]] std::size_t held() const { return held_; }
   [[nodiscard]] std::size_t peak_held() const { return peak_held_; }
   [[nodiscard]] cuda::CUresult last_refusal() const { return last_refusal_; }

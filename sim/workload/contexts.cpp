@@ -1,4 +1,4 @@
-// Contexts that many threads make and end at once, to test that the book of the workload agrees.
+// Contexts that many threads make and end at once, to test that the book of the workload stays correct.
 #include <algorithm>
 #include <atomic>
 #include <barrier>
@@ -16,8 +16,8 @@ using namespace cuda;
 
 namespace {
 
-/// The calls of one thread. Another thread's reset may end a context that it uses at any moment, so only its own calls
-/// are checked.
+/// The calls of one thread. Another thread's reset may end the primary context at any moment while this thread uses it,
+/// so errors of calls in a context are ignored.
 class Maker {
  public:
   explicit Maker(std::uint64_t seed) : random_(seed) {}

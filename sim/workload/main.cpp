@@ -264,7 +264,7 @@ int steps(const Options& options) {
              : 1;
 }
 
-/// Prints the total without a context, since even a full device has a total.
+/// Prints the total memory of the device. Makes no context, for which a full device has no room.
 int total() {
   CUdevice device = 0;
   std::size_t bytes = 0;

@@ -15,7 +15,7 @@ using namespace cuda;
 
 namespace {
 
-/// The functions that give up each export or import, once.
+/// Functions that each give up one export or import. Each is called once.
 using Drops = std::vector<std::function<void()>>;
 Drops exported, imported;
 

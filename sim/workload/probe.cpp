@@ -36,7 +36,7 @@ void free_async() {
   DRIVER(cuStreamSynchronize)(nullptr);
 }
 
-CUresult kept(CUresult result, const CUdeviceptr& pointer) {  // a reference, since it is read after the call
+CUresult kept(CUresult result, const CUdeviceptr& pointer) {  // a reference, since computing `result` sets the pointer
   if (result == CUDA_SUCCESS) pointers.push_back(pointer);
   return result;
 }

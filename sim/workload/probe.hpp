@@ -1,4 +1,4 @@
-// The probe, which takes memory in every way that the driver offers, in each until it is denied.
+// The probe, which takes memory in every way that the driver offers, each time until memory is denied.
 #pragma once
 
 #include <cstddef>
@@ -12,9 +12,9 @@ enum class Ways {
   kOtherDevice,  ///< only those that take memory of the second device
 };
 
-/// Tries the ways and prints one line for each: its name, the bytes obtained in pieces of `request`, the bytes left
-/// over, the error, and whether all memory came back. Prints one line on standard error for each way that cannot be
-/// tried here.
+/// Tries the ways and prints one line for each: its name, the bytes obtained in pieces of `request`, the bytes that
+/// stayed free, the error, and whether all memory came back. Prints one line on standard error for each way that cannot
+/// be tried here.
 int probe(std::size_t request, Ways ways);
 
 }  // namespace ration::workload

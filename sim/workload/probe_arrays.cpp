@@ -1,5 +1,5 @@
-// The ways of taking memory through arrays without memory of their own: memory that is mapped into them stays when its
-// handle is released.
+// The ways of taking memory through arrays without memory of their own. Memory that is mapped into such an array stays
+// when the handle of the memory is released.
 #include "driver/cuda_array_abi.hpp"
 #include "sim/workload/driver_calls.hpp"
 #include "sim/workload/way.hpp"

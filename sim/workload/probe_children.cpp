@@ -20,8 +20,8 @@ namespace {
 
 Child child;
 
-// Calls execveat(). glibc has it since 2.34; without it, calls the kernel directly, unless a preloaded library defines
-// that function.
+// Calls execveat(), which glibc has since 2.34 and a preloaded library may define. If no library has the function,
+// calls the kernel directly.
 void by_execveat(const char* program, char* const* words, char* const* variables) {
   using Function = int(int, const char*, char* const*, char* const*, int);
   if (auto* function = reinterpret_cast<Function*>(::dlsym(RTLD_DEFAULT, "execveat")); function != nullptr)

@@ -110,7 +110,8 @@ CUresult build_by_parameters(Launched& one, std::size_t size) {
   return result;
 }
 
-/// Takes memory of both devices: a little of `last`, by the last node, and the rest of the other one.
+/// Takes memory of both devices: the first node takes `size` bytes of one device, and the last node takes a little of
+/// the device `last`.
 CUresult build_on_two(Launched& one, std::size_t size, int last) {
   const CUresult result = add_lasting(one, size, 1 - last);
   return result == CUDA_SUCCESS ? add_lasting(one, std::size_t{2} << 20, last) : result;

@@ -54,7 +54,7 @@ CUresult retain(std::size_t size) {
   return result;
 }
 
-/// Leaves one of two mappings.
+/// Maps memory twice, and releases its handle and the first mapping.
 CUresult map_twice(std::size_t size) {
   const auto properties = on_device(0);
   Handle made = 0;
@@ -98,7 +98,7 @@ struct Heir {
 };
 std::vector<Heir> heirs;
 
-/// Leaves the descriptor to a forked child only.
+/// Exports memory, and releases all of it except the descriptor that a forked child holds.
 CUresult bequeath(std::size_t size) {
   Handle made = 0;
   int descriptor = -1, gate[2];
@@ -118,7 +118,7 @@ CUresult bequeath(std::size_t size) {
 }
 
 void end_heirs() {
-  for (const Heir& heir : heirs) ::close(heir.gate);  // later heirs have the gates of earlier ones, too
+  for (const Heir& heir : heirs) ::close(heir.gate);  // all first: later heirs also hold the gates of earlier ones
   for (const Heir& heir : heirs) ::waitpid(heir.pid, nullptr, 0);
   heirs.clear();
   look_for_the_dead();
@@ -126,7 +126,7 @@ void end_heirs() {
 
 Child exporter;
 
-/// Opens memory that a child took and exported. The child then gives it up and goes on.
+/// Opens memory that a child took and exported. The child then gives the memory up and goes on.
 CUresult keep_what_a_child_drops(const char* form, std::size_t size) {
   if (!exporter.is_running() && !exporter.start(execute, {})) return CUDA_ERROR_UNKNOWN;
   Parcel parcel;

@@ -1,4 +1,5 @@
-// The ways of taking memory from pools: the device's own, new ones, many, in place of the device's, trimmed, destroyed.
+// The ways of taking memory from pools: the device's own pool, a new one, many, one that replaces the device's, and
+// pools that are trimmed or destroyed meanwhile.
 #include "sim/workload/driver_calls.hpp"
 #include "sim/workload/way.hpp"
 
@@ -30,7 +31,7 @@ CUmemoryPool first_pool(int device) {
   return pools.front();
 }
 
-CUresult kept(CUresult result, const CUdeviceptr& pointer) {  // a reference, since it is read after the call
+CUresult kept(CUresult result, const CUdeviceptr& pointer) {  // a reference, since computing `result` sets the pointer
   if (result == CUDA_SUCCESS) pointers.push_back(pointer);
   return result;
 }
@@ -56,8 +57,8 @@ CUresult take_on_second(std::size_t size) {
   return take(size, stream_of_second);
 }
 
-/// Takes plain memory of the second device, and once that is denied, takes from its pool. A pool that counts for
-/// another device would still have room.
+/// Takes plain memory of the second device, and once that is denied, takes from its pool. If that pool were charged to
+/// another device, there would still be room for it.
 CUresult take_beside_plain(std::size_t size) {
   CUdeviceptr pointer = 0;
   const CUresult result = within(1, [&] { return kept(DRIVER(cuMemAlloc_v2)(&pointer, size), pointer); });

@@ -107,7 +107,7 @@ class Giver {
     ::close(pair[1]);
     socket_ = pair[0];
   }
-  /// Waits until it has sent something, or ended.
+  /// Waits until the child has sent something or has ended.
   void wait() const {
     pollfd waited{socket_, POLLIN, 0};
     ::poll(&waited, 1, -1);
@@ -128,8 +128,8 @@ class Giver {
 /// The moment at which the process that is charged for the memory is killed.
 enum class Killed { kAfterImport, kBeforeImport };
 
-/// Opens memory that a child took, and kills the child before or after, so that no process is left that was charged for
-/// it.
+/// Opens memory that a child took, and kills the child before or after that. The process that was charged for the
+/// memory is then gone.
 template <Form form, Killed killed>
 CUresult take_over(std::size_t size) {
   const Giver giver(form, size);
@@ -145,7 +145,7 @@ CUresult take_over(std::size_t size) {
 
 std::vector<int> sockets;
 
-/// Leaves a descriptor in a socket, which a child sent before it was killed and no process receives.
+/// Leaves a descriptor in a socket: a child sent it and was then killed, and no process receives it.
 CUresult leave_in_flight(std::size_t size) {
   const Giver giver(Form::kDescriptor, size);
   giver.wait();
@@ -181,7 +181,8 @@ void free_pointers() {
   pointers.clear();
 }
 
-/// Goes on in a child that no handler of the C library notices, after this process has ended.
+/// Goes on in a child after this process has ended. The clone system call makes the child, so no fork handler of the C
+/// library runs.
 void go_on_in_a_child() {
   int ended[2];
   if (::pipe(ended) != 0) return;
@@ -206,7 +207,7 @@ CUresult to_the_device() {
 
 std::vector<Way> checkpointed_ways() {
   return {{"checkpointed",
-           [](std::size_t n) {  // moves to the host and back after every block
+           [](std::size_t n) {  // moves all memory to the host and back after every block
              if (const CUresult result = take(n); result != CUDA_SUCCESS) return result;
              const CUresult result = to_the_host();
              return result == CUDA_SUCCESS ? to_the_device() : result;

@@ -1,6 +1,6 @@
-// Pairs of calls that two threads make at the same memory at once, again and again. Whatever their order, the book of
-// the workload must count what stays allocated. After each round the program takes memory until it is denied: if the
-// book has lost something, the device then holds more than the limit.
+// Pairs of calls that two threads make for the same memory at the same time, again and again. Whatever their order, the
+// book of the workload must count what stays allocated. After each round the program takes memory until it is denied:
+// if the book has lost something, the device then holds more than the limit.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -48,7 +48,8 @@ class Race {
   virtual void clean() = 0;
 };
 
-/// A race about physical memory, which has a reserved range, and the handle and the descriptor that the threads keep.
+/// A race about physical memory. It reserves a range of addresses, and stores the handle and the descriptor that the
+/// threads keep.
 class VirtualRace : public Race {
  public:
   VirtualRace() { DRIVER(cuMemAddressReserve)(&address_, kBlock, 0, 0, 0); }
@@ -137,7 +138,7 @@ class ImportRelease : public VirtualRace {
   }
 };
 
-/// A release of a handle, against an import that may get its value.
+/// A release of a handle, against an import whose new handle may get the same value.
 class ImportReuse final : public VirtualRace {
   bool prepare() override {
     return VirtualRace::prepare() && export_to(descriptor_, handle_) && create(small_, std::size_t{2} << 20);
@@ -152,7 +153,7 @@ class ImportReuse final : public VirtualRace {
   CUmemGenericAllocationHandle small_ = 0;
 };
 
-/// An import of a descriptor, against a change of its number to other memory.
+/// An import of a descriptor, against a dup2() that makes the number of the descriptor stand for other memory.
 class ImportSwap final : public VirtualRace {
   bool prepare() override {
     return VirtualRace::prepare() && export_to(other_, handle_) && create(small_, std::size_t{2} << 20) &&
@@ -197,8 +198,8 @@ class FreeAlloc final : public Race {
   CUdeviceptr address_ = 0, next_ = 0;
 };
 
-/// A small block that fits only beside another one, against the free of that one by a thread that takes its granule
-/// while the first waits in the driver.
+/// An allocation of a small block that fits only into the granule of another small block, against a thread that frees
+/// the other block and takes the whole granule while the allocation waits in the driver.
 class ShareFree final : public Race {
   bool prepare() override {
     if (DRIVER(cuMemAlloc_v2)(&small_, kSmall) != CUDA_SUCCESS) return false;
@@ -239,8 +240,8 @@ class Kernel {
   CUfunction function_ = nullptr;
 };
 
-/// A race about a block of managed memory of which only a part fits under the limit, beside plain memory. The right
-/// thread reaches for the block until the left one is done.
+/// A race about a block of managed memory. Only a part of the block fits under the limit beside plain memory. The right
+/// thread accesses the block again and again until the left thread is done.
 class ManagedRace : public Race {
  public:
   bool prepare() override {
@@ -293,7 +294,8 @@ class TakeFree final : public PrefetchFree {
   void reach(CUdeviceptr) override { fill(); }
 };
 
-/// A free of a managed block whose address goes to a block of which less fits, against prefetches.
+/// A free of a managed block, against prefetches. The address goes to a new block, and less of the new block fits under
+/// the limit.
 class PrefetchReuse final : public ManagedRace {
   void act() override {
     give();
@@ -302,8 +304,8 @@ class PrefetchReuse final : public ManagedRace {
   }
 };
 
-/// An allocation, against prefetches of its address before its thread knows it: that is the address of the former
-/// block.
+/// An allocation, against prefetches of its address that may come before the allocation has returned. The address can
+/// be guessed: it is that of the block that was freed before.
 class ManagedPrefetch : public ManagedRace {
   bool prepare() override {
     if (!ManagedRace::prepare()) return false;
@@ -315,7 +317,8 @@ class ManagedPrefetch : public ManagedRace {
   }
 };
 
-/// An allocation, against calls that unset its preferred location. The guard sets that location, and must do so last.
+/// An allocation, against calls that unset its preferred location. The guard sets that location, too, and its call must
+/// be the last.
 class ManagedAdvise final : public ManagedPrefetch {
   void reach(CUdeviceptr address) override {
     DRIVER(cuMemAdvise)(address, kManaged, CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION, 0);
@@ -399,7 +402,7 @@ class OpenFree final : public Race {
     ::close(from[1]);
     to_ = to[1];
     from_ = from[0];
-    wait();  // waits for its context, which may find no room later
+    wait();  // waits for the child's context, for which there may be no room later
   }
   ~OpenFree() override {
     ::close(to_);
@@ -431,7 +434,8 @@ class OpenFree final : public Race {
   int to_ = -1, from_ = -1;
 };
 
-/// Answers once it has begun. Then opens every other handle from standard input, and closes it at the next.
+/// Writes a byte once it has begun. Then reads handles from standard input: opens the first, closes it when the next
+/// one comes, and so on. Answers each with a byte.
 int be_child() {
   if (::write(1, "", 1) != 1) return 1;
   CUipcMemHandle handle;
@@ -478,7 +482,7 @@ constexpr Pair kPairs[] = {
     {"open-free", make<OpenFree>},
 };
 
-/// Writes a line to standard output, and waits for one from its reader.
+/// Writes a line to standard output, and waits for a line on standard input.
 void tell(const char* line) {
   std::printf("%s\n", line);
   std::fflush(stdout);
@@ -487,8 +491,8 @@ void tell(const char* line) {
 
 enum class Begins : int { kTogether, kFirst, kSecond };
 
-/// The start of two threads' calls: at about the same moment, or the second's when the first has had time to get into
-/// the driver.
+/// The start of two threads' calls. Both begin at about the same moment, or the second begins when the first has had
+/// time to get into the driver.
 class Start {
  public:
   void await(Begins when, std::uint32_t turns) {

@@ -134,7 +134,7 @@ class Caller {
       held_.push_back({Kind::kArray, reinterpret_cast<std::uint64_t>(array), 0});
   }
 
-  // Makes a context with a few blocks in it, which end with it.
+  // Makes a context with a few blocks in it. The blocks end with the context.
   void take_context() {
     CUcontext context = nullptr;
     if (!expect(DRIVER(cuCtxCreate_v2)(&context, 0, 0), "cuCtxCreate")) return;

@@ -19,7 +19,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr auto kBeat = std::chrono::milliseconds(50);  // the period of a program that works
 constexpr auto kAskedAgain = std::chrono::seconds(1);  // the period of requests after a denial
-constexpr std::uint64_t kShareThatMoves = 16;          // the divisor for the memory that may be released
+constexpr std::uint64_t kShareThatMoves = 16;  // a program that works releases at most 1/16 of its memory at a time
 
 class Player {
  public:

@@ -30,9 +30,9 @@ struct StepOptions {
   unsigned seed = 1;
 };
 
-/// Plays the steps. To reach less memory, returns every second block first, like programs with objects of different
-/// lifetimes, so that an allocator that keeps regions is left with holes. Returns false if it was denied and does not
-/// go on.
+/// Plays the steps. To hold less memory, returns every second block first, like programs with objects of different
+/// lifetimes, so that an allocator that keeps regions is left with holes. Returns false if memory was denied and
+/// `go_on` is false.
 [[nodiscard]] bool play_steps(Allocator& allocator, const std::vector<Step>& steps, const StepOptions& options);
 
 }  // namespace ration::workload

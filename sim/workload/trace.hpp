@@ -25,8 +25,8 @@ struct Trace {
 /// Reads a CSV `t_us,op,id,size,stream`, by its path or by its name in share/ration/traces.
 [[nodiscard]] Result<Trace> read_trace(const std::string& file);
 
-/// Makes a training run. It has `steady` bytes that stay, taken in the first step between activations, and in each of
-/// `steps` more steps other activations and a workspace, up to `peak` bytes in all. Sizes are spread from 64 KiB to 64
+/// Makes a training run. In the first step it takes `steady` bytes that stay, between activations. In each of `steps`
+/// more steps it takes other activations and a workspace, up to `peak` bytes in all. Sizes are spread from 64 KiB to 64
 /// MiB, no two steps are alike, and the same seed makes the same run.
 [[nodiscard]] Trace training_job(std::uint64_t steady, std::uint64_t peak, int steps, unsigned seed);
 

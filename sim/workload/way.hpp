@@ -29,17 +29,18 @@ std::vector<Way> graph_ways();
 std::vector<Way> pool_ways();
 std::vector<Way> handle_ways();
 std::vector<Way> shared_ways();
-/// Returns the ways that are held only under `ration run`: under a limit from inside, a child has the guard only if it
-/// keeps the environment.
+/// Returns the ways of child processes, which are held only under `ration run`. Under a limit that a process set for
+/// itself, a child has the guard only if it keeps the environment.
 std::vector<Way> child_ways();
 
-/// Asks for more memory than there is. Before that is denied, the memory of dead processes is reclaimed.
+/// Requests more memory than there is, so that the memory of dead processes is reclaimed before the request is denied.
 void look_for_the_dead();
 
 /// Opens the IPC handles from standard input, and keeps them open until it closes.
 int keep_open();
-/// Fills memory, which a child opens, too, if `shared`. Prints `holds` and the numbers of its processes. After a line
-/// on standard input, prints `kept` if the contents are unchanged and driver calls work in both, else `lost`.
+/// Fills memory; if `shared`, a child opens the memory, too. Prints `holds` and the numbers of these processes. After a
+/// line on standard input, prints `kept` if the contents are unchanged and driver calls work in all of these processes,
+/// else `lost`.
 int keep(std::size_t size, bool shared);
 /// Takes memory, sends it as `form` (parcels.hpp) over the socket that is its standard output, and waits to be killed.
 int give(std::size_t size, const std::string& form);

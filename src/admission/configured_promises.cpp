@@ -11,7 +11,7 @@
 namespace ration::admission {
 namespace {
 
-/// Reports a rule that needs more memory than the device has: for `free`, which is kept free, or for its slices.
+/// Reports a rule that needs more memory than the device has, either to keep `free` bytes free or for its slices.
 void check_rule(const config::DeviceRule& rule, Bytes free, const machine::Device& device,
                 std::vector<FileProblem>& problems) {
   if (free > device.total)

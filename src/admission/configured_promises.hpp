@@ -13,8 +13,9 @@ namespace ration::admission {
 [[nodiscard]] Bytes kept_free(const config::Configuration& configuration, const machine::Device& device);
 
 /// Checks that every device has room for the guarantees of tenants and for the memory kept free. Returns a problem for
-/// each device that has not, at the first guarantee that exceeds it, and for each device whose kept memory or slices
-/// alone exceed it. The daemon reports slices that do not fit beside guarantees when it cuts them.
+/// each device without that room, placed at the first guarantee for which the room is missing, and a problem for each
+/// device that is smaller than its memory to keep free or than its slices. Does not report slices that fit alone but
+/// not together with the guarantees: the daemon reports those when it cuts slices.
 [[nodiscard]] std::vector<FileProblem> broken_promises(const config::Configuration& configuration,
                                                        const std::vector<machine::Device>& devices);
 

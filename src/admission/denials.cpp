@@ -65,7 +65,7 @@ std::string granted_gpus(const book::BookSnapshot& book, const DeviceIndex& inde
 }
 
 /// Returns the command that repeats the run on `gpus` with `limit`, for the same tenant. `managed` replaces the policy
-/// for managed memory unless it is empty.
+/// for managed memory, unless `managed` is empty.
 std::string run_again(const book::BookSnapshot& book, const std::string& gpus, Bytes limit,
                       std::string_view managed = "") {
   const bool own =

@@ -32,8 +32,8 @@ using DeviceIndex = std::function<std::optional<int>(const book::DeviceUuid&)>;
 [[nodiscard]] DenialExplained explain_denial(const book::Denial& denial, const book::BookSnapshot& book, bool running,
                                              const std::optional<LimitRoom>& room, const DeviceIndex& index_of);
 
-/// Returns the command for a workload whose configured limit would suffice, but whose limit in force is lower because
-/// others need the room. `gpu` is empty if unknown.
+/// Returns the command for a workload whose configured limit would suffice, but whose limit in force is lower, because
+/// other workloads need the room. `gpu` is empty if unknown.
 [[nodiscard]] std::string held_back_fix(const std::string& gpu);
 
 struct DenialId {
@@ -42,7 +42,8 @@ struct DenialId {
 /// Parses `d-17-3`; absent if the text is no denial's number.
 [[nodiscard]] std::optional<DenialId> parse_denial_id(const std::string& text);
 
-/// Returns true for a text that `ration why` takes as a number, and never as a workload: `d-17-3`, `q-5`, `e-42`, `42`.
+/// Returns true for a text that `ration why` takes as a number, never as the name of a workload: `d-17-3`, `q-5`,
+/// `e-42`, `42`.
 [[nodiscard]] bool is_number_of_something(const std::string& text);
 
 }  // namespace ration::admission

@@ -35,7 +35,7 @@ Result<void> join_labels(const std::vector<std::string>& labels, std::string& ou
 struct FrameworkHint {
   const char* name;
   const char* value;
-  bool PlanRequest::*forced_by;  ///< the option that sets it over the program's own value; null if none does
+  bool PlanRequest::*forced_by;  ///< the option that overrides the program's own value; null if there is none
   bool is_hint = true;           ///< false if only that option sets it
 };
 constexpr FrameworkHint kFrameworkHints[] = {

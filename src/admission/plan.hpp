@@ -15,7 +15,7 @@
 
 namespace ration::admission {
 
-/// The options as typed; an empty text is an option that is not given.
+/// The options as typed. An empty text stands for an option that is not given.
 struct PlanRequest {
   std::string limit, host_limit, guarantee, gpu, slice, name, tenant, on_deny, account, managed;
   struct OfDevice {
@@ -57,7 +57,10 @@ using ContextCost = std::function<std::optional<Bytes>(const machine::Device&)>;
 /// Parses a new limit: a size as size_on() takes it, or a step from `now`, such as `+1GiB` and `-1GiB`.
 [[nodiscard]] Result<Bytes> changed_limit(const machine::Device& device, const std::string& text, Bytes now);
 
-/// Makes the plan. Fails with E1104, E1105, E1204, E1304, E1407, E1408, E1409, E1605, or as parse_size() does.
+/// Makes the plan. Fails with E1104 or E1105 for a size that is too large or too small, E1204 for a limit below the
+/// cost of a context, E1304 for a guarantee without room, E1407 for unknown devices or a wrong choice of devices, E1408
+/// for an invalid `on_deny`, E1409 for an invalid name, and E1605 for a slice together with a GPU, limit or guarantee.
+/// Fails as parse_size() does for an invalid size.
 [[nodiscard]] Result<Plan> make_plan(const PlanRequest& request, const machine::Machine& machine,
                                      const book::Store& store, const ContextCost& measure_context);
 

@@ -18,7 +18,7 @@ class Promises {
 
   /// Adds a running workload of the tenant, which holds `used`.
   void add_workload(const std::string& tenant, Bytes guarantee, Bytes used = Bytes{0});
-  /// Sets the tenant's own guarantee, which includes those of its workloads.
+  /// Sets the tenant's own guarantee, which includes the guarantees of its workloads.
   void set_tenant(const std::string& tenant, Bytes guarantee);
 
   /// Returns the bytes promised to the tenant: its own guarantee, or the sum of its workloads' guarantees if that is

@@ -34,7 +34,7 @@ Result<Child> Child::start(std::vector<std::string> words, const std::string& in
   ::posix_spawn_file_actions_init(&actions);
   ::posix_spawn_file_actions_adddup2(&actions, in.get(), STDIN_FILENO);
   ::posix_spawn_file_actions_adddup2(&actions, writing.get(), STDOUT_FILENO);
-  // A process group of its own keeps signals to the daemon's group from the child.
+  // The child gets its own process group, so that signals to the daemon's group do not reach it.
   posix_spawnattr_t attributes;
   ::posix_spawnattr_init(&attributes);
   ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);

@@ -20,10 +20,10 @@ class Child {
     std::string output;  ///< standard output of the child; its standard error is the daemon's
   };
 
-  /// Starts a program, which is looked up as a shell does, with `input` as its standard input. Fails with E1548.
+  /// Starts a program with `input` as its standard input. Finds the program as a shell does. Fails with E1548.
   [[nodiscard]] static Result<Child> start(std::vector<std::string> words, const std::string& input);
 
-  /// Returns the end of the child; absent while it still runs.
+  /// Returns the child's status and output after its end; absent while the child still runs.
   [[nodiscard]] std::optional<Ended> poll();
 
  private:

@@ -28,7 +28,7 @@ bool begins_command(std::string_view text, std::size_t at) {
 }  // namespace
 
 std::string shell_word(std::string_view word) {
-  std::string shown = printable(std::string(word));  // quoted below, since a shell takes a question mark for a pattern
+  std::string shown = printable(std::string(word));  // may put in `?`, which a shell takes for a pattern; quoted below
   if (!shown.empty() && std::all_of(shown.begin(), shown.end(), needs_no_quotes)) return shown;
   std::string quoted = "'";
   for (const char letter : shown) quoted += letter == '\'' ? std::string("'\\''") : std::string(1, letter);

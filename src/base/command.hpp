@@ -1,7 +1,7 @@
 // Formats commands that are shown to be typed: fixes, hints, reports. Used by everything that suggests a command, so
-// that no name in it can be taken for more than a name. Promise: a shell reads each word of the text exactly as it was
-// passed here. with_command_options() makes a command refer to the same node wherever it is pasted: the daemon applies
-// it to its answers, the command line (cli/context.hpp) to its output.
+// that a shell never interprets a name in the command. Promise: a shell reads each word of the text exactly as it was
+// passed here. with_command_options() makes a command refer to the same node wherever the command is pasted: the daemon
+// calls this function for its answers, the command line (cli/context.hpp) for its output.
 #pragma once
 
 #include <functional>
@@ -19,8 +19,8 @@ namespace ration {
 /// Returns `word` as one word of a shell's line: printable, and quoted if the shell would interpret it.
 [[nodiscard]] std::string shell_word(std::string_view word);
 
-/// Returns `word`, unchanged in its effect, as one word of a shell script. Characters that a terminal or the script
-/// would interpret become numbers. The text contains a newline only if `word` ends with one: then `"` begins the next
+/// Returns a text that a shell script reads as the word `word`. Characters that a terminal or the shell would interpret
+/// become octal escapes. The text contains newlines only if `word` ends with newlines; the closing `"` then begins a
 /// line.
 [[nodiscard]] std::string script_word(std::string_view word);
 

@@ -11,8 +11,8 @@
 namespace ration {
 
 struct FileLock {
-  FileDescriptor file;  ///< holds the lock while this lives; closed if the lock was not taken
-  bool taken = false;   ///< another process has the lock; if false without `file`, no lock is possible there
+  FileDescriptor file;  ///< holds the lock while it is open; closed if this process did not get the lock
+  bool taken = false;   ///< true if another process has the lock; false also if the file cannot be locked
   std::string path{};
 
   /// Returns true if the locked file is still at its path.

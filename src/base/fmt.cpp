@@ -1,5 +1,6 @@
-// Compiles once the part of {fmt} that is the same for every file. Debian packages {fmt} only as a shared library, on
-// which a program that runs anywhere cannot depend, and as headers, which every file would compile again.
+// Compiles once the part of {fmt} that is the same for every file. Debian packages {fmt} as a shared library and as
+// headers. A program that runs anywhere cannot depend on the library, and each source file would compile the headers
+// again.
 #include <fmt/format-inl.h>
 
 namespace fmt::detail {

@@ -15,7 +15,7 @@ struct GpuModel {
   std::string key;   ///< name as typed: A100-40
   std::string name;  ///< name as the driver reports it
   Bytes total;       ///< the total that the driver reports (cuMemGetInfo), below the advertised size
-  Bytes context;     ///< cost of one context, in the order of magnitude of recent drivers
+  Bytes context;     ///< typical cost of one context with recent drivers
   int capability_major = 8, capability_minor = 0, multiprocessors = 80;
   bool memory_info = true;  ///< true if NVML reports the total and free memory; false if the memory is the host's
 };
@@ -27,7 +27,7 @@ struct GpuModel {
 /// 139.80. Drivers and ECC change them by a percent or two; if reports differ, a small size is listed. No report was
 /// found for A10, A6000, V100-16 and B200, so they have the same share of the advertised size as the nearest model (L4,
 /// RTX 3090, V100, H200). GB10 (DGX Spark) uses the host's memory: 121.69 GiB by CUDA and by the kernel
-/// (MiaAI-Lab/GLM-5.3-Flash-EXL3-2x-DGX-Sparks#47, XuehaiPan/nvitop#208). There both forms of nvmlDeviceGetMemoryInfo
+/// (MiaAI-Lab/GLM-5.3-Flash-EXL3-2x-DGX-Sparks#47, XuehaiPan/nvitop#208). On GB10 both forms of nvmlDeviceGetMemoryInfo
 /// answer "not supported" (the same reports, and NVIDIA's page of known issues of the DGX Spark), but NVML reports what
 /// each process holds (mostlygeek/llama-swap#782).
 [[nodiscard]] const std::vector<GpuModel>& gpu_models();

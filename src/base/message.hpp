@@ -10,8 +10,8 @@
 
 namespace ration {
 
-/// A text with its id and arguments, if it has any. Code that only shows the text uses it as a string. A text that was
-/// composed elsewhere is a message without an id.
+/// A text, with its id and arguments if it has an id. Code that only shows a message uses the message as a string. A
+/// text that does not come from the table is a message without an id.
 class Message : public std::string {
  public:
   Message() = default;
@@ -20,15 +20,15 @@ class Message : public std::string {
   Message(std::string text, std::string_view id, std::string arguments)
       : std::string(std::move(text)), id_(id), arguments_(std::move(arguments)) {}
 
-  /// Returns the id; empty for a text alone.
+  /// Returns the id; empty for a message without an id.
   [[nodiscard]] std::string_view id() const { return id_; }
-  /// Returns the arguments as a JSON object: sizes are integers in bytes, durations seconds, and a message among them
-  /// an object with `text`, `message_id` and `arguments`.
+  /// Returns the arguments as a JSON object. A size is an integer in bytes, a duration a number of seconds. An argument
+  /// that is itself a message is an object with `text`, `message_id` and `arguments`.
   [[nodiscard]] const std::string& arguments() const { return arguments_; }
-  /// Returns `{"message_id":…,"arguments":…}`, or an empty text for a text alone.
+  /// Returns `{"message_id":…,"arguments":…}`, or an empty text for a message without an id.
   [[nodiscard]] std::string json() const;
 
-  // Deleted, because the text follows from the arguments: it is replaced as a whole and never changed.
+  // Deleted, because the text follows from the arguments: code replaces a message as a whole.
   template <typename T>
   Message& operator+=(const T&) = delete;
   template <typename... T>
@@ -55,7 +55,7 @@ class FixedMessage {
   const char* text_;
 };
 
-/// Returns the message as it was stored or sent, or a text alone if the table lacks the id.
+/// Returns the message as it was stored or sent, or a message without an id if the table lacks the id.
 [[nodiscard]] Message known_message(std::string text, std::string_view id, std::string arguments);
 
 }  // namespace ration

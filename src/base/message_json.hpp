@@ -1,6 +1,6 @@
 // Writes and reads messages in JSON documents: a message in the field `text` has `message_id` and `arguments` beside
 // it; a message in any other field F has both in an object `F_message`. Used by the daemon for its answers and its
-// files. Promise: a text alone gets no such fields.
+// files. Promise: a message without an id gets no such fields.
 #pragma once
 
 #include <string>
@@ -21,7 +21,8 @@ void put_message(Json& row, const std::string& field, const Message& message) {
     row[field + "_message"] = std::move(said);
 }
 
-/// Returns the message that put_message() entered as `field`, or a text alone if this ration has no such id.
+/// Returns the message that put_message() entered as `field`, or a message without an id if this version of ration has
+/// no such id.
 template <typename Json>
 [[nodiscard]] Message message_in(const Json& row, const std::string& field) {
   const auto text = row.find(field);

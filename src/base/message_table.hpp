@@ -2,9 +2,9 @@
 // (web/src/text/daemon.ts), which a test compares with this one. Promises: an id keeps its meaning, and an argument its
 // name and form, because the history keeps both.
 //
-// A `{name}` is an argument, and its form follows from the name (say.hpp): `_bytes` a size, `_seconds` a duration,
-// `_percent` a number; any other is a text, a number, a message, or several of them. A part in `[…]` is left out if an
-// argument in it is absent.
+// A `{name}` is an argument, and its form follows from the name (say.hpp). A name that ends in `_bytes` is a size, in
+// `_seconds` a duration, in `_percent` a number. Any other argument is a text, a number, a message, or several of
+// these. A part in `[…]` is left out if an argument in it is absent.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// Functions that glibc 2.17 lacks and that Debian's static archives (libevent, SQLite, libsodium) take from their own C
-// library. Only `./dev package` links them. Each does what its manual page describes.
+// Functions that glibc 2.17 lacks and that Debian's static archives (libevent, SQLite, libsodium) expect from Debian's
+// C library. Only `./dev package` links them. Each does what its manual page describes.
 #include <fcntl.h>
 #include <sys/types.h>
 

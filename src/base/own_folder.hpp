@@ -12,16 +12,16 @@ namespace ration {
 /// are equal. Parts that do not exist stay as they are spelled.
 [[nodiscard]] std::string real_path(const std::string& path);
 
-/// Returns the description of a simulated node (`--sim`) with the real path of the file in it: the TOML file that
-/// describes the node, or the driver's profile, as in `T4:16GiB,driver=profile.toml`.
+/// Returns the description of a simulated node (`--sim`) with the real path in place of a file that it names: the TOML
+/// file that describes the node, or the driver's profile, as in `T4:16GiB,driver=profile.toml`.
 [[nodiscard]] std::string with_real_path(const std::string& description);
 
 /// Makes the folder if it is missing, with that mode whatever the umask is. Returns an empty text if it can be used,
 /// else the reason. Rejects another user's folder, because its owner could exchange every file in it.
 [[nodiscard]] std::string make_own_folder(const std::string& folder, mode_t mode);
 
-/// Returns `/tmp/PREFIX-UID`, or `/tmp/PREFIX-UID.XXXXXX` if another user owns or can write the first; every process of
-/// this user gets the same. Makes it if it is missing; make_own_folder() reports whether it can be used.
+/// Returns `/tmp/PREFIX-UID`, or `/tmp/PREFIX-UID.XXXXXX` if another user owns or can write the first. Every process of
+/// this user gets the same folder. Makes the folder if it is missing; make_own_folder() reports whether it can be used.
 [[nodiscard]] std::string own_folder_in_tmp(const std::string& prefix);
 
 /// Returns $XDG_RUNTIME_DIR if it belongs to this user, as the XDG specification demands (`sudo -E` passes on another
@@ -37,9 +37,10 @@ struct SimulatedNodeFolder {
 /// Returns the parent folder of this user's simulated nodes, as resolved by real_path(). Does not make it.
 [[nodiscard]] std::string simulated_nodes_folder();
 
-/// Returns the folder in which the processes of the node that RATION_SIM describes meet: RATION_SIM_DIR, which is
-/// trusted as it is, else a folder of this user. Makes it if it is missing. The UUIDs of the simulated GPUs follow from
-/// its real path, so every spelling of RATION_SIM_DIR and of a TOML file gives the same UUIDs.
+/// Returns the folder that all processes of a simulated node share; RATION_SIM describes the node. The folder is
+/// RATION_SIM_DIR, which is not checked, else a folder of this user. Makes the folder if it is missing. The UUIDs of
+/// the simulated GPUs follow from the folder's real path, so every spelling of RATION_SIM_DIR and of a TOML file gives
+/// the same UUIDs.
 [[nodiscard]] SimulatedNodeFolder simulated_node_folder(const std::string& description);
 
 }  // namespace ration

@@ -95,7 +95,7 @@ Liveness liveness(const ProcessIdentity& process, std::uint64_t own_namespace) n
   std::snprintf(path, sizeof path, "/proc/%d/stat", process.pid);
   ProcessStat stat;
   if (!read_stat(path, stat)) {
-    // With hidepid a hidden process looks like an ended one, so the kernel is asked as well.
+    // With hidepid a hidden process looks like an ended one, so kill(2) checks as well.
     return ::kill(process.pid, 0) != 0 && errno == ESRCH ? Liveness::kDead : Liveness::kUnknown;
   }
   if (process.start_time == 0) return Liveness::kUnknown;

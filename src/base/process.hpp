@@ -25,7 +25,7 @@ struct ProcessIdentity {
 enum class Liveness {
   kAlive,
   kDead,
-  kUnknown,  ///< its pid namespace is invisible to this process, or its own start time is 0
+  kUnknown,  ///< the process is in another pid namespace or hidden, or its start time is unknown (0)
 };
 
 /// Returns the calling process.
@@ -34,8 +34,8 @@ enum class Liveness {
 /// Returns the process with that number in this pid namespace; absent if there is none, or if it cannot be seen.
 [[nodiscard]] std::optional<ProcessIdentity> identity_of(std::int32_t pid) noexcept;
 
-/// Returns whether the process still runs. A zombie counts as dead, because its memory has been given back, unless
-/// other threads of it live.
+/// Returns whether the process still runs. A zombie without other living threads counts as dead, because its memory has
+/// been given back.
 [[nodiscard]] Liveness liveness(const ProcessIdentity& process) noexcept;
 /// As above, for callers that check many processes and call own_pid_namespace() once.
 [[nodiscard]] Liveness liveness(const ProcessIdentity& process, std::uint64_t own_namespace) noexcept;

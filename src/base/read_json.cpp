@@ -25,7 +25,7 @@ class Tree {
   bool Int64(std::int64_t value) { return add(value); }
   bool Uint64(std::uint64_t value) { return add(value); }
   bool Double(double value) { return add(value); }
-  bool RawNumber(const Ch*, rapidjson::SizeType, bool) { return false; }  // never requested
+  bool RawNumber(const Ch*, rapidjson::SizeType, bool) { return false; }  // never called: the parser converts numbers
   bool String(const Ch* text, rapidjson::SizeType length, bool) { return add(std::string_view(text, length)); }
   bool StartObject() { return open(json::object()); }
   bool StartArray() { return open(json::array()); }
@@ -58,7 +58,7 @@ class Tree {
       passing_over_ = false;
     return true;
   }
-  // Open containers keep their addresses, because only the innermost one grows.
+  // Unfinished objects and arrays keep their addresses, because only the innermost one grows.
   bool open(json value) {
     if (passing_over_)
       ++below_;
@@ -79,7 +79,7 @@ class Tree {
   json* member_ = nullptr;  // the member of the innermost object that gets the next value
   std::span<const std::string_view> passed_over_;
   bool passing_over_ = false;  // true while a value is skipped
-  std::size_t below_ = 0;      // number of open containers in the skipped value
+  std::size_t below_ = 0;      // number of unfinished objects and arrays in the skipped value
 };
 
 }  // namespace

@@ -1,7 +1,7 @@
 // Makes messages: `say<"workload.ended">("workload"_is(name), "peak_bytes"_is(peak))`. Used by all code that reports
 // something with an id. Promises: an unknown id, an argument that the pattern lacks, and a missing argument do not
-// compile. A header should include message.hpp only, because files that include this one are compiled again with each
-// row of the table.
+// compile. A header should include message.hpp only, because every file that includes say.hpp is compiled again after
+// each change of the table.
 #pragma once
 
 #include <algorithm>
@@ -48,7 +48,7 @@ struct Argument {
 
 template <Literal kName>
 struct Name {
-  /// Keeps only the value's address, since it is used in the same expression.
+  /// Keeps only the value's address, since the argument is used in the same expression.
   template <typename T>
   constexpr Argument<kName, T> operator()(const T& value) const {
     return {value};
@@ -152,7 +152,7 @@ Filled fill(const T& value) {
 
 }  // namespace messages
 
-/// Converts to the duration that an argument takes.
+/// Converts a count of nanoseconds to the type of a duration argument.
 [[nodiscard]] constexpr std::chrono::nanoseconds nanoseconds(std::uint64_t count) {
   return std::chrono::nanoseconds(static_cast<std::int64_t>(count));
 }

@@ -35,7 +35,8 @@ template <class Number>
 /// Returns the number of letters to add, remove, change or swap that turns one word into the other.
 [[nodiscard]] std::size_t distance(std::string_view left, std::string_view right);
 
-/// Returns the word nearest to `typed`, or an empty text if more than a third of its letters differ from every word.
+/// Returns the word nearest to `typed`, or an empty text if every word differs from `typed` by more than a third of the
+/// typed letters, and by more than one letter.
 [[nodiscard]] std::string nearest(std::string_view typed, const std::vector<std::string>& words);
 
 /// Returns ` Did you mean 'nlp'?`, or an empty text.

@@ -19,7 +19,7 @@ namespace ration {
   return static_cast<int>(::syscall(SYS_memfd_create, name, MFD_CLOEXEC));
 }
 
-/// Fills the buffer with random bytes. Returns false if the kernel had none.
+/// Fills the buffer with random bytes. Returns false if the kernel did not fill the whole buffer.
 [[nodiscard]] inline bool random_bytes(void* out, std::size_t size) noexcept {
   return ::syscall(SYS_getrandom, out, size, 0) == static_cast<long>(size);
 }

@@ -44,7 +44,7 @@ std::optional<std::int64_t> parse_time(const std::string& text) {
   }
   if (*end == 'Z') ++end;
   if (end != text.c_str() + text.size()) return std::nullopt;
-  std::tm noon = parts;  // a leap second does not affect noon
+  std::tm noon = parts;  // at noon, so that a leap second (`:60`) does not change the day
   noon.tm_hour = 12;
   (void)::timegm(&noon);
   if (noon.tm_mday != parts.tm_mday) return std::nullopt;  // for example, February 30 became March 2

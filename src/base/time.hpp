@@ -8,8 +8,8 @@
 
 namespace ration {
 
-/// Returns nanoseconds that begin with the time of day of this program's first call and advance evenly, even if the
-/// clock is set. Used for ages and deadlines.
+/// Returns nanoseconds since 1970 by a clock of this program. The first call takes the time of day; from then on the
+/// clock advances evenly, even if the system's clock is set. Used for ages and deadlines.
 [[nodiscard]] std::uint64_t steady_time_ns();
 
 /// Formats milliseconds since 1970-01-01 UTC as `2026-01-14T12:03:58.214Z`.

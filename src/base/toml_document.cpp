@@ -139,7 +139,7 @@ class FormCheck {
 };
 
 /// Rejects documents that the library does not survive: bytes that are not UTF-8, and too deep nesting. Also reports
-/// quotes and brackets that are never closed, at their beginning, which the library reports less well.
+/// each quote or bracket that is never closed, at the place where it opens, because the library's report is less clear.
 tl::expected<void, FileProblem> check_form(std::string_view document, const std::string& file) {
   return FormCheck(document, file).run();
 }
@@ -153,8 +153,9 @@ class Lines {
     }
   }
 
-  /// Returns where the key of the value at `place` begins, which the library does not keep: the key stands before the
-  /// `=` before the value. A table with a header of its own has no such `=`; its place is the header's.
+  /// Returns where the key of the value at `place` begins, because the library does not keep that place. Searches
+  /// backward from the value for `=` and then for the key. A table with a header of its own has no such `=`; its key is
+  /// at the header.
   [[nodiscard]] FilePlace key_before(const FilePlace& place) const {
     const std::size_t start = starts_[std::min(place.line, starts_.size()) - 1];
     std::size_t at = std::min(start + place.column - 1, text_.size());

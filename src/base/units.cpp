@@ -43,8 +43,8 @@ tl::unexpected<Error> no_size(std::string_view text) {
 /// The bound in MiB above which a number without a unit is taken for bytes, since no device has so much memory.
 constexpr double kMostMib = 8 << 20;
 
-/// Returns the error for a size without a unit. `before` is the part of `typed` before `number`, a sign or `max-`; the
-/// fix repeats it.
+/// Returns the error for a size without a unit. `before` is the part of `typed` that precedes the number: a sign,
+/// `max-` or nothing. The fix repeats `before`.
 tl::unexpected<Error> no_unit(std::string_view typed, std::string_view before, double number) {
   std::string own;
   if (number > 0 && number <= kMostMib) own = fmt::format("{}MiB (TensorFlow's unit)", typed);
@@ -59,7 +59,7 @@ tl::unexpected<Error> too_large(std::string_view text, const std::string& than) 
   return fail("E1104", fmt::format("{} is more than {}.", text, than), "Use max, or a smaller size such as 4GiB.", 2);
 }
 
-/// The memory of which a size may be a share.
+/// The memory to which a size in percent refers.
 struct Whole {
   Bytes total, free;
   std::string_view place;
@@ -98,7 +98,7 @@ Result<Bytes> parse_from(std::string_view typed, std::size_t start, const Whole&
     const Bytes of = unit == "%free" ? whole.free : whole.total;
     const double bytes = share ? number / 100 * static_cast<double>(of.count()) : number * factor;
     if (share && number > 100) return no_size(typed);
-    if (share && number == 100) return of;  // correct even while the size is unknown (kUnlimited)
+    if (share && number == 100) return of;  // correct even while `of` is unknown (kUnlimited)
     if (bytes >= static_cast<double>(kUnlimited.count()))
       return too_large(text, fmt::format("any {} has", whole.place));
     return Bytes{static_cast<std::uint64_t>(bytes)};

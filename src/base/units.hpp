@@ -13,8 +13,8 @@
 namespace ration {
 
 /// Parses a size: `4GiB`, `4G`, `4g`, `512MiB`, `8GB` (10^9), `50%`, `50%free`, `max`, `max-1GiB`, `unlimited`. G, M
-/// and K are binary, as in Docker and systemd; `%` is a part of `total`, `%free` of `free`, both of the `place` that
-/// errors name. Fails with E1101 to E1105.
+/// and K are binary, as in Docker and systemd; `%` is a part of `total`, `%free` is a part of `free`; errors call the
+/// device or machine `place`. Fails with E1101 to E1105.
 [[nodiscard]] Result<Bytes> parse_size(std::string_view text, Bytes total, Bytes free, std::string_view place = "GPU");
 
 /// Parses `500ms`, `30s`, `5m` or `2h` to nanoseconds. Fails with E1106.

@@ -1,7 +1,6 @@
 // The only decoder of UTF-8 (RFC 3629). Used to check, measure or show untrusted text. Promises: any bytes may be
 // given, and nothing is read beyond them; an overlong encoding, half of a surrogate pair, a truncated character or one
-// beyond U+10FFFF is no character; it needs libc alone, and only to_utf8() and
-// valid_utf8() allocate.
+// beyond U+10FFFF is no character; the decoder needs libc alone, and only to_utf8() and valid_utf8() allocate.
 #pragma once
 
 #include <cstddef>
@@ -13,14 +12,14 @@ namespace ration {
 /// The result of take_character() for a byte that begins no character.
 inline constexpr char32_t kNoCharacter = 0xffffffff;
 
-/// Takes the first character off the front of `text`, which must not be empty. Returns kNoCharacter after it took a
-/// single invalid byte.
+/// Takes the first character off the front of `text`, which must not be empty. If the first byte begins no character,
+/// takes this byte alone and returns kNoCharacter.
 char32_t take_character(std::string_view& text) noexcept;
 
 [[nodiscard]] bool is_utf8(std::string_view text) noexcept;
 
-/// Counts characters; an invalid byte counts as one. The number is not one of columns: a wide character counts once,
-/// and so does a combining mark.
+/// Counts characters; an invalid byte counts as one. The result is not a number of columns: a wide character counts
+/// once, and so does a combining mark.
 [[nodiscard]] std::size_t count_characters(std::string_view text) noexcept;
 
 /// Returns the longest beginning of at most `bytes` bytes that cuts no character in two.

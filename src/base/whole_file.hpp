@@ -21,8 +21,8 @@ namespace ration {
 
 enum class Links { kFollowed, kRejected };
 
-/// Opens a regular file for reading, or returns why it is none: "it is a pipe". Waits for no other end of a pipe, and
-/// opens no device.
+/// Opens a regular file for reading, or returns why the file cannot be opened: "it is a pipe". Never waits for the
+/// other end of a pipe, and never opens a device.
 [[nodiscard]] tl::expected<FileDescriptor, Message> open_regular(const std::string& path,
                                                                  Links links = Links::kFollowed);
 

@@ -25,8 +25,8 @@ class Account {
   /// Makes the view. If the book has no account of that index, every change is ignored and every query returns zero.
   Account(const OpenBook& book, std::uint32_t index) noexcept : book_(&book), index_(index) {}
 
-  /// Enters `size` bytes for this process if they fit under the limit and no thread that came earlier waits for them
-  /// (Line). Never waits for memory. If they make a new peak, sets `raised_from` to the former peak.
+  /// Enters `size` bytes for this process if they fit under the limit and no earlier thread waits for memory of the
+  /// account (Line). Never waits itself. If the charge makes a new peak, sets `raised_from` to the former peak.
   [[nodiscard]] Charged charge(Bytes size, Kind kind = Kind::kHeap, Bytes* raised_from = nullptr) const noexcept {
     return charge_in(*book_, index_, size, kind, raised_from);
   }
@@ -45,22 +45,23 @@ class Account {
   [[nodiscard]] Bytes used() const noexcept;
   [[nodiscard]] Bytes peak() const noexcept;  ///< returns the most bytes ever in use
   /// Returns the bytes that the driver holds for the workload beyond its charges, as the daemon found them: loaded
-  /// code, local memory of kernels, contexts that no hook saw. The limit binds both together. Returns 0 without a
-  /// daemon.
+  /// code, local memory of kernels, contexts that no hook saw. The limit binds the sum of these bytes and the charges.
+  /// Returns 0 without a daemon.
   [[nodiscard]] Bytes unrequested() const noexcept;
   [[nodiscard]] Bytes held_by_this_process() const noexcept;
   /// Returns the bytes that the account may still take at this instant. Another thread may take them first: decide with
   /// charge().
   [[nodiscard]] Bytes headroom() const noexcept;
 
-  /// Returns the limit that was granted from outside. The limit in force may be lower because others need the room.
+  /// Returns the limit that was granted from outside. The limit in force may be lower because other workloads need the
+  /// room.
   [[nodiscard]] Bytes granted() const noexcept;
-  /// Returns the size of a device of `device_total` as programs of the workload see it: the limit that was granted, or
-  /// a lower one that the workload set for itself, whatever limit is in force.
+  /// Returns the size that programs of the workload see for a device of `device_total` bytes: the lowest of the granted
+  /// limit, the limit that the workload set for itself, and `device_total`. The limit in force does not matter.
   [[nodiscard]] Bytes visible_size(Bytes device_total) const noexcept;
-  /// The device as programs of the workload see it. `free` can be taken now, under the limit in force or one to which
-  /// the daemon raises it at once. `used` + `free` is at most `total`; the rest is held by other workloads or promised
-  /// to them.
+  /// The device as programs of the workload see it. `free` is the memory that can be taken now under the limit in
+  /// force, or under a higher limit that the daemon sets at once. `used` + `free` is at most `total`; the rest of
+  /// `total` is held by other workloads or promised to them.
   struct Visible {
     Bytes total, free, used;
   };
@@ -77,8 +78,8 @@ class Account {
   /// Returns the value up to which the daemon may raise the limit while a request waits; it is never below the limit.
   [[nodiscard]] Bytes ceiling() const noexcept;
   void set_limit(Bytes limit) const noexcept;
-  /// Sets the limit that a program of the workload asks for the workload itself; kUnlimited removes it. The lower of
-  /// this limit and the one from outside binds.
+  /// Sets the workload's own limit, which a program of the workload chose; kUnlimited removes the limit. The lower of
+  /// the own limit and the limit from outside binds.
   void set_own_limit(Bytes limit) const noexcept;
 
   /// The properties of the device when the book was made.

@@ -113,7 +113,7 @@ BookStatus fill(const std::string& path, const NewBook& contents) noexcept {
   layout->host.limit.store(contents.host_limit.count(), kRelaxed);
   layout->host.own_limit.store(kUnlimited.count(), kRelaxed);
   std::atomic_thread_fence(std::memory_order_release);
-  header.magic = kBookMagic;  // written last, because every program rejects a book without it as foreign
+  header.magic = kBookMagic;  // written last, because every program rejects a book without the magic number
   return BookStatus::kOk;
 }
 

@@ -3,17 +3,17 @@
 //
 // Promises, each with a test of that name in tests/unit/book:
 //   1. used <= limit at every instant, for any number of threads and processes, as long as the limit is not lowered
-//      below what is used; no charge is denied while enough bytes are free. For an instant, memory that a process gives
-//      up while others keep it is charged twice rather than not at all.
-//   2. After a process was killed at any instruction, none of its bytes stays charged once it has been reaped,
+//      below what is used; no charge is denied while enough bytes are free. When a process gives up memory that other
+//      processes keep, this memory is charged twice for an instant; at no instant is it uncharged.
+//   2. After a process was killed at any instruction, none of its bytes stays charged once the process has been reaped,
 //      whatever pid namespace it lived in.
 //   3. Another process may change the limit at any time; the next charge sees the change. If the new limit is below
 //      `used`, no memory is taken away and none is granted.
 //   4. A corrupted, truncated or foreign file is rejected; it never crashes the process that opens it.
 //   5. An uncontended charge and refund cost about sixteen nanoseconds, whatever the number of processes
 //      (docs/benchmarks.md).
-//   6. No process can delay another's charge: there is no lock between them, so none that a stopped, debugged or killed
-//      process could hold.
+//   6. No process can delay another's charge: charges take no lock that a stopped, debugged or killed process could
+//      hold.
 //   7. Memory that several processes of the workload hold, or may come to hold by a descriptor, is charged once, until
 //      the last process has let go of the memory.
 // Nothing here throws or prints; nothing allocates except where std::string or std::vector stand in the signature.
@@ -74,7 +74,7 @@ class Book {
   [[nodiscard]] bool counts_host() const noexcept { return opened_.counts_host; }
 
   /// Calls `charges` after every change of an account by this process, and `deaths` before it refunds what an ended
-  /// process held; null ends that.
+  /// process held; null ends the calls.
   void listen(ChargeListener charges, DeathListener deaths) noexcept { opened_.listen(charges, deaths); }
 
   [[nodiscard]] Processes processes() noexcept { return Processes(opened_); }

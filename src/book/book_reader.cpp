@@ -19,7 +19,7 @@
 namespace ration::book {
 namespace {
 
-// Copies text from a file that may contain anything: no more than its field holds, and no control characters.
+// Copies a text field of a file that may contain anything: at most the bytes of the field, and no control characters.
 template <std::size_t N>
 std::string text(const char (&field)[N]) {
   return printable(std::string(field, ::strnlen(field, N)));
@@ -228,11 +228,11 @@ void copy_shared(const BookLayout& layout, BookSnapshot& snapshot) {
   }
 }
 
-/// The most times that a book is read because its shared part changed during the reading.
+/// The most readings of a book whose shared part changes during each reading.
 constexpr int kReadings = 16;
 
-/// Loads the parts of a snapshot. Sets `at_one_moment` to true if the slots and the shared part are of the same moment,
-/// so that memory is not found in both or in neither.
+/// Loads the parts of a snapshot. Sets `at_one_moment` to true if the shared part did not change while the slots were
+/// loaded. If it changed, memory that moved between the two may be in both or in neither.
 BookStatus load_once(int file, BookImage& image, bool& at_one_moment) {
   constexpr std::size_t kSlots = offsetof(BookLayout, slots), kShared = offsetof(BookLayout, shared),
                         kRecords = kShared + offsetof(SharedPart, records);
@@ -251,8 +251,8 @@ BookStatus load_once(int file, BookImage& image, bool& at_one_moment) {
 
 }  // namespace
 
-// Returns false if an amount exceeds a PiB, which no device has, or a process id is not positive or exceeds 2^22, the
-// most that a kernel gives.
+// Returns false if an amount exceeds 1 PiB (no device has as much), or if a process id is not between 1 and 2^22, the
+// highest that a kernel assigns.
 static bool is_plausible(const BookSnapshot& book) {
   constexpr Bytes kMaxBytes{std::uint64_t{1} << 50};
   constexpr std::int32_t kLastPid = 1 << 22;
@@ -326,9 +326,9 @@ BookStatus BookReader::read(BookSnapshot& out, std::uint64_t denials_known) {
     if (!image.load(file_.get(), offsetof(BookLayout, denials), sizeof layout.denials)) return BookStatus::kTruncated;
     const std::uint64_t overwritten =
         snapshot.denial_count - std::min(snapshot.denial_count, std::uint64_t{kDenialRing});
-    // A denial is counted before its entry is written, so the reader waits for each number until that entry, or a later
-    // one in its place, is written. A hostile process may set the count back, so the reader waits for no more entries
-    // than the ring holds.
+    // A denial is counted before its entry is written. So the reader keeps the numbers of unwritten entries for its
+    // next readings, until the entry or a later one in its place is written. A hostile process may set the count back,
+    // so the reader drops numbers above the count, and keeps no more numbers than the ring has entries.
     std::set<std::uint64_t> wanted(unfinished_.upper_bound(overwritten),
                                    unfinished_.upper_bound(snapshot.denial_count));
     for (std::uint64_t number = std::max(denials_known, overwritten); number < snapshot.denial_count;)

@@ -13,18 +13,19 @@
 
 namespace ration::book {
 
-/// Returns the bytes charged to the account at this moment, or none if the book open as `descriptor` cannot be read.
+/// Returns the bytes charged to the account at this moment, or nullopt if the book that is open as `descriptor` cannot
+/// be read.
 [[nodiscard]] std::optional<Bytes> used_now(int descriptor, std::uint32_t account);
 
-/// A reader of one book that does not map the file, so that a truncation cannot harm it. It reads only the slots ever
-/// used, and denials only if there are new ones. If shared memory changes hands during a reading, it reads everything
-/// again, a few times at most. Not thread-safe.
+/// A reader of one book. It does not map the file, so a truncation of the file cannot harm the reader. It reads only
+/// the slots ever used, and denials only if there are new ones. If shared memory changes hands during a reading, it
+/// reads everything again, a few times at most. Not thread-safe.
 class BookReader {
  public:
   /// Opens any plain file with one name; read() decides whether it is a book.
   static BookStatus open(const char* path, BookReader& out) noexcept;
-  /// Reads the book. `denials_known` is the count of denials of the last reading; older ones are left out of
-  /// `out.denials`.
+  /// Reads the book. `denials_known` is the count of denials at the last reading; denials that earlier readings
+  /// returned are left out of `out.denials`.
   BookStatus read(BookSnapshot& out, std::uint64_t denials_known = 0);
   /// Returns the user that owns the file, whatever the book itself says.
   [[nodiscard]] std::uint32_t owner() const noexcept { return owner_; }

@@ -6,7 +6,8 @@
 namespace ration::book {
 namespace {
 
-/// The sentences of the statuses, so that the guard contains no others of the table of messages.
+/// The sentences of the statuses, copied out of the table of messages, so that the guard does not contain the rest of
+/// that table.
 constexpr auto kSentences = [] {
   std::array<const char*, kStatusIds.size()> sentences{};
   for (std::size_t status = 0; status < sentences.size(); ++status)

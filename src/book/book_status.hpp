@@ -1,4 +1,4 @@
-// The reasons why a book was not opened or created. Used by every function that opens one.
+// The reasons why a book was not opened or created. Used by every function that opens or creates a book.
 #pragma once
 
 #include <cstdint>

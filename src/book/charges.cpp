@@ -1,12 +1,12 @@
 // Charges and refunds: the path that every allocation of a governed program takes. There is no lock between processes,
 // so a process that is stopped, debugged or killed at any instruction delays no other.
 //
-// A change of an account is one compare-and-exchange on its usage word. Before it, the process announces in its slot
-// the change and the holdings that result; after it, the process enters these holdings and withdraws the announcement.
-// A process that replaces a usage word first confirms, in the slot of the word's last writer, that the change in the
-// word was made. So the holdings of a dead process are always known exactly: the announced ones if the announced change
-// stands in the usage word or is confirmed, else the entered ones. tests/model/book.pml describes this protocol for a
-// model checker.
+// A change of an account is one compare-and-exchange on its usage word. Before the exchange, the process announces in
+// its slot the change and the holdings that result; after the exchange, the process enters these holdings and withdraws
+// the announcement. A process that replaces a usage word first confirms, in the slot of the word's last writer, that
+// the change in the word was made. So the holdings of a dead process are always known exactly: the announced ones if
+// the announced change stands in the usage word or is confirmed, else the entered ones. tests/model/book.pml describes
+// this protocol for a model checker.
 #include "book/charges.hpp"
 
 #include <sched.h>
@@ -31,7 +31,7 @@ void pause_briefly() noexcept {
 #endif
 }
 
-/// Raises `word` to `value` unless it is higher, and returns its former value.
+/// Raises `word` to `value` if the word is lower. Returns the former value of the word.
 std::uint64_t raise(Word& word, std::uint64_t value) noexcept {
   std::uint64_t seen = word.load(kRelaxed);
   while (seen < value && !word.compare_exchange_weak(seen, value, std::memory_order_release, kRelaxed)) {
@@ -46,13 +46,13 @@ void take_off(Word& word, std::uint64_t bytes, std::uint64_t least) noexcept {
   }
 }
 
-// The patience of a thread that waits for its turn at the slot of its process. A turn lasts a few nanoseconds unless
-// its thread loses the processor.
+// The tries of a thread that waits for its turn at the slot of its process: first it spins, then it yields, then it
+// naps. A turn lasts a few nanoseconds unless the thread that has the turn loses the processor.
 constexpr int kSpins = 200, kYields = 1000, kNaps = 10'000;
 constexpr timespec kTurnNap{0, 100'000};
 
-/// Waits for the turn. Returns false if the thread that has it makes no progress, because this thread interrupted it in
-/// a signal handler or a debugger stopped it.
+/// Waits for the turn. Returns false if the thread that has the turn makes no progress: this call runs in a signal
+/// handler that interrupted the turn, or a debugger stopped that thread.
 [[gnu::noinline]] bool wait_for_turn(Word& change) noexcept {
   for (int tries = 0; tries < kSpins + kYields + kNaps; ++tries) {
     if (tries < kSpins)
@@ -81,7 +81,7 @@ constexpr timespec kTurnNap{0, 100'000};
   const std::uint64_t change = slot.change.load(std::memory_order_acquire);
   std::uint64_t number = change_number(change);
   if (!is_announced(change, account) || !made_by(usage, index, number)) {
-    // The change is entered already, or refunds a dead process's holdings.
+    // The change is entered already, or it is the refund of a dead process's holdings.
     if (life_of(slot.state.load(std::memory_order_acquire)) != SlotLife::kDead) return;
     number = last_number(slot, account);
     if (!made_by(usage, index, number)) return;
@@ -93,12 +93,12 @@ constexpr timespec kTurnNap{0, 100'000};
 
 enum class Step { kCharge, kForce, kRefund };
 /// The outcome of an attempt at a change. If the first attempt fails, kNoTurn means that the thread still waits for its
-/// turn, kHasTurn that it has the turn.
+/// turn, kHasTurn means that the thread has its turn.
 enum class Outcome { kMade, kNoTurn, kHasTurn, kOverLimit, kStuck };
 struct Changed {
   Outcome outcome;
   std::uint64_t used;
-  std::uint64_t used_before = 0;  // only if made
+  std::uint64_t used_before = 0;  // set only if the change was made
 
   [[nodiscard]] std::int64_t change() const noexcept { return static_cast<std::int64_t>(used - used_before); }
 };
@@ -128,8 +128,8 @@ struct Target {
   std::uint32_t account, slot_index;
 };
 
-/// Returns this process's target. The choice costs nothing if the compiler knows whether `account` is a device's or the
-/// host's.
+/// Returns the account and this process's slot as a target. Choosing between a device's account and the host's costs
+/// nothing if the compiler knows which of the two `account` is.
 [[gnu::always_inline]] inline Target own_target(const OpenBook& book, SlotRecord& own, std::uint32_t account) noexcept {
   return {usage_of(*book.layout, account), own, holdings_of(own, account), account, book.slot};
 }
@@ -153,8 +153,8 @@ Target common_target(const OpenBook& book, std::uint32_t account) noexcept {
   return limit - std::min(limit, beside);
 }
 
-/// Attempts a change once, by the thread that has the turn. `seen` is the usage word that it replaces; if another word
-/// stands there, `seen` is set to that one.
+/// Attempts a change once. Requires that the calling thread has the turn. `seen` is the usage word to be replaced. If
+/// the account has another usage word by now, sets `seen` to that word and returns false.
 [[gnu::always_inline]] inline bool attempt(const Target& target, std::uint64_t& seen, Amounts after) noexcept {
   const std::uint64_t number = target.holdings.changes.load(kRelaxed) + 1;
   target.slot.change_held.store(after.held, kRelaxed);
@@ -166,9 +166,9 @@ Target common_target(const OpenBook& book, std::uint32_t account) noexcept {
   return true;
 }
 
-/// Makes the first attempt at a change, nearly always the only one. It calls no function and reads as much as it can
-/// before its turn: a register that is saved on the way to a locked instruction, or a load behind one, costs as much as
-/// the instruction itself. If the usage word changes after it was read, the attempt fails.
+/// Makes the first attempt at a change, nearly always the only one. Calls no function, and reads as much as it can
+/// before it takes the turn: saving a register before a locked instruction, or loading a word after one, costs as much
+/// as the instruction itself. If the usage word changes after it was read, the attempt fails.
 [[gnu::always_inline]] inline Changed first_attempt(const OpenBook& book, const Target& target, Step step,
                                                     std::uint64_t size) noexcept {
   std::uint64_t seen = target.usage.load(std::memory_order_seq_cst);
@@ -180,7 +180,7 @@ Target common_target(const OpenBook& book, std::uint32_t account) noexcept {
   return {made ? Outcome::kMade : Outcome::kHasTurn, after.used, used};
 }
 
-/// Makes a change after the first attempt failed, with or without the turn.
+/// Makes a change whose first attempt failed. `first` says whether the thread has the turn already.
 [[gnu::noinline]] Changed change_after(const OpenBook& book, Outcome first, const Target& target, Step step,
                                        std::uint64_t size) noexcept {
   if (first == Outcome::kNoTurn && !wait_for_turn(target.slot.change)) return {Outcome::kStuck, 0};
@@ -202,7 +202,8 @@ Changed change(const OpenBook& book, const Target& target, Step step, std::uint6
   return first.outcome == Outcome::kMade ? first : change_after(book, first.outcome, target, step, size);
 }
 
-/// Returns true if bytes of that kind also have a count of their own, as all but plain memory have on devices.
+/// Returns true if the slot counts the bytes of that kind separately too: on a device, the bytes of every kind except
+/// kHeap.
 bool has_part(std::uint32_t account, Kind kind) noexcept { return kind != Kind::kHeap && account != kHostAccount; }
 
 Word& part_of(const OpenBook& book, std::uint32_t account, Kind kind) noexcept {
@@ -238,20 +239,21 @@ void tell(const OpenBook& book, std::uint32_t account, const Changed& changed, K
   return note_charge(book, account, size, kind, raised_from, changed);
 }
 
-/// Charges an account for which other threads wait.
+/// Charges an account that has a line of waiting threads, unless one of those threads comes first.
 [[gnu::noinline]] Charged charge_in_turn(const OpenBook& book, std::uint32_t account, Bytes size, Kind kind,
                                          Bytes* raised_from) noexcept {
   if (Line(book, account).others_come_first()) return Charged::kBehind;
   return charge_after(book, Outcome::kNoTurn, account, size, kind, raised_from);
 }
 
-/// Returns true if threads wait for bytes. One that begins to wait after a refund that was made before this check finds
-/// the bytes; one that began before has counted itself.
+/// Returns true if threads wait for bytes. This is called after a refund: a thread that began to wait before the refund
+/// has counted itself, and a thread that begins later finds the refunded bytes.
 [[gnu::always_inline]] inline bool is_waited_for(const OpenBook& book) noexcept {
   return book.layout->header.waiters.load(std::memory_order_seq_cst) != 0;
 }
 
-/// Ends a refund whose first attempt changed the account by `bytes` if it was made.
+/// Completes a refund after its first attempt. If `first` is kMade, that attempt changed the account by `bytes`;
+/// otherwise the refund is tried again.
 [[gnu::noinline]] void refund_after(const OpenBook& book, Outcome first, std::uint32_t account, Bytes size, Kind kind,
                                     std::int64_t bytes) noexcept {
   if (first != Outcome::kMade) {
@@ -265,14 +267,14 @@ void tell(const OpenBook& book, std::uint32_t account, const Changed& changed, K
   if (is_waited_for(book)) Waiting(book).wake();
 }
 
-/// Returns true if the account is a device's; the compiler then knows that it is not the host's.
+/// Returns true if the account is a device's; the compiler then knows that `account` is not kHostAccount.
 [[gnu::always_inline]] inline bool is_of_device(const OpenBook& book, std::uint32_t account) noexcept {
   if (account >= book.account_count) return false;
   if (account == kHostAccount) __builtin_unreachable();
   return true;
 }
 
-/// Charges an account where the short way cannot: a listener is set, or the process has no slot.
+/// Charges an account when enter_in_account() cannot take its fast path: a listener is set, or the process has no slot.
 [[gnu::noinline]] Charged enter_and_tell(const OpenBook& book, std::uint32_t account, Bytes size, Kind kind,
                                          Bytes* raised_from) noexcept {
   if (book.own == nullptr) return Charged::kBroken;
@@ -283,7 +285,7 @@ void tell(const OpenBook& book, std::uint32_t account, const Changed& changed, K
   return note_charge(book, account, size, kind, raised_from, first);
 }
 
-/// Refunds where the short way cannot: a listener is set, or the process has no slot.
+/// Refunds when take_off_account() cannot take its fast path: a listener is set, or the process has no slot.
 [[gnu::noinline]] void take_off_and_tell(const OpenBook& book, std::uint32_t account, Bytes size, Kind kind) noexcept {
   if (book.own == nullptr) return;
   const Changed first = first_attempt(book, own_target(book, account), Step::kRefund, size.count());
@@ -340,7 +342,7 @@ void Account::refund_in(const OpenBook& book, std::uint32_t index, Bytes size, K
     take_off_account(book, kHostAccount, size, kind);
 }
 
-// Lowers also a peak that another thread has raised since, because that peak includes these bytes.
+// Also lowers a peak that another thread has raised since the charge, because that peak includes these bytes.
 void Account::undo(Bytes size, Kind kind, Bytes raised_from) const noexcept {
   if (!exists() || book_->own == nullptr) return;
   if (raised_from < kUnlimited) take_off(peak_of(*book_->layout, index_), size.count(), raised_from.count());

@@ -1,5 +1,5 @@
-// Changes of accounts beyond this process's own charges: of memory that is charged to no single process, and of a dead
-// process's holdings. Used by the book alone.
+// Changes of accounts other than this process's own charges and refunds: changes for memory that is charged to no
+// single process, and refunds of a dead process's holdings. Used by the book alone.
 #pragma once
 
 #include <array>
@@ -16,8 +16,8 @@ namespace ration::book {
 void charge_common(const OpenBook& book, std::uint32_t account, std::uint64_t granules) noexcept;
 void refund_common(const OpenBook& book, std::uint32_t account, std::uint64_t granules) noexcept;
 
-/// Returns the number of the change that refunds a dead process's holdings. It is one more than that of any change that
-/// the process announced.
+/// Returns the number of the change that refunds a dead process's holdings. It is higher by one than the highest number
+/// that the process announced.
 [[nodiscard]] std::uint64_t last_number(const SlotRecord& slot, std::uint32_t account) noexcept;
 /// Refunds the holdings of a dead process. Several processes may do this for one slot at the same time, and any of them
 /// may be killed at any instruction. Still, the refund is made once: it is a change in the dead process's name, and a
@@ -37,7 +37,7 @@ class ByAccount {
 };
 
 /// Refunds the charges of ended processes. Makes system calls only if processes other than this one are charged on
-/// `account`. Returns the bytes refunded there.
+/// `account`. Returns the bytes refunded on that account.
 Bytes refund_ended(const OpenBook& book, std::uint32_t account) noexcept;
 
 }  // namespace ration::book

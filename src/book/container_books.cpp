@@ -68,9 +68,9 @@ void remove_making(const std::string& folder) {
   ::rmdir(folder.c_str());
 }
 
-/// Makes a file system of two inodes, the folder and the book, with room for the book alone. It is mounted at the
-/// book's path and lives as long as any process has it mounted or open. The grants are recorded last; until then the
-/// daemon ignores a book that every user may write.
+/// Makes a file system of two inodes, the folder and the book, with room for the book alone. The book's file is mounted
+/// at the path `book`; the file system lives as long as any process has it mounted or has the book open. Records the
+/// grants last; until then the daemon ignores a book that every user may write.
 bool create_in_own_file_system(const std::string& book, const NewBook& contents, std::int32_t daemon) {
   const std::string folder = beside(book, kMakingFolder), file = folder + "/book";
   ::mkdir(fs::path(folder).parent_path().c_str(), 0700);
@@ -164,7 +164,7 @@ void remove_book(const std::string& book) {
 void retire(const std::string& book, std::int32_t exit_status) {
   const std::string granted = granted_path(book), copy = book + ".ended";
   const FileDescriptor record{::open(granted.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)};
-  // Only one process goes on, because the hook and the daemon notice the end of a container at the same moment.
+  // The hook and the daemon notice the end of a container at the same moment; the lock lets only one of them go on.
   if (!record || ::flock(record.get(), LOCK_EX | LOCK_NB) != 0 ||
       !is_same_file(granted, fmt::format("/proc/self/fd/{}", record.get())))
     return;

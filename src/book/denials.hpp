@@ -13,8 +13,8 @@
 
 namespace ration::book {
 
-/// The prefix of a launcher's note. It distinguishes the note from names of unlisted functions, none of which has a
-/// space.
+/// The prefix of a launcher's note. Names of unlisted functions contain no space, so the prefix distinguishes the note
+/// from them.
 inline constexpr char kStarted[] = "started ";
 
 class Denials {
@@ -24,8 +24,8 @@ class Denials {
   struct Amount {
     Bytes used, limit;
   };
-  /// Records a denied charge and returns its number (`d-RUN-NUMBER`). `device` is needed only without an account.
-  /// `instead` has the use and the limit that led to the denial if they are not the account's.
+  /// Records a denied charge and returns its number (`d-RUN-NUMBER`). `device` is needed only if the request has no
+  /// account. `instead` has the use and the limit that led to the denial if they are not the account's.
   std::uint64_t record(std::uint32_t account, Bytes requested, DenialReason reason, const char* function,
                        std::uint64_t device_free, std::uint64_t waited_ns, const DeviceUuid& device = {},
                        const std::optional<Amount>& instead = {}) const noexcept;
@@ -35,7 +35,7 @@ class Denials {
   /// Records that this process called an unlisted function that may concern memory.
   void note_unlisted(const char* name) const noexcept;
 
-  /// Records that this process starts a launcher, which lets a process without a guard start programs.
+  /// Records that this process starts a launcher. The programs that a launcher starts run in processes without a guard.
   void note_launcher(const char* name) const noexcept;
 
  private:

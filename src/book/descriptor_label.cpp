@@ -63,7 +63,8 @@ std::uint64_t draw_number() noexcept {
 
 bool set_label(int descriptor, const Label& label) noexcept {
   const std::uint64_t granules = round_up(label.size, kGranule).count() / kGranule.count();
-  // This is a read lock, because every descriptor exported for the same memory has one.
+  // This is a read lock, because several descriptors can be exported for the same memory and each of them has this
+  // lock.
   struct flock lock = range(F_RDLCK, label.number, granules > 0 ? granules : 1);
   return ::fcntl(descriptor, F_OFD_SETLK, &lock) == 0;
 }

@@ -5,8 +5,8 @@
 // so neither their numbers nor the inode tells two of them apart. A label is a lock that belongs to the open file
 // description (F_OFD_SETLK, fcntl(2)): it starts at the memory's number and is as many bytes long as the memory has
 // granules. The label goes wherever the descriptor goes (dup, fork, SCM_RIGHTS, in flight on a socket) and ends with
-// its last copy; every process that has opened the same inode can query it. Promises: no allocation; the descriptor
-// itself is not changed otherwise.
+// the descriptor's last copy. Every process that has opened the same inode can query the label. Promises: no
+// allocation; the descriptor itself is not changed otherwise.
 #pragma once
 
 #include <cstdint>
@@ -42,7 +42,7 @@ bool control_file_of(int descriptor, ControlFile& out) noexcept;
 class LabelSearch {
  public:
   explicit LabelSearch(const char* path) noexcept : path_(path) {}
-  /// Returns true if the file exists and is `of`.
+  /// Returns true if the file exists and is the control file `of`.
   [[nodiscard]] bool can_tell(const ControlFile& of) noexcept;
   /// Returns true if a descriptor with that label is open somewhere, or if that cannot be determined.
   [[nodiscard]] bool lives(std::uint64_t number, const ControlFile& of) noexcept;

@@ -36,9 +36,10 @@ using Word = std::atomic<std::uint64_t>;
 inline constexpr auto kRelaxed = std::memory_order_relaxed;
 static_assert(Word::is_always_lock_free);
 
-/// The use of an account in one word that changes only by compare-and-exchange. The word contains the bytes, and the
-/// slot and the low bits of the number of the change that made them. The number tells the word from an earlier one with
-/// the same bytes, and shows whether a process that died in the middle of a change had made the change.
+/// The use of an account in one word that changes only by compare-and-exchange. The word contains the bytes in use and
+/// identifies the change that wrote the word, by the slot and the low bits of the number of that change. The number
+/// tells the word from an earlier word with the same bytes, and shows whether a process that died in the middle of a
+/// change had made the change.
 inline constexpr int kByteBits = 43;  // 8 TiB, more than any device has
 inline constexpr int kNumberBits = 11;
 inline constexpr std::uint64_t kMaxUsed = (std::uint64_t{1} << kByteBits) - 1;
@@ -108,7 +109,7 @@ constexpr bool is_announced(std::uint64_t change, std::uint32_t account) noexcep
 struct Holdings {
   Word held;       // the charged bytes of all kinds
   Word changes;    // number of its newest change that was made; rises even if the slot gets another process
-  Word confirmed;  // newest of its changes that another process confirmed before replacing it
+  Word confirmed;  // number of its newest change that another process confirmed before it replaced the usage word
 };
 
 /// The holdings of one process on one device.
@@ -119,8 +120,8 @@ struct Part {
   Word managed;  // the held bytes of managed memory
 };
 
-/// One process of the workload, which writes the record. Any process may write `confirmed` of its parts, and a process
-/// that finds it dead writes `state`.
+/// One process of the workload, which writes the record. Any process may write the `confirmed` words, and a process
+/// that finds this one dead writes `state`.
 struct alignas(64) SlotRecord {  // no two processes share a cache line
   Word state;                    // state_word()
   std::int32_t pid;
@@ -155,8 +156,8 @@ inline bool is_made(const SlotRecord& slot, std::uint32_t index, std::uint32_t a
           holdings_of(slot, account).confirmed.load(std::memory_order_acquire) >= number);
 }
 
-/// Returns what a slot holds of an account whose usage word is `usage`, even if its change is not entered in the slot
-/// yet.
+/// Returns what a slot holds of an account whose usage word is `usage`, including a change that was made but is not
+/// entered in the slot yet.
 inline std::uint64_t held_in(const SlotRecord& slot, std::uint32_t index, std::uint32_t account,
                              std::uint64_t usage) noexcept {
   const Word& held = is_made(slot, index, account, usage) ? slot.change_held : holdings_of(slot, account).held;
@@ -165,7 +166,7 @@ inline std::uint64_t held_in(const SlotRecord& slot, std::uint32_t index, std::u
 
 /// A denied charge. `sequence` is written last, so that a reader recognises an unfinished entry.
 struct DenialRecord {
-  Word sequence;  // the number, from 1; 0 if not written; with kBeingWritten while it is written
+  Word sequence;  // the number, from 1; 0 if never written; has the bit kBeingWritten while the entry is written
   std::uint64_t time_ns;
   std::uint64_t requested;
   std::uint64_t used;
@@ -192,10 +193,10 @@ struct alignas(64) SharedRecord {
   std::uint32_t unused;
   Word number;   // written last; 0 while the record is made
   Word part_of;  // the number of the memory that lives while this piece is held; 0 if not a piece
-  Word bytes;    // the lent bytes, charged to the maker, in the low half; the kept ones, charged to the common slot
+  Word bytes;    // low half: lent bytes, charged to the maker; high half: kept bytes, charged to the common slot
   Word waived;   // the part of the lent bytes that the maker has given up and that is not settled yet
   Word control_device, control_inode;  // the file of its exported descriptors; 0 if none, kUnknownFile if unknown
-  Word holders[kMaxProcesses / 64];    // the other holders, one bit per slot
+  Word holders[kMaxProcesses / 64];    // a bit for the slot of each process that joined, and of the maker of a piece
 };
 static_assert(sizeof(SharedRecord) == 192);
 inline constexpr std::uint32_t kNoProcess = ~std::uint32_t{0};
@@ -214,7 +215,7 @@ struct NameRecord {
 struct SharedPart {
   pthread_mutex_t lock;                          // robust, process-shared, error-checking; waited for at most 5 ms
   std::atomic<std::uint32_t> bound, name_bound;  // one past the highest entry ever used
-  std::atomic<std::uint32_t> control_state;      // 0 without a path, 1 while it is written, 2 once it is written
+  std::atomic<std::uint32_t> control_state;      // 0: no control_path; 1: the path is being written; 2: it is written
   char control_path[kMaxControlPath];            // path of the file whose descriptors are exported
   alignas(4096) NameRecord names[kMaxNames];
   alignas(4096) SharedRecord records[kMaxShared];
@@ -281,14 +282,14 @@ struct BookHeader {
   UnlistedRecord unlisted[kUnlistedRing];  // the workload's processes; older ones are overwritten
 };
 
-/// A place in the line of an account, for a thread that sleeps until bytes come back. That thread writes it; another
-/// thread takes the place once it is no longer renewed. `ticket` is written first, so the other fields may be a former
-/// holder's for an instant.
+/// A place in the line of an account, for a thread that sleeps until bytes come back. That thread writes the record;
+/// another thread may take the place once its holder no longer renews it. `ticket` is written first, so the other
+/// fields may be a former holder's for an instant.
 struct PlaceRecord {
   Word ticket;  // 0 if the place is free
   Word account;
   Word since_ns;    // CLOCK_MONOTONIC, when the thread began to wait
-  Word renewed_ns;  // the same clock, when it was last awake
+  Word renewed_ns;  // the same clock, when the thread was last awake
 };
 
 /// The lines of waiting threads (line.cpp). The record lies in former padding of this version, so it stays empty in
@@ -299,16 +300,16 @@ struct LinePart {
   PlaceRecord places[kMaxPlaces];
 };
 
-/// Limits beside the one in force, from which programs learn the size of their devices. The record lies where older
-/// books of this version have zeros, which stand for the limit in force alone.
+/// Limits besides the one in force, from which programs learn the size of their devices. Older books of this version
+/// have zeros here; zeros mean that there is no limit besides the one in force.
 struct GrantRecord {
   Word granted[kMaxAccounts];  // creator, then the daemon: the limit that was granted; 0 if it is the one in force
   Word reach[kMaxAccounts];    // the daemon: the value up to which it raises the limit at once; 0 if it does not
 };
 
 /// Pinned host memory of the workload, the account kHostAccount. Its writers are those of an AccountRecord. The record
-/// lies where older books of this version have zeros. Such a book does not count host memory, because processes that do
-/// not know the record would not refund it for dead ones.
+/// lies where older books of this version have zeros. Such a book does not count host memory, because a process that
+/// does not know the record would not refund a dead process's host memory.
 struct HostRecord {
   Word counted;    // creator: 1 if host memory is counted
   Word limit;      // kUnlimited if none
@@ -319,7 +320,8 @@ struct HostRecord {
   Word newest;  // as in LinePart
 };
 
-/// The byte of the book's file that a daemon keeps locked while it divides the limits: the first after those of slots.
+/// The byte of the book's file that a daemon keeps locked while it divides the limits: the first byte after the slots'
+/// bytes.
 inline constexpr std::uint32_t kDaemonByte = kMaxProcesses;
 
 struct BookLayout {
@@ -333,7 +335,7 @@ struct BookLayout {
   alignas(4096) SharedPart shared;
 };
 
-/// Copies text into a field of the book, cut if it is longer.
+/// Copies text into a field of the book. Cuts off the end of a text that is too long.
 template <std::size_t N>
 void copy_text(char (&target)[N], const char* source) noexcept {
   const std::size_t length = ::strnlen(source, N - 1);
@@ -351,8 +353,8 @@ inline Word& newest_of(BookLayout& book, std::uint32_t account) noexcept {
   return account == kHostAccount ? book.host.newest : book.line.newest[account];
 }
 
-/// Returns the number of slots, from the first, that processes may have; it is bounded, because the book may contain
-/// anything.
+/// Returns the number of slots, counted from the first, that processes may have. The number never exceeds the size of
+/// the table, even if the book contains arbitrary bytes.
 inline std::uint32_t slots_in_use(const BookLayout& book) noexcept {
   return std::min<std::uint32_t>(book.header.slot_bound.load(kRelaxed), kCommonSlot);
 }

@@ -6,7 +6,7 @@
 namespace ration::book {
 namespace {
 
-constexpr std::uint64_t kExpiryNs = 500'000'000;  // the time after which a place that is not renewed ends
+constexpr std::uint64_t kExpiryNs = 500'000'000;  // a place ends this long after its last renewal
 constexpr std::uint64_t kFirstTurnNs = 100'000'000;
 constexpr int kDoublings = 9;
 constexpr std::uint64_t kArrivingNow = ~std::uint64_t{0};
@@ -46,8 +46,8 @@ bool Line::others_come_first() const noexcept {
     first = &place;
     first_ticket = ticket;
   }
-  // This does not remove the ticket of a thread that arrives meanwhile: tickets are unique, and it enters its place
-  // first.
+  // A thread that arrives meanwhile enters its place and then stores its ticket in `line`. Tickets are unique, so this
+  // exchange then fails, and the new ticket stays.
   if (first == nullptr) line.compare_exchange_strong(newest, 0);
   return first != nullptr && first_ticket < own_ticket && is_closed(now - first->since_ns.load(kRelaxed));
 }

@@ -5,7 +5,8 @@
 // therefore yields while an earlier thread waits, even if the charge would fit. But the earlier thread may wait for
 // bytes that the later one is about to free, so the line alternates: it is closed to later threads and then open to
 // them for as long, 0.1 s at first and twice as long each time, up to 51 s. So a request that fits never waits for
-// ever, and a large one gets its memory once others hold theirs for less time than the line stays closed.
+// ever, and a large request gets its memory once the other threads hold their memory for less time than the line stays
+// closed.
 //
 // Promises: a thread that died or was stopped loses its place half a second after it was last awake; there is no lock;
 // a thread that finds no free place waits too, but out of order.
@@ -29,8 +30,8 @@ class Line {
   std::uint32_t account_;
 };
 
-/// The calling thread's place in a line, from its arrival until it has its memory or gives up. From
-/// the first renew() on, threads that arrive later stay behind it.
+/// The calling thread's place in a line, from its arrival until it has its memory or gives up. From the first renew()
+/// on, threads that arrive later stay behind this place.
 class PlaceInLine {
  public:
   PlaceInLine(const OpenBook& book, std::uint32_t account) noexcept;
@@ -47,7 +48,8 @@ class PlaceInLine {
   std::uint64_t ticket_, since_ns_, outer_ticket_;
 };
 
-/// A scope in which its thread yields to no other, for the last attempt of a request that would be denied.
+/// A scope in which the calling thread yields to no other thread, for the last attempt of a request that would be
+/// denied.
 class PastTheLine {
  public:
   PastTheLine() noexcept;

@@ -12,12 +12,12 @@ namespace ration::book {
 struct BookLayout;
 struct SlotRecord;
 
-/// A listener that hears of every change which this process makes to an account: `bytes` charged, or refunded if
-/// negative. `common` is true for memory that is charged to no single process.
+/// A listener that hears of every change which this process makes to an account: `bytes` is positive for a charge and
+/// negative for a refund. `common` is true for memory that is charged to no single process.
 using ChargeListener = void (*)(std::uint32_t account, std::int64_t bytes, Kind kind, bool common) noexcept;
 
-/// A listener that hears of every process whose slot this process clears, before what it held is refunded: ended ones
-/// and, when it leaves, itself.
+/// A listener that hears of every process whose slot this process clears: of ended processes and, when this process
+/// detaches, of itself. The call precedes the refund of what the process with `pid` held.
 using DeathListener = void (*)(std::int32_t pid) noexcept;
 
 /// The slot number of a process without a slot.
@@ -26,7 +26,7 @@ inline constexpr std::uint32_t kNoSlot = ~std::uint32_t{0};
 struct OpenBook {
   BookLayout* layout = nullptr;
   SlotRecord* own = nullptr;    // the slot of this process
-  SlotRecord* quiet = nullptr;  // the same, but null while a listener is set: all that the hot path reads
+  SlotRecord* quiet = nullptr;  // the same, but null while a listener is set; the hot path reads only this pointer
   std::uint32_t slot = kNoSlot;
   std::uint32_t account_count = 0;    // the number of accounts of devices
   bool counts_host = false;           // true if the book has the account of host memory too

@@ -42,13 +42,14 @@ FileDescriptor reopen(const OpenBook& book) noexcept {
   return file;
 }
 
-/// Prepares a free slot for a process. Its counters continue from its former lives, so that a change of a former life
-/// is never taken for one of this life.
+/// Prepares a free slot for a process. The slot's counters continue from its former lives, so that a change of a former
+/// life is never taken for one of this life.
 void prepare(const OpenBook& book, std::uint32_t index, const ProcessIdentity& self) noexcept {
   SlotRecord& slot = book.layout->slots[index];
   book.each_account([&](std::uint32_t account) {
     std::uint64_t number = last_number(slot, account);
-    // The usage word contains the low bits of a change's number, so the next numbers must differ from the one there.
+    // The usage word contains the low bits of a change's number, so the low bits of the next two numbers must differ
+    // from those in the word.
     const std::uint64_t usage = usage_of(*book.layout, account).load(std::memory_order_acquire);
     while (made_by(usage, index, number + 1) || made_by(usage, index, number + 2)) ++number;
     Holdings& holdings = holdings_of(slot, account);
@@ -90,8 +91,8 @@ void refund_and_free(const OpenBook& book, std::uint32_t index, std::uint64_t st
   book.each_account([&](std::uint32_t account) { returned[account] += refund_dead(book, index, account, dead); });
   std::uint64_t still = dead;
   slot.state.compare_exchange_strong(still, state_word(generation_of(dead) + 1, SlotLife::kFree));
-  // When the last process ends, the driver frees what it held beyond the charges, so the next process begins with the
-  // whole limit.
+  // When the last process ends, the driver frees all memory that it held for the workload beyond the charges, so the
+  // next process begins with the whole limit.
   const std::size_t bound = std::min<std::size_t>(book.layout->header.slot_bound.load(kRelaxed), kMaxProcesses);
   const bool is_last = std::none_of(book.layout->slots, book.layout->slots + bound, [](const SlotRecord& other) {
     return life_of(other.state.load(std::memory_order_acquire)) == SlotLife::kUsed;
@@ -130,7 +131,7 @@ ByAccount reap_all(const OpenBook& book) noexcept {
   return returned;
 }
 
-/// Clears the slots of ended processes and wakes the threads that wait for their memory.
+/// Clears the slots of ended processes and wakes the threads that wait for memory.
 ByAccount reap_and_wake(const OpenBook& book) noexcept {
   const ByAccount returned = reap_all(book);
   if (book.layout == nullptr) return returned;
@@ -159,7 +160,8 @@ bool Processes::attach() const noexcept {
   if (book_->layout == nullptr) return false;
   if (book_->slot != kNoSlot) return true;
   const ProcessIdentity self = current_process();  // read first, because only one descriptor may be left
-  // The holdings of ended processes, and what the daemon found of them, would be attributed to this one.
+  // Otherwise the holdings of ended processes, and the memory that the daemon found for them, would be attributed to
+  // this process.
   reap();
   for (int attempt = 0; attempt < 2; ++attempt) {
     if (attempt > 0) reap();

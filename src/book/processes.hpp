@@ -12,8 +12,8 @@ class Processes {
  public:
   explicit Processes(OpenBook& book) noexcept : book_(&book) {}
 
-  /// Registers the calling process. Reaps dead ones first if no slot is free. Returns false if living processes have
-  /// every slot, the book is no longer at its path, or its file system keeps no locks.
+  /// Registers the calling process. Reaps ended processes first. Returns false if living processes have every slot, the
+  /// book is no longer at its path, or the book's file system does not support locks.
   bool attach() const noexcept;
   /// Gives back everything that this process holds, and its slot.
   void detach() const noexcept;
@@ -22,15 +22,15 @@ class Processes {
   [[nodiscard]] bool attached() const noexcept { return book_->slot != kNoSlot; }
   /// The charged bytes of this process on one account.
   struct Holdings {
-    Bytes all, contexts, pools, managed;  // of `all`, those of a kind
+    Bytes all, contexts, pools, managed;  // `all`, and three parts of it by kind
   };
   [[nodiscard]] Holdings own_holdings(std::uint32_t account) const noexcept;
   /// Records that this process has memory of that kind. The record stays when the memory is freed, since the driver may
   /// keep some of it.
   void note(Unmovable what) const noexcept;
 
-  /// Clears the slots of ended processes; memory of theirs that others hold stays charged to the workload. Returns the
-  /// bytes refunded over all accounts.
+  /// Clears the slots of ended processes; their memory stays charged to the workload while other processes hold it.
+  /// Returns the bytes refunded over all accounts.
   Bytes reap() const noexcept;
 
  private:

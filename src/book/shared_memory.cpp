@@ -1,14 +1,14 @@
-// Memory that several processes of a workload may hold at once: by an IPC handle, a descriptor, a pointer of a shared
-// pool. It is charged once. The process that made it, or brought it into the workload, is charged as for any other
-// memory, and lends it; a process that joins is charged nothing. When the lender gives the memory up, or ends, while
-// others hold it or a descriptor of it lives, the charge moves from the lender's slot to the common one (kCommonSlot)
-// and ends when the last holder has let go.
+// Memory that several processes of a workload may hold at once: through an IPC handle, a descriptor, or a pointer of a
+// shared pool. It is charged once. The process that made it, or brought it into the workload, is charged as for any
+// other memory, and lends it; a process that joins is charged nothing. When the lender gives the memory up, or ends,
+// while others hold it or a descriptor of it lives, the charge moves from the lender's slot to the common one
+// (kCommonSlot) and ends when the last holder has let go.
 //
 // Sharing is rare, so it has a lock of its own, apart from the accounts. No process waits for the lock longer than a
 // few milliseconds, so a process that is stopped while it holds the lock delays no charge. If the lock is not
 // available, memory to be refunded stays charged until a later settlement, and a process that wanted to join is charged
-// itself. If a process dies while it holds the lock, the entries are what counts: each step changes an entry first, in
-// one store, and then the sums.
+// itself. If a process dies while it holds the lock, the next process computes the sums again from the entries: each
+// step changes an entry first, in one store, and then the sums.
 #include "book/shared_memory.hpp"
 
 #include <pthread.h>
@@ -57,7 +57,7 @@ void raise(std::atomic<std::uint32_t>& bound, std::uint32_t to) noexcept {
   }
 }
 
-/// Visits every entry that is made and not given up, within bounds even if the book has been overwritten.
+/// Visits every complete entry. Stays within the table even if the book has been overwritten.
 template <typename Visit>
 void each_record(SharedPart& part, Visit&& visit) noexcept {
   const std::uint32_t bound = std::min<std::uint32_t>(part.bound.load(std::memory_order_acquire), kMaxShared);
@@ -233,7 +233,7 @@ void SharedMemory::note_descriptor(std::uint64_t number, int descriptor, bool la
     part.control_path[std::max<ssize_t>(length, 0)] = '\0';
     part.control_state.store(2, std::memory_order_release);
   }
-  // Once one descriptor cannot be queried, all of them count as living.
+  // Once one descriptor of the memory cannot be queried, all its descriptors count as open.
   if (record->control_inode.load(kRelaxed) == kUnknownFile) return;
   const std::uint64_t known = record->control_inode.load(kRelaxed);
   record->control_device.store(file.device, kRelaxed);
@@ -283,7 +283,8 @@ bool held_by_others(const OpenBook& book, const SharedRecord& record, LabelSearc
   const std::uint64_t number = record.number.load(kRelaxed);
   if (inode == kUnknownFile) return true;
   if (inode != 0 && labels.lives(number, {record.control_device.load(kRelaxed), inode})) return true;
-  // A piece that its maker holds itself is not part of the memory that was given up.
+  // A held piece keeps this memory held. The exception is a piece that its own maker holds: the maker has not given
+  // that part up.
   bool piece_is_held = false;
   each_record(book.layout->shared, [&](const SharedRecord& piece) {
     if (piece.part_of.load(kRelaxed) != number || !has_holders(piece)) return;
@@ -293,7 +294,8 @@ bool held_by_others(const OpenBook& book, const SharedRecord& record, LabelSearc
   return piece_is_held;
 }
 
-// Settles one record. Requires the lock. Only the maker itself gives up lent bytes here.
+// Settles one record. Requires the lock. Moves or refunds lent bytes that were given up only if this process is their
+// maker.
 void settle_record(const OpenBook& book, SharedRecord& record, LabelSearch& labels) noexcept {
   SharedPart& part = book.layout->shared;
   std::uint64_t word = record.bytes.load(kRelaxed);
@@ -342,7 +344,7 @@ void SharedMemory::settle() const noexcept {
   const SharedLock held(*book_);
   if (!held) return;
   LabelSearch labels(part.control_path);
-  // Pieces are settled first, because the memory that contains them lives while they do.
+  // Pieces are settled first, because the memory that contains a piece stays as long as the piece is held.
   for (const bool pieces : {true, false}) {
     each_record(part, [&](SharedRecord& record) {
       if ((record.part_of.load(kRelaxed) != 0) == pieces) settle_record(*book_, record, labels);
@@ -363,7 +365,7 @@ void release_shares_of(const OpenBook& book, std::uint32_t slot, LabelSearch& la
     const std::uint64_t word = record.bytes.load(kRelaxed), lent = lent_granules(word);
     const bool stays = lent > 0 && held_by_others(book, record, labels);
     record.bytes.store(pack(0, kept_granules(word) + (stays ? lent : 0)), kRelaxed);
-    if (stays) {  // the slot's own part ends with the slot
+    if (stays) {  // the slot's own charge ends when the slot is cleared
       charge_common(book, record.account, lent);
       if (book.has(record.account)) kept[record.account] += kGranule * lent;
     }

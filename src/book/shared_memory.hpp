@@ -1,7 +1,7 @@
 // Memory that several processes of a workload may hold at once (see shared_memory.cpp). Each such memory has a number,
 // and may have names. One process of the workload is charged for it; when that process gives it up, or ends, while
-// others hold it, the charge stays with the workload until the last has let go. Sizes are multiples of a granule. Used
-// by the guard. SharedMemory is a view of a book and is passed by value.
+// others hold it, the charge stays with the workload until the last holder has let go. Sizes are multiples of a
+// granule. Used by the guard. SharedMemory is a view of a book and is passed by value.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,9 @@ class SharedMemory {
   /// Returns how many pieces of memory a workload can share at a time.
   [[nodiscard]] static std::uint64_t capacity() noexcept;
   /// Lends `size` bytes of this process's charge, so that other processes may come to hold them. Returns the memory's
-  /// number, or 0 if there is no room; then no process can find the memory. `part_of` is the memory that contains this
-  /// piece and is held as long as the piece is; this process also counts as a holder of the piece.
+  /// number, or 0 if there is no room; then no process can find the memory. A `part_of` other than 0 is the number of
+  /// the memory that contains this piece and is held as long as the piece is; this process then also counts as a holder
+  /// of the piece.
   [[nodiscard]] std::uint64_t share(std::uint32_t account, Bytes size, Kind kind,
                                     std::uint64_t part_of = 0) const noexcept;
   /// Undoes share() for memory that no other process came to hold.
@@ -29,8 +30,8 @@ class SharedMemory {
   void set_lent(std::uint64_t number, std::uint32_t account, Bytes size, Kind kind) const noexcept;
   /// Lets processes find the memory by `key` as well. Returns false if there is no room for more names.
   bool add_name(std::uint64_t number, std::uint64_t key) const noexcept;
-  /// Records that a descriptor holds the memory too: as long as its label lives (descriptor_label.hpp), or, if the
-  /// descriptor could not be labelled, as long as the book.
+  /// Records that a descriptor holds the memory too, as long as the descriptor's label lives (descriptor_label.hpp). If
+  /// the descriptor could not be labelled, it holds the memory as long as the book exists.
   void note_descriptor(std::uint64_t number, int descriptor, bool labelled) const noexcept;
 
   /// Shared memory that join() found.
@@ -39,8 +40,8 @@ class SharedMemory {
     std::uint32_t account = 0;
     Bytes size;
   };
-  /// Joins memory, by its number or name, that is charged to this workload: this process then holds it too. Returns
-  /// false if there is none.
+  /// Joins the memory of this workload whose number or name is `key`: this process then holds the memory too. Returns
+  /// false if the workload has no such memory.
   [[nodiscard]] bool join(std::uint64_t key, Found& out) const noexcept;
   /// Enters memory known by `key` for which this process was charged `size` bytes. Returns true if another process is
   /// charged already and this one joined; the caller then refunds its charge. Otherwise enters the memory as lent by

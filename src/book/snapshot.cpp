@@ -1,6 +1,6 @@
-// The holdings of a workload on its devices, computed for programs that watch. The computation changes no book and
-// counts no ended process; the workload's own processes settle the book as they go (shared_memory.cpp), but only when
-// they take or give back memory.
+// The holdings of a workload on its devices, computed for programs that watch. The workload's own processes settle
+// their book only when they take or give back memory (shared_memory.cpp), so the figures in the book may be out of
+// date. The computation counts no ended process and leaves the book unchanged.
 #include "book/snapshot.hpp"
 
 #include <algorithm>
@@ -14,9 +14,9 @@ namespace ration::book {
 
 namespace {
 
-/// Returns the bytes of each account held beyond the charges of living processes: memory that they gave up, or that
-/// ended processes left, while others hold it. A negative value means that living processes are charged for memory that
-/// is no longer held.
+/// Returns, for each account, the bytes that are held beyond the charges of living processes: memory that they gave up,
+/// or that ended processes left, while others hold it. A negative value means that living processes are charged for
+/// memory that is no longer held.
 std::map<std::uint32_t, std::int64_t> held_besides(const BookSnapshot& book) {
   std::map<std::uint32_t, std::int64_t> besides;
   SharedSnapshot::Holders living;
@@ -34,7 +34,8 @@ std::map<std::uint32_t, std::int64_t> held_besides(const BookSnapshot& book) {
   std::set<std::uint64_t> with_held_pieces;
   for (const SharedSnapshot& piece : book.shared_memory) {
     if (piece.part_of == 0 || (piece.holders & living).none()) continue;
-    // A piece that its maker holds itself is not part of the memory that was given up.
+    // A held piece keeps its memory held. The exception is a piece that its own maker holds: the maker has not given
+    // that part up.
     const bool of_maker = piece.maker && living[*piece.maker] && piece.holders[*piece.maker];
     if (!of_maker) with_held_pieces.insert(piece.part_of);
   }

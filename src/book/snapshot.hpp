@@ -40,8 +40,8 @@ struct AccountSnapshot {
   Bytes used;
   Bytes peak;
   std::uint64_t denials = 0;
-  Bytes kept;         ///< the part of `used` that its process gave up or an ended one left, and others hold
-  Bytes shared;       ///< the part of `used` that several processes may hold, also those of other workloads
+  Bytes kept;         ///< the part of `used` that a process gave up, or left at its end, and that others still hold
+  Bytes shared;       ///< the part of `used` that several processes may hold, even processes of other workloads
   Bytes unrequested;  ///< the bytes beyond `used`; see Account::unrequested()
   std::uint64_t times_emptied = 0;  ///< how often the workload was left without a process
   Bytes reach;                      ///< the value up to which the daemon raises `limit` at once; 0 if it does not
@@ -51,7 +51,7 @@ struct AccountSnapshot {
 
 /// Pinned host memory of a workload.
 struct HostSnapshot {
-  bool counted = false;  ///< false if an older ration made the book, which counts none
+  bool counted = false;  ///< false in the book of an older ration, which does not count host memory
   Bytes limit = kUnlimited;
   Bytes own_limit = kUnlimited;  ///< as in an AccountSnapshot
   Bytes used;

@@ -1,4 +1,4 @@
-// The reason why a book was not opened, as a message. Used by the daemon; what runs inside programs has describe().
+// The reason why a book was not opened, as a message. Used by the daemon; code inside programs uses describe().
 #pragma once
 
 #include "base/message.hpp"

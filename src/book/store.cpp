@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::size_t kEndedKept = 32;
 
-/// The folder of the machine's daemon. Every user finds its socket there; the books in it are root's.
+/// The folder of the machine's daemon. Every user finds the daemon's socket in it; the books in it belong to root.
 constexpr const char* kMachineFolder = "/run/ration";
 
 std::string unusable_for_books(const std::string& folder) {

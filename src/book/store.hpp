@@ -18,13 +18,13 @@ struct StoredBook {
   bool live = false;  ///< true if its `ration run`, its container or one of its processes still runs
 };
 
-/// A book of another layout than this ration's, with the fields that every layout has.
+/// A book whose layout differs from this ration's: the fields that every layout has.
 struct ForeignBook {
   std::string path;
   std::string name;  ///< the workload's name, from the file name
   std::uint32_t format = 0;
   ProcessIdentity creator;
-  std::string program;  ///< the `ration` that made it; empty if that has ended or is hidden from this user
+  std::string program;  ///< the `ration` that made it; empty if that process has ended or is hidden from this user
   bool live = false;    ///< true if that `ration` still runs
 };
 
@@ -49,8 +49,8 @@ class Store {
   [[nodiscard]] FileDescriptor try_lock() const;
   /// Returns the next run number, unique within this folder.
   [[nodiscard]] Result<std::uint64_t> next_run() const;
-  /// Returns every sound book, the newest run last, and damaged ones too if they are containers'; removes ended ones
-  /// beyond the newest 32.
+  /// Returns every sound book and every damaged book of a container, the newest run last. Removes the books of ended
+  /// workloads except the newest 32.
   [[nodiscard]] std::vector<StoredBook> list() const;
   /// Returns the simulated nodes of all books here, including ended ones. It reads only the beginnings of the files, so
   /// it is far faster than list().

@@ -24,7 +24,7 @@ constexpr std::size_t kMapped =
     2 * std::size_t{4096};  // the header, the accounts, the grants and the record of the host
 static_assert(offsetof(BookLayout, host) + sizeof(BookLayout::host) <= kMapped);
 
-// A page beyond the end of a file that was truncated raises SIGBUS. While a book is being written, such a page is
+// An access to a page beyond the end of a truncated file raises SIGBUS. While a book is being written, such a page is
 // replaced by an empty one and the write counts as failed; any other SIGBUS is a bug elsewhere and ends the process.
 std::atomic<std::byte*> guarded{nullptr};
 std::atomic<bool> cut_short{false};
@@ -55,7 +55,7 @@ void wake_waiters(BookHeader& header) {
   ::syscall(SYS_futex, &header.generation, FUTEX_WAKE, 0x7fffffff, nullptr, nullptr, 0);
 }
 
-/// Calls `change` with the mapped book, safe against anything that its owner does to the file meanwhile.
+/// Calls `change` with the mapped book, safe against anything that the book's owner does to the file meanwhile.
 template <typename Change>
 BookStatus change_book(int book, std::uint32_t owner, const Change& change) {
   const std::lock_guard alone(one_at_a_time);

@@ -25,9 +25,9 @@ struct LimitChange {
 /// Returns kForeign as store_limits() does.
 [[nodiscard]] BookStatus request_trim(int book, std::uint32_t owner);
 
-/// Stores the daemon's finding for Account::unrequested(), unless the value has changed since `read`, because the
-/// processes that it concerns may have ended. Raises the account's peak to the sum of charges and finding, and wakes
-/// waiting charges. Returns kForeign as store_limits() does.
+/// Stores the daemon's finding for Account::unrequested(), unless the value has changed since `read` was made: the
+/// processes that the finding concerns may then have ended. Raises the account's peak to the sum of charges and
+/// finding, and wakes waiting charges. Returns kForeign as store_limits() does.
 [[nodiscard]] BookStatus store_unrequested(int book, std::uint32_t owner, std::uint32_t account,
                                            const AccountSnapshot& read, Bytes found);
 

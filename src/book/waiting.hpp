@@ -14,16 +14,17 @@ class Waiting {
  public:
   explicit Waiting(const OpenBook& book) noexcept : book_(&book) {}
 
-  /// Begins a wait of this process. Refunds and raised limits wake it until end() is called.
+  /// Begins a wait of this process. Until end() is called, refunds and raised limits wake the wait.
   void begin(std::uint32_t account, Bytes wanted) const noexcept;
   void end() const noexcept;
-  /// Returns the calling thread's place in the account's line, for waiting on memory that refunds can bring.
+  /// Returns the calling thread's place in the account's line, for a wait for memory that refunds can make free.
   [[nodiscard]] PlaceInLine place_in_line(std::uint32_t account) const noexcept { return {*book_, account}; }
   [[nodiscard]] bool others_come_first(std::uint32_t account) const noexcept;
-  /// Counts a request that waited and got its memory. Call it before end() if the waiting ends with it.
+  /// Counts a request that waited and got its memory. If the wait ends with this request, this must be called before
+  /// end().
   void count_granted() const noexcept;
   /// Sleeps until bytes may have come back or `timeout_ns` has passed. `seen` is the value of generation() before the
-  /// charge that failed; call it between begin() and end().
+  /// charge that failed. Must be called between begin() and end().
   void wait_for_change(std::uint32_t seen, std::uint64_t timeout_ns) const noexcept;
   [[nodiscard]] std::uint32_t generation() const noexcept;
   /// Returns true if some process of the workload sleeps until bytes come back.
@@ -31,8 +32,8 @@ class Waiting {
 
   /// Wakes waiting threads after bytes came back or a limit was changed.
   void wake() const noexcept;
-  /// Counts the waiting threads of living processes again. Until then, a process that died while it waited costs one
-  /// system call per refund.
+  /// Counts the waiting threads of living processes again. Until then, a process that died while it waited costs every
+  /// refund one system call.
   void forget_dead() const noexcept;
 
  private:

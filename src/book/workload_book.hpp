@@ -9,7 +9,8 @@
 
 namespace ration::book {
 
-/// The folder of ration in a container: a read-only mount at the top, since a folder above a mount can be renamed.
+/// The folder of ration in a container: a read-only mount directly below the root folder. If a folder lay in between, a
+/// program could rename that folder.
 inline constexpr const char* kContainerFolder = "/.ration";
 /// The book in a container. The hook mounts it over a placeholder that is no book, so that nothing is granted if the
 /// hook did not run. Nothing else makes this file.

@@ -20,7 +20,7 @@ std::string environment(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-/// Returns E1101 to E1104 for a size that nothing could have, before any device is queried.
+/// Returns E1101 to E1104 for a size that is invalid on every device. Called before any device is queried.
 Result<void> check_sizes(const CLI::App& verb) {
   for (const auto* option : verb.get_options()) {
     if (option->get_type_name() != "SIZE") continue;

@@ -68,7 +68,7 @@ inline CLI::Option* choice(CLI::App* verb, const char* names, std::string& value
   return option(verb, names, value, type, meaning)->check(CLI::IsMember(choices));
 }
 
-/// Declares every verb (verb_options.cpp). A container's hook declares its own verb alone.
+/// Declares every verb (verb_options.cpp). For a container's hook, declares the hook's verb alone.
 void add_verbs(CommandLine& line);
 
 }  // namespace ration::cli

@@ -23,7 +23,7 @@ Result<int> execute(cli::CommandLine& line) {
       fmt::print("{}", cli::overview());
       return 0;
     }
-    // The doctor reports a misspelt variable as one of its findings; other verbs stop at it.
+    // The doctor reports a misspelt variable as one of its findings; other verbs fail because of it.
     const auto good = verb == "doctor" || verb == "help" ? Result<void>() : config::check_variables(environ);
     return good ? line.execute() : tl::unexpected(good.error());
   } catch (const std::system_error& error) {  // thrown by fmt where a stream cannot be written
@@ -46,7 +46,7 @@ int main(int argc, char** argv) {
   if (outcome) return *outcome;
   Error error = outcome.error();
   if (error.exit_code == 125 && verb != "run")
-    error.exit_code = 1;  // 125 tells a failure of ration from one of the program, which only `run` must do
+    error.exit_code = 1;  // only `run` needs 125, which tells ration's failure from the program's
   cli::tell([&] {
     line.session.print_error(verb, error);
     (void)std::fflush(stdout);

@@ -126,7 +126,7 @@ std::vector<AlertChange> Alerts::evaluate(const std::vector<Fact>& facts, std::c
       const std::pair key{rule.text, fact.about};
       const auto before = states_.find(key);
       if (!holds(rule, fact)) {
-        if (before != states_.end()) before->second.value = fact.value;  // the value that clears it, reported below
+        if (before != states_.end()) before->second.value = fact.value;  // the clearing value, reported below
         continue;
       }
       State state{now, fact.value, false};

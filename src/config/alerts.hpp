@@ -1,7 +1,7 @@
 // Evaluates the alert rules that a person wrote, and remembers which alerts are raised. Used by the daemon, which
 // collects the facts, and by the configuration, which checks the rules. Has no clock and no driver of its own.
 // Promises: an alert is raised once when its rule has held for as long as the rule says, and cleared once when the rule
-// no longer holds or its subject is gone; changing rules does not affect alerts under unchanged ones.
+// no longer holds or its subject is gone; a change of some rules does not affect alerts of the other rules.
 #pragma once
 
 #include <chrono>
@@ -42,10 +42,10 @@ struct AlertRule {
 /// Parses a rule. Fails with E1601.
 [[nodiscard]] Result<AlertRule> parse_rule(const std::string& text);
 
-/// One measure of one subject at this moment; an unknown value has no fact.
+/// The value of one measure of one subject at this moment. There is no fact for an unknown value.
 struct Fact {
   std::string measure;          ///< "tenant.used"
-  Message about;                ///< such as "nlp on GPU 0"; identifies the fact over time, with the measure
+  Message about;                ///< such as "nlp on GPU 0"; together with the measure, identifies the fact over time
   double value = 1;             ///< bytes, nanoseconds, a count; 1 for an event
   std::optional<double> whole;  ///< the limit or the device, as 100 %; absent if shares are unknown
 };
@@ -54,7 +54,7 @@ struct AlertChange {
   bool raised = false;  ///< false if the alert is cleared
   std::string rule;
   Message about;
-  double value = 0;  ///< the value when it was raised or its rule stopped holding; the last one if the subject is gone
+  double value = 0;  ///< the value at the raise or the clearing; if the subject is gone, its last value
   std::chrono::nanoseconds since{0};  ///< when the rule began to hold, by the caller's clock
 };
 
@@ -66,7 +66,7 @@ class Alerts {
   void configure(std::vector<AlertRule> rules) { rules_ = std::move(rules); }
 
   /// Evaluates all facts of one moment. A subject without a fact is gone. `now` comes from a clock that does not stop;
-  /// if it goes backward, a rule that has not held long enough begins again.
+  /// if `now` goes backward, a rule that has not held long enough begins again.
   std::vector<AlertChange> evaluate(const std::vector<Fact>& facts, std::chrono::nanoseconds now);
 
  private:

@@ -9,8 +9,8 @@
 namespace ration::config {
 namespace {
 
-/// Returns true if `part` exceeds `whole` on a device of any size. If only one of them is a share of the device, that
-/// depends on the device and is not checked here.
+/// Returns true if `part` exceeds `whole` on a small device and on a large one. If that depends on the device, as it
+/// may if only one of the two is a share of the device, returns false.
 bool always_more(const Amount& part, const Amount& whole) {
   constexpr Bytes kSmall{std::uint64_t{1} << 30}, kLarge{std::uint64_t{1} << 50};
   if (!part.is_set() || !whole.is_set()) return false;

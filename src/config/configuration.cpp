@@ -72,7 +72,8 @@ bool is_descriptor(const std::string& path) { return path == "/dev/stdin" || pat
 Result<std::vector<Layer>> read_layers(const std::vector<ConfigurationFile>& files) {
   std::vector<Layer> layers;
   for (const ConfigurationFile& entry : files) {
-    // A descriptor may refer to a pipe, whose writer exists already.
+    // Opens a descriptor even if it refers to a pipe: the writer of that pipe exists already, so the opening does not
+    // wait.
     const auto regular = is_descriptor(entry.path) ? tl::unexpected(std::string()) : open_regular(entry.path);
     std::ifstream file(regular ? path_of(*regular) : is_descriptor(entry.path) ? entry.path : "", std::ios::binary);
     std::string text;

@@ -63,8 +63,8 @@ struct DeviceRule {
   Sourced<std::vector<std::string>> slices;  ///< shares as parse_shares() of slices.hpp reads them
 };
 
-/// The workloads that a tenant or policy applies to. A kind of pattern that is written fits if one of its patterns
-/// fits. All written kinds have to fit, or with `any` only one.
+/// The workloads that a tenant or policy applies to. A kind of pattern, such as `users`, fits if one of its patterns
+/// fits. All kinds that the file has must fit; with `any`, one is enough.
 struct Match {
   Sourced<std::vector<std::string>> users, groups, cgroup, service, image;
   std::map<std::string, Sourced<std::vector<std::string>>> labels;
@@ -134,7 +134,7 @@ struct Containers {
 };
 
 struct Recordings {
-  Sourced<Amount> keep;  ///< bytes of each user's kept recordings; a share is of their file system
+  Sourced<Amount> keep;  ///< bytes of each user's kept recordings; a percentage is a part of their file system
 };
 
 struct Configuration {

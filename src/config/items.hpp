@@ -1,5 +1,5 @@
-// A configuration between its files and its types: sections with their keys, each checked by itself, and each value
-// with the place where it was written. Used only by the files of this folder.
+// The form of a configuration after its files are read and before its values get their types: sections with their keys,
+// each checked by itself, and each value with the place where it was written. Used only by the files of this folder.
 #pragma once
 
 #include <map>

@@ -12,7 +12,7 @@ using namespace shapes;
 
 std::vector<std::string> one_of(auto... names) { return {names...}; }
 
-/// Returns the keys of a match, which tenants and policies share, with the section's other keys.
+/// Returns `keys`, followed by the keys of a match, which tenants and policies have in common, and by `more`.
 template <auto match>
 std::vector<Key> with_match(std::vector<Key> keys, const std::vector<Key>& more) {
   keys.insert(keys.end(),

@@ -24,7 +24,7 @@ struct Shape {
 /// makes one.
 struct Field {
   const Shape* shape;
-  /// Adds the problems of a value, with `file` left empty.
+  /// Adds the problems of a value and leaves their `file` empty.
   void (*check)(const Key& key, const TomlValue& value, Problems& problems);
   /// Sets the field and its origin; a wrong value sets the origin only. In a section that is written several times,
   /// sets the field of the last item.

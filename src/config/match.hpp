@@ -1,5 +1,5 @@
-// Determines the tenant and policy of a workload. Used by the daemon when a workload registers. Relies on the caller,
-// which has verified the requester's identity.
+// Determines the tenant and policy of a workload. Used by the daemon when a workload registers. The caller must have
+// verified the identity of the user.
 #pragma once
 
 #include <cstdint>
@@ -29,11 +29,12 @@ struct Assignment {
   const Tenant* entry = nullptr;  ///< the configured tenant, which the configuration owns; nullptr if not configured
 };
 
-/// Returns the tenant to charge. A requested tenant has to be configured (else E1801) and to accept the subject: its
-/// match fits, it has no match, or the subject is root (else E1502). The user's own name is accepted, too; if no tenant
-/// is configured, so is every valid name (else E1409) except another user's, which only operators may take (else
-/// E1502). Without a request, returns the first tenant with a match that fits, else the default tenant, else the user's
-/// own name (`user:NAME` if a tenant has that name).
+/// Returns the tenant to charge. Without a request (--tenant), returns the first tenant with a match that fits, else
+/// the default tenant, else the user's own name (`user:NAME` if a tenant has that name). A user may request a
+/// configured tenant that has no match or whose match fits, and root may request every configured tenant; else fails
+/// with E1502. The user's own name is always accepted. If no tenant is configured, every other name is accepted, too,
+/// except the name of another user, which only operators may request; else fails with E1502. Fails with E1409 for an
+/// invalid name, and with E1801 if other tenants are configured, but not this one.
 [[nodiscard]] Result<Assignment> tenant_for(const Configuration& configuration, const Subject& subject);
 
 /// Returns the first policy that fits; nullptr if none does.

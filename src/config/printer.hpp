@@ -31,7 +31,7 @@ struct SectionText {
   std::vector<KeyText> keys;
 };
 [[nodiscard]] std::vector<SectionText> reference(const Table& table = sections());
-/// Explains how several files make one configuration, and which measures rules can watch.
+/// Return texts that explain how several files make one configuration, and which measures rules can watch.
 [[nodiscard]] std::string layers_text();
 [[nodiscard]] std::string rules_text();
 

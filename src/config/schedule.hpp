@@ -15,9 +15,9 @@ struct LocalTime {
   int hour = 0, minute = 0;
 };
 
-/// Returns the limits of tenants that schedules set at that time; a tenant that is missing has its own limit. A
-/// schedule's days are those on which it begins: one that begins on Friday at 22:00 still holds on Saturday at 06:00.
-/// If several schedules hold, the first decides.
+/// Returns the limits of tenants that schedules set at that time; a tenant that is missing from the result keeps its
+/// own limit. A schedule's days are those on which it begins: one that begins on Friday at 22:00 still holds on
+/// Saturday at 06:00. If several schedules hold, the first decides.
 [[nodiscard]] std::map<std::string, Sourced<Amount>> limits_at(const Configuration& configuration,
                                                                const LocalTime& now);
 

@@ -60,7 +60,7 @@ template <> inline AlertSettings& part(Configuration& all) { return all.alerts; 
 template <> inline Report& part(Configuration& all) { return all.report; }
 // clang-format on
 
-/// Begins an item of a section: a value for Section::add.
+/// Begins an item of a section. Section::add points to such a function.
 template <auto kList>
 void add(Configuration& all) {
   (all.*kList).emplace_back();

@@ -45,7 +45,8 @@ struct Price {
 /// Returns true for at most 8 bytes of letters: `EUR`, `€`, `$`.
 [[nodiscard]] bool is_currency(std::string_view text);
 
-/// A time of the day in minutes. If `to` is at or before `from`, it extends past midnight.
+/// A span of the day, from one minute of the day to another. If `to` is at or before `from`, the span extends past
+/// midnight.
 struct Hours {
   int from = 0, to = 0;
 };

@@ -15,12 +15,12 @@ struct Variable {
 };
 [[nodiscard]] const std::vector<Variable>& variables();
 
-/// Fails with E1603 for a misspelt RATION_* variable, which would be ignored. A variable that resembles no known one is
-/// not ration's.
+/// Fails with E1603 for a misspelt RATION_* variable, which would be ignored. Accepts a variable that resembles no
+/// known one, because it belongs to another program.
 [[nodiscard]] Result<void> check_variables(char** environment);
 
-/// Makes relative paths in this process's variables absolute, so that they keep their meaning in a program that it
-/// starts in another folder. Requires that no second thread has started.
+/// Makes relative paths in this process's variables absolute, so that they keep their meaning in a program that this
+/// process starts in another folder. Requires that no second thread has started.
 void make_paths_absolute();
 
 }  // namespace ration::config

@@ -1,12 +1,12 @@
 // Computes how much device memory an image of device code takes: an ELF file (cubin), or a fat binary, which contains
 // several images. Used by the guard, which charges that size before the driver loads the image, and by the simulated
-// driver, which takes it. Promises: it reads only through its caller, so that no malformed image makes it touch memory
-// that is not there; no allocation; libc only. A reported size is never too low: it is at least the sum of the loaded
-// sections.
+// driver, which takes that size. Promises: an image is read only through the caller's `read`, so that no malformed
+// image leads to an access to memory that does not exist; no allocation; libc only. A reported size is never too low:
+// it is at least the sum of the loaded sections.
 //
 // The loaded sections of an ELF file lie one after the other at their alignments: code, constants, `__device__`
-// variables. Sections of shared and local memory take nothing on the device. NVIDIA does not document fat binaries;
-// public readers (ZLUDA, cuda-fatbin-decompression) show the header, entries and wrapper declared below. Text (PTX) and
+// variables. Sections of shared and local memory take no device memory. NVIDIA does not document fat binaries; public
+// readers (ZLUDA, cuda-fatbin-decompression) show the header, entries and wrapper declared below. Text (PTX) and
 // intermediate code have no known size, because the driver compiles them.
 #pragma once
 
@@ -19,7 +19,7 @@
 
 namespace ration::driver {
 
-/// The step in which images of one context lie side by side in its granules, as blocks of cuMemAlloc do.
+/// The alignment of images, which lie side by side in the granules of a context as blocks of cuMemAlloc do.
 inline constexpr Bytes kImageStep{512};
 
 /// The reliability of an image's size. An image of text (kText) has none; nothing in a broken image (kBroken) is
@@ -34,12 +34,12 @@ struct CodeImage {
   Bytes size;                 ///< the size on the device in whole steps; at most kUnlimited
   std::uint64_t start = 0;    ///< the start of its ELF file in the reader's offsets
   bool readable = false;      ///< false if its ELF file is compressed or missing
-  Capability capability = 0;  ///< the highest that its code was compiled for and the device runs; 0 if unknown
+  Capability capability = 0;  ///< the highest capability of its code that the device can run; 0 if unknown
 };
 
 namespace image {
 
-/// The end of an ELF file that stands alone in memory, which is unknown.
+/// The value for the end of an ELF file that stands alone in memory: its end is unknown.
 inline constexpr std::uint64_t kNoEnd = ~std::uint64_t{0};
 
 struct FatBinaryWrapper {
@@ -71,8 +71,8 @@ inline bool within(std::uint64_t at, std::uint64_t size, std::uint64_t end) noex
   return at <= end && size <= end - at;
 }
 
-/// Returns true for a section of shared or local memory, which multiprocessors and threads hold: `.nv.shared.KERNEL`,
-/// `.nv.local.KERNEL`.
+/// Returns true for a section of shared memory (`.nv.shared.KERNEL`), which multiprocessors hold, or of local memory
+/// (`.nv.local.KERNEL`), which threads hold.
 inline bool is_of_multiprocessors(const char* name) noexcept {
   return std::strncmp(name, ".nv.shared", 10) == 0 || std::strncmp(name, ".nv.local", 9) == 0;
 }
@@ -123,8 +123,8 @@ class Sections {
       if (!read_part(at + i, &name[i], 1) || name[i] == '\0') break;
   }
 
-  /// Returns true if the section's bytes lie within the file, and also if it has none there or the file's end is
-  /// unknown.
+  /// Returns true if the section's bytes lie within the file. Also returns true if the section has no bytes in the
+  /// file, or if the file's end is unknown.
   [[nodiscard]] bool has_bytes_of(const Elf64_Shdr& section) const noexcept {
     return section.sh_type == SHT_NOBITS || end_ == kNoEnd || lies_within(section.sh_offset, section.sh_size);
   }
@@ -148,8 +148,9 @@ class Sections {
 }  // namespace image
 
 /// Calls `visit(section, offset)` for each section of the ELF file at `start`, which ends before `end`. `offset` is the
-/// section's place on the device, or kNoEnd if it is not loaded. `read(at, out, size)` returns false if nothing is
-/// there. Sets `size` to the total. Returns kBroken if there are no sections, or if they cannot be read.
+/// section's place on the device, or kNoEnd if it is not loaded. `read(at, out, size)` returns false if there are no
+/// such bytes. Sets `size` to the total size of the loaded sections. Returns kBroken if there are no sections, or if
+/// they cannot be read.
 template <typename Read, typename Visit>
 Telling visit_sections(Read&& read, std::uint64_t start, std::uint64_t end, Bytes& size, Visit&& visit) noexcept {
   image::Sections sections(read, start, end);
@@ -185,8 +186,9 @@ CodeImage of_elf(Read&& read, std::uint64_t start, std::uint64_t end) noexcept {
 }
 
 /// Computes the size of the largest entry that the driver may choose, because each driver chooses in its own way. Code
-/// runs on devices of its own major capability from its minor one on ("binary compatibility", CUDA C++ programming
-/// guide). If no code matches, the driver may compile text; without text, the largest of all entries counts.
+/// runs on devices of the same major capability and of the same or a higher minor one ("binary compatibility", CUDA C++
+/// programming guide). If no code matches, the driver may compile text; without text, the largest of all entries
+/// counts.
 template <typename Read>
 CodeImage of_fat_binary(Read&& read, std::uint64_t start, std::uint64_t end, Capability device) noexcept {
   CodeImage best{Telling::kText, Bytes{0}, start, false}, other = best;

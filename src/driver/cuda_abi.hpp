@@ -1,7 +1,7 @@
-// The binary interface of NVIDIA's driver library, as far as ration uses it, in declarations of our own, so that
-// building needs nothing of the CUDA toolkit. Used by the guard, the simulator, the workload and the tests. Promises:
-// values and layouts equal those of the driver (tests/abi compares them with a real cuda.h); only types are declared,
-// no symbol. Names are the driver's own, so that its manual can be read beside this code.
+// The binary interface of NVIDIA's driver library, as far as ration uses it, in declarations of our own, so that ration
+// can be built without the CUDA toolkit. Used by the guard, the simulator, the workload and the tests. Promises: values
+// and layouts equal those of the driver (tests/abi compares them with a real cuda.h); only types are declared, no
+// symbol. Names are the driver's own, so that its manual can be read beside this code.
 #pragma once
 
 #include <cstddef>
@@ -149,7 +149,7 @@ enum CUmemPool_attribute : int {
   CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH = 6,
   CU_MEMPOOL_ATTR_USED_MEM_CURRENT = 7,
   CU_MEMPOOL_ATTR_USED_MEM_HIGH = 8,
-  CU_MEMPOOL_ATTR_LOCATION_ID = 11,  // since CUDA 13.2, as is the next one
+  CU_MEMPOOL_ATTR_LOCATION_ID = 11,  // since CUDA 13.2, like the next value
   CU_MEMPOOL_ATTR_LOCATION_TYPE = 12,
 };
 

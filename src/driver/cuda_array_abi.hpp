@@ -2,7 +2,8 @@
 // and the arithmetic on parts of such arrays. Used by the guard and the simulated driver.
 //
 // An array made with CUDA_ARRAY3D_SPARSE or CUDA_ARRAY3D_DEFERRED_MAPPING has no memory. cuMemMapArrayAsync() maps
-// parts of handles of cuMemCreate() into it; like any mapping it keeps the handle's memory alive.
+// parts of the memory of cuMemCreate() handles into such an array. Like any mapping, this keeps the handle's memory
+// alive.
 #pragma once
 
 #include <algorithm>
@@ -66,7 +67,7 @@ using cuArrayGetSparseProperties_t = CUresult(CUDA_ARRAY_SPARSE_PROPERTIES*, CUa
 
 namespace ration {
 
-/// A box of elements in one layer of one level, or a range of bytes in the tail, which holds the levels that are
+/// A box of elements in one layer of one level, or a range of bytes in the tail. The tail holds the levels that are
 /// smaller than a tile.
 struct ArrayRegion {
   std::uint64_t array = 0, subresource = 0;
@@ -102,7 +103,7 @@ struct ArrayRegion {
   return common;
 }
 
-/// Calls `keep` with each of the at most six boxes that remain of `whole` without `taken`, which must overlap it.
+/// Calls `keep` with each of the at most six boxes that remain of `whole` without `taken`. The two must overlap.
 template <typename Keep>
 void subtract(ArrayRegion whole, const ArrayRegion& taken, Keep&& keep) {
   for (int axis = 0; axis < 3; ++axis) {

@@ -1,6 +1,6 @@
 // Loads the CUDA driver at run time by its own name, so that a program also runs on a machine without one, and so that
-// calls reach whatever stands in front of the driver (ration's own guard, a simulated GPU). Used by libration/pool and
-// libration/runtime.
+// calls reach a library that stands in front of the driver (ration's own guard, a simulated GPU). Used by
+// libration/pool and libration/runtime.
 #pragma once
 
 #include "driver/cuda_abi.hpp"
@@ -37,7 +37,7 @@ struct Driver {
 /// Orders all later work on `later` after the present work on `earlier`. Requires a current context.
 [[nodiscard]] cuda::CUresult order(const Driver& driver, cuda::CUstream earlier, cuda::CUstream later);
 
-/// Makes the context the calling thread's current one as long as this object lives.
+/// A scope in which the context is the calling thread's current one.
 class ContextScope {
  public:
   ContextScope(const Driver& driver, cuda::CUcontext context) : driver_(driver) {

@@ -29,9 +29,9 @@ constexpr std::int32_t kOurLibraries = 0x0a03;  // FLAG_AARCH64_LIB64 | FLAG_ELF
 // The folders that the linker searches if its cache has no entry, followed by folders of drivers that the linker does
 // not know.
 constexpr const char* kFolders[] = {
-    "/lib/" RATION_MULTIARCH,  // Debian, Ubuntu; the NVIDIA container toolkit puts a driver here in images of these
+    "/lib/" RATION_MULTIARCH,  // Debian, Ubuntu; the NVIDIA container toolkit puts drivers here in their images
     "/usr/lib/" RATION_MULTIARCH,
-    "/lib64",  // Red Hat, SUSE, and images of these
+    "/lib64",  // Red Hat, SUSE, and their images
     "/usr/lib64",
     "/lib",  // Arch
     "/usr/lib",
@@ -39,9 +39,9 @@ constexpr const char* kFolders[] = {
     "/usr/lib64/nvidia",                             // packages for Red Hat before the driver had a loader of its own
     "/usr/lib/" RATION_MULTIARCH "/nvidia",          // Jetson: L4T 36 (JetPack 6)
     "/usr/lib/" RATION_MULTIARCH "/tegra",           // Jetson: L4T before that
-    "/usr/lib/wsl/lib",                              // WSL 2: in /etc/ld.so.conf.d, unless that is the user's own
-    "/run/opengl-driver/lib",                        // NixOS, which has no cache: its programs have it as DT_RUNPATH
-    "/usr/local/nvidia/lib64",                       // GKE; images made for nvidia-docker 1 have it in LD_LIBRARY_PATH
+    "/usr/lib/wsl/lib",                              // WSL 2: in /etc/ld.so.conf.d, unless the user manages that folder
+    "/run/opengl-driver/lib",                        // NixOS, which has no cache: programs name it as DT_RUNPATH
+    "/usr/local/nvidia/lib64",                       // GKE; images for nvidia-docker 1 name it in LD_LIBRARY_PATH
     "/usr/local/nvidia/lib",
 };
 
@@ -70,7 +70,7 @@ Mapping mapped(const char* path) noexcept {
   return place == MAP_FAILED ? Mapping{} : Mapping{place, size};
 }
 
-/// A path that is built piece by piece; it becomes empty if it gets too long.
+/// A path that is built piece by piece. A path that gets too long becomes empty.
 class Path {
  public:
   void clear() noexcept { length_ = 0, whole_ = true; }
@@ -90,8 +90,8 @@ class Path {
   bool whole_ = true;
 };
 
-/// One search. Offers each file that exists and is not empty: if a driver is mounted into a container, the image has
-/// empty files in its place.
+/// One search. Offers each file that exists and is not empty: an image into which a driver is mounted may have empty
+/// files at the driver's paths.
 class Search {
  public:
   Search(const char* file, Take* take, void* context) noexcept : file_(file), take_(take), context_(context) {}
@@ -129,7 +129,8 @@ class Search {
 
  private:
   bool try_entry(const char* entry, std::size_t length, const char* origin) noexcept {
-    // The value of $LIB was fixed when the linker was compiled, so every usual value is tried; only one folder exists.
+    // The value of $LIB was fixed when the linker was compiled, so every usual value is tried; of these folders only
+    // one exists.
     for (const char* lib : {"lib/" RATION_MULTIARCH, "lib64", "lib"}) {
       const bool varies = expand(entry, length, origin, lib);
       if (offer(path_.text())) return true;
@@ -185,7 +186,7 @@ class Search {
     const auto text = [&](std::uint32_t offset) -> const char* {
       return offset < room && std::memchr(base + offset, '\0', room - offset) != nullptr ? base + offset : nullptr;
     };
-    // Among files of one name the first is in the folder that ld.so.conf lists first.
+    // The order of entries with the same name is the order of their folders in ld.so.conf.
     for (std::uint32_t i = 0; i < header.count; ++i) {
       CacheEntry entry;
       std::memcpy(&entry, base + sizeof header + i * sizeof entry, sizeof entry);
@@ -294,9 +295,9 @@ bool look_for(const char* file, const Seeker& seeker, Take* take, void* context)
 }
 
 // Returns true for a stub: a file in a folder `stubs` of the toolkit (/usr/local/cuda/lib64/stubs,
-// $CONDA_PREFIX/lib/stubs, or a target of a link there) whose name lacks the driver's version; some installations put a
-// link to a real driver there. NVML's stub prints a warning when it is called, and is recognised by the text of that
-// warning in the file.
+// $CONDA_PREFIX/lib/stubs, or a target of a link there) whose name lacks the driver's version. (A file with the version
+// is a real driver: some installations have a link to it in `stubs`.) NVML's stub prints a warning when it is called,
+// and is recognised by the text of that warning in the file.
 bool is_stub(const char* path) noexcept {
   char real[PATH_MAX];
   if (::realpath(path, real) == nullptr) return false;

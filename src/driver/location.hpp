@@ -1,7 +1,8 @@
-// Finds the libraries of a machine's driver; no other code knows their places. Used by the command line and the daemon
-// (machine/driver_library.hpp) and by the guard, which compiles this file in, like the book. The order is the dynamic
-// linker's (ld.so(8)), so the search finds what a program would have loaded by itself. After the linker's places come
-// folders of drivers that the linker does not know. Promise: the search allocates, prints and loads nothing.
+// Finds the libraries of a machine's driver; no other code knows where they lie. Used by the command line and the
+// daemon (machine/driver_library.hpp) and by the guard, which compiles this file in, like the book. The order is the
+// dynamic linker's (ld.so(8)), so the search finds what a program would have loaded by itself. After the linker's
+// places come folders of drivers that the linker does not know. Promise: the search allocates, prints and loads
+// nothing.
 #pragma once
 
 #include <climits>
@@ -40,8 +41,8 @@ bool look_for(const char* file, const Seeker& seeker, Take* take, void* context)
 
 /// Reads the search paths of this process's program.
 void read_program(SearchPaths& program) noexcept;
-/// Reads the search paths of the first loaded object that is linked with `file`, unless that is null; else of the
-/// object that contains `address`. Returns false if there is neither.
+/// Reads the search paths of the first loaded object that is linked with `file`. If `file` is null, or no object is
+/// linked with it, reads those of the object that contains `address`. Returns false if there is no such object either.
 bool read_object(const char* file, const void* address, SearchPaths& object) noexcept;
 
 }  // namespace ration::driver

@@ -2,8 +2,9 @@
 // driver and NVML that no table lists, and by tests/abi, which reads the two lists below and demands a reason for each
 // listed function that is passed on. Promise: no allocation.
 //
-// The name decides and not passed_on.tsv, because that file gives reasons for known functions, and a later release adds
-// to the families of names in them. Every allocator that the driver has ever had contains one of these words.
+// The name decides, not passed_on.tsv, because that file gives reasons for known functions only, and later releases of
+// the driver add functions whose names its expressions match. Every allocator that the driver has ever had contains one
+// of these words.
 #pragma once
 
 #include <cstring>
@@ -35,7 +36,8 @@ inline constexpr const char* kMemoryWords[] = {"Alloc",
                                                "Module",
                                                "Library"};
 
-/// The exceptions: a word that begins one of these belongs to a copy or fill, which takes nothing.
+/// The exceptions: a memory word at the beginning of one of these is part of the name of a copy or fill, which takes no
+/// memory.
 inline constexpr const char* kHarmlessWords[] = {"Memcpy", "Memset"};
 
 inline bool may_concern_memory(const char* name) noexcept {

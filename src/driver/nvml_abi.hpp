@@ -105,7 +105,8 @@ struct nvmlFieldValue_t {
   } value;
 };
 
-/// A process in the second and third version of the queries; the first version has only its first two fields.
+/// A process in the second and third version of the queries; in the first version a process has only the first two
+/// fields.
 struct nvmlProcessInfo_t {
   unsigned int pid;
   unsigned long long usedGpuMemory;

@@ -16,14 +16,14 @@ namespace {
 
 /// The first request for the driver: its caller and the path that it asked for.
 struct Request {
-  char path[PATH_MAX];  // empty if asked for by name
+  char path[PATH_MAX];  // empty if the driver was requested by its name
   const void* caller;
 };
 Request first;
 enum State : int { kNobody, kBeingWritten, kNoted };
 std::atomic<int> state{kNobody};
 
-/// Returns true if `path` is the guard called `file`, which a container may have mounted in place of the driver.
+/// Returns true if `path` is the guard's own library `file`, which a container may have mounted in place of the driver.
 bool is_own_file(const char* path, const char* file) noexcept {
   struct stat candidate {};
   struct stat own {};

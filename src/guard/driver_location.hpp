@@ -7,13 +7,14 @@
 
 namespace ration::guard {
 
-/// Offers one candidate after the other, the most likely first. If RATION_DRIVER_PATH is set, offers only files there.
+/// Offers one candidate after the other, the most likely first. If RATION_DRIVER_PATH is set, offers only files in that
+/// folder.
 bool look_for_driver(driver::Take* take, void* context) noexcept;
 bool look_for_nvml(driver::Take* take, void* context) noexcept;
 
-/// Records that code at `caller` asks for the driver while the program runs, by its name (`path` is null) or by a path.
-/// The first request decides which driver the process uses, as without the guard, unless an already loaded library is
-/// linked with the driver.
+/// Records that code at `caller` requests the driver at run time, by a path or by its name (`path` is null). As without
+/// the guard, the first request decides which driver the process uses; if a library that is linked with the driver is
+/// loaded already, that library decides.
 void note_request(const char* path, const void* caller) noexcept;
 
 }  // namespace ration::guard

@@ -1,6 +1,6 @@
 // A reader for the identity of an ELF file, which reads its first pages and does not load it. Used by the routes of the
-// guard and by the audit library, which has no libc: nothing here calls libc. `Read` is `long(void* to, unsigned long
-// length, unsigned long offset)` and returns how many bytes it read.
+// guard and by the audit library, which has no libc: nothing here calls libc. `Read` is a function `long(void* to,
+// unsigned long length, unsigned long offset)` that returns the number of bytes read.
 #pragma once
 
 #include <link.h>
@@ -107,7 +107,7 @@ class ElfPeek {
   bool is_elf_ = false;
 };
 
-/// Returns the file name of the driver or of NVML if the file has that SONAME, or null.
+/// Returns the name of the driver's or NVML's file if the SONAME is a version of that name, else null.
 template <typename Read>
 const char* wrapped_by_soname(const Read& read) noexcept {
   const ElfPeek file(read);

@@ -21,8 +21,8 @@ bool copy_path(const char* value, char (&out)[PATH_MAX]) noexcept {
   return true;
 }
 
-// Captures the environment when the library is loaded, or earlier if a library that is initialised before calls the
-// guard.
+// Captures the environment when the library is loaded, or earlier if a library that is initialised before this one
+// calls the guard.
 [[gnu::constructor]] void capture() noexcept {
   if (is_captured.load(std::memory_order_acquire)) return;
   captured.governed = copy_path(book::workload_book(), captured.book);
@@ -51,5 +51,5 @@ void set_record_folder(const char* folder) noexcept {
 
 }  // namespace ration::guard
 
-/// The mark of the guard: by this symbol code that finds a libcuda.so.1 in its process distinguishes it from a driver.
+/// The mark of the guard. A library libcuda.so.1 that has this symbol is the guard; a driver does not have it.
 extern "C" [[gnu::visibility("default")]] const char ration_shim[] = "ration";

@@ -1,8 +1,8 @@
 // The exec family, posix_spawn and system() as the guard exports them: a program that a governed process starts gets
-// the guard and the book, whatever environment its launcher passes (kept_environment.hpp). If the environment has both,
-// or the program cannot load the guard, the call goes to libc unchanged. Promises: errors are libc's;
-// async-signal-safe, also in a child of vfork(): a new environment lies on the stack, a large one in a mapping of its
-// own.
+// the guard and the book, whatever environment its launcher passes (kept_environment.hpp). If the environment has both
+// the guard and the book, or the program cannot load the guard, the call goes to libc unchanged. Promises: errors are
+// libc's; async-signal-safe, even in a child of vfork(): a new environment lies on the stack, or in a mapping of its
+// own if it is large.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <spawn.h>
@@ -28,7 +28,7 @@ namespace {
 
 using Words = char* const*;
 
-/// The next definitions of these functions: those of another preloaded library, or libc's.
+/// The definitions that follow the guard's in the linker's order: those of another preloaded library, or libc's.
 struct Next {
   int (*execve)(const char*, Words, Words);
   int (*execvpe)(const char*, Words, Words);
@@ -49,8 +49,8 @@ Function look_up(Function& place, const char* name) noexcept {
   return place;
 }
 
-// Looks up all functions when the library is loaded: in a child that calls exec, another thread may have held the
-// dynamic linker's lock at the fork.
+// Looks up all functions when the library is loaded. A look-up in a forked child could hang: another thread may have
+// held the dynamic linker's lock at the fork.
 [[gnu::constructor]] void find_all() noexcept {
   look_up(found.execve, "execve");
   look_up(found.execvpe, "execvpe");
@@ -260,7 +260,7 @@ int fexecve(int descriptor, Words words, Words variables) noexcept {
       [&](Words all) { return next(descriptor, words, all); }, no_memory);
 }
 
-// Calls the kernel if libc has no execveat(), which glibc has since 2.34.
+// Calls the kernel if libc has no execveat(); glibc has it since 2.34.
 RATION_UNDER_NAME_OF(execveat, (int folder, const char* path, Words words, Words variables, int flags)) {
   auto* next = look_up(found.execveat, "execveat");
   note_launcher(path, words);
@@ -285,7 +285,7 @@ RATION_UNDER_NAME_OF(posix_spawnp, (pid_t * pid, const char* name, const posix_s
   return spawn(look_up(found.spawnp, "posix_spawnp"), true, pid, name, actions, attributes, words, variables);
 }
 
-// Returns ENOSYS if libc has no pidfd_spawn(), which glibc has since 2.39, as glibc itself does under an old kernel.
+// Returns ENOSYS if libc has no pidfd_spawn(), as glibc does under an old kernel; glibc has pidfd_spawn() since 2.39.
 RATION_UNDER_NAME_OF(pidfd_spawn, (int* pidfd, const char* path, const posix_spawn_file_actions_t* actions,
                                    const posix_spawnattr_t* attributes, Words words, Words variables)) {
   return spawn(look_up(found.pidfd_spawn, "pidfd_spawn"), false, pidfd, path, actions, attributes, words, variables);

@@ -68,7 +68,7 @@ bool beside_this(const char* name, char (&out)[PATH_MAX]) noexcept {
   const char* preload = ::getenv("LD_PRELOAD");
   if (!beside_this("libcuda.so.1", wanted.driver) || !beside_this("libnvidia-ml.so.1", wanted.nvml) ||
       !beside_this("libration-audit.so", wanted.audit) || !has_entry(preload, wanted.driver))
-    return;  // limits from inside: the guard was not preloaded, so it is not in front of libc
+    return;  // the program put itself under a limit: the guard was not preloaded, so it is not in front of libc
   const auto add = [](const Kept& kept) { wanted.kept[wanted.count++] = kept; };
   add({"LD_PRELOAD", wanted.driver, wanted.nvml, nullptr});
   if (has_entry(::getenv("LD_AUDIT"), wanted.audit)) add({"LD_AUDIT", wanted.audit, nullptr, nullptr});
@@ -92,8 +92,7 @@ const Kept* kept_of(const char* entry, const char** value) noexcept {
   return nullptr;
 }
 
-/// Returns the position after `entry` and its separator at the beginning of `list`, or null if the list begins
-/// otherwise.
+/// If `list` begins with `entry`, returns the position after that entry and its separator; otherwise returns null.
 const char* behind(const char* list, const char* entry) noexcept {
   const std::size_t length = std::strlen(entry);
   if (std::strncmp(list, entry, length) != 0) return nullptr;

@@ -8,8 +8,8 @@
 
 namespace ration::guard {
 
-/// Returns the bytes that with_guard() needs for this environment, or 0 if nothing is missing or this process puts
-/// nothing back.
+/// Returns the bytes that with_guard() needs for this environment, or 0 if nothing is missing, or if this process was
+/// not started with the guard.
 [[nodiscard]] std::size_t room_for_guard(char* const* given) noexcept;
 
 /// Writes the environment `given`, with the guard in front of its preloads, into `room` and returns it.

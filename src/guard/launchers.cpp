@@ -13,7 +13,7 @@ namespace {
 
 struct Launcher {
   const char* name;
-  const char* word;  ///< the argument without which it is no launcher; null if it always is one
+  const char* word;  ///< the argument that makes it a launcher; null if it is one with any arguments
 };
 constexpr Launcher kLaunchers[] = {
 #define RATION_LAUNCHER(name, word, reason, instead) {name, word},
@@ -36,7 +36,7 @@ void note_launcher(const char* program, char* const* words) noexcept {
     if (std::strcmp(launcher.name, name) != 0 || (launcher.word != nullptr && !has_word(words, launcher.word)))
       continue;
     const int saved = errno;
-    book::Book book;  // a Book of its own, because another thread may be opening the one of the hooks
+    book::Book book;  // a separate Book, because another thread may be opening the hooks' Book
     if ((slash == nullptr || ::access(program, X_OK) == 0) &&
         book::Book::open(environment().book, book) == book::BookStatus::kOk)
       book.denials().note_launcher(name);

@@ -1,6 +1,6 @@
-// Launchers: programs that let a server, another machine or a container start others. A process started there has no
-// guard, so the book notes that the workload used a launcher. Used by exec_route.cpp. Promises: safe in a child of
-// vfork(); no lock, no heap; errno is preserved.
+// Launchers: programs that let a server, another machine or a container start other programs. A process started there
+// has no guard, so the book notes that the workload used a launcher. Used by exec_route.cpp. Promises: safe in a child
+// of vfork(); no lock, no heap; errno is preserved.
 #pragma once
 
 namespace ration::guard {

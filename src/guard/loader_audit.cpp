@@ -3,8 +3,8 @@
 // recognises the real ones by their SONAMEs and the guards by their inodes. `ration run` names it in LD_AUDIT, beside
 // the guards in LD_PRELOAD.
 //
-// It lives in a namespace of its own in every process of a workload; without libc it costs each process one page. The
-// linker calls it under the linker's lock, and only for look-ups in the two libraries.
+// The audit library lives in a linker namespace of its own in every process of a workload. Since it has no libc, it
+// costs each process one page. The linker calls it under the linker's lock, and only for look-ups in the two libraries.
 #include <fcntl.h>
 #include <link.h>
 #include <sys/stat.h>
@@ -223,8 +223,8 @@ RATION_AUDIT unsigned int la_version(unsigned int offered) {
 }
 
 // Classifies an object that the linker opens, and records the first guard of each kind. A guard is recognised by its
-// file, because another library of its name may come first; if that file cannot be found (no /proc), the first library
-// of the name counts as the guard.
+// file, because another library with the same name may come first; if that file cannot be found (no /proc), the first
+// library of the name counts as the guard.
 RATION_AUDIT unsigned int la_objopen(link_map* object, Lmid_t, std::uintptr_t* cookie) {
   *cookie = kProgram;
   const Exports exports = exports_of(object);
@@ -241,8 +241,8 @@ RATION_AUDIT unsigned int la_objopen(link_map* object, Lmid_t, std::uintptr_t* c
   return LA_FLG_BINDFROM;
 }
 
-// Returns the guard's path if the program, or a library of its own, asks for the driver or NVML by name or by a path to
-// its file, also in a new namespace and if the guard was not preloaded.
+// Returns the guard's path if the program, or one of its libraries, requests the driver or NVML by name or by a path to
+// the file. Does so even in a new namespace, and even if the guard was not preloaded.
 RATION_AUDIT char* la_objsearch(const char* name, std::uintptr_t* cookie, unsigned int) {
   const Wrapped* library = *cookie == kProgram ? wrapped_by(name) : nullptr;
   if (library == nullptr) return const_cast<char*>(name);

@@ -1,9 +1,10 @@
 // NVML's answers about memory inside a governed process: total and free are those of cuMemGetInfo, used is the
-// workload's, and only the workload's processes are listed. The rest of the total that others hold or keep counts as
-// reserved, which the first version of the call includes in `used`, so that the figures of each version add up. A
-// device that was not granted has nothing free. If NVML does not report a device's memory because it is the host's
-// (GB10, Jetson), the limit is reported all the same: otherwise programs take their fractions of the host's memory.
-// Processes without a book get NVML's own answers. Count, identity and versions are never changed.
+// workload's, and only the workload's processes are listed. The rest of the total, which other workloads hold or are
+// promised, counts as reserved. The first version of the call has no such figure and includes the rest in `used`. So
+// the figures of each version add up. A device that was not granted has nothing free. If NVML does not report a
+// device's memory because the device uses host memory (GB10, Jetson), the limit is reported nevertheless: otherwise
+// programs would compute their fractions from the host's memory. Processes without a book get NVML's own answers.
+// Count, identity and versions are never changed.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -138,8 +139,8 @@ struct Share {
   std::uint64_t total, free, used;
 };
 
-/// Returns true if NVML's answer about memory can be replaced by the account's. `total` and `available` are NVML's, or
-/// the limit's if NVML reports none.
+/// Returns true if the account's figures can replace NVML's answer about memory. If NVML reports no figures, sets
+/// `total` and `available` to the limit.
 bool can_tell(const Account& account, int result, std::uint64_t& total, std::uint64_t& available) noexcept {
   if (!account || result == kSuccess) return static_cast<bool>(account);
   if (!account.is_granted()) return false;
@@ -151,14 +152,15 @@ bool can_tell(const Account& account, int result, std::uint64_t& total, std::uin
 
 /// Computes the workload's figures for a device of `total` bytes with `available` of them free.
 Share share_of(const Account& account, std::uint64_t total, std::uint64_t available) noexcept {
-  // Without a grant all of the device is shown as used: tools show total minus used as free, and divide by the total.
+  // Without a grant, the whole device is shown as used: tools show total minus used as free, and they divide by the
+  // total, so the total must not be 0.
   if (!account.is_granted()) return {total, 0, total};
   const auto visible = account.in_book().visible(Bytes{total}, Bytes{available});
   return {visible.total.count(), visible.free.count(), visible.used.count()};
 }
 
-/// Records the free bytes that NVML's answer showed. This guard has a part of the recording of its own in each process,
-/// which the first query begins.
+/// Records the free bytes that NVML's answer showed. NVML's guard has its own part of the recording in each process;
+/// the first query begins that part.
 void record_answer(const Account& account, std::uint64_t free) noexcept {
   if (environment().record[0] == '\0' || !account.is_granted()) return;
   static SpinLock beginning;
@@ -192,8 +194,8 @@ class Members {
     void* place = ::mmap(nullptr, sizeof(book::BookLayout), PROT_READ, MAP_SHARED, file.get(), 0);
     if (place != MAP_FAILED) mapping_ = Mapping{place, sizeof(book::BookLayout)};
   }
-  /// Returns true if the book lists the process. Returns false for all if the book cannot be read, because processes of
-  /// other workloads must not be shown.
+  /// Returns true if the book lists the process. Returns false for every process if the book cannot be read, because
+  /// processes of other workloads must not be shown.
   [[nodiscard]] bool contain(std::uint32_t pid) const noexcept {
     const auto* book = static_cast<const book::BookLayout*>(mapping_.get());
     if (book == nullptr) return false;
@@ -218,7 +220,8 @@ template <typename Process>
 Process* keep_members(const Account& account, Process* begin, Process* end) noexcept {
   const Members members;
   end = std::remove_if(begin, end, [&](const Process& one) { return !members.contain(one.pid); });
-  // If the GPU itself was not granted, nothing bounds the figures: its list has the memory held on its MIG instances.
+  // If the GPU itself was not granted, nothing bounds the figures: the GPU's list contains the memory held on its MIG
+  // instances.
   std::uint64_t left = account.is_granted() ? account.in_book().visible_size(kUnlimited).count() : kUnlimited.count();
   for (Process* each = begin; each != end; ++each) {
     if (each->used == kNotAvailable) continue;
@@ -231,8 +234,8 @@ Process* keep_members(const Account& account, Process* begin, Process* end) noex
 template <typename Process>
 using ListFunction = int(Device, unsigned*, Process*);
 
-/// Returns NVML's list without the processes of others. If the array is too small or absent, stores the needed count
-/// and returns kErrorInsufficientSize, as NVML does.
+/// Returns NVML's list without the processes of other workloads. If the array is too small or absent, stores the needed
+/// count and returns kErrorInsufficientSize, as NVML does.
 template <typename Process>
 int list_members(NvmlSymbol symbol, Device device, unsigned* count, Process* out) noexcept {
   auto* list = real_nvml<ListFunction<Process>>(symbol);

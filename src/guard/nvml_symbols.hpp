@@ -1,4 +1,4 @@
-// The slots of the NVML guard, as guard/real.hpp has those of the driver. Used by nvml_hooks.cpp and
+// The slots of NVML's guard; guard/real.hpp has the slots of the driver's guard. Used by nvml_hooks.cpp and
 // trampolines_nvml.cpp.
 #pragma once
 

@@ -1,6 +1,6 @@
-// The library that NVTX_INJECTION64_PATH names in a recorded program. Each copy of NVTX in the process opens it at the
-// first call, and keeps it if the guard takes the calls. It links nothing. In a process without the guard NVTX does
-// nothing, as without a tool.
+// The library that NVTX_INJECTION64_PATH names in a recorded program. Each copy of NVTX in the process opens this
+// library at its first call, and keeps it if the guard takes the calls. The library is linked with no other. In a
+// process without the guard NVTX does nothing, as without a tool.
 #include <cstdint>
 
 extern "C" {

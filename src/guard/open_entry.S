@@ -1,5 +1,5 @@
-// dlopen and dlmopen as the guard exports them. Each asks open_route.cpp and, unless that gives a handle, jumps on to
-// libc's function, so that libc sees the real caller (its RUNPATH and its namespace count).
+// dlopen and dlmopen as the guard exports them. Each asks open_route.cpp for a handle. If there is none, the entry
+// jumps on to libc's function, so that libc sees the real caller (its RUNPATH and its namespace count).
 #include "guard/routed_entry.h"
 
         .text

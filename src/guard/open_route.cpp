@@ -1,6 +1,6 @@
-// The choice of the dlopen and dlmopen calls that lead to the guard instead of libc: those that ask for the driver or
-// NVML in a way that the loader would not answer with the library already loaded (`libcuda.so`, an absolute or relative
-// path, a symlink, a new namespace). Every other call goes to libc unchanged. Called by open_entry.S.
+// The choice of the dlopen and dlmopen calls that lead to the guard instead of libc: those that request the driver or
+// NVML in a way for which the loader would not return the library that is already loaded (`libcuda.so`, an absolute or
+// relative path, a symlink, a new namespace). Every other call goes to libc unchanged. Called by open_entry.S.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -18,7 +18,7 @@
 #include "guard/resolve.hpp"
 
 namespace {
-// Stands in for libc's function until that is found (or if it never is).
+// Stands in for libc's function until that function is found.
 void* no_dlopen() noexcept { return nullptr; }
 }  // namespace
 
@@ -75,8 +75,8 @@ const char* wrapped_by_content(const char* path) noexcept {
   return library;
 }
 
-/// Returns the library that `file` asks for, by its name or by the file that a path leads to, or null. A path that
-/// leads nowhere is left to libc, which reports the error.
+/// Returns the library that `file` requests, by the library's name or by a path to its file, or null. Returns null for
+/// a path that does not exist, so that libc reports the error.
 const char* wrapped_by(const char* file) noexcept {
   if (file == nullptr || *file == '\0') return nullptr;
   const char* named = wrapped_by_name(base_name(file));
@@ -108,9 +108,10 @@ const char* own_path() noexcept {
   return path;
 }
 
-/// Returns true if the caller is a guard, or the real driver or NVML: each of them means the real library. Under WSL 2
-/// the driver's libcuda.so.1 is a loader that opens the driver proper, a file of the same name in another folder
-/// (/usr/lib/wsl/drivers/*/libcuda.so.1.1); if it got the guard, it would call itself for ever.
+/// Returns true if the caller is a guard, the real driver or the real NVML; such a caller must get the real library.
+/// For example, the driver's libcuda.so.1 under WSL 2 is a loader that opens the actual driver, a file of the same name
+/// in another folder (/usr/lib/wsl/drivers/*/libcuda.so.1.1); if the loader got the guard, it would call itself for
+/// ever.
 bool is_wrapped_library(const void* caller) noexcept {
   Dl_info info;
   return ::dladdr(caller, &info) != 0 && info.dli_fname != nullptr &&
@@ -132,7 +133,8 @@ bool shim_file(const char* library, char (&out)[PATH_MAX]) noexcept {
   return true;
 }
 
-// Drops RTLD_DEEPBIND, with which the guard would bind libc's functions past the program's own preloads.
+// Removes RTLD_DEEPBIND: with this flag the guard would call libc's functions directly, not those of the program's own
+// preloads.
 int shim_mode(int mode) noexcept { return mode & ~RTLD_DEEPBIND; }
 
 }  // namespace
@@ -170,8 +172,8 @@ struct RoutedOpen {
     if (library == kDriverFile) note_request(std::strchr(file, '/') != nullptr ? file : nullptr, caller);
     return {open(space == LM_ID_NEWLM ? LM_ID_BASE : space, path, shim_mode(mode)), space};
   }
-  // A new namespace starts without the preload, so the guard is loaded first and a DT_NEEDED libcuda.so.1 finds it
-  // there.
+  // A new namespace starts without the preload, so the guard is loaded into it first. A DT_NEEDED libcuda.so.1 then
+  // finds the guard there.
   if (space != LM_ID_NEWLM || !shim_file(kDriverFile, path)) return {nullptr, space};
   void* shim = open(LM_ID_NEWLM, path, RTLD_NOW | RTLD_LOCAL);
   Lmid_t fresh = LM_ID_NEWLM;

@@ -1,5 +1,5 @@
-// The exported entries of patched_names.inc. Each is a start that can be moved (movable_start.h) and a jump to the
-// hook.
+// The exported entries of patched_names.inc. Each entry consists of first instructions that can be moved
+// (movable_start.h) and a jump to the hook.
 #include "guard/movable_start.h"
 
 #if defined(__x86_64__)

@@ -91,8 +91,8 @@ void learn_addresses() noexcept {
   addresses_known.store(true, std::memory_order_release);
 }
 
-/// Returns true if the table knows functions of that name and hooks none of them. A function that the driver hands out
-/// under the name without exporting it then needs no hook either.
+/// Returns true if the table knows functions of that name and hooks none of them. Then a function that the driver
+/// returns for that name without exporting it needs no hook either.
 bool is_passed_on(const char* name) noexcept {
   bool known = false;
   for (std::size_t i = 0; i < kSymbolCount; ++i) {
@@ -104,7 +104,7 @@ bool is_passed_on(const char* name) noexcept {
 }
 
 /// Returns the name under which the driver exports `function`, such as `cuMemAlloc_v3` for `cuMemAlloc`, or `asked` if
-/// it exports none.
+/// the driver does not export the function.
 const char* exported_name(void* function, const char* asked) noexcept {
   Dl_info info;
   const bool found = ::dladdr(function, &info) != 0 && info.dli_saddr == function && info.dli_sname != nullptr;

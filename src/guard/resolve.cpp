@@ -23,8 +23,8 @@ namespace {
 std::atomic<void*> library{nullptr};
 char no_library;
 
-/// Returns true if the handle is this library's own, as when a container mounted it in place of the driver; as its own
-/// driver it would call itself for ever.
+/// Returns true if the handle is this guard's own, for example because a container mounted the guard in place of the
+/// driver. A guard that took itself for the driver would call itself for ever.
 bool is_this_library(void* handle) noexcept {
   Dl_info info;
   void* own = nullptr;
@@ -49,8 +49,8 @@ void* open_first(bool (*look)(driver::Take* take, void* context) noexcept) noexc
         auto& first = *static_cast<Found*>(out);
         void* handle = open_real_library(path);  // null if it is for another architecture, or incomplete
         if (handle == nullptr) return false;
-        // If the audit library redirected a request for this path here, the linker knows this library by that path as
-        // well.
+        // If the audit library redirected a request for this path to this guard, the linker knows the guard by that
+        // path as well. So the file is opened by another spelling of the path.
         char other[PATH_MAX];
         if (first.wrapped && handle != nullptr && is_this_library(handle) && std::strlen(path) + 2 <= sizeof other) {
           ::dlclose(handle);

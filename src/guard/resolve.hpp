@@ -34,7 +34,7 @@ extern const Wrapped kWrapped;
 /// Loads the first library offered by `look` that can be loaded. Returns null if there is none.
 [[nodiscard]] void* open_first(bool (*look)(driver::Take* take, void* context) noexcept) noexcept;
 
-/// Opens a library by libc's own dlopen(), past the guard's.
+/// Opens a library by libc's own dlopen(), not by the guard's.
 [[nodiscard]] void* open_real_library(const char* path) noexcept;
 
 }  // namespace ration::guard

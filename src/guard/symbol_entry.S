@@ -1,5 +1,5 @@
-// dlsym as both guards export it. It asks symbol_route.cpp and otherwise jumps on to the next dlsym, so that libc sees
-// the real caller, on which RTLD_NEXT depends.
+// dlsym as both guards export it. It asks symbol_route.cpp. Without an answer from there, it jumps on to the next
+// dlsym, so that libc sees the real caller, on which RTLD_NEXT depends.
 #include "guard/routed_entry.h"
 
         .text

@@ -33,8 +33,8 @@ extern "C" {
 namespace ration::guard {
 namespace {
 
-/// Returns the next dlsym: the other guard's, another library's or libc's. dlvsym() finds libc's, and that finds the
-/// next.
+/// Returns the next dlsym: the other guard's, another library's or libc's. dlvsym() finds libc's dlsym, and that one
+/// finds the next.
 SymbolFunction* next_dlsym() noexcept {
   SymbolFunction* next = __atomic_load_n(&ration_next_dlsym, __ATOMIC_ACQUIRE);
   if (next == nullptr) {

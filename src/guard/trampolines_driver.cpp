@@ -1,4 +1,4 @@
-// The driver's guard: one trampoline for each of its functions, and the answers without a driver.
+// The driver's guard: one trampoline for each function of the driver, and the answers without a driver.
 #include <cstring>
 
 #include "guard/driver_location.hpp"

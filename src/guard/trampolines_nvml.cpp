@@ -1,4 +1,4 @@
-// NVML's guard: one trampoline for each of its functions, and the answers without NVML.
+// NVML's guard: one trampoline for each function of NVML, and the answers without NVML.
 #include <dlfcn.h>
 
 #include "guard/driver_location.hpp"
@@ -36,7 +36,8 @@ void* stand_in(std::uint32_t, bool library) noexcept {
 
 const Wrapped kWrapped{"nvml", kNames, kNvmlSymbolCount, &look_for_nvml, &stand_in};
 
-// Calls dlopen(), which may be the driver guard's; that lets calls from this library through (open_route.cpp).
+// Calls dlopen(), which may be the function of the driver's guard. That guard passes calls from this library on to libc
+// (open_route.cpp).
 void* open_real_library(const char* path) noexcept { return ::dlopen(path, RTLD_NOW | RTLD_LOCAL); }
 
 }  // namespace ration::guard

@@ -1,7 +1,8 @@
-// Unlisted functions: those that the wrapped library has and the guard's table lacks, of a later release or private.
-// Their effect is unknown, so calls of them are passed on. If the name may concern memory, the first call is noted in
-// the book, which shows what the limit may not hold. Used by proc_address.cpp, symbol_route.cpp and resolve.cpp.
-// Promises: thread-safe without a lock; no allocation; nothing is added to a call after the first.
+// Unlisted functions: functions that the wrapped library has and the guard's table lacks, because they are private or
+// belong to a later release. Their effect is unknown, so calls of them are passed on. If the name may concern memory,
+// the first call is noted in the book, so that the book shows which calls may take memory that the limit does not hold.
+// Used by proc_address.cpp, symbol_route.cpp and resolve.cpp. Promises: thread-safe without a lock; no allocation;
+// nothing is added to a call after the first.
 #pragma once
 
 #include <cstdint>

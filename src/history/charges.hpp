@@ -50,7 +50,7 @@ struct RunFacts {
 /// currency, so that exact sums of many devices over years fit 128 bits.
 struct Prices {
   std::int64_t general = 0;                        ///< for lines without a price of their own, such as idle memory
-  std::map<std::string, std::int64_t> of_tenants;  ///< by tenant, for those that have their own
+  std::map<std::string, std::int64_t> of_tenants;  ///< by tenant, for tenants with a price of their own
 
   [[nodiscard]] bool any() const { return general != 0 || !of_tenants.empty(); }
   /// Returns true if there is a price; `run` is null for lines without a run.
@@ -64,17 +64,17 @@ struct DeviceFacts {
   std::int64_t capacity = 0;
 };
 
-/// The amounts of one run on one device in one slice of time, or those of another kind on one device.
+/// The amounts of one run on one device in one slice of time. A line of a kind other than kGoverned has no run.
 struct ChargeLine {
   TimeMs from = 0;       ///< start of the slice
-  std::int64_t run = 0;  ///< 0 for other kinds
+  std::int64_t run = 0;  ///< 0 for a kind without runs
   std::int64_t device = 0;
   Kind kind = Kind::kGoverned;
   ByteTime used, limited, guaranteed, held, charged;
   /// The most bytes held at one moment.
   std::int64_t peak = 0;
   std::int64_t denials = 0;
-  /// The duration of the run, or of the other kind.
+  /// The milliseconds for which the line counts.
   TimeMs ms = 0;
 };
 
@@ -96,7 +96,7 @@ struct Charges {
   /// The window that the answer covers.
   TimeMs from = 0, to = 0;
   Slice sliced = Slice::kWhole;
-  /// The lines of runs, sorted by slice, run and device, followed by the other kinds.
+  /// The lines of runs, sorted by slice, run and device, followed by the lines of the other kinds.
   std::vector<ChargeLine> lines;
   /// Pinned memory, by slice and run. A run is missing if its book counts no pinned memory, or if an older ration
   /// recorded it.

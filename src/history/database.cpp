@@ -66,7 +66,7 @@ Result<Database> Database::open(const std::string& path, Access access) {
     return fail("E1912", fmt::format("the history at {} cannot be opened: {}.", path, ::sqlite3_errstr(code)),
                 "Give the daemon a folder of its own that it may write to.", 1);
   }
-  // In write-ahead mode a reader never waits, but a checkpoint may wait for moments.
+  // In write-ahead mode a reader never waits, but a checkpoint may wait for a moment.
   ::sqlite3_busy_timeout(handle, 5000);
   return database;
 }

@@ -85,7 +85,7 @@ class Database {
   [[nodiscard]] Result<void> outcome();
 
   [[nodiscard]] bool failed() const noexcept { return failure_.has_value(); }
-  /// Returns true if the file has proved inconsistent, or no database.
+  /// Returns true if the file has proved to be inconsistent, or to be no database.
   [[nodiscard]] bool damaged() const noexcept { return damaged_; }
 
  private:

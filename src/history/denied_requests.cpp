@@ -11,7 +11,7 @@
 namespace ration::history {
 namespace {
 
-// The bound of a recorded number: programs may request any size, and sums of bounded ones still fit.
+// The bound of a recorded number. Programs may request any size; sums of bounded numbers still fit.
 constexpr std::uint64_t kMaxBytes = kUnlimited.count() / 2;
 
 Bytes at_most(std::uint64_t count) { return Bytes{std::min(count, kMaxBytes)}; }
@@ -39,7 +39,7 @@ void DeniedRequests::add(const DeniedRequests& other) {
 std::map<std::int64_t, DeniedRequests> read_denied_requests(Database& database, const std::string& workload,
                                                             TimeMs from, Bytes capacity) {
   // A denial names its run by a number that restarts with each boot, so the query takes the latest run with that number
-  // that had begun.
+  // that had begun before the denial.
   Statement rows(database,
                  "SELECT (SELECT id FROM runs WHERE number = CAST(substr(denial, 3) AS INTEGER) AND "
                  "started <= events.time AND runs.workload = events.workload AND runs.tenant = events.tenant "

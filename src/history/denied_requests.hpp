@@ -13,7 +13,7 @@
 
 namespace ration::history {
 
-/// The step in which limits are advised.
+/// The step to whose multiples advised limits are rounded.
 inline constexpr Bytes kAdviceStep{std::uint64_t{256} << 20};
 
 struct DeniedRequests {
@@ -22,7 +22,7 @@ struct DeniedRequests {
   /// The request with the greatest need that a device could meet: the bytes held, and the bytes requested on top of
   /// them.
   Bytes held, requested;
-  /// The greatest need that exceeds even the largest device, so that no limit satisfies it; 0 if there is none.
+  /// The greatest need that exceeds even the largest device, so that no limit can meet it; 0 if no need does.
   Bytes impossible;
 
   [[nodiscard]] Bytes need() const { return held + requested; }
@@ -33,7 +33,8 @@ struct DeniedRequests {
 [[nodiscard]] constexpr Bytes least_limit(Bytes need) noexcept { return round_up(need, kAdviceStep); }
 
 /// Reads the requests since `from` that were denied for want of memory, by the id of their run. `workload` is `train`
-/// or `nlp/train`; `capacity` is the capacity of its largest device. Requires that the caller has begun a transaction.
+/// or `nlp/train`; `capacity` is the capacity of the workload's largest device. Requires that the caller has begun a
+/// transaction.
 [[nodiscard]] std::map<std::int64_t, DeniedRequests> read_denied_requests(Database& database,
                                                                           const std::string& workload, TimeMs from,
                                                                           Bytes capacity);

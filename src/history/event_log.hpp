@@ -19,7 +19,7 @@ void store_events(Database& database, std::vector<Event>& events);
 
 class EventLog {
  public:
-  /// The greatest number of waiting events.
+  /// The maximum number of waiting events.
   static constexpr std::size_t kMaxKept = 10'000;
   /// A function that stores all events and gives them their numbers, or stores none.
   using Store = std::function<Result<void>(std::vector<Event>&)>;

@@ -40,8 +40,8 @@ struct ClosedPeriod {
   TimeMs closed = 0;
   /// The SHA-256 of `lines`, in hexadecimal.
   std::string seal;
-  /// The month's amounts by run and device: one JSON array a line, sorted. They are kept for ever, even if the hours
-  /// are removed.
+  /// The month's amounts by run and device: one JSON array per line, sorted. The lines are kept for ever, even if the
+  /// hours are removed.
   std::string lines;
   /// True if the lines still match the seal.
   bool intact = false;
@@ -72,14 +72,15 @@ class History {
   [[nodiscard]] std::vector<Event> take_late() { return events_.take_late(); }
   [[nodiscard]] Result<std::int64_t> append(Event event);
 
-  /// Records the end of a run with the next commit; ignored for a run of which no sample is known.
+  /// Records the end of a run with the next commit. Ignores a run of which no sample is known.
   void run_ended(const RunKey& run, TimeMs ended, int exit_code) { names_.run_ended(run, ended, exit_code); }
 
   /// Seals a month (`2026-01`, UTC). Fails with E1914 if the text is no month, or the month is not over or not
-  /// recorded, E1915 if it is closed already.
+  /// recorded, and with E1915 if the month is closed already.
   [[nodiscard]] Result<ClosedPeriod> close_period(const std::string& name, TimeMs now);
 
-  /// Reads the whole file; if it contradicts itself, sets it aside and returns false. Called after a Reader met damage.
+  /// Reads the whole file; if it contradicts itself, sets it aside and returns false. Call it after a Reader has met
+  /// damage.
   [[nodiscard]] bool check();
   /// Returns true if the path still leads to the open file; otherwise the next commit() begins a new file.
   [[nodiscard]] bool in_place() const { return file_.in_place(); }

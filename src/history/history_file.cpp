@@ -60,7 +60,7 @@ Result<HistoryFile> HistoryFile::open(const std::string& path) {
 
 Result<void> HistoryFile::open_database(bool again) {
   for (;; again = true) {
-    // Makes the file with the intended rights before SQLite would make it with others.
+    // Makes the file with the intended rights, because SQLite would make it with other rights.
     if (const FileDescriptor file{::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)}; !file) {
       return fail("E1912", fmt::format("the history at {} cannot be opened: {}.", path_, std::strerror(errno)),
                   "Give the daemon a folder of its own that it may write to.");

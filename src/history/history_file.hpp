@@ -18,7 +18,7 @@ namespace ration::history {
 
 class HistoryFile {
  public:
-  /// Creates or opens the file; sets a damaged one aside. Fails with E1911, E1912, E1913.
+  /// Creates or opens the file; sets a damaged one aside. Fails as History::open() does, with E1911, E1912 or E1913.
   [[nodiscard]] static Result<HistoryFile> open(const std::string& path);
 
   [[nodiscard]] Database& database() noexcept { return database_; }

@@ -68,8 +68,8 @@ void Integrator::gap(TimeMs from, TimeMs to) {
   pending_.gaps[from] = to;
 }
 
-// Notes peaks and denials of the stretch that ends now. They belong to the stretch's hours, and to a run even if
-// nothing else of it is known.
+// Notes peaks and denials of the stretch that ends now. They count in the stretch's hours, and for a run even if
+// nothing else of that run is known.
 void Integrator::note_instant(const Instant& now, TimeMs from) {
   const TimeMs to = last_.time;  // time of the newest sample, already moved
   const std::int64_t last_hour = (to > from ? to - 1 : to) / kHourMs;
@@ -78,7 +78,7 @@ void Integrator::note_instant(const Instant& now, TimeMs from) {
     row.ungoverned_peak = std::max(row.ungoverned_peak, device.ungoverned);
   }
   for (const auto& holding : now.holdings) {
-    // A peak in a stretch over two hours may have been in either, so it counts in both.
+    // A peak in a stretch over two hours may have been in either hour, so it counts in both.
     for (std::int64_t hour = from / kHourMs; hour <= last_hour; ++hour) {
       auto& row = pending_.usage[{hour, holding.run, holding.device}];
       row.peak = std::max(row.peak, holding.peak);
@@ -95,8 +95,8 @@ void Integrator::note_instant(const Instant& now, TimeMs from) {
 }
 
 void Integrator::chart(TimeMs from, TimeMs to, const Instant& now) {
-  // A line begins with the sum of the bytes that its runs held. Each run may have peaked at another unknown instant, so
-  // the chart shows the sum of the peaks, bounded by the device.
+  // A line begins with the sum of the bytes that its runs held. The instant of each run's peak is unknown, so the chart
+  // shows the sum of the peaks, bounded by the device's memory.
   std::map<std::int64_t, LineNow> lines;
   std::map<std::int64_t, std::int64_t> capacities;
   for (const auto& device : last_.devices) {

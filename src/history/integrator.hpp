@@ -12,8 +12,8 @@
 
 namespace ration::history {
 
-/// The number that stands for pinned host memory among those of devices, which begin at 1. Its rows say how much of it
-/// a run held; they enter no sum of a device, no level and no chart.
+/// The number of pinned host memory among the numbers of devices, which begin at 1. Rows with this number say how much
+/// pinned memory a run held, and enter no sum of a device, no level and no chart.
 inline constexpr std::int64_t kPinnedHost = 0;
 
 /// A sample with numbers for names. Its bytes are plain checked numbers, and limits are at most the device's capacity.
@@ -86,7 +86,7 @@ struct Pending {
   std::map<LevelKey, std::int64_t> levels;
 };
 
-/// The step of the levels at which a run's time is kept, for recommendations.
+/// The step between the levels of held memory for which a run's time is kept, for recommendations.
 inline constexpr std::int64_t kLevelStep = std::int64_t{256} << 20;
 
 class Integrator {

@@ -25,10 +25,10 @@ class Names {
   void load(Database& database);
 
   [[nodiscard]] std::int64_t device(const DeviceSample& device);
-  /// Returns the run with the facts that were recorded of it first, perhaps by an earlier daemon in the same database.
+  /// Returns the run with its facts as they were first recorded, perhaps by an earlier daemon in the same database.
   [[nodiscard]] const Run& run(Database& database, const WorkloadSample& workload);
   [[nodiscard]] std::int64_t line(int kind, const std::string& name, std::int64_t device);
-  /// Records the end of a run; ignored for a run of which no sample is known.
+  /// Records the end of a run. Ignores a run of which no sample is known.
   void run_ended(const RunKey& run, TimeMs ended, int exit_code) { ended_.push_back({run, ended, exit_code}); }
 
   /// Stores the new names. Requires that the caller has begun a transaction.

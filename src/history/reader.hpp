@@ -53,21 +53,23 @@ class Reader {
   [[nodiscard]] Result<std::vector<Event>> events(const EventQuestion& question);
   /// Returns an event. Fails with E1917 if it does not exist, or has been removed.
   [[nodiscard]] Result<Event> event(std::int64_t id);
-  /// Returns true if the event is recorded already: one of the same type, workload, tenant, user and denial whose time
-  /// or first time is the event's time.
+  /// Returns true if the event is recorded already. A recorded event is the same if it has the same type, workload,
+  /// tenant, user and denial, and its time or first time is the event's time.
   [[nodiscard]] bool has(const Event& event);
   /// Finds a denial by `d-17-3`, or by the number of its event. If several users have a denial of that name, returns
-  /// the newest of `asker`. Fails with E1917 if there is none, E1802 if there are several and none is the asker's.
+  /// the newest denial of `asker`. Fails with E1917 if there is no denial of that name, and with E1802 if several users
+  /// have one but `asker` has none.
   [[nodiscard]] Result<Event> denial(const std::string& id, const std::string& asker);
-  /// Returns the numbers of the oldest and the newest kept event; 0 if there are none.
+  /// Returns the numbers of the oldest and the newest kept event; 0 if no events are kept.
   [[nodiscard]] Result<std::pair<std::int64_t, std::int64_t>> kept_events();
 
   /// Recommends a limit; `workload` is `train` or `nlp/train`. Fails with E1917 for a workload that never ran.
   [[nodiscard]] Result<Recommendation> recommend(const RecommendQuestion& question);
-  /// Reports the newest run of `workload`, or of all if that is empty. Fails with E1917 if there is none.
+  /// Reports the newest run of `workload`, or of all workloads if the text is empty. Fails with E1917 if there is no
+  /// run.
   [[nodiscard]] Result<RunReport> last_run(const std::string& workload);
 
-  /// Returns the successful ones (exit code 0) among the newest `runs` runs, in the order of their ends.
+  /// Returns those of the newest `runs` runs that succeeded (exit code 0), in the order of their ends.
   [[nodiscard]] Result<std::vector<PastRun>> past_runs(std::size_t runs);
 
  private:

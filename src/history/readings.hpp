@@ -1,7 +1,7 @@
-// Remembers the last reading of each run's counters. A book counts denials and keeps its peak for the whole run, and is
-// read repeatedly, also by the next daemon: only the increase since the last reading is counted. Used by History.
-// Promises: the last reading is stored in the same transaction as the sums, so a kill loses both or neither; a lower
-// reading counts as no increase.
+// Remembers the last reading of each run's counters. A book counts denials and keeps its peak for the whole run, and
+// every daemon reads it repeatedly, so only the increase since the last reading is counted. Used by History. Promises:
+// the last reading is stored in the same transaction as the sums, so a kill loses both or neither; a lower reading
+// counts as no increase.
 #pragma once
 
 #include <cstdint>

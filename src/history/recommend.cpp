@@ -17,7 +17,7 @@ namespace {
 
 Bytes as_bytes(std::int64_t count) { return Bytes{static_cast<std::uint64_t>(count)}; }
 
-/// Reads the runs, and notes the id of the newest.
+/// Reads the runs. Sets `newest` to the id of the newest run.
 std::vector<RecordedRun> read_runs(Database& database, const RecommendQuestion& question, std::int64_t& newest) {
   std::map<std::int64_t, RecordedRun> runs;
   Bytes capacity;
@@ -72,7 +72,7 @@ Bytes quantile(const std::vector<Bytes>& sorted, double part) {
 
 Bytes needed(const RecordedRun& run) { return std::max(run.peak, run.denied.need()); }
 
-// Returns a lower bound for the need of a run whose denied request was not kept: the need exceeded its limit.
+// Returns a lower bound for the need of a run whose denied request was not kept: its limit, which the need exceeded.
 Bytes denied_at(const RecordedRun& run) { return run.denials > 0 && run.denied.known == 0 ? run.limited : Bytes{0}; }
 
 bool would_be_denied(const RecordedRun& run, Bytes limit) {

@@ -29,7 +29,7 @@ struct RecommendQuestion {
   std::size_t fewest_runs = 5;
 };
 
-/// One run on its device with the greatest peak, because a limit holds on each.
+/// One run, on the device with its greatest peak, because a limit holds on each device.
 struct RecordedRun {
   TimeMs first = 0, last = 0;
   Bytes peak, limited, capacity;
@@ -42,7 +42,7 @@ struct Past {
   std::string name, tenant;  ///< of the newest run
   bool running = false;      ///< true while that run goes on
   std::vector<RecordedRun> runs;
-  std::map<std::int64_t, TimeMs> levels;  ///< how long the runs held so many times kLevelStep
+  std::map<std::int64_t, TimeMs> levels;  ///< how long the runs held each level, which is a multiple of kLevelStep
 };
 
 struct BackTest {
@@ -61,7 +61,7 @@ struct Recommendation {
   /// The percentiles of the runs' peaks, each on the run's device with the greatest peak.
   Bytes peak_p50, peak_p95, peak_max;
   std::uint64_t denials = 0;
-  /// The greatest need of a denied run, a lower bound; zero if none is known.
+  /// The greatest known need of a denied run, as a lower bound; zero if no need is known.
   DeniedRequests denied;
   /// True if there are enough runs. Otherwise only peak_max and limit are valid, the limit as a lower bound.
   bool enough = false;
@@ -71,7 +71,7 @@ struct Recommendation {
   /// The reasons for both numbers, as sentences; they name a floor or cap that decided.
   std::string limit_reason, guarantee_reason;
   std::vector<BackTest> checks;
-  /// The newest run's limit, and the byte-time per month by which it exceeds the recommended one.
+  /// The newest run's limit, and the byte-time per month by which that limit exceeds the recommended limit.
   std::optional<Bytes> limit_today;
   ByteTime wasted_a_month;
   TimeMs hours_a_month_ms = 0;
@@ -80,16 +80,17 @@ struct Recommendation {
 /// Makes the recommendation from at least one run.
 [[nodiscard]] Recommendation recommend(const RecommendQuestion& question, const Past& past);
 
-/// Makes it from the runs of the history. Requires that the caller has begun a transaction. Fails with E1917 for a
-/// workload that never ran.
+/// Makes the recommendation from the runs of the history. Requires that the caller has begun a transaction. Fails with
+/// E1917 for a workload that never ran.
 [[nodiscard]] Result<Recommendation> make_recommendation(Database& database, const RecommendQuestion& question);
 
-/// Returns the command that applies it: `ration set` for a running workload, else `ration run` for the next run.
+/// Returns the command that applies the recommendation: `ration set` for a running workload, else `ration run` for the
+/// next run.
 [[nodiscard]] std::string command_of(const Recommendation& recommendation);
 
 /// Returns the text that `ration recommend` prints.
 [[nodiscard]] std::string to_text(const Recommendation& recommendation, TimeMs now);
-/// Returns what it prints with `-o json`, and the HTTP interface answers.
+/// Returns the JSON that `ration recommend -o json` prints and the HTTP interface answers.
 [[nodiscard]] nlohmann::json to_json(const Recommendation& recommendation, TimeMs now);
 
 }  // namespace ration::history

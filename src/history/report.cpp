@@ -73,7 +73,7 @@ std::vector<__int128> apportion(__int128 total, const std::vector<__int128>& wei
     parts[index] = total * (weights[index] / scale) / (all / scale);
     given += parts[index];
   }
-  // Distributes the rest equally, and what then remains one by one, to the largest weights first.
+  // Distributes the rest equally, and then the units that remain, one by one, to the largest weights first.
   std::vector<std::size_t> order(weights.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::stable_sort(order.begin(), order.end(), [&](auto left, auto right) { return weights[left] > weights[right]; });
@@ -112,7 +112,7 @@ void share_idle_out(Report& report) {
   std::erase_if(report.rows, [](const ReportRow& row) { return row.kind == Kind::kIdle; });
 }
 
-// Rounds the cost of every row down to a cent, and gives the missing cents to the rows with the largest remainders.
+// Rounds the cost of every row down to a cent, and adds the missing cents to the rows with the largest remainders.
 void round_costs(Report& report) {
   __int128 exact = 0;
   for (const ReportRow& row : report.rows) exact += row.exact_cost;
@@ -174,7 +174,7 @@ std::string row_name(const ReportQuestion& question, const Charges& charges, con
   return other_name(line.kind) + (question.by == By::kGpu ? " " + device_of(charges, line) : "");
 }
 
-/// Enters the pinned host memory of runs in their rows. It is on no GPU, so a report by GPU has none.
+/// Enters the pinned host memory of runs in their rows. Pinned memory is on no GPU, so a report by GPU shows none.
 void add_pinned(const ReportQuestion& question, const Charges& charges,
                 std::map<std::pair<Kind, std::string>, ReportRow>& rows) {
   if (question.by == By::kGpu) return;

@@ -52,16 +52,16 @@ struct ReportRow {
   __int128 exact_cost = 0;
   /// The cost in hundredths of the currency.
   std::int64_t cost_cents = 0;
-  /// True if a part of the row has a price, and true if a part has none; with both, the cost is partial.
+  /// `priced` is true if a part of the row has a price, `unpriced` if a part has none. With both, the cost is partial.
   bool priced = false, unpriced = false;
-  /// The pinned host memory of its runs; the peak is that of one workload. Absent where none of them has it counted,
-  /// and in a report by GPU.
+  /// The pinned host memory of the row's runs; the peak is that of one workload. Absent if the memory was counted for
+  /// none of the runs, and in a report by GPU.
   struct Pinned {
     ByteTime used;
     std::int64_t peak = 0, denials = 0;
   };
   std::optional<Pinned> pinned;
-  /// True if pinned memory of a part of its time was not counted.
+  /// True if pinned memory was not counted for a part of the row's time.
   bool pinned_lacks = false;
   /// The device, if the report is by GPU.
   std::string device;
@@ -90,8 +90,8 @@ struct Report {
   std::int64_t cost_cents = 0;
   /// True if a row has a price, or if prices are set and no row lacks one.
   bool cost_known = false;
-  /// The number of rows without a price, and of rows with a price for a part only; the cost excludes the unpriced
-  /// amounts.
+  /// The number of rows without a price, and the number of rows with a price for only a part. The cost excludes the
+  /// unpriced amounts.
   std::size_t unpriced_rows = 0, partly_priced_rows = 0;
   bool adds_up = false;
   std::vector<Gap> gaps;

@@ -11,12 +11,12 @@ namespace ration::history {
 /// The time for which hours, gaps and ended runs are kept. The lines of a sealed month are kept for ever.
 inline constexpr TimeMs kUsageKept = 400 * kDayMs;
 
-/// The time for which events are kept, and their greatest number.
+/// The time for which events are kept, and the maximum number of events that are kept.
 inline constexpr TimeMs kEventsKept = 90 * kDayMs;
 inline constexpr std::int64_t kMaxEvents = 1'000'000;
 
-/// A resolution of the charts. When a slot of a coarser one is over, it is made from slots of the next finer one, which
-/// are therefore kept for longer than the coarser slot lasts.
+/// A resolution of the charts. When a slot of a coarser resolution is over, it is made from slots of the next finer
+/// resolution. Finer slots are therefore kept for longer than a coarser slot lasts.
 struct Resolution {
   TimeMs width;
   TimeMs kept;

@@ -54,8 +54,8 @@ struct WorkloadSample {
   std::uint64_t command = 0;
 };
 
-/// The pinned host memory of a run, all its processes together; it is on no device. A run without one has a book that
-/// counts none.
+/// The pinned host memory of a run, all its processes together; it is on no device. A run without a PinnedSample has a
+/// book that does not count pinned memory.
 struct PinnedSample {
   RunKey run;
   /// The bytes now, and the most so far: at most kMaxDevice.
@@ -69,7 +69,7 @@ struct Sample {
   std::int64_t time_ns = 0;
   std::vector<DeviceSample> devices;
   std::vector<WorkloadSample> workloads;
-  std::vector<PinnedSample> pinned;  ///< one for each run at most; runs that `workloads` lacks are left out
+  std::vector<PinnedSample> pinned;  ///< at most one per run; a sample whose run is not in `workloads` is ignored
 };
 
 /// The result of recording a sample.
@@ -87,7 +87,7 @@ struct Event {
   std::string type, workload, tenant, user;
   std::optional<std::int64_t> gpu, pid, bytes;
   std::string denial, by, text, old_value, new_value, fix;
-  /// The number of equal events that this one stands for, and the time of the first; `time` is that of the last.
+  /// The number of equal events that this event stands for, and the time of the first; `time` is the time of the last.
   std::int64_t count = 1;
   TimeMs first_time = 0;  ///< 0 if it is `time`
   /// The facts for `ration why`, as JSON.

@@ -63,8 +63,8 @@ StoredLines find_lines(Database& database, const SeriesQuestion& question) {
 
 using Buckets = std::map<std::int64_t, std::vector<Bucket>>;
 
-/// Returns the buckets of each stored line. A coarser resolution lacks the slot that is not over, so the next finer one
-/// continues from its end.
+/// Returns the buckets of each stored line. A coarser resolution lacks the slot that is not over yet, so the points
+/// after its last slot come from the next finer resolution.
 Buckets read_points(Database& database, const Series& series, const StoredLines& wanted, std::size_t level) {
   Buckets stored;
   const auto count = static_cast<std::size_t>((series.to - series.from) / series.step);
@@ -96,8 +96,8 @@ Buckets read_points(Database& database, const Series& series, const StoredLines&
   return stored;
 }
 
-/// Adds up lines of one name. Their maxima on several devices may have been at different instants, so their sum is the
-/// least that a chart may show.
+/// Adds up the lines of one name. Their maxima on several devices may have been at different instants. The chart shows
+/// the sum of the maxima, because any smaller value might be below the true maximum.
 std::vector<SeriesLine> add_up(const Buckets& stored, const StoredLines& wanted) {
   std::map<std::string, SeriesLine> lines;
   for (const auto& [id, buckets] : stored) {

@@ -19,7 +19,7 @@ struct SeriesQuestion {
   /// The name of the only line; empty for all.
   std::string name;
   TimeMs from = 0, to = 0;
-  /// The greatest number of buckets.
+  /// The maximum number of buckets.
   std::int64_t points = 600;
 };
 

@@ -43,7 +43,7 @@ void prune(Database& database, TimeMs now) {
   Statement(database, "DELETE FROM usage WHERE hour < ?").with(hour).done();
   Statement(database, "DELETE FROM device_hours WHERE hour < ?").with(hour).done();
   Statement(database, "DELETE FROM gaps WHERE ends <= ?").with(cut).done();
-  // The spans must agree with the hours that remain, and readers take `kept_from` for their beginning.
+  // The spans must agree with the remaining hours, and readers take `kept_from` as the beginning of the spans.
   Statement(database, "DELETE FROM spans WHERE ends <= ?").with(cut).done();
   Statement(database, "INSERT OR REPLACE INTO marks VALUES('kept_from', ?)").with(cut).done();
   for (const char* table : {"levels", "run_devices"}) {

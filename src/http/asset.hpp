@@ -20,7 +20,7 @@ struct Asset {
 /// Makes the asset with its `tag`.
 [[nodiscard]] Asset make_asset(std::string content_type, std::string_view body, bool gzip);
 
-/// The greatest size of inflated content: 64 MiB.
+/// The maximum size of inflated content: 64 MiB.
 inline constexpr std::size_t kMaxAsset = std::size_t{64} << 20;
 
 /// Answers with 200, 304 or 406 (E1520), or with 500 if the gzip file is damaged.

@@ -110,8 +110,8 @@ struct Client::Exchange {
     return calls;
   }
 
-  /// Reads until the answer is complete or reading is stopped. Returns an empty text then, otherwise the reason. In a
-  /// stream each byte moves the deadline to `silence` from now.
+  /// Reads until the answer is complete or reading is stopped, and then returns an empty text. After a failure, returns
+  /// the reason. In a stream each byte moves the deadline to `silence` from now.
   std::string receive(Clock::time_point deadline, std::chrono::milliseconds timeout,
                       std::chrono::milliseconds silence) {
     const auto calls = settings();
@@ -222,7 +222,8 @@ bool is_turned_away(const Answer& answer) {
   return id == "E1517" || id == "E1522";
 }
 
-/// Varies the pause between half and one and a half of it, so that clients turned away together return one by one.
+/// Varies the pause at random from half to one and a half times its length, so that clients turned away together return
+/// one by one.
 std::chrono::milliseconds spread(std::chrono::milliseconds pause) {
   thread_local std::minstd_rand random{std::random_device{}()};
   return pause / 2 + std::chrono::milliseconds(random() % static_cast<unsigned>(pause.count()));

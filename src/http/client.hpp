@@ -1,4 +1,4 @@
-// A blocking client for the daemon's socket. Used by the command line, for one call after the other. Promises: a whole
+// A blocking client for the daemon's socket. Used by the command line, one call after the other. Promises: a whole
 // answer, and in a stream each next byte, comes within the timeout or the call fails; for a while it repeats a request
 // that the daemon turned away unread; answers are bounded; it links only the parser.
 #pragma once
@@ -39,7 +39,7 @@ class Client {
   static constexpr std::chrono::milliseconds kSilence{30'000};
   /// The time for which a request is repeated while the daemon is full or still starting.
   static constexpr std::chrono::milliseconds kPatience{30'000};
-  /// The greatest size of an answer: 256 MiB.
+  /// The maximum size of an answer: 256 MiB.
   static constexpr std::size_t kMaxAnswer = std::size_t{256} << 20;
 
   explicit Client(std::string socket_path, std::chrono::milliseconds timeout = kTimeout,
@@ -54,10 +54,10 @@ class Client {
 
   /// Sends a request. An answer with any status counts as success, except E1517 and E1522, which are repeated for
   /// kPatience. Fails with E1501 (exit code 3) if there is no daemon, E1502 (5) if this user may not open the socket,
-  /// E1508 if the daemon did not answer in time or not intelligibly.
+  /// E1508 if the daemon did not answer in time, or its answer cannot be understood.
   [[nodiscard]] Result<Answer> get(std::string_view path, const ExtraHeaders& headers = {});
   [[nodiscard]] Result<Answer> post(std::string_view path, std::string_view json, const ExtraHeaders& headers = {});
-  /// As post(), but calls `work` once while the daemon works, and also if the request fails.
+  /// Like post(), but calls `work` once while the daemon works, and also if the request fails.
   [[nodiscard]] Result<Answer> post_during(std::string_view path, std::string_view json,
                                            const std::function<void()>& work);
   [[nodiscard]] Result<Answer> patch(std::string_view path, std::string_view json, const ExtraHeaders& headers = {});
@@ -65,8 +65,8 @@ class Client {
   [[nodiscard]] Result<Answer> remove(std::string_view path, const ExtraHeaders& headers = {});
 
   /// Follows server-sent events until `taken` returns false or the daemon ends the stream, neither of which is an
-  /// error. Fails with E1508 after a silence longer than the timeout; the daemon sends something every 15 s. Returns
-  /// any answer other than 200 as error_of() does.
+  /// error. Fails with E1508 after a silence longer than the timeout; the daemon sends something every 15 s. Converts
+  /// any answer other than 200 to an error, as error_of() does.
   [[nodiscard]] Result<void> stream(std::string_view path, const std::function<bool(const StreamEvent&)>& taken,
                                     const ExtraHeaders& headers = {});
 

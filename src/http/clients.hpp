@@ -14,8 +14,9 @@
 
 namespace ration::http {
 
-/// The bounds on connections. If a key has no room, its client that has been idle longest leaves; if the server has
-/// none, that of the key with the most idle clients. A client with an unfinished request counts as idle.
+/// The bounds on connections. If a key has no room, the longest idle client of that key leaves. If the server has no
+/// room, the longest idle client of the key with the most idle clients leaves. A client with an unfinished request
+/// counts as idle.
 struct ClientBounds {
   std::size_t all = 512;
   std::size_t each = 256;       ///< per user, or per remote host (IPv6: per /64 network)
@@ -27,14 +28,15 @@ class Clients {
  public:
   explicit Clients(const ClientBounds& bounds) : bounds_(bounds) {}
 
-  /// Makes room for one more client of `key`, by dismissing others, which are counted in `dismissed`. Returns false if
-  /// there is no room. `favoured` is true for root and the daemon's own user, on the socket.
+  /// Makes room for one more client of `key`, if necessary by dismissing other clients, and counts these in
+  /// `dismissed`. Returns false if there is no room. `favoured` is true for root and the daemon's own user, on the
+  /// socket.
   [[nodiscard]] bool make_room(const std::string& key, bool favoured, std::uint64_t& dismissed);
   void add(std::unique_ptr<Connection> connection, std::string key, bool favoured);
   /// Notes that the client has sent a complete request.
   void note_request(Connection& connection) { clients_.at(&connection).active = ++activity_; }
-  /// Notes that the client has shown the token on the port; it counts among the clients with the token from now on, if
-  /// these have room.
+  /// Notes that the client has shown the token on the port. From now on it counts among the clients with the token, if
+  /// their bound leaves room.
   void note_token(Connection& connection);
   /// Notes the end of the client, which is freed by free_ended().
   void note_ended(Connection& connection);

@@ -24,7 +24,7 @@ struct Watch::State : std::enable_shared_from_this<State> {
 
 namespace {
 
-/// The greatest amount of input that waits for its reader.
+/// The maximum number of bytes of input that wait for their reader.
 constexpr std::size_t kMaxWaitingInput = 64 * 1024;
 /// The time for which a rejected client may go on sending. Closing at once would make its kernel discard the unread
 /// answer.

@@ -16,7 +16,7 @@ struct StreamEvent {
 
 class EventReader {
  public:
-  /// The greatest size of an event: 16 MiB. A larger one ends the reading.
+  /// The maximum size of an event: 16 MiB. A larger event ends the reading.
   static constexpr std::size_t kMaxEvent = std::size_t{16} << 20;
 
   /// Passes each complete event to `taken`, which returns true to continue. Returns false if it does not, or if an

@@ -61,8 +61,8 @@ std::optional<Authority> parse_authority(std::string_view text) {
   return parsed;
 }
 
-/// Returns true if a list such as `gzip;q=0.5, *;q=0` allows `coding`; returns `otherwise` if the list does not mention
-/// it.
+/// Returns true if a list such as `gzip;q=0.5, *;q=0` allows `coding`. Returns `otherwise` if the list does not mention
+/// `coding`.
 bool allows(std::string_view list, std::string_view coding, bool otherwise) {
   std::optional<bool> named, any;
   while (!list.empty()) {

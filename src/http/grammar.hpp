@@ -20,7 +20,7 @@ struct Target {
   std::map<std::string, std::string> query;
 };
 
-/// The greatest number of parameters in a query.
+/// The maximum number of parameters in a query.
 inline constexpr std::size_t kMaxParameters = 64;
 
 /// Parses the second word of a request line, in origin form (`/path?query`). Returns nothing for any other form, for
@@ -35,8 +35,8 @@ inline constexpr std::size_t kMaxParameters = 64;
 /// is neither a name nor an address, or has an invalid port.
 [[nodiscard]] std::optional<std::string> host_name(std::string_view authority);
 
-/// Returns true if a page of this `Origin` comes from the server that `Host` names: name and port are equal. `null` (a
-/// sandboxed or local page) equals none.
+/// Returns true if a page of this `Origin` comes from the server that `Host` names: name and port are equal. An origin
+/// `null` (a sandboxed or local page) equals no server.
 [[nodiscard]] bool same_origin(std::string_view origin, std::string_view host);
 
 /// Returns true if `Accept-Encoding` allows gzip.

@@ -45,7 +45,7 @@ std::string user_name(uid_t uid) {
   return fmt::format("uid {}", uid);
 }
 
-/// Describes the process that answers on that socket; absent if none does.
+/// Describes the process that answers on that socket; absent if no process does.
 std::optional<std::string> owner_of(const sockaddr_un& address) {
   const FileDescriptor probe(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   // EAGAIN means that the queue is full, so a process listens.
@@ -72,7 +72,7 @@ std::string address_text(const sockaddr_storage& address) {
   return ::inet_ntop(address.ss_family, place, text.data(), text.size()) == nullptr ? "" : text.data();
 }
 
-/// Returns the network under which an address is counted: one host has a whole /64 of IPv6, and this one all of
+/// Returns the network under which an address is counted: one host has a whole /64 of IPv6, and this host has all of
 /// 127.0.0.0/8.
 std::string network_of(const sockaddr_storage& address) {
   if (address.ss_family != AF_INET6) {
@@ -337,7 +337,7 @@ Result<void> Acceptor::keep(std::optional<UnixListener>& socket, const std::stri
                             Entrance entrance) {
   if (path.empty() || (socket && socket->in_place())) return {};
   listeners_.erase(entrance);
-  socket.reset();  // drops the lock as well, even if the file is still there
+  socket.reset();  // also releases the lock, even if the socket's file is still there
   RATION_TRY(auto place,
              UnixListener::open(path, mode, entrance == Entrance::kContainers ? containers_lock(path) : ""));
   socket = std::move(place);

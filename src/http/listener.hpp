@@ -22,11 +22,12 @@ struct evconnlistener;
 
 namespace ration::http {
 
-/// A bound and listening Unix socket. Its destructor removes the file if that is still this socket's.
+/// A bound and listening Unix socket. The destructor removes the file if the path still leads to this socket.
 class UnixListener {
  public:
-  /// Opens the socket. Fails with E1504 if a daemon answers there already, naming its pid and user, E1507 if the path
-  /// cannot be used. `lock` is a file that no other user may be able to open; empty for PATH.lock.
+  /// Opens the socket. `lock` is the path of a lock file that no other user may be able to open; empty for PATH.lock.
+  /// If a daemon answers there already, fails with E1504, which names the daemon's pid and user. Fails with E1507 if
+  /// the path cannot be used.
   [[nodiscard]] static Result<UnixListener> open(const std::string& path, mode_t mode, const std::string& lock = {});
 
   UnixListener(UnixListener&&) noexcept = default;
@@ -82,8 +83,8 @@ struct PlaceOptions {
   /// any. Its lock is FOLDER.lock, beside its folder.
   std::string containers_socket;
   std::string tcp_address;  ///< `127.0.0.1:8080`; "" for none; port 0 takes any free one
-  /// The number of further ports to try if the requested one is taken; if all are, the server runs without a port. With
-  /// 0, a taken port is an error.
+  /// The number of further ports to try if the requested port is taken. If all ports are taken, the server runs without
+  /// a port. With 0, a taken port is an error.
   std::uint16_t further_ports = 0;
   std::string token_file;  ///< "" for none
 };
@@ -93,7 +94,7 @@ struct Places {
   std::optional<UnixListener> socket, containers;
   std::optional<TcpListener> tcp;
   std::string tcp_host;
-  std::string tcp_problem;  ///< why it is not the requested port; empty if it is
+  std::string tcp_problem;  ///< why the port is not the requested one; empty if it is
 };
 /// Takes the addresses and changes nothing else. Fails with E1504 if another daemon is there, E1505 if an address that
 /// other machines reach has no token, E1507 if an address cannot be used.

@@ -50,7 +50,7 @@ std::size_t RequestParser::feed(std::string_view bytes) {
   while (taken < bytes.size() && (state_ == State::kHead || state_ == State::kBody)) {
     std::string_view piece = bytes.substr(taken);
     const bool head = state_ == State::kHead;
-    // The head is passed on in pieces that end where its budget ends, so that no byte exceeds it.
+    // Of the head, only the bytes within its budget are passed on.
     if (head) piece = piece.substr(0, limits_.head_bytes - head_seen_);
     const std::size_t used = http_parser_execute(&parser_, &kSettings, piece.data(), piece.size());
     taken += used;

@@ -1,6 +1,6 @@
 // Parses one request from a stream of bytes, with every size bounded. Used by the connections of the server. Promises:
 // any bytes may be fed, in any pieces, with the same outcome; it never holds more than the limits allow (the head's
-// bytes twice, the body once); it leaves the bytes after a request.
+// bytes twice, the body once); it does not take the bytes after a request.
 #pragma once
 
 #include <http_parser.h>
@@ -32,8 +32,8 @@ class RequestParser {
   RequestParser(const RequestParser&) = delete;
   RequestParser& operator=(const RequestParser&) = delete;
 
-  /// Takes this request's bytes off the front of `bytes` and returns their number. It is less than the size of `bytes`
-  /// only if the request is complete or has failed.
+  /// Takes this request's bytes off the front of `bytes` and returns their number. The number is less than the size of
+  /// `bytes` only if the request is complete or has failed.
   std::size_t feed(std::string_view bytes);
 
   [[nodiscard]] State state() const noexcept { return state_; }

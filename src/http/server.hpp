@@ -61,7 +61,7 @@ class Server final : private ConnectionOwner {
 
   /// Listens on addresses that were taken before. Fails with E1506 if the token file is unsafe.
   [[nodiscard]] Result<void> listen(Places places);
-  /// Takes the addresses and listens. Fails also as take_places() does.
+  /// Takes the addresses and listens. Fails as take_places() does, and with E1506 if the token file is unsafe.
   [[nodiscard]] Result<void> listen();
   /// Makes a socket again if its path no longer leads to it; connected clients stay connected. Fails as listen() does.
   [[nodiscard]] Result<void> keep_sockets();

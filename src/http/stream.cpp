@@ -206,7 +206,7 @@ bool EventStream::pump_latest(Client& client) {
 void EventStream::subscribe(const Request& request, const Responder& responder) {
   const auto subscription = read_subscription(request, options_);
   if (!subscription) return responder.fail(subscription.error(), 400);
-  // Each user has a share of the places, so that none keeps others out; an operator's own dashboards do not count.
+  // Each user has a share of the places, so that no user keeps others out; an operator's own dashboards do not count.
   const Peer& peer = request.peer;
   const bool trusted = peer.token_accepted || (peer.uid && (*peer.uid == 0 || *peer.uid == ::geteuid()));
   const auto same = [&](const Client& each) { return each.peer.kind == peer.kind && each.peer.uid == peer.uid; };

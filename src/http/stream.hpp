@@ -1,4 +1,4 @@
-// Sends server-sent events from one publisher to many clients, none of which can slow the others or the daemon. Used by
+// Sends server-sent events from one publisher to many clients. No client can slow another client or the daemon. Used by
 // `rationd` for GET /api/v1/stream. Promises: publishing never blocks; the buffer of each client is bounded; numbered
 // events reach every client in order and without a hole, or a `gap` names the missing numbers; each client's view is
 // decided for that client.
@@ -24,14 +24,14 @@
 namespace ration::http {
 
 enum class TopicKind {
-  kLatest,    ///< only the newest event counts, as of snapshots: a slow client skips older ones
+  kLatest,    ///< only the newest event counts, such as a snapshot: a slow client skips older events
   kNumbered,  ///< events have ids, are kept in the ring, and can be replayed
 };
 
 struct StreamOptions {
   std::map<std::string, TopicKind> topics{{"snapshot", TopicKind::kLatest}, {"events", TopicKind::kNumbered}};
   std::size_t ring = 4096;                 ///< number of kept events
-  std::size_t backlog_bytes = 256 * 1024;  ///< per client; only an empty backlog takes a larger event
+  std::size_t backlog_bytes = 256 * 1024;  ///< per client; a larger event is sent only if the backlog is empty
   std::size_t subscribers = 256;
   milliseconds keep_alive{15'000};
   milliseconds shortest_interval{100};  ///< least value of `every=`
@@ -102,7 +102,7 @@ class EventStream {
     std::set<std::string, std::less<>> topics;
     milliseconds every{0};
     bool numbered = false;     ///< true if it follows a numbered topic
-    std::uint64_t cursor = 0;  ///< last number that it was sent, or that a gap named
+    std::uint64_t cursor = 0;  ///< number of the last event sent to the client, or last number in a gap
     std::map<std::string, Seen, std::less<>> seen;
     std::uint64_t dropped = 0;  ///< missed snapshots that were not reported to it yet
     bool crowded = false;       ///< true while it waits for room

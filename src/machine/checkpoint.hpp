@@ -1,12 +1,13 @@
 // Moves the device memory of running programs to host memory and back, by the driver's own calls (cuCheckpointProcess*,
-// driver 570 and newer). Used by `ration resume` and by the node daemon, which runs it in a process of its own, because
-// each call lasts as long as the copying. Promises: it moves all of the processes or none of them; a process that has
-// ended, or whose pid has been reused, is left alone; repeating a completed request does nothing.
+// driver 570 and newer). Used by `ration resume` and by the node daemon. The daemon makes these calls in a separate
+// process, because each call lasts as long as the copying. Promises: either the memory of all given processes is moved
+// or that of none; a process that has ended, or whose pid has been reused, is left alone; repeating a completed request
+// does nothing.
 //
 // A checkpoint can destroy a program: the driver "does not attempt to keep the process in a good state if an error
-// (such as the presence of a UVM allocation) is encountered" (README of NVIDIA/cuda-checkpoint). So only a kind of
-// memory is moved that a trial on this machine, with this driver, has moved for a program of ration's own; no option
-// overrides this.
+// (such as the presence of a UVM allocation) is encountered" (README of NVIDIA/cuda-checkpoint). So ration moves a kind
+// of memory only after a trial on this machine, with this driver, has moved that kind for one of ration's own programs.
+// No option overrides this rule.
 #pragma once
 
 #include <functional>
@@ -49,8 +50,8 @@ void remember_suspension(const Device& device, const std::string& driver_version
 
 /// Checks that nothing known prevents moving a workload's processes: a failed or missing trial on its devices,
 /// persistence mode, or memory that the driver does not move. `plain_is_moved` skips the trial, as on a simulated node:
-/// its driver runs only ration's own programs, so none can be lost, and demos and tests need no preparation. Fails with
-/// E1547.
+/// there the driver runs only ration's own programs, so no user's program can be lost, and demos and tests need no
+/// preparation. Fails with E1547.
 [[nodiscard]] Result<void> may_be_moved(const book::BookSnapshot& book, const Machine& machine,
                                         const std::string& runtime_folder, bool plain_is_moved);
 

@@ -76,8 +76,8 @@ std::optional<std::vector<DeviceProcess>> processes_of(const Library& nvml, nvml
 }
 
 /// Reads how much each process computed in the last seconds, if the device reports it. A process without a sample did
-/// not compute, unless the driver does not report what processes hold: then its samples have the processes' numbers on
-/// the host.
+/// not compute. Skips processes whose memory the driver does not report in a container: there the samples have the pids
+/// of the host, which do not match the listed pids.
 void ask_utilisation(const Library& nvml, nvmlDevice_t handle, std::vector<DeviceProcess>& processes) {
   constexpr unsigned long long kWindowMicroseconds = 5'000'000;  // the time between two ticks of an idle daemon
   const unsigned long long since = unix_time_ns() / 1000 - kWindowMicroseconds;
@@ -135,8 +135,8 @@ std::optional<Device> ask_nvml(const Library& nvml, nvmlDevice_t handle, int ind
   if (nvml.call("nvmlDeviceGetUUID", NVML_ERROR_NOT_SUPPORTED, handle, +text, 96U) != NVML_SUCCESS) return std::nullopt;
   device.uuid = text;
   if (!parse_uuid(device.uuid, device.bytes)) return std::nullopt;
-  // The answer is "not supported" if the memory is the host's (GB10, Jetson): query_devices() asks the driver for its
-  // size then.
+  // The answer is "not supported" if the GPU uses the host's memory (GB10, Jetson): query_devices() then asks the
+  // driver for the size.
   if (nvml.call("nvmlDeviceGetMemoryInfo", NVML_ERROR_NOT_SUPPORTED, handle, &memory) == NVML_SUCCESS) {
     device.total = Bytes{memory.total};
     device.free = Bytes{memory.free};
@@ -197,7 +197,7 @@ std::optional<std::vector<Device>> ask_instances(const Library& nvml, nvmlDevice
   return instances;
 }
 
-/// Makes all devices visible while it exists, because the driver counts only visible ones.
+/// A scope in which all devices are visible, because the driver counts only visible ones.
 class AllDevicesVisible {
  public:
   AllDevicesVisible() {
@@ -215,8 +215,9 @@ class AllDevicesVisible {
   std::optional<std::string> own_;
 };
 
-/// Reads from the driver itself what NVML does not report, or everything without NVML (containers with the compute
-/// capability alone, some embedded boards). Free memory stays unknown, because reading it needs a context.
+/// Reads from the driver itself the facts that NVML does not report, or all facts where there is no NVML (containers
+/// that were given only the driver's "compute" part, some embedded boards). Free memory stays unknown, because reading
+/// it needs a context.
 void ask_driver(const std::string& folder, Machine& machine, std::string& problem) {
   using namespace cuda;
   ::setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", 1);

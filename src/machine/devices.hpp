@@ -17,14 +17,14 @@ extern const FixedMessage kNotAttributed, kNotAttributedInContainer;
 
 struct DeviceProcess {
   std::int32_t pid = 0;
-  std::optional<Bytes> held{};  ///< absent for `unknown_reason`
+  std::optional<Bytes> held{};  ///< absent if unknown, for the reason below
   FixedMessage unknown_reason = kNotAttributed;
   std::optional<int> utilisation{};  ///< percent of the last seconds; absent if not reported
 };
 
-/// Formats a UUID as NVIDIA's tools print a GPU's: `GPU-5fd4c2a1-…`.
+/// Formats a UUID as NVIDIA's tools print the UUID of a GPU: `GPU-5fd4c2a1-…`.
 [[nodiscard]] std::string uuid_text(const book::DeviceUuid& uuid);
-/// Returns true if `text` is that UUID, as a GPU's or as an instance's (`MIG-…`).
+/// Returns true if `text` is that UUID in the form for a GPU (`GPU-…`) or for an instance (`MIG-…`).
 [[nodiscard]] bool is_uuid(const std::string& text, const book::DeviceUuid& uuid);
 
 /// The GPU and profile of a MIG instance.
@@ -45,21 +45,21 @@ struct Device {
   book::DeviceUuid bytes{};
   std::string name;
   std::optional<std::string> compute_capability;  ///< CUDA's number, such as 8.0
-  bool cgroup_limits = false;                     ///< the driver takes limits of cgroups on it from this process
+  bool cgroup_limits = false;                     ///< true if this process may set limits of cgroups on it
   std::vector<int> numa_nodes;                    ///< the nearest ones; empty if not reported
   Bytes total;
-  std::optional<Bytes> free;                            ///< absent if not reported, as for the host's memory
+  std::optional<Bytes> free;                            ///< absent if not reported
   std::optional<Bytes> reserved;                        ///< the driver's own part
   std::optional<int> utilisation;                       ///< percent of the last sample period
   std::optional<int> temperature;                       ///< degrees Celsius
-  std::optional<bool> persistence;                      ///< the driver stays loaded while no program uses the device
+  std::optional<bool> persistence;                      ///< true if the driver stays loaded without programs
   std::optional<std::vector<DeviceProcess>> processes;  ///< absent without NVML
   std::optional<MigInstance> mig;                       ///< absent for a whole GPU
 
-  /// Returns true if `wanted` is the device's index, label, or UUID, or begins the UUID.
+  /// Returns true if `wanted` is the device's index, label, or UUID, or a beginning of the UUID.
   [[nodiscard]] bool is_named(const std::string& wanted) const;
-  /// Returns the free memory, or an estimate if the driver does not report it: the total without what the listed
-  /// processes hold. Used for decisions only, since other processes may hold part of the estimate.
+  /// Returns the free memory, or an estimate if the driver does not report it: the total minus the memory that the
+  /// listed processes hold. Used for decisions only, since other processes may hold part of the estimate.
   [[nodiscard]] Bytes room() const;
 };
 
@@ -77,8 +77,8 @@ struct DriverFiles {
 };
 [[nodiscard]] DriverFiles driver_files(const std::string& driver_folder);
 
-/// Returns the bytes that the driver reports as used by no listed process, for example after a process hangs in the
-/// kernel while it ends. Absent if the driver does not report its own use or each process's use.
+/// Returns the bytes in use that belong to no process the driver lists, for example because an ending process hangs in
+/// the kernel. Absent if the driver does not report its own use or each process's use.
 [[nodiscard]] std::optional<Bytes> orphaned(const Device& device);
 
 /// Reads the devices. `driver_folder` contains libcuda.so.1 and libnvidia-ml.so.1; if it is empty, the loader's own

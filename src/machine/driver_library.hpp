@@ -10,10 +10,10 @@
 
 namespace ration::machine {
 
-/// One library of the driver. It stays loaded, so that pointers that it returned stay valid.
+/// One library of the driver. It stays loaded, so that pointers that its functions returned stay valid.
 class Library {
  public:
-  /// Opens the library in `folder`, or, if that is empty, where a program started here would find it
+  /// Opens the library in `folder`. If `folder` is empty, opens the library that a program started here would find
   /// (driver/location.hpp).
   Library(const std::string& folder, const char* soname);
   explicit operator bool() const { return handle_ != nullptr; }

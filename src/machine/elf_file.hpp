@@ -10,7 +10,7 @@ namespace ration::machine {
 struct ElfFile {
   std::string problem;       ///< why the loader of this machine's programs cannot load it; empty if it can
   std::string interpreter;   ///< the dynamic loader with which the kernel starts it; empty if none
-  bool has_dynamic = false;  ///< true for a file with a dynamic section, as every shared library has one
+  bool has_dynamic = false;  ///< true if the file has a dynamic section, as every shared library does
 };
 
 /// Reads the file; absent if it cannot be read.
@@ -19,7 +19,7 @@ struct ElfFile {
 /// Returns the text after `#!` in the first line of a script; absent if the file is not a script.
 [[nodiscard]] std::optional<std::string> script_interpreter(const std::string& path);
 
-/// Returns true if the text occurs anywhere in the file, unless the file is larger than any C library.
+/// Returns true if the text occurs anywhere in the file. Returns false for a file that is larger than any C library.
 [[nodiscard]] bool has_text(const std::string& path, const std::string& text);
 
 /// Returns why the file cannot be preloaded as a shared library; empty if it can.

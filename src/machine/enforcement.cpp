@@ -50,12 +50,12 @@ std::string in_path(const std::string& program) {
 
 std::string name_of(const std::string& path) { return std::filesystem::path(path).filename(); }
 
-/// A program that lets another process start programs, without this process's environment.
+/// A program through which other programs start without this process's environment.
 struct Outside {
   const char* name;
   const char* reason;
   const char* instead;
-  const char* verb = nullptr;  ///< the argument with which it does so; null if any
+  const char* verb = nullptr;  ///< the argument with which it does this; null if it does this with all arguments
 };
 constexpr const char* kOwnEnvironment = "it starts programs with a new environment, without the guard";
 constexpr const char* kContainer = "programs in its container inherit no guard from here";
@@ -137,7 +137,7 @@ const Outside* outside_of(const std::string& path, const std::vector<std::string
   return found;
 }
 
-/// The variable under which the guard does not restore itself in an environment that a launcher cleared.
+/// The variable that stops the guard from restoring itself in an environment that a launcher cleared.
 constexpr const char* kAllowUngoverned = "RATION_ALLOW_UNGOVERNED";
 
 std::vector<std::string> words_of(const std::string& line) {
@@ -147,12 +147,12 @@ std::vector<std::string> words_of(const std::string& line) {
 
 bool is_assignment(const std::string& word) { return word.find('=', 1) != std::string::npos; }
 
-/// A program that starts another one, which its arguments name, and the form of the arguments before that name.
+/// A program that starts the program named in its arguments, and the form of the arguments before that name.
 struct Launcher {
   const char* name;
   const char* with_value;                     ///< letters of options that take a value
-  std::vector<std::string_view> long_values;  ///< long options that take a value as well
-  std::vector<std::string_view> long_flags;   ///< other long options that change the environment
+  std::vector<std::string_view> long_values;  ///< names of long options that take a value
+  std::vector<std::string_view> long_flags;   ///< long options without a value that drop the guard
   int before;                                 ///< non-options before the program
 };
 
@@ -181,7 +181,7 @@ const Launcher* launcher_of(const std::string& path) {
   return found == all.end() ? nullptr : &*found;
 }
 
-/// The program that a launcher will start. `drops_guard` is true if the launcher removes the guard from its
+/// The program that a launcher will start. `drops_guard` is true if the launcher removes the guard from this program's
 /// environment.
 struct Launched {
   std::vector<std::string> words;
@@ -286,7 +286,8 @@ std::vector<std::string> after_loader(const std::vector<std::string>& words) {
   return {words.begin() + static_cast<std::ptrdiff_t>(std::min(at, words.size())), words.end()};
 }
 
-/// Returns why the kernel starts the program in the loader's secure mode, which preloads nothing; empty if it does not.
+/// Returns why the kernel starts the program in the loader's secure mode, which preloads nothing; empty if the kernel
+/// uses the normal mode.
 std::string why_secure(const std::string& path) {
   struct stat status {};
   struct statvfs system {};
@@ -413,7 +414,7 @@ std::optional<Enforcement> examine_program(const std::vector<std::string>& typed
     if (const Launcher* launcher = launcher_of(path); launcher != nullptr && words.size() > 1) {
       Launched launched = LauncherWords(*launcher, words).read();
       if (launched.words.empty()) return examine_file(path, loader, sets);  // the launcher itself is the program
-      // If the guard is loaded into the launcher and may do so, it restores itself in the program's environment.
+      // A guard in the launcher restores itself in the program's environment, unless kAllowUngoverned is set.
       if (launched.drops_guard &&
           (sets.contains(kAllowUngoverned) || examine_file(path, loader, sets).hold != Hold::kProgram))
         return Enforcement{path, Hold::kNothing,

@@ -25,7 +25,7 @@ struct Enforcement {
 
 /// Examines a program. `words` is its command line as typed; the first is a path, or a name to find in PATH. `sets`
 /// holds variables that the program gets in addition to this process's own; if LD_PRELOAD is one of them, the loader is
-/// asked whether it accepts those files. Returns nothing if there is no such file.
+/// asked whether it accepts those files. Returns nothing if no file that can be started has that name.
 [[nodiscard]] std::optional<Enforcement> examine_program(const std::vector<std::string>& words,
                                                          const std::map<std::string, std::string>& sets = {});
 

@@ -11,7 +11,7 @@
 namespace ration::machine {
 namespace {
 
-/// Reads the number that is the whole file; absent if there is none, for example for the limit `max`.
+/// Reads a file that has only a number; absent if the file has none, as with the limit `max`.
 std::optional<Bytes> number_in(const std::string& path) {
   std::ifstream file(path);
   std::uint64_t number = 0;

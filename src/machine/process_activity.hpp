@@ -14,7 +14,7 @@ namespace ration::machine {
 
 /// The activity of a thread since it began.
 struct ThreadActivity {
-  std::uint64_t processor_ns = 0;  ///< in steps of the kernel's clock tick if it keeps nothing finer
+  std::uint64_t processor_ns = 0;  ///< in steps of the clock tick if the kernel counts no finer
   std::uint64_t turns = 0;         ///< number of times that it was put on a processor
 };
 

@@ -43,9 +43,9 @@ std::string container_named(const std::string& part, const std::string& above) {
   return fmt::format("{}:{}", engine.empty() ? "container" : engine, id.substr(0, 12));
 }
 
-// Returns the container of a cgroup. Under systemd, Docker, containerd, CRI-O and Podman name its scope ENGINE-ID.
-// Without systemd a folder names it: ENGINE-ID (Podman), SLICE:ENGINE:ID (containerd), or ID below a folder named after
-// the engine.
+// Returns the container of a cgroup. Where systemd manages cgroups, the engines (Docker, containerd, CRI-O, Podman)
+// name the container's scope ENGINE-ID. Elsewhere the cgroup's folder names the container: ENGINE-ID (Podman),
+// SLICE:ENGINE:ID (containerd), or ID below a folder that is named after the engine.
 std::string container_in(const std::string& cgroup) {
   if (std::string named = container_named(part_ending(cgroup, ".scope"), ""); !named.empty()) return named;
   std::string part, above;

@@ -79,7 +79,7 @@ void Daemon::run(const std::function<void()>& ready) {
   watches_.stop_on_term = loop_.on_signal(SIGTERM, stop);
   watches_.stop_on_interrupt = loop_.on_signal(SIGINT, stop);
   watches_.reload_on_hangup = loop_.on_signal(SIGHUP, [this] { (void)reload(); });
-  // Ticks at the end of a move, for which a workload may wait.
+  // Ticks at the end of a move, because a workload may wait for that end.
   watches_.tick_on_end = loop_.on_signal(SIGCHLD, [this] {
     if (!engine_.subjects().residency.suspension().is_moving()) return;  // the child was no checkpoint job
     tick_at_once_ = true;
@@ -103,7 +103,8 @@ void Daemon::run(const std::function<void()>& ready) {
   commit();
 }
 
-// Schedules the next tick: after half a second while a client watches or anything changes, else at the slower rate.
+// Schedules the next tick: after the short interval `sample` while a client watches or anything changes, else after
+// `sample_idle`.
 void Daemon::schedule_tick() {
   const config::Daemon& settings = engine_.configuration().daemon;
   const bool often = pace_.busy() || announcer_.busy() || leases_.queue().waiting() > 0 || engine_.is_unsettled() ||
@@ -127,7 +128,8 @@ void Daemon::tick_soon() {
 void Daemon::tick() {
   const double before = monotonic_seconds();
   const std::uint64_t now = steady_time_ns();
-  if (!recorder_.history().in_place()) commit();  // makes a new file at once, so that /health is at most one tick old
+  // If the file is gone, makes a new one at once, so that /health reports the loss within a tick.
+  if (!recorder_.history().in_place()) commit();
   engine_.set_queue_length(leases_.queue().waiting());
   Effects effects = engine_.tick(now, unix_time_ns());
   Events& events = effects.events;

@@ -1,6 +1,6 @@
 // The daemon, `rationd`: the engine with a clock, a database and the HTTP interface.
-// Promises: it may be killed and restarted at any moment: programs keep their limits, books continue as they are, and
-// the time between is a gap in the accounts; an invalid configuration is rejected as a whole.
+// Promises: the daemon may be killed and restarted at any moment: programs keep their limits, books stay as they are,
+// and the accounts have a gap for the time without a daemon; an invalid configuration is rejected as a whole.
 #pragma once
 
 #include <memory>
@@ -23,15 +23,15 @@ namespace ration::node {
 struct DaemonOptions {
   std::string driver_folder;  ///< folder of the driver; empty for the machine's own
   bool simulated = false;
-  std::string socket;             ///< path of the socket; empty for the configured one, or ration.sock beside the books
-  std::string containers_socket;  ///< socket for programs in containers; empty for none
+  std::string socket;  ///< path of the socket; if empty, the configured path, else ration.sock in the first folder
+  std::string containers_socket;      ///< socket for programs in containers; empty for none
   std::optional<std::string> listen;  ///< address of the dashboard; absent for the configured one
-  std::string state;                  ///< folder of the database; empty for the configured one, or the user's own
+  std::string state;                  ///< folder of the database; if empty, the configured folder, else the user's own
   std::vector<std::pair<std::string, std::uint32_t>> folders;  ///< folders of books, and their owners
   /// Makes the function that publishes devices to engines, for the daemon's socket; empty if nothing is published.
   std::function<PublishDevices(const std::string& socket)> publish_devices;
   std::string documentation;       ///< folder of the documentation's pages; may be missing
-  CommandOptions command_options;  ///< options that commands in answers need to find this daemon from elsewhere
+  CommandOptions command_options;  ///< options added to commands in answers, so that such a command finds this daemon
 };
 
 class Daemon final : private ApiHost {
@@ -43,8 +43,8 @@ class Daemon final : private ApiHost {
   /// Runs until SIGTERM or SIGINT. Calls `ready` after the first tick.
   void run(const std::function<void()>& ready);
 
-  /// Returns lines for a person who started the daemon by hand. `with_link` adds a link that makes its first user an
-  /// operator.
+  /// Returns lines for a person who started the daemon by hand. With `with_link`, adds a link to the dashboard; the
+  /// first user who opens the link becomes an operator.
   [[nodiscard]] std::string greeting(bool with_link);
 
  private:

@@ -1,4 +1,4 @@
-// Starts a daemon. Takes endpoints and files that another process might have before it changes anything.
+// Starts a daemon. First takes the endpoints and files that another process might have, and only then changes anything.
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -50,7 +50,7 @@ http::ServerOptions endpoints_of(const DaemonOptions& options, const config::Con
                                                                  : options.folders.front().first + "/ration.sock";
   endpoints.containers_socket = options.containers_socket;
   endpoints.tcp_address = options.listen.value_or(settings.listen.value);
-  // Keeps a taken default port from preventing the start.
+  // Tries further ports, so that a taken default port does not prevent the start.
   if (!options.listen && settings.listen.origin.is_default()) endpoints.further_ports = kFurtherPorts;
   endpoints.token_file = settings.token_file.value;
   endpoints.anonymous_sees_all = all.http.anonymous.value == config::Anonymous::kAll;
@@ -126,7 +126,8 @@ Result<std::unique_ptr<Daemon>> Daemon::start(DaemonOptions options) {
                 "ration serve --state <a folder of yours>", 1);
   }
   ::mkdir((state + "/recordings").c_str(), 0700);  // where `ration record -o` puts what the dashboard shows
-  if (wanted.token_file.empty() && taken.tcp) {    // on loopback; other addresses required a token file before
+  // take_all() has rejected an address other than loopback without a token file.
+  if (wanted.token_file.empty() && taken.tcp) {
     RATION_TRY(auto own, own_token_file(state));
     wanted.token_file = std::move(own);
   }

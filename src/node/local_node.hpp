@@ -17,7 +17,7 @@ namespace ration::node {
 
 class LocalNode final : private NodeHost {
  public:
-  /// Reads the node. With `only_these_devices`, ignores workloads on other devices, such as those of other simulated
+  /// Reads the node. With `only_these_devices`, ignores workloads on other devices, such as devices of other simulated
   /// nodes. Fails with E1530 if the folder of the books belongs to another user.
   [[nodiscard]] static Result<std::unique_ptr<LocalNode>> open(NodeOptions options, book::Store store,
                                                                bool only_these_devices);
@@ -35,7 +35,7 @@ class LocalNode final : private NodeHost {
   const Moment& moment() const override { return moment_; }
   Subjects& subjects() override { return subjects_; }
   const char* source() const override { return "direct"; }
-  /// Saves the change for a daemon that starts while the workload runs; drops the events.
+  /// Saves the limits that a request changed, for a daemon that starts while the workload runs. Drops the events.
   void record(Events events) override;
   void tick_now() override;
   void tick_if_stale() override {}

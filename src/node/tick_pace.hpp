@@ -18,7 +18,7 @@ class TickPace {
     since_ = now;
     return budget_ >= latest_ || age > latest_ / kMaxShare;
   }
-  /// Subtracts the latest tick from the budget.
+  /// Subtracts the duration of the latest tick from the budget.
   void pay() { budget_ = std::max(0.0, budget_ - latest_); }
 
   void note_tick(double took, bool changed) { latest_ = took, busy_ = changed; }

@@ -13,7 +13,7 @@ namespace ration::rows {
 namespace {
 
 constexpr std::size_t kMaxLength = 1000;  // characters of a filter
-constexpr int kDeepest = 50;              // parentheses inside each other
+constexpr int kDeepest = 50;              // levels of nested parentheses
 
 bool contains(std::string_view text, const std::string& part) { return lower(text).find(part) != std::string::npos; }
 

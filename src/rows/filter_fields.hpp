@@ -15,7 +15,7 @@ enum class FieldKind { kSize, kCount, kDuration, kText, kYesNo };
 struct Field {
   const char* name;
   FieldKind kind;
-  /// Returns the value: bytes of kSize, seconds of kDuration, 0 or 1 of kYesNo; absent if unknown.
+  /// Returns the value: bytes for kSize, seconds for kDuration, 0 or 1 for kYesNo; absent if unknown.
   std::optional<std::uint64_t> (*number)(const Row& row);
   std::string (*text)(const Row& row);
 };

@@ -29,7 +29,7 @@ struct Row {
   std::optional<Bytes> pinned, host_limit;  ///< pinned host memory of the workload, and its limit
   std::optional<std::uint64_t> run, denials, idle_seconds, limit_changes;
   std::vector<Process> processes;   ///< some or all of its processes
-  std::uint64_t process_count = 0;  ///< their total number
+  std::uint64_t process_count = 0;  ///< total number of its processes
 
   /// Returns a key that identifies the same row in every snapshot.
   [[nodiscard]] std::string key() const;
@@ -70,7 +70,7 @@ struct Model {
   std::vector<Row> rows;
   std::vector<TenantAccount> accounts;
   std::vector<Waiting> queue;
-  std::string problem;  ///< why no device could be queried; empty if they were
+  std::string problem;  ///< reason why no device could be queried; empty if devices were queried
 
   [[nodiscard]] const Device* device(std::optional<int> gpu) const;
 };

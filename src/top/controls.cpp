@@ -242,7 +242,7 @@ void take_why(View& view, const Request& request, const nlohmann::json& data) {
   view.page = std::move(page);
 }
 
-/// Returns `of LIMIT` for pinned host memory, or why there is no figure.
+/// Returns `of LIMIT` for pinned host memory, or a text that says why there is no limit to name.
 std::string pinned_note(const View& view, const nlohmann::json& account) {
   if (!account.contains("host_used_bytes")) return "its book does not count it";
   return bytes_in(account, "host_limit_bytes") ? "of " + size_in(view, account, "host_limit_bytes") : "no host limit";

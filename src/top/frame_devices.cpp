@@ -21,12 +21,12 @@ constexpr std::array<Pattern, 8> kPatterns{{{"█", {Colour::kCyan}},
                                             {"◆", {Colour::kMagenta}}}};
 constexpr Pattern kUngoverned{"░", {Colour::kRed}};
 constexpr Pattern kUnexplained{"≡", kDim};
-constexpr Bytes kMaxSum{std::uint64_t{1} << 50U};  // bound that keeps sums of untrue numbers from overflowing
+constexpr Bytes kMaxSum{std::uint64_t{1} << 50U};  // bound of a reported number, so that no sum overflows
 constexpr std::size_t kMaxTenants = 6;             // tenants named on one device; the others share one part
 
 Bytes held(const std::optional<Bytes>& bytes) { return bytes.value_or(Bytes{0}); }
 
-/// Returns the free memory that guarantees keep for their holders.
+/// Returns the bytes of free memory that are kept for the holders of guarantees.
 Bytes promised_and_free(const View& view, const Device& device) {
   Bytes sum;
   for (const Row& row : view.model.rows) {
@@ -40,8 +40,8 @@ Bytes promised_and_free(const View& view, const Device& device) {
 void draw_bar(Grid& grid, int row, int column, int width, const View& view, const Device& device) {
   const auto total = static_cast<double>(held(device.total).count());
   if (total <= 0 || width <= 0) return;
-  // Each part ends where the sum up to its end does, so that roundings never add up. A part that is not empty has at
-  // least one cell.
+  // Each part ends at the rounded sum of all parts so far, so that rounding errors do not accumulate. A part that is
+  // not empty has at least one cell.
   double sum = 0;
   int at = 0;
   const auto stretch = [&](Bytes bytes, const Pattern& pattern) {
@@ -85,7 +85,7 @@ void draw_compact(Grid& grid, int row, const View& view, const Device& device) {
 std::string text_of(const View& view, const Part& part) {
   std::string used = short_size(part.used, view.units);
   const std::string limit = part.limit ? "/" + short_size(part.limit, view.units) : "";
-  // The unit is written once if both numbers have the same: `12.1/16.0G`.
+  // The unit is written once if both numbers have the same unit: `12.1/16.0G`.
   if (!limit.empty() && std::isalpha(static_cast<unsigned char>(used.back())) != 0 && used.back() == limit.back())
     used.pop_back();
   return fmt::format("{} {}{}", part.label, used, limit);

@@ -21,16 +21,16 @@ struct Part {
   std::optional<Bytes> limit;
   bool full = false;
 };
-/// Returns the parts of a device: tenants, the largest first, then ungoverned memory, then memory without explanation.
+/// Returns the parts of a device: the tenants, largest first, then ungoverned memory, then memory without explanation.
 [[nodiscard]] std::vector<Part> parts_of(const View& view, const Device& device);
 
 /// Draws a device in three rows, or in one if `compact`. Returns the number of rows drawn.
 int draw_device(Grid& grid, int row, const View& view, const Device& device, bool compact);
 
-/// Draws the head and the rows of the table, from `row` to before `end`.
+/// Draws the head and the rows of the table, from the screen's row `row` up to the row before `end`.
 void draw_table(Grid& grid, int row, int end, View& view);
 
-/// Draws the page over the rows from `row` to before `end`.
+/// Draws the page over the screen's rows, from `row` up to the row before `end`.
 void draw_page(Grid& grid, int row, int end, View& view);
 
 /// Returns the line of an event: `12:03:58 d-17-3 DENIED …`.

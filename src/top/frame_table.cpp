@@ -12,7 +12,7 @@ constexpr std::array<const char*, 8> kLevels{"▁", "▂", "▃", "▄", "▅", 
 constexpr int kRemark = 9;                       // `suspended`
 constexpr std::uint64_t kIdleWorthSaying = 300;  // seconds
 
-/// The widths of the columns; 0 where there is no room for one.
+/// The widths of the columns; 0 for a column without room.
 struct Columns {
   int name = 12, pid = 7, user = 6, gpu = 3, where = 0, size = 5, limit = 5, guarantee = 5, peak = 5, pinned = 0,
       denied = 4;
@@ -28,8 +28,8 @@ int taken(const Columns& columns) {
   return sum - 1;
 }
 
-/// Chooses the columns. A narrow table drops the least important first; a wide one widens the columns that need it
-/// most.
+/// Chooses the columns. A narrow table drops the least important columns first; a wide table widens the columns that
+/// need it most.
 Columns columns_for(const View& view, int width) {
   Columns columns;
   const auto pins = [](const Row& row) { return row.pinned.value_or(Bytes{0}) > Bytes{0}; };
@@ -79,8 +79,8 @@ std::string pids_of(const Row& row) {
   return row.process_count <= 1 ? first : fmt::format("{}+{}", first, row.process_count - 1);
 }
 
-/// Draws the history of a row. Its full height is the row's limit, or the device if the row has none, so that workloads
-/// can be compared.
+/// Draws the history of a row. Its full height is the row's limit, or the size of the device if the row has no limit,
+/// so that workloads can be compared.
 std::string sparkline(const View& view, const Row& row, int width) {
   const Device* device = view.model.device(row.gpu);
   Bytes whole = device != nullptr && device->total ? *device->total : Bytes{0};
@@ -174,7 +174,7 @@ void draw_table(Grid& grid, int row, int end, View& view) {
   view.fitting = static_cast<std::size_t>(std::max(1, end - row));
   const Row* selected = selected_row(view, rows);
   const auto place = static_cast<std::size_t>(std::find(rows.begin(), rows.end(), selected) - rows.begin());
-  // The list scrolls only as far as the selected row needs to be visible.
+  // The list scrolls no further than necessary to show the selected row.
   if (view.first + view.fitting > rows.size()) view.first = rows.size() - std::min(rows.size(), view.fitting);
   if (selected != nullptr && place < view.first) view.first = place;
   if (selected != nullptr && place >= view.first + view.fitting) view.first = place + 1 - view.fitting;

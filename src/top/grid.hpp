@@ -1,7 +1,7 @@
 // A frame of the live view as cells. Used by frame.cpp, which draws, and by screen.cpp and `--once`, which show it.
 // Promises that put() lets no control character, no half of a UTF-8 sequence and nothing invisible through, so that no
-// name of a tenant can steer a terminal; that nothing is written outside the grid, however small; and that every cell
-// is ASCII without UTF-8.
+// name of a tenant can steer a terminal; that nothing is written outside the grid, however small it is; and that
+// without UTF-8 every cell is ASCII.
 #pragma once
 
 #include <cstdint>
@@ -39,12 +39,12 @@ class Grid {
   [[nodiscard]] int rows() const { return rows_; }
   [[nodiscard]] const Cell& at(int row, int column) const;
 
-  /// Writes `text` at a place, in at most `width` columns (negative: up to the edge), and ends a text that does not fit
-  /// with `…`. Returns the number of columns taken. Shows nothing at places outside the grid.
+  /// Writes `text` at a place, in at most `width` columns (negative: up to the edge). If the text does not fit, cuts it
+  /// and appends `…`. Returns the number of columns taken. Shows nothing at places outside the grid.
   int put(int row, int column, std::string_view text, Style style = {}, int width = -1);
   /// Writes `text` at the right end of `width` columns.
   void put_right(int row, int column, std::string_view text, int width, Style style = {});
-  /// Applies a style to a whole row, such as the selected one, or to every cell, as in an old frame.
+  /// Applies a style to a whole row, such as the selected row, or to every cell, such as those of an outdated frame.
   void restyle(int row, Style style);
   void restyle_all(Style style);
 

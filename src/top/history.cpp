@@ -56,7 +56,7 @@ void History::fill(const nlohmann::json& series, const Model& model, std::int64_
     const auto& maxima = line["maximum"];
     for (std::size_t i = 0; i < maxima.size(); ++i) {
       if (!maxima[i].is_number_unsigned()) continue;
-      // A step of the daemon's that is longer than kStep fills all the steps that it covers.
+      // A step of the daemon's answer may be longer than kStep, and then fills all steps that it covers.
       const double from = static_cast<double>(now) - static_cast<double>(maxima.size() - i) * width;
       for (double second = from; second < from + width; second += static_cast<double>(kStep))
         if (second >= 0) mine.put(static_cast<std::int64_t>(second) / kStep, Bytes{maxima[i].get<std::uint64_t>()});

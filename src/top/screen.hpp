@@ -1,6 +1,7 @@
 // The terminal: shows frames and returns keys and signals. Used by the live loop; the only place that uses ncurses.
-// Promises to restore the terminal when it is destroyed and whenever the program is stopped (Ctrl-Z). For that it alone
-// takes SIGINT, SIGTERM, SIGHUP, SIGTSTP, SIGCONT and SIGWINCH. At most one exists, made before any other thread.
+// Promises to restore the terminal when it is destroyed and whenever the program is stopped (Ctrl-Z). For that purpose,
+// it alone handles SIGINT, SIGTERM, SIGHUP, SIGTSTP, SIGCONT and SIGWINCH. At most one Screen exists, and it is made
+// before any thread is started.
 #pragma once
 
 #include <csignal>
@@ -16,8 +17,8 @@ namespace ration::top {
 
 class Screen {
  public:
-  /// Takes over the terminal, with colours if `colour` and the terminal has them. Fails with E1430 if the terminal
-  /// cannot show a frame.
+  /// Takes over the terminal, with colours if `colour` is true and the terminal has colours. Fails with E1430 if the
+  /// terminal cannot show a frame.
   [[nodiscard]] static Result<std::unique_ptr<Screen>> open(bool colour);
   ~Screen();
   Screen(const Screen&) = delete;

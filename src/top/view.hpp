@@ -23,7 +23,7 @@ struct Request {
   std::string workload;
   std::optional<int> gpu;
   std::string value;                     ///< limit as typed for kSet, denial for kWhy
-  std::optional<std::uint64_t> changes;  ///< value of limit_changes in the row of kSet when it was drawn
+  std::optional<std::uint64_t> changes;  ///< for kSet, limit_changes of the row when the row was drawn
   bool agreed = false;                   ///< true if kSet may set a limit below what is held
 };
 
@@ -53,7 +53,7 @@ struct View {
   std::vector<std::string> patterns;  ///< tenants in the order of their fill patterns; tenants are only added
   std::int64_t now = 0;               ///< seconds of the wall clock
 
-  std::string host, source;  ///< host, and `daemon` or what else the numbers come from
+  std::string host, source;  ///< host, and the source of the numbers, such as `daemon`
   bool has_daemon = true;
   std::optional<std::int64_t> seen_at;  ///< time of the snapshot; absent where none has come
   std::string lost;                     ///< reason why no snapshots come; empty while they do

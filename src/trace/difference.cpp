@@ -8,7 +8,7 @@
 namespace ration::trace {
 namespace {
 
-/// Amounts of both by what they are of: place, name, and bytes of one block.
+/// The key of two amounts, one of each recording: place, name, and bytes of one block.
 using Key = std::tuple<std::optional<Place>, std::string, std::uint64_t>;
 using Both = std::map<Key, std::pair<Amount, Amount>>;
 
@@ -17,7 +17,7 @@ void add(Amount& amount, std::int64_t bytes, std::uint64_t count) {
   amount.count += count;
 }
 
-/// Adds blocks alike under the innermost of their calls.
+/// Adds groups of blocks, each under its innermost call.
 void add_groups(Both& both, const std::vector<Group>& groups, const std::optional<Place>& place, const Header& header,
                 Amount std::pair<Amount, Amount>::*side) {
   for (const Group& group : groups) {
@@ -27,7 +27,7 @@ void add_groups(Both& both, const std::vector<Group>& groups, const std::optiona
   }
 }
 
-/// Appends what differs.
+/// Appends the amounts that differ, the largest change first. Appends all peaks, in order of place.
 void append(std::vector<Difference>& changes, Compared what, const Both& both) {
   const auto from = static_cast<std::ptrdiff_t>(changes.size());
   for (const auto& [key, amounts] : both)

@@ -1,5 +1,6 @@
-// What two recordings of alike programs have in different amounts: peaks and what they consisted of, blocks alike, what
-// was never freed. Used by `ration inspect --diff`. Processes are not told apart, since their numbers differ each time.
+// Compares two recordings of similar programs: their peaks and what each peak consisted of, groups of blocks, and
+// blocks never freed. Used by `ration inspect --diff`. Does not tell processes apart, since their numbers differ from
+// run to run.
 #pragma once
 
 #include <cstdint>
@@ -13,29 +14,29 @@ namespace ration::trace {
 
 struct Amount {
   std::int64_t bytes = 0;
-  std::uint64_t count = 0;  ///< of blocks or events; 0 where bytes alone are meant
+  std::uint64_t count = 0;  ///< number of blocks or events; 0 for an amount of bytes alone
   [[nodiscard]] bool operator==(const Amount&) const = default;
 };
 
-/// What both recordings may have some of.
+/// The kinds of amounts that are compared.
 enum class Compared : std::uint8_t { kEvents, kDenied, kPeak, kUse, kBlocks, kNeverFreed };
 
 struct Difference {
   Compared what = Compared::kPeak;
   std::optional<Place> place;
-  std::string name;         ///< of a use, or the call site of blocks
-  std::uint64_t bytes = 0;  ///< of one block
+  std::string name;         ///< name of a use, or call site of the blocks
+  std::uint64_t bytes = 0;  ///< size of one block
   Amount before, after;
 };
 
-/// An inspection with the names that its numbers stand for.
+/// An inspection, and the header that resolves its numbers to names.
 struct Inspected {
   const Inspection& inspection;
   const Header& header;
 };
 
-/// Returns the changes from one recording to another: numbers of events and denials and peaks in any case, everything
-/// else only where it differs, the largest change first.
+/// Returns the changes from one recording to another. The numbers of events and of denials and the peaks come first and
+/// are always there. Everything else is there only if it differs; in each kind the largest change comes first.
 [[nodiscard]] std::vector<Difference> difference(const Inspected& before, const Inspected& after);
 
 }  // namespace ration::trace

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::int64_t kMicrosecond = 1000;
 
-/// The columns in the order in which they lie.
+/// The columns in the order in which they are stored.
 enum Column : std::size_t { kNames, kWho, kTime, kAddress, kBytes, kCharged, kDetail, kColumns };
 
 std::uint64_t zigzag(std::int64_t value) {
@@ -18,7 +18,7 @@ std::uint64_t zigzag(std::int64_t value) {
 }
 std::int64_t unzigzag(std::uint64_t value) { return static_cast<std::int64_t>(value >> 1 ^ (0 - (value & 1))); }
 
-/// Subtracts without a bound: a damaged file has any number.
+/// Subtracts with wrap-around, because a damaged file may contain any number.
 std::int64_t minus(std::int64_t a, std::int64_t b) {
   return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) - static_cast<std::uint64_t>(b));
 }
@@ -59,7 +59,7 @@ class Cursor {
   bool failed_ = false;
 };
 
-/// What most events of a thread have in common.
+/// The fields in which most events of a thread are equal.
 using Who = std::tuple<std::uint8_t, std::uint8_t, std::uint32_t, std::uint32_t, std::uint32_t, std::uint16_t,
                        std::uint64_t>;  // kind, account, process, thread, site, device, stream
 Who who_of(const Event& event) {
@@ -86,8 +86,8 @@ void take_who(Cursor& cursor, Event& event) {
   event.stream = cursor.number();
 }
 
-/// What the last event at an address was, from which the next one there can be told: memory is returned as it was
-/// taken, and programs that repeat themselves take the same again.
+/// The prediction of the next event at an address: the bytes of the last event there, and the opposite of its charge.
+/// Memory is freed as it was taken, and programs that repeat themselves take the same again.
 struct Place {
   std::uint64_t address = 0;
   std::uint64_t bytes = 0;

@@ -1,5 +1,5 @@
-// The events of one block of a packed recording, in columns: alike values lie together, which halves what compression
-// leaves. Used by packed_file.
+// Stores the events of one block of a packed recording in columns. Similar values then lie together, which halves the
+// compressed size. Used by packed_file.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +14,11 @@ namespace ration::trace {
 
 inline constexpr std::size_t kEventsOfBlock = 65'536;
 
-/// Returns the columns of the events, not yet compressed. Their times are those since `from`, in whole microseconds.
+/// Returns the columns of the events, not yet compressed. Times are stored in whole microseconds, counted from `from`.
 [[nodiscard]] std::string encode_events(std::span<const Event> events, std::int64_t from);
 
-/// Appends the events of a block to `out`. Returns false if the columns are damaged; `out` then has what came before.
+/// Appends the events of a block to `out`. Returns false if the columns are damaged; `out` then has the events before
+/// the damage.
 [[nodiscard]] bool decode_events(std::string_view columns, std::int64_t from, std::vector<Event>& out);
 
 }  // namespace ration::trace

@@ -19,9 +19,9 @@ namespace {
 
 constexpr const char* kColumns = "t_us,op,id,size,stream";
 constexpr char kTaken = 'a', kFreed = 'f';
-constexpr std::string_view kSkipped = "S-";  // a segment of the framework's, and what is no memory
+constexpr std::string_view kSkipped = "S-";  // segments of the framework, and lines without memory
 constexpr const char* kExample = "ration record -o train.rec -- PROGRAM   makes a recording";
-/// No frame of the driver is that small: addresses of blocks stay apart, and aligned as those of frameworks.
+/// The granularity of the addresses given to blocks, so that blocks never overlap and are aligned as in frameworks.
 constexpr Bytes kApart{512};
 constexpr std::uint64_t kFirstAddress = std::uint64_t{1} << 40;
 
@@ -32,7 +32,7 @@ struct Line {
   std::uint64_t size = 0, stream = 0;
 };
 
-/// Parses a line that may have further columns if `extended`.
+/// Parses a line. With `extended`, the line may have further columns.
 std::optional<Line> parsed(std::string_view text, bool extended) {
   const auto cells = split(trimmed(text), ',');
   if (cells.size() < 5 || (cells.size() > 5 && !extended) || cells[1].size() != 1) return std::nullopt;
@@ -44,7 +44,7 @@ std::optional<Line> parsed(std::string_view text, bool extended) {
   return Line{*time, cells[1].front(), cells[2], *size, *stream};
 }
 
-/// Splits a line at its commas; a cell in quotes may have some.
+/// Splits a line at its commas, except those inside quotes.
 std::vector<std::string> cells_of(std::string_view line) {
   std::vector<std::string> cells(1);
   bool quoted = false;
@@ -70,7 +70,7 @@ class ExportedLines {
     header.processes.clear();
     header.deep = true;
   }
-  /// Returns false if the line is none of an export.
+  /// Returns false if the line is not one of an exported recording.
   bool take(std::string_view line) {
     const auto cells = cells_of(line);
     if (cells.size() != 15) return false;
@@ -94,7 +94,8 @@ class ExportedLines {
     Event event{*time * 1000, address,          *bytes,  *charged,
                 *stream,      process_of(*pid), *thread, imported_.site(cells[14]),
                 *detail,      *device,          *kind,   static_cast<Account>(account - kAccountNames.begin())};
-    // What programs did is recorded with a book; a history that was exported again has none.
+    // Only a recording of a program run has this event, and it has a book. An imported history that was exported again
+    // has none.
     if (event.kind == Kind::kProcessBegan) {
       imported_.header().booked = true;
       imported_.header().deep = false;

@@ -6,7 +6,7 @@
 namespace ration::trace {
 namespace {
 
-/// By Compared.
+/// The names of amounts, by Compared.
 constexpr const char* kCompared[] = {"events", "denied", "peak", "use", "blocks", "never freed"};
 
 nlohmann::json to_json(const Group& group, const Header& header) {

@@ -22,7 +22,7 @@ void add_site(nlohmann::json& row, std::uint32_t site, const Header& header);
 [[nodiscard]] nlohmann::json to_json(const Held& held, const Header& header);
 [[nodiscard]] nlohmann::json to_json(const Inspection& found, const Header& header);
 
-/// Returns the name of a row; without `at_peak`, what was held at that time is no peak.
+/// Returns the name of a row. Without `at_peak` the recordings were compared at a time, so a peak is called `held`.
 [[nodiscard]] const char* name_of(Compared what, bool at_peak);
 [[nodiscard]] nlohmann::json to_json(const std::vector<Difference>& changes, bool at_peak);
 

@@ -8,11 +8,11 @@ namespace {
 struct KindFacts {
   Kind kind;
   const char* name;
-  Use use = Use::kBlocks;   ///< of device memory that one process has
-  Part part = Part::kRest;  ///< of what has no block of its own
+  Use use = Use::kBlocks;   ///< use of the charged bytes, if they are device memory of one process
+  Part part = Part::kRest;  ///< part of the charged bytes, if they have no block of their own
 };
 
-/// By the number of the kind, from 1 on.
+/// The facts by the number of the kind, which begins at 1.
 constexpr std::array kKinds{
     KindFacts{Kind::kAllocate, "allocate"},
     KindFacts{Kind::kFree, "free"},
@@ -47,7 +47,7 @@ constexpr bool in_order() {
 }
 static_assert(in_order());
 
-/// Returns nullptr for a kind of a later version.
+/// Returns the facts of a kind; nullptr for a kind that only a later version has.
 const KindFacts* facts_of(Kind kind) {
   const std::size_t at = static_cast<std::size_t>(kind) - 1;
   return at < kKinds.size() ? &kKinds[at] : nullptr;

@@ -1,5 +1,5 @@
-// What a kind of event is: its name, as exports write and imports read it, and what the bytes that it charges are used
-// for. Used by everything that describes a recording.
+// The facts about each kind of event: its name, which exports write and imports read, and the use of the bytes that it
+// charges. Used by everything that describes a recording.
 #pragma once
 
 #include <cstdint>
@@ -15,19 +15,19 @@ enum class Use : std::uint8_t { kBlocks, kPools, kVirtual, kContexts, kCode, kMa
 inline constexpr std::size_t kUses = 9;
 [[nodiscard]] const char* name_of(Use use);
 
-/// A part of what is held, as exports tell them apart. Everything but blocks has no address of its own, and one holding
-/// a process and place.
+/// A part of the held memory, as exports distinguish it. Only blocks have addresses of their own; every other part has
+/// one holding per process and place.
 enum class Part : std::uint8_t { kBlock, kContext, kPool, kGraph, kCode, kRest };
 inline constexpr std::size_t kParts = 6;
 
 [[nodiscard]] const char* name_of(Kind kind);
-/// Returns the function by which a program asked how much memory there is.
+/// Returns the name of the function with which a program asked how much memory there is.
 [[nodiscard]] const char* name_of(Asked function);
 [[nodiscard]] std::optional<Kind> kind_named(std::string_view name);
 
 /// Returns the use of the bytes that an event charges or refunds, by its account, process and kind.
 [[nodiscard]] Use use_of(const Event& event, const Header& header);
-/// Returns the part that charges of a kind of event belong to.
+/// Returns the part to which an event of this kind charges its bytes.
 [[nodiscard]] Part part_of(Kind kind);
 
 }  // namespace ration::trace

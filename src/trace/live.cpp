@@ -7,7 +7,7 @@
 namespace ration::trace {
 namespace {
 
-/// The kind and the account of an event that charges each use; that of shared memory is told by its process.
+/// The kind and the account of an event that charges each use. An event of shared memory is recognised by its process.
 constexpr std::array<std::pair<Kind, Account>, kUses> kCharges{{{Kind::kAllocate, Account::kDevice},
                                                                 {Kind::kPoolGrew, Account::kDevice},
                                                                 {Kind::kVirtualMap, Account::kDevice},
@@ -47,7 +47,7 @@ std::vector<Event> Live::snapshot() const {
   events[0].kind = Kind::kMark;
   events[0].detail = marks_;
   for (const auto& [place, charges] : charges_) {
-    Event rest;  // what no use of a process stands for; what ends a process gives nothing a use
+    Event rest;  // the bytes without a use; charge() gives a kProcessEnded no use
     rest.kind = Kind::kProcessEnded;
     rest.device = place.device;
     rest.account = place.is_host ? Account::kPinnedHost : Account::kDevice;

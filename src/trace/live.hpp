@@ -1,6 +1,6 @@
-// What a recording's workload has at a moment: the charges of each place by use and process, the live blocks, and the
-// open ranges. Used to sum a recording up, and to describe a moment of it. Not thread-safe. Memory: that of the live
-// blocks and the open ranges.
+// The state of a recording's workload at a moment: the charges of each place by use and process, the live blocks, and
+// the open ranges. Used to sum up a recording and to describe a moment of it. Not thread-safe. Its memory grows only
+// with the live blocks and the open ranges.
 #pragma once
 
 #include <cstdint>
@@ -26,14 +26,14 @@ struct Place {
   return event.account == Account::kPinnedHost ? Place{true, 0} : Place{false, event.device};
 }
 
-/// Memory that a program took and did not return yet.
+/// Memory that a program took and has not freed yet.
 struct Block {
   std::uint64_t bytes = 0;
   std::int64_t time = 0;
   std::uint32_t site = 0;
-  std::uint32_t span = 0;  ///< number of marks before it
+  std::uint32_t span = 0;  ///< number of marks before it was taken
   Place place;
-  bool is_handle = false;  ///< physical memory, which has a number in place of an address
+  bool is_handle = false;  ///< true for physical memory, which has a number in place of an address
 };
 
 class Live {
@@ -43,8 +43,8 @@ class Live {
 
   explicit Live(const Header& header) : header_(header) {}
 
-  /// Applies an event. Calls `freed(block)` for a block that it returns, and `left(process, blocks)` with all that a
-  /// process never returned, by address, when it ends.
+  /// Applies an event. Calls `freed(block)` if the event frees a block. Calls `left(process, blocks)` if the event ends
+  /// a process; `blocks` are the blocks that the process never freed, by address.
   template <typename Freed, typename Left>
   void follow(const Event& event, Freed&& freed, Left&& left) {
     if (event.charged != 0) charge(event);
@@ -87,7 +87,8 @@ class Live {
         event, [](const Block&) {}, [](std::uint32_t, const auto&) {});
   }
 
-  /// Returns events that restore() takes to come to this state: what is charged, and the live blocks by time.
+  /// Returns events from which restore() rebuilds this state: the charges, then the live blocks and open ranges by
+  /// time.
   [[nodiscard]] std::vector<Event> snapshot() const;
   void restore(const Event& event);
 
@@ -119,7 +120,8 @@ class Live {
   };
 
   void charge(const Event& event);
-  /// Returns the use of an event's bytes. A block that is freed and was not taken here is one of those from before.
+  /// Returns the use of an event's bytes. A freed block whose taking is not recorded was held before the recording
+  /// began.
   [[nodiscard]] Use use_of_charge(const Event& event, const Charges& charges) const;
   void take(const Event& event, std::uint32_t span) {
     const Block block{event.bytes, event.time, event.site, span, place_of(event), event.kind == Kind::kVirtualCreate};

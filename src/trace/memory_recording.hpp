@@ -1,4 +1,4 @@
-// A recording that lies in memory: of an imported history, or of a test.
+// A recording in memory: an imported history, or one that a test makes.
 #pragma once
 
 #include <utility>
@@ -10,7 +10,7 @@ namespace ration::trace {
 
 class MemoryRecording final : public Recording {
  public:
-  /// Takes events that are in order of time, and numbers that the header resolves.
+  /// Takes events in order of time. The header must resolve their numbers.
   MemoryRecording(Header header, std::vector<Event> events) : header_(std::move(header)), events_(std::move(events)) {}
 
   const Header& header() const override { return header_; }

@@ -1,5 +1,5 @@
-// The ranges of NVTX that are open at a moment of a recording. Used by Live. Not thread-safe. Memory: that of the open
-// ranges.
+// The ranges of NVTX that are open at a moment of a recording. Used by Live. Not thread-safe. Its memory grows only
+// with the open ranges.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +12,11 @@
 namespace ration::trace {
 
 struct OpenRange {
-  std::uint32_t process = 0, thread = 0;  ///< that began it
+  std::uint32_t process = 0, thread = 0;  ///< process and thread that began the range
   std::uint64_t number = 0;               ///< see kFirstRange
-  std::uint32_t site = 0;                 ///< its name
+  std::uint32_t site = 0;                 ///< name of the range, in Header::sites
   std::int64_t time = 0;
-  std::uint64_t order = 0;  ///< grows from one to the next
+  std::uint64_t order = 0;  ///< larger for each later range
 };
 
 class OpenRanges {
@@ -39,7 +39,7 @@ class OpenRanges {
     }
   }
 
-  /// Returns them in the order in which they began.
+  /// Returns the open ranges in the order in which they began.
   [[nodiscard]] std::vector<OpenRange> all() const;
 
  private:

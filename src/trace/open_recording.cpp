@@ -16,10 +16,10 @@
 namespace ration::trace {
 namespace {
 
-/// With what is made of it, less than readers may take.
+/// The largest file that is imported. With the events made of it, it takes less memory than a reader may use.
 constexpr std::size_t kMostOfImport = std::size_t{192} << 20;
 
-/// Returns the importer of a file's format, or nullptr if it is none of another program's.
+/// Returns the importer for a file's format; nullptr if the file has no format of another program.
 const Importer* importer_of_file(const std::string& path) {
   std::string beginning(4, '\0');
   const auto file = open_regular(path);
@@ -31,7 +31,7 @@ const Importer* importer_of_file(const std::string& path) {
 
 Result<std::unique_ptr<Recording>> open_recording(const std::string& path) {
   std::error_code error;
-  // While it runs, and after its `ration run` was killed, a recording is a folder of parts.
+  // A recording is a folder of parts while its program runs, and after its `ration run` was killed.
   if (std::filesystem::is_directory(path + kPartsEnding, error)) return open_parts(path);
   if (is_packed(path)) {
     RATION_TRY(auto packed, open_packed(path));

@@ -12,7 +12,7 @@ void keep_largest(std::vector<Group>& groups, std::size_t most = Groups::kMostGr
   if (groups.size() > most) groups.resize(most);
 }
 
-/// Sizes and lifetimes by powers of two.
+/// The sizes and lifetimes of blocks, counted by powers of two.
 class Sizes {
  public:
   void took(std::uint64_t bytes) {
@@ -45,7 +45,7 @@ class Sizes {
   }
 
  private:
-  /// The class of the sizes above 2^(n-2) and up to 2^(n-1).
+  /// Returns the class of a size: n for sizes above 2^(n-2) and up to 2^(n-1), and 0 for 0.
   static std::size_t class_of(std::uint64_t bytes) {
     return bytes == 0 ? 0 : static_cast<std::size_t>(std::bit_width(bytes - 1)) + 1;
   }
@@ -112,7 +112,7 @@ struct OverviewBuilder::State {
   std::map<Place, Total> totals;
   Sizes sizes;
   std::map<std::pair<std::uint32_t, Asked>, Asking> asked;
-  Total* last = nullptr;  ///< where the last charge went
+  Total* last = nullptr;  ///< the total that the last charge changed
 
   Total& total_of(const Event& event) {
     const Place place = place_of(event);
@@ -180,7 +180,7 @@ const Live& OverviewBuilder::live() const { return state_->live; }
 
 Overview OverviewBuilder::finish() {
   State& state = *state_;
-  // Processes whose end was not recorded.
+  // Ends the processes whose end was not recorded.
   state.live.each_process([&](std::uint32_t process, const auto& blocks) { state.leave(process, blocks); });
   for (auto& [place, total] : state.totals) {
     const std::int64_t held = state.live.held(place);

@@ -1,5 +1,6 @@
-// A recording summed up in one pass: peaks, sizes, what was never freed, asked and denied. The packed file keeps it, so
-// that a reader of a hundred million events need not read them. Used by `ration inspect` and the packed file.
+// Sums up a recording in one pass: peaks, sizes of blocks, blocks never freed, how often programs asked how much memory
+// there is, and denials. The packed file keeps the overview, so that a reader need not read a hundred million events.
+// Used by `ration inspect` and the packed file.
 #pragma once
 
 #include <array>
@@ -16,22 +17,22 @@
 
 namespace ration::trace {
 
-/// Blocks alike: of one process, size and call site.
+/// The blocks of one process, size and call site.
 struct Group {
   std::uint32_t process = 0;
   std::uint32_t site = 0;
-  std::uint64_t bytes = 0;  ///< of one block
+  std::uint64_t bytes = 0;  ///< size of one block
   std::uint64_t count = 0;
-  std::int64_t first = 0, last = 0;  ///< when the first and the last of them were taken
-  std::uint64_t marks = 0;           ///< in how many of the spans between two marks they were taken
+  std::int64_t first = 0, last = 0;  ///< times at which the first and the last block were taken
+  std::uint64_t marks = 0;           ///< number of spans between two marks in which blocks of the group were taken
   [[nodiscard]] std::uint64_t total() const { return bytes * count; }
 };
 
-/// Counts alike blocks.
+/// A count of blocks by group.
 class Groups {
  public:
   void add(std::uint32_t process, const Block& block);
-  /// Returns the largest groups, the largest first, at most so many.
+  /// Returns the `most` largest groups, the largest first.
   [[nodiscard]] std::vector<Group> largest(std::size_t most = kMostGroups) const;
   static constexpr std::size_t kMostGroups = 20;
 
@@ -48,42 +49,42 @@ class Groups {
   std::map<Key, Counted> groups_;
 };
 
-/// The most that a place held in each of so many spans of a recording.
+/// The most bytes that a place held in each span of a recording. All spans have the same length.
 struct Timeline {
-  std::int64_t span = 1024;  ///< nanoseconds, a power of two: short enough for kMostSpans / 2 of them at least
+  std::int64_t span = 1024;  ///< length in nanoseconds, a power of two; doubles once kMostSpans are full
   std::vector<std::int64_t> most;
 
   static constexpr std::size_t kMostSpans = 2048;
   /// Notes that a place held `before` up to `time`, and `after` from then on.
   void add(std::int64_t time, std::int64_t before, std::int64_t after);
-  /// Returns it in `count` columns.
+  /// Returns the most bytes held in each of `count` columns.
   [[nodiscard]] std::vector<std::int64_t> columns(std::size_t count) const;
 };
 
-/// What is known of a place.
+/// The totals of one place.
 struct Total {
   Place place;
   std::int64_t peak = 0, peak_time = 0;
-  std::int64_t at_end = 0;  ///< before the last process ended
+  std::int64_t at_end = 0;  ///< bytes held before the last process ended
   Timeline timeline;
 };
 
 struct Denial {
   std::int64_t time = 0;
-  Kind kind = Kind::kDenied;  ///< or kRefused, by the driver
+  Kind kind = Kind::kDenied;  ///< kRefused if the request failed in the driver
   Place place;
   std::uint32_t process = 0;
   std::uint32_t site = 0;
   std::uint64_t bytes = 0;
   std::uint32_t detail = 0;  ///< number of the denial, or the driver's error
-  std::int64_t held = 0;     ///< by the workload at that moment
+  std::int64_t held = 0;     ///< bytes that the workload held at that moment
 };
 
 struct Asking {
   std::uint32_t process = 0;
   Asked function = Asked::kFree;
   std::uint64_t times = 0;
-  std::uint64_t least = 0, most = 0;  ///< answers
+  std::uint64_t least = 0, most = 0;  ///< smallest and largest answer
 };
 
 /// Blocks whose size is at most `upto` and more than half of it.
@@ -91,8 +92,8 @@ struct SizeClass {
   std::uint64_t upto = 0;
   std::uint64_t count = 0;
   std::uint64_t freed = 0;
-  std::uint64_t bytes = 0;           ///< sum of all
-  std::int64_t middle_lifetime = 0;  ///< nanoseconds; half of the freed ones lived no longer, within a factor of two
+  std::uint64_t bytes = 0;           ///< sum of all blocks
+  std::int64_t middle_lifetime = 0;  ///< nanoseconds, to a factor of two; half of the freed blocks lived no longer
 };
 
 struct Mark {
@@ -104,7 +105,7 @@ struct Overview {
   std::uint64_t events = 0;
   std::int64_t length = 0;  ///< nanoseconds from the beginning to the last event
   std::vector<Total> totals;
-  std::vector<Group> never_freed;  ///< until their process ended, the largest groups first
+  std::vector<Group> never_freed;  ///< blocks not freed before their process ended, the largest groups first
   std::vector<SizeClass> sizes;
   std::vector<Asking> asked;
   std::vector<Denial> denials;  ///< the first kMostDenials
@@ -113,7 +114,7 @@ struct Overview {
 };
 inline constexpr std::size_t kMostDenials = 1000;
 
-/// Sums events up, which come in order of time.
+/// A builder of an overview from events in order of time.
 class OverviewBuilder {
  public:
   explicit OverviewBuilder(const Header& header);
@@ -130,7 +131,7 @@ class OverviewBuilder {
 
 /// Returns the overview as the packed file keeps it (JSON; docs/recording.md).
 [[nodiscard]] std::string text_of(const Overview& overview);
-/// Returns nothing if the text is of another version, or refers to what the header does not have.
+/// Returns nothing if the text is of another version, or has a number that the header does not resolve.
 [[nodiscard]] std::optional<Overview> parse_overview(std::string_view text, const Header& header);
 
 }  // namespace ration::trace

@@ -1,4 +1,4 @@
-// The overview as JSON: numbers in a fixed order, as there may be many.
+// Writes the overview as JSON and reads it. Rows are numbers in a fixed order without names, as there may be many.
 #include <nlohmann/json.hpp>
 
 #include "trace/overview.hpp"
@@ -10,7 +10,7 @@ using nlohmann::json;
 
 constexpr const char* kSchema = "ration.recording.overview/1";
 
-/// Overflows would follow from what no recording has.
+/// The error for a number that no recording can have, and whose sums could overflow.
 struct BadNumber : std::exception {};
 
 template <typename Number>
@@ -123,7 +123,7 @@ std::optional<Overview> parse_overview(std::string_view text, const Header& head
       overview.totals.push_back(std::move(total));
       if (overview.totals.size() > header.devices.size() + 1) return std::nullopt;
     }
-    // Members of a braced list are read in order.
+    // C++ evaluates the members of a braced list in order.
     take_rows(content.at("never_freed"), header, overview.never_freed, [](Row& of) {
       return Group{of.process(), of.site(), of.number(), of.number(), of.time(), of.time(), of.number()};
     });

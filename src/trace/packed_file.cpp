@@ -32,7 +32,7 @@ class Packs final : public PackedRecording {
     }
     return true;
   }
-  /// Returns how many blocks of the index are damaged.
+  /// Returns the number of damaged blocks in the index.
   [[nodiscard]] std::size_t damaged() const {
     return static_cast<std::size_t>(std::count_if(places_.begin(), places_.end(), [&](const BlockPlace& place) {
       if (const auto events = file_.checked(place.events); !events || events->tag != kEventsTag) return true;
@@ -76,23 +76,23 @@ class Packs final : public PackedRecording {
  private:
   struct BlockPlace {
     std::uint64_t events;  ///< offset of its events
-    std::uint64_t live;    ///< offset of the first of the sections with what was live before it; 0: it has none
+    std::uint64_t live;    ///< offset of the first section with the state before the block; 0: the block has none
   };
 
-  /// Returns the last block with what was live before it that begins before `time`, if there is one.
+  /// Returns the last block that begins before `time` and has the state before it stored; nullopt if there is none.
   [[nodiscard]] std::optional<std::size_t> block_near(std::int64_t time) const {
     for (std::size_t block = blocks_.size(); block-- > 0;)
       if (places_[block].live != 0 && blocks_[block].from < time) return block;
     return std::nullopt;
   }
-  /// Reads the events of a section, in place of the previous ones. Returns false if they are damaged.
+  /// Replaces `events` by the events of a section. Returns false if the section is damaged.
   [[nodiscard]] bool take_events(const Section& section, std::int64_t from, std::vector<Event>& events) const {
     events.clear();
     const bool whole = decode_events(section.content, from, events);
     std::erase_if(events, [&](const Event& event) { return !is_known(event); });
     return whole;
   }
-  /// True if the header has what the event's numbers stand for.
+  /// Returns true if the header resolves the event's numbers, and its time and charge are within bounds.
   [[nodiscard]] bool is_known(const Event& event) const {
     return event.process < header_.processes.size() && event.device < header_.devices.size() &&
            (event.site == 0 || event.site < header_.sites.size()) && event.account <= Account::kPinnedHost &&
@@ -112,7 +112,7 @@ class Packs final : public PackedRecording {
         overview_ = parse_overview(overview->content, header_);
     return true;
   }
-  /// Finds the blocks of a file without an index, up to where it is whole.
+  /// Finds the blocks of a file without an index, up to the place where the file was cut off.
   void scan(std::uint64_t offset) {
     header_.complete = false;
     blocks_.clear();

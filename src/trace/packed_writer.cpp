@@ -21,12 +21,12 @@
 namespace ration::trace {
 namespace {
 
-/// A reader that looks for a moment reads the blocks from the snapshot before it: few, and snapshots are a small part
-/// of the file.
+/// The fewest events between two snapshots, in all and per live block. A reader that looks for a moment reads from the
+/// snapshot before it on. So it reads few blocks, and snapshots are a small part of the file.
 constexpr std::uint64_t kEventsOfSnapshot = 4 * kEventsOfBlock, kEventsOfLiveBlock = 32;
 constexpr std::int64_t kMicrosecond = 1000;
 
-/// Sums what is held of every account, and what a block changes.
+/// The sums of every account, and the changes that a block makes.
 class Sums {
  public:
   void begin_block() {
@@ -56,7 +56,8 @@ struct Sections {
   std::uint64_t events_offset = 0;
 };
 
-/// Writes blocks of events, which threads of their own compress. Memory: a block of events a thread, and what is live.
+/// A writer of blocks of events, which separate threads compress. Needs memory for one block of events per thread, and
+/// for the live blocks.
 class Writer {
  public:
   Writer(int file, const Header& header) : file_(file), overview_(header) {
@@ -67,7 +68,7 @@ class Writer {
   void add(const Event& event) {
     if (events_.empty()) events_.reserve(kEventsOfBlock);
     events_.push_back(event);
-    events_.back().time -= event.time % kMicrosecond;  // as readers will have it
+    events_.back().time -= event.time % kMicrosecond;  // the file has whole microseconds
     if (events_.size() == kEventsOfBlock) end_block();
   }
   void finish() {
@@ -144,7 +145,7 @@ class Writer {
   }
 
   const int file_;
-  int error_ = 0;  ///< of the system, by which nothing more is written
+  int error_ = 0;  ///< error of the system, after which nothing more is written; 0: none
   std::uint64_t offset_ = 0, count_ = 0, since_snapshot_ = 0;
   std::vector<Event> events_;  ///< of the block that is not full yet
   Sums sums_;
@@ -158,7 +159,7 @@ class Writer {
 Result<void> check_place(const std::string& path) {
   constexpr const char* kFix = "Give the path of a file, such as train.rec.";
   if (path == "-") return fail("E1815", "a recording is a file, and is not written to standard output.", kFix, 125);
-  // A name of a device or a pipe is not for a file to take.
+  // A file must not take the place of a device or a pipe.
   struct stat status {};
   if (path.empty() || (::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode)))
     return fail("E1815", fmt::format("'{}' is not a file that a recording can be written to.", path), kFix, 125);

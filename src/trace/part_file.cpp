@@ -47,9 +47,9 @@ std::vector<char> written_bytes(const ChunkHeader& header) {
   return bytes;
 }
 
-/// Keeps a home as it is at one moment, although its thread may be writing it.
+/// Copies a home as it is at one moment, although its thread may be writing to it.
 Home keep_home(const ChunkHeader& header) {
-  constexpr int kAttempts = 1000;  // a thread takes microseconds for a fill, if it does nothing else
+  constexpr int kAttempts = 1000;  // many, since a busy thread fills its home within microseconds
   Home home;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     home.copied = header.copied.load(std::memory_order_acquire);
@@ -72,7 +72,7 @@ PartFile open_part(const std::string& path) {
     const auto* header = reinterpret_cast<const ChunkHeader*>(part.bytes() + at);
     if (header->magic == guard::kChunkMagic && header->home == at) part.homes.emplace(at, keep_home(*header));
   }
-  // The copies that count now may lie where the file ended later.
+  // The copies that count now may lie beyond the end that the file had when it was mapped.
   if (!part.homes.empty()) part.mapping = map_whole(*file);
   return part;
 }

@@ -1,6 +1,6 @@
 // One part of a recording as the guard writes it (guard/recorder/record_layout.hpp): its chunks and their records. Used
-// where parts become events. Another process may still write the file: what it had written when the file was opened is
-// read. A damaged file ends where it is damaged.
+// where parts become events. Another process may still be writing the file; only what it had written when the file was
+// opened is read. A damaged file is read up to the damage.
 #pragma once
 
 #include <sys/mman.h>
@@ -17,18 +17,18 @@ namespace ration::trace {
 
 /// The home of a thread as it was when the file was opened.
 struct Home {
-  std::uint64_t copied = 0;  ///< how many of its copies count
-  std::vector<char> chunk;   ///< up to its first record without a time; empty: its copies have everything
+  std::uint64_t copied = 0;  ///< number of its copies that count
+  std::vector<char> chunk;   ///< bytes up to the first record without a time; empty if the copies have everything
 };
 
-/// The file of one process, mapped, and what its numbers stand for.
+/// The mapped file of one process, and the things that the numbers in it stand for.
 struct PartFile {
   Mapping mapping;
   std::map<std::uint64_t, Home> homes;  ///< by offset
   std::uint32_t process = 0;            ///< index in Header::processes
   std::vector<std::uint32_t> sites;
   std::uint16_t devices[guard::kPartAccounts] = {};
-  std::uint64_t ended = 0;  ///< ticks when the process was gone; 0: not known
+  std::uint64_t ended = 0;  ///< end of the process in clock ticks; 0: unknown
 
   [[nodiscard]] const guard::PartHeader& header() const {
     return *static_cast<const guard::PartHeader*>(mapping.get());
@@ -40,22 +40,23 @@ struct PartFile {
 struct Chunk {
   const guard::ChunkHeader* header;
   std::size_t size;  ///< in bytes, with the header
-  bool is_mapped;    ///< it lies in the file, not in Home
+  bool is_mapped;    ///< true if it lies in the mapped file, false if in Home
 
   [[nodiscard]] const guard::RawRecord* begin() const { return reinterpret_cast<const guard::RawRecord*>(header + 1); }
   [[nodiscard]] const guard::RawRecord* end() const {
     return begin() + (size - sizeof *header) / sizeof(guard::RawRecord);
   }
-  /// Gives the memory of a copy that was read back to the system, so that a reader stays small.
+  /// Releases the memory of a mapped chunk after it was read, so that a reader needs little memory.
   void drop() const {
     if (is_mapped) ::madvise(const_cast<guard::ChunkHeader*>(header), size, MADV_DONTNEED);
   }
 };
 
-/// Opens a part and keeps what the homes of its threads have now. The mapping is null if it cannot be opened.
+/// Opens a part, and copies what the homes of its threads contain now. The mapping is null if the part cannot be
+/// opened.
 [[nodiscard]] PartFile open_part(const std::string& path);
 
-/// Calls `visit(chunk)` for each fill of a chunk, with what the thread had written of it.
+/// Calls `visit(chunk)` for each home and each copy that counts, with the records that the thread had written.
 template <typename Visit>
 void each_chunk(const PartFile& part, Visit&& visit) {
   for (std::size_t at = guard::kChunkSize; at + guard::kChunkSize <= part.mapping.size(); at += guard::kChunkSize) {

@@ -21,17 +21,19 @@ using guard::PartHeader;
 using guard::RawRecord;
 
 constexpr std::int64_t kSecond = 1'000'000'000;
-/// A release is written when its call ends, with the time at which it began. Chunks are opened this much before their
-/// first event is due, so that such an event finds its place.
+/// The time by which chunks are opened before their first event is due. A release is written when its call ends, but
+/// has the time at which the call began, so its place may be before events that were written earlier.
 constexpr std::int64_t kEarly = kSecond / 10;
 
-/// Converts ticks to nanoseconds between the anchors of a recording, which all its processes share.
+/// A converter of clock ticks to nanoseconds. It interpolates between the anchors of all processes of a recording,
+/// which share one clock.
 class Clock {
  public:
   void add(const Anchor& anchor) {
     if (anchor.ticks != 0) anchors_.push_back(anchor);
   }
-  /// Keeps anchors that are far enough from each other: two clocks cannot be read at the same instant.
+  /// Drops anchors that are too close to another anchor. The two clocks of an anchor are not read at the same instant,
+  /// so the rate between close anchors would be wrong.
   void settle() {
     std::sort(anchors_.begin(), anchors_.end(), [](const Anchor& a, const Anchor& b) { return a.ticks < b.ticks; });
     std::vector<Anchor> kept;
@@ -54,12 +56,13 @@ class Clock {
   [[nodiscard]] const Anchor* first() const { return anchors_.empty() ? nullptr : &anchors_.front(); }
 
  private:
-  /// Says whether an anchor lies after another by both clocks, so that a rate can be had from the two.
+  /// Returns true if an anchor is later than another by both clocks, and by `least_ns` at least, so that the two give a
+  /// rate.
   static bool is_later(const Anchor& anchor, const Anchor& earlier, std::uint64_t least_ns) {
     return anchor.ticks > earlier.ticks && anchor.monotonic_ns > earlier.monotonic_ns &&
            anchor.monotonic_ns - earlier.monotonic_ns >= least_ns;
   }
-  /// Keeps a number from a damaged file within a hundred years.
+  /// Bounds a number from a damaged file to 10^18 ns, about 32 years.
   static std::int64_t bounded(double nanoseconds) {
     constexpr double kMost = 1e18;
     return static_cast<std::int64_t>(std::clamp(nanoseconds, -kMost, kMost));
@@ -84,13 +87,14 @@ std::string uuid_text(const std::uint8_t (&bytes)[16]) {
   return text;
 }
 
-/// The bytes of a UUID without its prefix, which differs for MIG instances.
+/// Returns the UUID without its prefix, because MIG instances have another prefix.
 std::string_view bare(std::string_view uuid) {
   const std::size_t dash = uuid.find('-');
   return dash == std::string_view::npos ? uuid : uuid.substr(dash + 1);
 }
 
-/// Returns `NAME (FILE:LINE)` of a Python function, whose text has both names.
+/// Returns `NAME (FILE:LINE)` of a Python function. The text `function` has its name and its file, separated by a
+/// newline.
 std::string python_call(std::string_view function, std::uint64_t line) {
   const std::size_t newline = function.find('\n');
   if (newline == std::string_view::npos) return "unknown function";
@@ -98,7 +102,7 @@ std::string python_call(std::string_view function, std::uint64_t line) {
   return line == 0 ? fmt::format("{} ({})", name, file) : fmt::format("{} ({}:{})", name, file, line);
 }
 
-/// Returns the calls of a stack, one a line.
+/// Returns the calls of a stack, one per line.
 std::string text_of(std::string_view frames, const std::vector<std::string>& modules, Symbols& symbols) {
   std::string text;
   for (guard::StackFrame frame{}; frames.size() >= sizeof frame; frames.remove_prefix(sizeof frame)) {
@@ -137,7 +141,7 @@ class Parts final : public Recording {
 
   Header header_;
   Clock clock_;
-  std::int64_t began_ = 0;  ///< CLOCK_MONOTONIC_RAW
+  std::int64_t began_ = 0;  ///< nanoseconds of CLOCK_MONOTONIC_RAW
   std::vector<PartFile> parts_;
   std::vector<Run> runs_;  ///< by the time of their first event
   std::vector<std::int64_t> process_began_, process_ended_;
@@ -221,7 +225,7 @@ void Parts::make_header(const RunNote& note) {
     for (std::uint32_t account = 0; account < header.account_count; ++account)
       part.devices[account] = device_of(header.devices[account]);
     find_texts(part, symbols);
-    // The guard of NVML writes a part of its own for a process that has one already.
+    // The guard of NVML writes a part of its own, even if the process has another part already.
     const auto same = std::find_if(parts_.begin(), parts_.end(), [&](const PartFile& other) {
       return header.is_of_nvml != 0 && other.header().is_of_nvml == 0 && other.header().pid == header.pid;
     });
@@ -239,8 +243,9 @@ void Parts::make_header(const RunNote& note) {
   process_ended_.assign(header_.processes.size(), -1);
 }
 
-/// Finds when the processes were gone: by their own word, by the program that took their place (exec), by `ration run`,
-/// which may come late; else at the end of the run. See end_found_dead for what other processes say.
+/// Finds when each process ended: at the time that it wrote itself, or at the start of the program that replaced it
+/// (exec), whichever is earlier. Without either, the main program ended when `ration run` noted its end, which may be
+/// late. read() ends all other processes: when another process finds them dead (end_found_dead), or with the run.
 void Parts::find_ends(const RunNote& note) {
   for (PartFile& part : parts_) {
     const PartHeader& header = part.header();
@@ -321,7 +326,7 @@ void Parts::load(const Run& run, std::vector<Event>& out) const {
   std::stable_sort(out.begin(), out.end(), [](const Event& a, const Event& b) { return a.time < b.time; });
 }
 
-/// The rest that a process holds of an account.
+/// The bytes that a process holds of an account.
 using Held = std::map<std::tuple<std::uint32_t, std::uint16_t, Account>, std::int64_t>;
 
 void Parts::read(const std::function<bool(const Event&)>& take) const {
@@ -336,7 +341,7 @@ void Parts::read(const std::function<bool(const Event&)>& take) const {
   std::size_t next_run = 0;
   Held held;
 
-  // Processes begin and end between the events of the threads.
+  // The beginnings and ends of processes, which read() merges with the events of threads.
   std::multimap<std::int64_t, std::pair<std::uint32_t, Kind>> lives;
   for (std::uint32_t process = 0; process < process_began_.size(); ++process) {
     lives.emplace(process_began_[process], std::pair(process, Kind::kProcessBegan));
@@ -369,14 +374,14 @@ void Parts::read(const std::function<bool(const Event&)>& take) const {
     event.charged = 0;
     return any || give(event);
   };
-  /// Ends the process with that number, whose death another one found before its end was noted.
+  /// Ends the process with that number. Another process has found it dead, and its end was not noted yet.
   const auto end_found_dead = [&](std::uint64_t pid, std::int64_t time) {
     std::size_t found = header_.processes.size(), count = 0;
     for (std::size_t process = 0; process < process_began_.size(); ++process) {
       const bool lived = !is_over[process] && process_began_[process] <= time;
       if (!lived || static_cast<std::uint64_t>(header_.processes[process].pid) != pid) continue;
       found = process;
-      ++count;  // processes of different containers may have one number
+      ++count;  // processes of different containers may have the same number
     }
     return count != 1 || end_process(static_cast<std::uint32_t>(found), time);
   };
@@ -420,7 +425,7 @@ void Parts::read(const std::function<bool(const Event&)>& take) const {
     due.pop();
     Open& open = slots[slot];
     if (!live_until(time)) return;
-    // Events go out of one chunk as long as no other is due.
+    // Passes on the events of one chunk as long as no other chunk is due.
     const std::int64_t until = due.empty() ? INT64_MAX : std::get<0>(due.top());
     const std::int64_t more_at = next_run < runs_.size() ? runs_[next_run].from - kEarly : INT64_MAX;
     do {
@@ -434,7 +439,7 @@ void Parts::read(const std::function<bool(const Event&)>& take) const {
       free_slots.push_back(slot);
   }
   if (!live_until(INT64_MAX)) return;
-  if (!header_.complete && header_.lost == 0) return;  // it runs, or its end is not known
+  if (!header_.complete && header_.lost == 0) return;  // the program runs, or its end is unknown
   for (std::uint32_t process = 0; process < header_.processes.size(); ++process)
     if (!is_over[process] && !end_process(process, now)) return;
 }

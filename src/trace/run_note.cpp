@@ -60,7 +60,7 @@ Error cannot_be_made(const std::string& path, int error) {
           "Give a path in a folder of yours: /a/folder/of/yours/train.rec", 125};
 }
 
-/// Returns true if `has` says so of the header of any part beside `path`.
+/// Returns true if `has` returns true for the header of any part beside `path`.
 template <typename Has>
 bool any_header(const std::string& path, Has&& has) {
   std::error_code error;
@@ -96,7 +96,7 @@ RunNote read_note(const std::string& folder) {
       note.devices.push_back(std::move(device));
     }
   } catch (const nlohmann::json::exception&) {
-    return {};  // somebody else's file
+    return {};  // not a file of ration
   }
   return note;
 }
@@ -106,14 +106,15 @@ Result<PartsLock> make_parts(const std::string& path, const RunNote& note) {
   const std::string folder = path + kPartsEnding;
   const auto bad = [&](int error) { return tl::unexpected(cannot_be_made(path, error)); };
   PartsLock lock;
-  while (!lock) {  // until no other run removes the folder between the two calls
+  while (!lock) {  // tries again if another run removed the folder between the two calls
     if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) return bad(errno);
     RATION_TRY(lock, take_parts(path));
   }
   struct stat status {};
   if (::fstat(lock.get(), &status) != 0) return bad(errno);
   std::error_code error;
-  // A folder of somebody's stays as it is; another user could exchange what is written to theirs.
+  // A folder that ration did not make stays as it is. A folder of another user is not used, because that user could
+  // replace the files in it.
   if (!fs::exists(folder + "/" + kNoteFile, error) && !fs::is_empty(folder, error)) return bad(EEXIST);
   if (status.st_uid != ::geteuid() || ::fchmod(lock.get(), 0700) != 0) return bad(EPERM);
   for (fs::directory_iterator each(folder, error), end; !error && each != end; each.increment(error))
@@ -134,7 +135,7 @@ Result<PartsLock> take_parts(const std::string& path) {
   lock.path = path + kPartsEnding;
   lock.file = FileDescriptor{::open(lock.path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)};
   if (!lock.file) return errno == ENOENT ? Result<PartsLock>{} : tl::unexpected(cannot_be_made(path, errno));
-  // A file system that has no locks has none to respect.
+  // Any other error means that the file system has no locks, so no other run can hold one.
   if (::flock(lock.file.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
     return fail("E1815", fmt::format("another run is recorded to {} at this moment.", path),
                 "Give each run a file of its own.", 125);
@@ -151,7 +152,7 @@ void remove_parts(const std::string& path) {
   const std::filesystem::path folder = path + kPartsEnding;
   if (!std::filesystem::is_directory(std::filesystem::symlink_status(folder, ignored)) ||
       !std::filesystem::exists(folder / kNoteFile, ignored))
-    return;  // a folder of somebody's
+    return;  // not a folder that ration made
   std::filesystem::remove_all(folder, ignored);
 }
 

@@ -67,7 +67,7 @@ std::optional<Section> SectionFile::checked(std::uint64_t offset) const {
 std::optional<Section> SectionFile::section(std::uint64_t offset) const {
   SectionHead head;
   const auto bytes = stored(offset, head);
-  // Deflate makes of a byte at most 1,032.
+  // Deflate expands a byte to at most 1,032 bytes.
   if (!bytes || head.plain / 1040 > head.stored) return std::nullopt;
   Section section{head.tag, std::string(head.plain, '\0'), offset + sizeof head + head.stored};
   uLongf plain = head.plain;

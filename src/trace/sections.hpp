@@ -1,5 +1,5 @@
-// A recording's file as sections: each has a tag, a content that is compressed, and a checksum. docs/recording.md
-// describes them. Used by what writes and reads packed recordings.
+// The sections of a recording's file. Each section has a tag, a compressed content, and a checksum. docs/recording.md
+// describes the sections. Used to write and to read packed recordings.
 #pragma once
 
 #include <array>
@@ -28,7 +28,7 @@ struct Trailer {
 struct SectionHead {
   Tag tag;
   std::uint32_t stored;  ///< bytes behind the head
-  std::uint32_t plain;   ///< bytes of the content, which is compressed
+  std::uint32_t plain;   ///< bytes of the content before it was compressed
   std::uint32_t crc;     ///< CRC-32 of the stored bytes
 };
 static_assert(sizeof(SectionHead) == 16);
@@ -36,22 +36,22 @@ static_assert(sizeof(SectionHead) == 16);
 struct Section {
   Tag tag;
   std::string content;
-  std::uint64_t end;  ///< the offset behind it
+  std::uint64_t end;  ///< offset behind the section
 };
 
-/// Returns a section as it lies in the file.
+/// Returns the bytes of a section in the file.
 [[nodiscard]] std::string section_of(const Tag& tag, std::string_view content);
 
-/// A file that is read in sections; another program may cut it off meanwhile.
+/// A file that is read in sections. Another program may truncate the file meanwhile.
 class SectionFile {
  public:
   explicit SectionFile(FileDescriptor file) : file_(std::move(file)) {}
 
   /// Returns the section at `offset`, or nothing if it is not whole.
   [[nodiscard]] std::optional<Section> section(std::uint64_t offset) const;
-  /// Returns the tag and the end of the section at `offset`, whose content is empty, or nothing if it is not whole.
+  /// Returns the section at `offset` without its content, or nothing if the section is not whole.
   [[nodiscard]] std::optional<Section> checked(std::uint64_t offset) const;
-  /// Returns what the file ends with, or nothing if it was cut off.
+  /// Returns the trailer, or nothing if the file was cut off.
   [[nodiscard]] std::optional<Trailer> trailer() const;
 
  private:

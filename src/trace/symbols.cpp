@@ -17,7 +17,7 @@
 namespace ration::trace {
 namespace {
 
-/// Longer names, those of templates, are cut.
+/// The length to which longer names, such as those of templates, are cut.
 constexpr std::size_t kMostName = 160;
 
 /// Returns the name of a function without its parameters: `net::train(int) const` is `net::train`.
@@ -38,10 +38,10 @@ std::string readable(const char* name) {
   return text;
 }
 
-/// Reads `size` bytes of a file at an offset. They are read rather than mapped, since a file may be cut meanwhile.
-/// Returns nothing if they are not there, or too many.
+/// Reads `size` bytes of a file at an offset. Does not map them, because the file may be truncated meanwhile. Returns
+/// an empty text if the file has fewer bytes, or `size` is too large.
 std::string bytes_at(const FileDescriptor& file, std::uint64_t offset, std::uint64_t size) {
-  constexpr std::uint64_t kMost = std::uint64_t{128} << 20;  // the names of the largest libraries have 60 MB
+  constexpr std::uint64_t kMost = std::uint64_t{128} << 20;  // the names in the largest libraries take 60 MB
   struct stat status {};
   if (size > kMost || ::fstat(file.get(), &status) != 0 || offset > static_cast<std::uint64_t>(status.st_size) ||
       size > static_cast<std::uint64_t>(status.st_size) - offset)

@@ -10,14 +10,14 @@ namespace ration::trace {
 /// The functions of ELF files, each of which is read once. Not thread-safe.
 class Symbols {
  public:
-  /// Returns what stands at `offset`: `train_step (libmodel.so+0x1234)`, or `libmodel.so+0x1234` if the file cannot
-  /// be read or does not say. `path` is the file's; an empty one gives `0x1234`.
+  /// Describes the code at `offset` of a file: `train_step (libmodel.so+0x1234)`, or `libmodel.so+0x1234` if the file
+  /// cannot be read or names no function there. An empty `path` gives `0x1234`.
   [[nodiscard]] std::string describe(const std::string& path, std::uint64_t offset);
 
  private:
   struct Function {
     std::uint64_t from, size;
-    std::size_t name;  // where it begins in File::names
+    std::size_t name;  // offset of the name in File::names
   };
   struct File {
     std::vector<Function> functions;  // by `from`

@@ -13,8 +13,8 @@
 namespace ration {
 
 /// A measurement of growth: the most bytes that the logical GPUs of a runtime hand out at once, less those handed out
-/// when it began. It resets their peaks; other watches that are alive keep what they have seen. A call of
-/// reset_memory_stats() by the program hides the peak before it. Thread-safe.
+/// when the measurement began. It resets the peaks of the GPUs; other watches that are alive keep the peaks that they
+/// have seen. If the program calls reset_memory_stats(), the peak before that call is lost. Thread-safe.
 class GrowthWatch {
  public:
   explicit GrowthWatch(Runtime& runtime) : runtime_(runtime), devices_(runtime.list_logical_devices("GPU")) {

@@ -45,7 +45,7 @@ concept StreamOrderedResource = std::copy_constructible<Resource> &&
 /// The memory of one logical GPU. Two resources are equal if each can free what the other allocated. Thread-safe.
 class DeviceMemoryResource {
  public:
-  /// Refers to `runtime`, which must outlive it. `gpu` counts as in '/device:GPU:0'.
+  /// Refers to `runtime`, which must outlive this resource. `gpu` counts as in '/device:GPU:0'.
   DeviceMemoryResource(Runtime& runtime, int gpu) : runtime_(&runtime), gpu_(gpu) {}
 
   [[nodiscard]] void* allocate(StreamHandle stream, std::size_t bytes, std::size_t alignment = 256) {

@@ -22,7 +22,7 @@ typedef enum ration_status {
   RATION_VALUE_ERROR = 1,         /* an invalid value, as Python's ValueError */
   RATION_RUNTIME_ERROR = 2,       /* the call came too late, or in the child of a fork; as RuntimeError */
   RATION_INVALID_ARGUMENT = 3,    /* session options or environment variables are invalid */
-  RATION_UNKNOWN = 4,             /* a failure of another kind, of session options or of ration_activate() */
+  RATION_UNKNOWN = 4,             /* any other failure of session options or of ration_activate() */
   RATION_OUT_OF_MEMORY = 5,       /* memory was denied; ration_last_refusal() returns the numbers */
   RATION_BUFFER_TOO_SMALL = 6,    /* `count` or `needed` has the size that is needed */
   RATION_INTERNAL = 7
@@ -120,9 +120,9 @@ ration_status ration_get_memory_info(ration_runtime* runtime, const char* device
 ration_status ration_reset_memory_stats(ration_runtime* runtime, const char* device);
 
 /* Puts this process, and the children that it starts from now on, under limits of its own, as `ration run` would.
- * Call it before anything loads the GPU's driver. It calls no driver function, starts no thread, and does nothing in
- * a governed process. Returns RATION_RUNTIME_ERROR if the driver is loaded already, RATION_UNKNOWN if there can be
- * no limit, for example without a GPU. */
+ * Call this function before anything loads the GPU's driver. It calls no driver function, starts no thread, and does
+ * nothing in a governed process. Returns RATION_RUNTIME_ERROR if the driver is loaded already, RATION_UNKNOWN if there
+ * can be no limit, for example without a GPU. */
 ration_status ration_activate(void);
 /* Sets the environment variables that govern this process after it replaces itself (execve), for a process in which
  * the driver is loaded already. */
@@ -140,8 +140,8 @@ ration_status ration_get_workload_info(int gpu, ration_workload_info* out);
  * one it binds the pool alone. `size` is "6GiB", "512MiB" or "50%"; "max" removes the limit. */
 ration_status ration_limit(ration_runtime* runtime, int gpu, const char* size);
 /* Limits the pinned host memory of this process's workload (cuMemHostAlloc, cuMemHostRegister, pools and physical memory
- * of the host), which belongs to no GPU. A share is of the host limit that was set from outside, else of the machine's
- * memory. "max" removes the limit. Returns RATION_VALUE_ERROR if this process is not governed. */
+ * of the host), which belongs to no GPU. A percentage is of the host limit that was set from outside or, if none was
+ * set, of the machine's memory. "max" removes the limit. Returns RATION_VALUE_ERROR if this process is not governed. */
 ration_status ration_limit_host(const char* size);
 /* Sets `bytes` to the limit that the workload set for itself, or to 0 if none. */
 ration_status ration_get_host_limit(uint64_t* bytes);
@@ -149,13 +149,14 @@ ration_status ration_get_host_limit(uint64_t* bytes);
 ration_status ration_get_host_info(ration_workload_info* out);
 /* Sets `bytes` to the limit, or to 0 if none was set. */
 ration_status ration_get_limit(ration_runtime* runtime, int gpu, uint64_t* bytes);
-/* Gives a part of this process, such as one of two models, a limit of its own inside the workload's. "40%" is of the
- * workload's present limit. `gpu` -1 means each GPU. While the part holds more than a lowered limit, it gets no more
- * memory. Returns RATION_VALUE_ERROR if this process is not governed or the name is not 1 to 63 bytes long. */
+/* Gives a part of this process, such as one of two models, a limit of its own inside the workload's. "40%" is a
+ * part of the workload's present limit. `gpu` -1 means each GPU. While the part holds more than a lowered limit, it
+ * gets no more memory. Returns RATION_VALUE_ERROR if this process is not governed or the name is not 1 to 63 bytes
+ * long. */
 ration_status ration_limit_share(const char* share, int gpu, const char* size);
 /* The share that a thread had before ration_enter_share(), to be passed to ration_leave_share() on the same thread.
- * ration_enter_share() charges to the named share the memory that the calling thread, and threads that have entered
- * no share, take from now on. */
+ * After ration_enter_share(), memory that the calling thread takes is charged to the named share, and so is memory that
+ * is taken by threads that have entered no share. */
 typedef struct ration_former_share {
   uint32_t own, common;
 } ration_former_share;
@@ -166,8 +167,8 @@ ration_status ration_leave_share(const ration_former_share* former);
 ration_status ration_mark(const char* text);
 /* Returns the memory of a share; `total` is the workload's limit. */
 ration_status ration_get_share_info(const char* share, int gpu, ration_workload_info* out);
-/* Limits a device, at any time. While more than a lowered limit is held, nothing more is taken; free memory goes
- * back at once. */
+/* Limits a device, at any time. While its logical devices together hold more than a lowered limit, they take nothing
+ * more, and their free memory goes back at once. */
 ration_status ration_set_memory_limit(ration_runtime* runtime, const ration_device* device, uint64_t bytes);
 ration_status ration_set_memory_limit_fraction(ration_runtime* runtime, const ration_device* device, double share);
 /* Takes the limit as text: "6GiB", "512MiB", "50%". */

@@ -28,7 +28,7 @@ struct RuntimeError : std::runtime_error {
 struct InvalidArgumentError : std::invalid_argument {
   using std::invalid_argument::invalid_argument;
 };
-/// A failure of another kind, of session options (TensorFlow's errors::Unknown) or of activate().
+/// Any other failure of session options (TensorFlow's errors::Unknown) or of activate().
 struct UnknownError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -104,7 +104,7 @@ struct GpuOptions {
   bool use_unified_memory = false;
   int gpu_system_memory_size_in_mb = 0;
   std::string allocator_type;          ///< "", "BFC" (ration's pool) or "cuda_malloc_async"
-  bool use_cuda_malloc_async = false;  ///< same as `allocator_type` "cuda_malloc_async", which it must not contradict
+  bool use_cuda_malloc_async = false;  ///< same as `allocator_type` "cuda_malloc_async"; the two must agree
 
   // These fields do nothing on ration's pool; initialize() says so in one line on standard error.
   std::int64_t deferred_deletion_bytes = 0;
@@ -174,38 +174,39 @@ class Runtime {
   // Additions to TensorFlow: limits that may change at any time, even with growth, and may differ between devices. In a
   // governed process (`ration run` or activate()) a limit binds all processes of the workload: frameworks, libraries,
   // this pool. In an ungoverned one it binds this pool alone.
-  /// Puts this process, and the children that it starts from now on, under limits of its own, as `ration run` would:
-  /// those of its configuration until limit() or set_memory_limit() lowers them. Calls no driver function and starts no
-  /// thread. Does nothing in a governed process. Throws RuntimeError if a library of the driver is loaded already,
-  /// UnknownError if there can be no limit, for example without a GPU.
+  /// Puts this process, and the children that it starts from now on, under limits of its own, as `ration run` would.
+  /// The limits are those of ration's configuration until limit() or set_memory_limit() lowers them. Calls no driver
+  /// function and starts no thread. Does nothing in a governed process. Throws RuntimeError if a library of the driver
+  /// is loaded already, UnknownError if there can be no limit, for example without a GPU.
   static void activate();
   /// Sets the variables that govern this process after it replaces itself (exec), for a process in which the driver is
   /// loaded already. Throws UnknownError as activate() does.
   static void prepare_restart();
-  /// Limits one GPU, counted as the driver does under CUDA_VISIBLE_DEVICES, or each GPU, to `6GiB`, `512MiB` or `50%`;
-  /// `max` removes the limit. Does not start the driver in a governed process.
+  /// Limits one GPU, or each GPU without `gpu`, to `6GiB`, `512MiB` or `50%`; `max` removes the limit. `gpu` counts as
+  /// the driver does under CUDA_VISIBLE_DEVICES. Does not start the driver in a governed process.
   void limit(const std::string& size, std::optional<int> gpu = {});
   /// Returns the limit, or 0 if none was set.
   [[nodiscard]] std::uint64_t limit_of(int gpu);
   /// Throws ValueError if this process is not governed or has no such GPU.
   [[nodiscard]] static WorkloadInfo workload_info(int gpu);
   /// Limits the pinned host memory of this process's workload, which belongs to no GPU, to `8GiB` or `50%`; `max`
-  /// removes the limit. Throws ValueError if this process is not governed, or an older ration made its book, which
-  /// counts no pinned memory.
+  /// removes the limit. Throws ValueError if this process is not governed, or if an older ration made the book of its
+  /// workload, since such a book counts no pinned memory.
   static void limit_host(const std::string& size);
   /// Returns the limit that the workload set for itself, or 0 if none. Throws as limit_host() does.
   [[nodiscard]] static std::uint64_t host_limit();
   /// Returns the pinned host memory of this process's workload. Throws as limit_host() does.
   [[nodiscard]] static WorkloadInfo host_info();
-  /// Gives a part of this process a limit of its own inside the workload's; `40%` is of the workload's present limit.
-  /// While the share holds more than a lowered limit, it keeps its memory and gets no more. Memory of frameworks counts
-  /// in the segments that they take from the driver, memory of this pool by block. Throws ValueError if this process is
-  /// not governed.
+  /// Gives a part of this process a limit of its own inside the workload's; `40%` means 40 % of the workload's present
+  /// limit. While the share holds more than a lowered limit, it keeps its memory and gets no more. Memory of frameworks
+  /// counts in the segments that they take from the driver, memory of this pool by block. Throws ValueError if this
+  /// process is not governed.
   static void limit_share(const std::string& share, const std::string& size, std::optional<int> gpu = {});
   /// Returns the memory of a share; `total` is the workload's limit.
   [[nodiscard]] static WorkloadInfo share_info(const std::string& share, int gpu);
-  /// Limits what all logical devices of a GPU take from it together. While they hold more than a lowered limit, nothing
-  /// more is taken; free memory goes back at once. Once a device has such a limit, growth may differ between devices.
+  /// Limits what all logical devices of a GPU take from it together. While they hold more than a lowered limit, they
+  /// take nothing more from the GPU, and their free memory goes back at once. Once a device has such a limit, growth
+  /// may differ between devices.
   void set_memory_limit(const PhysicalDevice& device, std::uint64_t bytes);
   /// Sets the limit as a share of the device, such as 0.5.
   void set_memory_limit_fraction(const PhysicalDevice& device, double share);
@@ -226,14 +227,15 @@ class Runtime {
   void record_stream(void* address, void* stream);
   /// Gives unused memory back to the device. Returns the number of bytes.
   std::uint64_t trim(int gpu);
-  /// Registers a function that releases what the program can do without when device memory is short. Returns a number
-  /// for remove_pressure_callback(). The callback runs in three cases:
-  /// - A request is denied: with its bytes, on its thread, which then tries once more.
-  /// - set_memory_limit() sets a limit below what is held: with 0, inside that call.
-  /// - Another process of the workload was denied or waits, or the workload holds more than its limit: with 0, on a
-  ///   thread of ration's, which checks ten times a second.
-  /// A callback may allocate and free; a request that is denied inside a callback calls no callbacks. An exception of
-  /// the callback leaves the denied request or set_memory_limit(); ration's own thread drops it.
+  /// Registers a function that ration calls when device memory is short, so that the program can release memory that it
+  /// does not need. Returns a number for remove_pressure_callback(). The callback runs in three cases:
+  /// - A request is denied. `wanted` is its bytes. The callback runs on the thread of the request, which then tries
+  ///   once more.
+  /// - set_memory_limit() sets a limit below what is held. `wanted` is 0. The callback runs inside that call.
+  /// - Another process of the workload was denied or waits, or the workload holds more than its limit. `wanted` is 0.
+  ///   The callback runs on a thread of ration's, which checks ten times a second.
+  /// A callback may allocate and free; a request that is denied inside a callback calls no callbacks. If a callback
+  /// throws, the denied request or set_memory_limit() throws that exception; ration's own thread drops it.
   std::uint64_t on_pressure(std::function<void(std::uint64_t wanted)> callback);
   /// Returns once no thread runs the callback any more, unless called from inside a callback. Ignores an unknown
   /// number.
@@ -262,8 +264,8 @@ class TagScope {
   std::string former_;
 };
 
-/// A scope in which memory that its thread takes is charged to a share. So is memory of threads that have entered none,
-/// because a framework's helper threads work for the share entered last. Scopes nest.
+/// A scope in which memory that its thread takes is charged to a share. So is memory of threads that have entered no
+/// share, because a framework's helper threads work for the share entered last. Scopes nest.
 class ShareScope {
  public:
   /// Throws ValueError if this process is not governed or the name is not 1 to 63 bytes long.

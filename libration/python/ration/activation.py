@@ -17,8 +17,8 @@ from . import _native
 
 _problem: Optional[str] = None  # why this process is not governed; None if it is
 _too_late = False
-_former: Optional[Dict[str, Optional[str]]] = None  # variables before importing ration made a workload
-_made_by = 0  # the process that made it; its children by fork did not
+_former: Optional[Dict[str, Optional[str]]] = None  # the variables' values before `import ration` made a workload
+_made_by = 0  # the number of the process that made the workload; a child by fork has another one
 
 _TOO_LATE = ("{} In a script: import ration first, or call ration.reexec(). In a notebook: %load_ext ration, then "
              "%ration restart. Or start the program with: ration run --limit SIZE -- PROGRAM")

@@ -28,8 +28,8 @@ class Framework(NamedTuple):
     """One framework that has started."""
     name: str
     read: Callable[[], Dict[str, Memory]]                # by the framework's own name for the device
-    reset_peaks: Optional[Callable[[], None]] = None     # None if it cannot
-    release_cache: Optional[Callable[[], object]] = None  # None if it has no cache, or no call for that
+    reset_peaks: Optional[Callable[[], None]] = None     # None if the framework cannot
+    release_cache: Optional[Callable[[], object]] = None  # None if the framework has no cache, or no call for that
 
 
 def started() -> List[Framework]:
@@ -194,5 +194,6 @@ def _logical_devices(theirs: Any, devices: Callable[[str], List[Any]]) -> Dict[s
         for entry in theirs.get_logical_device_configuration(gpu) or [None]:
             limit = None if entry is None or entry.memory_limit is None else int(entry.memory_limit * (1 << 20))
             entries.append((int(gpu.name.rsplit(":", 1)[1]), limit))
-    # Configured ordinals change the order, and a configuration that came too late was ignored, so the number may differ.
+    # Configured ordinals change the order, and a configuration that came too late was ignored, so there may be more or
+    # fewer entries than devices.
     return dict(zip(names, entries if len(entries) == len(names) else [(None, None)] * len(names)))

@@ -27,11 +27,11 @@ if __name__ != "__main__":
 
     activation.withdraw()
 
-# Finds this file on each node at its own place, without importing the package, which would make a workload.
+# Finds this file in its place on each node without importing the package, because the import would make a workload.
 _START = ("import importlib.util as u, runpy; "
           "runpy.run_path(u.find_spec('ration').submodule_search_locations[0] + '/ray.py', run_name='__main__')")
 _TOLD = 5  # seconds in which Ray receives the reason why a worker does not start
-_SMALLEST = 0.001  # of a GPU: from a worker with no part of one Ray hides every GPU
+_SMALLEST = 0.001  # of a GPU; Ray hides every GPU from a worker that has no part of a GPU
 
 
 def limited(num_gpus: Optional[float] = None, gpu_memory_gib: Optional[float] = None, *, workload: str = "ray",

@@ -139,7 +139,7 @@ def configure(c: Any, limit: Optional[str] = None, sizes: Sequence[str] = (), te
     servers = Servers([limit] if limit else sizes, tenant, options, own)
     c.Spawner.cmd = [*own, *options, "--", *command]
     # The limit travels in the environment and not in a hook, so that no server starts if a later line of the
-    # configuration overwrites it (`c.Spawner.environment = ...`).
+    # configuration overwrites the environment (`c.Spawner.environment = ...`).
     c.Spawner.environment.update({**{name: value for name, value in os.environ.items() if name.startswith("RATION_")},
                                   "RATION_JUPYTER_LIMIT": servers.limit_of, "RATION_JUPYTER_TENANT": servers.tenant_of})
     c.LocalProcessSpawner.interrupt_timeout = 1  # `ration run` ignores SIGINT, so the SIGTERM that follows ends the server

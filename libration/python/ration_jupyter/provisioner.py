@@ -23,6 +23,6 @@ class RationProvisioner(LocalProvisioner):
         if not program.has(command, "--name"):
             added += ["--name", program.name_of(notebook.rsplit("/", 1)[-1], kernel[:8])]
         kwargs["cmd"] = program.with_options(command, *added)
-        # The front end shows an error that is raised here; that of `ration run` itself would only be in a log.
+        # The front end shows an error that is raised here; an error of `ration run` itself would only be in a log.
         await asyncio.get_running_loop().run_in_executor(None, kernels.check, kwargs["cmd"])
         return kwargs

@@ -82,7 +82,7 @@ Result<void> write(const std::string& folder, const std::string& file, const std
   std::error_code error;
   fs::create_directories(folder, error);
   const std::string path = path_of(folder, file);
-  if (!write_whole(path, specification, 0644)) return not_written(path);  // engines skip its *.new
+  if (!write_whole(path, specification, 0644)) return not_written(path);  // engines skip the temporary *.new
   return {};
 }
 

@@ -1,7 +1,7 @@
 // Specifications of the Container Device Interface (CNCF CDI 0.5.0: read by Docker 25 and newer, Podman 4, containerd
-// 1.7, CRI-O), by which an engine's own option `--device ration.sh/tenant=nlp` puts a container under a limit. Used by
-// the daemon, which writes one for its tenants and its slices, and by `ration inject`. Promises: a specification is
-// complete or absent; only files whose names begin with `ration-` are replaced or removed.
+// 1.7, CRI-O). With such a specification, an engine's own option `--device ration.sh/tenant=nlp` puts a container under
+// a limit. Used by the daemon, which writes specifications for its tenants and its slices, and by `ration inject`.
+// Promises: a specification is complete or absent; only files whose names begin with `ration-` are replaced or removed.
 #pragma once
 
 #include <map>
@@ -44,8 +44,8 @@ struct Device {
 inline constexpr const char* kHookVerb = "container-hook";
 
 /// The hook that a runtime runs on this machine after it has made a container and before the container's program
-/// starts. No hook runs at the container's end: the daemon notices that itself, and a runtime takes 5 to 10 ms for each
-/// hook.
+/// starts. No hook runs at the container's end: a runtime takes 5 to 10 ms for each hook, and the daemon notices the
+/// end without a hook.
 struct Hook {
   std::string when;  ///< createRuntime
   std::string path;
@@ -75,8 +75,8 @@ void note_use(const std::string& folder, const std::string& file);
 /// Removes the files whose names begin with `ration-BEGINNING`, except the `kept` newest by writing or use.
 void remove_oldest(const std::string& folder, const std::string& beginning, std::size_t kept);
 
-/// Fails with E1705 if a file other than `ration-FILE.json` specifies the same device, because engines then reject
-/// both.
+/// Fails with E1705 if a file other than `ration-FILE.json` specifies the same device, because engines reject a device
+/// that two files specify.
 [[nodiscard]] Result<void> check_unique(const std::vector<std::string>& folders, const std::string& file,
                                         const Device& device);
 

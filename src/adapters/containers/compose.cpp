@@ -13,7 +13,7 @@ namespace {
 
 constexpr const char* kExample = "ration inject compose --limit 4GiB -- -f compose.yaml up";
 
-/// The options of `docker compose` itself that take the next word as their value (its reference, release 2).
+/// The options of `docker compose` itself that take the next word as their value (by the reference of release 2).
 constexpr const char* kWithValue[] = {"-f",     "--file",     "-p",         "--project-name", "--profile",
                                       "--ansi", "--progress", "--parallel", "--env-file",     "--project-directory"};
 

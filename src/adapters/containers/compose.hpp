@@ -1,6 +1,6 @@
-// Writes a second file for Docker Compose, which gives services a device; the user's own files stay as they are. Used
-// by `ration inject compose` and by the text of `ration snippet compose`. YAML is only written here: `docker compose
-// config` lists the services.
+// Writes a second file for Docker Compose. The second file gives services a device; the user's own files stay as they
+// are. Used by `ration inject compose` and by the text of `ration snippet compose`. Nothing here parses YAML: `docker
+// compose config` lists the services of the user's files.
 #pragma once
 
 #include <string>

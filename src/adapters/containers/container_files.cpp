@@ -39,7 +39,7 @@ constexpr int kNoNamespace = 1, kNoPlace = 2, kNoMount = 3, kNoGuard = 4;
 constexpr long kOpenTree = 428, kMoveMount = 429;
 constexpr unsigned kClone = 1, kFromEmptyPath = 0x04, kToEmptyPath = 0x40;
 
-/// Returns a mount of the file that can be moved into any mount namespace; invalid if this kernel has no such call.
+/// Returns a mount of the file that can be moved into any mount namespace; invalid if this kernel lacks open_tree(2).
 FileDescriptor detached_mount_of(const std::string& file) {
   return FileDescriptor{static_cast<int>(::syscall(kOpenTree, AT_FDCWD, file.c_str(), kClone | O_CLOEXEC))};
 }
@@ -69,7 +69,7 @@ int mount_as_child(const Mounting& mounting) {
   const FileDescriptor place = open_below(root, inside);
   if (!place) return kNoPlace;
   const std::string target = fmt::format("/proc/self/fd/{}", place.get());
-  // Without that call the file is mounted by its path, which must then exist in the container's mounts as well.
+  // Without open_tree(2) the file is mounted by its path, which must then exist in the container's mounts as well.
   const bool put = detached >= 0
                        ? ::syscall(kMoveMount, detached, "", place.get(), "", kFromEmptyPath | kToEmptyPath) == 0
                        : ::mount(file.c_str(), target.c_str(), nullptr, MS_BIND, nullptr) == 0;

@@ -10,7 +10,7 @@
 namespace ration::adapters {
 
 /// Returns the file at `path` inside the root file system `root`, as a path of this machine; empty if there is none.
-/// Links lead where they lead in the container.
+/// Resolves links as the container would.
 [[nodiscard]] std::string resolved_in(const std::string& root, const std::string& path);
 
 /// Returns why the guard cannot be loaded into the container's programs: musl, a glibc older than 2.17, another

@@ -14,7 +14,7 @@ namespace {
 using nlohmann::json;
 namespace fs = std::filesystem;
 
-constexpr std::size_t kGeneratedId = 64, kShortId = 12;  // digits; a shorter id is as good as a name
+constexpr std::size_t kGeneratedId = 64, kShortId = 12;  // digits; a shorter id is itself the name
 
 constexpr int kMaxDepth = 64;  // the same bound as in with_edits()
 

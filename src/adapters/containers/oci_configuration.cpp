@@ -31,8 +31,8 @@ bool has_own_mounts(const ordered_json& configuration) {
   });
 }
 
-/// Removes the elements that `is_old` accepts from the list under `key`, and appends `fresh`. Returns false if there is
-/// no list but another value.
+/// Removes the elements that `is_old` accepts from the list under `key`, and appends `fresh`. Returns false if the
+/// value under `key` is not a list.
 template <class IsOld>
 bool replace(ordered_json& object, const char* key, const ordered_json& fresh, const IsOld& is_old) {
   if (fresh.empty() && !object.contains(key)) return true;
@@ -69,7 +69,7 @@ bool replace_variables(ordered_json& process, const cdi::Edits& edits) {
   });
 }
 
-/// Replaces ration's hooks, also the one that earlier versions wrote for the end of the container.
+/// Replaces ration's hooks, including the hook that earlier versions wrote for the end of the container.
 bool replace_hooks(ordered_json& configuration, const cdi::Device& device, const cdi::Edits& edits) {
   ordered_json& all = configuration["hooks"];
   if (all.is_null()) all = ordered_json::object();

@@ -11,8 +11,8 @@
 
 namespace ration::adapters {
 
-/// Returns `configuration` with these edits, as JSON. Fails with E1710 if it is not such a configuration, or if the
-/// limit would not hold for its container.
+/// Returns `configuration` with these edits, as JSON. Fails with E1710 if `configuration` is not the configuration of a
+/// container, or if the limit would not hold for that container.
 [[nodiscard]] Result<std::string> with_edits(const std::string& configuration, const cdi::Device& device,
                                              const cdi::Edits& edits);
 

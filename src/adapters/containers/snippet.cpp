@@ -145,8 +145,8 @@ tl::unexpected<Error> missing(const SnippetKind& kind, const std::string& what) 
   return fail("E1708", fmt::format("{} needs {}.", kind.name, what), "ration snippet --help", 2);
 }
 
-/// Returns true for a name as images, units and users have one, in which no character has a meaning for a shell, YAML
-/// or systemd.
+/// Returns true for a name of an image, unit or user in which no character has a special meaning for a shell, YAML or
+/// systemd.
 bool is_plain_name(const std::string& name) {
   return !name.starts_with('-') && std::all_of(name.begin(), name.end(), [](unsigned char letter) {
     return letter < 0x80 && (std::isalnum(letter) != 0 || std::strchr("._/:@-", letter) != nullptr);
@@ -184,7 +184,8 @@ std::string quoted(const std::vector<std::string>& words, Quote quote, const cha
   return fmt::format("{}", fmt::join(all, between));
 }
 
-/// Stands for the program's words while options are added to the commands of the text; no quoted word contains it.
+/// The placeholder for the program's words while options are added to the commands of the text. No quoted word contains
+/// this character.
 constexpr const char* kProgramsPlace = "\x01";
 
 }  // namespace

@@ -16,7 +16,7 @@ struct SnippetFacts {
   std::string ration = "ration";     ///< the command of ration where the text is used
   std::string device;                ///< `ration.sh/limit=4GiB-gpu0`
   std::vector<std::string> limit;    ///< as typed: `--limit 4GiB`, `--slice` or `--tenant`
-  Bytes bytes;                       ///< the limit; 0 if unknown, as a tenant's may change
+  Bytes bytes;                       ///< the limit; 0 if unknown, since a tenant's limit may change
   Bytes context;                     ///< the cost of one CUDA context on that GPU; 0 if not measured
   int instances = 1;                 ///< instances of a model server that share the limit
   std::string name;                  ///< name of the unit, the user or the image
@@ -31,9 +31,9 @@ struct SnippetKind {
 };
 [[nodiscard]] std::vector<SnippetKind> snippet_kinds();
 
-/// Returns the fraction of the limit that each instance of a model server may take beside its context, rounded down to
-/// hundredths. A program under a limit sees the limit as the GPU's size, so the server applies its fraction to the
-/// limit. Fails with E1708 if nothing is left.
+/// Returns the fraction of the limit that each instance of a model server may take in addition to its context, rounded
+/// down to hundredths. A program under a limit sees the limit as the GPU's size, so the server applies its fraction to
+/// the limit. Fails with E1708 if nothing is left.
 [[nodiscard]] Result<double> instance_fraction(const SnippetFacts& facts);
 
 /// Returns the text of that kind. Fails with E1708 if a fact that it needs is missing.

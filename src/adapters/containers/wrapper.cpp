@@ -14,7 +14,7 @@ struct Wrapper {
   bool devices;  ///< takes --device if it has CDI
   /// The options for a mount from {0} to {1}, and for a variable {0} with the value {1}.
   std::vector<const char*> read_only, writable, variable;
-  /// The words after which the options go, whichever comes first; empty if they go before `--`, which ends the
+  /// The options go after the first of these words. If the list is empty, the options go before `--`, which ends the
   /// program's own options.
   std::vector<const char*> behind;
   const char* example;
@@ -97,8 +97,8 @@ std::vector<std::string> options_of(const std::string& engine, const cdi::Edits&
     add(options, writable ? wrapper->writable : wrapper->read_only, from, to);
   };
   std::map<std::string, std::string> variables = edits.variables;
-  // A sandbox often shares this machine's root, in which no mount point can be made: variables load the guard there, as
-  // in `ration run`.
+  // A sandbox often shares this machine's root file system, in which no mount point can be made. There, variables load
+  // the guard, as in `ration run`.
   const bool by_variables = !wrapper->devices;
   for (const cdi::Mount& each : edits.mounts)
     if (!by_variables || each.from == each.to) mount(each.from, each.to, each.writable);

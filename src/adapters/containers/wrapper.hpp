@@ -15,8 +15,8 @@ namespace ration::adapters {
 /// Returns true if the engine takes `--device ration.sh/…` where it has CDI.
 [[nodiscard]] bool takes_devices(const std::string& engine);
 
-/// Returns the command line: the engine's name, then `words` with `options` in their place. Fails with E1707 if `words`
-/// have no such place.
+/// Returns the command line: the engine's name, then `words` with `options` inserted where the engine takes options.
+/// Fails with E1707 if `words` have no such place.
 [[nodiscard]] Result<std::vector<std::string>> with_options(const std::string& engine,
                                                             const std::vector<std::string>& words,
                                                             const std::vector<std::string>& options);

@@ -25,7 +25,7 @@ struct NodeFacts {
 };
 
 /// Returns the lines for gres.conf, slurm.conf, cgroup.conf, plugstack.conf and job_submit.lua. Fails with E1708 if the
-/// node's name is invalid, if it has no GPU, or if one is divided by MIG (Slurm hands out its instances whole).
+/// node's name is invalid, if it has no GPU, or if a GPU is divided by MIG (Slurm hands out its instances whole).
 [[nodiscard]] Result<std::string> configuration_of(const NodeFacts& node);
 
 }  // namespace ration::adapters::slurm

@@ -49,7 +49,7 @@ Result<std::vector<Share>> shares_in(const std::string& gres) {
       continue;
     }
     int gpu = 0;
-    for (const std::string_view each : ration::split(where, ',')) {  // amounts taken of each GPU, in order
+    for (const std::string_view each : ration::split(where, ',')) {  // one amount for each GPU, in order
       const auto taken = parse_number<std::uint64_t>(each.substr(0, each.find('/')));
       if (!taken || *taken > kMaxMib) return not_understood();
       if (*taken > 0) shares.push_back({gpu, Bytes{*taken << 20}});

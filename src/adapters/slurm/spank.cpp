@@ -9,7 +9,7 @@ extern "C" {
 #include <slurm/slurm_errno.h>
 #include <slurm/spank.h>
 
-// Declared extern: a constant of C++ is visible in this file alone.
+// Declared extern, because without it a constant of C++ is visible in this file alone.
 extern const char plugin_name[], plugin_type[];
 extern const unsigned int plugin_version, spank_plugin_version;
 SPANK_PLUGIN(ration, 1)
@@ -62,7 +62,7 @@ struct Words {
   }
 };
 
-/// The variable in which Slurm's commands hand the guarantee to the prolog of a node, which sees it as
+/// The variable that carries the guarantee from Slurm's commands to the prolog of a node. In the prolog its name is
 /// SPANK_RATION_GUARANTEE.
 constexpr const char* kGuarantee = "RATION_GUARANTEE";
 
@@ -346,14 +346,14 @@ int slurm_spank_task_post_fork(spank_t spank, int count, char** arguments) {
   const bool entered = mounts >= 0 && enter(spank, count, arguments, told, complaint);
   machines_mounts = mounts;
   if (entered) return 0;
-  // An error returned here would end srun with success, so the keeper is kept from starting any program of the user
-  // instead.
+  // An error returned here would end srun with success. Instead, this limit stops the keeper from starting any program
+  // of the user.
   constexpr rlimit kNobody{0, 0};
   return ::setrlimit(RLIMIT_NPROC, &kNobody);
 }
 
-/// Notes the job's summary after the last task of a step here. Slurm calls it before srun learns of the end, so
-/// slurmctld still accepts a comment.
+/// Notes the job's summary after the last task of a step here. Slurm calls this function before srun learns of the end,
+/// so slurmctld still accepts a comment.
 int slurm_spank_task_exit(spank_t spank, int count, char** arguments) {
   static std::uint32_t ended = 0;
   std::uint32_t job = 0, step = 0, tasks = 0;
@@ -375,7 +375,8 @@ int slurm_spank_task_exit(spank_t spank, int count, char** arguments) {
   return 0;
 }
 
-/// Keeps the requested guarantee for the keeper of the job's first step, which Slurm gives no options.
+/// Stores the requested guarantee for the keeper of the job's first step, because Slurm passes no options to that
+/// keeper.
 int slurm_spank_job_prolog(spank_t spank, int count, char** arguments) {
   std::uint32_t job = 0;
   const char* guarantee = std::getenv("SPANK_RATION_GUARANTEE");

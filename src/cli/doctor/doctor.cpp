@@ -126,8 +126,8 @@ std::optional<Bytes> limit_in_book(const Session& session, const std::string& na
   return limit;
 }
 
-// Returns true if the program saw the limit that the trial asked for or, if a daemon has changed the limit in the book
-// because others need the room, a lower one.
+// Returns true if the program saw the limit that the trial asked for. If a daemon has changed the limit in the book,
+// because others need the room, returns true also for a lower limit.
 bool is_limit_seen(Bytes seen, Bytes asked, Bytes in_book) {
   return in_book == asked ? seen == asked : seen <= std::max(asked, in_book);
 }
@@ -164,7 +164,7 @@ Finding check_python() {
              "Use another python3: ration run does not start this one");
 }
 
-// The guard and this program are built for the same C library, so this program shows that the guard can run here.
+// The guard and this program are built for the same C library, so the guard can run wherever this program runs.
 Finding check_library() { return ok(std::string("glibc ") + ::gnu_get_libc_version()); }
 
 Finding check_books(const Session& session) {
@@ -244,7 +244,7 @@ Finding check_simulator() {
              "ration run --sim=T4 --limit 1GiB -- ration-workload grab");
 }
 
-/// Reports whether programs can be suspended here: tries it if `now`, else repeats the result of the last trial.
+/// Reports whether programs can be suspended here. If `now`, makes a trial, else reports the result of the last trial.
 Finding check_suspension(const Session& session, bool now) {
   const auto machine = session.machine();
   const auto store = session.store();
@@ -319,7 +319,7 @@ std::vector<ProbeRun> probe_runs(const std::vector<machine::Device>& devices) {
 
 /// Performs a run and adds its results. Returns a finding if the run failed, else nothing.
 std::optional<Finding> run_probe(const Session& session, const ProbeRun& run, Probed& probed) {
-  // 64 MiB of heap in steps of 16 MiB beside the contexts take some seconds and harm no neighbour.
+  // Besides the contexts, takes 64 MiB of heap in steps of 16 MiB: this lasts some seconds and harms no neighbour.
   std::vector<std::string> words{"run", "--limit", "64MiB", "--account", "heap"};
   words.insert(words.end(), run.gpus.begin(), run.gpus.end());
   words.insert(words.end(), {"--", companion("ration-workload"), "probe", "16"});

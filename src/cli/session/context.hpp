@@ -14,11 +14,11 @@ struct Context {
   std::string socket;     ///< value of --socket; empty for the usual places
 };
 
-/// Returns the options by which each verb takes the context.
+/// Returns the options that give each verb the context.
 [[nodiscard]] CommandOptions command_options(const Context& context);
 
-/// Returns `text` with the options of the context added to each `ration VERB` in it, unless that verb does not take
-/// them or the command names a node itself.
+/// Returns `text` with the options of the context added to each `ration VERB` in it. Leaves out options that the verb
+/// does not take, and changes no command that names a node itself.
 [[nodiscard]] std::string in_context(std::string_view text, const Context& context);
 
 }  // namespace ration::cli

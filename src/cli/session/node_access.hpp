@@ -1,6 +1,6 @@
-// The node as a verb sees it: the daemon where one runs, else this process itself, which answers the same paths with
-// the same code (node/local_node.hpp). Verbs that show or change running workloads use it, so that each is written
-// once. docs/http-api.md describes paths and documents.
+// The node as a verb sees it: the daemon if one runs; otherwise this process itself answers the same paths with the
+// same code (node/local_node.hpp). Used by verbs that show or change running workloads, so that no verb is written
+// twice. docs/http-api.md describes paths and documents.
 #pragma once
 
 #include <memory>
@@ -20,7 +20,7 @@ class NodeAccess {
  public:
   virtual ~NodeAccess() = default;
 
-  /// Connects to the daemon (NodeClient::find()), or opens the node in this process where none runs.
+  /// Connects to the daemon (NodeClient::find()). If no daemon runs, opens the node in this process.
   [[nodiscard]] static Result<std::unique_ptr<NodeAccess>> open(const Session& session);
 
   /// Returns the `data` of the answer, or the daemon's error. Leaves out the fields named in `passed_over`.

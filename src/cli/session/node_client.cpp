@@ -49,7 +49,7 @@ Result<std::optional<NodeClient>> NodeClient::find(const Session& session) {
       configuration && !configuration->daemon.socket.origin.is_default())
     candidates.push_back(configuration->daemon.socket.value);
   if (const auto store = session.store()) candidates.push_back(store->folder() + "/ration.sock");
-  // Workloads register with the daemons at these sockets wherever their books lie.
+  // Workloads register with a daemon at one of these sockets even if their books lie in another folder.
   candidates.emplace_back("/run/ration/ration.sock");
   candidates.emplace_back(adapters::kContainerSocket);
   for (const std::string& candidate : candidates) {

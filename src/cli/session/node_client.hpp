@@ -16,11 +16,12 @@ namespace ration::cli {
 /// A connection to a running daemon. Not thread-safe.
 class NodeClient final : public NodeAccess {
  public:
-  /// Returns the daemon at `--socket` or RATION_SOCKET, whose first request fails with E1501 if none listens; else the
-  /// daemon at `[daemon] socket`, beside this user's books or in /run/ration; absent if no daemon runs. Fails with
-  /// E1502 if this user may not open a socket.
+  /// Returns the daemon at `--socket` or RATION_SOCKET if one of them is given; the first request fails with E1501 if
+  /// no daemon listens there. Otherwise returns the first daemon that listens: at `[daemon] socket`, beside this user's
+  /// books, in /run/ration, or at the socket that a container gets; absent if no daemon runs. Fails with E1502 if this
+  /// user may not open a socket.
   [[nodiscard]] static Result<std::optional<NodeClient>> find(const Session& session);
-  /// Returns the same daemon. Fails with E1501 if none runs.
+  /// Returns the daemon that find() returns. Fails with E1501 if no daemon runs.
   [[nodiscard]] static Result<NodeClient> require(const Session& session);
 
   Result<nlohmann::json> get(const std::string& path, std::span<const std::string_view> passed_over = {}) override;
@@ -33,7 +34,7 @@ class NodeClient final : public NodeAccess {
   [[nodiscard]] Result<nlohmann::json> put(const std::string& path, const nlohmann::json& body);
   /// Sends DELETE; returns null if the answer has no body.
   [[nodiscard]] Result<nlohmann::json> remove(const std::string& path);
-  /// Returns an answer that is no JSON document, such as a report in another format.
+  /// Returns an answer that is not a JSON document, such as a report in another format.
   [[nodiscard]] Result<std::string> text(const std::string& path);
   [[nodiscard]] Result<void> stream(const std::string& path,
                                     const std::function<bool(const http::StreamEvent&)>& taken);
@@ -55,9 +56,9 @@ class NodeClient final : public NodeAccess {
 };
 
 /// Returns the snapshot of the session's node: from the daemon or, if none runs or it governs another simulated node,
-/// from the books and the driver. Lists at most `most_processes` of each workload, since thousands of them would fill
-/// the answer; leaves out the fields in `passed_over`; keeps only workloads that match `filter` (rows/filter.hpp),
-/// unless it is empty. Fails with E1429 for an invalid filter.
+/// from the books and the driver. Lists at most `most_processes` processes of each workload, since thousands of
+/// processes would fill the answer. Leaves out the fields in `passed_over`. Keeps only workloads that match `filter`
+/// (rows/filter.hpp); an empty filter matches all. Fails with E1429 for an invalid filter.
 [[nodiscard]] Result<nlohmann::json> node_snapshot(const Session& session,
                                                    std::size_t most_processes = node::kAllProcesses,
                                                    std::span<const std::string_view> passed_over = {},

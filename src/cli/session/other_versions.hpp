@@ -10,7 +10,7 @@
 
 namespace ration::cli {
 
-/// Returns an E1450 for each such book, those of running workloads first. Each names the ration that wrote the book.
+/// Returns an E1450 for each such book, books of running workloads first. Each names the ration that wrote the book.
 [[nodiscard]] std::vector<Error> of_other_versions(const book::Store& store);
 
 /// Returns an E1450 for each such book of a running workload.

@@ -225,7 +225,7 @@ void read_command(Reader& reader, const TomlValue& node, std::vector<ScenarioCom
   commands.push_back(std::move(command));
 }
 
-/// Divides the durations after which policies act by the speed, in place.
+/// Replaces each duration after which a policy acts by the duration divided by `speed`.
 void hurry(std::string& text, const TomlValue& document, double speed) {
   std::vector<std::pair<FilePlace, std::string>> found;
   for (const TomlValue& table : document.items)

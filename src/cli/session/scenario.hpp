@@ -1,5 +1,5 @@
 // Scenarios of `ration demo`: a simulated node, the configuration of its daemon, programs with their start times, and
-// commands with the times at which they are typed. A scenario is one TOML file: the tables of ration.toml beside
+// commands with the times at which they are typed. A scenario is one TOML file with the tables of ration.toml and also
 // [scenario], [[program]], [[command]] and [[moment]]. Used by the demo; the tests play the same files. Promise: a file
 // with a mistake is rejected whole, with file, line and column (E1441).
 #pragma once
@@ -27,11 +27,11 @@ struct ScenarioProgram {
   bool repeat = false;  ///< true to repeat the steps until the demo ends
 };
 
-/// A command such as `ration set nlp --limit 20GiB`, typed at a given time; or several commands, typed one after the
-/// other whenever a program begins to wait for memory, each repeated until it succeeds.
+/// Commands such as `ration set nlp --limit 20GiB`. They are typed at a given time, or whenever a program begins to
+/// wait for memory. In the second case each command is repeated until it succeeds, and the next one follows.
 struct ScenarioCommand {
   Nanoseconds at{};
-  std::string waits;  ///< name of the program for whose waits it is typed; empty for a command with a time
+  std::string waits;  ///< the program that must wait for memory; empty for commands with a time
   std::vector<std::vector<std::string>> lines;
 };
 
@@ -47,12 +47,12 @@ struct Scenario {
   Nanoseconds length{};                   ///< time after which everything has been shown
   std::string configuration;              ///< file with blank lines in place of the scenario's own tables
   std::vector<ScenarioProgram> programs;  ///< programs with their copies, sorted by start
-  std::vector<ScenarioCommand> commands;  ///< commands; those with a time are sorted by it
+  std::vector<ScenarioCommand> commands;  ///< commands; those with a time are in the order of time
   std::vector<ScenarioMoment> moments;
 };
 
 /// Reads a scenario of share/ration/scenarios by its name, or a file by a path that ends in .toml. Divides every time
-/// by `speed`, those of policies too. Fails with E1441.
+/// by `speed`, also the times in policies. Fails with E1441.
 [[nodiscard]] Result<Scenario> read_scenario(const std::string& name, double speed);
 
 /// Returns the names of the scenarios that come with ration.

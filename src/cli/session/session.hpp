@@ -40,20 +40,20 @@ class Session {
   [[nodiscard]] Result<machine::Machine> machine() const;
   [[nodiscard]] Result<book::Store> store() const { return book::Store::open(); }
 
-  /// Returns this session for the node on which the workload of that book runs.
+  /// Returns a copy of this session that is about the node on which the workload of that book runs.
   [[nodiscard]] Session about(const book::BookSnapshot& book) const;
 
   /// Returns `text` with its commands made to name this session's node.
   [[nodiscard]] std::string hint(std::string_view text) const { return in_context(text, context); }
 
-  /// Returns what hint() returns, without control characters, for texts that quote files or other users' programs.
+  /// Returns the text of hint() without control characters. For texts that quote files or other users' programs.
   [[nodiscard]] std::string shown(std::string_view text) const;
 
   /// Returns `text` in a colour (an SGR number), unless --color, the environment or standard output rules colours out.
   [[nodiscard]] std::string painted(const std::string& text, int sgr) const;
 
-  /// Prints `{"schema":"ration.VERB/1",…,"data":…}` on standard output, merged with `more`. Makes every `fix` in it
-  /// name this session's node.
+  /// Prints `{"schema":"ration.VERB/1",…,"data":…}` on standard output, merged with `more`. Makes every `fix` in the
+  /// document name this session's node.
   void print_json(const std::string& verb, nlohmann::json data,
                   const nlohmann::json& more = nlohmann::json::object()) const;
   /// Prints a finding as one line on standard error, with the fix on the line below.
@@ -71,7 +71,7 @@ class Table {
   struct Column {
     std::string title, key;
     bool right = false;
-    bool optional = false;  ///< true to leave it out of text if each of its cells is `-`
+    bool optional = false;  ///< true to leave the column out of text if each cell is `-`
   };
   explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
   void add(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
@@ -93,7 +93,7 @@ class Table {
 /// Asks a question on a terminal and returns true for yes. Without a terminal, returns true only with --yes.
 [[nodiscard]] bool confirmed(const Session& session, const std::string& question);
 
-/// Asks before `who` gets a limit below what it holds. Returns E1205 if that is not confirmed, with the command
+/// Asks for confirmation before `who` gets a limit below `used`. Without confirmation, returns E1205 with the command
 /// `again` as its fix.
 [[nodiscard]] Result<void> agree_to_shrink(const Session& session, const std::string& who, Bytes used, Bytes limit,
                                            const std::string& again);

@@ -95,8 +95,8 @@ std::set<int> simulated_versions(const std::string& simulator) {
   return result;
 }
 
-/// Adds the libraries of those versions, the newest first. Skips a name that is there already, since cuDNN and NCCL
-/// have the same name in every version.
+/// Adds the libraries of those versions, the newest first. Skips a library if `preload` has a file of that name
+/// already, since cuDNN and NCCL have the same name in every version.
 void put_in_front(const std::string& simulator, const std::set<int>& versions, std::vector<std::string>& preload) {
   std::set<std::string> names;
   for (const std::string& file : preload) names.insert(fs::path(file).filename().string());
@@ -166,7 +166,8 @@ Result<SimulatedLibraries> simulated_libraries(const std::string& driver_folder,
   }
   SimulatedLibraries result;
   put_in_front(driver_folder, wanted, result.preload);
-  // This program may start others made for another version, each of which finds its own runtime by the library's name.
+  // This program may start programs that need another CUDA version. Each of them finds its own runtime by the library's
+  // name.
   if (automatic) put_in_front(driver_folder, simulated, result.preload);
   for (const fs::path& folder : around.folders) {
     if (folder.parent_path().parent_path().filename() == "nvidia") result.folders.push_back(folder.string());

@@ -11,7 +11,7 @@
 namespace ration::cli {
 
 /// Returns the folder of the simulated driver that RATION_SIM describes. If `driver=` names a release of sim/drivers,
-/// the libraries there export the functions of that release alone, else every function.
+/// the libraries in the folder export only the functions of that release, else every function.
 [[nodiscard]] std::string simulated_driver_folder(const std::string& simulator);
 
 struct SimulatedLibraries {
@@ -20,10 +20,10 @@ struct SimulatedLibraries {
   std::string found;                 ///< sentence for people with the version and its place
 };
 
-/// Finds the simulated libraries for a program, as typed; it may be empty. `versions` is `auto`, `none`, or major
-/// versions such as `12` or `12,13`. `auto` means every version, since the program may launch others, and puts the
-/// version of its own Python or of the current environment in front. Fails with E1425 for a version that is not
-/// simulated, with E1426 for a text that is no version.
+/// Finds the simulated libraries for `program`, which is as typed and may be empty. `versions` is `auto`, `none`, or
+/// major versions such as `12` or `12,13`. `auto` means every version, since the program may launch other programs; the
+/// version of the program's own Python or of the current environment comes first. Fails with E1425 for a version that
+/// is not simulated, with E1426 for a text that is no version.
 [[nodiscard]] Result<SimulatedLibraries> simulated_libraries(const std::string& driver_folder,
                                                              const std::string& program, const std::string& versions);
 

@@ -8,9 +8,9 @@
 
 namespace ration::cli {
 
-/// Opens /dev/null at each closed descriptor from 0 to 2. Called before any other file is opened, since a book with
-/// such a number would receive the texts printed for people. Programs that this process starts find the descriptors
-/// closed again.
+/// Opens /dev/null at each closed descriptor from 0 to 2. Called before any other file is opened: otherwise a book
+/// could get such a descriptor, and would receive the texts printed for people. Programs that this process starts find
+/// the descriptors closed again.
 void reserve_standard_streams();
 
 /// Calls `print` for a text that only people read. Ignores a failure to write it, and keeps SIGPIPE from ending this

@@ -55,8 +55,8 @@ std::string random_word() {
   return fmt::format("{:08x}{:08x}", source(), source());
 }
 
-/// Asks for a place in the queue, and repeats the request under the same key until an answer comes. The key keeps the
-/// daemon from giving a second place if it did receive an earlier request.
+/// Asks for a place in the queue, and repeats the request under the same key until an answer comes. Because of the key,
+/// the daemon gives no second place if an earlier request reached it.
 Result<json> ask_for_place(NodeClient& daemon, const json& request, std::optional<Clock::time_point> end) {
   for (int unanswered = 0;;) {
     auto lease = daemon.post("/api/v1/leases", request);
@@ -120,7 +120,8 @@ Result<Lease> wait_for_lease(const Session& session, NodeClient& daemon, const R
   bool announced = false;
   for (;;) {
     if (!lease) {
-      // Asks again, at the end of the queue, since a daemon that was started again may have lost it.
+      // E1526: the daemon does not know the lease, for example because the daemon was started again. Asks for a new
+      // place, at the end of the queue.
       if (lease.error().id != "E1526") return tl::unexpected(lease.error());
       lease = ask_for_place(daemon, request, end);
       if (!lease) return tl::unexpected(lease.error());

@@ -22,8 +22,8 @@ struct Lease {
 [[nodiscard]] Result<Lease> wait_for_lease(const Session& session, NodeClient& daemon, const RunOptions& options,
                                            Bytes bytes);
 
-/// Returns a line, after `begin`, that names those who hold or were promised the memory that a lease waits for; empty
-/// if none is known.
+/// Returns a line that starts with `begin` and names the holders of the memory that a lease waits for, with what is
+/// promised to them; empty if no holder is known.
 [[nodiscard]] std::string holders_line(const Session& session, const nlohmann::json& lease, std::string_view begin);
 
 /// Registers a book with the daemon before it is made, and returns the tenant that is charged. `user` is the owner
@@ -35,15 +35,15 @@ struct Lease {
                                                     std::optional<std::uint32_t> user = {});
 
 /// Shows a new book to the daemon, calls `work`, and returns once the daemon has read the book. The program must not
-/// start earlier: guarantees of others may lower its limit, and until then it could take memory kept for them. A
-/// failure here prevents only the start of a container. Returns true if a policy wants the run recorded to `recording`,
-/// which is empty if it cannot be.
+/// start earlier: guarantees of others may lower its limit, and until then it could take memory kept for them. Returns
+/// true if a policy wants the run recorded to `recording`, which is empty if the run cannot be recorded. A failure
+/// stops the start of a container; a program starts all the same.
 Result<bool> show_book(NodeClient& daemon, const std::string& folder, const std::string& book,
                        const std::string& tenant, const std::string& labels, const std::string& recording,
                        const std::function<void()>& work);
 
-/// Returns the file to which a run is recorded if a policy wants it: below the user's own state, from where the daemon
-/// takes it. Returns an empty text if there is no such folder.
+/// Returns the file for the recording that a policy may want: in the user's own state folder. The daemon takes the
+/// recording from there. Returns an empty text if there is no such folder.
 [[nodiscard]] std::string policy_recording(const std::string& workload, std::uint64_t run);
 
 }  // namespace ration::cli

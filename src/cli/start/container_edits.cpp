@@ -39,7 +39,7 @@ Result<std::string> shared_file(const Session& session, const book::Store& store
   const std::string path = shared_folder(store) + "/" + name;
   if (session.dry_run) return path;
   std::error_code error;
-  // Keeps an unchanged file, since its replacement would take its mount away from running containers.
+  // Keeps a file with the same content, since replacing it would take the mounted file away from running containers.
   if (fs::is_regular_file(path, error) && machine::content_of(path) == content) return path;
   fs::create_directories(fs::path(path).parent_path(), error);
   if (write_whole(path, content, 0644)) return path;

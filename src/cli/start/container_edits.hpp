@@ -1,6 +1,6 @@
 // The files that a container gets so that its limit holds, whichever engine starts it: the guard, the file by which the
 // dynamic linker loads it, and a place for its book. Used by the daemon's CDI specifications, `ration inject` and
-// `ration snippet`, so that they cannot differ.
+// `ration snippet`, so that all of them give a container the same files.
 #pragma once
 
 #include <map>
@@ -35,8 +35,8 @@ inline constexpr const char* kOnGpu = "-gpu";  ///< separator of limit and GPU, 
 [[nodiscard]] Result<std::string> specification_folder();
 [[nodiscard]] std::string specification_file(const adapters::cdi::Device& device);
 
-/// Returns the device for a limit on one GPU, a slice or a tenant. Fails with E1707 if the options name none of these,
-/// or two.
+/// Returns the device for a limit on one GPU, a slice or a tenant. Fails with E1707 if the options name none of the
+/// three, or two of them.
 [[nodiscard]] Result<adapters::cdi::Device> container_device(const Session& session, const RunOptions& typed,
                                                              const book::Store& store);
 

@@ -32,8 +32,8 @@ namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 
 constexpr int kFirstPort = 7077, kPortsTried = 100;
-constexpr auto kStartTime = 30s;        // longest start of the daemon
-constexpr auto kEndTime = 3s;           // longest end of processes that received SIGTERM
+constexpr auto kStartTime = 30s;        // longest time that the daemon takes to start
+constexpr auto kEndTime = 3s;           // longest time that processes take to end after SIGTERM
 constexpr const char* kMark = "/demo";  // file with the node's description, its name and its scenario
 constexpr const char* kPrefix = "ration-demo-";
 

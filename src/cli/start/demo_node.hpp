@@ -64,8 +64,9 @@ class DemoNode {
 /// Returns true if a node's description names a running demo: `demo`, or `demo:4711` with the pid of `ration demo`.
 [[nodiscard]] bool names_demo(const std::string& node);
 
-/// Points the session at the demo that it names: `demo` is the demo that this process belongs to, else the only one
-/// of this user. Fails with E1444 if it does not run, with E1445 if several run and the session names none.
+/// Connects the session to the demo that its --sim names. The name `demo` means the demo that this process belongs to,
+/// else the user's only demo. Fails with E1444 if there is no such demo, and with E1445 if the name is `demo` and
+/// several run.
 [[nodiscard]] Result<void> join_demo(Session& session);
 
 }  // namespace ration::cli

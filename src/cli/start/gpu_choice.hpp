@@ -14,14 +14,15 @@ namespace ration::cli {
 
 struct GpuChoice {
   std::vector<machine::Device> devices;
-  bool any_one = false;  ///< true for the one with the most room; false for all, each with the whole limit
+  bool any_one = false;  ///< true for the GPU with the most room; false for all GPUs, each with the whole limit
 
   /// Returns the choice as --gpu and the daemon's queue take it: `auto`, or `0,1`.
   [[nodiscard]] std::string text() const;
 };
 
-/// Chooses GPUs by --gpu: `auto` is any one, `all` and `0,1` are all of those. Without --gpu, chooses the GPUs in
-/// CUDA_VISIBLE_DEVICES, else all GPUs of a node that --sim describes with several, else any one. Fails with E1407.
+/// Chooses GPUs by --gpu: `auto` means any one GPU, `all` means all GPUs, `0,1` means both of these. Without --gpu,
+/// chooses the GPUs in CUDA_VISIBLE_DEVICES; else, if --sim describes several GPUs, all of them; else any one. Fails
+/// with E1407.
 [[nodiscard]] Result<GpuChoice> choose_gpus(const Session& session, const machine::Machine& machine,
                                             const std::string& typed);
 

@@ -64,7 +64,7 @@ std::vector<pid_t> descendants() {
   return found;
 }
 
-/// Sends the signal to all descendants, including those that start while it does.
+/// Sends the signal to all descendants, including descendants that start meanwhile.
 void signal_all(int signal) {
   std::set<pid_t> signalled;
   for (bool more = true; more;) {
@@ -74,8 +74,8 @@ void signal_all(int signal) {
   }
 }
 
-/// A thread that takes SIGTERM and SIGHUP: it passes the first on to every process of the workload and kills them at
-/// the second. The signals must be blocked in every thread.
+/// A thread that takes SIGTERM and SIGHUP. It passes the first signal on to every process of the workload, and kills
+/// these processes at the second signal. The signals must be blocked in every thread.
 class Ender {
  public:
   explicit Ender(const sigset_t& signals) : signals_(signals), thread_([this] { serve(); }) {}
@@ -104,7 +104,7 @@ class Ender {
   std::thread thread_;
 };
 
-/// Reaps the children that have ended. Returns true if others still run.
+/// Reaps the children that have ended. Returns true if other children still run.
 bool reap() {
   pid_t which = 0;
   while ((which = ::waitpid(-1, nullptr, WNOHANG | __WNOTHREAD)) > 0) {
@@ -131,7 +131,7 @@ Ended launch(const std::vector<std::string>& program, const std::function<void()
   int report[2];
   if (::pipe2(report, O_CLOEXEC) != 0) return {125, errno};
 
-  // An orphan stays a descendant of this process, which shows to which workload it belongs.
+  // An orphan stays a descendant of this process, so its workload can still be found.
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   // A signal between the fork and the installation of the handlers must reach the program too, so it stays blocked
   // until then.
@@ -276,8 +276,8 @@ bool drop_guard(const char* variable) {
 void leave_guard(char** arguments) {
   if (std::getenv("RATION_BOOK") == nullptr) return;
   const bool audited = drop_guard("LD_AUDIT"), preloaded = drop_guard("LD_PRELOAD");
-  // Uses the system call itself, since the guard in this process would preload itself again. Keeps RATION_BOOK, so that
-  // no limit is made inside a limit.
+  // Uses the system call itself, since execve() goes through the guard in this process, which would preload itself
+  // again. Keeps RATION_BOOK, so that no limit is made inside a limit.
   if (audited || preloaded) ::syscall(SYS_execve, "/proc/self/exe", arguments, environ);
 }
 
@@ -306,7 +306,7 @@ pid_t start_in_background(const std::vector<std::string>& program, const std::st
     ::setpgid(0, group);
     execute_with(program, file, Errors::kCollected);
   }
-  // Repeats what the child does, so that the child is in the group before anything signals it.
+  // The child does the same. Both do it, so that the child is in the group before anything signals the group.
   ::setpgid(child, group);
   ::close(file);
   return child;

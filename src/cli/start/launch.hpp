@@ -19,13 +19,14 @@ struct Ended {
 };
 
 /// Runs a program in the foreground, in the same process group and terminal, and calls `running` once it has started.
-/// Orphans of the program become children of this process. Passes SIGTERM and SIGHUP on to all of these processes, and
-/// kills those left 10 s after the program has ended; a second signal kills all at once.
+/// Orphans of the program become children of this process. Passes SIGTERM and SIGHUP on to the program and to all
+/// processes that it started, and kills the processes that are left 10 s after the program has ended. A second signal
+/// kills all of them at once.
 [[nodiscard]] Ended launch(
     const std::vector<std::string>& program, const std::function<void()>& running = [] {});
 
-/// Replaces this process by itself without the guard, if it runs under one, since the guard would show it the
-/// workload's limit as the size of a device. Returns only if there is no guard or the replacement fails.
+/// If the guard is loaded into this process, executes this program again without the guard, which would report the
+/// workload's limit as the size of a device. Returns only if there is no guard or the execution fails.
 void leave_guard(char** arguments);
 
 /// Returns true if systemd runs here, for the machine or for this user.

@@ -23,7 +23,7 @@ FileDescriptor handle_of(int pid) {
   return FileDescriptor{static_cast<int>(::syscall(kPidfdOpen, pid, 0))};
 }
 
-/// Notes in the part that its process is gone, unless it has said so itself.
+/// Notes in the part that its process is gone, unless the process has noted its own end.
 void note_end(const std::string& part) {
   const FileDescriptor file{::open(part.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW)};
   constexpr off_t kPlace = offsetof(guard::PartHeader, ended);
@@ -77,7 +77,7 @@ void PartWatch::see_new_parts() {
 }
 
 void PartWatch::watch(const std::string& part) {
-  const int pid = std::atoi(part.c_str());  // the name begins with it
+  const int pid = std::atoi(part.c_str());  // the name begins with the pid
   Watched& watched = watched_[pid];
   watched.parts.push_back(folder_ + "/" + part);
   if (!watched.process) watched.process = handle_of(pid);

@@ -1,5 +1,5 @@
-// The ends of processes that record. A process that was killed, or left by _exit(), says nothing itself, so `ration
-// run` waits for each and notes the time in its part.
+// The ends of processes that record. A process that was killed, or that called _exit(), cannot note its own end, so
+// `ration run` waits for each process and notes the time of the end in the part of the process.
 #pragma once
 
 #include <map>
@@ -29,7 +29,8 @@ class PartWatch {
   void serve();
   void see_new_parts();
   void watch(const std::string& part);
-  /// Notes the end of processes that are gone, and waits for at most `timeout_ms` until there is one, or a new part.
+  /// Waits for at most `timeout_ms` milliseconds until a process ends or a part is new, and notes the ends of
+  /// processes.
   void note_ends(int timeout_ms);
 
   const std::string folder_;

@@ -26,13 +26,13 @@ struct RunOptions {
   bool queue = false;          ///< true to start when there is room (--wait)
   std::string wait;            ///< longest wait; empty for no end
   std::optional<int> priority;
-  int retries = 0;                   ///< number of further starts, each with a larger limit, after a denial ended it
+  int retries = 0;                   ///< most further starts after a denial ended the program, each with a larger limit
   std::string retry_limit = "+25%";  ///< amount that each retry adds: a share of the limit, or +SIZE
-  int denied_exit = 0;               ///< exit code after a denial ended it; 0 for the program's own
+  int denied_exit = 0;               ///< exit code after a denial ended the program; 0 for the program's own
   std::string engine;                ///< container engine that starts `program`; empty if this process does
   std::string record;                ///< file of the recording; empty for none
-  bool is_policy_recording = false;  ///< true if a policy of the daemon wants the recording, and nobody typed it
-  std::string record_sites;  ///< native or python: the call sites that events of the recording have; empty: none
+  bool is_policy_recording = false;  ///< true if a policy of the daemon wants the recording, not an option
+  std::string record_sites;          ///< call sites that recorded events get: native or python; empty for none
   std::vector<std::string> program;
 };
 

@@ -16,7 +16,7 @@
 namespace ration::cli {
 namespace {
 
-/// A count with a comma between thousands: `31,204`.
+/// Formats a count with a comma between thousands: `31,204`.
 std::string with_commas(std::uint64_t number) {
   std::string text = std::to_string(number);
   for (std::size_t at = text.size(); at > 3;) text.insert(at -= 3, ",");
@@ -33,7 +33,8 @@ std::string later(const Session& session, const std::string& file) {
                      session.hint(command({"record", "-o", file})));
 }
 
-/// Makes the file of its parts, removes them, and prints what was recorded; if `is_quiet`, only what was lost.
+/// Makes the recording's file from its parts, removes the parts, and prints what was recorded. If `is_quiet`, prints
+/// only if events were lost.
 Result<void> pack(const Session& session, const std::string& file, const std::string& next, bool is_quiet) {
   RATION_TRY(const auto parts, trace::open_parts(file));
   const auto packed = trace::write_packed(file, *parts);
@@ -86,7 +87,7 @@ Result<std::unique_ptr<RunRecording>> RunRecording::begin(const RunOptions& opti
   }
   RATION_TRY(const auto shim, preloadable_folder(store, "shim"));
   RATION_TRY(auto lock, trace::make_parts(path, note));
-  // A program's own tool keeps its place (guard/hooks/nvtx.cpp).
+  // If the variable names a tool already, the tool stays (guard/hooks/nvtx.cpp).
   if (const char* tool = std::getenv(guard::kNvtxVariable); tool == nullptr || *tool == '\0')
     ::setenv(guard::kNvtxVariable, (shim + "/" + guard::kNvtxLibrary).c_str(), 1);
   ::setenv("RATION_RECORD", (path + trace::kPartsEnding).c_str(), 1);

@@ -1,5 +1,5 @@
 // The recording of one run (`ration run --record FILE`): the folder that its processes write to, and the file that is
-// made of it at the end.
+// made from the folder's parts at the end.
 #pragma once
 
 #include <memory>
@@ -21,19 +21,18 @@ class RunRecording {
  public:
   /// Fails with E1815 if `file` is no place for a recording (check_place), or if another run is recorded to it.
   [[nodiscard]] static Result<void> check(const std::string& file);
-  /// Makes the folder and names it, and the kind of call sites that are wanted, to the programs that this process
-  /// starts. Fails with E1815.
+  /// Makes the folder. Sets the variables that tell the programs that this process starts where to record, and which
+  /// call sites. Fails with E1815.
   [[nodiscard]] static Result<std::unique_ptr<RunRecording>> begin(const RunOptions& options, const book::Store& store,
                                                                    const std::string& workload,
                                                                    const admission::Plan& plan);
 
   /// Notes the end of the program. `pid` is its process.
   void program_ended(int pid);
-  /// Packs what was recorded, and prints what was lost and what to type next; with `--summary never` only if something
-  /// was lost. If processes of the workload still run
-  /// (`left_running`), their parts stay as they are.
+  /// Packs the recording, and prints what was recorded, what was lost and what to type next; with `--summary never`,
+  /// only if something was lost. If processes of the workload still run (`left_running`), packs nothing.
   void finish(const Session& session, bool left_running);
-  /// Removes what was made, because nothing ran.
+  /// Removes the folder of a program that did not start.
   void drop();
 
  private:
@@ -47,8 +46,8 @@ class RunRecording {
   trace::RunNote note_;
 };
 
-/// Packs the parts that lie beside `file`, of a program that recorded itself or whose `ration run` was killed, and
-/// prints what was recorded. Fails with E1811.
+/// Packs the parts that lie beside `file`, and prints what was recorded. For a program that recorded itself, or whose
+/// `ration run` was killed. Fails with E1811.
 Result<int> pack_recording(const Session& session, const std::string& file);
 
 }  // namespace ration::cli

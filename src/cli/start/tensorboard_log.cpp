@@ -71,7 +71,7 @@ std::string layout(const std::vector<int>& gpus) {
   return trace::layout_record(wall_seconds(), "GPU memory", charts);
 }
 
-/// Returns the name of the run, which no other start of a workload has.
+/// Returns the name of the run; no other start of a workload has the same name.
 std::string run_of(const book::BookSnapshot& book) {
   const std::string number = fmt::format("-{}", book.run_number);
   return book.name.ends_with(number) ? book.name : book.name + number;
@@ -136,12 +136,12 @@ std::string TensorboardLog::finish() {
 void TensorboardLog::discard() {
   std::error_code error;
   std::filesystem::remove(path_, error);
-  std::filesystem::remove(std::filesystem::path(path_).parent_path(), error);  // keeps one that has other files
+  std::filesystem::remove(std::filesystem::path(path_).parent_path(), error);  // fails if the folder has other files
 }
 
 void TensorboardLog::watch() {
-  // A write beyond the user's limit on the size of files (SIGXFSZ) must fail instead of ending this process, and every
-  // other signal is for the threads that wait for it.
+  // Blocks SIGXFSZ, so that a write beyond the user's limit on the size of files fails and does not end this process.
+  // Blocks all other signals for the threads that wait for them.
   sigset_t all;
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_BLOCK, &all, nullptr);
@@ -168,7 +168,7 @@ void TensorboardLog::write(const std::string& record) {
     const ssize_t count = ::write(file_.get(), record.data() + written, record.size() - written);
     if (count < 0) {
       if (missing_++ == 0) problem_ = errno;
-      // The next record may find room again, and a reader would stop at a torn one.
+      // Removes the torn record: the next one may find room again, and a reader would stop at a torn record.
       (void)!::ftruncate(file_.get(), length_);
       return;
     }

@@ -1,6 +1,6 @@
-// `ration run --tensorboard`: what a workload holds, as TensorBoard's scalars, while its program runs. Everything comes
-// from the workload's book, so the program and its framework need not know of it. Promises: nothing that happens to the
-// file disturbs the program; a file that a kill or a full disk cuts off is valid up to there.
+// `ration run --tensorboard`: what a workload holds, as TensorBoard's scalars, while its program runs. All values come
+// from the workload's book, so the program and its framework need no change. Promises: nothing that happens to the file
+// disturbs the program; a file that a kill or a full disk cuts off is valid up to the cut.
 #pragma once
 
 #include <chrono>
@@ -33,7 +33,7 @@ class TensorboardLog {
 
   /// Begins to write the values once a second, in a thread.
   void start();
-  /// Writes the last values. Returns what went wrong since open(), for people; empty: nothing.
+  /// Writes the last values. Returns what went wrong since open(), for people; empty if nothing did.
   [[nodiscard]] std::string finish();
   /// Removes the file, for a program that could not be started.
   void discard();
@@ -49,10 +49,10 @@ class TensorboardLog {
   book::BookReader reader_;
   std::vector<int> gpus_;
   std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
-  std::int64_t step_ = -1;   ///< of the latest values: seconds since the start
+  std::int64_t step_ = -1;   ///< step of the latest values: seconds since the start
   std::int64_t length_ = 0;  ///< bytes of whole records
   int missing_ = 0;          ///< records that could not be written
-  int problem_ = 0;          ///< errno of the first of them
+  int problem_ = 0;          ///< errno of the first missing record
   std::mutex mutex_;
   std::condition_variable wake_;
   bool ended_ = false;

@@ -67,7 +67,7 @@ Result<void> apply_settings(RunOptions& options) {
   return {};
 }
 
-/// Puts a value in front of the variable's present one, in `sets` or else in this environment.
+/// Sets the variable in `sets` to `value`, followed by its present value: from `sets`, else from this environment.
 void prepend(std::map<std::string, std::string>& sets, const char* variable, const std::string& value) {
   const char* present = std::getenv(variable);
   const auto known = sets.find(variable);
@@ -182,7 +182,7 @@ std::string workload_name(const RunOptions& options) {
 
 namespace {
 
-/// Returns the part of a tenant's guarantee that is left after the use and the guarantees of its workloads.
+/// Returns the part of a tenant's guarantee that is neither used nor promised to the tenant's workloads.
 Bytes left_for(const std::string& tenant, int gpu, const nlohmann::json& snapshot) {
   const auto unspent = [](const nlohmann::json& row) {
     const Bytes guarantee = bytes_in(row, "guarantee_bytes");
@@ -266,8 +266,8 @@ book::NewBook book_of(const Session& session, const Plan& plan, const RunOptions
   return book;
 }
 
-/// Makes the book and returns its path. The book of a container (`engine` is not empty) has its grant beside it, and a
-/// file system of its own if the process `daemon` can see one.
+/// Makes the book and returns its path. For a container (`engine` is not empty), puts the grant beside the book, and
+/// puts the book into a file system of its own if the process `daemon` can see that file system.
 Result<std::string> make_book(const book::Store& store, const book::NewBook& contents, const std::string& engine,
                               std::optional<std::int32_t> daemon) {
   book::remove_unfinished(store.folder());
@@ -364,7 +364,7 @@ Result<Started> start_workload(const Session& session, RunOptions& options, cons
   else
     work();
   if (bring && brought && !shown)
-    brought = tl::unexpected(shown.error());  // the tenant's limit is in force once the daemon has read the book
+    brought = tl::unexpected(shown.error());  // without the daemon, the tenant's limit would not be in force
   if (brought && daemon) brought = tell_limit_in_force(session, options, plan, *book, *daemon, !creator);
   if (!brought) {
     book::remove_book(*book);

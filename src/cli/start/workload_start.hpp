@@ -14,12 +14,13 @@
 
 namespace ration::cli {
 
-/// The choice between measuring the unknown cost of a context, which makes one on the GPU, and leaving it unknown.
+/// The choice between measuring an unknown cost of a context, for which a context is made on the GPU, and leaving the
+/// cost unknown.
 enum class Measuring { kNo, kYes };
 
 /// Returns the plan for `options`, with the configuration's values where nothing was typed, and with the variables of
-/// the guard and of the simulated node. Enters the chosen GPUs in `options.request.gpu`, and in `options.asked_gpus`
-/// those to ask the daemon's queue for; changes nothing else.
+/// the guard and of the simulated node. Enters the chosen GPUs in `options.request.gpu`, and the GPUs to ask the
+/// daemon's queue for in `options.asked_gpus`. Changes nothing else.
 [[nodiscard]] Result<admission::Plan> resolve(const Session& session, RunOptions& options, const book::Store& store,
                                               Measuring measuring = Measuring::kYes);
 
@@ -40,13 +41,14 @@ enum class Measuring { kNo, kYes };
 struct Started {
   std::string book;  ///< path of the book
   admission::Plan plan;
-  std::string recording;  ///< the file to which a policy wants it recorded; empty: none does
+  std::string recording;  ///< the file for the recording that a policy wants; empty if no policy does
 };
 
 /// Checks and enters promises, takes the name, registers with the daemon and makes the book. `lease` names a place in
 /// the daemon's queue and may be empty. Resets `daemon` if it governs another node. The workload ends with `creator`,
-/// or with this process if `creator` is absent. `bring` puts the book where the workload looks for it, while the daemon
-/// reads it; if either fails, the book is removed again.
+/// or with this process if `creator` is absent. `bring` puts the book where the workload looks for it; the daemon reads
+/// the book at the same time. If `bring` fails, or the daemon fails to read a book that `bring` has placed, removes the
+/// book again.
 [[nodiscard]] Result<Started> start_workload(const Session& session, RunOptions& options, const book::Store& store,
                                              const std::string& lease, std::optional<NodeClient>& daemon,
                                              const std::optional<ProcessIdentity>& creator = {},

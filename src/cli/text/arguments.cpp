@@ -14,7 +14,7 @@ bool takes_program(const std::string& verb) {
          verb == "snippet" || verb == "jupyter" || verb == "candidates";
 }
 
-/// Returns the options of an unfinished line that name its node. The last word is left out: it is still being typed.
+/// Returns the options that name the node in an unfinished line. Leaves out the last word, which is still being typed.
 std::vector<std::string> node_options(const std::vector<std::string>& line) {
   std::vector<std::string> options;
   for (std::size_t i = 0; i + 1 < line.size() && line[i] != "--"; ++i) {

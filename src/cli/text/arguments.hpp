@@ -23,7 +23,8 @@ struct Arguments {
 /// after `--tenant=` the parser would take the next word as the tenant. Accepts `serve --listen ""` alone.
 [[nodiscard]] Result<void> check_values(const Arguments& words, std::size_t count);
 
-/// Returns how many of the words belong to ration whatever the parser finds: all, or none for `run` without `--`.
+/// Returns how many words certainly belong to ration: all of them, except for `run` without `--`. There, 0, because any
+/// word may belong to the program.
 [[nodiscard]] std::size_t surely_ours(const Arguments& words);
 
 /// Returns E1402 if a word before the program of `run` would itself be started as the program. `before` holds the words

@@ -1,4 +1,5 @@
-// Reads numbers of bytes from JSON documents. Used by verbs for what the daemon answers and what they build themselves.
+// Reads numbers of bytes from JSON documents. Used by verbs for the daemon's answers and for documents that the verbs
+// build.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -17,7 +17,7 @@ struct OptionText {
 bool is_hidden(const CLI::Option& option) { return option.get_group().empty(); }
 
 // Returns the type of an option's value, without the list of values that a check appends, since the description names
-// them.
+// the values.
 std::string type_of(const CLI::Option& option) {
   const std::string name = option.get_type_name();
   return name.substr(0, name.find(':'));

@@ -25,7 +25,7 @@ struct VerbText {
   const char* name;
   Task task;
   unsigned node;        ///< a set of NodeOption
-  const char* changes;  ///< actions that change something and so take --dry-run; "*": the verb always does
+  const char* changes;  ///< actions that change something and take --dry-run; "*" if every use changes something
   const char* summary;
   const char* usage;  ///< the words after `ration NAME`
   const char* details;
@@ -62,7 +62,7 @@ struct ErrorText {
 [[nodiscard]] std::string overview();
 /// Returns the list of verbs, grouped by Task.
 [[nodiscard]] std::string verb_list();
-/// Returns the usage and the options of a verb (`-h`); with `everything`, after examples and details (`--help`).
+/// Returns the usage and the options of a verb (`-h`). With `everything` (`--help`), examples and details come first.
 [[nodiscard]] std::string verb_help(const CLI::App& verb, bool everything);
 /// Returns the manual page of a verb, in the language of man(7).
 [[nodiscard]] std::string verb_page(const CLI::App& verb);

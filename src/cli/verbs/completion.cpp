@@ -87,8 +87,8 @@ end
 complete -c ration -f -a '(__ration_candidates)'
 )"}};
 
-/// Returns the possible values of an option, by the word that help shows for its value; nothing if they cannot be
-/// listed.
+/// Returns the possible values of an option; nothing if they cannot be listed. `kind` is the word that help shows for
+/// the value, such as GPU.
 Result<std::optional<std::set<std::string>>> names_of(const Session& session, const std::string& kind) {
   std::set<std::string> names;
   if (kind == "TOPIC") {

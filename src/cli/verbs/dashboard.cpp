@@ -1,5 +1,5 @@
-// `ration dashboard`: prints a new link to the running daemon's dashboard, since systemd's journal shows none. It
-// starts no browser, because every user could read the link in that command line.
+// `ration dashboard`: prints a new link to the running daemon's dashboard, since systemd's journal shows none. The verb
+// starts no browser, because every user could read the link in the browser's command line.
 #include <fmt/format.h>
 #include <unistd.h>
 

@@ -27,7 +27,7 @@ using namespace std::chrono_literals;
 
 volatile std::sig_atomic_t interrupted = 0;
 
-// Types of events that get a line. A start has none, since moments announce it.
+// Types of events that get a line. A start gets none, since a moment announces the start.
 constexpr const char* kShownTypes =
     "denied,waited,resized,rebalanced,suspended,resumed,trimmed,queued,granted,violation,alert,ended";
 constexpr auto kBeat = 50ms;
@@ -104,8 +104,8 @@ class Typist {
   }
 
  private:
-  /// Runs a command that is due. If a program waits for the command, each of its lines must succeed before the next
-  /// line runs.
+  /// Runs a command that is due. If the command is one for a program that waits, each line of the command must succeed
+  /// before the next line runs.
   void step(std::size_t number) {
     const ScenarioCommand& command = scenario_.commands[number];
     std::size_t& line = next_line_[number];
@@ -122,8 +122,8 @@ class Typist {
     if (type(command.lines[line], false)) ++line, next_try_ = Clock::now();
   }
 
-  /// Runs a command line and returns true if it succeeded. Shows a failure only if `only_try`, since other failures are
-  /// retried.
+  /// Runs a command line and returns true if it succeeded. Shows a failure only if `only_try` is true: otherwise the
+  /// caller tries again.
   bool type(const std::vector<std::string>& words, bool only_try) {
     const Output output = run_in_demo(words);
     const bool done = output.exit_code == 0;
@@ -150,8 +150,8 @@ class Typist {
   std::set<std::string> waiting_;
 };
 
-/// Prints a line for each event in kShownTypes, unless kQuiet has not passed since one of the same type and workload.
-/// Explains the first denial.
+/// The lines for events of kShownTypes: at most one line for each type and workload in kQuiet. The first denial gets an
+/// explanation.
 class EventLines {
  public:
   EventLines(const Session& session, double speed, NodeClient& daemon, const Transcript& transcript)

@@ -1,5 +1,5 @@
-// `ration explain`: divides the memory of a process, a workload, a tenant or a device by kind, and names the numbers of
-// other tools that match. The daemon makes the documents; if none runs, this process does.
+// `ration explain`: divides the memory of a process, a workload, a tenant or a device by kind, and names the matching
+// numbers of other tools. The daemon makes the documents; if no daemon runs, this process does.
 #include "node/snapshot/explain.hpp"
 
 #include <fmt/format.h>
@@ -18,12 +18,12 @@ namespace {
 
 using nlohmann::json;
 
-/// Explanations from the node, or from this user's books for what the daemon does not know.
+/// Explanations from the node, or from this user's books if the daemon does not know the subject.
 class Explainer {
  public:
   Explainer(const Session& session, std::unique_ptr<NodeAccess> node) : session_(session), node_(std::move(node)) {}
 
-  /// Returns the devices of the explained node, with the fields by which one is chosen.
+  /// Returns the devices of the explained node, with the fields that are needed to choose a device.
   [[nodiscard]] Result<std::vector<machine::Device>> devices() {
     RATION_TRY(const auto snapshot, node_->get("/api/v1/snapshot"));
     if (const auto warnings = snapshot.find("warnings"); warnings != snapshot.end() && !warnings->empty()) {
@@ -194,14 +194,15 @@ std::string text_or_reason(const json& row, const char* field) {
   return fmt::format("n/a ({})", row.value(std::string(field) + "_na", "it cannot be read"));
 }
 
-/// Returns the effect of the daemon's `[defaults] ungoverned` on an ungoverned process.
+/// Explains a value of the daemon's setting `[defaults] ungoverned`, which says what happens to ungoverned processes.
 std::string policy_text(const std::string& policy) {
   if (policy == "warn") return "warn: the daemon raises an alert and does nothing else";
   if (policy == "terminate") return "terminate: the daemon ends it after [defaults] grace";
   return "report: the daemon shows it and does nothing else";
 }
 
-/// Returns the command that starts the program under a limit an eighth above what it holds now, in steps of 256 MiB.
+/// Returns the command that starts the program under a limit an eighth above what the program holds now, in steps of
+/// 256 MiB.
 std::string governed_command(const json& document) {
   constexpr Bytes kStep{std::uint64_t{256} << 20};
   std::uint64_t most = 0;

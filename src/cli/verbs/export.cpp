@@ -21,8 +21,8 @@ namespace {
 namespace fs = std::filesystem;
 constexpr const char* kStandardOutput = "-";
 
-/// Returns the path to write to. The default is the recording's own, with the format's ending; in a folder XProf finds
-/// its files at a place of their own.
+/// Returns the path to write to. The default is the recording's path with the ending of the format. In a folder, files
+/// for XProf go to the subfolder where XProf looks for them.
 fs::path target(const ExportOptions& options, const trace::Exporter& exporter) {
   const fs::path recording = options.file;
   if (options.out.empty()) return fs::path(recording).replace_extension(exporter.ending);
@@ -58,7 +58,7 @@ Result<int> export_recording(const Session& session, const ExportOptions& option
   if (out) exporter->write(*recording, out);
   if (!out.flush()) {
     const int problem = errno != 0 ? errno : EIO;
-    if (fs::is_regular_file(path, error)) fs::remove(path, error);  // a part of an export is none
+    if (fs::is_regular_file(path, error)) fs::remove(path, error);  // leaves no unfinished export
     return not_written(path, problem);
   }
   fmt::print("{} · {} · for {}\n", printable(path.string()), session.size(Bytes{fs::file_size(path, error)}),

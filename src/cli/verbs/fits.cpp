@@ -15,7 +15,8 @@ namespace ration::cli {
 
 namespace {
 
-/// Returns the smallest limit of a recorded run, on its device that needs most. Fails with E1812 if that is not known.
+/// Returns the smallest limit that a recorded run needs, on the device where it needs most. Fails with E1812 if this
+/// limit is not known.
 Result<std::string> needed_by(const std::string& recording) {
   RATION_TRY(const auto opened, trace::open_recording(recording));
   RATION_TRY(const auto answers, trace::answer(*opened, {}));
@@ -49,7 +50,8 @@ Result<int> fits(const Session& session, const FitsOptions& options) {
                 4);
   const Room& best = deciding(rooms, chosen.any_one);
   const auto less = [](const Room& left, const Room& right) { return left.largest < right.largest; };
-  // If any one GPU will do, the largest one bounds the size; if all are needed, the smallest one does.
+  // If one GPU is enough, the GPU with the largest possible limit bounds the size; if all are needed, the GPU with the
+  // smallest.
   const Room& largest = chosen.any_one ? *std::max_element(rooms.begin(), rooms.end(), less)
                                        : *std::min_element(rooms.begin(), rooms.end(), less);
   const bool together = rooms.size() > 1 && !chosen.any_one;

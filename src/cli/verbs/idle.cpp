@@ -60,8 +60,8 @@ Result<std::vector<Idler>> workloads_of(NodeClient& daemon) {
   return found;
 }
 
-/// Returns the workload named by NAME, USER/NAME, TENANT/NAME or the number of its run; among several, this user's.
-/// Returns the daemon's error for a name that means none.
+/// Returns the workload named by NAME, USER/NAME, TENANT/NAME or the number of its run. If several have that name,
+/// returns only this user's. Returns the daemon's error if no workload has the name.
 Result<std::vector<Idler>> one_named(NodeClient& daemon, const std::vector<Idler>& all, const std::string& name) {
   if (const auto known = daemon.get("/api/v1/workloads/" + percent_encoded(name) + "/explain"); !known)
     return tl::unexpected(known.error());
@@ -223,7 +223,7 @@ Result<int> resume(const Session& session, const std::string& name) {
 
 namespace {
 
-/// Returns the workloads to trim: one by name, or all, without those that were not idle long enough.
+/// Returns the workloads to trim: one by name, or all that were idle long enough.
 Result<std::vector<Idler>> chosen_for_trim(const Session& session, NodeClient& daemon, const TrimOptions& options) {
   const bool all = options.name.empty();
   if (!all && options.idle.empty() && !session.dry_run) {  // the daemon looks the name up

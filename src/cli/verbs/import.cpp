@@ -1,4 +1,4 @@
-// `ration import`: makes a recording of what another program wrote about its memory.
+// `ration import`: makes a recording from a file that another program wrote about its memory.
 #include <fmt/format.h>
 
 #include <filesystem>

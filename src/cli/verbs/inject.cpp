@@ -1,5 +1,5 @@
 // `ration inject`: runs a container engine's command with the options that put the container under a limit, or writes
-// these into the configuration of a container.
+// the limit into the configuration of a container.
 #include <fmt/format.h>
 #include <sys/stat.h>
 
@@ -48,10 +48,11 @@ Result<Governed> govern(const Session& session, const RunOptions& options) {
 }
 
 /// The number of specifications of limits that are kept. A stopped container may be started again, and its engine then
-/// needs the specification of its device. Each has a few KiB and promises nothing.
+/// needs the specification of its device. Each specification has a few KiB and keeps no GPU memory.
 constexpr std::size_t kLimitsKept = 64;
 
-/// Writes the specification of a limit where engines look for it. The daemon writes those of tenants and slices.
+/// Writes the specification of a limit where engines look for it. The daemon writes the specifications of tenants and
+/// slices.
 Result<void> publish(const Governed& container) {
   const auto& [session, store, device] = container;
   RATION_TRY(const auto folder, specification_folder());

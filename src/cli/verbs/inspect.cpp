@@ -44,8 +44,8 @@ std::string process_name(std::uint32_t process, const Header& header) {
   return of.pid == 0 ? name : fmt::format("{} (pid {})", name, of.pid);
 }
 
-/// Returns the function of a call, and of Python its line: `NAME (FILE:LINE)` without the folder of the file. Of a
-/// native one, `NAME (MODULE+OFFSET)`, the name says enough.
+/// Shortens a call of a site. Python's `NAME (FOLDER/FILE:LINE)` loses the folder; a native `NAME (MODULE+OFFSET)` is
+/// cut to its name.
 std::string short_call(std::string_view call) {
   const std::size_t open = call.rfind(" (");
   if (open == std::string_view::npos) return printable(std::string(call));
@@ -56,7 +56,7 @@ std::string short_call(std::string_view call) {
   return printable(has_line ? fmt::format("{} ({}", function, place) : std::string(function));
 }
 
-/// Returns the innermost functions of a site, without those of CUDA's runtime, and recursion once.
+/// Returns the innermost functions of a site. Leaves out functions of CUDA's runtime, and repetitions by recursion.
 std::string site_name(std::uint32_t site, const Header& header) {
   constexpr std::size_t kShown = 3;
   if (site == 0 || site >= header.sites.size()) return "";

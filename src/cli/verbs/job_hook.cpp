@@ -1,6 +1,6 @@
 // `ration job-hook prepare|start|enter|summary|stop JOB NAME=VALUE…`: puts jobs of Slurm under their limits. Ration's
-// plugin of Slurm (share/ration/slurm/ration_spank.cpp) runs it as root when a job begins on a node, when a task of it
-// starts, and after the job has ended.
+// plugin of Slurm (share/ration/slurm/ration_spank.cpp) runs this verb as root when a job begins on a node, when a task
+// of the job starts, and after the job has ended.
 #include <fmt/format.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -81,7 +81,7 @@ std::optional<std::string> live_book(const book::Store& store, const std::string
 std::string kept_file(const book::Store& store, const std::string& job, const char* what) {
   return fmt::format("{}/slurm/{}.{}", store.folder(), job, what);
 }
-/// Returns the file with the reason why the job has no book, which its tasks print.
+/// Returns the file with the reason why the job has no book. The job's tasks print the reason.
 std::string reason_file(const book::Store& store, const std::string& job) { return kept_file(store, job, "failed"); }
 /// Returns the file with the guarantee that the prolog received, for the job's book.
 std::string guarantee_file(const book::Store& store, const std::string& job) {
@@ -200,7 +200,7 @@ Result<int> enter(const Session& session, const std::string& job, const Facts& f
   }
   if (!mount_at(*book, book::kContainerBook, true))
     return not_entered(job, fmt::format("its book: {}", std::strerror(errno)));
-  // Slurm numbers only the GPUs that the job's control group lets it open.
+  // Names the GPU by UUID: Slurm's numbers count only the GPUs that the job's control group lets the job open.
   if (const auto granted = book::read_granted(*book, ::getuid()); granted && !granted->accounts.empty())
     edits.variables["CUDA_VISIBLE_DEVICES"] = machine::uuid_text(granted->accounts.front().device);
   for (const auto& [name, value] : edits.variables) fmt::print("{}={}\n", name, value);

@@ -1,4 +1,4 @@
-// `ration recommend`: suggests a limit for a workload from its past runs, those of the daemon's history or recordings.
+// `ration recommend`: suggests a limit for a workload from past runs in the daemon's history or in recordings.
 #include "history/recommend.hpp"
 
 #include <fmt/format.h>
@@ -22,14 +22,14 @@ using history::TimeMs;
 
 constexpr std::int64_t kNsOfMs = 1'000'000;
 
-/// Returns true if the word is a file, or by its ending was meant to be one: no workload is called train.rec.
+/// Returns true if the word names a file, or has a recording's ending: no workload is called train.rec.
 bool is_recording(const std::string& word) {
   std::error_code error;
   return std::filesystem::path(word).extension() == ".rec" || std::filesystem::is_regular_file(word, error) ||
          std::filesystem::is_directory(word + trace::kPartsEnding, error);
 }
 
-/// Adds how long the run held how much of one device.
+/// Adds to each level of memory on one device the time for which the run held that much.
 void add_levels(const trace::Recording& recording, std::size_t device, std::map<std::int64_t, TimeMs>& levels) {
   std::map<std::int64_t, std::int64_t> times;  // nanoseconds, by level
   std::int64_t held = 0, since = 0;
@@ -43,7 +43,7 @@ void add_levels(const trace::Recording& recording, std::size_t device, std::map<
   for (const auto& [level, time] : times) levels[level] += time / kNsOfMs;
 }
 
-/// The GPU of the runs, and the recording that it is known from.
+/// The GPU of the runs, and the recording that names the GPU.
 struct RecordedGpu {
   trace::Device device;
   std::string path;
@@ -53,10 +53,10 @@ std::string described(const trace::Device& device) {
   return fmt::format("{} of {}", device.name.empty() ? "a GPU" : device.name, format_size(device.total));
 }
 
-/// Fails with E1812 if the device is not of the model that other runs were recorded on: contexts and libraries take
-/// other amounts there.
+/// Fails with E1812 if the device is not of the model that other runs were recorded on: on another model, contexts and
+/// libraries take other amounts.
 Result<void> agree_on_gpu(const trace::Device& device, const std::string& path, std::optional<RecordedGpu>& gpu) {
-  if (device.total == Bytes{0}) return {};  // it is not known
+  if (device.total == Bytes{0}) return {};  // the size is not known
   if (!gpu) gpu = {device, path};
   const bool one_name = device.name.empty() || gpu->device.name.empty() || device.name == gpu->device.name;
   if (one_name && device.total == gpu->device.total) {
@@ -69,7 +69,8 @@ Result<void> agree_on_gpu(const trace::Device& device, const std::string& path, 
               command({"recommend", path}) + "   and ask about each model by itself", 2);
 }
 
-/// Adds a recorded run. Fails with E1812 where it is not known what the run needed, or it was on another model of GPU.
+/// Adds a recorded run. Fails with E1812 if the recording does not show what the run needed, or if the run was on
+/// another model of GPU than the earlier runs.
 Result<void> add_run(const trace::Recording& recording, const std::string& path, history::Past& past,
                      std::optional<RecordedGpu>& gpu) {
   const trace::Header& header = recording.header();

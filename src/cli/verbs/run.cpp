@@ -41,8 +41,8 @@ using book::BookStatus;
 
 std::string joined(const std::vector<std::string>& words) { return fmt::format("{}", fmt::join(words, " ")); }
 
-/// Returns the workload that this process runs in: by its container, by its environment or, if a program dropped
-/// that, by its ancestors.
+/// Returns the workload that this process runs in. Finds the workload by the container, by the environment or, if a
+/// program cleared the environment, by this process's ancestors.
 std::optional<std::string> workload_around(const book::Store& store) {
   const char* book = book::workload_book();
   BookSnapshot outer;
@@ -304,7 +304,7 @@ Result<Outcome> run_once(const Session& session, RunOptions options, const book:
     RATION_TRY(const auto plan, resolve(session, options, store));
     RATION_TRY(auto program, program_of(session, options, store, "BOOK"));
     options.program = program;
-    machine::Enforcement held;  // a container is held by what it gets, whatever happens to its engine
+    machine::Enforcement held;  // the default: a container is held by the files that it gets
     if (options.engine.empty()) held = examine(options, plan);
     show_plan(session, options, plan, held);
     return Outcome{};
@@ -427,9 +427,9 @@ Result<int> run(const Session& session, RunOptions options) {
     const book::Denial* denial = denied_to_death(*outcome);
     if (denial == nullptr) return outcome->exit_code;
     if (denial->account >= std::min(outcome->book.accounts.size(), outcome->plan.accounts.size()))
-      return outcome->exit_code;  // the denial was on a device that was not granted
+      return outcome->exit_code;  // a larger limit cannot help: the denied device was not granted
     const auto& account = outcome->book.accounts[denial->account];
-    // Starts from the limit that was asked for, since the book may have less while others need the room.
+    // Raises the limit that was asked for, since the limit in the book may be lower while others need the room.
     const Bytes limit = std::max(account.limit, outcome->plan.accounts[denial->account].limit);
     const Bytes more = std::min(*raised(limit, options.retry_limit), account.device_total);
     if (attempt == options.retries || more <= limit) return failed_with;

@@ -1,5 +1,5 @@
-// `ration run --scope`: performs the run in a transient scope of systemd. Its control group lets the driver hold the
-// limit, and systemd count the run.
+// `ration run --scope`: performs the run in a transient scope of systemd. In the scope's control group, the driver can
+// hold the limit, and systemd counts what the run uses.
 #include <fmt/format.h>
 #include <unistd.h>
 

@@ -22,7 +22,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// A process of the workload, by a handle, so that no later process with its number is meant.
+/// A process of the workload. The handle never refers to a later process with the same pid.
 struct Target {
   std::int32_t pid = 0;
   FileDescriptor handle;
@@ -106,7 +106,7 @@ Result<int> stop(const Session& session, const StopOptions& options) {
     targets = processes_of(*book);
     if (targets.empty()) return tell(killed ? "killed" : "ended");
     if (killed || std::chrono::steady_clock::now() < end) continue;
-    // By now, the book has the processes that started meanwhile.
+    // Reads the book again, because it now also has the processes that started meanwhile.
     for (const auto& stored : store.list())
       if (stored.contents.run_number == book->run_number) book = stored.contents;
     RATION_TRY(send(processes_of(*book), SIGKILL));

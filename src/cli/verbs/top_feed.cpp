@@ -68,7 +68,7 @@ Past past_of(NodeClient& daemon, const top::Model& model) {
   if (const auto events = daemon.get(fmt::format("/api/v1/events?limit={}", top::View::kEventsKept));
       events && events->is_array())
     for (const json& event : *events) past.events.push_back(top::read_event(event));
-  // Asks once for all devices, and once more for each device with a workload that is on others as well.
+  // Asks once for all devices, and once more for each device with a workload that uses several devices.
   std::map<std::string, std::set<int>> places;
   for (const top::Row& row : model.rows)
     if (row.governed && row.gpu) places[row.tenant + "/" + row.name].insert(*row.gpu);

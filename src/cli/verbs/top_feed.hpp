@@ -1,7 +1,7 @@
 // The source of the live view's numbers and answers: the daemon's stream and paths or, if no daemon runs, the books and
 // the driver, read once a second. Used by `ration top`. Promises: the drawing thread never waits; news is taken in the
-// order in which it came; a lost daemon is tried again each second; destroying the feed takes no longer than one
-// reading.
+// order in which it came; the feed tries to reach a lost daemon again each second; the feed is destroyed within the
+// time of one reading.
 #pragma once
 
 #include <condition_variable>
@@ -25,7 +25,8 @@ struct TopStart {
 };
 [[nodiscard]] Result<TopStart> begin_top(const Session& session);
 
-/// The past that the daemon recorded: events, and an answer of GET /series for each GPU that needs one of its own.
+/// The past that the daemon recorded: events, and answers of GET /series: one for all GPUs, and one for each GPU with a
+/// workload that uses several GPUs.
 struct Past {
   std::vector<top::Event> events;
   std::vector<nlohmann::json> series;

@@ -64,7 +64,7 @@ Result<int> set(const Session& session, const SetOptions& options);
 Result<int> schedule(const Session& session, const std::string& text);
 
 struct TrimOptions {
-  std::string name, idle;  ///< one workload, or the time for which workloads must have been idle
+  std::string name, idle;  ///< name of one workload; shortest idle time of the workloads
 };
 Result<int> trim(const Session& session, const TrimOptions& options);
 Result<int> suspend(const Session& session, const std::string& name);
@@ -111,7 +111,7 @@ struct StopOptions {
 Result<int> stop(const Session& session, const StopOptions& options);
 /// Prints a link to the daemon's dashboard that works once.
 Result<int> dashboard(const Session& session);
-/// Suggests a limit for a workload, or for the program of these recordings.
+/// Suggests a limit. `words` is the name of a workload, or files of recordings of one program.
 Result<int> recommend(const Session& session, const std::vector<std::string>& words);
 Result<int> reload(const Session& session);
 
@@ -124,31 +124,31 @@ Result<int> split(const Session& session, const SplitOptions& options);
 
 struct WhatIfOptions {
   std::vector<std::string> recordings;  ///< files, or programs as NAME=SIZE
-  std::vector<std::string> allocators;  ///< NAME[:SETTINGS]; empty for all where the recording has tensors
+  std::vector<std::string> allocators;  ///< NAME[:SETTINGS]; empty for all allocators if the recording has tensors
   std::string limit;
   std::string with;                  ///< another recording that runs beside the first
   std::vector<std::string> gpus;     ///< values of --gpu
-  bool run = false;                  ///< run the program under the limit, on a simulated GPU
-  std::vector<std::string> program;  ///< in place of the recorded one
+  bool run = false;                  ///< true to run the program under the limit, on a simulated GPU
+  std::vector<std::string> program;  ///< the program to run; empty for the recorded one
 };
 /// Answers from recordings what a program needs, and what a limit would have denied.
 Result<int> whatif(const Session& session, const WhatIfOptions& options);
 
 struct ExportOptions {
   std::string file, format;
-  std::string out;  ///< file or folder; empty: beside the recording; `-`: standard output
+  std::string out;  ///< file, folder, or `-` for standard output; empty to write beside the recording
 };
 Result<int> export_recording(const Session& session, const ExportOptions& options);
 
 struct ImportOptions {
   std::string file;
-  std::string out;  ///< empty: the file's name with `.rec`
+  std::string out;  ///< file to write; empty for the name of `file` with `.rec`
 };
 Result<int> import_recording(const Session& session, const ImportOptions& options);
 
 struct FitsOptions {
   std::string size, gpu;
-  std::string recording;  ///< in place of the size: a recorded run, whose smallest limit is meant
+  std::string recording;  ///< recording of a run, whose smallest limit replaces `size`; empty for none
 };
 Result<int> fits(const Session& session, const FitsOptions& options);
 
@@ -160,7 +160,7 @@ struct ConfigOptions {
 Result<int> config(const Session& session, const ConfigOptions& options);
 
 struct CheckpointOptions {
-  std::string action, driver_folder, lock, book;  ///< suspend | resume
+  std::string action, driver_folder, lock, book;  ///< the action is suspend | resume
   std::vector<std::string> processes;             ///< processes, as node/residency/checkpoint_jobs.hpp writes them
 };
 Result<int> checkpoint_processes(const CheckpointOptions& options);
@@ -212,7 +212,8 @@ struct JobHookOptions {
   std::string action, job;         ///< prepare | start | enter | summary | stop
   std::vector<std::string> facts;  ///< NAME=VALUE
 };
-/// Performs a step of Slurm's plugin, as root: in the keeper of a job, in each of its tasks, and after its end.
+/// Performs a step of Slurm's plugin, as root: in the keeper of a job, in each task of the job, and after the job's
+/// end.
 Result<int> job_hook(const Session& session, const JobHookOptions& options);
 
 struct DemoOptions {

@@ -27,7 +27,7 @@ struct Opened {
   std::optional<RealRun> run;
 };
 
-/// Returns the limit as bytes; a share is one of the recorded devices, which must then be of one size.
+/// Returns the limit in bytes. A share (`50%`) is a part of the smallest recorded device.
 Result<std::optional<Bytes>> limit_of(const std::string& text, const trace::Header& header) {
   if (text.empty()) return std::nullopt;
   Bytes total;
@@ -40,7 +40,7 @@ Result<std::optional<Bytes>> limit_of(const std::string& text, const trace::Head
   return limit;
 }
 
-/// Returns the allocators that were typed. Without any: all, for a recording of tensors.
+/// Returns the allocators that were typed. If none was typed and the recording has tensors, returns all allocators.
 Result<std::vector<trace::NamedAllocator>> allocators_of(const std::vector<std::string>& typed,
                                                          const trace::Header& header) {
   std::vector<trace::NamedAllocator> allocators;
@@ -163,12 +163,12 @@ void show(const Session& session, const Opened& opened, bool name_it) {
                fmt::format("run: it held up to {}", session.size(charges.peak))});
   }
   table.print(Format::kText);
-  if (opened.run) return;  // nothing is left to doubt
+  if (opened.run) return;  // a real run leaves no doubt
   for (const std::string& doubt : trace::doubts(opened.recording->header(), opened.answers.circumstances))
     fmt::print("certain?  no: {}\n", doubt);
 }
 
-/// Prints the worst and the spread of several runs.
+/// Prints the highest and the lowest need of several runs.
 void show_spread(const Session& session, const std::vector<Opened>& all) {
   for (const trace::Answer& row : all.front().answers.rows) {
     std::vector<Bytes> sizes;
@@ -182,7 +182,7 @@ void show_spread(const Session& session, const std::vector<Opened>& all) {
   }
 }
 
-/// Answers about programs side by side, if `--with` or `--gpu` was given.
+/// Returns the answer about programs side by side, if `--with` or `--gpu` was given.
 Result<std::optional<SideBySide>> ask_together(const Session& session, const WhatIfOptions& options,
                                                const std::vector<Opened>& all) {
   if (options.with.empty() && options.gpus.empty()) return std::nullopt;

@@ -22,7 +22,7 @@ using nlohmann::json;
 
 constexpr std::size_t kBarColumns = 40;
 constexpr const char* kPatterns[] = {"█", "▓", "▒", "░"};
-constexpr std::size_t kMostPlaces = 200'000;  // programs times GPUs: a second
+constexpr std::size_t kMostPlaces = 200'000;  // programs times GPUs; so many take a second
 
 Result<std::vector<trace::NamedGpu>> gpus_of(const Session& session, const std::vector<std::string>& typed) {
   if (!typed.empty()) return trace::parse_gpus(fmt::format("{}", fmt::join(typed, ",")));
@@ -36,7 +36,7 @@ Result<std::vector<trace::NamedGpu>> gpus_of(const Session& session, const std::
   return gpus;
 }
 
-/// Returns a recorded program, whose size is the smallest limit on its device that needs most.
+/// Returns a recorded program. Its size is the smallest limit that it needs on the device where it needs most.
 Result<trace::SizedProgram> recorded(const std::string& path) {
   RATION_TRY(const auto recording, trace::open_recording(path));
   RATION_TRY(const auto answers, trace::answer(*recording, {}));

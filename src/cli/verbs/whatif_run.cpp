@@ -74,7 +74,7 @@ Result<RealRun> run_really(const Session& session, const WhatIfOptions& options,
   if (folder.path().empty())
     return fail("E1817", "there is no room for temporary files.", "export TMPDIR=/a/folder", 2);
   const std::string file = folder.path() + "/run.rec";
-  // An empty GPU, and no daemon that would have a say.
+  // Runs on an empty simulated GPU, and without a daemon, which could change the limit.
   std::vector<std::string> line{"/bin/sh",
                                 "-c",
                                 "cd \"$0\" && exec env -u RATION_SOCKET -u RATION_BOOK \"$@\" >&2",

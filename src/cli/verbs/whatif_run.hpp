@@ -11,15 +11,16 @@
 namespace ration::cli {
 
 struct RealRun {
-  bool passed = false;  ///< the program ended with 0
+  bool passed = false;  ///< true if the program ended with 0
   int exit_code = 0;
-  std::string gpus;                ///< the simulated ones, as --sim takes them
-  std::vector<std::string> words;  ///< what was run
+  std::string gpus;                ///< the simulated GPUs, as --sim takes them
+  std::vector<std::string> words;  ///< the program that ran, with arguments
   std::vector<trace::DeviceCharges> devices;
 };
 
-/// Runs the program of a recording, or the one that was typed, and records it. What it prints goes to standard error.
-/// Fails with E1817 if the recording does not say what to run, or on what.
+/// Runs the program of a recording, or the program that was typed, and records the run. The output of the program goes
+/// to standard error. Fails with E1817 if the recording does not name the program or the GPU, or if the program cannot
+/// be started.
 [[nodiscard]] Result<RealRun> run_really(const Session& session, const WhatIfOptions& options,
                                          const trace::Recording& recording);
 

@@ -12,16 +12,16 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t kMostNamed = 3;  // a line has room for so many ranges
+constexpr std::size_t kMostNamed = 3;  // ranges; a line has room for so many
 
-/// Returns the share of the starts at which the runs overlap that lie in these ranges.
+/// Returns the size of these ranges as a fraction of all starts of the second run at which the two runs overlap.
 double share_of(const std::vector<trace::Starts>& starts, const trace::Curve& first, const trace::Curve& second) {
   double sum = 0;
   for (const auto& [begin, end] : starts) sum += static_cast<double>(end - begin);
   return std::min(1.0, sum / static_cast<double>(first.length + second.length));
 }
 
-/// Returns `3m 10s to 5m 50s after`; a start before the first run's is one of the first after the second.
+/// Returns when the second run starts, relative to the start of the first: `3m 10s to 5m 50s after`, `4s to 6s before`.
 std::string text_of(const trace::Starts& starts) {
   const auto& [begin, end] = starts;
   const auto range = [](const std::string& from, const std::string& to) {
@@ -40,7 +40,7 @@ std::string text_of(const std::vector<trace::Starts>& starts) {
   return fmt::format("{}{}", fmt::join(texts, ", "), more);
 }
 
-/// Returns how many copies fit in most, in half and in few of all random starts: ` · 3 in 95% · 7 in 55%`.
+/// Returns how many copies fit in at least 95 %, 50 % and 5 % of starts: ` · 3 in 95% of random starts · 7 in 55%`.
 std::string text_of(const trace::Copies& copies) {
   std::string text;
   std::size_t shown = 0;
@@ -63,14 +63,14 @@ json to_json(const std::vector<trace::Starts>& starts) {
   return ranges;
 }
 
-/// Returns the moment after the first run's start from which on every start fits.
+/// Returns the earliest moment at or after the first run's start from which every later start of the second run fits.
 std::int64_t safe_from(const std::vector<trace::Starts>& over) {
   std::int64_t start = 0;
   for (const auto& [begin, end] : over) start = std::max(start, end);
   return start;
 }
 
-/// Returns the first moment after the first run's start at which the second may start.
+/// Returns the earliest moment at or after the first run's start at which the second run may start.
 std::int64_t first_safe(const std::vector<trace::Starts>& over) {
   std::int64_t start = 0;
   for (const auto& [begin, end] : over)

@@ -80,15 +80,15 @@ Result<int> why_denial(const Session& session, const admission::DenialId& number
   const auto own = denial_at(*books, id);
   if (!node->is_daemon() && !own) return tl::unexpected(own.error());
   auto recorded = node->is_daemon() ? denial_at(*node, id) : own;
-  // The daemon knows why a limit was lowered, and keeps denials that the books no longer have. Its denial may be
-  // another one, though: every user numbers runs from 1 after each boot.
+  // The daemon knows why a limit was lowered, and keeps denials that the books no longer have. The daemon's denial with
+  // this number may be another one, though: every user numbers runs from 1 after each boot.
   const bool same =
       recorded && own && recorded->at("time") == own->at("time") && recorded->at("workload") == own->at("workload");
   if (own && !same) return show_denial(about, *own, json::object());
   if (!recorded) return tl::unexpected(recorded.error());
   if (own && !book->live) {
     const std::string of_tenant = node->is_daemon() ? tenant_fix(*node, *recorded) : "";
-    // Only the book has the command line of an ended run.
+    // Takes the fix from the book, because only the book has the command line of an ended run.
     recorded->at("fix") = of_tenant.empty() ? own->at("fix") : json(of_tenant);
   }
   return show_denial(about, *recorded, node->source());
@@ -169,9 +169,9 @@ Result<Newest> newest_in_books(const Session& session, const std::string& own) {
   return found;
 }
 
-/// Returns the number of the newest denial of all, or of one workload (NAME, TENANT/NAME or USER/NAME): that of its
-/// event at the daemon or, if the books have a newer one, that of the denial there, since the daemon may not have
-/// ticked yet. Fails with E1413.
+/// Returns the number of the newest denial of all, or of one workload (NAME, TENANT/NAME or USER/NAME). Returns the
+/// number of the daemon's event or, if the books have a newer denial, the number of that denial: the daemon may not
+/// have ticked since. Fails with E1413.
 Result<std::string> newest_denial(const Session& session, const std::string& workload) {
   RATION_TRY(auto daemon, NodeClient::find(session));
   const std::string own = workload.substr(workload.rfind('/') + 1);

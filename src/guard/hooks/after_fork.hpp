@@ -3,13 +3,13 @@
 #include <utility>
 
 // The state of the hooks belongs to one process: the child of a fork holds nothing, so its hooks forget everything and
-// refund nothing. A file that keeps such state registers a way to forget it:
+// refund nothing. A source file that keeps such state registers a function that forgets it:
 //
 //   [[gnu::init_priority(101)]] const AfterFork forget([]() noexcept { blocks.abandon(); });
 
 namespace ration::guard {
 
-/// The registration of one way to forget, for as long as the library is loaded. Several run in no defined order.
+/// The registration of one such function, for as long as the library is loaded. The functions run in no defined order.
 class AfterFork {
  public:
   using Handler = void (*)() noexcept;

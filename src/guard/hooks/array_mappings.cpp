@@ -16,14 +16,15 @@ using namespace cuda;
 struct Mapping {
   ArrayRegion region;
   std::uint64_t physical = 0;
-  // The number drawn before the mapping call. A mapping replaces only those with lower numbers.
+  // The number drawn before the mapping call. A mapping replaces only mappings with lower numbers.
   std::uint64_t order = 0;
 };
 
 Table<Mapping> mappings;  // the key is a number that is never reused
 std::atomic<std::uint64_t> last_number{0};
 
-/// Takes out one mapping for which `is_meant(mapping)` holds. Returns false if there is none.
+/// Removes one mapping for which `is_meant(mapping)` is true, and copies it to `out`. Returns false if there is no such
+/// mapping.
 template <typename Meant>
 bool take_one(Mapping& out, Meant&& is_meant) noexcept {
   for (;;) {
@@ -36,8 +37,8 @@ bool take_one(Mapping& out, Meant&& is_meant) noexcept {
   }
 }
 
-/// Ends every mapping in `region` made before `order`. The driver unmaps in the order of the stream, so `wait` is
-/// called before anything that this may free.
+/// Ends every mapping in `region` whose order is lower than `order`. The driver unmaps in the order of the stream, so
+/// `wait` is called before memory whose mapping ends may be freed.
 template <typename Wait>
 void clear(const ArrayRegion& region, std::uint64_t order, Wait&& wait) noexcept {
   Mapping before;
@@ -67,8 +68,8 @@ CUresult map_arrays(Symbol symbol, Symbol synchronise, CUarrayMapInfo* entries, 
     result = call_real(entries, count, stream);
   }
   if (result != CUDA_SUCCESS) {
-    // If the call had several entries, some may have been mapped, so all count as mapped until their array is
-    // destroyed.
+    // If the call had several entries, the driver may have mapped some of them, so all of them count as mapped until
+    // their array is destroyed.
     Mapping none;
     if (count == 1 && mappings.take(first, none)) let_go_physical(none.physical);
     return result;

@@ -17,8 +17,8 @@ using namespace cuda;
 
 ChargedHandles arrays;  // arrays and mipmapped arrays, whose handles differ
 
-/// Returns the bits of one texel. Block-compressed and video formats have numbers above 0x90 and never need more than
-/// 128 bits a texel.
+/// Returns the bits of one texel. Formats with numbers above 0x90 are block-compressed or video formats, which never
+/// need more than 128 bits a texel.
 std::uint64_t bits_per_texel(unsigned format, unsigned channels) noexcept {
   const std::uint64_t count = std::max(1U, channels);
   switch (format) {
@@ -55,8 +55,7 @@ Bytes cost_of(const Shape& shape) noexcept {
   for (unsigned level = 0; level < std::min(shape.levels, 32U); ++level) {
     const std::uint64_t width = std::max<std::uint64_t>(1, shape.width >> level);
     const std::uint64_t height = std::max<std::uint64_t>(1, shape.height >> level);
-    const bool layered =
-        (shape.flags & CUDA_ARRAY3D_LAYERED) != 0;  // the number of layers stays while the levels shrink
+    const bool layered = (shape.flags & CUDA_ARRAY3D_LAYERED) != 0;  // all levels have the same number of layers
     const std::uint64_t depth = std::max<std::uint64_t>(1, layered ? shape.depth : shape.depth >> level);
     const std::uint64_t plane = saturating_multiply(saturating_multiply(width, texel), height);
     total = std::min(kUnlimited.count(), total + saturating_multiply(plane, depth));
@@ -64,8 +63,8 @@ Bytes cost_of(const Shape& shape) noexcept {
   return round_up(Bytes{total}, kGranule);
 }
 
-/// Charges an array that `call(&handle)` creates. The program's description is read and its handle written only once,
-/// because another thread may change them.
+/// Charges an array that `call(&handle)` creates. Reads the program's description, and writes the program's handle,
+/// only once, because another thread may change them.
 template <typename Handle, typename Call>
 CUresult take_array(const Shape& shape, const char* function, Handle* out, Call&& call) noexcept {
   const Bytes cost = cost_of(shape);

@@ -24,29 +24,30 @@ struct Block {
   std::uint64_t context = 0;
   std::uint32_t account = kNoAccount;
   Kind kind = Kind::kHeap;
-  std::uint64_t number = 0;  // its number in the book, once exported
+  std::uint64_t number = 0;  // the number in the book of an exported block; 0 if not exported
 };
 
-/// A block that the driver frees once a stream has reached the call.
+/// A block that the driver frees once a stream has reached the freeing call.
 struct Freeing {
   Block block;
   CUdeviceptr address = 0;
 };
 
 Table<Block> blocks;
-Table<Freeing> freeing;  // the key is the event recorded behind the call
+Table<Freeing> freeing;  // the key is the event recorded after the freeing call
 Granules granules;
 SpinLock exporting;
-// The gate that a thread passes from the driver call for a small block until its entry, and while it refunds one. A
-// thread that is alone in it can rely on every granule with entries to stay charged.
+// The gate for small blocks. A thread is inside from its driver call for a small block until the block is entered, and
+// while it refunds a small block. So while a thread is alone inside, every granule with entries stays charged.
 Gate counting_small;
 
-/// Returns the most that one allocation can cost before its address is known.
+/// Returns the most that an allocation can be charged; the exact charge depends on its address.
 Bytes worst_case(std::uint64_t size) noexcept { return round_up(Bytes{size}, kGranule); }
 
 bool is_small(std::uint64_t size) noexcept { return Bytes{size} <= kMaxPiece; }
 
-/// Refunds a freed block, except the parts that other processes still hold. Requires the gate for a small block.
+/// Refunds a freed block, except the parts that other processes still hold. For a small block, the thread must be
+/// inside the gate.
 void refund_inside(std::uint64_t address, const Block& block) noexcept {
   leave_share(address);
   for (const Granules::Vacated::Part& part : granules.vacate(address, block.size, block.number).parts) {
@@ -57,15 +58,15 @@ void refund_inside(std::uint64_t address, const Block& block) noexcept {
   }
 }
 
-/// Refunds like refund_inside(), but passes the gate itself. Requires that the thread holds no lock of a table, because
-/// other threads take these locks inside the gate.
+/// Refunds like refund_inside(), but enters the gate itself. The thread must hold no lock of a table, because other
+/// threads take these locks inside the gate.
 void refund(std::uint64_t address, const Block& block) noexcept {
   if (!is_small(block.size)) return refund_inside(address, block);
   const Gate::Pass pass(counting_small);
   refund_inside(address, block);
 }
 
-/// Refunds a block that went with its context, by refund() or refund_inside().
+/// Refunds a block that ended with its context. `Refund` is refund() or refund_inside().
 template <auto Refund>
 void refund_lost(std::uint64_t address, const Block& block) noexcept {
   Recorded event(trace::Kind::kFree, block.size);
@@ -74,7 +75,7 @@ void refund_lost(std::uint64_t address, const Block& block) noexcept {
 }
 
 /// Corrects the charge of a new block from the estimate `entered` to the granules at its address, and enters the block.
-/// Returns false if the charge does not fit. `is_inside` says whether the thread has passed the gate.
+/// Returns false if the charge does not fit. `is_inside` says whether the thread is inside the gate.
 bool settle(std::uint64_t address, std::uint64_t size, const Place& place, Bytes entered, bool is_inside) noexcept {
   const Bytes taken = granules.occupy(address, size, place.kind == Kind::kHeap ? place.context : 0);
   const bool fits = taken <= entered || admit_given(place.account, taken - entered, place.kind);
@@ -96,7 +97,8 @@ bool settle(std::uint64_t address, std::uint64_t size, const Place& place, Bytes
 
 void undo(CUdeviceptr address) noexcept { real<cuMemFree_v2_t>(Symbol::cuMemFree_v2)(address); }
 
-/// Takes a small block if it fits beside others in a granule already charged, although no further granule may be taken.
+/// Takes a small block if it fits beside other blocks in a granule that is charged already; no further granule fits
+/// under the limit. Returns false if the block does not fit.
 template <typename Call>
 bool fits_in_a_shared_granule(std::uint64_t& size, const Place& place, CUdeviceptr& address, Call&& call) noexcept {
   if (!is_small(size) || place.account == kNoAccount || place.kind != Kind::kHeap) return false;
@@ -111,7 +113,7 @@ bool fits_in_a_shared_granule(std::uint64_t& size, const Place& place, CUdevicep
   return fits;
 }
 
-/// Makes the driver call and enters its block as one step.
+/// Makes the driver call and then enters the new block. Sets `fits` to false if the charge does not fit.
 template <typename Call>
 CUresult call_and_settle(std::uint64_t& size, const Place& place, CUdeviceptr& address, Bytes entered, bool& fits,
                          bool is_inside, Call&& call) noexcept {
@@ -130,7 +132,7 @@ CUresult take_and_settle(std::uint64_t& size, const Place& place, CUdeviceptr& a
 
 /// The treatment of a request for which there is no room.
 enum class WithoutRoom {
-  kAdmit,   // makes room or waits for it, else records the denial
+  kAdmit,   // makes room or waits for room; if neither helps, records the denial
   kGiveUp,  // returns at once, because the caller tries another way
 };
 
@@ -181,7 +183,7 @@ CUresult take_block_as(std::uint64_t& size, const char* function, CUdeviceptr& a
 }
 
 /// Charges an allocation: `call(address)` takes `size` bytes at an address that the driver chooses, and may correct
-/// `size` to the bytes really taken.
+/// `size` to the number of bytes that the driver took.
 template <typename Call>
 CUresult take_block(std::uint64_t& size, const char* function, CUdeviceptr& address, Call&& call,
                     const Place& place = current_place(), WithoutRoom without_room = WithoutRoom::kAdmit) noexcept {
@@ -190,8 +192,8 @@ CUresult take_block(std::uint64_t& size, const char* function, CUdeviceptr& addr
   });
 }
 
-/// Restores the entry of a block that the driver did not free. Refunds the block instead if it is gone meanwhile, or
-/// another one has its address.
+/// Restores the entry of a block that the driver did not free. Refunds the block instead if it is gone by now, or if
+/// another block has its address.
 [[gnu::noinline]] void put_back(CUdeviceptr address, const Block& block) noexcept {
   bool there = is_there(address, block.size);
   blocks.update(address, [&](Block& entry) {
@@ -202,7 +204,7 @@ CUresult take_block(std::uint64_t& size, const char* function, CUdeviceptr& addr
   if (!there) refund(address, block);
 }
 
-/// Takes out the entry at `address`, then frees the block by `call`. The order matters: once the driver has freed the
+/// Removes the entry at `address`, then frees the block by `call`. The order matters: once the driver has freed the
 /// block, another thread may receive the same address.
 template <typename Call>
 [[gnu::always_inline]] inline CUresult release_block(CUdeviceptr address, Call&& call) noexcept {
@@ -233,7 +235,7 @@ template <typename Call>
   });
 }
 
-/// Records an event behind the stream's pending work. Returns null if the driver cannot make one.
+/// Records an event after the stream's pending work. Returns null if the driver cannot make an event.
 CUevent record_event(CUstream stream) noexcept {
   constexpr unsigned kDisableTiming = 2;
   CUevent event = nullptr;
@@ -255,7 +257,7 @@ void refund_when_reached(CUdeviceptr address, const Block& block, CUstream strea
 }
 
 /// Calls an allocating function of the driver. Writes to `out` whatever the driver writes, even if the call fails.
-/// Reads the address before it reaches the program, whose other threads may change it.
+/// Reads the address before handing it to the program, because the program's other threads may change it.
 template <typename Pointer, typename Size, typename Function>
 CUresult take_linear(Symbol symbol, Pointer* out, Size size) noexcept {
   auto* call_real = real<Function>(symbol);
@@ -272,7 +274,8 @@ CUresult take_linear(Symbol symbol, Pointer* out, Size size) noexcept {
   return result;
 }
 
-/// The pitch alignment of every CUDA device, to which rows are padded; narrow rows cost far more than they hold.
+/// The pitch alignment of every CUDA device, to which rows are padded. Padding makes narrow rows far larger than their
+/// contents.
 constexpr Bytes kPitchAlignment{512};
 
 template <typename Pointer, typename Size, typename Function>
@@ -350,7 +353,7 @@ bool refund_what_streams_freed() noexcept {
 }
 
 void blocks_of_context_are_gone(std::uint64_t context, std::uint64_t now) noexcept {
-  const Gate::Pass pass(counting_small);  // passed before the locks of the tables, as everywhere
+  const Gate::Pass pass(counting_small);  // entered before the locks of the tables are taken, as everywhere
   freeing.remove_if([&](std::uint64_t, const Freeing& freed) {
     if (freed.block.context != context) return false;
     Recorded event(trace::Kind::kFree);
@@ -428,10 +431,11 @@ RATION_HOOK CUresult cuMemFree(CUdeviceptr_v1 address) {
   return release_block(address, [&] { return call_real(address); });
 }
 
-// Names the block of an exported IPC handle in the book, so that importers of this workload find it charged; if the
-// book has no room, each importer is charged itself. A handle is plain bytes and keeps nothing alive: the memory lives
-// until its owner has freed it and every importer has closed it. Another thread may free the block at any moment:
-// others find it only once its entry says that it is exported, and freeing it then leaves the charge to its holders.
+// Names the block of an exported IPC handle in the book, so that importers in this workload find the block charged; if
+// the book has no room, each importer is charged itself. A handle is plain bytes and keeps nothing alive: the memory
+// lives until its owner has freed it and every importer has closed it. Another thread may free the block at any moment.
+// So importers find the block only once its entry says that it is exported; freeing the block then leaves the charge to
+// its holders.
 RATION_HOOK CUresult cuIpcGetMemHandle(CUipcMemHandle* out, CUdeviceptr address) {
   note(Unmovable::kShared);
   const CUresult result = real<cuIpcGetMemHandle_t>(Symbol::cuIpcGetMemHandle)(out, address);

@@ -10,7 +10,7 @@ namespace ration::guard {
 
 class ChargedHandles {
  public:
-  /// Enters the object that the driver just created as `handle` in the context of `place`. Its bytes are charged
+  /// Enters the object that the driver just created as `handle` in the context of `place`. Its bytes must be charged
   /// already.
   void enter(std::uint64_t handle, const Place& place, Bytes size) noexcept {
     Entry entry, stale;  // stale: the old object of this handle, in a context that another thread is destroying
@@ -20,8 +20,8 @@ class ChargedHandles {
     if (entries_.replace(handle, entry, stale)) give_back(stale.account, Bytes{stale.bytes});
   }
 
-  /// Destroys the object by `call`. Its entry is taken out first, because another object may get the same handle at
-  /// once. Calls `gone(size)` with its charged bytes, 0 for an unknown handle.
+  /// Destroys the object by `call`. Removes the object's entry first, because another object may get the same handle at
+  /// once. Calls `gone(size)` with the object's charged bytes, or 0 for an unknown handle.
   template <typename Call, typename Gone>
   cuda::CUresult release(std::uint64_t handle, Call&& call, Gone&& gone) noexcept {
     Entry entry;

@@ -21,7 +21,7 @@
 namespace ration::guard {
 namespace {
 
-/// The code of one context. Outside the table's lock `charged` covers at least the granules of `bytes`.
+/// The code of one context. Whenever the table's lock is free, `charged` is at least the granules of `bytes`.
 struct Code {
   std::uint64_t bytes = 0, charged = 0;
   std::uint32_t account = kNoAccount;
@@ -31,8 +31,8 @@ Table<Code> contexts;  // the key is the number of the context
 struct Lock {
   pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 };
-Lock growing;  // the lock for a charge that does not wait; two loads must not take a granule each where one would do
-Lock waiting[kMaxDevices];  // one lock per account for a charge that may wait, so that the next thread looks again
+Lock growing;  // for a charge that does not wait, so that two loads do not each take a granule if one is enough
+Lock waiting[kMaxDevices];  // one per account, for a charge that may wait; the next thread then checks for room
 
 class LockGuard {
  public:
@@ -60,14 +60,14 @@ struct Unlock {
   ~Unlock() { ::pthread_mutex_unlock(&lock.mutex); }
 };
 
-thread_local bool has_grown;  // true if this thread's last charge of code was admitted new granules
+thread_local bool has_grown;  // true if this thread's last charge of code added granules
 
 Bytes granules(std::uint64_t bytes) noexcept { return round_up(Bytes{bytes}, kGranule); }
 
 enum class Entry { kEntered, kNeedsMore, kNoTable };
 
 /// Enters `size` bytes of code if the charged granules, with `deposit` added, have room. Sets `needed` to the bytes
-/// that are missing, or `surplus` to the bytes charged beyond need.
+/// that are missing, or `surplus` to the charged bytes that the code does not need.
 Entry enter(const Place& place, Bytes size, Bytes deposit, Bytes& needed, Bytes& surplus) noexcept {
   Entry result = Entry::kNoTable;
   contexts.update(place.context, [&](Code& code) {
@@ -105,7 +105,7 @@ Entry grow_at_once(const Place& place, Bytes size, Bytes deposit, Bytes& needed)
   return result;
 }
 
-/// Takes out `size` bytes of code. Returns the granules that no code needs any more, and their account.
+/// Removes `size` bytes of code. Returns the bytes of the granules that no code needs any more, and sets `account`.
 Bytes leave(std::uint64_t context, Bytes size, std::uint32_t& account) noexcept {
   Bytes surplus;
   contexts.update(context, [&](Code& code) {
@@ -122,8 +122,8 @@ Bytes leave(std::uint64_t context, Bytes size, std::uint32_t& account) noexcept 
   return surplus;
 }
 
-/// A reader of the program's own memory. It reads a page at a time, because each read is a system call; the memory may
-/// not exist at all.
+/// A reader of the program's own memory. It reads a page at a time, because each read is a system call. Reading memory
+/// that does not exist returns false.
 class MemoryReader {
  public:
   bool operator()(std::uint64_t at, void* out, std::size_t size) noexcept {
@@ -156,7 +156,7 @@ class MemoryReader {
     const ssize_t got = ::process_vm_readv(::getpid(), &to, 1, &from, 1, 0);
     if (got < 0 && (errno == EPERM || errno == ENOSYS))
       std::memcpy(page.bytes, address,
-                  kPageSize);  // a container forbids the system call, so this reads directly, as the driver would
+                  kPageSize);  // the container forbids the system call, so this reads directly, as the driver would
     else if (got != static_cast<ssize_t>(kPageSize))
       return nullptr;
     page.number = number;
@@ -177,7 +177,8 @@ bool charge_more_code(const Place& place, Bytes size, const char* function) noex
   Entry entry = grow_at_once(place, size, Bytes{0}, needed);
   if (entry != Entry::kNeedsMore) return entry == Entry::kEntered;
   Lock& lock = waiting[place.account % kMaxDevices];
-  // The holder may sleep for long. A request that fits meanwhile, or has its turn, does not wait for it.
+  // The holder of the lock may sleep for a long time. So this thread tries again and again to enter its request without
+  // the lock.
   while (!lock_for_a_moment(lock)) {
     entry = grow_at_once(place, size, Bytes{0}, needed);
     if (entry != Entry::kNeedsMore) return entry == Entry::kEntered;

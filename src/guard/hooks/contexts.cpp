@@ -1,5 +1,5 @@
-// Contexts. Their own overhead is charged, since the device holds it like any other memory. When a context is destroyed
-// or a primary context reset, everything that lived in it comes off the book.
+// Contexts. The overhead of a context is charged, since it takes device memory. When a context is destroyed or a
+// primary context is reset, everything that lived in it is refunded.
 #include <pthread.h>
 
 #include <algorithm>
@@ -58,7 +58,7 @@ class PrimaryGuard {
   }
   PrimaryGuard(const PrimaryGuard&) = delete;
   PrimaryGuard& operator=(const PrimaryGuard&) = delete;
-  /// Returns true if this thread held the lock before; then the outer call makes the entry.
+  /// Returns true if an outer call of this thread holds the lock already; then the outer call enters the context.
   [[nodiscard]] bool nested() const noexcept { return nested_; }
 
  private:
@@ -101,14 +101,14 @@ Place place_of(std::uint64_t number, std::uint32_t account) noexcept {
   return place;
 }
 
-/// Returns the cost of a context as `ration run` measured it, or 0 if it is to be measured here, which loads NVML into
-/// every process.
+/// Returns the cost of a context as `ration run` measured it, or 0 if this process must measure it. Measuring loads
+/// NVML into every process.
 Bytes known_cost(CUdevice device) noexcept {
   return book_usable() && counts_contexts() ? book().account(account_of(device)).device().context_estimate : Bytes{0};
 }
 
-/// Returns true if the cost of a context on `device` must be measured, and loads NVML then. Must be called without a
-/// lock, because libraries that are being loaded may use the driver.
+/// Returns true if the cost of a context on `device` must be measured; then loads NVML. Must be called without a lock,
+/// because libraries that are being loaded may use the driver.
 bool is_measured(CUdevice device) noexcept {
   const bool measured = known_cost(device) == Bytes{0};
   if (measured) prepare_to_measure();
@@ -121,9 +121,9 @@ struct NewContext {
   bool primary;
 };
 
-/// Makes a context on `device` by `call`. The known cost of one is entered beforehand and corrected by measurement.
-/// `charge_libraries` charges the memory of this process's loaded libraries in it; it runs again after each admission
-/// that may have slept.
+/// Makes a context on `device` by `call`. Enters the known cost beforehand. If the cost is not known, measures it and
+/// enters it afterwards; if the cost cannot be measured, enters the usual cost beforehand. `charge_libraries` charges
+/// what this process's loaded libraries take in the context. It runs again after an admission that may have slept.
 template <typename Libraries, typename Call, typename Undo>
 CUresult take_overhead(CUdevice device, const char* function, CUcontext* out, const NewContext& made,
                        Libraries&& charge_libraries, Call&& call, Undo&& undo) noexcept {
@@ -161,7 +161,7 @@ CUresult take_overhead(CUdevice device, const char* function, CUcontext* out, co
   return result;
 }
 
-/// Makes a context like take_overhead(), but also charges the libraries that it contains.
+/// Makes a context like take_overhead(), and also charges the libraries that the context contains.
 template <typename Call, typename Undo>
 CUresult take_context(CUdevice device, const char* function, CUcontext* out, bool primary, Call&& call,
                       Undo&& undo) noexcept {
@@ -275,7 +275,8 @@ std::uint64_t resident_threads(CUdevice device) noexcept {
 
 enum class Leaving { kRelease, kReset };
 
-/// Releases or resets a primary context by `call`. Everything in it is gone after a reset, and after the last release.
+/// Releases or resets a primary context by `call`. Everything in the context ends with a reset, and with the last
+/// release.
 template <typename Call>
 CUresult leave_primary(CUdevice device, Leaving how, Call&& call) noexcept {
   Primary* const primary = primary_of(device);
@@ -317,7 +318,7 @@ void enter_unseen_context(CUcontext handle, CUdevice device, std::uint32_t accou
   if (primary == nullptr || !governed() || account == kNoAccount || contexts.find(key, context)) return;
   const PrimaryGuard guard(*primary);
   if (guard.nested() || contexts.find(key, context)) return;  // the context is being made, and the outer call enters it
-  CUdevice same = -1;                                         // another thread may have ended it since the query
+  CUdevice same = -1;                                         // the context may have ended since the query
   if (real<cuCtxGetDevice_t>(Symbol::cuCtxGetDevice)(&same) != CUDA_SUCCESS || same != device) return;
   const Bytes cost = known_cost(device);
   book().account(account).charge_unconditionally(cost, Kind::kContext);
@@ -412,7 +413,7 @@ RATION_HOOK CUresult cuCtxCreate_v4(CUcontext* out, CUctxCreateParams* parameter
                 [&] { return real<cuCtxCreate_v4_t>(Symbol::cuCtxCreate_v4)(out, parameters, flags, device); });
 }
 
-// Defines a hook that makes a context for a graphics or video interface, which costs as much as others.
+// Defines a hook that makes a context for a graphics or video interface. Such a context costs as much as any other.
 #define RATION_CREATE_FOR_GRAPHICS(name)                                                                         \
   RATION_HOOK CUresult name(CUcontext* out, unsigned int flags, CUdevice device) {                               \
     return create(device, #name, out, [&] { return real<cuCtxCreate_v2_t>(Symbol::name)(out, flags, device); }); \
@@ -436,11 +437,11 @@ RATION_HOOK CUresult cuCtxDestroy_v2(CUcontext context) {
   return end_context(context, [&] { return real<cuCtxDestroy_v2_t>(Symbol::cuCtxDestroy_v2)(context); });
 }
 
-// Charges, when a limit is set, the memory that it takes beyond the default that every context has (CUDA 4.0 to 13: 8
-// MiB for malloc(), 1 MiB for printf(), 1 KiB of stack a thread; the context's own cost includes these). The charge
+// Charges the memory that a new limit takes beyond the default that every context has (CUDA 4.0 to 13: 8 MiB for
+// malloc(), 1 MiB for printf(), 1 KiB of stack for each thread; the context's own cost includes these). The charge
 // follows the largest value that the limit was ever set to, in whole granules. The driver takes the memory at the next
-// launch that needs it, stacks for all threads that can be resident at once (CUDA C++ programming guide; 8 KiB cost 800
-// MB of an RTX 3090, taichi issue 7906), and keeps it as long as the context lives.
+// launch that needs it, and keeps it as long as the context lives. It takes stacks for all threads that can be resident
+// at once (CUDA C++ programming guide): a stack of 8 KiB costs 800 MB on an RTX 3090 (taichi issue 7906).
 RATION_HOOK CUresult cuCtxSetLimit(CUlimit limit, std::size_t value) {
   const auto call = [&] { return real<cuCtxSetLimit_t>(Symbol::cuCtxSetLimit)(limit, value); };
   const auto* const kind =

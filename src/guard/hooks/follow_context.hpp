@@ -7,8 +7,8 @@
 
 namespace ration::guard {
 
-/// Returns true if the driver has a block of at least that size that begins at that address. Something else may have
-/// taken the place of a freed block, such as code of a library that is loaded again.
+/// Returns true if the driver has a block of at least that size that begins at that address. After a block was freed,
+/// something else may lie there, such as the code of a library that was loaded again.
 inline bool is_there(cuda::CUdeviceptr address, std::uint64_t size) noexcept {
   cuda::CUdeviceptr start = 0;
   std::size_t found = 0;
@@ -17,9 +17,9 @@ inline bool is_there(cuda::CUdeviceptr address, std::uint64_t size) noexcept {
          start == address && found >= size;
 }
 
-/// Settles a new block whose context another thread ended meanwhile. The block either went with the context or lies in
-/// the context's successor, as in a primary context that was reset and retained again. Calls `refund(address, block)`
-/// if the block is gone.
+/// Settles a new block whose context another thread ended meanwhile. The block either ended with the context, or it
+/// lies in the context's successor, for example a primary context that was reset and retained again. Calls
+/// `refund(address, block)` if the block is gone.
 template <typename Block, typename Refund>
 [[gnu::noinline]] void follow_context(Table<Block>& blocks, cuda::CUdeviceptr address, Place place,
                                       Refund&& refund) noexcept {

@@ -1,7 +1,6 @@
-// A lock that many threads pass at once unless one asks to be alone. Used where the size of a driver call is predicted
-// from earlier calls, so that no other thread may be between its driver call and its entry. Passing costs two plain
-// stores; the thread that wants to be alone pays, because the kernel puts a memory barrier into every thread
-// (membarrier(2)).
+// A lock that many threads hold at once, or one thread alone. Used where earlier entries predict what a driver call
+// takes: meanwhile no other thread may be between its driver call and its entry. Passing costs two plain stores; being
+// alone is expensive, because the kernel puts a memory barrier into every thread (membarrier(2)).
 #pragma once
 
 #include <linux/membarrier.h>
@@ -16,14 +15,15 @@
 
 namespace ration::guard {
 
-/// The lock. Thread-safe. A thread must not sleep inside for longer than a driver call takes, and must not enter twice.
+/// The lock. Thread-safe. A thread must not stay inside much longer than a driver call takes, and must not enter a
+/// second time while it is inside.
 class Gate {
   struct alignas(64) Lane {
     std::atomic<std::uint32_t> inside{0};
   };
 
  public:
-  /// A scope in which its thread is inside, perhaps together with others.
+  /// A scope in which the calling thread is inside, perhaps together with other threads.
   class Pass {
    public:
     explicit Pass(Gate& gate) noexcept : lane_(gate.lanes_[number()]), shared_(number() >= kOwnLanes) {
@@ -55,10 +55,10 @@ class Gate {
         lane_.inside.store(0, std::memory_order_release);
     }
     Lane& lane_;
-    const bool shared_;  // true if several threads share the lane, which then counts them
+    const bool shared_;  // true if several threads share the lane; the lane then counts them
   };
 
-  /// A scope in which its thread is alone inside.
+  /// A scope in which the calling thread is alone inside.
   class Alone {
    public:
     explicit Alone(Gate& gate) noexcept : gate_(gate) {

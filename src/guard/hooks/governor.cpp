@@ -29,8 +29,8 @@ enum class Mode : int { kNotAsked, kUngoverned, kGoverned, kBookUnusable };
 
 constexpr std::uint32_t kNotAsked = kNoAccount - 1;
 
-/// The decision of this very process. It stands in a page of its own that the kernel fills with zeros in every child,
-/// also in one made by the clone system call, which runs no fork handler of the C library.
+/// The decision whether this process is governed. It lies in a page that the kernel fills with zeros in every child. So
+/// a child decides anew even if the clone system call made it; that call runs no fork handler of the C library.
 struct Decision {
   std::atomic<Mode> mode{Mode::kNotAsked};
   SpinLock starting;
@@ -43,7 +43,7 @@ struct State {
   Decision* decision = nullptr;
   Decision fallback;  // used on kernels before 4.14, where only children of fork() are noticed
   book::Book book;
-  bool started = false;  // true once this process, or the one that it was forked from, has started
+  bool started = false;  // true once this process, or the process that forked it, has decided
   std::atomic<std::uint32_t> account_of_device[kMaxDevices];
   std::atomic<std::uint32_t> places_epoch{1};
 };
@@ -71,7 +71,7 @@ void forget_parent() noexcept {
 
 std::atomic<std::uint64_t> limit_changes_seen{0};
 
-/// Records the limits that were changed since the last event. A change is seen with the next event of any thread.
+/// Records the limits that were changed since the last event. A change is noticed at the next event of any thread.
 [[gnu::noinline]] void record_changed_limits() noexcept {
   const book::Book& own_book = state().book;
   static std::atomic<std::uint64_t> known[book::kHostAccount + 1];
@@ -94,7 +94,7 @@ void record_charge(std::uint32_t account, std::int64_t bytes, Kind kind, bool co
   Recorded::charged(account, bytes, kind, common);
 }
 
-/// Does nothing while nothing is recorded.
+/// Records the end of a process. Does nothing while nothing is recorded.
 void record_death(std::int32_t pid) noexcept {
   if (pid != ::getpid())  // this process gives up its own slot, too
     Recorded::note(trace::Kind::kProcessEnded, kNoAccount, 0, static_cast<std::uint64_t>(pid));
@@ -132,7 +132,7 @@ void decide_again() noexcept {
   decision.mode.store(Mode::kNotAsked, std::memory_order_release);
 }
 
-// Fills the state before any hook can run. Zero-initialised storage would do for all but the device map.
+// Fills the state before any hook can run. Only the device map must be filled; zeros are right for everything else.
 [[gnu::constructor(101)]] void make_state() noexcept {
   auto* made = new (state_storage) State;
   for (auto& account : made->account_of_device) account.store(kNotAsked, std::memory_order_relaxed);
@@ -185,7 +185,7 @@ void sleep_for_change(std::uint32_t seen, std::uint64_t timeout_ns) noexcept {
 }
 
 bool charge_after_refresh(std::uint32_t account, Bytes size, Kind kind) noexcept {
-  if (state().book.waiting().others_come_first(account)) return false;  // only the turn is missing
+  if (state().book.waiting().others_come_first(account)) return false;  // it is another thread's turn
   refresh_pools();
   refresh_graph_pools();
   state().book.shared_memory().settle();
@@ -199,8 +199,8 @@ bool charge_after_refresh(std::uint32_t account, Bytes size, Kind kind) noexcept
   return admit_quietly(account, size, kind);
 }
 
-// The time that a request waits for the daemon, which raises a waiting workload's limit within a few ticks if it
-// divides the rest of a tenant or a device.
+// The time that a request waits for the daemon to raise the limit. A daemon that divides the free rest of a tenant or
+// device raises a waiting workload's limit within a few ticks.
 constexpr std::uint64_t kDaemonsTurnNs = 2'000'000'000;
 
 // Returns how long a charge over the limit may sleep. A charge larger than all limits never fits, so it does not wait.
@@ -213,16 +213,16 @@ std::uint64_t patience_for(std::uint32_t account, Bytes size) noexcept {
   return could_be_raised ? kDaemonsTurnNs : 0;
 }
 
-// Returns true if the workload waits and `size` bytes fit once enough come back. Only then does a waiting request keep
-// others behind it.
+// Returns true if the workload is set to wait and `size` bytes fit once enough other bytes come back. Only then do
+// later requests have to queue behind this one.
 bool refunds_can_do(std::uint32_t account, Bytes size) noexcept {
   const book::Account wanted = state().book.account(account);
   return state().book.settings().on_deny == book::OnDeny::kWait &&
          size + wanted.unrequested() <= wanted.limits().binding();
 }
 
-// Sleeps until the charge succeeds or the patience ends, which happens early once the daemon has ticked and has no more
-// to give. Stores the time waited in `waited_ns`.
+// Sleeps until the charge succeeds or the time of patience_for() is over. That time becomes 0 once the daemon has
+// ticked and leaves no hope of a higher limit. Stores the time waited in `waited_ns`.
 bool charge_after_waiting(std::uint32_t account, Bytes size, Kind kind, std::uint64_t& waited_ns) noexcept {
   const book::Waiting waiting = state().book.waiting();
   const std::uint64_t started = monotonic_time_ns();
@@ -261,7 +261,7 @@ bool charge_after_waiting(std::uint32_t account, Bytes size, Kind kind, std::uin
   const bool granted = patience_for(account, size) > 0 && charge_after_waiting(account, size, kind, waited_ns);
   if (waited_ns > 0) Recorded::note(trace::Kind::kWaited, account, size.count(), waited_ns / kMillisecond);
   if (granted) return true;
-  {  // a request that fits is not denied only because another thread has the turn
+  {  // so that a request that fits is not denied because of the turn of another thread
     const book::PastTheLine past;
     if (charge_after_refresh(account, size, kind)) return true;
   }
@@ -271,7 +271,8 @@ bool charge_after_waiting(std::uint32_t account, Bytes size, Kind kind, std::uin
   return false;
 }
 
-/// Records the denial. Returns the driver's error for a device that does not exist.
+/// Records the denial of a request on a device without an account. If the device does not exist, records nothing and
+/// returns the driver's error.
 cuda::CUresult record_not_granted(cuda::CUdevice device, Bytes size, const char* function) noexcept {
   book::Book& own_book = state().book;
   book::DeviceUuid uuid;
@@ -452,7 +453,7 @@ void deny_for_table(std::uint32_t account, Bytes size, const char* function, std
 
 bool device_was_full(std::uint32_t account, Bytes size, const char* function, std::uint64_t& started_ns) noexcept {
   book::Book& own_book = state().book;
-  if (!book_usable() || account == kHostAccount) return false;  // the host's memory is not divided here
+  if (!book_usable() || account == kHostAccount) return false;  // host memory is on no device
   const std::uint64_t now = monotonic_time_ns();
   if (started_ns == 0) started_ns = now;
   const std::uint64_t waited = now - started_ns;

@@ -15,8 +15,8 @@ std::uint8_t piece_bits(std::uint64_t size) noexcept {
 
 }  // namespace
 
-// Returns the bytes of whole granules that belong to the block alone, plus `partial(granule, bytes)` for each of the at
-// most two others.
+// Returns the bytes of whole granules that belong to the block alone, plus `partial(granule, bytes)` for each granule
+// that the block occupies in part; there are at most two.
 template <typename Partial>
 Bytes Granules::walk(std::uint64_t address, std::uint64_t size, Partial&& partial) noexcept {
   const std::uint64_t step = kGranule.count();

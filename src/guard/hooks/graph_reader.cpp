@@ -44,8 +44,8 @@ bool touches_memory(CUgraph graph, int depth) noexcept {
   });
 }
 
-/// The edges as pairs of nodes; empty if the driver does not report them. Then no node waits for another, which gives
-/// an upper bound for the memory of the graph.
+/// The edges as pairs of nodes; empty if the driver does not report them. Without edges no node waits for another, so
+/// the computed memory of the graph is an upper bound.
 struct Edges {
   MappedArray<CUgraphNode> from, to;
   MappedArray<CUgraphEdgeData> data;  // zero if the edge orders one whole node before the other
@@ -56,7 +56,7 @@ struct Edges {
 
  private:
   bool make_room(std::size_t count) noexcept { return from.resize(count) && to.resize(count) && data.resize(count); }
-  bool read_with_data(CUgraph graph) noexcept {  // the call exists since CUDA 12.3, and is required if an edge has data
+  bool read_with_data(CUgraph graph) noexcept {  // the call exists since CUDA 12.3; edges with data require it
     auto* ask = real<cuGraphGetEdges_v2_t>(Symbol::cuGraphGetEdges_v2);
     std::size_t count = 0;
     return ask(graph, nullptr, nullptr, nullptr, &count) == CUDA_SUCCESS && make_room(count) &&
@@ -72,7 +72,8 @@ struct Edges {
   }
 };
 
-/// A driver's node in the schedule: a nested graph begins at one node and ends at another.
+/// A node of the driver and its place in the schedule. A nested graph has two nodes there: it begins at `first` and
+/// ends at `last`.
 struct Placed {
   CUgraphNode handle;
   GraphSchedule::Node first, last;
@@ -123,7 +124,7 @@ class Reader {
     return true;
   }
 
-  /// Places a nested graph so that all its nodes run between its first and its last.
+  /// Places a nested graph so that all its nodes run between its first and its last node.
   bool place_graph(CUgraph inside, Placed& out, int depth) noexcept {
     const GraphSchedule::Node begin = schedule_.node_count();
     if (!read(inside, depth + 1)) return false;

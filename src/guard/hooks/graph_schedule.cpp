@@ -7,8 +7,8 @@
 namespace ration::guard {
 namespace {
 
-// The largest graph whose order counts; the allocations of a larger one are summed, so that instantiating takes neither
-// seconds nor much host memory.
+// The largest graph whose order is taken into account. For a larger graph the sizes of all allocations are added, so
+// that instantiating takes neither seconds nor much host memory.
 constexpr std::size_t kMostAllocations = 8192;
 constexpr std::size_t kMostWords = std::size_t{8} << 20;
 

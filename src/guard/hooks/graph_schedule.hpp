@@ -1,10 +1,11 @@
-// A bound for the memory that a graph's allocations may take together, from the order of its nodes alone. Used by the
-// graph hooks before a launch, and by their tests.
+// An upper bound for the memory that a graph's allocations take together, computed from the order of its nodes alone.
+// Used by the graph hooks before a launch, and by their tests.
 //
 // An allocation may reuse bytes of another only if it waits for the node that frees them. A driver may choose freely
-// among such bytes, and one that chooses badly needs more than the most that is alive at once. The bound holds for
-// every driver that takes new memory only when it has no freed bytes to reuse: when it takes memory for an allocation,
-// all its memory belongs to that allocation or to ones for whose end that allocation does not wait.
+// among such bytes. A driver that chooses badly needs more memory than the most that is allocated at once. The bound
+// holds for every driver that takes new memory only when it has no freed bytes to reuse: when it takes memory for an
+// allocation, all memory of the graph belongs to that allocation, or to allocations for whose end that allocation does
+// not wait.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +14,8 @@
 
 namespace ration::guard {
 
-/// The schedule of one graph. Not thread-safe. It uses memory from mmap only; is_whole() returns false once that has
-/// run out.
+/// The schedule of one graph. Not thread-safe. The schedule uses memory from mmap only; is_whole() returns false once
+/// mmap has failed.
 class GraphSchedule {
  public:
   using Node = std::uint32_t;
@@ -23,16 +24,16 @@ class GraphSchedule {
   struct Allocation {
     std::uint64_t address = 0, bytes = 0;
     int device = 0;
-    Node taken_at = 0, freed_at = kNever;  // kNever if it stays allocated when the graph has run
+    Node taken_at = 0, freed_at = kNever;  // kNever if it stays allocated after the graph has run
     std::uint64_t most =
-        0;  // the bound for the allocations that may share bytes with this one; 0 if counted with another
+        0;  // the bound for the allocations that may share bytes with this one; 0 if another allocation has that bound
   };
 
   Node add_node() noexcept { return nodes_++; }
   [[nodiscard]] Node node_count() const noexcept { return nodes_; }
   /// Makes `after` wait for `before`.
   void add_edge(Node before, Node after) noexcept;
-  /// Lets node `at` take or free one allocation.
+  /// Records that node `at` takes or frees one allocation.
   void take(Node at, std::uint64_t address, std::uint64_t bytes, int device) noexcept;
   void free(Node at, std::uint64_t address) noexcept;
 
@@ -44,7 +45,7 @@ class GraphSchedule {
   [[nodiscard]] const MappedArray<Allocation>& allocations() const noexcept { return allocations_; }
   /// Returns the addresses that the graph frees without having taken them.
   [[nodiscard]] const MappedArray<std::uint64_t>& frees_of_others() const noexcept { return frees_of_others_; }
-  /// Returns the most that one run takes on the device.
+  /// Returns the most bytes that one run takes on the device.
   [[nodiscard]] std::uint64_t most(int device) const noexcept;
 
  private:

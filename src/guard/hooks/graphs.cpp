@@ -1,7 +1,8 @@
 // Memory nodes of graphs, made by hand or by capturing a stream. The driver takes their memory when the graph is
-// launched (or uploaded), from a pool of the device, which keeps the memory until the pool is trimmed. The most that a
-// graph may take on each device is computed from its nodes when it is instantiated, and entered before each launch;
-// afterwards the charge is set to what the pool reserves. Graphs without memory nodes cost one look-up.
+// launched (or uploaded), from a pool of the device, which keeps the memory until the pool is trimmed. When a graph is
+// instantiated, the most bytes that it may take on each device are computed from its nodes. They are entered before
+// each launch; after the launch the charge is set to the bytes that the pool reserves. Graphs without memory nodes cost
+// one look-up.
 #include "guard/hooks/graphs.hpp"
 
 #include <pthread.h>
@@ -47,18 +48,18 @@ struct Left {
   std::uint64_t executable = 0;
   std::uint64_t bytes = 0;
   CUdevice device = 0;
-  std::uint32_t freed_after = 0;  // the launch after which it was freed; it is free if that is the latest one
+  std::uint32_t freed_after = 0;  // the launch after which it was freed; it is free if that is the latest launch
 };
 
 Table<Executable> executables;  // the key is the handle
 Table<Need> needs;              // the key is part_key(), one per device
 Table<Left> lefts;              // the key is the address
-Table<std::uint64_t> freed_by;  // by part_key(): each address that a graph frees and another one allocated
+Table<std::uint64_t> freed_by;  // the key is part_key(); addresses that a graph frees and another graph allocated
 std::atomic<bool> any_memory_nodes{false};
 
 /// The device's graph pool as the book has it.
 struct GraphPool {
-  // The lock that a launch holds while it is entered and made, so that two launches do not count on the same idle
+  // The lock that a thread holds while it enters and makes a launch, so that two launches do not count on the same idle
   // bytes. No thread waits for memory while it holds the lock.
   pthread_mutex_t launching;
   SpinLock reserving;
@@ -72,7 +73,7 @@ GraphPool graph_pools[kMaxDevices];
   for (GraphPool& pool : graph_pools) ::pthread_mutex_init(&pool.launching, nullptr);
 }
 
-/// The bound of parts: a key has 16 bits for a part beside the handle, an address below 2^48.
+/// The bound of parts: a handle is an address below 2^48, so a key has 16 bits left for the part.
 constexpr std::uint64_t kMostParts = 1 << 16;
 std::uint64_t part_key(CUgraphExec executable, std::uint64_t part) noexcept {
   return reinterpret_cast<std::uint64_t>(executable) | part << 48;
@@ -97,7 +98,7 @@ bool read_attribute(CUdevice device, CUgraphMem_attribute attribute, Bytes& out)
 
 /// Sets the charge to what the device's graph pool reserves. The pool holds those bytes already, so they are entered
 /// even past the limit: another request must not be granted the same bytes. `entered` is the part of the charge that
-/// this thread was admitted for a launch. Returns by how much the pool has outgrown the charge.
+/// this thread entered for a launch. Returns the bytes by which the pool exceeded the charge.
 Bytes follow(CUdevice device, Bytes entered = Bytes{0}, Bytes peak_before = kUnlimited) noexcept {
   GraphPool& pool = graph_pools[device];
   const SpinGuard guard(pool.reserving);
@@ -146,7 +147,7 @@ class Launch {
   Launch(CUgraphExec executable, std::uint64_t devices, Run run, const char* function) noexcept
       : executable_(executable), devices_(devices), run_(run), function_(function) {}
 
-  /// Enters the bound and makes the call, while no other launch is made on the same devices. Sets `refused` to the
+  /// Enters the bound and makes the call. No other launch is made on the same devices meanwhile. Sets `refused` to the
   /// bytes that the driver lacked although the book had granted them.
   template <typename Call>
   CUresult make(Call&& call, Bytes& refused) noexcept {
@@ -177,8 +178,8 @@ class Launch {
     each_device(devices_, [](CUdevice device) { ::pthread_mutex_unlock(&graph_pools[device].launching); });
   }
 
-  /// Enters everything and locks the devices; returns true if both succeeded. If the workload waits, no device is
-  /// locked meanwhile.
+  /// Enters the missing bytes on every device. Returns true, with the devices locked, if all fit. No device is locked
+  /// while the request waits for memory.
   bool enter() noexcept {
     for (;;) {
       lock();
@@ -222,8 +223,8 @@ class Launch {
     return true;
   }
 
-  /// Begins a launch or upload. Bytes of a launch that are freed from now on count for the next launch. Returns the
-  /// former need, for end().
+  /// Begins a launch or upload. Bytes that a former launch left and that are freed from now on count for the next
+  /// launch. Returns the former need, for end().
   Need begin(CUdevice device) noexcept {
     GraphPool& pool = graph_pools[device];
     {
@@ -246,7 +247,7 @@ class Launch {
     GraphPool& pool = graph_pools[device];
     const Bytes unforeseen = follow(device, entries_[device].entered, entries_[device].peak_before);
     needs.update(part_key(executable_, device), [&](Need& need) {
-      need.most += unforeseen.count();  // this driver packs worse than the schedule's bound allows for
+      need.most += unforeseen.count();  // this driver needs more than the schedule's bound
       if (!succeeded) {
         need.left = before.left;
         need.launches = before.launches;
@@ -302,7 +303,7 @@ CUresult run(CUgraphExec handle, Run run, const char* function, Call&& call) noe
   return result;
 }
 
-/// Records what the graph takes. Returns false if it cannot be determined.
+/// Records the memory that the graph takes. Returns false if that memory cannot be determined.
 bool learn(CUgraphExec handle, CUgraph graph, Executable& executable) noexcept {
   GraphSchedule schedule;
   if (!read_graph(graph, schedule)) return false;
@@ -357,8 +358,8 @@ CUresult instantiate(CUgraphExec* out, CUgraph graph, const char* function, Call
   return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-/// Visits each device whose graph pool is charged. Waits for a launch call under way, at most 0.2 s in all, and skips
-/// the device otherwise; does not wait for work on the device.
+/// Visits each device whose graph pool is charged. Waits for launch calls that other threads are making, at most 0.2 s
+/// in all, and skips a device whose lock is not available by then. Does not wait for work on the device.
 template <typename Visit>
 void each_charged_pool(Visit&& visit) noexcept {
   constexpr long kPatienceNs = 200'000'000;
@@ -427,7 +428,8 @@ RATION_HOOK CUresult cuGraphInstantiateWithFlags(CUgraphExec* out, CUgraph graph
 }
 namespace {
 
-/// Instantiates a graph. An upload that the flags ask for takes memory, so it is made separately and admitted.
+/// Instantiates a graph. If the flags ask for an upload, makes the upload as a separate call, because it takes memory
+/// that must be admitted.
 CUresult instantiate_with(Symbol symbol, Symbol upload, CUgraphExec* out, CUgraph graph,
                           CUDA_GRAPH_INSTANTIATE_PARAMS* parameters) noexcept {
   auto* call_real = real<cuGraphInstantiateWithParams_t>(symbol);
@@ -478,9 +480,9 @@ RATION_HOOK CUresult cuGraphExecDestroy(CUgraphExec handle) {
   if (!any_memory_nodes.load(std::memory_order_acquire) || !governed() ||
       !executables.find(reinterpret_cast<std::uint64_t>(handle), executable))
     return call_real(handle);
-  unlearn(handle, executable);  // comes first, because the driver may give the handle to another thread afterwards
+  unlearn(handle, executable);  // comes before the call, after which the driver may give another thread the same handle
   const CUresult result = call_real(handle);
-  // If the driver kept the graph, its entry returns without its needs, so that each launch is denied.
+  // If the driver kept the graph, puts its entry back without its needs, so that each launch is denied.
   if (result != CUDA_SUCCESS) executables.insert(reinterpret_cast<std::uint64_t>(handle), executable);
   refresh_graph_pools();
   return result;

@@ -9,8 +9,8 @@ namespace ration::guard {
 void refresh_graph_pools() noexcept;
 /// Makes the devices' graph pools give back the memory that no graph uses now.
 void trim_graph_pools() noexcept;
-/// Records that the driver has freed the address, if a launch left that allocation. Must be called for each freed
-/// address.
+/// Records that the driver has freed the address. Does nothing unless a launch left an allocation there. Must be called
+/// for each freed address.
 void graph_allocation_was_freed(cuda::CUdeviceptr address) noexcept;
 
 }  // namespace ration::guard

@@ -7,8 +7,8 @@
 /// Marks a definition that has the driver's own name.
 #define RATION_HOOK extern "C" [[gnu::visibility("default")]]
 
-// Declares a hook that other libraries replace in a running program. Such a hook stands behind an entry of its own
-// (patched_entries.S).
+// Declares a hook whose code other libraries patch in a running program. Such a hook is called through an entry of its
+// own (patched_entries.S).
 #define RATION_PATCHED(name) extern "C" ration::cuda::name##_t name __asm__("ration_hook_" #name);
 #include "guard/patched_names.inc"
 #undef RATION_PATCHED
@@ -22,10 +22,11 @@ void trim_pools() noexcept;
 /// Corrects the book after a synchronisation if stream-ordered memory was freed since the last one. Cheap otherwise.
 void pools_after_synchronisation() noexcept;
 /// Trims if the daemon has asked for unused memory since this process last trimmed for it. Does nothing while `stream`,
-/// the stream of the program's call, is captured. Must be called without a lock of a hook. Cheap if nothing was asked.
+/// the stream of the program's call, is captured. Must be called without a lock of a hook. Cheap if the daemon has not
+/// asked.
 void trim_if_asked(cuda::CUstream stream = nullptr) noexcept;
-/// Frees a pool's pointer that is passed to an ordinary free function; `result` is the driver's. Returns false if the
-/// pointer is not a pool's.
+/// Frees memory of a pool that the program passes to an ordinary free function, and sets `result` to the driver's
+/// result. Returns false if the pointer does not belong to a pool.
 [[nodiscard]] bool free_pool_pointer(cuda::CUdeviceptr address, cuda::CUresult& result) noexcept;
 
 /// Frees plain memory by `call_real(address, given)`. The memory stays charged until `stream` reaches the call. Returns
@@ -33,19 +34,19 @@ void trim_if_asked(cuda::CUstream stream = nullptr) noexcept;
 [[nodiscard]] bool free_block_on_stream(cuda::CUdeviceptr address, cuda::CUstream stream,
                                         cuda::cuMemFreeAsync_t* call_real, cuda::CUstream given,
                                         cuda::CUresult& result) noexcept;
-/// Refunds plain memory that streams have freed by now. Returns true if some is still to be freed.
+/// Refunds plain memory that streams have freed by now. Returns true if streams have yet to free some memory.
 [[nodiscard]] bool refund_what_streams_freed() noexcept;
 
 /// Takes managed memory by the workload's policy (managed.cpp).
 [[nodiscard]] cuda::CUresult take_managed(ManagedPolicy policy, cuda::CUdeviceptr& address, std::size_t size,
                                           unsigned int flags, const Place& place) noexcept;
-/// Frees like free_pool_pointer(), but managed memory.
+/// Frees managed memory, and works otherwise like free_pool_pointer().
 [[nodiscard]] bool free_managed_block(cuda::CUdeviceptr address, cuda::CUresult& result) noexcept;
 /// Moves managed memory to the host, if the policy allows it, until `needed` bytes fit into the account.
 void evict_managed(std::uint32_t account, Bytes needed) noexcept;
 
 /// Enters a context that no hook saw made: by a private function of the driver (ZLUDA's dark_api lists one), or a green
-/// context. It exists already, so it is charged its known cost even past the limit.
+/// context. The context exists already, so its known cost is charged even past the limit.
 void enter_unseen_context(cuda::CUcontext context, cuda::CUdevice device, std::uint32_t account) noexcept;
 /// Returns the number of a context in this process, which is never reused, unlike the driver's handles.
 [[nodiscard]] std::uint64_t context_number(cuda::CUcontext context) noexcept;
@@ -69,8 +70,8 @@ inline constexpr std::uint64_t kAllContexts = ~std::uint64_t{0};
 /// Returns the highest number given to a context so far.
 [[nodiscard]] std::uint64_t last_context() noexcept;
 
-/// A scope in which no other thread loads or unloads a library, except while its thread sleeps for memory, so that a
-/// context made in it is charged for all libraries (libraries.cpp).
+/// A scope in which no other thread loads or unloads a library, except while the calling thread sleeps for memory. So
+/// the charge of a context that is made in this scope includes all libraries (libraries.cpp).
 class CodeOfNewContext : LeftWhileAsleep {
  public:
   CodeOfNewContext() noexcept;
@@ -83,17 +84,17 @@ class CodeOfNewContext : LeftWhileAsleep {
   bool nested_;
 };
 
-/// Forgets everything that lived in the context with that number. `now` is the new number of a current context that was
-/// reset and lives on, else 0. Memory that another thread took in the context after the reset stays.
+/// Forgets everything that lived in the context with that number. `now` is the new number of the context if the context
+/// was reset and lives on, else 0. Memory that another thread took in the context after the reset stays.
 void blocks_of_context_are_gone(std::uint64_t context, std::uint64_t now) noexcept;
 void arrays_of_context_are_gone(std::uint64_t context) noexcept;
 void modules_of_context_are_gone(std::uint64_t context) noexcept;
 void managed_of_context_is_gone(std::uint64_t context, std::uint64_t now) noexcept;
 void pinned_of_context_is_gone(std::uint64_t context, std::uint64_t now) noexcept;
 
-/// A scope in which no other thread changes which physical memory a handle or an address stands for. It lasts from a
-/// driver call that changes this, or that keeps such memory alive, until the entry of the call, so that the entry is
-/// for the memory that the driver meant. No thread waits for memory in it.
+/// A scope in which no other thread changes which physical memory a handle or an address stands for. The scope includes
+/// a driver call that changes this, or that keeps such memory alive, and the entry of the call, so that the entry
+/// concerns the memory that the driver used. No thread waits for memory in this scope.
 class VirtualMemoryChange {
  public:
   VirtualMemoryChange() noexcept;
@@ -102,7 +103,7 @@ class VirtualMemoryChange {
   VirtualMemoryChange& operator=(const VirtualMemoryChange&) = delete;
 };
 
-/// Keeps the memory behind a handle alive in the book. Returns its number, or 0 if no hook saw it made.
+/// Keeps the memory behind a handle charged. Returns the memory's number, or 0 if no hook saw how the memory was made.
 [[nodiscard]] std::uint64_t hold_physical_of(cuda::CUmemGenericAllocationHandle handle) noexcept;
 /// As above, but for the memory mapped at an address.
 [[nodiscard]] std::uint64_t hold_physical_at(cuda::CUdeviceptr address) noexcept;
@@ -111,8 +112,8 @@ void let_go_physical(std::uint64_t number) noexcept;
 /// Returns the account that is charged for the memory, or kNoAccount.
 [[nodiscard]] std::uint32_t account_of_physical(std::uint64_t number) noexcept;
 
-/// Returns the number of the last mapping into an array: when an array ends, the mappings up to the number read
-/// beforehand end with it.
+/// Returns the number of the last mapping into an array. A caller that ends an array reads this number beforehand: the
+/// mappings of the array up to that number end with the array.
 [[nodiscard]] std::uint64_t last_array_mapping() noexcept;
 void array_mappings_are_gone(std::uint64_t array, std::uint64_t last) noexcept;
 

@@ -1,6 +1,7 @@
 // Pinned host memory, which the driver allocates or the program registers, mapped files included. The book counts its
 // pages in the account of the host, from the call that pins them until they are freed or unregistered, or until the
-// context in which they were pinned ends. Pools and physical memory of the host are charged where those of devices are.
+// context in which they were pinned ends. Pools and physical memory on the host are charged by the code for pools and
+// physical memory on devices.
 #include <unistd.h>
 
 #include <atomic>
@@ -24,7 +25,7 @@ struct Pinned {
 };
 Table<Pinned> pinned;  // the key is the address
 
-/// Returns the size of a page, which is looked up once.
+/// Returns the size of a page. Asks the system only once.
 Bytes page() noexcept {
   static std::atomic<std::uint64_t> size{0};
   if (const std::uint64_t known = size.load(std::memory_order_relaxed); known != 0) return Bytes{known};
@@ -38,15 +39,15 @@ bool is_pinned(std::uint64_t address) noexcept {
   return real<cuMemHostGetFlags_t>(Symbol::cuMemHostGetFlags)(&flags, reinterpret_cast<void*>(address)) == CUDA_SUCCESS;
 }
 
-/// Refunds memory whose context another thread ended while it was pinned.
+/// Refunds memory whose context another thread ended while this thread pinned the memory.
 [[gnu::noinline]] void follow_context(std::uint64_t address, const Place& place) noexcept {
   Pinned gone;
   if (!context_lives(place.context) && !is_pinned(address) && pinned.take(address, gone))
     give_back(kHostAccount, gone.counted);
 }
 
-/// Admits `size` bytes that did not fit at once. Admits them uncounted and sets `size` to 0 if no limit holds, or if
-/// `is_wrong()` returns true: the driver will reject the call, which then takes no memory.
+/// Admits `size` bytes that did not fit at once. If there is no limit, or if `is_wrong()` returns true (the driver will
+/// reject the call, so the call takes no memory), admits the call without a charge and sets `size` to 0.
 template <typename IsWrong>
 [[gnu::noinline]] bool admit_pinned_slowly(Bytes& size, const char* function, IsWrong&& is_wrong) noexcept {
   if (book().account(kHostAccount).limits().binding() < kUnlimited && !is_wrong())
@@ -71,7 +72,7 @@ CUresult pin_as(Bytes size, std::size_t requested, const char* function, Call&& 
     return result;
   }
   event.done(address, kHostAccount);
-  Pinned stale;  // the former memory at this address, of a context that another thread is destroying
+  Pinned stale;  // the former memory at this address; another thread is destroying its context
   if (pinned.replace(address, {size, place.context}, stale)) give_back(kHostAccount, stale.counted);
   if (contexts_changed_since(place)) [[unlikely]]
     follow_context(address, place);
@@ -108,7 +109,7 @@ Bytes pages_of(std::uint64_t address, std::size_t size) noexcept {
 
 CUresult enter(Symbol symbol, void* start, std::size_t size, unsigned flags) noexcept {
   auto* call_real = real<cuMemHostRegister_v2_t>(symbol);
-  // Whatever the flags say: with CU_MEMHOSTREGISTER_IOMEMORY a program may still register memory of the host.
+  // The flags do not matter: even with CU_MEMHOSTREGISTER_IOMEMORY a program may register host memory.
   if (!counts_host()) return call_real(start, size, flags);
   const auto key = reinterpret_cast<std::uint64_t>(start);
   const auto register_it = [&](std::uint64_t& address) {
@@ -118,8 +119,8 @@ CUresult enter(Symbol symbol, void* start, std::size_t size, unsigned flags) noe
   return pin(pages_of(key, size), size, "cuMemHostRegister", register_it, [&] { return key == 0 || is_pinned(key); });
 }
 
-/// Takes out the entry, then frees by `call()`, because another thread may receive the address as soon as the driver
-/// has it.
+/// Removes the entry and then frees the memory by `call()`. The order matters: once the driver has freed the memory,
+/// another thread may receive the same address.
 template <typename Call>
 CUresult unpin(void* start, Call&& call) noexcept {
   const auto address = reinterpret_cast<std::uint64_t>(start);

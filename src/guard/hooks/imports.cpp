@@ -15,8 +15,9 @@ namespace {
 
 using namespace cuda;
 
-/// A pointer that was opened, with the count of openings. `number` is that of joined memory for which the workload is
-/// charged already, or 0 if this process is charged for the mapping that contains the pointer.
+/// A pointer that was opened, with the count of openings. If the workload was charged for the memory already, `number`
+/// is the number of the joined memory. If `number` is 0, this process is charged for the mapping that contains the
+/// pointer.
 struct Opened {
   std::uint32_t times = 0;
   std::uint64_t number = 0;
@@ -90,8 +91,8 @@ bool opened_again(CUdeviceptr pointer) noexcept {
   return again;
 }
 
-/// Charges this process for memory that the driver just opened and that the workload was not charged for at the earlier
-/// look-up. Returns false if it does not fit under the limit.
+/// Charges this process for memory that the driver just opened; the earlier look-up found no charge of the workload for
+/// it. Returns false if the memory does not fit under the limit.
 bool enter(CUdeviceptr pointer, std::uint64_t name, const char* function) noexcept {
   Opened entry;
   entry.times = 1;
@@ -116,7 +117,7 @@ bool enter(CUdeviceptr pointer, std::uint64_t name, const char* function) noexce
   book::SharedMemory::Found known;
   if (book().shared_memory().join_or_enter(name, mapping.account, extent.size, mapping.number) &&
       joined().join(mapping.number, known)) {
-    give_back(mapping.account, extent.size);  // another process of the workload opened it at the same time
+    give_back(mapping.account, extent.size);  // another process of the workload opened the memory at the same time
     entry.number = mapping.number;
   } else {
     mappings.insert(extent.start, mapping);
@@ -125,8 +126,8 @@ bool enter(CUdeviceptr pointer, std::uint64_t name, const char* function) noexce
   return true;
 }
 
-/// Opens a handle by `call(&pointer)`. Memory that the workload is charged for is joined before the driver is asked,
-/// because its owner may free it at any moment.
+/// Opens a handle by `call(&pointer)`. Joins memory that the workload is charged for before it calls the driver,
+/// because the memory's owner may free it at any moment.
 template <typename Call, typename Close>
 CUresult open(CUdeviceptr* out, const void* handle, std::size_t size, const char* function, Call&& call,
               Close&& close) noexcept {
@@ -185,7 +186,7 @@ bool Joined::join(std::uint64_t name, book::SharedMemory::Found& out) noexcept {
   if (!book().shared_memory().join(name, out)) return false;
   times_.update(out.number, [](std::uint32_t& times) { return ++times != 0; });
   if (book().shared_memory().join(out.number, out))
-    return true;  // this second join holds even if another thread left the memory in between
+    return true;  // this second join holds even if another thread left the memory before the count rose
   leave(out.number);
   return false;
 }
@@ -194,14 +195,14 @@ void Joined::leave(std::uint64_t number) noexcept {
   times_.update(number, [&](std::uint32_t& times) {
     if (times > 1) return --times != 0;
     book().shared_memory().leave(
-        number);  // done under the table's lock, so that a thread that joins again does so afterwards
+        number);  // under the table's lock, so that a thread that joins again does so afterwards
     return false;
   });
 }
 
 ClosingImport::ClosingImport(CUdeviceptr pointer) noexcept : pointer_(pointer) {
   Opened present;
-  if (!opened.find(pointer, present)) return;  // the usual case: freed memory is rarely imported
+  if (!opened.find(pointer, present)) return;  // the usual case: the freed memory was not imported
   opened.update(pointer, [&](Opened& entry) {
     known_ = entry.times > 0;
     last_ = entry.times == 1;

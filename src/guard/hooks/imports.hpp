@@ -1,5 +1,5 @@
-// Memory of other processes that this one has opened, by an IPC handle or a pointer of a shared pool. Memory that the
-// workload is charged for already is joined; memory of another workload, or of an ungoverned process, is charged in
+// Memory of other processes that this process has opened, by an IPC handle or a pointer of a shared pool. Memory that
+// the workload is charged for already is joined; memory of another workload, or of an ungoverned process, is charged in
 // full. Used by the hooks that open, close and free.
 #pragma once
 
@@ -13,8 +13,8 @@
 
 namespace ration::guard {
 
-/// Returns the name of memory in the book, made from the bytes that the driver hands out for it (an IPC handle, a
-/// pointer's export data). It is never equal to one of the book's own numbers.
+/// Returns the name of memory in the book, made from the bytes that the driver hands out for the memory (an IPC handle,
+/// a pointer's export data). The name is never equal to one of the book's own numbers.
 [[nodiscard]] std::uint64_t name_of(const void* handle, std::size_t size) noexcept;
 
 /// The shared memory of the book that this process has joined. Each join counts, and the last leave() leaves the
@@ -31,8 +31,9 @@ class Joined {
 };
 Joined& joined() noexcept;
 
-/// A pointer that is about to be closed. If it was opened, its entry is out of the table while the object lives, since
-/// the driver may reuse the address at once; the entry returns unless closed() was called.
+/// A pointer that is about to be closed. If the pointer is an opened import, its entry is out of the table while this
+/// object lives, since the driver may reuse the address at once. The destructor puts the entry back unless closed() was
+/// called.
 class ClosingImport {
  public:
   explicit ClosingImport(cuda::CUdeviceptr pointer) noexcept;

@@ -2,7 +2,7 @@
 // the library is loaded into all contexts at the time of the call and future contexts at the time of creation";
 // otherwise into each context when one of its kernels or variables is first needed there (driver API,
 // cuLibraryLoadData), which may happen at a mere launch. So a library is charged as with EAGER: in every context that
-// exists when it is loaded, and in every one made while it lives.
+// exists when the library is loaded, and in every context that is made while the library is loaded.
 #include <pthread.h>
 
 #include <algorithm>
@@ -24,20 +24,21 @@ struct Library {
 };
 Table<Library> libraries;  // the key is the handle
 
-/// The lock that a thread holds to load a library and shares to make a context, so that neither misses the other.
+/// The lock that a thread holds alone to load a library, and shares with other threads to make a context. So a library
+/// and a context that two threads make at the same moment are always charged for each other.
 struct Lock {
   pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
 };
 Lock lock;
-thread_local bool locked;  // true if this thread has the lock, which also covers calls from inside the driver (CUPTI)
+thread_local bool locked;  // true if this thread has the lock, even in its calls from inside the driver (CUPTI)
 
 void lock_alone() noexcept { ::pthread_rwlock_wrlock(&lock.lock); }
 void lock_shared() noexcept { ::pthread_rwlock_rdlock(&lock.lock); }
 void unlock() noexcept { ::pthread_rwlock_unlock(&lock.lock); }
 void nothing() noexcept {}
 
-/// A scope that holds the lock, except while its thread sleeps for memory. Contexts made meanwhile have higher numbers
-/// than those that a load has visited.
+/// A scope that holds the lock, except while its thread sleeps for memory. Contexts that are made during the sleep have
+/// higher numbers than the contexts that a load has visited, so the load still visits them.
 class LibraryLock : LeftWhileAsleep {
  public:
   LibraryLock() noexcept : LibraryLock(locked) {}
@@ -74,7 +75,7 @@ bool sizes_on_devices(ImageOf&& image_of, Library& out) noexcept {
 }
 
 /// Visits the contexts of this process in the order of their numbers up to `last`, until `visit` returns false. Returns
-/// the number of the last one visited.
+/// the number of the last context visited.
 template <typename Visit>
 std::uint64_t visit_contexts(std::uint64_t last, Visit&& visit) noexcept {
   LivingContext context;
@@ -117,7 +118,8 @@ bool charge_in_contexts(const Library& library, const char* function) noexcept {
   return fits;
 }
 
-/// The charge for a library that is loaded without a known context, as when CUPTI calls back while a context is made.
+/// The charge for a library that is loaded in a context that is not entered yet, for example when CUPTI calls back
+/// while the context is being made.
 struct Nameless {
   Place place;
   CUdevice device = -1;  // -1 if the current context is known or absent
@@ -133,7 +135,7 @@ Nameless nameless_context(const Place& current) noexcept {
 
 template <typename ImageOf, typename Call>
 CUresult load(ImageOf&& image_of, const char* function, CUlibrary* out, Call&& call) noexcept {
-  const Place current = current_place();  // enters a context that no hook saw made, so it comes before the lock
+  const Place current = current_place();  // may enter a context that no hook saw, so it comes before the lock
   const Nameless nameless = nameless_context(current);
   const LibraryLock alone;
   Library library{};

@@ -1,15 +1,16 @@
 // Managed memory, which the driver moves between device and host. The workload's policy (`ration run --managed`):
 //   charge    Every byte is charged, wherever it is.
 //   resident  The part that may be on the device is charged. The rest of a block is advised to stay in host memory,
-//             where the device reads and writes it. When plain memory needs the room, blocks are moved out and their
-//             charge is given up. A program sees what it would see on a GPU of the limit's size: a fraction of 4.0
-//             is four times the limit, three of them on the host (AlphaFold's issue 832 describes this for whole
-//             GPUs).
+//             where the device reads and writes it. When plain memory needs the room, parts of blocks are moved to
+//             the host and refunded. A program sees a GPU of the limit's size: with a fraction of 4.0 it takes four
+//             times the limit, and three quarters of that lie on the host (AlphaFold's issue 832 describes this for
+//             whole GPUs).
 //   ignore    Nothing is charged.
 // "If the data is already in its preferred location and the faulting processor can map it there, it is not moved"
-// (driver API, cuMemAdvise): this keeps the rest on the host. A block is charged from its beginning on. A call that
-// would bring more of it to the device is charged first, or left out if there is no room, since it was only advice. A
-// call that would bring it to another device than the one it is charged on is left out as well.
+// (driver API, cuMemAdvise): this keeps the rest on the host. The charged part of a block is its beginning. If a call
+// would bring more of the block to the device, that part is charged first. If there is no room, the call is left out,
+// since it was only advice. A call is also left out if it would bring a block to another device than the one on which
+// the block is charged.
 #include <algorithm>
 #include <atomic>
 
@@ -39,15 +40,16 @@ struct ManagedBlock {
 };
 
 Table<ManagedBlock> managed;  // the key is the address
-// The gate that a thread passes from reading a block's charge to the call that brings that much to the device. A thread
-// that makes, frees or moves out a block is alone there.
+// The gate for calls that bring memory to a device. A thread is inside from reading a block's charge until the driver
+// call that brings the charged part to the device. A thread that makes, frees or evicts a block is alone inside.
 Gate bringing;
 std::atomic<bool> prefetch_under_way{false};  // true after a prefetch to a device until await_prefetches()
 
 CUresult keep_on_host(CUdeviceptr address, std::uint64_t size, CUdevice device) noexcept {
   auto* advise = real<cuMemAdvise_t>(Symbol::cuMemAdvise);
   CUresult result = advise(address, size, CU_MEM_ADVISE_SET_PREFERRED_LOCATION, CU_DEVICE_CPU);
-  // Read-mostly pages are copied to every reader, and memory mapped for the device needs no fault.
+  // Read-mostly pages would be copied to the device when it reads them. The device accesses memory that is mapped for
+  // it without a page fault.
   if (result == CUDA_SUCCESS) result = advise(address, size, CU_MEM_ADVISE_UNSET_READ_MOSTLY, CU_DEVICE_CPU);
   if (result == CUDA_SUCCESS) result = advise(address, size, CU_MEM_ADVISE_SET_ACCESSED_BY, device);
   return result;
@@ -68,7 +70,7 @@ void await_prefetches() noexcept {
   pools_after_synchronisation();
 }
 
-/// Moves the range to the host on a stream of its own and waits until it has arrived.
+/// Moves the range to the host on a separate stream and waits until the move is complete.
 CUresult move_to_host(CUdeviceptr address, std::uint64_t size) noexcept {
   await_prefetches();
   const WhileOthersCapture relaxed;
@@ -95,7 +97,7 @@ bool device_leaves_it_on_host(CUdevice device) noexcept {
 
 /// Charges as much of `size` as there is room for, in whole granules.
 Bytes charge_what_fits(std::uint32_t account, Bytes size) noexcept {
-  constexpr int kTries = 8;  // others may take the room meanwhile
+  constexpr int kTries = 8;  // other threads may take the room meanwhile
   for (int tries = 0; tries < kTries; ++tries) {
     const Bytes fits = std::min(size, round_down(book().account(account).headroom(), kGranule));
     if (fits == Bytes{0} || admit_given(account, fits, Kind::kManaged)) return fits;
@@ -107,7 +109,7 @@ void refund(CUdeviceptr, const ManagedBlock& block) noexcept {
   give_back(block.account, Bytes{block.charged}, Kind::kManaged);
 }
 
-/// Refunds a block that went with its context.
+/// Refunds a block that ended with its context.
 void refund_lost(CUdeviceptr address, const ManagedBlock& block) noexcept {
   Recorded event(trace::Kind::kFree, block.size);
   event.done(address, block.account);
@@ -119,8 +121,8 @@ void enter(CUdeviceptr address, const ManagedBlock& block) noexcept {
   if (managed.replace(address, block, stale)) refund(address, stale);
 }
 
-/// Takes a block and enters it. Must be alone at the gate from the driver's call to the entry: another thread may
-/// prefetch or advise a range that it has not received yet, or that held another block before.
+/// Takes a block and enters it. This thread is alone at the gate from the driver's call to the entry, because another
+/// thread may prefetch or advise a range that it has not received yet, or that held another block before.
 CUresult take_and_enter(const ManagedBlock& block, CUdeviceptr& address, unsigned int flags) noexcept {
   const Gate::Alone alone(bringing);
   if (block.charged < block.size) await_prefetches();  // prefetches may be for a former block at that address
@@ -171,14 +173,15 @@ bool evict(CUdeviceptr address, std::uint64_t size) noexcept {
   return result == CUDA_SUCCESS;
 }
 
-/// The device that touches the pages, whichever it is.
+/// The value that stands for every device that may access the pages.
 constexpr CUdevice kWherever = -2;
 
 struct Range {
   CUdeviceptr address = 0;
   std::uint64_t size = 0;
 };
-/// Returns the part of a range wanted on `device` that may go there. Charges more of the block if that fits.
+/// Returns the part of the range that may be brought to `device`. Charges more of the block if more fits under the
+/// limit.
 Range allowed(CUdeviceptr address, std::uint64_t size, CUdevice device) noexcept {
   CUdeviceptr start = 0;
   std::size_t length = 0;
@@ -219,7 +222,7 @@ CUdevice device_of(CUmemLocation location) noexcept {
   return location.type == CU_MEM_LOCATION_TYPE_DEVICE ? location.id : CU_DEVICE_CPU;
 }
 
-/// Returns the device to which this advice newly lets pages come, kWherever if to any, or CU_DEVICE_CPU if to none.
+/// Returns the device to which pages may come because of this advice: kWherever for any device, CU_DEVICE_CPU for none.
 CUdevice brings_to(CUmem_advise advice, CUdevice device) noexcept {
   if (advice == CU_MEM_ADVISE_SET_READ_MOSTLY || advice == CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION) return kWherever;
   return advice == CU_MEM_ADVISE_SET_PREFERRED_LOCATION ? device : CU_DEVICE_CPU;
@@ -278,8 +281,8 @@ CUresult prefetch(CUdeviceptr address, std::size_t size, Where where, Call&& cal
   return bring(address, size, device, call);
 }
 
-/// The arguments of a call for several ranges. A location applies from the range at its index up to the next
-/// location's.
+/// The arguments of a call for several ranges. A location applies to the ranges from its index up to the next
+/// location's index.
 struct Batch {
   CUdeviceptr* addresses;
   std::size_t* sizes;
@@ -290,7 +293,8 @@ struct Batch {
   unsigned long long flags;
 };
 
-/// Calls for each range separately, or `all_at_once()` if the process is not governed or the arguments are wrong.
+/// Makes one driver call for each range. If the process is not governed, or the arguments are wrong, calls
+/// `all_at_once()` instead.
 template <typename Call>
 CUresult prefetch_batch(const Batch& batch, CUstream stream, Symbol single, Symbol discard,
                         Call&& all_at_once) noexcept {
@@ -351,7 +355,7 @@ CUresult take_managed(ManagedPolicy policy, CUdeviceptr& address, std::size_t si
 bool free_managed_block(CUdeviceptr address, CUresult& result) noexcept {
   ManagedBlock block;
   if (!managed.find(address, block)) return false;
-  // A prefetch that has passed the check of the charge but not reached the driver goes first.
+  // Waits for every prefetch whose charge was checked and that has not reached the driver yet.
   const Gate::Alone alone(bringing);
   if (!managed.take(address, block)) return false;
   Recorded event(trace::Kind::kFree, block.size);
@@ -378,7 +382,7 @@ void evict_managed(std::uint32_t account, Bytes needed) noexcept {
     });
     if (address == 0) return;
     const Gate::Alone alone(bringing);
-    // The calling thread may have no context, as when it is about to make one.
+    // The calling thread may have no context, for example because it is about to make one.
     if (real<cuCtxPushCurrent_v2_t>(Symbol::cuCtxPushCurrent_v2)(context) != CUDA_SUCCESS) return;
     const bool moved = evict(address, round_up(needed - room, kGranule).count());
     (void)real<cuCtxPopCurrent_v2_t>(Symbol::cuCtxPopCurrent_v2)(&context);

@@ -22,7 +22,7 @@ class MappedArray {
     if (data_ != nullptr) ::munmap(data_, capacity_ * sizeof(Value));
   }
 
-  /// Changes the number of elements. Returns false, and changes nothing, if memory is out.
+  /// Changes the number of elements. Returns false, and changes nothing, if there is not enough memory.
   [[nodiscard]] bool resize(std::size_t size) noexcept {
     if (size > capacity_ && !grow(size)) return false;
     size_ = size;

@@ -17,7 +17,8 @@ namespace {
 
 using ListProcesses = nvml::nvmlReturn_t(nvml::nvmlDevice_t, unsigned int*, nvml::nvmlProcessInfo_t*);
 
-/// The few NVML functions needed, found once. NVML stays initialised: starting it takes milliseconds on a real node.
+/// The NVML functions that this file needs. They are looked up once, and NVML stays initialised, because starting NVML
+/// takes milliseconds on a real node.
 struct Nvml {
   nvml::nvmlReturn_t (*handle_by_uuid)(const char*, nvml::nvmlDevice_t*) = nullptr;
   ListProcesses* list = nullptr;

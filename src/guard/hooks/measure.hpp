@@ -6,7 +6,7 @@
 
 namespace ration::guard {
 
-/// Loads NVML, which bytes_by_driver() otherwise does at its first call.
+/// Loads NVML, so that the first call of bytes_by_driver() need not load it.
 void prepare_to_measure() noexcept;
 
 /// NVML's figures at one moment. In a container NVML before release 570 lists this process with 0 bytes, or not at all
@@ -19,12 +19,12 @@ struct BytesByDriver {
 };
 [[nodiscard]] BytesByDriver bytes_by_driver(cuda::CUdevice device) noexcept;
 
-/// The charge for a context if the driver reports no bytes, as without NVML. On most GPUs a context takes 100 to 500
-/// MiB.
+/// The charge for a context if the driver reports no bytes, for example because there is no NVML. On most GPUs a
+/// context takes 100 to 500 MiB.
 inline constexpr Bytes kUsualContextCost{std::uint64_t{256} << 20};
 
-/// Returns the cost of a context that was made between the two measurements, or kUsualContextCost if they do not show
-/// it.
+/// Returns the cost of a context that was made between the two measurements, or kUsualContextCost if the measurements
+/// do not show that cost.
 [[nodiscard]] Bytes context_between(const BytesByDriver& before, const BytesByDriver& after) noexcept;
 
 }  // namespace ration::guard

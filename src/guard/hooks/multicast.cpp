@@ -21,7 +21,7 @@ struct Bound {
 Table<Bound> bound;
 std::atomic<std::uint64_t> next_bound{1};
 
-/// Binds by `call()` after `hold()` has kept the memory alive in the book; `hold()` returns its number.
+/// Calls `hold()`, which keeps the memory charged and returns its number. Then binds the memory by `call()`.
 template <typename Hold, typename Call>
 CUresult bind(CUmemGenericAllocationHandle multicast, std::uint64_t offset, Hold&& hold, Call&& call) noexcept {
   if (!governed()) return call();

@@ -1,6 +1,7 @@
 // Functions of NVTX, which record the ranges and marks that programs and their libraries set
-// (`torch.cuda.nvtx.range_push`). `ration run --record` names a library to NVTX that leads it here (nvtx_tool.cpp). The
-// layout of NVTX's tables and attributes is that of its headers, version 3: nvtxDetail/nvtxTypes.h and nvToolsExt.h.
+// (`torch.cuda.nvtx.range_push`). `ration run --record` gives NVTX the path of a library that connects NVTX to these
+// functions (nvtx_tool.cpp). The layout of NVTX's tables and attributes is that of its headers, version 3:
+// nvtxDetail/nvtxTypes.h and nvToolsExt.h.
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -23,8 +24,8 @@ constexpr std::uint32_t kCallbacks = 1;  // NVTX_ETID_CALLBACKS
 enum class Module : int { kCore = 1, kCore2 = 5 };
 struct Callbacks {
   std::size_t size;
-  /// Sets `places` to the array in which NVTX keeps pointers to its functions, by their number. Returns 0 if there is
-  /// none.
+  /// Sets `places` to the array in which NVTX keeps pointers to its functions, by their number. Returns 0 if NVTX has
+  /// no such array.
   int (*functions)(Module module, Function*** places, unsigned* count);
 };
 
@@ -49,8 +50,8 @@ constexpr int kNotTracked = -2;  // NVTX_NO_PUSH_POP_TRACKING: the depth is not 
 // --------------------------------------------------------------------------------------------------------------- names
 
 constexpr std::size_t kMostName = 1024;
-/// The most texts that a process names ranges by. Tools name ranges after single calls ("mm, seq = 1234"), so later
-/// names are left out.
+/// The most names of ranges that a process records; later names are left out. Tools name ranges after single calls
+/// ("mm, seq = 1234"), so the number of names has no bound.
 constexpr std::uint32_t kMostNames = 1 << 16;
 
 /// The texts that programs registered. They stay as long as the process, because an ended domain may still be recorded.
@@ -111,7 +112,7 @@ const char* keep(const char* text) noexcept {
     if (at + length + 1 > sizeof registered.texts) return nullptr;
   } while (!registered.used.compare_exchange_weak(at, at + length + 1, std::memory_order_relaxed));
   std::memcpy(registered.texts + at, text, length);
-  return registered.texts + at;  // all of `texts` is zero at first, so the text has its end
+  return registered.texts + at;  // `texts` is zero at first, so a zero ends the text
 }
 
 // -------------------------------------------------------------------------------------------------------------- events
@@ -126,7 +127,8 @@ void write(Kind kind, std::uint32_t site, std::uint64_t number) noexcept {
 
 bool wanted() noexcept { return governed() && recording(); }
 
-/// The number of the newest range that any thread may end. A range of one thread has the number of its domain instead.
+/// The number of the newest range that any thread may end. A range that only its own thread may end has the number of
+/// its domain instead.
 std::atomic<std::uint64_t> last_range{trace::kFirstRange};
 
 template <typename Name>
@@ -175,7 +177,7 @@ void install(const Callbacks& callbacks, Module module, const Entry (&entries)[N
     if (entry.number < count && places[entry.number] != nullptr) *places[entry.number] = entry.function;
 }
 
-/// Puts the functions of this file in the places of NVTX's own.
+/// Replaces NVTX's functions by the functions of this file.
 void take_calls(const Callbacks& callbacks) noexcept {
   /// The functions by their number in NvtxCallbackIdCore.
   const Entry core[] = {
@@ -215,8 +217,8 @@ void take_calls(const Callbacks& callbacks) noexcept {
 }  // namespace
 }  // namespace ration::guard
 
-/// Takes the calls of one copy of NVTX. Returns 0 in a process that is not recorded; the copy then does nothing from
-/// now on.
+/// Connects one copy of NVTX to the functions of this file. Returns 0 in a process that is not recorded; the copy then
+/// does nothing from now on.
 extern "C" [[gnu::visibility("default")]] int ration_shim_nvtx(ration::guard::Tables tables) {
   using namespace ration::guard;
   if (tables == nullptr || environment().record[0] == '\0') return 0;

@@ -34,8 +34,8 @@ void PoolMap::remove_gap(Region& region, std::uint32_t index) noexcept {
   std::memmove(&region.gap[index], &region.gap[index + 1], (region.gaps - index) * sizeof(Gap));
 }
 
-// Inserts a gap. If there is no room for another one, forgets the smallest, which counts as taken until the whole
-// region is free.
+// Inserts a gap. If there is no room for another gap, forgets the smallest gap; its bytes count as taken until the
+// whole region is free.
 void PoolMap::insert_gap(Region& region, std::uint32_t index, Gap gap) noexcept {
   if (region.gaps == kMaxGaps) {
     std::uint32_t smallest = 0;
@@ -104,7 +104,7 @@ void PoolMap::taken(std::uint64_t address, std::uint64_t size, std::uint64_t gro
   if (growth < expected) shrunk();
   // A pool places the block that made it grow at the beginning of the new region.
   Region* region = growth >= size ? add_region(address, growth) : region_of(address);
-  // The pool grew after giving memory back unnoticed, perhaps where one of its former regions was.
+  // The pool gave memory back unnoticed and then grew, perhaps at the place of a former region.
   if (region == nullptr || (region->held == 0 && region->begin != address)) return shrunk();
   const std::uint64_t begin = (address - region->begin) / kUnit;
   const std::uint64_t end = begin + units(size);

@@ -23,14 +23,15 @@ class PoolMap {
   /// Records that [address, address + size) came back to the pool.
   void returned(std::uint64_t address, std::uint64_t size) noexcept;
 
-  /// Records that the pool gave memory back to the device. It may be any unused region, so all of them are forgotten.
+  /// Records that the pool gave memory back to the device. That memory may be any unused region, so the map forgets all
+  /// unused regions.
   void shrunk() noexcept;
 
-  /// Records that the driver grew the pool although a free part would have held the request, so it places blocks
-  /// differently than assumed here. From now on nothing fits.
+  /// Records that the driver grew the pool although a free part would have held the request. So the driver places
+  /// blocks differently from what the map assumes, and fits() returns false from now on.
   void distrust() noexcept { trusted_ = false; }
 
-  /// Forgets everything, but keeps its memory for the next pool at this index.
+  /// Forgets everything, but keeps the map's memory for the next pool at this index.
   void clear() noexcept;
 
  private:
@@ -42,7 +43,7 @@ class PoolMap {
   struct Region {
     std::uint64_t begin;
     std::uint32_t units, held;  // the units in all, and those handed out
-    std::uint32_t largest;      // an upper bound for its gaps
+    std::uint32_t largest;      // an upper bound for the sizes of its gaps
     std::uint32_t gaps;
     Gap gap[kMaxGaps];
   };

@@ -34,7 +34,7 @@ PoolOrigin by_attributes(CUmemoryPool pool) noexcept {
 }
 
 PoolOrigin among_devices(CUmemoryPool pool, int devices) noexcept {
-  // A device's default pool is asked for before the pools that a program has set instead.
+  // The default pools of all devices are compared first, then the pools that a program has set in their place.
   for (auto* ask : {real<cuDeviceGetMemPool_t>(Symbol::cuDeviceGetDefaultMemPool),
                     real<cuDeviceGetMemPool_t>(Symbol::cuDeviceGetMemPool)}) {
     for (CUdevice device = 0; device < devices; ++device) {
@@ -64,7 +64,7 @@ PoolOrigin among_the_hosts(CUmemoryPool pool) noexcept {
 }
 
 /// Returns the only device that may use the pool's memory, or unknown if several may. A device may always use its own
-/// pools; any other device must be allowed to first.
+/// pools; any other device must be given access first.
 PoolOrigin by_access(CUmemoryPool pool, int devices) noexcept {
   PoolOrigin result;
   for (CUdevice device = 0; device < devices; ++device) {

@@ -7,7 +7,7 @@ namespace ration::guard {
 
 struct PoolOrigin {
   enum class Kind {
-    kUnknown,  ///< the driver does not report it, or does not know the pool
+    kUnknown,  ///< the driver does not report the place, or does not know the pool
     kDevice,
     kHost,      ///< memory on no device
     kAnywhere,  ///< managed memory without a location, which lies where it is used
@@ -16,7 +16,8 @@ struct PoolOrigin {
 };
 
 [[nodiscard]] PoolOrigin origin_of(const cuda::CUmemPoolProps& properties) noexcept;
-/// Asks the driver. Slow before CUDA 13.2, where it searches the pools of every device and of the host.
+/// Asks the driver for the place of the pool's memory. Slow before CUDA 13.2: this then searches the pools of every
+/// device and of the host.
 [[nodiscard]] PoolOrigin origin_of(cuda::CUmemoryPool pool) noexcept;
 
 }  // namespace ration::guard

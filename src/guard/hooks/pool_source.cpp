@@ -52,8 +52,8 @@ bool reuses_everywhere(CUmemoryPool handle) noexcept {
 
 [[gnu::init_priority(101)]] const AfterFork forget([]() noexcept { elsewhere.abandon(); });
 
-/// Returns true if the pool exists. The driver may still report attributes of a destroyed one, but no device has
-/// access.
+/// Returns true if the pool exists. The driver may still report attributes of a destroyed pool, but no device has
+/// access to it.
 bool is_usable(CUmemoryPool handle) noexcept {
   const WhileOthersCapture relaxed;
   CUmemLocation location{CU_MEM_LOCATION_TYPE_DEVICE, 0};
@@ -61,7 +61,8 @@ bool is_usable(CUmemoryPool handle) noexcept {
   return real<cuMemPoolGetAccess_t>(Symbol::cuMemPoolGetAccess)(&access, handle, &location) == CUDA_SUCCESS;
 }
 
-/// Returns the source of a pool that the table lacks. Enters the pool, or says why it has no entry.
+/// Returns the source of a pool that the table lacks. Enters the pool in the table if possible; otherwise the source
+/// says why not.
 [[gnu::noinline]] Source source_of_unknown(CUmemoryPool handle, CUstream stream) noexcept {
   PoolOrigin origin;
   Elsewhere known{};

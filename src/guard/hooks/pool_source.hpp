@@ -15,7 +15,7 @@ enum class Elsewhere : int {
 
 /// Remembers a pool that must not be in the table, until forget_elsewhere().
 void remember_elsewhere(cuda::CUmemoryPool pool, Elsewhere what) noexcept;
-/// Forgets the pool and returns what it was. Returns false if it was not remembered.
+/// Forgets the pool and sets `what` to its kind. Returns false if the pool was not remembered.
 bool forget_elsewhere(cuda::CUmemoryPool pool, Elsewhere& what) noexcept;
 
 /// The source of an allocation.

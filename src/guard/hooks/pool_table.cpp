@@ -22,8 +22,8 @@ Table<bool> free_places;        // the key is the index + 1
 std::atomic<std::uint32_t> free_count{0};
 SpinLock adding;
 
-// Recently found pools, indexed by a hash of the handle, so that finding them needs no lock. A pool has its handle as
-// long as the table knows it by the handle, so an entry with another handle is passed over.
+// Recently found pools, indexed by a hash of the handle, so that finding them needs no lock. A pool loses its handle
+// when the table forgets the handle, so an entry whose pool has another handle is skipped.
 constexpr std::size_t kRecent = 64;
 std::atomic<Pool*> recent[kRecent];
 
@@ -40,7 +40,7 @@ std::atomic<Pool*>& recent_at(CUmemoryPool handle) noexcept {
   return &at(index);
 }
 
-/// Takes a free or a new index. Returns false if memory is out.
+/// Takes a free or a new index. Returns false if there is not enough memory.
 bool take_place(std::uint32_t& out) noexcept {
   std::uint64_t found = 0;
   if (free_count.load() > 0) free_places.each([&](std::uint64_t key, bool) { found = key; });

@@ -53,7 +53,7 @@ struct Pool {
   Bytes growth = kAssumedGrowth;
   std::uint64_t outstanding = 0;  // after destruction, the bytes handed out that are still alive
   bool destroyed = false;
-  std::uint64_t number = 0;  // its number in the book, once exported
+  std::uint64_t number = 0;  // the number in the book of an exported pool; 0 if not exported
   Bytes lent;                // the part of its charge that is entered under `number`
 };
 
@@ -67,17 +67,19 @@ inline constexpr std::uint32_t kMost = 1 << 16;
 /// Returns the pool of that handle, or null if there is none or it was destroyed.
 [[nodiscard]] Pool* find(cuda::CUmemoryPool handle) noexcept;
 [[nodiscard]] Pool& at(std::uint32_t index) noexcept;
-/// Returns the pool of that handle, new unless another thread has added it. Returns null if there is no room.
+/// Returns the pool of that handle. Adds the pool unless another thread has added it already. Returns null if there is
+/// no room.
 [[nodiscard]] Pool* add(cuda::CUmemoryPool handle, cuda::CUdevice device) noexcept;
 
 /// Forgets the handle, which the driver may reuse; the pool stays. Requires the pool's mutex.
 void forget_handle(Pool& pool) noexcept;
-/// Enters the pool under that handle, or again after the driver failed to destroy it. Returns false if memory is out.
+/// Enters the pool under that handle, or again after the driver failed to destroy it. Returns false if there is not
+/// enough memory.
 bool remember_handle(Pool& pool, cuda::CUmemoryPool handle) noexcept;
 /// Frees the pool's index for another pool.
 void release(Pool& pool) noexcept;
 
-/// Returns the number of indices in use: by pools, destroyed pools, and free ones.
+/// Returns the number of indices so far: those of pools, of destroyed pools, and free ones.
 [[nodiscard]] std::uint32_t size() noexcept;
 
 /// Forgets all pools, in the child of a fork.

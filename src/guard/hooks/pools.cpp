@@ -1,7 +1,7 @@
 // Stream-ordered memory. A pool is charged for what it reserves from the device, not for what it hands out: memory that
 // it keeps after a free is still held. The driver grows and shrinks a pool as it likes, so the charge follows the
 // driver's own figure, read again after every call that may have changed it. The possible growth for a request is
-// entered beforehand, unless the map of the pool's free memory shows that it need not grow.
+// entered beforehand, unless the map of the pool's free memory shows that the pool need not grow.
 #include <algorithm>
 #include <atomic>
 
@@ -37,9 +37,9 @@ Table<Loan> loans;
 Table<std::uint64_t> pieces;  // numbers in the book; the key is an exported pointer, always of a pool that has a number
 std::atomic<bool> freed_since_synchronisation{false};
 
-// The gate that a thread passes while it checks the source of an allocation and makes the driver's call. A call that
-// changes what a handle, a device or a stream refers to is alone there and is counted, because it makes earlier
-// look-ups stale.
+// The gate for allocations. A thread is inside while it checks the source of an allocation and makes the driver call. A
+// call that changes what a handle, a device or a stream refers to is alone inside. `meanings` counts such calls,
+// because they make earlier look-ups stale.
 Gate meaning;
 std::atomic<std::uint64_t> meanings{0};
 
@@ -71,8 +71,8 @@ void lend(Pool& pool) noexcept {
 
 /// The treatment of a pool's memory that the limit does not admit.
 enum class Beyond {
-  kLeave,   // the caller hands it back
-  kCharge,  // it is charged, since the pool has it, and everything else is denied until it goes
+  kLeave,   // it stays uncharged; the caller gives it back
+  kCharge,  // it is charged, since the pool has it; other requests are denied until it is given back
 };
 
 /// Sets the charge to what the pool reserves now. Requires the pool's mutex. Returns false if the pool grew past the
@@ -99,7 +99,8 @@ Bytes possible_growth(Pool& pool, std::uint64_t size) noexcept {
   return pool.map.fits(size) ? Bytes{0} : round_up(Bytes{size}, pool.growth);
 }
 
-/// Learns from the call just made how the driver runs this pool. Requires the pool's mutex.
+/// Learns from the last call how the driver places blocks in this pool and how the pool grows. Requires the pool's
+/// mutex.
 void learn(Pool& pool, CUdeviceptr address, std::uint64_t size, Bytes before, Bytes expected) noexcept {
   const Bytes growth = pool.reserved > before ? pool.reserved - before : Bytes{0};
   if (growth > Bytes{0} && expected == Bytes{0}) pool.map.distrust();
@@ -113,7 +114,8 @@ void learn(Pool& pool, CUdeviceptr address, std::uint64_t size, Bytes before, By
   pool.map.taken(address, size, growth.count(), expected.count());
 }
 
-/// Enters the possible growth of the pool. Requires the pool's mutex, which is released while others give memory back.
+/// Enters the possible growth of the pool. Requires the pool's mutex, but releases it while the request waits for other
+/// memory to come back.
 bool enter_growth(Pool& pool, std::uint64_t size, Bytes& entered, const char* function) noexcept {
   entered = possible_growth(pool, size);
   if (entered > Bytes{0} && !admit_quietly(pool.account, entered, Kind::kPool)) {
@@ -138,8 +140,8 @@ struct Taking {
   Call& call;
   std::uint64_t seen = 0;              // the value of `meanings` when the source was determined
   bool stale = false;                  // true if the source is out of date, so that nothing was taken
-  CUresult error = CUDA_SUCCESS;       // the driver's, if it failed
-  std::uint32_t account = kNoAccount;  // that of the pool that gave the memory
+  CUresult error = CUDA_SUCCESS;       // the driver's error if the call failed
+  std::uint32_t account = kNoAccount;  // the account of the pool that gave the memory
 };
 
 /// Allocates from the pool. Sets `refused` to the bytes that the driver lacked although the book had granted them.
@@ -226,8 +228,8 @@ CUresult take(Find&& find, CUstream stream, std::size_t size, const char* functi
       const bool of_graph = is_capturing(stream);
       Source source = of_graph ? Source{Source::Kind::kNoDevice, nullptr} : find();
       if (source.kind == Source::Kind::kNone) {
-        // A request for no bytes gets the driver's own error and takes nothing, even if another thread makes it valid
-        // now.
+        // A request for no bytes gets the driver's own error and takes nothing, even if another thread makes the source
+        // valid now.
         const CUresult wrong = call(0);
         if (wrong != CUDA_ERROR_INVALID_VALUE && wrong != CUDA_SUCCESS) return wrong;
         source = find();
@@ -243,15 +245,15 @@ CUresult take(Find&& find, CUstream stream, std::size_t size, const char* functi
   });
 }
 
-/// Ends the charge of a destroyed pool, of which nothing is left.
+/// Ends the charge of a destroyed pool whose memory has all been freed.
 void end(Pool& pool) noexcept {
   refund(pool, pool.charged);
   pool.charged = Bytes{0};
   pool_table::release(pool);
 }
 
-/// Frees by `call` what a pool handed out. Requires the pool's mutex: once the driver has the bytes back, another
-/// thread may receive them.
+/// Frees by `call` the memory that a pool handed out. Holds the pool's mutex meanwhile: once the driver has the bytes
+/// back, another thread may receive them.
 template <typename Event, typename Call>
 CUresult return_loan_as(CUdeviceptr address, const Loan& loan, CUstream stream, Call&& call) noexcept {
   Pool& pool = *loan.pool;
@@ -278,13 +280,13 @@ CUresult return_loan(CUdeviceptr address, const Loan& loan, CUstream stream, Cal
   return recorded_or_not([&]<typename Event>() noexcept { return return_loan_as<Event>(address, loan, stream, call); });
 }
 
-/// Frees memory when the stream reaches the call. `given` is the stream as passed to the driver; `stream` is the same
-/// stream for functions without a per-thread default.
+/// Frees memory once the stream reaches the call. `given` is the stream as the program passed it; `stream` is the value
+/// of the same stream for functions without a per-thread default stream.
 CUresult free_on_stream(Symbol symbol, CUdeviceptr address, CUstream given, CUstream stream) noexcept {
   auto* call_real = real<cuMemFreeAsync_t>(symbol);
   if (!governed()) return call_real(address, given);
-  // Trims only at the first free after a synchronisation: what later ones free stays in use until the next
-  // synchronisation, so that trimming would return nothing more.
+  // Trims only at the first free after a synchronisation: memory that later frees release stays in use until the next
+  // synchronisation, so another trim would return nothing.
   if (!freed_since_synchronisation.load(std::memory_order_relaxed)) trim_if_asked(stream);
   Loan loan;
   if (loans.take(address, loan)) return return_loan(address, loan, stream, [&] { return call_real(address, given); });
@@ -481,8 +483,8 @@ RATION_HOOK CUresult cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attrib
   return result;
 }
 
-// Names an exported pointer in the book. Other processes can open the pointer, which keeps the memory around it alive;
-// an exported pool hands out nothing by itself.
+// Names an exported pointer in the book. Other processes can open the pointer; an open pointer keeps the memory around
+// it alive. The export of a pool alone gives other processes no memory.
 RATION_HOOK CUresult cuMemPoolExportPointer(CUmemPoolPtrExportData* out, CUdeviceptr address) {
   note(Unmovable::kShared);
   const CUresult result = real<cuMemPoolExportPointer_t>(Symbol::cuMemPoolExportPointer)(out, address);

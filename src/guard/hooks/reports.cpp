@@ -1,6 +1,6 @@
-// The memory figures that a governed program sees. The granted limit is shown as the whole device, so that fractions in
-// TensorFlow Serving, vLLM, Triton or JAX, which are computed once, are fractions of that limit. If the limit in force
-// is lower, less is shown as free.
+// The memory figures that a governed program sees. The granted limit is shown as the whole device, so that the
+// fractions that TensorFlow Serving, vLLM, Triton or JAX compute once are fractions of that limit. If the limit in
+// force is lower, less is shown as free.
 #include <algorithm>
 
 #include "guard/hooks/governor.hpp"

@@ -74,7 +74,7 @@ cuda::CUresult ShareCharge::deny(const char* function) const noexcept {
   const std::uint32_t share = share_now();
   const Amounts* amounts = amounts_of(share, account_);
   if (amounts == nullptr) return cuda::CUDA_ERROR_OUT_OF_MEMORY;
-  char where[128];  // the book takes as much as fits
+  char where[128];  // the book stores as much of it as fits
   std::snprintf(where, sizeof where, "%s in %s", function, shares[share].name);
   guard::deny(account_, size_, book::DenialReason::kShare, where, book::kUnknownBytes, 0, {},
               book::Denials::Amount{Bytes{amounts->used.load()}, Bytes{amounts->limit.load()}});
@@ -148,7 +148,8 @@ RATION_EXPORT void ration_shim_limit_share(std::uint32_t share, std::uint32_t ac
   if (Amounts* amounts = amounts_of(share, account); amounts != nullptr) amounts->limit.store(limit);
 }
 
-/// Charges a block that libration hands out from memory that the driver gave it earlier. Returns 0 if there is no room.
+/// Charges a block that libration hands out from memory that the driver gave libration earlier. Returns 0 if there is
+/// no room.
 RATION_EXPORT int ration_shim_charge_share(std::uint32_t share, std::uint32_t account, std::uint64_t size) {
   Amounts* amounts = amounts_of(share, account);
   return amounts == nullptr || take(*amounts, size) ? 1 : 0;

@@ -48,7 +48,7 @@ class ShareCharge {
   bool fits_ = true;
 };
 
-/// Returns the key of physical memory from its own number, which is not an address.
+/// Returns the key of the physical memory with that number. The highest bit distinguishes the key from an address.
 constexpr std::uint64_t physical_key(std::uint64_t number) noexcept { return number | std::uint64_t{1} << 63; }
 
 void leave_share_now(std::uint64_t key) noexcept;

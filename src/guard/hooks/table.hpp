@@ -107,8 +107,8 @@ class Table {
     return true;
   }
 
-  /// Takes out every entry for which `leaves(key, value)` holds. Calls `leaves` under the lock of the entry's shard,
-  /// and perhaps twice for an entry that stays but has to move. Slow, because it walks the whole table.
+  /// Removes every entry for which `leaves(key, value)` returns true. Calls `leaves` under the lock of the entry's
+  /// shard, and perhaps twice for an entry that stays but has to move. Slow, because it walks the whole table.
   template <typename Leaves>
   void remove_if(Leaves&& leaves) noexcept {
     for (Shard& shard : shards_) {
@@ -178,7 +178,7 @@ class Table {
     }
 
     /// Returns the entry of the key, or an empty one that is reserved for it and that the caller fills. Returns null if
-    /// a new key has no memory for a larger table, or if the key is 0.
+    /// the key is 0, or if the key is new and there is no memory for a larger table.
     Entry* locate_or_add(std::uint64_t key) noexcept {
       if (key == 0) [[unlikely]]
         return nullptr;

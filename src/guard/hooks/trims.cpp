@@ -1,6 +1,6 @@
-// Trims that the daemon asks for, in any program. No thread of the guard waits for such a request: the program's next
-// call that frees memory, asks how much is free or waits for the device answers it. A program that makes no such call
-// keeps its memory.
+// Trims that the daemon asks for, in any program. The guard has no thread that waits for such a request. Instead, the
+// request is answered by the program's next call that frees memory, asks for the free memory, or waits for the device.
+// A program that makes no such call keeps its memory.
 #include <atomic>
 
 #include "guard/hooks/governor.hpp"

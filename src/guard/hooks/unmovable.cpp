@@ -1,6 +1,6 @@
 // Hooks of calls that take no memory but give a program memory that a checkpoint may not move ("does not support UVM or
-// IPC memory", README of NVIDIA/cuda-checkpoint). The guard records such a call before it calls the driver, so that the
-// daemon sees the record if it locks the program afterwards.
+// IPC memory", README of NVIDIA/cuda-checkpoint). The guard records such a call before it calls the driver, so that a
+// daemon that locks the program afterwards sees the record.
 #include "driver/cuda_share_abi.hpp"
 #include "guard/hooks/governor.hpp"
 #include "guard/hooks/hooks.hpp"

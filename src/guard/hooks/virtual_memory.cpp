@@ -1,6 +1,7 @@
 // Virtual memory management. Physical memory lives while a handle OR a mapping exists, so it is charged from its
-// creation until both are gone, to the device on which it is created, whichever device is current. Memory of other
-// processes is joined if the workload is charged for it, else charged in full.
+// creation until its last handle and its last mapping are gone, to the device on which it is created, whichever device
+// is current. Memory of other processes is joined if the workload is charged for it already; otherwise it is charged in
+// full.
 #include <fcntl.h>
 #include <pthread.h>
 #include <unistd.h>
@@ -30,9 +31,9 @@ struct Physical {
   std::uint64_t size = 0;
   std::uint32_t account = kNoAccount;
   std::uint32_t references = 0;
-  std::uint64_t number = 0;  // its number in the book, if others may hold it
+  std::uint64_t number = 0;  // its number in the book; 0 if no other process may hold it
   bool joined = false;       // true if another process is charged for it
-  std::uint64_t name = 0;    // the name under which it was imported, if it was
+  std::uint64_t name = 0;    // the name under which it was imported; 0 if none
 };
 
 /// The size of a CUmemFabricHandle.
@@ -43,8 +44,8 @@ struct Mapped {
   std::uint64_t physical = 0;
 };
 
-/// The memory behind a driver's handle value. The driver may reuse the value while a mapping keeps the memory, so
-/// memory has a number of its own.
+/// The memory behind a driver's handle value. The driver may reuse the value while a mapping still keeps the former
+/// memory alive, so memory has a number of its own.
 struct Handle {
   std::uint64_t physical = 0;
   std::uint32_t references = 0;
@@ -54,7 +55,7 @@ std::atomic<std::uint64_t> next_physical{1};
 Table<Physical> physicals;
 Table<Handle> handles;
 Table<Mapped> mappings;       // the memory mapped at an address; the key is the start
-Table<std::uint64_t> shared;  // the physical memory of a number or name in the book
+Table<std::uint64_t> shared;  // the physical memory; the key is its number or name in the book
 
 // The lock of changes. It is recursive, because the driver may call the program back from inside a call (CUPTI).
 pthread_mutex_t changes = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
@@ -97,7 +98,7 @@ void drop_reference(std::uint64_t physical) noexcept {
     give_back(gone.account, Bytes{gone.size});
 }
 
-/// Enters memory in the book for other processes, before one of them can have it. Requires the lock of changes.
+/// Enters memory in the book for other processes, before any of them can get it. Requires the lock of changes.
 Physical share(std::uint64_t physical) noexcept {
   Physical memory;
   if (!physicals.find(physical, memory) || memory.account == kNoAccount || memory.number != 0) return memory;
@@ -149,7 +150,7 @@ std::uint64_t new_physical(CUmemGenericAllocationHandle handle, Physical memory)
   return number;
 }
 
-/// Returns the physical memory behind any address inside a mapping, or 0 if no hook saw it.
+/// Returns the physical memory behind any address inside a mapping, or 0 if no hook saw the mapping.
 std::uint64_t physical_at(std::uint64_t address) noexcept {
   std::uint64_t found = 0;
   mappings.each([&](std::uint64_t start, const Mapped& mapped) {
@@ -160,8 +161,8 @@ std::uint64_t physical_at(std::uint64_t address) noexcept {
 
 // ------------------------------------------------------------------------------------------------------- importing
 
-/// Returns how much of an imported handle can be mapped, since the driver does not report its size; 0 if nothing can be
-/// mapped.
+/// Finds the size of an imported handle by mapping it, since the driver does not report the size. Returns 0 if nothing
+/// can be mapped.
 Bytes mappable(CUmemGenericAllocationHandle handle, CUdevice device) noexcept {
   std::size_t most = 0;
   CUdeviceptr range = 0;
@@ -179,8 +180,9 @@ Bytes mappable(CUmemGenericAllocationHandle handle, CUdevice device) noexcept {
   return Bytes{found};
 }
 
-/// Charges imported memory that came under `name`, or under none, and that the workload is not charged for yet. Returns
-/// false if it does not fit. Waits for room outside the lock of changes, so that others can free.
+/// Charges imported memory that the workload is not charged for yet. `name` is the name under which the memory came, or
+/// 0. Returns false if the memory does not fit. Waits for room without the lock of changes, so that other threads can
+/// free memory.
 bool charge_import(CUmemGenericAllocationHandle handle, std::uint64_t name, Bytes size, int descriptor) noexcept {
   CUmemAllocationProp properties{};
   if (real<cuMemGetAllocationPropertiesFromHandle_t>(Symbol::cuMemGetAllocationPropertiesFromHandle)(
@@ -197,7 +199,8 @@ bool charge_import(CUmemGenericAllocationHandle handle, std::uint64_t name, Byte
   memory.account = of_host ? kHostAccount : account_of(properties.location.id);
   memory.size = size.count();
   if (size == Bytes{0} || !admit(memory.account, size, Kind::kHeap, "cuMemImportFromShareableHandle")) return false;
-  // The exporter is ungoverned, so other processes of this workload recognise the memory by a label set here.
+  // A descriptor without a label comes from an ungoverned exporter. It gets a label here, by which other processes of
+  // this workload recognise the memory.
   if (name == 0 && descriptor >= 0 && !of_host) {
     const std::uint64_t drawn = book::draw_number();
     if (book::set_label(descriptor, {drawn, size})) name = drawn;
@@ -223,8 +226,8 @@ bool is_malformed(std::size_t size, const CUmemAllocationProp& properties, unsig
          granularity == 0 || size % granularity != 0;
 }
 
-/// A descriptor to import, as it was when the call began: the program may close it at any moment, and its number may
-/// then refer to another file.
+/// A descriptor to import. It is duplicated when the call begins, because the program may close it at any moment, and
+/// its number may then refer to another file.
 class Incoming {
  public:
   Incoming(void* handle, CUmemAllocationHandleType type) noexcept : handle_(handle) {
@@ -431,8 +434,9 @@ RATION_HOOK CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle
   return CUDA_SUCCESS;
 }
 
-// Enters exported memory in the book, and labels a descriptor, which keeps the memory alive as a handle does, wherever
-// it travels. Everything else that can be exported (a fabric handle) is plain bytes.
+// Enters exported memory in the book. Labels an exported descriptor, because a descriptor keeps the memory alive as a
+// handle does, whichever process gets it. Any other exported form (a fabric handle) is plain bytes and keeps nothing
+// alive.
 RATION_HOOK CUresult cuMemExportToShareableHandle(void* out, CUmemGenericAllocationHandle handle,
                                                   CUmemAllocationHandleType type, unsigned long long flags) {
   note(Unmovable::kShared);

@@ -19,14 +19,14 @@
 namespace ration::guard {
 namespace {
 
-/// The functions of libgcc's unwinder. They are found while the guard is loaded, because a library that is opened later
-/// could wait for a thread that waits for the guard.
+/// The functions of libgcc's unwinder. They are found while the guard is loaded, because opening a library later could
+/// wait for a thread that itself waits for the guard.
 struct Unwinder {
   using Visit = int (*)(void* frame, void* to);
   int (*walk)(Visit, void*) = nullptr;
-  std::uintptr_t (*address)(void* frame) = nullptr;  // where the frame goes on
-  std::uintptr_t (*stack)(void* frame) = nullptr;    // its stack pointer
-  std::uintptr_t own_from = 0, own_to = 0;           // this library
+  std::uintptr_t (*address)(void* frame) = nullptr;  // returns the address at which the frame continues
+  std::uintptr_t (*stack)(void* frame) = nullptr;    // returns the frame's stack pointer
+  std::uintptr_t own_from = 0, own_to = 0;           // the addresses of this library
 };
 Unwinder unwinder;
 
@@ -35,15 +35,15 @@ constexpr std::size_t kMostFrames = 48;
 /// The calls on a stack, the innermost first.
 struct Stack {
   std::size_t count = 0;
-  bool has_places = true;  // each return address stands below the stack pointer of the frame that it leads to
+  bool has_places = true;  // true if each return address lies just below the stack pointer of its frame
   std::uintptr_t addresses[kMostFrames];
   std::uintptr_t places[kMostFrames];
 };
 
-/// A stack that was walked once. A thread that comes to the same place again, and finds the same return addresses where
-/// they stood, has the same callers: where a return address leads says where the next one stands.
+/// A stack that was walked once. If a thread reaches the same stack position again, and the same return addresses are
+/// where they were, the thread has the same callers: each return address determines where the next one lies.
 struct Seen {
-  std::atomic<std::uint32_t> version;  // odd while it is written
+  std::atomic<std::uint32_t> version;  // odd while the entry is written
   std::atomic<std::uint32_t> site, thread, count;
   std::atomic<std::uintptr_t> place;
   std::atomic<std::uintptr_t> addresses[kMostFrames];
@@ -51,7 +51,7 @@ struct Seen {
 };
 
 /// Stacks that end at the same place of the same thread compete for one set.
-constexpr std::size_t kSets = 256, kWays = 4;  // a set has the number of the highest eight bits
+constexpr std::size_t kSets = 256, kWays = 4;  // the highest eight bits of the hash are the number of the set
 Seen seen[kSets][kWays];
 
 Seen (&set_of(std::uintptr_t place, std::uint32_t thread) noexcept)[kWays] {
@@ -67,7 +67,8 @@ bool is_as_seen(const Seen& each, std::uintptr_t place, std::uint32_t thread, st
   const std::uint32_t version = each.version.load(std::memory_order_acquire);
   if ((version & 1) != 0 || get(each.place) != place || get(each.thread) != thread) return false;
   const std::size_t count = get(each.count);
-  // From the inside out: an address that is as it was says that the next place is on the stack.
+  // Compares the innermost address first: only if it is unchanged, the position of the next address is certainly on the
+  // stack.
   for (std::size_t at = 0; at < count; ++at) {
     const auto* word = reinterpret_cast<const volatile std::uintptr_t*>(place + get(each.offsets[at]));
     const std::uintptr_t expected = get(each.addresses[at]);
@@ -109,7 +110,7 @@ int add_frame(void* frame, void* to) noexcept {
 
 // ----------------------------------------------------------------------------------------------------------- modules
 
-/// Calls `visit(module, from, to)` for each segment of a loaded module.
+/// Calls `visit(from, to)` for each segment of a loaded module.
 template <typename Visit>
 void each_segment(const dl_phdr_info& module, Visit&& visit) noexcept {
   for (int at = 0; at < module.dlpi_phnum; ++at) {
@@ -135,7 +136,7 @@ int find_own(dl_phdr_info* module, std::size_t, void*) noexcept {
   return is_own ? 1 : 0;
 }
 
-/// A stack with the modules that its addresses are in.
+/// A stack, and the modules in which its addresses lie.
 struct Located {
   const Stack& stack;
   StackFrame frames[kMostFrames];
@@ -143,7 +144,7 @@ struct Located {
 
 std::uint32_t number_of_module(const char* name) noexcept {
   if (*name != '\0') return number_of_text(TextKind::kModule, name, ::strnlen(name, kMaxText));
-  char program[PATH_MAX];  // has no name in the list
+  char program[PATH_MAX];  // the program has no name in the list
   const long length = ::syscall(SYS_readlinkat, AT_FDCWD, "/proc/self/exe", program, sizeof program);
   return length > 0 ? number_of_text(TextKind::kModule, program, static_cast<std::size_t>(length)) : 0;
 }
@@ -153,7 +154,8 @@ int locate(dl_phdr_info* module, std::size_t, void* to) noexcept {
   std::uint32_t number = 0;
   each_segment(*module, [&](std::uintptr_t from, std::uintptr_t until) {
     for (std::size_t at = 0; at < located.stack.count; ++at) {
-      // The call itself, which the return address is behind, may be the last of its function.
+      // The return address lies after the call. If the call ends its function, that address belongs to the next
+      // function, so the byte before it is located.
       const std::uintptr_t address = located.stack.addresses[at] - 1;
       if (address < from || address >= until) continue;
       if (number == 0) number = number_of_module(module->dlpi_name);
@@ -186,7 +188,8 @@ void find_unwinder() noexcept {
     unwinder.walk = reinterpret_cast<decltype(unwinder.walk)>(::dlsym(library, "_Unwind_Backtrace"));
 }
 
-/// What events have. Python's calls are preferred where they are wanted: a thread without any has its native ones.
+/// `has_sites` is true if events have call sites. `has_python` is true if these are Python's calls; a thread without
+/// Python calls gets its native calls.
 bool has_sites = false, has_python = false;
 
 [[gnu::constructor]] void find_callers() noexcept {

@@ -1,7 +1,7 @@
 #pragma once
-// The call sites of events: through which functions the program came to the driver. Used by the recorder. Promises:
-// nothing happens unless RATION_RECORD_SITES asks for it; no lock and no allocation for a stack that stands where it
-// was seen before; the program's stack is only read where it held return addresses before.
+// The call sites of events: the functions through which the program called the driver. Used by the recorder. Promises:
+// nothing happens unless RATION_RECORD_SITES asks for it; no lock and no allocation for a stack that was seen before at
+// the same position; the comparison reads the program's stack only where it held return addresses before.
 #include <cstdint>
 
 namespace ration::guard {
@@ -9,8 +9,8 @@ namespace ration::guard {
 /// Returns true if events have call sites.
 [[nodiscard]] bool has_call_sites() noexcept;
 
-/// Returns the number of the text (TextKind::kStack) that has the calls which led into the guard. `thread` is a number
-/// that no other thread of this process has or had, or had before a fork. Returns 0 if they cannot be found.
+/// Returns the number of the text (TextKind::kStack) that lists the calls which led into the guard. Returns 0 if the
+/// calls cannot be found. `thread` is a number that no other thread of this process has or had, even before a fork.
 [[nodiscard]] std::uint32_t call_site(std::uint32_t thread) noexcept;
 
 }  // namespace ration::guard

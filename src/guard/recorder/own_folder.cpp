@@ -14,7 +14,7 @@
 namespace ration::guard {
 namespace {
 
-/// Text that is put together piece by piece; what does not fit is left out.
+/// A text that is built piece by piece. What does not fit is left out.
 class Text {
  public:
   [[gnu::format(printf, 2, 3)]] void add(const char* format, ...) noexcept {
@@ -51,7 +51,7 @@ void add(Text& text, const book::Account& account, bool is_first) noexcept {
   text.add("}");
 }
 
-/// Writes a file whole: under another name first. Returns an error of the system, or 0.
+/// Writes a file under another name and renames it once it is complete. Returns the errno value of a failure, or 0.
 int write_file(const char* folder, const char* name, const char* bytes, std::size_t size) noexcept {
   char path[PATH_MAX], unfinished[PATH_MAX];
   const int length = std::snprintf(path, sizeof path, "%s/%s", folder, name);

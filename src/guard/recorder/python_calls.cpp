@@ -11,18 +11,18 @@
 namespace ration::guard {
 namespace {
 
-/// Where an interpreter keeps what a call is, in bytes from the beginning of each structure.
+/// The offsets at which an interpreter keeps the data of a call, in bytes from the beginning of each structure.
 struct Layout {
   unsigned version;  // as in Py_Version, without the patch release
-  // The thread has its innermost frame, or has what has it.
+  // The thread's state points to the innermost frame, or to a structure (at thread_indirect) that points to it.
   std::size_t thread_indirect, thread_frame;
   std::size_t frame_previous, frame_code, frame_instruction, frame_owner;
   std::size_t code_first_line, code_bytes;
   std::size_t ascii_text, wide_text;  // from the beginning of a string to its characters
 };
 
-/// The offsets are those of CPython's internal headers (cpython/code.h, cpython/unicodeobject.h, cpython/pystate.h,
-/// internal/pycore_frame.h) of 3.11.7, 3.12.1 and 3.13.0 where pointers have 64 bits. Those that never differed are
+/// The offsets with 64-bit pointers in CPython 3.11.7, 3.12.1 and 3.13.0, from its internal headers (cpython/code.h,
+/// cpython/unicodeobject.h, cpython/pystate.h, internal/pycore_frame.h). Offsets that are the same in all three are
 /// constants below.
 constexpr Layout kLayouts[] = {
     {0x030b, 56, 8, 48, 32, 56, 69, 72, 184, 48, 72},
@@ -34,7 +34,7 @@ constexpr std::size_t kCodeFile = 112, kCodeQualifiedName = 128, kCodeLines = 13
 constexpr std::size_t kBytesLength = 16, kBytesContent = 32;
 constexpr std::size_t kTextLength = 16, kTextState = 32;
 constexpr std::uint32_t kTextCompact = 0x20, kTextAscii = 0x40;
-/// Frames with this owner and those above it stand for a call of C's, not of a Python function.
+/// The lowest owner of frames that belong to calls of C functions, not of Python functions.
 constexpr std::uint8_t kOwnedByC = 3;
 
 struct Python {
@@ -43,7 +43,7 @@ struct Python {
   const void* text_type = nullptr;
   /// Returns the state of the calling thread, or null if it runs no Python. Needs no lock.
   const char* (*thread_state)() = nullptr;
-  /// Returns true once the interpreter ends, which frees the states of threads that still run.
+  /// Returns true once the interpreter is ending. Its end frees the states of threads that still run.
   int (*is_ending)() = nullptr;
 };
 Python python;
@@ -55,7 +55,7 @@ Value at(const char* base, std::size_t offset) noexcept {
   return value;
 }
 
-/// The bytes of a text that is put together.
+/// A text that is built piece by piece.
 struct Text {
   std::size_t length = 0;
   char bytes[kMaxText];
@@ -79,12 +79,12 @@ struct Text {
     tail(6);
     tail(0);
   }
-  /// Adds a string of Python, of at most `most` characters.
+  /// Adds at most `most` characters of a Python string.
   void put_string(const char* string, std::size_t most) noexcept {
     if (string == nullptr || at<const void*>(string, kType) != python.text_type) return put('?');
     const auto state = at<std::uint32_t>(string, kTextState);
     if ((state & kTextCompact) == 0) return put('?');  // a string of an interface that Python 3.12 removed
-    const std::size_t width = state >> 2 & 7;          // bytes a character: 1, 2 or 4
+    const std::size_t width = state >> 2 & 7;          // bytes per character: 1, 2 or 4
     const char* text = string + ((state & kTextAscii) != 0 ? python.layout->ascii_text : python.layout->wide_text);
     const std::size_t count = std::min(at<std::size_t>(string, kTextLength), most);
     for (std::size_t index = 0; index < count; ++index) {
@@ -95,8 +95,8 @@ struct Text {
   }
 };
 
-/// Reads the table of lines of a code object, whose entries stand in the order of its instructions. An entry says how
-/// many instructions it is for, and what to add to the line (Objects/locations.md of CPython).
+/// A reader of the line table of a code object. The entries are in the order of the instructions. An entry has the
+/// number of instructions that it covers, and the number to add to the line (Objects/locations.md of CPython).
 class Lines {
  public:
   Lines(const char* table, int first_line) noexcept
@@ -104,7 +104,7 @@ class Lines {
         end_(next_ + at<std::size_t>(table, kBytesLength)),
         line_(first_line) {}
 
-  /// Returns the line of the instruction at an offset in bytes, or 0 if it has none.
+  /// Returns the line of the instruction at an offset in bytes, or 0 if the instruction has no line.
   int line_of(std::size_t instruction) noexcept {
     std::size_t behind = 0;
     while (next_ < end_) {
@@ -151,7 +151,7 @@ StackFrame call_of(const char* frame, const char* code) noexcept {
   return {static_cast<std::uint64_t>(lines.line_of(offset)), function, kFrameOfPython};
 }
 
-/// Returns true if the interpreter says that threads run without its lock: their frames lie elsewhere.
+/// Returns true if the interpreter runs threads without its global lock. Such an interpreter keeps frames elsewhere.
 bool is_free_threaded(const char* runtime) noexcept {
   return runtime != nullptr && std::memcmp(runtime, "xdebugpy", 8) == 0 && at<std::uint64_t>(runtime, 16) != 0;
 }

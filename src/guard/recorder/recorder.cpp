@@ -25,16 +25,16 @@ std::atomic<bool> is_recording{false};
 
 namespace {
 
-/// Space is reserved in steps that grow with the file, from the first to the last of these.
+/// The smallest and the largest step in which space is reserved. The steps grow with the file.
 constexpr std::uint64_t kLeastStep = std::uint64_t{256} << 10, kMostStep = std::uint64_t{4} << 20;
-/// Once the file could not grow, the next attempt is made after so many lost events.
+/// The number of lost events between two attempts to extend a file that could not grow.
 constexpr std::uint64_t kLostBetweenAttempts = 1024;
 
 /// The file of this process.
 struct Part {
-  PartHeader* header = nullptr;  // that of `lost` if the process could not make a file; null while nothing is recorded
+  PartHeader* header = nullptr;  // header of `lost` if the process has no own file; null while nothing is recorded
   bool has_file = false;
-  std::atomic<std::uint32_t> life{1};  // changes in a child, whose threads have no home yet
+  std::atomic<std::uint32_t> life{1};  // changes when no thread has a home yet: in a child, or for another recording
   char path[PATH_MAX];
   SpinLock growing;
 };
@@ -43,18 +43,20 @@ Table<std::uint32_t> text_numbers;
 
 /// The home of a thread (see ChunkHeader), and its innermost open call.
 struct Thread {
-  char* next = nullptr;  // where the next record comes
-  char* end = nullptr;   // of the home; null: none yet
+  char* next = nullptr;  // the place of the next record
+  char* end = nullptr;   // the end of the home; null if the thread has none yet
   Recorded* open = nullptr;
-  std::uint32_t life = 0;    // Part::life when it took the home
-  std::uint32_t number = 0;  // for call_site(), in this life; 0: none yet
+  std::uint32_t life = 0;    // Part::life when the thread took the home
+  std::uint32_t number = 0;  // the thread's number for call_site() in this life; 0 if none yet
   std::uint32_t begins = 0;  // how many of the home's last records are beginnings of ranges
 };
-// Found by one instruction: what a library that is loaded late may have of this kind is small, and this is 40 bytes.
+// The access to initial-exec storage takes one instruction. A library that is loaded late gets little of this storage;
+// this object takes 40 bytes.
 [[gnu::tls_model("initial-exec")]] thread_local Thread own;
 
-/// A file for the time that it takes to map or to write some of it. A program may close every descriptor, so none is
-/// kept. The system calls are made directly, since those of the C library are cancellation points.
+/// A file that is open only while some of it is mapped or written. A program may close every descriptor, so no
+/// descriptor is kept. The system calls are made directly, since the functions of the C library are cancellation
+/// points.
 class OpenFile {
  public:
   OpenFile(const char* path, int flags) noexcept
@@ -67,7 +69,7 @@ class OpenFile {
 
   [[nodiscard]] bool is_open() const noexcept { return file_ >= 0; }
 
-  /// Reserves space, so that no access to it can fail later. Returns an error of the system, or 0.
+  /// Reserves space, so that no access to it can fail later. Returns the errno value of a failure, or 0.
   [[nodiscard]] int reserve(std::uint64_t offset, std::uint64_t size) const noexcept {
     if (!may_reach(offset + size)) return EFBIG;
     for (;;) {
@@ -81,14 +83,14 @@ class OpenFile {
     if (place == MAP_FAILED) return nullptr;
     ::madvise(place, size, MADV_DONTFORK);
     constexpr int kPopulateWrite = 23;  // MADV_POPULATE_WRITE, since Linux 5.14
-    // Where space was promised and is not there, this fails and a later access would be a signal.
+    // If reserved space does not exist after all, this call fails; without it, a later access would raise a signal.
     if (::madvise(place, size, kPopulateWrite) == 0 || errno == EINVAL) return place;
     const int error = errno;
     ::munmap(place, size);
     errno = error;
     return nullptr;
   }
-  /// Writes bytes where space is reserved. Returns an error of the system, or 0.
+  /// Writes bytes into reserved space. Returns the errno value of a failure, or 0.
   [[nodiscard]] int write(std::uint64_t offset, const void* bytes, std::size_t size) const noexcept {
     if (!may_reach(offset + size)) return EFBIG;
     for (std::size_t done = 0; done < size;) {
@@ -123,7 +125,7 @@ void lose(int error) noexcept {
   if (error != 0) part.header->reason.store(static_cast<std::uint32_t>(error), std::memory_order_relaxed);
 }
 
-/// Returns the offset of a chunk with space, or 0 with the reason in `error`.
+/// Reserves space for a chunk and returns its offset. If there is no space, returns 0 and sets `error`.
 std::uint64_t take_offset(const OpenFile& file, int& error) noexcept {
   const SpinGuard guard(part.growing);
   PartHeader& header = *part.header;
@@ -143,7 +145,7 @@ std::uint64_t take_offset(const OpenFile& file, int& error) noexcept {
   return offset;
 }
 
-/// Maps a chunk to be the home of a thread. Returns null with the reason in `error` if there is none.
+/// Maps a new chunk as the home of a thread. If that fails, returns null and sets `error`.
 char* take_home(const OpenFile& file, int& error) noexcept {
   const std::uint64_t offset = take_offset(file, error);
   if (offset == 0) return nullptr;
@@ -156,19 +158,19 @@ char* take_home(const OpenFile& file, int& error) noexcept {
   header->home = offset;
   header->thread = static_cast<std::uint32_t>(::syscall(SYS_gettid));
   header->began = anchor_now();
-  std::atomic_thread_fence(std::memory_order_release);  // a home is one once it has its mark
+  std::atomic_thread_fence(std::memory_order_release);  // readers accept a home once it has the magic number
   header->magic = kChunkMagic;
   return home;
 }
 
-/// Appends a copy of a full home to the file, and empties the home. To write a chunk takes a tenth of the time in which
-/// the system would map 64 KiB of a file on a disk, page by page. Returns an error of the system, or 0.
+/// Appends a copy of a full home to the file, and empties the home. Writing a chunk takes a tenth of the time that the
+/// system needs to map 64 KiB of a file on a disk, page by page. Returns the errno value of a failure, or 0.
 int empty_home(const OpenFile& file, char* home) noexcept {
   auto* header = reinterpret_cast<ChunkHeader*>(home);
   int error = 0;
   const std::uint64_t offset = take_offset(file, error);
   if (offset == 0) return error;
-  // The header comes last: what was begun and failed is no copy.
+  // The header is written last, so that a copy that was begun and failed does not count.
   error = file.write(offset + sizeof *header, header + 1, kChunkSize - sizeof *header);
   if (error == 0) error = file.write(offset, header, sizeof *header);
   if (error != 0) return error;
@@ -181,7 +183,8 @@ int empty_home(const OpenFile& file, char* home) noexcept {
   return 0;
 }
 
-/// Gives this thread room in its home, or a home. Returns false, and counts an event as lost, if there is none.
+/// Makes room by emptying this thread's home, or gives the thread a home. If that fails, counts an event as lost and
+/// returns false.
 [[gnu::noinline]] bool make_room() noexcept {
   Thread& thread = own;
   const std::uint32_t life = part.life.load(std::memory_order_relaxed);
@@ -272,7 +275,8 @@ void fill(PartHeader& header, const RecordedDevices& devices, bool of_nvml) noex
   std::memcpy(header.magic, kPartMagic, sizeof header.magic);
 }
 
-/// Makes the file of this process. The first chunk begins where a chunk of the file can be mapped.
+/// Makes the file of this process. The header gets the space of a whole chunk, so that every chunk begins at an offset
+/// that can be mapped.
 bool make_file(const RecordedDevices& devices, bool of_nvml) noexcept {
   const int length =
       std::snprintf(part.path, sizeof part.path, "%s/%d-%llx%s%s", environment().record, ::getpid(),
@@ -294,7 +298,7 @@ bool make_file(const RecordedDevices& devices, bool of_nvml) noexcept {
   return true;
 }
 
-/// Maps the file that every process without a part of its own shares, and in which it counts the events it loses.
+/// Maps the file in which all processes without a part of their own count the events that they lose.
 void use_common_count(int error) noexcept {
   char path[PATH_MAX];
   const int length = std::snprintf(path, sizeof path, "%s/%s", environment().record, kLostFile);
@@ -371,7 +375,8 @@ RawRecord* write_range(Thread& thread, trace::Kind kind, std::uint32_t site, std
   return room;
 }
 
-/// Returns a number that stands for the text. Takes eight bytes at a time: XLA names a range for each of its kernels.
+/// Returns a hash of the text. Reads eight bytes at a time to be fast, because XLA names a range for each of its
+/// kernels.
 std::uint64_t hash_of(const void* text, std::size_t length, std::uint64_t seed) noexcept {
   constexpr std::uint64_t kOdd = 0x9e3779b97f4a7c15;  // 2^64 divided by the golden ratio
   const auto mixed = [](std::uint64_t hash, std::uint64_t word) {
@@ -435,7 +440,7 @@ std::uint32_t number_of_text(TextKind kind, const void* text, std::size_t length
 
 namespace {
 
-/// Returns the number of the calls that led here, or 0 if they are not recorded.
+/// Returns the number of the text with the calls that led here, or 0 if calls are not recorded.
 [[gnu::always_inline]] inline std::uint32_t site_of(Thread& thread) noexcept {
   static std::atomic<std::uint32_t> threads{0};
   if (!has_call_sites()) [[likely]]
@@ -482,7 +487,7 @@ namespace {
 
 constexpr std::uint32_t kNowhere = ~std::uint32_t{0};
 
-/// True for events that give memory up.
+/// Returns true for events that give memory up.
 bool gives_up(trace::Kind kind) noexcept {
   switch (kind) {
     case trace::Kind::kFree:
@@ -496,7 +501,8 @@ bool gives_up(trace::Kind kind) noexcept {
   }
 }
 
-/// Returns which kinds of charges belong to an event rather than to one of their own, a bit each.
+/// Returns the kinds of charges that belong to such an event, one bit each. Charges of other kinds become events of
+/// their own.
 std::uint32_t kinds_of(trace::Kind kind) noexcept {
   const auto bit = [](book::Kind each) { return 1U << static_cast<std::uint32_t>(each); };
   switch (kind) {
@@ -520,7 +526,7 @@ void put_place(RecordedEvent& event, std::uint32_t account, book::Kind kind) noe
                                                  : trace::Account::kDevice;
 }
 
-/// The kind of an event that is a charge and nothing else.
+/// Returns the kind of an event that is a charge and nothing else.
 trace::Kind kind_of(book::Kind kind, std::int64_t bytes) noexcept {
   if (kind == book::Kind::kPool) return bytes > 0 ? trace::Kind::kPoolGrew : trace::Kind::kPoolTrimmed;
   if (kind == book::Kind::kContext) return bytes > 0 ? trace::Kind::kContextMade : trace::Kind::kContextEnded;
@@ -566,7 +572,7 @@ void record_charge(trace::Kind event_kind, std::uint32_t account, std::int64_t b
   thread.open = outer_;
   const std::uint32_t part_of_event = is_done_ ? kinds_of(event_.kind) : 0;
   book::Kind kind = book::Kind::kHeap;
-  int others = 0;  // charges that are no part of the event, as the growth of a pool is none of a block
+  int others = 0;  // the number of charges outside the event, such as a pool's growth for a block
   for (int at = 0; at < charge_count_; ++at) {
     const Charge& charge = charges_[at];
     const bool is_part = (part_of_event >> static_cast<std::uint32_t>(charge.kind) & 1) != 0 && !charge.common &&
@@ -589,7 +595,7 @@ void record_charge(trace::Kind event_kind, std::uint32_t account, std::int64_t b
     put_place(event_, account_, kind);
     record_in(thread, event_);
   }
-  // A pool grows behind the block that it grew for, which then is part of the peak.
+  // Records a pool's growth after the block for which it grew, so that the block is part of the peak.
   for (int at = 0; at < others; ++at) {
     const Charge& charge = charges_[at];
     if (charge.bytes != 0)

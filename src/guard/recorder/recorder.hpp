@@ -2,7 +2,8 @@
 // The recorder of a governed process: it appends events to a mapped file of the process's own (record_layout.hpp). Used
 // by the hooks. Promises: nothing happens unless RATION_RECORD names a folder; there is no thread, no allocation, no
 // output, and no lock except between threads that take a chunk at the same moment; a complete event survives the death
-// of everybody; a full disk costs events, which are counted, and never a signal. A child has a file of its own.
+// of every process; on a full disk, events are lost and counted, but no signal is raised. A child has a file of its
+// own.
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -43,7 +44,7 @@ void begin_range(std::uint32_t site, std::uint64_t domain) noexcept;
 void end_range(std::uint64_t domain) noexcept;
 
 /// Returns the number of a text of at most kMaxText bytes, and enters the text unless this process has entered it
-/// before. Returns 0 if it cannot be written, or the process has entered `most` texts already.
+/// before. Returns 0 if the text cannot be written, or if the process has entered `most` texts already.
 [[nodiscard]] std::uint32_t number_of_text(TextKind kind, const void* text, std::size_t length,
                                            std::uint32_t most = kMaxTexts) noexcept;
 
@@ -53,18 +54,18 @@ struct RecordedDevices {
   book::DeviceUuid uuids[16];
 };
 
-/// Begins to record if there is a folder for it (Environment::record). Called when the process becomes governed, in a
-/// child once forget_recording() was called there, and when the program asks for it. Returns an error of the system if
-/// there is no file, so that events are only counted; else 0.
+/// Begins to record if Environment::record names a folder. Called when the process becomes governed (in a child, after
+/// forget_recording()), and when the program asks for a recording. Returns 0, or the errno value if no file could be
+/// made; events are then only counted.
 int begin_recording(const RecordedDevices& devices, bool of_nvml) noexcept;
-/// Ends the file. An event that another thread is writing at this moment may still come into it.
+/// Ends the recording. An event that another thread is writing at this moment may still come into the file.
 void end_recording() noexcept;
 /// Forgets the parent's file in a child.
 void forget_recording() noexcept;
 
-/// A call of the program, from its beginning to its end: what it charges meanwhile belongs to one event, which is
-/// written at the end. An event that gives memory up has the time of its beginning, since another thread may get the
-/// address before the end. Costs one branch while nothing is recorded.
+/// A call of the program, from its beginning to its end. The charges that the call makes belong to one event, which is
+/// written at the end. An event that gives memory up has the time at which the call began, since another thread may get
+/// the address before the call ends. Costs one branch while nothing is recorded.
 class Recorded {
  public:
   explicit Recorded(trace::Kind kind, std::uint64_t bytes = 0, const void* stream = nullptr) noexcept {
@@ -78,7 +79,7 @@ class Recorded {
   Recorded(const Recorded&) = delete;
   Recorded& operator=(const Recorded&) = delete;
 
-  /// Says that the call did what it should, to memory at `address`. Without it only charges are recorded.
+  /// Records that the call succeeded for the memory at `address`. Without this call, only charges are recorded.
   void done(std::uint64_t address, std::uint32_t account) noexcept {
     if (is_open_) [[unlikely]] {
       event_.address = address;
@@ -91,7 +92,7 @@ class Recorded {
     if (is_open_) [[unlikely]]
       event_.bytes = bytes;
   }
-  /// Says that the driver failed with `error`, which is recorded unless it is 0, or the guard denied the request
+  /// Records that the driver failed with `error`. Does nothing if `error` is 0, or if the guard denied the request
   /// itself.
   void failed(int error, std::uint32_t account) noexcept {
     if (is_open_ && error != 0 && !is_denied_) [[unlikely]] {
@@ -100,14 +101,16 @@ class Recorded {
     }
   }
 
-  /// Records an event that is no call: `detail` is that of its kind. Does nothing while nothing is recorded.
+  /// Records an event that is not a call. Its kind defines the meaning of `detail`. Does nothing while nothing is
+  /// recorded.
   static void note(trace::Kind kind, std::uint32_t account, std::uint64_t bytes, std::uint64_t detail) noexcept {
     if (recording()) [[unlikely]]
       write_note(kind, account, bytes, detail);
   }
-  /// Records what this process holds of an account as its recording begins.
+  /// Records the bytes of one kind that this process holds on an account when its recording begins.
   static void held_before(std::uint32_t account, std::int64_t bytes, book::Kind kind) noexcept;
-  /// Adds a charge to the innermost open call of this thread, or records it by itself.
+  /// Adds a charge to the innermost open call of this thread. Without an open call, records the charge as an event of
+  /// its own.
   static void charged(std::uint32_t account, std::int64_t bytes, book::Kind kind, bool common) noexcept;
 
  private:
@@ -132,8 +135,8 @@ class Recorded {
   Charge charges_[kMaxCharges];
 };
 
-/// Takes the place of Recorded where a hot path is compiled twice, so that a call costs one branch while nothing is
-/// recorded: `perform.template operator()<Event>()` declares its event as an Event.
+/// A stand-in for Recorded. A hot path is compiled once with each of the two, so that a call costs one branch while
+/// nothing is recorded: `perform.template operator()<Event>()` declares its event as an Event.
 struct NotRecorded {
   explicit NotRecorded(trace::Kind, std::uint64_t = 0, const void* = nullptr) noexcept {}
   void done(std::uint64_t, std::uint32_t) noexcept {}

@@ -1,6 +1,6 @@
 #pragma once
-// The clock of recordings: the processor's counter where it runs evenly, else the nanoseconds of the system. Used by
-// the recorder and by `ration run`, which notes when a recording began and ended. Needs libc alone.
+// The clock of recordings: the processor's counter if it runs at a constant rate, else the nanoseconds of the system.
+// Used by the recorder and by `ration run`, which notes when a recording began and ended. Needs libc alone.
 #include <time.h>
 
 #include <cstdint>
@@ -19,7 +19,7 @@ inline std::uint64_t clock_ns(clockid_t clock) noexcept {
   return static_cast<std::uint64_t>(now.tv_sec) * kSecond + static_cast<std::uint64_t>(now.tv_nsec);
 }
 
-/// Returns true if the processor's counter runs at one rate whatever the processor does.
+/// Returns true if the processor's counter runs at a constant rate, whatever the processor does.
 inline bool has_even_counter() noexcept {
 #if defined(__x86_64__)
   unsigned a = 0, b = 0, c = 0, d = 0;
@@ -31,7 +31,7 @@ inline bool has_even_counter() noexcept {
 
 inline const bool counts_nanoseconds = !has_even_counter();
 
-/// Returns the processor's counter, or nanoseconds where it does not run evenly.
+/// Returns the processor's counter, or nanoseconds if the counter does not run at a constant rate.
 [[nodiscard]] inline std::uint64_t ticks_now() noexcept {
 #if defined(__x86_64__)
   if (!counts_nanoseconds) [[likely]]

@@ -1,5 +1,5 @@
-// Writes a report for spreadsheets: one line per row with exact amounts, and no sum line, because a spreadsheet adds up
-// itself.
+// Writes a report for spreadsheets: one line per row with exact amounts. There is no sum line, because a spreadsheet
+// adds up the rows itself.
 #include <fmt/format.h>
 
 #include "history/export/cells.hpp"

@@ -17,7 +17,7 @@ struct Share {
 std::string idle_name(Kind kind) {
   switch (kind) {
     case Kind::kIdle:
-    case Kind::kOverlap:  // memory that was charged twice reduces the idle memory
+    case Kind::kOverlap:  // memory that was charged twice is subtracted from the idle memory
       return "__idle__";
     case Kind::kUngoverned:
       return "__unallocated__";

@@ -21,8 +21,8 @@ struct TableRow {
   [[nodiscard]] const std::string& at(Column column) const { return cells[static_cast<std::size_t>(column)]; }
 };
 
-/// Returns the columns that this report needs. A guarantee has one if it is charged or exists, a cost if there is a
-/// price, pinned host memory if a row has some.
+/// Returns the columns that this report needs. There is a column for guarantees if they are charged or exist, for costs
+/// if there is a price, and for pinned host memory if a row has some.
 [[nodiscard]] std::vector<Column> table_columns(const Report& report);
 [[nodiscard]] std::string table_head(const Report& report, Column column);
 [[nodiscard]] std::vector<TableRow> table_rows(const Report& report);

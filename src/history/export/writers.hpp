@@ -16,7 +16,7 @@ namespace ration::history {
 [[nodiscard]] std::string to_csv(const Report& report);
 [[nodiscard]] std::string to_markdown(const Report& report);
 
-/// The facts for exports beside the charges: the node, its prices, and the question that the charges answer.
+/// The facts that exports need besides the charges: the node, its prices, and the question that the charges answer.
 struct ExportFacts {
   std::string host;
   Prices prices;
@@ -26,8 +26,8 @@ struct ExportFacts {
 
 /// Writes FOCUS 1.2 cost and usage: one row for each run, device and slice of time, with own columns that begin with
 /// `x_`. ConsumedQuantity is the used amount, PricingQuantity the charged amount, both in GiB-Hours. Charges by day
-/// (Slice::kDay) keep every row within one billing month. Pinned host memory has rows of its own, with the SkuId
-/// `pinned-host-memory`, after all others: nothing of it is charged.
+/// (Slice::kDay) keep every row within one billing month. Pinned host memory has rows of its own after all other rows,
+/// with the SkuId `pinned-host-memory`; nothing is charged for it.
 [[nodiscard]] std::string to_focus(const Charges& charges, const ExportFacts& facts);
 
 /// Returns the answer of OpenCost's /allocation: one set for the window, or one per day with Slice::kDay. GPU hours

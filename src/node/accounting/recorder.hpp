@@ -20,7 +20,7 @@ class Recorder {
  public:
   explicit Recorder(history::History history) : history_(std::move(history)) { counters_.started_ns = unix_time_ns(); }
 
-  /// Takes the sample of a tick and the runs that ended in it; commit() stores them. Returns events about a gap, a
+  /// Takes a tick's sample and the runs that ended in that tick; commit() stores both. Returns events about a gap, a
   /// clock that was set back, or a storage problem.
   [[nodiscard]] Events take(const Moment& moment, const Effects& effects);
   /// Returns true if usage differs between the latest two samples.
@@ -30,12 +30,12 @@ class Recorder {
   /// Numbers and stores the events that the flood limit lets through, and returns them. An event that cannot be stored
   /// now has no number, and is stored later.
   [[nodiscard]] std::vector<history::Event> store(Events events);
-  /// Returns events stored late since the last call.
+  /// Returns the events that store() could not store and that were stored after all since the last call.
   [[nodiscard]] std::vector<history::Event> take_late() { return history_.take_late(); }
   /// Stores the samples; called once a second. Returns events about a file that was removed, replaced or set aside.
   [[nodiscard]] Events commit();
 
-  /// Makes the next commit() check the file, which a reader found damaged. Any thread may call it.
+  /// Makes the next commit() check the file, which a reader found damaged. Any thread may call this function.
   void report_damage() { damaged_ = true; }
 
   struct Status {

@@ -11,8 +11,9 @@
 namespace ration::node {
 namespace {
 
-/// Ranks how far usage can be trusted: first what the driver confirms, then what it does not list, then what it
-/// contradicts; within each rank, a smaller excess over the driver's figure (or the limit) comes first.
+/// Ranks an account by how far its usage can be trusted: first usage that the driver confirms, then usage that the
+/// driver does not report, then usage that exceeds the driver's figure. Within each rank, a smaller excess over the
+/// driver's figure (or over the limit, if the driver reports none) comes first.
 std::pair<int, Bytes> overreport_rank(const AccountView& account) {
   Bytes seen;
   bool reported = true;
@@ -85,7 +86,7 @@ history::Sample sample_of(const Moment& moment, const std::vector<Workload>& end
          account.suspended ? Bytes{0} : account.guarantee, account.suspended ? used : peak_of(book), book.denials,
          history::TimeMs{0}, command_hash(account.command)});
   }
-  // A run between two ticks, or one that was only denied, has no usage but is recorded.
+  // A run that started and ended between two ticks, or whose requests were all denied, has no usage, but is recorded.
   for (const Workload& workload : ended) {
     for (std::uint32_t account = 0; account < workload.book.accounts.size(); ++account) {
       const auto place = std::find_if(

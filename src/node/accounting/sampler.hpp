@@ -6,7 +6,7 @@
 
 namespace ration::node {
 
-/// Returns the sample of the latest tick, with the workloads that ended in it.
+/// Returns the sample of the latest tick, including `ended`, the workloads that ended in that tick.
 [[nodiscard]] history::Sample sample_of(const Moment& moment, const std::vector<Workload>& ended);
 
 }  // namespace ration::node

@@ -1,4 +1,5 @@
-// Decides which daemon governs a folder of books: the daemon whose own folder it is, else the first that learnt of it.
+// Decides which daemon governs a folder of books: the daemon whose own folder it is, else the first daemon that learnt
+// of the folder.
 // Promises: at most one daemon governs a folder; a daemon that ends in any way releases its folders.
 #pragma once
 
@@ -15,11 +16,11 @@ class FolderClaims {
   /// Claims the daemon's own folder for the lifetime of this object. Fails with E1504, which names
   /// the pid of the daemon that has the folder.
   [[nodiscard]] Result<void> claim(const std::string& folder);
-  /// Returns true while the lock file is in place; once it was removed, the folder must be claimed again.
+  /// Returns true while the lock file is in place. If the file was removed, the folder must be claimed again.
   [[nodiscard]] bool is_claimed() const { return own_.in_place(); }
 
   [[nodiscard]] bool is_own(const std::string& folder) const { return folder == own_folder_; }
-  /// Returns true if another daemon governs the folder; otherwise claims it where the folder is writable.
+  /// Returns true if another daemon governs the folder; otherwise claims the folder if it is writable.
   [[nodiscard]] bool is_governed_elsewhere(const std::string& folder);
   /// Returns the pid of the daemon that governs the folder, as text.
   [[nodiscard]] static std::string governor_of(const std::string& folder);

@@ -37,8 +37,8 @@ using book::BookStatus;
 // core, and 5,000 processes are checked within five seconds.
 constexpr std::size_t kExaminedAtOnce = 512;
 
-// The most entries of new books that one refresh reads in one folder; the next refresh reads on. Each takes about a
-// microsecond.
+// The most entries of new books that one refresh reads in one folder; the next refresh reads on. Reading an entry takes
+// about a microsecond.
 constexpr std::size_t kEntriesAtOnce = 32'768;
 
 std::size_t entries_of(const BookSnapshot& book) { return book.processes.size() + book.shared_memory.size(); }
@@ -403,7 +403,8 @@ void Registry::drop_duplicate_claims() {
   }
 }
 
-// Removes ended processes from the snapshot of the book. Keeps one in `dead` only while the book still names it.
+// Removes ended processes from the snapshot of the book. Keeps a process in `dead` only while the book still names that
+// process.
 void Registry::remove_dead_processes(Workload& workload, Source& source) {
   auto& processes = workload.book.processes;
   decltype(source.dead) entered;

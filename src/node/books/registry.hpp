@@ -21,19 +21,19 @@ namespace ration::node {
 struct Workload {
   std::string path;
   std::uint32_t owner = 0;  ///< user who owns the file
-  std::uint32_t person =
-      0;             ///< user whose work it is: the owner, or the user of the job where root's hook made the book
-  std::string user;  ///< name of `person`
+  /// The user whose work it is: the user of the job if root's hook made the book, else the owner.
+  std::uint32_t person = 0;
+  std::string user;         ///< name of `person`
   book::BookSnapshot book;  ///< without dead processes; `denials` are those of the latest refresh
   std::vector<Bytes> used;  ///< bytes by account: those of living processes, unrequested bytes, and shared memory that
                             ///< outlives its maker
   Bytes host_used;          ///< pinned host memory of living processes
-  /// True once the run has ended and none of its processes is left. It stays listed while processes outside it hold its
-  /// memory: by descriptors, or as pieces of its pools.
+  /// True once the run has ended and none of its processes is left. The workload stays listed while processes outside
+  /// the workload hold its memory, by descriptors or as pieces of its pools.
   bool ended = false;
-  Message unreadable;  ///< why the book can no longer be read; empty while it can
-  /// The accounts of a container's workload, as granted when the book was made. The container may have changed those in
-  /// the book.
+  Message unreadable;  ///< why the book can no longer be read; empty while the book is readable
+  /// The accounts of a container's workload, as granted when the book was made. The container may have changed the
+  /// accounts in the book.
   std::vector<book::AccountSnapshot> granted;
   std::uint64_t limit_changes_seen = 0;
   std::uint64_t file_number = 0;  ///< see BookReader::file_number()
@@ -43,7 +43,7 @@ struct Workload {
 /// Returns the pid of the workload's `ration run` in this namespace; absent if /proc contradicts the book.
 [[nodiscard]] std::optional<std::int32_t> creator_of(const Workload& workload);
 
-/// A book that could never be read. Every user sees this event, so the text leaves out the path.
+/// A book that could never be read. Every user sees the event about this book, so `text` leaves out the path.
 struct Damaged {
   std::string user;
   Message text;  ///< file, owner and reason
@@ -51,11 +51,11 @@ struct Damaged {
 
 /// Differences between two refreshes.
 struct Changes {
-  std::vector<std::string> started;                  ///< paths
-  std::vector<Workload> ended;                       ///< as last seen
-  std::vector<Damaged> damaged;                      ///< one entry a file, unless the file is still being made
-  std::vector<std::string> altered;                  ///< paths of running workloads whose books have become unreadable
-  std::vector<std::string> abandoned;                ///< paths of books that a container damaged before it ended
+  std::vector<std::string> started;    ///< paths
+  std::vector<Workload> ended;         ///< as last seen
+  std::vector<Damaged> damaged;        ///< one entry for each file, except files that are still being made
+  std::vector<std::string> altered;    ///< paths of running workloads whose books have become unreadable
+  std::vector<std::string> abandoned;  ///< paths of books that a container damaged before it ended
   std::vector<std::pair<std::string, Bytes>> grown;  ///< paths of running workloads, and the new lengths of their books
   std::vector<Workload> handed_over;                 ///< running workloads that another daemon governs from now on
 };
@@ -66,7 +66,7 @@ class Registry {
   /// array has hundreds of books.
   static constexpr std::size_t kMaxFolders = 16, kMaxBooks = 1024;
   /// The most processes and pieces of shared memory in all books of one user and tenant; further books are not read. A
-  /// thousand jobs of ten processes use a thirteenth of this. A refresh takes about a microsecond for each entry.
+  /// thousand jobs of ten processes each use a thirteenth of it. A refresh takes about a microsecond for each entry.
   static constexpr std::size_t kMaxEntries = 131'072;
 
   /// Returns the tenant to charge; called once per book. Without a rule, the tenant that the book names is charged.
@@ -80,19 +80,20 @@ class Registry {
   void set_folder_rule(FolderRule rule) { folder_rule_ = std::move(rule); }
   void set_node_rule(NodeRule rule) { node_rule_ = std::move(rule); }
 
-  /// Watches the books in `folder`/books, whatever the spelling of the path. Fails with E1530 if `owner` does not own
-  /// the folder or has too many, or if it is no folder.
+  /// Watches the books in `folder`/books, whatever the spelling of the path. Fails with E1530 if `folder` is not a
+  /// folder, if `owner` does not own it, or if `owner` has too many folders.
   [[nodiscard]] Result<void> watch(const std::string& folder, std::uint32_t owner);
   [[nodiscard]] std::vector<std::pair<std::string, std::uint32_t>> folders() const;
 
-  /// Reads every book again. Checks only a part of very many processes; successive calls check all of them within
-  /// seconds.
+  /// Reads every book again. If there are very many processes, each call checks only some of them for their end; all
+  /// are checked within seconds.
   Changes refresh();
 
   /// Returns the running workloads by path.
   [[nodiscard]] const std::map<std::string, Workload>& workloads() const { return workloads_; }
-  /// Finds a running workload by its name, `USER/NAME`, `TENANT/NAME` or the number of its run. Among several, takes
-  /// the one of `asker`, if there is exactly one. Fails with E1801 if none has the name, with E1802 if several have.
+  /// Finds a running workload by its name, `USER/NAME`, `TENANT/NAME` or the number of its run. If several match,
+  /// returns the one that belongs to `asker`, and fails with E1802 unless exactly one does. Fails with E1801 if none
+  /// matches.
   [[nodiscard]] Result<const Workload*> named(const std::string& name,
                                               std::optional<std::uint32_t> asker = std::nullopt) const;
 
@@ -106,7 +107,7 @@ class Registry {
 
   struct Source {
     book::BookReader reader;
-    std::set<ProcessIdentity, ByIdentity> dead;  ///< processes that the book still names
+    std::set<ProcessIdentity, ByIdentity> dead;  ///< dead processes that the book still names
     std::uint64_t order = 0;                     ///< rank by the time at which the book was registered
     Liveness creator = Liveness::kUnknown;
     std::uint64_t inside = 0;  ///< pid namespace of the container's processes
@@ -133,14 +134,16 @@ class Registry {
   void add_workload(Workload workload, Source source, Changes& changes);
   void read_all(Changes& changes);
   static void read_one(Workload& workload, Source& source, Changes& changes);
-  /// Keeps the last values of the workload, without what an unreadable book can no longer prove.
+  /// Keeps the last values of the workload, except its processes, denials, shared memory and waits, which an unreadable
+  /// book can no longer prove.
   static void mark_unreadable(Workload& workload, Source& source, const Message& why, Changes& changes);
   static void read_final_state(Workload& workload, Source& source, Changes& changes);
   /// Returns true once the workload has ended: its creator has exited, its book was deleted or records an end, or its
   /// hook has removed the grant. An unreadable book whose creator is invisible also counts as ended.
   static bool has_ended(const Workload& workload, const Source& source);
   void examine_processes();
-  /// Assigns a process that several books name to one of them: to one of the process's own user, else to the earliest.
+  /// Assigns a process that several books name to one book: to a book of the process's own user, else to the book that
+  /// was registered first.
   void drop_duplicate_claims();
   static void remove_dead_processes(Workload& workload, Source& source);
 

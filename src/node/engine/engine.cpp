@@ -138,8 +138,8 @@ void Engine::load_folders() {
   if (!folders_file_.damage().empty()) report(daemon_event(folders_file_.damage()));
 }
 
-// Simulated and real nodes share folders, but no device. A workload governed before a restart stays so, even if its
-// device is lost.
+// Returns true if the workload uses a device of this node: simulated and real nodes share folders, but no devices. A
+// workload that was governed before a restart stays governed, even if its device is lost.
 bool Engine::is_of_this_node(const Workload& workload) const {
   const OwnedWorkload* owned = subjects_.limits.limits.find(workload.path);
   const auto& accounts = workload.book.accounts;

@@ -25,17 +25,18 @@ class Engine {
   void set_queue_length(std::size_t commands) { moment_.queue_length = commands; }
   /// Adds an event to those of the next tick.
   void report(Event event) { pending_events_.push_back(std::move(event)); }
-  /// Returns the delayed events, before the daemon ends.
+  /// Returns the events that are still delayed; called before the daemon ends.
   [[nodiscard]] Events finish();
 
-  /// Watches a folder of books (Registry::watch). Fails with E1530 also if another daemon governs it.
+  /// Watches a folder of books (Registry::watch). Fails as Registry::watch() does, and with E1530 if another daemon
+  /// governs the folder.
   [[nodiscard]] Result<void> watch(const std::string& folder, std::uint32_t owner);
-  /// Returns E1532 if the daemon governs none of these devices.
+  /// Fails with E1532 if the daemon governs none of these devices.
   [[nodiscard]] Result<void> check_devices(const std::vector<std::string>& uuids) const;
   /// Takes new settings; changed limits take effect at the next tick.
   void configure(config::Configuration configuration);
 
-  /// Returns what the latest tick found. Its books are read again at the next one.
+  /// Returns what the latest tick found. The next tick reads the books again.
   [[nodiscard]] const Moment& moment() const { return moment_; }
   /// Returns the subjects, which requests change.
   [[nodiscard]] Subjects& subjects() { return subjects_; }
@@ -66,7 +67,7 @@ class Engine {
   StateFile folders_file_;
   std::set<book::DeviceUuid> devices_seen_;
   bool machine_lost_ = false;
-  Events pending_events_;  // from before the next tick
+  Events pending_events_;  // events to report at the next tick
   TickRules rules_;
   SnapshotBuilder builder_;
 };

@@ -13,16 +13,16 @@
 namespace ration::node {
 
 struct NodeOptions {
-  std::string driver_folder;   ///< empty: the loader's search path
-  std::string state_folder;    ///< where limits and other state are saved; empty: nowhere
-  std::string runtime_folder;  ///< where device measurements are cached
+  std::string driver_folder;   ///< folder of the driver; empty for the loader's search path
+  std::string state_folder;    ///< folder in which limits and other state are saved; if empty, nothing is saved
+  std::string runtime_folder;  ///< folder in which device measurements are cached
   bool simulated = false;
-  bool balances = true;  ///< false: one command without a daemon, so that no limit moves
-  /// Returns the devices now; empty: queries the driver in `driver_folder`.
+  bool balances = true;  ///< false for one command without a daemon, for which no limit moves
+  /// Returns the devices now. If this function is empty, query() asks the driver in `driver_folder`.
   std::function<Result<machine::Machine>()> query_devices;
-  /// Moves the memory of programs; null: in child processes of this program.
+  /// The jobs that move the memory of programs. If null, child processes of this program move it.
   std::unique_ptr<CheckpointJobs> checkpoint_jobs;
-  /// Returns the folder of a process's cgroup; empty: reads /proc.
+  /// Returns the folder of a process's cgroup. If this function is empty, the folder is read from /proc.
   DriverLimits::CgroupOf cgroup_of;
   /// Returns the slices of this node now.
   std::function<std::vector<admission::Slice>()> slices = [] { return std::vector<admission::Slice>{}; };

@@ -12,11 +12,11 @@ namespace ration::node {
 using Rules = std::vector<std::unique_ptr<Rule>>;
 
 struct TickRules {
-  Rules before_snapshot;  ///< those whose results it shows
-  Rules after_snapshot;   ///< those that judge it
+  Rules before_snapshot;  ///< rules whose results the snapshot shows
+  Rules after_snapshot;   ///< rules that judge the snapshot
 };
 
-/// Returns all rules in their order. `snapshot`: the moment's own, which two of them correct.
+/// Returns all rules in their order. `snapshot` is the moment's own; two of the rules correct it.
 [[nodiscard]] TickRules rules_of_tick(Subjects& subjects, Snapshot& snapshot, const EarlierRecord& earlier);
 
 }  // namespace ration::node

@@ -1,4 +1,5 @@
-// Builds the snapshot of one tick: books against driver, what is promised, and the forecasts. Changes nothing else.
+// Builds the snapshot of one tick: the books compared with the driver, the promises, and the forecasts. Changes nothing
+// else.
 #pragma once
 
 #include "node/engine/subjects.hpp"
@@ -8,7 +9,7 @@ namespace ration::node {
 
 class SnapshotBuilder {
  public:
-  /// Replaces the snapshot of `moment`. Unchecked guarantees do not count in it yet.
+  /// Replaces the snapshot of `moment`. Unchecked guarantees do not count in the new snapshot yet.
   void build(Moment& moment, const Subjects& subjects);
 
  private:

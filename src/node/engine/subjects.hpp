@@ -1,5 +1,5 @@
-// Everything that a node remembers between two ticks beyond its moment, one member a subject. The engine and a node
-// without a daemon own one; rules and requests are given the subjects that they use.
+// Everything that a node remembers between two ticks, apart from its moment. Each member is one subject. Engine and
+// LocalNode each own a Subjects; rules and requests get only the subjects that they use.
 #pragma once
 
 #include <string>
@@ -36,7 +36,7 @@ struct Subjects {
   [[nodiscard]] std::vector<Message> damages() const;
   /// Drops all that is remembered of one workload.
   void forget(const std::string& path);
-  /// Returns what requests for limits read and change.
+  /// Returns the subjects that requests for limits read and change.
   [[nodiscard]] LimitSubjects limit_subjects(const Moment& moment) {
     return {moment, limits.limits, limits.moves, promises};
   }

@@ -60,7 +60,7 @@ Result<std::vector<history::Event>> causes_of(history::Reader& reader, const his
   if (!earlier) return earlier;
   for (auto each = earlier->rbegin(); each != earlier->rend() && causes.size() < kMaxShown; ++each) {
     if (!belongs(*each, event, *type, facts)) continue;
-    if (each->type == event.type && !causes.empty()) break;  // the earlier one has its own causes
+    if (each->type == event.type && !causes.empty()) break;  // the earlier event has its own causes
     causes.push_back(std::move(*each));
   }
   std::reverse(causes.begin(), causes.end());

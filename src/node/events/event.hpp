@@ -57,35 +57,35 @@ struct DeniedRequest {
   Bytes requested{}, used{}, limit{};
   std::optional<Bytes> device_free{};  ///< absent if unknown
   std::uint64_t waited_ns = 0;
-  std::optional<Bytes> held_back_from{};  ///< the configured limit, if other guarantees lowered it to `limit`
+  std::optional<Bytes> held_back_from{};  ///< the configured limit, if guarantees of others lowered it to `limit`
 };
 
 struct Event {
   EventType type = EventType::kDaemon;
-  history::TimeMs time = 0;  ///< 0 for the time of the tick that reports the event
+  history::TimeMs time = 0;  ///< 0 means the time of the tick that reports the event
   std::string workload, tenant, user;
   std::optional<std::int64_t> gpu, pid, bytes;
   std::string by, old_value, new_value;
   Message text;
   std::string fix;                        ///< a command to type
-  bool fix_is_operators = false;          ///< only an operator may type it
-  std::int64_t count = 1;                 ///< number of events combined into this one; `time` is that of the last
+  bool fix_is_operators = false;          ///< true if only an operator may type the command
+  std::int64_t count = 1;                 ///< number of events combined into this one; `time` is the time of the last
   history::TimeMs first_time = 0;         ///< time of the first of the combined events; 0 if equal to `time`
-  std::optional<DeniedRequest> denied{};  ///< for kDenied, and for kWaited that ended in a denial
+  std::optional<DeniedRequest> denied{};  ///< set for kDenied, and for kWaited if the wait ended in a denial
   std::string lease{};                    ///< the lease that the event is about: `q-5`
   bool of_schedule = false;               ///< true if a schedule changed, or made the change
 };
 
 using Events = std::vector<Event>;
 
-/// Converts the event for the history, with facts that have no column as JSON in `why`.
+/// Converts the event into a record of the history. Facts that have no column there go into `why`, as JSON.
 [[nodiscard]] history::Event to_record(const Event& event);
 
-/// Facts in `why` of a recorded event, beside the reasons of a denial.
+/// Facts in `why` of a recorded event, besides the reasons of a denial.
 struct RecordedFacts {
   std::string lease;
   bool of_schedule = false;
-  std::string operators_fix;  ///< the fix as an operator reads it; empty if `fix` is for everyone
+  std::string operators_fix;  ///< the fix as an operator reads it; empty if the event's fix is for everyone
 };
 [[nodiscard]] RecordedFacts facts_of(const history::Event& event);
 

@@ -1,7 +1,7 @@
-// Keeps one user from filling the record of events: excess events are counted and reported as one, before events are
-// stored and sent.
-// Promise: at most kMaxPerMinute events a minute are recorded of those that a user's programs cause; the number of
-// dropped ones is reported when the minute ends.
+// Keeps one user from filling the record of events: before events are stored and sent, excess events are dropped and
+// counted, and one event reports their number.
+// Promise: of the events that one user's programs cause, at most kMaxPerMinute a minute are recorded; the number of
+// dropped events is reported when the minute ends.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace ration::node {
 
 class EventFlood {
  public:
-  /// The most events of one user in a minute; an array of hundreds of jobs may start and end within one.
+  /// The most events of one user in a minute. An array of hundreds of jobs may start and end within a minute.
   static constexpr std::size_t kMaxPerMinute = 1'200;
 
   /// Removes the excess, and adds the reports of minutes that ended. `now` is in milliseconds.

@@ -292,7 +292,7 @@ Event not_resumed_event(const EventSubject& subject, const Error& why) {
 
 namespace {
 
-/// Returns the text of that number, of those by OwnedNumber.
+/// Returns the text for `number`; `texts` are in the order of OwnedNumber.
 Message of_number(OwnedNumber number, std::array<Message, 3> texts) {
   return std::move(texts[static_cast<std::size_t>(number)]);
 }

@@ -1,4 +1,5 @@
-// One function for each event, which makes its sentence from its facts. Callers decide what to report, and when.
+// One function for each event: the function makes the event's sentence from the event's facts. Callers decide what to
+// report, and when.
 // Promise: every sentence of an event is made here; a problem from elsewhere is quoted.
 #pragma once
 
@@ -85,12 +86,12 @@ struct ShrinkingFacts {
 [[nodiscard]] Event soft_limit_event(const std::string& tenant, int gpu, Bytes used, Bytes limit, double percent);
 
 // Trim, suspension and resumption.
-/// Reports an idle workload. `not_suspended` is null if the action of the policy has begun.
+/// Reports an idle workload. `not_suspended` says why a suspension failed; null if the policy's action has begun.
 [[nodiscard]] Event idle_event(const EventSubject& subject, config::IdleAction action, const Message& reason,
                                const Error* not_suspended);
 [[nodiscard]] Event trimmed_event(const EventSubject& subject, Bytes returned, Bytes before, const std::string& by);
-/// Reports that the file of a recorded run stays with its user: because it has more bytes than are kept of each user,
-/// or because it is no recording or cannot be kept.
+/// Reports that the daemon leaves the file of a recorded run with its user. If `keep` is set, the file has more than
+/// `keep` bytes, the most that are kept for each user; else the file is no recording, or cannot be kept.
 [[nodiscard]] Event recording_left_event(const EventSubject& subject, const std::string& file,
                                          std::optional<Bytes> keep);
 [[nodiscard]] Event suspending_event(const EventSubject& subject, const std::string& by);
@@ -115,23 +116,23 @@ struct GivesWayFacts {
 // Violations and ungoverned use.
 /// A number of a book that the daemon owns.
 enum class OwnedNumber : std::uint8_t { kLimit, kGuarantee, kHostLimit };
-/// Says that the book has another one.
+/// Says that the book has another value of `number`.
 [[nodiscard]] Message other_number(OwnedNumber number);
-/// Reports that the daemon restored a number which a user without the right had changed by `ration set` while no daemon
-/// ran.
+/// Reports that the daemon restored a number: a user had changed the number with `ration set` while no daemon ran,
+/// without the right to do so.
 [[nodiscard]] Event put_back_event(const EventSubject& subject, OwnedNumber number, Bytes found, Bytes owned);
 [[nodiscard]] Event tampered_event(const EventSubject& subject, OwnedNumber number, Bytes found, Bytes owned);
-/// Reports a damaged book. `labels` are those of the workload, for its container's name and engine.
+/// Reports a damaged book. `labels` are the workload's labels, which contain the name and the engine of its container.
 [[nodiscard]] Event altered_event(const EventSubject& subject, const std::string& labels, const Message& what);
 [[nodiscard]] Event grown_event(const EventSubject& subject, Bytes size);
 [[nodiscard]] Event beside_book_event(const EventSubject& subject, std::int32_t pid, Bytes by_driver, Bytes by_book);
-/// Reports that the user does not belong to the tenant that the book names; `subject`'s tenant is charged.
+/// Reports that the user does not belong to the tenant that the book names; the tenant of `subject` is charged instead.
 [[nodiscard]] Event wrong_tenant_event(const EventSubject& subject, const std::string& named);
 [[nodiscard]] Event ungoverned_event(const UngovernedView& view);
 /// Reports an ungoverned process under a policy. `grace_ns` is absent if the process is only reported.
 [[nodiscard]] Event no_limit_event(const UngovernedView& view, std::optional<std::uint64_t> grace_ns);
-/// Reports that the daemon ends an ungoverned process by `signal`, such as `SIGTERM`; null if the process cannot be
-/// ended.
+/// Reports that the daemon ends an ungoverned process by `signal`, such as `SIGTERM`. `signal` is null if the process
+/// cannot be ended.
 [[nodiscard]] Event no_limit_ended_event(const UngovernedView& view, const char* signal);
 [[nodiscard]] Event orphaned_event(int gpu, Bytes bytes, const std::string& device_file,
                                    const std::vector<machine::Opener>& openers);
@@ -145,7 +146,7 @@ enum class OwnedNumber : std::uint8_t { kLimit, kGuarantee, kHostLimit };
 // The queue.
 [[nodiscard]] Event queued_event(const EventSubject& subject, const std::string& lease, Bytes bytes,
                                  const Message& reason);
-/// Reports a grant. `passed` names the leases that it overtook; empty if it overtook none.
+/// Reports a grant. `passed` names the lease that the granted one overtook; empty if there is none.
 [[nodiscard]] Event granted_event(const EventSubject& subject, const std::string& lease, Bytes bytes,
                                   const std::vector<int>& gpus, const Message& passed);
 

@@ -15,13 +15,14 @@ namespace ration::node {
 
 class Announcer {
  public:
-  /// Makes an announcer that adds the options of `commands` to commands in events; `commands` must outlive it.
+  /// Makes an announcer that adds the options of `commands` to commands in events; `commands` must outlive the
+  /// announcer.
   Announcer(http::EventLoop& loop, const http::StreamOptions& options, const CommandOptions& commands)
       : commands_(commands), stream_(loop, options) {}
 
-  /// Sends the events to the stream's clients, except those without a number, which are sent once they have one.
+  /// Sends the events that have a number to the stream's clients. Any other event is sent once it has a number.
   void send(const std::vector<history::Event>& events);
-  /// Sends the alerts among the events to `url`, with or without a number; sends none if `url` is empty.
+  /// Sends the alerts among the events to `url`, even alerts without a number. Sends nothing if `url` is empty.
   void send_alerts(const std::string& url, const std::vector<history::Event>& events);
   /// Continues the webhook's transfers; called at every tick. Returns the failures since the last call.
   [[nodiscard]] std::optional<Message> step(std::uint64_t now_ns) { return webhook_.step(now_ns); }

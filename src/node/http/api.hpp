@@ -45,7 +45,7 @@ class ApiHost : public NodeHost {
 
 class Api {
  public:
-  /// Installs the paths. `endpoints` has the addresses after listen(); `stream` carries events and snapshots.
+  /// Installs the paths. `stream` carries events and snapshots.
   Api(ApiHost& host, http::EventLoop& loop, http::EventStream& stream, http::ServerOptions endpoints);
 
   [[nodiscard]] http::Server& server() { return server_; }
@@ -54,13 +54,13 @@ class Api {
 
   /// Returns `http://ADDRESS:PORT` of the dashboard; empty if the daemon listens on no port.
   [[nodiscard]] std::string dashboard_address() const;
-  /// Returns a link to the dashboard, which makes its first user an operator.
+  /// Returns a link to the dashboard. The first user who opens the link becomes an operator.
   [[nodiscard]] std::string make_link();
   /// Returns why the port is not the requested one; empty if it is.
   [[nodiscard]] Message port_problem() const;
 
   /// Recreates the folder of the books and the socket if they were removed, unless another process has taken them.
-  /// Returns a failure unless the call before returned the same one.
+  /// Returns why that failed; nothing if it succeeded, or if the previous call failed for the same reason.
   [[nodiscard]] std::optional<Message> keep_endpoints();
 
  private:
@@ -87,7 +87,7 @@ class Api {
   NodeRoutes routes_;
   LoginTokens login_tokens_;
   Message unreachable_;  // why clients cannot reach the daemon; empty if they can
-  Worker worker_;        // both last, so that they end before the members that their jobs use
+  Worker worker_;        // both workers are last, so that they end before the members that their jobs use
   Worker recording_worker_;
 };
 

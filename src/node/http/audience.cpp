@@ -18,7 +18,8 @@ struct PublicPath {
   std::string_view method, pattern;
 };
 
-/// The paths that every request may reach. Those with numbers answer with totals (Viewer::totals_only).
+/// The paths that every request may reach. Paths that return numbers answer such requests with totals only
+/// (Viewer::totals_only).
 constexpr PublicPath kPublic[] = {
     // State of the daemon, and description of the interface.
     {"GET", "/healthz"},

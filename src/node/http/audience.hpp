@@ -10,7 +10,7 @@
 
 namespace ration::node {
 
-/// The reason for a null field or an empty list in answers to such requests.
+/// The reason for a null field or an empty list in answers to requests without a user and without a token.
 extern const FixedMessage kTotalsOnly;
 
 /// Rejects the request (403, E1502) if it has neither user nor token and its route, `pattern`, is not in the table.

@@ -38,7 +38,7 @@ struct Registration {
   std::map<std::string, Bytes> guarantees;  ///< by the UUID of the device
   bool book_is_made = false;
   std::vector<std::string> devices;
-  http::Peer person;  ///< the user who is charged: the one who asks, or the one for whom root starts a job
+  http::Peer person;  ///< the user who is charged: the sender of the request, or the user for whom root starts a job
 };
 
 /// Reads a registration. Fails with E1521, or with E1523 if the user is unknown.
@@ -66,7 +66,8 @@ Result<Registration> registration_of(const Request& request) {
   return registration;
 }
 
-/// Checks that the node can keep every guarantee of `registration`, and that the tenant is entitled to it.
+/// Checks that the node can keep every guarantee of `registration`, and that the tenant is entitled to these
+/// guarantees.
 Result<void> check_guarantees(ApiHost& host, const Request& request, const Registration& registration,
                               const std::string& tenant) {
   if (registration.guarantees.empty()) return {};
@@ -86,8 +87,8 @@ Result<void> check_guarantees(ApiHost& host, const Request& request, const Regis
   return {};
 }
 
-/// Returns the path of the registration's book as the daemon reads it. Returns an empty text if it does not lie in the
-/// folder that is registered.
+/// Returns the path of the registration's book as the daemon reads it. Returns an empty text if the book does not lie
+/// in the registered folder.
 std::string book_of(const Registration& registration) {
   if (!registration.book.starts_with(registration.folder + "/books/")) return "";
   return real_path(registration.folder) + registration.book.substr(registration.folder.size());
@@ -105,7 +106,7 @@ Result<void> take_up_lease(ApiHost& host, const Request& request, const Registra
               "ration run --wait --limit SIZE -- …", 4);
 }
 
-/// Returns true if a policy wants a recording of the run, whose book has been read.
+/// Returns true if the run's book has been read and its policy asks for a recording.
 bool is_to_be_recorded(ApiHost& host, const Request& request, const Registration& registration) {
   if (registration.recording.empty()) return false;
   const auto& workloads = host.moment().registry.workloads();
@@ -118,11 +119,11 @@ bool is_to_be_recorded(ApiHost& host, const Request& request, const Registration
 }
 
 struct Registered {
-  std::string tenant;  ///< that is charged
+  std::string tenant;  ///< the tenant that is charged
   bool recorded = false;
 };
 
-/// Registers a workload, once its books may be read and its guarantees can be kept.
+/// Checks that the daemon may read the workload's books and can keep its guarantees, then registers the workload.
 Result<Registered> register_workload(ApiHost& host, const Request& request) {
   RATION_TRY(const auto registration, registration_of(request));
   RATION_TRY(host.engine().check_devices(registration.devices));

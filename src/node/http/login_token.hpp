@@ -1,6 +1,6 @@
-// One-time secrets in links to the dashboard, each of which makes its first user an operator.
+// One-time secrets in links to the dashboard. The first user who opens such a link becomes an operator.
 // Promises: a secret is accepted once, and not after it expires; comparison takes constant time; secrets are in memory
-// only, at most kMaxTokens of them, of which the oldest is dropped first.
+// only; there are at most kMaxTokens of them, and a further one replaces the oldest.
 #pragma once
 
 #include <chrono>
@@ -20,7 +20,7 @@ class LoginTokens {
   static constexpr std::size_t kMaxTokens = 16;
 
   [[nodiscard]] std::string make(Clock::time_point now);
-  /// Returns true for a known, unexpired secret, and forgets it.
+  /// Returns true if `shown` is a known, unexpired secret, and forgets that secret.
   [[nodiscard]] bool use(std::string_view shown, Clock::time_point now);
 
  private:

@@ -34,7 +34,7 @@ const DeviceView* device_named(const Snapshot& now, const std::string& name) {
   return nullptr;
 }
 
-/// Parses `processes=N`, the most processes to list of each workload. Fails with E1527.
+/// Parses `processes=N`, the most processes to list for each workload. Fails with E1527.
 Result<std::size_t> most_processes(const Request& request) {
   const std::string* text = request.parameter("processes");
   if (text == nullptr) return kAllProcesses;
@@ -142,7 +142,7 @@ std::uint64_t pid_namespace_of(std::int32_t pid) {
 }
 
 /// Returns the viewer. A client inside a container has no user but sees the container's own workload: the kernel
-/// reports its process, whose pid namespace no image can choose.
+/// reports the client's process, and no image can choose the pid namespace of that process.
 Viewer viewer_of_workload(const http::Peer& peer, const Registry& registry, const std::string& name) {
   Viewer viewer = viewer_of(peer);
   if (peer.uid || !peer.pid) return viewer;
@@ -333,7 +333,7 @@ void NodeRoutes::install_changes(const AddRoute& add) {
     if (!changes) return http::problem(changes.error(), changes.error().id == "E1503" ? 412 : 0);
     host_.record(std::move(events));
     if (!change.dry_run) {
-      host_.tick_now();  // the tick applies the limits of others
+      host_.tick_now();  // this tick adjusts the limits of other workloads
       refresh(host_.moment().snapshot, *changes);
     }
     return host_.answer("change", changes_json(*changes, !change.dry_run));

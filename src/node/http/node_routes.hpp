@@ -1,5 +1,5 @@
 // HTTP paths that show a node's present devices, workloads and tenants, and change their limits. The daemon serves
-// them; without a daemon, LocalNode does.
+// these paths; without a daemon, LocalNode does.
 // Promise: both answer with the same code, so that a command shows and does the same with and without a daemon.
 #pragma once
 
@@ -24,7 +24,8 @@ class NodeHost : public RouteHost {
 
 class NodeRoutes {
  public:
-  /// Makes the routes of `host`. `more_of_snapshot` returns fields of a snapshot beside devices, tenants and workloads.
+  /// Makes the routes of `host`. `more_of_snapshot` returns the fields of a snapshot other than devices, tenants and
+  /// workloads.
   explicit NodeRoutes(NodeHost& host, std::function<nlohmann::json(const Viewer&)> more_of_snapshot = {})
       : host_(host), more_of_snapshot_(std::move(more_of_snapshot)) {}
   void install(const AddRoute& add);

@@ -15,7 +15,7 @@ def bundle(source, version):
     def component(reference):
         name, _, pointer = reference.partition("#")
         schema = json.loads((source.parent / name).read_text())
-        # Both name the file, and the schema is now a part of another one.
+        # $schema and $id belong to a whole file, but the schema is now a part of another file.
         schema.pop("$schema"), schema.pop("$id")
         title = schema["title"]
         for step in pointer.split("/")[1:]:

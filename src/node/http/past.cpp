@@ -106,12 +106,12 @@ Result<history::EventQuestion> event_question(const Request& request) {
   return question;
 }
 
-/// A question for lines over time, with the parts of it that the answer repeats.
+/// A question for a series, with the parts of the request that the answer repeats.
 struct SeriesRequest {
   history::SeriesQuestion question;
   std::string by = "tenant";
   json gpu = nullptr;      ///< index of the GPU; null for every GPU
-  bool is_of_one = false;  ///< true if one workload is requested: its lines have its own name
+  bool is_of_one = false;  ///< true if one workload is requested, and lines have its bare name
 };
 
 Result<SeriesRequest> series_request(const Request& request, const Engine& engine) {

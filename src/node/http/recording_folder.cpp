@@ -17,7 +17,7 @@ namespace {
 constexpr const char* kEnding = ".rec";
 constexpr std::size_t kMostRead = 20'000;  // entries of the folder
 
-/// Returns true for a name that lies in the folder itself.
+/// Returns true for the name of a visible recording directly in the folder.
 bool is_name(const std::string& name) {
   return name.size() <= 255 && name.size() > std::char_traits<char>::length(kEnding) && name.ends_with(kEnding) &&
          name.front() != '.' && name.find('/') == std::string::npos && is_printable(name);
@@ -68,7 +68,8 @@ Result<std::unique_ptr<trace::PackedRecording>> RecordingFolder::open(const std:
   const auto file = open_regular(path_of(folder) + "/" + name, Links::kRejected);
   struct stat status {};
   if (!file || ::fstat(file->get(), &status) != 0 || !viewer.may_see(status.st_uid)) return no_recording(name, path_);
-  // Opens the file by its descriptor, so that it is the one whose owner was checked. Errors name it as the viewer did.
+  // Opens the file by its descriptor, so that it is the file whose owner was checked. Errors use the name that the
+  // viewer gave.
   const std::string opened = path_of(*file);
   const auto unreadable = [&] {
     return fail("E1811", fmt::format("{} cannot be read: it is no complete recording.", name),

@@ -1,5 +1,6 @@
 // The recordings that the daemon shows: files of one folder of its state. Promises: no path leads out of the folder,
-// neither by a name nor by a link; a viewer opens its own recordings, and an operator all.
+// neither by a name nor by a link; an operator can open every recording, and any other viewer only recordings of the
+// viewer's own user.
 #pragma once
 
 #include <sys/types.h>
@@ -30,8 +31,8 @@ class RecordingFolder {
   [[nodiscard]] std::vector<Entry> list(const Viewer& viewer) const;
   static constexpr std::size_t kMostListed = 1000;
 
-  /// Opens a recording. Fails with E1830 if the viewer may see none of that name, with E1811 or E1816 if it cannot be
-  /// read.
+  /// Opens a recording. Fails with E1830 if the viewer may see no recording of that name, with E1811 if the recording
+  /// is incomplete, and with E1816 if another version of ration made it.
   [[nodiscard]] Result<std::unique_ptr<trace::PackedRecording>> open(const std::string& name,
                                                                      const Viewer& viewer) const;
   [[nodiscard]] const std::string& path() const noexcept { return path_; }

@@ -1,5 +1,5 @@
-// Serves the list of recordings, and the views of one that the dashboard shows. A separate thread reads them, so that a
-// long file delays no question about the past.
+// Serves the list of recordings, and the views of a recording that the dashboard shows. A separate thread reads
+// recordings, so that a long file delays no question about the past.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -20,13 +20,13 @@ using http::Responder;
 using nlohmann::json;
 using trace::PackedRecording;
 
-/// The most events that are read for one answer. A block that is live takes about 80 bytes.
+/// The most events that are read for one answer. Each live block takes about 80 bytes of memory meanwhile.
 constexpr std::uint64_t kMostEvents = 16'000'000;
 constexpr std::uint64_t kMostColumns = 4096;
 constexpr std::size_t kMostListedEvents = 500;
 constexpr int kUnreadable = 422;
 
-/// Returns a time of a recording in nanoseconds, given in seconds since it began.
+/// Parses a time given in seconds since the recording began. Returns nanoseconds.
 Result<std::optional<std::int64_t>> seconds_parameter(const Request& request, const std::string& name) {
   const std::string* text = request.parameter(name);
   if (text == nullptr || text->empty()) return std::optional<std::int64_t>();
@@ -81,7 +81,7 @@ void Api::install_recordings() {
       responder.fail({"E1517", "too many questions about recordings wait already.", "Try again in a few seconds.", 1},
                      503);
   };
-  // Answers with what `make` returns for the recording, and rejects one that holds too much.
+  // Answers with what `make` returns for the recording, and rejects a recording that holds too much at once.
   const auto answer_from = [this, folder, later](const Request& request, const Responder& responder, const char* schema,
                                                  Answering make) {
     later(responder,

@@ -119,7 +119,7 @@ Result<Response> exported(Reader& reader, const ReportQuestion& question, const 
               2);
 }
 
-/// Returns the newest run, for viewers who may see it.
+/// Returns the newest run of the workload. Fails with E1502 if the viewer may not see that run.
 Result<history::RunReport> run_for(Reader& reader, const std::string& workload, const Viewer& viewer) {
   auto run = reader.last_run(workload);
   if (!run || viewer.is_operator || (viewer.user && machine::user_name(*viewer.user) == run->run.user)) return run;

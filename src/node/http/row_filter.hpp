@@ -6,8 +6,9 @@
 
 namespace ration::node {
 
-/// Returns the snapshot with only the matching workloads and ungoverned processes, judged by what the viewer sees; its
-/// devices stay complete. Absent if the request has no filter. Fails with E1429 for an invalid filter.
+/// Returns the snapshot with all its devices, but only with the workloads and ungoverned processes that match the
+/// filter. The filter tests only fields that the viewer sees. Returns nothing if the request has no filter. Fails with
+/// E1429 for an invalid filter.
 [[nodiscard]] Result<std::optional<Snapshot>> filtered(const Snapshot& snapshot, const http::Request& request,
                                                        const Viewer& viewer);
 

@@ -12,7 +12,7 @@ namespace ration::node {
 
 class Activity {
  public:
-  /// Compares the workload with what it was at the last call.
+  /// Notes activity if the workload's usage or its number of denials has changed since the last call.
   void note(const Workload& workload, std::uint64_t now_ns) {
     Seen& seen = seen_[workload.path];
     if (seen.since_ns == 0 || seen.used != workload.used || seen.denials != workload.book.denial_count)

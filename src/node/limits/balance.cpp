@@ -20,7 +20,8 @@ struct Share {
   std::uint64_t own = 0;          ///< part of `guarantee` that does not come from the tenant
 
   [[nodiscard]] std::uint64_t kept() const { return std::max(guarantee, std::min(used, limit)); }
-  /// Granules that other tenants cannot get; taken_inside() are those that the account's own tenant cannot get.
+  /// Returns the granules that other tenants cannot get; taken_inside() returns those that other accounts of its own
+  /// tenant cannot get.
   [[nodiscard]] std::uint64_t taken() const { return std::max(guarantee, used); }
   [[nodiscard]] std::uint64_t taken_inside() const { return std::max(own, used); }
   [[nodiscard]] std::uint64_t counted() const { return std::max(in_force, used); }
@@ -39,9 +40,9 @@ std::uint64_t granules(Bytes bytes) { return round_up(std::min(bytes, kUnlimited
 std::uint64_t whole_granules(Bytes bytes) { return round_down(bytes, kGranule).count() >> 21; }
 std::uint64_t minus(std::uint64_t whole, std::uint64_t part) { return whole > part ? whole - part : 0; }
 
-/// Splits `amount` evenly: in each round, every recipient gets a granule until it has its `room` or its group has its
-/// room. Equal rounds are done in one step; the outcome is that of single rounds, so a larger amount never leaves
-/// anyone with less.
+/// Splits `amount` evenly: in each round, every recipient gets a granule, unless the recipient has received its `room`,
+/// or its group has received the group's room. Equal rounds are done in one step. The outcome is that of single rounds,
+/// so a larger amount leaves no recipient with less.
 class EvenSplit {
  public:
   EvenSplit(std::size_t count, std::vector<std::uint64_t> group_room)
@@ -184,7 +185,8 @@ class Balance {
     }
   }
 
-  /// Cuts the excess of all members to the same height, by splitting again what they may keep.
+  /// Cuts the excess of all members to the same size, by splitting evenly the bytes that they may keep. Returns the
+  /// part of `amount` that remains to be cut.
   std::uint64_t cut_down(const std::vector<std::size_t>& members, std::uint64_t amount, LimitReason reason) {
     std::uint64_t bursts = 0;
     std::vector<EvenSplit::Recipient> recipients;
@@ -220,7 +222,7 @@ class Balance {
       needed += share.used + (share.demand > 0 ? std::min(unused, share.demand) : 0);
     }
     if (needed <= capacity_) return;
-    // An earlier cut (a lowered limit, a tenant's limit) already returns some of it.
+    // An earlier cut (a lowered limit, a tenant's limit) already returns some of the needed memory.
     std::uint64_t coming = 0;
     std::vector<std::size_t> all(shares_.size());
     std::iota(all.begin(), all.end(), std::size_t{0});
@@ -327,7 +329,7 @@ class Balance {
   bool guaranteed_;  ///< with any guarantee or reservation, the sum of the limits must not exceed the capacity
   std::vector<Tenant> tenants_;
   std::vector<Share> shares_;
-  std::uint64_t taken_ = 0;                 ///< by all accounts, reserves included
+  std::uint64_t taken_ = 0;                 ///< granules taken by all accounts, plus the reserves of tenants
   std::map<std::size_t, LimitReason> cut_;  ///< accounts that must shrink, and why
 };
 

@@ -4,19 +4,21 @@
 // Promises, each tested with random histories (tests/unit/decisions/balance_test.cpp):
 // 1. A guaranteed byte is available. On a device with a guarantee or a reservation, the sum of max(limit in force,
 //    usage) never exceeds the capacity, so no workload can take another's guaranteed byte between two ticks. (If the
-//    sum of max(guarantee, usage) was already above it, as with a new guarantee, 4 applies.)
+//    sum of max(guarantee, usage) already exceeds the capacity, for instance because a guarantee is new, promise 4
+//    applies.)
 // 2. No account gets less than its guarantee or more than its configured limit. A tenant's workloads together get at
-//    most the tenant's limit, less what some of them hold above a lowered limit.
+//    most the tenant's limit, less the bytes that some of them hold above a lowered limit.
 // 3. On a device without guarantees and reservations every account has its configured limit, within its tenant's limit;
 //    the sum may exceed the device.
-// 4. If others hold guaranteed bytes that the holder of the guarantee demands, those above their guarantee are cut:
-//    lowest priority first, idle ones first, then the largest excess. Their limit falls below their usage
-//    (`shrinking`), by no more than the demand.
+// 4. If other accounts hold guaranteed bytes that the holder of the guarantee demands, accounts above their own
+//    guarantee are cut: those of the lowest priority first, among these the idle ones first, then those with the
+//    largest excess. A cut limit falls below the account's usage (`shrinking`), by no more than the demand.
 // 5. Room above the guarantees goes to demand, by priority; the rest is split evenly, so that every account can grow a
 //    little before the next tick.
-// 6. Results are whole granules and deterministic; more capacity gives no account less. Valid limits stay while there
-//    is no demand and at most a 32nd of the device is unassigned, unless that would complete a configured limit: books
-//    are not rewritten for each freed byte, and an account keeps what it demanded until another demands it.
+// 6. Results are whole granules and deterministic; more capacity gives no account less. While no account has demand,
+//    valid limits stay as they are, unless more than a 32nd of the device is unassigned, or the unassigned rest
+//    completes a configured limit. So books are not rewritten for each freed byte, and an account keeps the bytes that
+//    it demanded until another account demands them.
 // Not promised: that a program frees memory. The account of a framework that keeps its memory stays `shrinking`, and is
 // shown so.
 #pragma once
@@ -34,13 +36,14 @@ namespace ration::node {
 struct BalanceAccount {
   std::string id, tenant;
   Bytes limit = kUnlimited;  ///< as configured
-  Bytes guarantee;           ///< its own, at most `limit`
+  Bytes guarantee;           ///< its own guarantee, at most `limit`
   Bytes used;
-  Bytes demand;  ///< bytes denied since the last tick, or waited for; 0: none
+  Bytes demand;  ///< bytes denied since the last tick, or waited for; 0 if none
   int priority = 0;
-  bool idle = false;              ///< cut before busy ones
-  std::optional<Bytes> in_force;  ///< limit in force; absent: none yet
-  Bytes limit_alone{};            ///< for a shared limit: what the other members leave of it; `limit` is then a part
+  bool idle = false;              ///< true if it is cut before busy accounts
+  std::optional<Bytes> in_force;  ///< limit in force; absent if there is none yet
+  /// The limit that a member of a shared limit would have if it alone had demand; 0 for an account without one.
+  Bytes limit_alone{};
 };
 
 /// A tenant's own limit and guarantee on the device, over all its workloads. Unlisted tenants have none.
@@ -67,10 +70,10 @@ enum class LimitReason {
 struct Balanced {
   std::string id;
   Bytes in_force;
-  Bytes reach;      ///< `in_force` if this account alone demanded its whole limit
-  Bytes guarantee;  ///< its own and its part of the tenant's
+  Bytes reach;      ///< value of `in_force` if this account alone demanded its whole limit
+  Bytes guarantee;  ///< its own guarantee, plus its part of the tenant's
   LimitReason reason = LimitReason::kConfigured;
-  std::string beneficiary;  ///< the account with the largest unused guarantee; empty: none
+  std::string beneficiary;  ///< other account with the largest unused guarantee; empty if there is none
   bool shrinking = false;   ///< usage exceeds `in_force`
 };
 

@@ -1,5 +1,5 @@
-// Lowers the limit of one workload when another uses its guarantee, and raises it when there is room again. Runs before
-// the snapshot.
+// Lowers the limit of one workload when another workload uses a guarantee of its own, and raises the limit when there
+// is room again. Runs before the snapshot.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -34,15 +34,15 @@ std::optional<Bytes> held_by_driver(const machine::Device& device, const Workloa
   return held;
 }
 
-// Returns the usage of an account as far as it can be believed, because a false book must not lower the limits of
-// others: up to its limit, or more if the driver confirms it; almost nothing if the driver listed none of its processes
-// when both were read.
+// Returns the part of an account's usage that can be believed, because a false book must not lower the limits of
+// others. Usage up to the limit is believed, and more if the driver confirms it. Almost nothing is believed if the
+// driver listed none of the account's processes when the latest snapshot was made.
 Bytes trusted_usage(const Moment& moment, const machine::Device& device, const Workload& workload,
                     std::uint32_t account, Bytes in_force) {
-  constexpr Bytes kNotInBook{std::uint64_t{1} << 30};  // loaded code and rounding, as kNotInBooks of snapshot.cpp
+  constexpr Bytes kNotInBook{std::uint64_t{1} << 30};  // loaded code and rounding, like kNotInBooks of snapshot.cpp
   const Bytes said = workload.used[account];
   const AccountView* view = moment.snapshot.account_of(workload.path, account);
-  if (view == nullptr) {  // new, or older than this daemon, and then perhaps above a lowered limit
+  if (view == nullptr) {  // a new workload, or one from before a restart, perhaps above a lowered limit
     const auto held = held_by_driver(device, workload, account);
     return std::min(said, held ? std::max(in_force, *held) : in_force);
   }
@@ -70,12 +70,12 @@ Bytes ceiling_of(Bytes configured, Bytes in_force, const BalanceAccount& account
 /// A workload whose usage has not changed for this long shrinks first.
 constexpr std::uint64_t kIdleAfter = 60'000'000'000;
 
-/// One workload on the device that is balanced, and what becomes of its limit.
+/// One workload on the device, and the outcome of the balance for its limit.
 struct Candidate {
   const Workload* workload = nullptr;
   std::uint32_t account = 0;
   Bytes granted;     ///< its configured limit, lowered by tenant, policy and claim
-  Message reason{};  ///< the policy or claim that sets the limit, as text; empty: none
+  Message reason{};  ///< the policy or claim that sets the limit, as text; empty if none does
 };
 
 /// The workloads on one device, as the balance takes them.
@@ -88,12 +88,12 @@ struct DeviceBalance {
 struct Group {
   Bytes limit;
   std::vector<std::size_t> members{};
-  std::optional<Bytes> guarantee{};  ///< of all members together; absent: each keeps its own
+  std::optional<Bytes> guarantee{};  ///< guarantee of all members together; absent if each keeps its own
   Message reason{};                  ///< reason for a limit that the group lowers
 };
 
-// Splits the unused rest of the group's limit evenly among members with demand, else among all: their sum never exceeds
-// it, even between two ticks.
+// Splits the unused rest of the group's limit evenly among the members with demand or, if no member has demand, among
+// all. So the members' limits together never exceed the group's limit, even between two ticks.
 void split_group_limit(const Group& group, DeviceBalance& device) {
   Bytes used;
   std::size_t askers = 0;
@@ -142,7 +142,7 @@ std::vector<Group> groups_of_policies(const Moment& moment, Policies& policies, 
   return all;
 }
 
-/// Groups accounts by claim: the containers of one, or of several that one container joins.
+/// Groups accounts by claim: the containers of one claim, or of several claims that one container joins.
 std::vector<Group> groups_of_claims(const ContainerClaims& known, const machine::Device& device,
                                     const std::vector<Candidate>& candidates) {
   struct Claims {
@@ -240,7 +240,7 @@ void BalancingRule::set_capacity(const Moment& moment, const machine::Device& de
   Bytes governed;
   for (const BalanceAccount& account : input.accounts) governed += account.used;
   const Bytes used = device.total - std::min(device.total, device.room());
-  // Ungoverned use, and the driver's own.
+  // `others` is ungoverned use and the driver's own use, smoothed by Settled.
   const Bytes others = others_[device.uuid].note(used - std::min(used, governed));
   input.capacity = device.total - std::min(device.total, others);
   input.reserved = DevicePromises::reserved_on(moment, device) + subjects_.promises.kept_for_claims(moment, device);

@@ -15,7 +15,8 @@ namespace ration::node {
 /// Bytes denied since the last tick, or waited for, by workload and account.
 class Demand {
  public:
-  /// Notes what the workload waits for, and `denied`: the denials since the last call that no earlier daemon recorded.
+  /// Notes the bytes that the workload waits for, and the bytes of `denied`: the denials since the last call that no
+  /// earlier daemon recorded.
   void note(const Workload& workload, const std::vector<book::Denial>& denied);
   /// Returns 0 for an unknown workload or account.
   [[nodiscard]] Bytes of(const std::string& path, std::uint32_t account) const;

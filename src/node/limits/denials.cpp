@@ -56,7 +56,7 @@ Denials::Explained Denials::explained(const Moment& moment, const Workload& work
   Explained found{admission::explain_denial(denial, workload.book, running, room,
                                             [&](const auto& device) { return gpu_of(moment, device); })};
   add_largest_holder(moment, workload, denial, found);
-  // Owners may only lower what is theirs.
+  // An owner may lower the guarantee of another workload of the same owner; any other change needs an operator.
   const auto holder = moment.registry.named(room ? room->promise.name : "", workload.owner);
   const bool lowers_own =
       found.fix.changes == admission::Changes::kGuarantee && holder && (*holder)->owner == workload.owner;

@@ -1,4 +1,4 @@
-// Explains and reports denials: what the book says, and what it cannot know of limits and other holders.
+// Explains and reports denials: adds to the book's facts what the book cannot know of limits and other holders.
 #pragma once
 
 #include <string>
@@ -14,16 +14,17 @@ namespace ration::node {
 
 class Denials {
  public:
-  /// `balances` null: no daemon runs.
+  /// Makes the subject; `balances` is null if no daemon runs.
   Denials(const Limits& limits, LimitMoves& moves, const Balances* balances, EarlierRecord earlier)
       : limits_(limits), moves_(moves), balances_(balances), earlier_(std::move(earlier)) {}
 
-  /// Describes a denial. `running`: the workload still runs, so that its limit can be raised.
+  /// Describes a denial. `running` is true while the workload still runs, so that its limit can be raised.
   [[nodiscard]] Event event_of(const Moment& moment, const Workload& workload, const book::Denial& denial,
                                bool running) const;
   /// Reports the denials that are new since the last refresh. Returns those that no earlier daemon recorded.
   std::vector<book::Denial> report(const Moment& moment, const Workload& workload, Events& events);
-  /// Returns the command for a denial of `asker`'s running workload; empty: it has ended or is unknown.
+  /// Returns the command that helps after a denial of `asker`'s running workload; empty if the workload has ended or is
+  /// unknown.
   [[nodiscard]] std::string fix_now(const Moment& moment, const std::string& denial, const std::string& asker) const;
 
  private:

@@ -1,5 +1,5 @@
-// Withdraws guarantees that cannot be kept. Runs first after the snapshot, in which an unchecked guarantee does not
-// count yet.
+// Withdraws guarantees that cannot be kept. Runs as the first rule after the snapshot. In the snapshot, an unchecked
+// guarantee does not count yet.
 #include <algorithm>
 
 #include "machine/user_names.hpp"

@@ -1,4 +1,5 @@
-// Finds the limits of pinned host memory that policies give. Runs before books are corrected, which writes them.
+// Finds the limits of pinned host memory that policies give. Runs before the rule that corrects books, because that
+// rule writes these limits.
 #include <memory>
 
 #include "machine/host_memory.hpp"

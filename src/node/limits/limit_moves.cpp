@@ -16,7 +16,8 @@ std::optional<LimitMoves::Burst> LimitMoves::take(const AccountKey& account, Mov
   if (moves.count == 0) return std::nullopt;
   Burst burst{account, moves.reported, moves.latest, moves.reason, moves.count, moves.first_ns, moves.last_ns};
   moves.count = 0;
-  // An unreported burst keeps its start, so that many small steps add up to one that can be read.
+  // A burst that is not reported keeps its start, so that many small moves add up to a burst that can be seen in the
+  // text.
   if (format_size(burst.from) == format_size(burst.to)) return std::nullopt;
   moves.reported = moves.latest;
   return burst;

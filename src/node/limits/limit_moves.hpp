@@ -1,11 +1,12 @@
-// Turns the many small moves of limits by rebalancing into few events: one per burst, and none if the size reads the
-// same afterwards. Time is an argument.
+// Combines the many small moves of limits that rebalancing causes into few events: one for each burst of moves, and
+// none if the limit is written with the same text before and after the burst. The caller passes in the time.
 //
 // Promises (tests/unit/decisions/limit_moves_test.cpp):
-// 1. A burst's size is written differently before and after it, and it begins where the last reported burst ended.
+// 1. The limits before and after a burst are written with different texts. A burst begins at the limit at which the
+//    last reported burst ended.
 // 2. A burst is returned once: kQuiet after its last move, kMaxDelay after its first, or on request, so that its event
 //    precedes the event that it caused.
-// 3. `count` counts every move in the burst, even one that does not change the written size.
+// 3. `count` counts every move in the burst, even a move that does not change the written text.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +31,7 @@ class LimitMoves {
   struct Burst {
     AccountKey account;
     Bytes from, to;
-    Message reason;  ///< of the last move
+    Message reason;  ///< reason of the last move
     std::uint64_t count = 0, first_ns = 0, last_ns = 0;
   };
 
@@ -40,7 +41,8 @@ class LimitMoves {
   [[nodiscard]] std::vector<Burst> take_ended(std::uint64_t now_ns);
   /// Returns the workload's bursts so far.
   [[nodiscard]] std::vector<Burst> take_for(const std::string& path);
-  /// Forgets the workload, whose limits were set and reported by another way: the next burst begins there.
+  /// Forgets the workload after its limits were set and reported in another way. Its next burst begins at the new
+  /// limits.
   void forget(const std::string& path);
 
  private:

@@ -1,4 +1,5 @@
-// Records of limits between two ticks, each with one purpose. Rules and requests are given those that they use.
+// Records about limits that last from tick to tick, each for one purpose. Rules and requests get the records that they
+// use.
 #pragma once
 
 #include <string>
@@ -17,7 +18,8 @@
 namespace ration::node {
 
 struct LimitRecords {
-  /// `file`: where limits are saved; empty: nowhere. `balances_limits` false: no daemon runs, so that no limit moves.
+  /// Makes the records. Limits are saved in `file`, or not at all if it is empty. `balances_limits` is false if no
+  /// daemon runs, so that no limit moves.
   LimitRecords(std::string file, DriverLimits by_driver, EarlierRecord earlier, bool balances_limits)
       : limits(std::move(file)),
         driver_limits(std::move(by_driver)),

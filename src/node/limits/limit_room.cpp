@@ -31,8 +31,8 @@ admission::Promise largest_promise(const BalanceInput& input, std::size_t except
   return largest;
 }
 
-/// Names the obstacle to `needed` bytes: the policy that sets the limit, else the tenant's limit if it alone does, else
-/// a promise whose removal would leave room.
+/// Names the obstacle to `needed` bytes: the policy that sets the limit; else the tenant's limit, if the bytes would
+/// fit without it; else a promise, if more bytes would fit without it.
 void add_obstacle(admission::LimitRoom& room, const BalanceInput& input, std::size_t index, Bytes needed,
                   const std::string& policy) {
   if (input.accounts[index].limit < needed) {
@@ -90,8 +90,8 @@ std::optional<admission::LimitRoom> room_for(const Moment& moment, const Balance
     const auto index = static_cast<std::size_t>(key - keys.begin());
     BalanceInput input = latest->second.input;
     BalanceAccount& mine = input.accounts[index];
-    mine.used = workload.used[account];           // now; the balance is one tick old
-    if (latest->second.reasons[index].empty()) {  // else the policy's limit stays, whatever is configured
+    mine.used = workload.used[account];           // usage now; the balance is one tick old
+    if (latest->second.reasons[index].empty()) {  // a limit that a policy or claim sets stays
       mine.limit = device.total;
       for (const admission::Slice& slice : moment.slices)
         if (slice.name == workload.book.slice && slice.uuid == device.uuid) mine.limit = slice.size;
@@ -100,7 +100,7 @@ std::optional<admission::LimitRoom> room_for(const Moment& moment, const Balance
     const Bytes enough = balance(input)[index].in_force;
     admission::LimitRoom room{{}, {}, device.index, workload.book.accounts.size() > 1};
     if (enough < needed) add_obstacle(room, input, index, needed, latest->second.reasons[index]);
-    mine.demand = device.total - std::min(device.total, mine.used);  // all of the device, to find the headroom
+    mine.demand = device.total - std::min(device.total, mine.used);  // all of the rest, to find the headroom
     const Bytes most = std::max(enough, balance(input)[index].in_force);
     room.grantable = std::min(most, mine.used + device.room());
     return room;

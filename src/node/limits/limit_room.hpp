@@ -15,13 +15,15 @@ namespace ration::node {
 /// The latest balance of one device.
 struct BalancedDevice {
   BalanceInput input;
-  std::vector<std::pair<std::string, std::uint32_t>> keys;  ///< path and account, parallel to `input`
-  std::vector<Message> reasons;  ///< parallel to `input`: the policy or claim that sets the limit, as text; empty: none
+  /// For each account of `input`, the path of its book and its index there.
+  std::vector<std::pair<std::string, std::uint32_t>> keys;
+  /// For each account of `input`, the policy or claim that sets its limit, as text; empty if none does.
+  std::vector<Message> reasons;
 };
 using Balances = std::map<std::string, BalancedDevice>;  ///< by device
 
-/// Computes the room if the limit were configured above `needed`; absent: the device was not balanced yet. `balances`
-/// null: no daemon runs, so that no limit moves.
+/// Computes the room that the workload would have if its limit were configured above `needed`. Returns nothing if the
+/// device was not balanced yet. `balances` is null if no daemon runs, so that no limit moves.
 [[nodiscard]] std::optional<admission::LimitRoom> room_for(const Moment& moment, const Balances* balances,
                                                            const Workload& workload, std::uint32_t account,
                                                            Bytes needed);

@@ -77,7 +77,7 @@ OwnedWorkload from_json(const json& entry) {
 
 }  // namespace
 
-// Returns what the book must contain. A suspended workload's guarantee counts for others meanwhile.
+// Returns what the book must contain. While a workload is suspended, others can have the memory of its guarantee.
 Limits::Written Limits::book_content(const OwnedWorkload& owned, const OwnedLimit& limit) {
   return {limit.in_force, owned.guarantee_lapsed ? Bytes{0} : limit.guarantee, limit.ceiling,
           limit.granted > Bytes{0} ? limit.granted : limit.configured,
@@ -102,14 +102,14 @@ bool Limits::add(const Workload& workload) {
   if (known != owned_.end() && known->second.file_number == workload.file_number &&
       known->second.owner == workload.owner && known->second.accounts.size() == accounts.size()) {
     // An earlier daemon may have been killed after it suspended a workload and before it saved its file. The book
-    // decides then: without its guarantees, the workload is on the host.
+    // decides then: if it has no guarantees, the workload is on the host.
     OwnedWorkload& owned = known->second;
     for (std::size_t i = 0; i < std::min(owned.accounts.size(), workload.book.accounts.size()); ++i)
       if (owned.suspended && owned.accounts[i].guarantee > Bytes{0})
         owned.guarantee_lapsed = workload.book.accounts[i].guarantee == Bytes{0};
     for (const OwnedLimit& limit : owned.accounts) {
       written.push_back(book_content(owned, limit));
-      written.back().reach = kUnlimited;  // unknown: an earlier daemon may have written one
+      written.back().reach = kUnlimited;  // unknown, since an earlier daemon may have written any value
     }
     written_[workload.path] = std::move(written);
     host_written_[workload.path] = workload.book.host.limit;

@@ -52,7 +52,7 @@ std::vector<TenantChange::Over> over_limit(const Snapshot& snapshot, const std::
   return over;
 }
 
-/// Returns E1305 if the guarantee exceeds the limit.
+/// Fails with E1305 if the guarantee exceeds the limit.
 Result<void> check_amounts(const LimitChanged& change) {
   if (change.guarantee <= change.limit) return {};
   return fail("E1305",
@@ -72,8 +72,8 @@ Result<void> check_slice(const LimitSubjects& node, const Workload& workload, co
   return {};
 }
 
-/// Sets the limit and the guarantee of one account in `mine`, as `request` asks. Returns nothing for an account of
-/// another GPU than the one asked for.
+/// Sets the limit and the guarantee of one account in `mine`, as `request` asks. Returns nothing if `request` names
+/// another GPU than the account's.
 Result<std::optional<LimitChanged>> change_account(const LimitSubjects& node, const Workload& workload,
                                                    const LimitRequest& request, const Caller& caller,
                                                    std::uint32_t account, OwnedLimit& mine) {
@@ -109,7 +109,7 @@ Result<std::optional<LimitChanged>> change_account(const LimitSubjects& node, co
   RATION_TRY(may_change(workload, caller, change.limit > change.old_limit || change.guarantee > mine.guarantee));
   mine.configured = change.limit;
   mine.granted = mine.reach = Bytes{0};  // the next tick computes them
-  // A raise waits for the next tick if a guarantee of others may need the room; any other change is in force now.
+  // A raise waits for the next tick if a guarantee of others may need the room. Any other change takes effect now.
   mine.in_force = mine.held_back_by.empty() ? change.limit : std::min(mine.in_force, change.limit);
   mine.guarantee = change.guarantee;
   change.in_force = mine.in_force;
@@ -270,8 +270,8 @@ Result<void> check_sizes(const machine::Machine& machine, const TenantStatus& te
   return {};
 }
 
-/// Checks on one GPU that the guarantee is within the limit and that the node can keep it. Fails with E1305, and with
-/// what can_guarantee() returns.
+/// Checks on one GPU that the guarantee is within the limit and that the node can keep it. Fails with E1305 if the
+/// guarantee exceeds the limit, and as can_guarantee() does.
 Result<void> check_tenant_on(const Moment& moment, const DevicePromises& promises, const machine::Device& device,
                              const TenantStatus& tenant, const LimitRequest& request) {
   const config::Amount limit{request.limit.empty() ? tenant.limit.text : request.limit},

@@ -16,18 +16,17 @@ namespace ration::node {
 
 /// The effect of a change, or of a dry run, on one device.
 struct LimitChanged {
-  std::string path;  ///< path of its book
+  std::string path;  ///< path of the workload's book
   std::string workload;
-  std::optional<int> gpu;  ///< absent: the device is not on this machine
+  std::optional<int> gpu;  ///< absent if the device is not on this machine
   Bytes old_limit, limit, in_force, old_guarantee, guarantee, used;
-  /// The limit of pinned host memory, which is the workload's and not a device's; absent: not requested, or said in
-  /// another row.
+  /// A change of the limit of pinned host memory. This limit belongs to the workload and to no device.
   struct Host {
     Bytes before, after, used;
   };
-  std::optional<Host> host;
-  std::optional<Bytes> device_free;  ///< absent: the driver does not report it
-  Message held_back_by;              ///< why `in_force` is below `limit`; empty: it is not
+  std::optional<Host> host;          ///< absent if not requested, or if another row has it
+  std::optional<Bytes> device_free;  ///< absent if the driver does not report it
+  Message held_back_by;              ///< why `in_force` is below `limit`; empty if it is not
 };
 
 /// Subjects of a change of limits.
@@ -39,16 +38,17 @@ struct LimitSubjects {
 };
 
 struct LimitRequest {
-  std::string workload, limit, host_limit, guarantee;  ///< sizes as typed; empty: unchanged
-  std::string gpu;                                     ///< empty: every device of the workload
-  std::optional<std::uint64_t> expected_changes;  ///< from If-Match; E1503 after an earlier change by another client
+  std::string workload, limit, host_limit, guarantee;  ///< sizes as typed; empty if unchanged
+  std::string gpu;                                     ///< empty for every device of the workload
+  /// The number of changes by people that the client knows, from If-Match. Another number fails with E1503.
+  std::optional<std::uint64_t> expected_changes;
   bool dry_run = false;
 };
 
 /// Changes the limits of the workload named in `request`. Fails with E1801, E1502, E1503, E1104, E1304, E1305 or E1411.
 [[nodiscard]] Result<std::vector<LimitChanged>> change_workload(const LimitSubjects& node, const LimitRequest& request,
                                                                 const Caller& caller, Events& events);
-/// Changes the limits of that workload, whatever its name is.
+/// Changes the limits of `workload`, and ignores the name in `request`.
 [[nodiscard]] Result<std::vector<LimitChanged>> change_limits(const LimitSubjects& node, const Workload& workload,
                                                               const LimitRequest& request, const Caller& caller,
                                                               Events& events);

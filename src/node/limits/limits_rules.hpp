@@ -19,7 +19,7 @@
 
 namespace ration::node {
 
-/// Repeats what `ration set` changed while no daemon ran.
+/// Repeats the changes that `ration set` made while no daemon ran.
 std::unique_ptr<Rule> unwatched_changes_rule(Limits& limits, LimitMoves& moves, UncheckedGuarantees& unchecked,
                                              const DevicePromises& promises);
 /// Reports denials, and notes what each workload demands and when it allocated or freed.
@@ -28,9 +28,9 @@ std::unique_ptr<Rule> denial_rule(Denials& denials, RecentDenials& recent, Deman
 std::unique_ptr<Rule> host_limit_rule(Limits& limits, Policies& policies);
 /// Restores limits that an owner changed in a book.
 std::unique_ptr<Rule> tamper_rule(Limits& limits);
-/// Returns true while the memory of the workload with the book at that path is in host memory.
+/// A function that returns true while the workload whose book is at `path` has its memory on the host.
 using IsSuspended = std::function<bool(const std::string& path)>;
-/// Subjects of the balance, which changes those that are not const.
+/// Subjects of the balance. The balance changes the subjects that are not const.
 struct BalancingSubjects {
   Limits& limits;
   LimitMoves& moves;
@@ -44,12 +44,12 @@ struct BalancingSubjects {
   const DevicePromises& promises;
   IsSuspended is_suspended;
 };
-/// Lowers limits when another's guarantee is used.
+/// Lowers the limits of workloads when another workload uses a guarantee of its own.
 std::unique_ptr<Rule> balancing_rule(BalancingSubjects subjects);
 /// Applies the limits in the driver too.
 std::unique_ptr<Rule> driver_limit_rule(const Limits& limits, DriverLimits& driver_limits);
-/// Withdraws unchecked guarantees that cannot be kept. `snapshot`: the moment's own, in which the others count from now
-/// on.
+/// Withdraws unchecked guarantees that cannot be kept. The other guarantees count in `snapshot`, the moment's own, from
+/// then on.
 std::unique_ptr<Rule> guarantee_rule(Snapshot& snapshot, Limits& limits, LimitMoves& moves,
                                      UncheckedGuarantees& unchecked, const DevicePromises& promises);
 /// Reports workloads above a lowered limit.

@@ -10,9 +10,9 @@ namespace ration::node {
 
 class Policies {
  public:
-  /// Returns the first policy that matches; null: none does. Valid until the next configure().
+  /// Returns the first policy that matches; null if none does. The pointer is valid until the next configure().
   [[nodiscard]] const config::Policy* of(const Moment& moment, const Workload& workload);
-  /// Drops what was looked up in the configuration before.
+  /// Drops the results of earlier look-ups, after a change of the configuration.
   void configure() { known_.clear(); }
   void forget(const std::string& path) { known_.erase(path); }
 

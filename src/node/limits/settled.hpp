@@ -1,5 +1,5 @@
-// Smooths an amount that is the difference of two measurements, whose times differ, so that changes in between distort
-// it. Used for device memory outside every book.
+// Smooths an amount that is the difference of two measurements. The two are made at different times, so a change in
+// between distorts the difference. Used for device memory outside every book.
 #pragma once
 
 #include <algorithm>
@@ -8,8 +8,8 @@
 
 namespace ration::node {
 
-/// Promise: the value changes only after three successive measurements above it, or three below it, and then no further
-/// than all three. The first measurement counts at once.
+/// Promise: the value changes only after three successive measurements above it, or three below it, and then only to
+/// the nearest of the three. The first measurement counts at once.
 class Settled {
  public:
   Bytes note(Bytes measured) {

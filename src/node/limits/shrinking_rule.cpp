@@ -1,4 +1,4 @@
-// Reports workloads whose usage exceeds a lowered limit, and when it no longer does.
+// Reports when a workload's usage begins to exceed a lowered limit, and when the excess ends.
 #include <map>
 #include <memory>
 

@@ -1,5 +1,6 @@
 // Workloads whose guarantees count only after a check against all other promises: new workloads, since their owners can
-// write any guarantee into the book, and resumed ones, since others may have been promised their room.
+// write any guarantee into the book, and resumed workloads, since their room may meanwhile have been promised to
+// others.
 #pragma once
 
 #include <string>
@@ -21,7 +22,7 @@ class UncheckedGuarantees {
   void forget(const std::string& path) { paths_.erase(path); }
 
  private:
-  std::unordered_map<std::string, bool> paths_;  // true: has_resumed()
+  std::unordered_map<std::string, bool> paths_;  // true if has_resumed()
 };
 
 }  // namespace ration::node

@@ -14,15 +14,15 @@ namespace ration::node {
 
 struct UnwatchedChange {
   struct Account {
-    std::optional<Bytes> limit, guarantee;  ///< absent: unchanged
+    std::optional<Bytes> limit, guarantee;  ///< absent if unchanged
   };
-  std::uint64_t file_number = 0;  ///< of the book
+  std::uint64_t file_number = 0;  ///< number of the book's file
   std::uint64_t time_ns = 0;      ///< steady time, like OwnedWorkload::changed_ns
   std::map<std::uint32_t, Account> accounts;
-  std::optional<Bytes> host_limit;  ///< of pinned host memory; absent: unchanged
+  std::optional<Bytes> host_limit;  ///< limit of pinned host memory; absent if unchanged
 };
 
-/// By the path of the book.
+/// Changes by the path of the book.
 using UnwatchedChanges = std::map<std::string, UnwatchedChange>;
 
 /// Returns the folder that contains the book.

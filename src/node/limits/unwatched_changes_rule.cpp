@@ -1,5 +1,5 @@
 // Repeats the changes that `ration set` made while no daemon ran, in the name of the folder's owner. Concerns workloads
-// that an earlier daemon knew and this one has just found. TamperRule restores what the owner may not change.
+// that an earlier daemon knew and this one has just found. TamperRule reverts the changes that the owner may not make.
 #include <fmt/format.h>
 
 #include <map>

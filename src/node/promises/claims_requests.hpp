@@ -16,11 +16,11 @@ struct ClaimSubjects {
   std::string runtime_folder;  ///< folder in which device measurements are cached
 };
 
-/// Grants a claim and keeps its memory from others; an identical claim changes nothing. A guarantee of 0 reserves
-/// nothing. Returns the claim with sizes in whole granules. Fails with E1104 E1105 E1204 E1304 E1305 E1407 E1408 E1409
-/// E1521, and as ContainerClaims::put() does.
+/// Grants a claim and reserves the memory that it guarantees. An identical claim changes nothing; a guarantee of 0
+/// reserves nothing. Returns the claim with sizes in whole granules. Fails with E1104, E1105, E1204, E1304, E1305,
+/// E1407, E1408, E1409 or E1521, or as ContainerClaims::put() does.
 [[nodiscard]] Result<ContainerClaim> grant_claim(const ClaimSubjects& node, ContainerClaim claim, Events& events);
-/// Releases a claim; succeeds also if there is none. The claim's containers keep their limits. Fails with E1531.
+/// Releases a claim; also succeeds if there is none. The claim's containers keep their limits. Fails with E1531.
 [[nodiscard]] Result<void> release_claim(ContainerClaims& claims, const std::string& id, Events& events);
 
 }  // namespace ration::node

@@ -1,5 +1,5 @@
-// Claims that cluster engines hold on this node: a Kubernetes ResourceClaim, for whose containers memory is kept from
-// its preparation to its release.
+// Claims that cluster engines hold on this node. In Kubernetes, a claim is a ResourceClaim: memory is kept for its
+// containers from the time when the claim is prepared until it is released.
 // Promises: a claim is on disk before the engine learns that it exists, and survives a restart; a damaged file is kept
 // beside the new one and reported.
 #pragma once
@@ -45,20 +45,20 @@ class ContainerClaims {
   explicit ContainerClaims(std::string file = "");
 
   /// Returns true for an id that container engines accept as a device name: letters, digits and `_-.`, beginning and
-  /// ending with a letter or digit, at most kMaxId of them.
+  /// ending with a letter or digit, at most kMaxId characters.
   [[nodiscard]] static bool is_id(const std::string& id);
 
-  /// Adds a claim; an identical one changes nothing. Fails with E1713 if the id has other content, with E1529 if there
-  /// are too many, with E1531 if the file cannot be written.
+  /// Adds a claim; an identical one changes nothing. Fails with E1713 if a claim of that id has other content, with
+  /// E1529 if there are too many claims, or with E1531 if the file cannot be written.
   [[nodiscard]] Result<void> put(ContainerClaim claim);
-  /// Removes a claim; succeeds also if there is none. Fails with E1531.
+  /// Removes a claim; also succeeds if there is none. Fails with E1531.
   [[nodiscard]] Result<void> remove(const std::string& id);
 
   /// Returns the claim; null for an unknown id.
   [[nodiscard]] const ContainerClaim* find(const std::string& id) const;
   [[nodiscard]] const std::map<std::string, ContainerClaim>& all() const { return claims_; }
-  /// Returns the claims with a part of the device that the owner's workload with these labels has joined; none unless
-  /// the daemon's own user owns the workload, since only hooks of that user put workloads into claims.
+  /// Returns the claims that a workload with this owner and these labels has joined and that have a part of the device.
+  /// Returns none unless the owner is the daemon's own user, since only hooks of that user put workloads into claims.
   [[nodiscard]] std::vector<const ContainerClaim*> of_workload(std::uint32_t owner, const std::string& labels,
                                                                const std::string& uuid) const;
 

@@ -19,15 +19,15 @@ struct TenantShare {
 };
 using TenantShares = std::map<std::pair<std::string, int>, TenantShare>;
 
-/// The promises of tenants, workloads, slices and claims. Reads the subjects and the moment that each function is
-/// given; keeps nothing.
+/// The promises of tenants, workloads, slices and claims. Computes them from its subjects and from the moment that each
+/// function gets; keeps nothing.
 class DevicePromises {
  public:
   DevicePromises(const Tenants& tenants, const ContainerClaims& claims) : tenants_(tenants), claims_(claims) {}
 
   /// Returns the limits and guarantees that tenants have now, by tenant and device.
   [[nodiscard]] TenantShares shares(const Moment& moment) const;
-  /// Returns the bytes that the configuration keeps free on the device, and those of slices without a workload.
+  /// Returns the bytes that the configuration keeps free on the device, plus the bytes of slices without a workload.
   [[nodiscard]] static Bytes reserved_on(const Moment& moment, const machine::Device& device);
   /// Returns the guarantees of claims without a running container.
   [[nodiscard]] Bytes kept_for_claims(const Moment& moment, const machine::Device& device) const;
@@ -35,17 +35,18 @@ class DevicePromises {
   [[nodiscard]] Bytes guaranteed_to_claims_of(const machine::Device& device, const std::string& tenant) const;
   /// Fills in `promised` and `available` of a device in the snapshot.
   void note(const Moment& moment, DeviceView& device) const;
-  /// Checks that every promise on the device can be kept beside `more` bytes for a workload of the tenant. A tenant
-  /// counts with the larger of its own guarantee and the sum of its workloads'. `except` is the path of a workload to
-  /// leave out, `slice` the slice that the bytes come from. Fails with E1304.
+  /// Checks that every promise on the device can still be kept if `more` bytes are promised to a workload of the
+  /// tenant. Each tenant counts with its own guarantee or with the sum of its workloads' guarantees, whichever is
+  /// larger. `except` is the path of a workload to leave out, `slice` the slice that the bytes come from. Fails with
+  /// E1304.
   [[nodiscard]] Result<void> can_promise(const Moment& moment, const DeviceView& device, const std::string& tenant,
                                          Bytes more, const std::string& except = "",
                                          const std::string& slice = "") const;
   /// Checks that the tenant's own guarantee can become `guarantee`. Fails with E1304.
   [[nodiscard]] Result<void> can_guarantee(const Moment& moment, const DeviceView& device, const std::string& tenant,
                                            Bytes guarantee) const;
-  /// Checks that a user who is no operator may reserve `more` bytes: within the tenant's guarantee, or in a slice.
-  /// Fails with E1502.
+  /// Checks that a user who is no operator may reserve `more` bytes: they must be within the tenant's guarantee, or in
+  /// `slice`. Fails with E1502.
   [[nodiscard]] Result<void> may_promise(const Moment& moment, const DeviceView& device, const std::string& tenant,
                                          Bytes more, const std::string& slice) const;
 

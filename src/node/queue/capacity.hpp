@@ -1,6 +1,6 @@
-// Adds up what devices can give, and what is taken of it outside the queue, by leases, and by tenants' guarantees. Uses
-// no files, clock or driver. Unlike admission/promises.hpp, which adds up guarantees only, this counts usage without a
-// promise, and leases that nothing runs under yet.
+// Adds up the memory of devices, and the part of it that is taken: outside the queue, by leases, and by tenants'
+// guarantees. Uses no files, clock or driver. Unlike admission/promises.hpp, which adds up guarantees only, Capacity
+// also counts usage without a promise, and leases under which nothing runs yet.
 #pragma once
 
 #include <map>
@@ -16,9 +16,10 @@ namespace ration::node {
 class Capacity {
  public:
   /// Sets a device. `promised` is kept for guarantees, slices and workloads without a lease. The device has no room
-  /// while `promised` and the leases exceed its size.
+  /// while `promised` and the leases together exceed `whole`.
   void set_device(int gpu, Bytes whole, Bytes promised);
-  /// Sets a tenant's limit and guarantee on a device. `promised` is what the tenant has there outside the queue.
+  /// Sets a tenant's limit and guarantee on a device. `promised` is the part that the tenant's workloads without a
+  /// lease take there.
   void set_tenant(const std::string& tenant, int gpu, Bytes limit, Bytes guarantee, Bytes promised);
 
   /// Adds a lease: `need` bytes of each device, of which `of_tenant` count for the tenant.
@@ -35,12 +36,12 @@ class Capacity {
   [[nodiscard]] std::vector<std::string> others_kept_for(int gpu, const std::string& tenant) const;
   /// Returns true if each device has `need` bytes for the tenant beside the guarantees of others.
   [[nodiscard]] bool has_room(const std::vector<int>& gpus, Bytes need, const std::string& tenant) const;
-  /// Returns true if the device would have `need` bytes after the end of all leases; without `beside_promises`, if it
-  /// were empty.
+  /// Returns true if the device would have `need` bytes after the end of all leases. Without `beside_promises`, returns
+  /// true if the empty device would have them.
   [[nodiscard]] bool could_hold(int gpu, Bytes need, const std::string& tenant, bool beside_promises) const;
   /// Returns the bytes to free on the device before it has room; 0 or less if it has room.
   [[nodiscard]] std::int64_t missing_on(int gpu, Bytes need, const std::string& tenant) const;
-  /// Returns the tenant's limit; nothing if it has none there.
+  /// Returns the tenant's limit on the device; nothing if it has none there.
   [[nodiscard]] std::optional<Bytes> tenant_limit(const std::string& tenant, int gpu) const;
   /// Returns the tenant's remaining bytes on the tightest of these devices; kUnlimited without a limit.
   [[nodiscard]] Bytes tenant_room(const std::string& tenant, const std::vector<int>& gpus) const;

@@ -8,7 +8,7 @@
 
 namespace ration::node {
 
-/// Renders a lease. Includes the command only for viewers who may see the owner's.
+/// Renders a lease. Includes the command only if the viewer may see workloads of the lease's owner.
 [[nodiscard]] nlohmann::json lease_json(const LeaseView& lease, const Viewer& viewer);
 /// Returns the waiting leases, in the order in which they will be granted.
 [[nodiscard]] nlohmann::json waiting_json(const Leases& leases, const Viewer& viewer);

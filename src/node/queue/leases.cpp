@@ -182,8 +182,8 @@ void Leases::restore_running() {
   }
 }
 
-// Queues the requests of the previous daemon in the order of their submission. Each takes its former place, so that
-// none delays another.
+// Queues the requests of the previous daemon in the order of their submission. Each takes its former place, so that no
+// request delays another.
 void Leases::restore_waiting(std::uint64_t now_ns) {
   std::vector<std::pair<std::string, Entry>> all;
   for (auto& kept : std::exchange(restored_, {})) all.push_back(std::move(kept));
@@ -273,8 +273,8 @@ Bytes capacity_of(const DeviceView& device) {
   return device.device.total - std::min(device.device.total, device.keep_free + device.sliced);
 }
 
-/// Adds the room that a workload without a lease occupies: the larger of its guarantee and its usage or, while it
-/// waits, its limit, since a workload that already waits for more memory precedes newcomers.
+/// Adds the room that a workload without a lease occupies: the larger of its guarantee and its usage. While the
+/// workload waits for more memory, its whole limit counts, since such a workload precedes newcomers.
 void add_taken(admission::Promises& taken, const AccountView& account, const DeviceView& device) {
   const bool waits = account.waiting && account.trusted_usage() > Bytes{0};
   const Bytes claim = waits ? std::min(account.limit, device.device.total) : Bytes{0};

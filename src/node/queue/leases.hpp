@@ -1,6 +1,7 @@
-// Leases of commands: the queue of `ration run --wait`, tied to waiting processes and to the workloads they become.
+// Leases of commands: ties the queue of `ration run --wait` to the processes that wait, and to the workloads that they
+// become.
 // Promises: a dead waiter leaves the queue, and an ended workload frees its room; a granted lease fits beside all that
-// runs; a suspended workload queues for its return like any other; places and leases survive a restart of the daemon.
+// runs; a suspended workload queues for its return like a new one; places and leases survive a restart of the daemon.
 #pragma once
 
 #include <deque>
@@ -23,7 +24,7 @@ namespace ration::node {
 
 struct LeaseSubmission {
   std::string tenant, user, command, gpu;  ///< `gpu` is `auto`, an index, or several: `0,1`
-  std::string name;                        ///< name of the future workload, without the number that an unnamed one gets
+  std::string name;  ///< name of the future workload, without the number that an unnamed workload gets
   std::uint32_t owner = 0;
   ProcessIdentity waiter;  ///< process that waits; the lease leaves the queue when it dies
   Bytes bytes, guarantee;
@@ -37,11 +38,11 @@ enum class LeaseState {
   kGranted,    ///< its workload has not started yet
   kRunning,    ///< its workload runs
   kSuspended,  ///< its workload is suspended and not resuming
-  kOver,       ///< its wait timed out, or its workload never started in time
+  kOver,       ///< its wait timed out, or its workload did not start in time
 };
 
-/// A holder of memory on a device. `taken` is what others cannot have because of it: its lease, or the larger of its
-/// guarantee and its usage.
+/// A holder of memory on a device. Others cannot have the `taken` bytes: the size of the holder's lease or, without a
+/// lease, the larger of its guarantee and its usage.
 struct Occupant {
   std::string who;
   Bytes taken;
@@ -58,7 +59,7 @@ struct LeaseView {
   Message reason{};                        ///< what it waits for, or which lease it overtook; empty if neither applies
   std::optional<std::vector<Occupant>> taken_by{};  ///< occupants of the device that it waits for
   std::size_t position = 0, of = 0;                 ///< place in the queue (0 if not in it), and length of the queue
-  std::optional<WaitEstimate> estimate{};           ///< usual wait, while it waits
+  std::optional<WaitEstimate> estimate{};           ///< usual wait; absent unless it waits
 };
 
 struct CancelledLease {
@@ -97,10 +98,10 @@ class Leases {
   /// Frees the room of a workload that was suspended.
   void suspend(const std::string& path);
   /// Queues a suspended workload for its return to its devices. `reason` is shown in the queue. `confirmed` is false
-  /// for a request that may be spurious, and so may be withdrawn and repeated.
+  /// for a request that may be spurious. Such a request may be withdrawn and repeated.
   void requeue(const std::string& path, const Message& reason, const Snapshot& snapshot, std::uint64_t now_ns,
                bool confirmed = true);
-  /// Returns the paths of queued workloads that may resume, since the last call.
+  /// Returns the paths of the queued workloads that the queue has allowed to resume since the last call.
   [[nodiscard]] std::vector<std::string> take_resumable() { return std::exchange(resumable_, {}); }
 
   /// Updates the queue after a tick: devices, dead waiters, grants. `now_ns`, here and above, is a time of
@@ -108,7 +109,7 @@ class Leases {
   Events step(const Snapshot& snapshot, std::uint64_t now_ns, const TenantShares& shares = {});
 
   [[nodiscard]] const LeaseQueue& queue() const { return queue_; }
-  /// Returns the waits of all leases from request to grant; an immediate grant counts as almost none.
+  /// Returns the waits of all leases from request to grant; an immediate grant counts as a wait of almost 0 seconds.
   [[nodiscard]] const WaitHistogram& waits() const { return waits_; }
   /// Returns the lease; nothing for an unknown id.
   [[nodiscard]] std::optional<LeaseView> view(const std::string& id) const;
@@ -123,9 +124,9 @@ class Leases {
     std::string workload;               ///< path of its workload's book
     bool over = false;                  ///< true if its wait timed out, or its workload never started
     bool suspended = false;             ///< true if its workload is suspended and not resuming
-    bool for_resume = false;            ///< true if it was made for the resume of its workload, and ends with it
+    bool for_resume = false;            ///< true if it serves only its workload's resume, and ends with the resume
     Message resume_reason{};            ///< reason why its workload resumes; empty if it starts
-    bool confirmed = true;              ///< false if its need to resume may be spurious
+    bool confirmed = true;              ///< false if the request to resume may be spurious
     std::optional<Bytes> held{};        ///< bytes that it will hold on each of its devices once it has resumed
     std::optional<std::int64_t> due{};  ///< its place in the queue of the previous daemon
   };
@@ -142,7 +143,7 @@ class Leases {
   void save();
 
   StateFile file_;
-  std::uint64_t clock_ahead_ns_ = 0;       // difference of the wall clock to steady time, modulo 2^64
+  std::uint64_t clock_ahead_ns_ = 0;       // wall clock minus steady time, modulo 2^64
   std::map<std::string, Entry> restored_;  ///< entries from the file, queued after the first query of the devices
   RunLengthTable run_lengths_;
   LeaseQueue queue_;

@@ -80,7 +80,7 @@ json waiting_json(const Leases& leases, const Viewer& viewer) {
   json rows = json::array();
   if (viewer.totals_only) return rows;
   for (LeaseView& lease : leases.waiting_views()) {
-    lease.taken_by.reset();  // the rows of the devices list them
+    lease.taken_by.reset();  // the rows of the devices list the occupants
     rows.push_back(lease_json(lease, viewer));
   }
   return rows;
@@ -124,7 +124,8 @@ Result<LeaseSubmission> submission_of(const Request& request, const json& body) 
   return submission;
 }
 
-/// Returns the priority asked for, which may be above the tenant's priority for operators only. Fails with E1521.
+/// Returns the requested priority. Only an operator may exceed the tenant's priority; for any other user, the request
+/// is lowered to it. Fails with E1521.
 Result<int> priority_of(const json& body, const Viewer& viewer, int of_tenant) {
   constexpr std::int64_t kHighest = std::numeric_limits<std::int32_t>::max();
   RATION_TRY(const auto priority, number_field(body, "priority", -kHighest, kHighest));
@@ -133,8 +134,8 @@ Result<int> priority_of(const json& body, const Viewer& viewer, int of_tenant) {
   return viewer.is_operator ? asked : std::min(asked, of_tenant);
 }
 
-/// Checks that some device may give the guarantee, and that the tenant may ever hold the bytes. Fails with E1104, and
-/// as may_promise() does.
+/// Checks that the user may have the guarantee on some device, and that the tenant's largest limit admits the bytes.
+/// Fails with E1104, and as may_promise() does.
 Result<void> check_submission(const Moment& moment, const DevicePromises& promises, const LeaseSubmission& submission,
                               const Viewer& viewer) {
   if (submission.guarantee > Bytes{0} && !viewer.is_operator) {

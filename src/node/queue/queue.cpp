@@ -237,8 +237,8 @@ std::uint64_t LeaseQueue::earliest_start(const Waiting& waiting) const {
   return best;
 }
 
-/// Returns true if the head has room beside the candidate whenever it would have room without it: no set of leases that
-/// may end during the candidate's run frees enough for the head alone, but too little for both.
+/// Returns true if the head has room beside the candidate whenever the head would have room without the candidate: no
+/// set of leases that may end during the candidate's run frees enough for the head alone, but too little for both.
 bool LeaseQueue::leaves_room(int gpu, const Waiting& head, const Lease& candidate) const {
   constexpr std::size_t kMaxSums = 256;  // sizes are round, so few sums differ; with more, returns false
   const std::int64_t missing = capacity_.missing_on(gpu, head.need, head.request.tenant);
@@ -269,8 +269,9 @@ std::optional<Lease::Backfill> LeaseQueue::backfill_beside(const Waiting& head, 
   return Lease::Backfill{head.request.id, false};
 }
 
-/// Finds a lease that can start now without delaying the head, which may be null. A lone request gets the emptiest
-/// device, for compute; among others it gets the tightest fit, so that large rooms stay.
+/// Finds a lease that can start now without delaying the head, which may be null. The only waiting request gets the
+/// emptiest device, for its computing power. If others wait too, a request gets the tightest fit, so that large rooms
+/// stay.
 std::optional<Lease> LeaseQueue::possible_lease(const Waiting& waiting, const Waiting* head) const {
   std::optional<Lease> best;
   Bytes best_free;

@@ -3,17 +3,19 @@
 //
 // Promises, each tested in simulated time (tests/unit/decisions/queue_test.cpp):
 // 1. Capacity: a grant fits beside all promises and all other leases.
-// 2. Order. A request is due at its submission, or kTenantStep after the waiting request of the same tenant and
-//    priority before it, whichever is later; each point of priority is worth kPriorityStep of waiting. The lowest rank,
-//    due - priority * kPriorityStep, goes first. A rank changes only if an earlier request of the tenant is cancelled
-//    or expires, so ageing is built in: a request with p more points overtakes only requests that came up to p minutes
-//    earlier. A request that may be spurious is due kUnconfirmedStep later and delays no other.
-// 3. The first request in that order without room is the head. A later one starts only if that cannot delay the head,
-//    whenever running leases end: it ends before the head can possibly start, or the head has room beside it (EASY
-//    backfilling, with learnt bounds instead of user estimates). A program of unknown length may run for ever, and once
-//    a run exceeds its longest predecessor, nothing is backfilled against it. A request that would not fit even if all
-//    leases ended is no head, since waiting for their end would not help it.
-// 4. No starvation while running leases end: the head starts, and every request becomes the head.
+// 2. Order. A request is due at its submission. If an earlier request of the same tenant and priority waits, the later
+//    one is due no sooner than kTenantStep after the earlier one is due. Each point of priority is worth kPriorityStep
+//    of waiting: the request with the lowest rank, due - priority * kPriorityStep, goes first. A rank changes only if
+//    an earlier request of the tenant is cancelled or expires. Ageing is thus built in: a request with p more points
+//    overtakes only requests that came up to p minutes earlier. A request that may be spurious is due kUnconfirmedStep
+//    later and delays no other.
+// 3. The first request in that order without room is the head. A later request starts only if it cannot delay the head,
+//    whenever running leases end: either it ends before the head can possibly start, or the head has room beside it
+//    (EASY backfilling, with learnt bounds instead of users' estimates). A program of unknown length counts as one that
+//    may run for ever, and may end at any moment. A run that is longer than every earlier run of its program also may
+//    end at any moment. A request that would not fit even if all leases ended is never the head, since the end of
+//    leases would not help it.
+// 4. No starvation, provided that running leases end: the head starts, and every request becomes the head in time.
 // 5. A lease that does not start within kStartGrace is revoked.
 #pragma once
 
@@ -42,7 +44,7 @@ inline constexpr std::size_t kWaitsKept = 200, kMinWaits = 3;
 struct LeaseRequest {
   std::string id, tenant;
   Bytes bytes, guarantee;  ///< bytes on each device: the larger of the two, in whole granules
-  std::vector<int> gpus;   ///< GPUs that it needs together; empty for any one (`auto`)
+  std::vector<int> gpus;   ///< GPUs that it needs together; empty for any one GPU (`auto`)
   int priority = 0;
   std::uint64_t submitted_ns = 0;
   std::optional<std::uint64_t> deadline_ns;  ///< end of `--wait=T`, when it leaves the queue
@@ -104,15 +106,16 @@ struct WaitEstimate {
 /// The queue of one node. Not thread-safe: the daemon's loop owns it.
 class LeaseQueue {
  public:
-  /// Sets the capacity of the devices without the leases, which the queue adds itself. A request that waits for its own
-  /// tenant's limit is never the head.
+  /// Sets the capacity of the devices. `capacity` contains no leases; the queue adds them itself. A request that waits
+  /// for its own tenant's limit is never the head.
   void update(Capacity capacity);
   [[nodiscard]] const Capacity& capacity() const { return capacity_; }
 
   /// Adds a request; step() decides on it. Fails with E1104 if it is larger than any device that it may use, with E1105
   /// for 0 bytes, with E1407 for an unknown device, with E1410 if the id is in use.
   Result<void> submit(LeaseRequest request);
-  /// Removes a waiting request. Returns false if none has that id. The tenant's later requests move up.
+  /// Removes a waiting request, after which later requests of its tenant move up. Returns false if no waiting request
+  /// has that id.
   bool cancel(const std::string& id);
   /// Marks the lease as running: from now on only release() ends it.
   bool mark_running(const std::string& id);
@@ -129,9 +132,9 @@ class LeaseQueue {
   [[nodiscard]] std::map<std::string, Bytes> waiting_bytes() const;
   /// Returns the place of a waiting request, which LeaseRequest::due keeps over a restart; absent if it does not wait.
   [[nodiscard]] std::optional<std::int64_t> due(const std::string& id) const;
-  /// Returns the position in the queue, from 1; 0 if it does not wait.
+  /// Returns the position in the queue, from 1; 0 if the request does not wait.
   [[nodiscard]] std::size_t position(const std::string& id) const;
-  /// Returns why the request waits; nothing if none has that id.
+  /// Returns why the request waits; nothing if no waiting request has that id.
   [[nodiscard]] std::optional<WaitReason> reason(const std::string& id) const;
   [[nodiscard]] WaitEstimate estimate() const;
   /// Returns the waiting requests in the order in which they will be granted.

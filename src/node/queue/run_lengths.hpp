@@ -1,12 +1,12 @@
 // Learns how long programs run, for the queue's backfilling. The caller reads the history and reports ended runs.
 //
-// The estimate is a range, because two questions are asked and an error in either delays a waiting request:
-//  - When will it have ended? The longest of the latest kRunsRemembered runs, plus a tenth: if the lengths come from
-//    one distribution, the next of 20 exceeds the longest once in 21 times; an average would be wrong every second
-//    time.
-//  - When may it end at the earliest? The shortest of these runs above its present length; if there is none, at any
-//    moment.
-// An outlier costs some backfilling until it is forgotten, and no request its place.
+// The estimate is a range, because the queue asks two questions, and a wrong answer to either delays a waiting request:
+//  - When will a run have ended at the latest? After the length of the longest of the latest kRunsRemembered runs, plus
+//    a tenth. If the lengths come from one distribution, the next run exceeds the longest of 20 once in 21 times; it
+//    would exceed an average every second time.
+//  - When may a run end at the earliest? After the length of the shortest of these runs that is longer than the run so
+//    far; if there is none, at any moment.
+// An outlier prevents some backfilling until it is forgotten, but takes no request's place away.
 // Fewer than kMinRuns runs give no estimate. Failed runs do not count: most of them end early.
 #pragma once
 
@@ -35,11 +35,11 @@ struct Program {
   auto operator<=>(const Program&) const = default;
 };
 
-/// The bytes of a command line that are compared; books and daemon keep no more.
+/// The number of bytes of a command line that are compared; books and the daemon keep no more of it.
 inline constexpr std::size_t kCommandCompared = 200;
 [[nodiscard]] std::uint64_t command_hash(std::string_view command);
 
-/// Removes the run's number that the name of an unnamed workload ends with (`python-17`), so that all runs of a program
+/// Removes the run's number from the end of an unnamed workload's name (`python-17`), so that all runs of a program
 /// have one name.
 [[nodiscard]] std::string name_without_number(const std::string& workload, std::uint64_t run_number);
 

@@ -15,10 +15,11 @@ namespace {
 
 constexpr std::uint64_t kMinReportedWait = 50 * kMillisecond;  // shorter waits go unnoticed
 
-/// Returns the shortest time between two reports. Short waits are frequent where programs share a GPU.
+/// Returns the shortest time between two reports. It is longer for short waits, which are frequent where programs share
+/// a GPU.
 std::uint64_t report_interval(std::uint64_t wait_ns) { return wait_ns < kSecond ? 60 * kSecond : 10 * kSecond; }
 
-/// Adds the processes of the book that wait now. Returns false if a process that waited has ended without memory.
+/// Adds the processes of the book that wait now to `waiting`. Returns false if a process in `waiting` has ended.
 bool follow(std::vector<ProcessIdentity>& waiting, const book::BookSnapshot& book) {
   const auto same = [](const ProcessIdentity& one) { return [&](const auto& other) { return other.same_as(one); }; };
   const auto lives = [&](const ProcessIdentity& one) {
@@ -55,7 +56,7 @@ class WaitRule final : public Rule {
   std::unordered_map<std::string, Wait> waits_;              // by path, for workloads with charges that sleep
 };
 
-// Reports waits that end with the memory granted and last from one tick to the next. Those that end in a denial are in
+// Reports waits that last from one tick to the next and end with the memory granted. Waits that end in a denial are in
 // the book.
 void WaitRule::run(const Moment& moment, Effects& effects) {
   Events& events = effects.events;

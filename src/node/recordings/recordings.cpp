@@ -17,29 +17,32 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A process that the program left behind may record for long.
+/// The most attempts to take a file: many, since a process that the program left behind may record for long.
 constexpr int kMostTries = 360;
-/// `ration run` makes the file shortly after the end. A user may also have removed it.
+/// The most attempts that find no file: few, since `ration run` makes the file shortly after the run's end. The user
+/// may also have removed the file.
 constexpr int kMostEmptyTries = 8;
 constexpr std::uint64_t kFirstPause = kSecond / 4, kLongestPause = 10 * kSecond;
 constexpr std::ptrdiff_t kMostRunsOfUser = 256;
 constexpr const char* kUnfinished = ".new";
 
-/// Run with the user's rights, whose file it is. Arguments: the file, this program. Writes the file to standard output.
-/// Exits with 3 if there is none, and with 4 if it is still made.
+/// The script that hands a file over. It runs with the rights of the file's user. Arguments: the file, and this
+/// program. Writes the file to standard output. Exits with 3 if there is no file, and with 4 if the file is still being
+/// made.
 constexpr const char* kHandOver =
     "[ ! -d \"$1.parts\" ] || \"$2\" record -o \"$1\" >/dev/null 2>&1 || exit 4; [ -f \"$1\" ] || exit 3; "
     "before=$(stat -c %s -- \"$1\"); cat -- \"$1\" && [ \"$before\" = \"$(stat -c %s -- \"$1\")\" ] || exit 4";
-/// Run with the daemon's rights. Arguments: where the file is kept, its most bytes, and a command that writes it, which
-/// has nothing of the file but a pipe. Writes the command's exit status to standard output.
+/// The script that stores the copy. It runs with the daemon's rights. Arguments: the path of the copy, its maximum size
+/// in bytes, and the command that writes its content. That command gets only a pipe, not the copy itself. Writes the
+/// command's exit status to standard output.
 constexpr const char* kKeep =
     "to=$1; most=$2; shift 2; umask 077; { { timeout 300 \"$@\" 4>&-; echo $? >&4; } | head -c \"$most\" >\"$to\"; } "
     "4>&1";
 
-/// The end of the name of each file that the daemon took of a user.
+/// Returns the end of the names of all files that the daemon took from the user.
 std::string ending_of(uid_t user) { return fmt::format(".uid-{}.rec", user); }
 
-/// Returns the name of a run as that of a file.
+/// Returns a file name for the run.
 std::string file_name(const Workload& workload) {
   std::string name = workload.book.name.substr(0, 100);
   std::replace(name.begin(), name.end(), '/', '_');
@@ -53,7 +56,7 @@ Recordings::Recordings(std::string folder) : folder_(std::move(folder)) {
   std::error_code error;
   for (fs::directory_iterator each(folder_, error), end; !error && each != end; each.increment(error)) {
     const std::string name = each->path().filename().string();
-    // What an earlier daemon had begun to take.
+    // Removes copies that an earlier daemon began and did not finish.
     if (name.ends_with(kUnfinished) && name.find(".uid-") != std::string::npos) ::unlink(each->path().c_str());
   }
 }

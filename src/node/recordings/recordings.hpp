@@ -1,8 +1,9 @@
-// The recordings that policies ask for (`[[policy]] record = true`). A run is recorded where its user may write, as any
-// other; once it has ended, a child process with that user's rights hands the file over, and the daemon keeps it. Used
-// by the paths of workloads and at every tick. Promises: nothing of a user's is read with the daemon's rights; a user's
-// kept files together have no more bytes than are kept of each user, and the oldest goes first; no file is replaced,
-// and none is removed that the daemon did not take.
+// The recordings that policies ask for (`[[policy]] record = true`). Like any other recording, such a recording is a
+// file that the run's user may write. Once the run has ended, a child process with that user's rights hands the file
+// over, and the daemon keeps a copy. Used by the paths of workloads and at every tick.
+// Promises: no file of a user is read with the daemon's rights; the kept files of one user together have at most the
+// configured number of bytes, and the oldest are removed first; no file is replaced, and the daemon removes only files
+// that it took.
 #pragma once
 
 #include <sys/types.h>
@@ -21,20 +22,21 @@ namespace ration::node {
 
 class Recordings {
  public:
-  /// `folder` is empty where nothing is kept.
+  /// Keeps recordings in `folder`; keeps none if `folder` is empty.
   explicit Recordings(std::string folder);
 
-  /// Notes that the run of a workload is recorded to `file`. Returns false if it cannot be handed over: the daemon does
-  /// not run as root and the workload is another user's, or this user has too many such runs already.
+  /// Notes that the run of a workload is recorded to `file`. Returns false if the file cannot be handed over: because
+  /// the daemon does not run as root and the workload belongs to another user, or because this user has too many such
+  /// runs already.
   bool expect(const Workload& workload, const EventSubject& subject, const std::string& file);
-  /// Learns that a workload has ended.
+  /// Notes that a workload has ended.
   void forget(const std::string& path);
 
-  /// Takes the files of ended runs, and those that are made of the parts of killed ones, one of a user at a time. Then
-  /// removes that user's oldest ones, until they have at most `keep` bytes, or that share of the file system. Adds an
-  /// event for a file that is not taken.
+  /// Takes the files of ended runs, one file of each user at a time; for a killed run, first makes the file from its
+  /// parts. Then removes the oldest kept files of the user until the rest has at most `keep` bytes, or that share of
+  /// the file system. Adds an event for a file that is not taken.
   void follow(std::uint64_t now_ns, const config::Amount& keep, Events& events);
-  /// Returns true while a file is handed over, or has not been asked for yet.
+  /// Returns true while a file is being handed over, or while an ended run's file has not been requested yet.
   [[nodiscard]] bool is_taking() const;
 
  private:
@@ -44,19 +46,19 @@ class Recordings {
     uid_t user = 0;
     gid_t group = 0;
     bool has_ended = false;
-    bool is_kept = false;          ///< what is left to do is to remove the user's file
+    bool is_kept = false;          ///< true if only the removal of the user's file is left to do
     std::unique_ptr<Child> child;  ///< hands the file over, or removes it; null while none runs
     int tries = 0, empty_tries = 0;
     std::uint64_t next_ns = 0;
   };
 
-  /// Returns false once nothing more is to be done for the run.
+  /// Continues with an ended run. Returns false once nothing is left to do for the run.
   bool follow_run(Run& run, std::uint64_t now_ns, Bytes most, Events& events);
-  /// Looks at what the child handed over. Returns false if nothing more is to be done.
+  /// Examines the file that the child handed over. Returns false if nothing is left to do for the run.
   bool look_at_copy(Run& run, const Child::Ended& copied, Bytes most, Events& events);
   /// Starts a child that reads or removes the user's file, with the user's rights.
   void start_child(Run& run, Bytes most);
-  /// Gives the copy a name that no file has, and its user. Returns false if it cannot be kept.
+  /// Gives the copy to the run's user, under a name that no other file has. Returns false if the copy cannot be kept.
   [[nodiscard]] bool keep(const Run& run) const;
   [[nodiscard]] std::string unfinished(const Run& run) const;
   void remove_oldest(uid_t user, Bytes most) const;

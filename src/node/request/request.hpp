@@ -13,7 +13,7 @@
 
 namespace ration::node {
 
-/// Makes a document of this schema around `data`. `source` is that of RouteHost::source().
+/// Makes a document of this schema around `data`. `source` is the value of RouteHost::source().
 [[nodiscard]] http::Response answer(const char* source, const std::string& schema, const nlohmann::json& data,
                                     int status = 200);
 /// Makes the same document around serialized `data`.
@@ -26,7 +26,7 @@ namespace ration::node {
 [[nodiscard]] Caller caller_of(const http::Request& request);
 /// Returns the body as a JSON object. Fails with E1521.
 [[nodiscard]] Result<nlohmann::json> body_of(const http::Request& request);
-/// Returns the error (E1527) for a parameter of the query, with an example in `fix`.
+/// Returns the error (E1527) for an invalid parameter of the query; `fix` is an example of a valid one.
 [[nodiscard]] tl::unexpected<Error> bad_parameter(const std::string& name, const std::string& value,
                                                   const std::string& fix);
 /// Returns true if the request has a parameter `dry_run` other than 0 and false.

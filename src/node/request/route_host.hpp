@@ -1,4 +1,4 @@
-// The node, as the paths of its HTTP interface use it: they record events, and make it tick.
+// The node, as the paths of its HTTP interface use it: the paths record events, and make the node tick.
 #pragma once
 
 #include <functional>

@@ -14,7 +14,7 @@
 
 namespace ration::node {
 
-/// The interface to what moves memory; tests substitute it.
+/// The interface of jobs that move memory; tests replace the implementation.
 class CheckpointJobs {
  public:
   struct Finished {
@@ -24,7 +24,7 @@ class CheckpointJobs {
   };
 
   virtual ~CheckpointJobs() = default;
-  /// `id`: the path of the workload's book.
+  /// Starts a job. `id` is the path of the workload's book.
   virtual void start(const std::string& id, machine::CheckpointAction action,
                      const std::vector<ProcessIdentity>& processes) = 0;
   /// Returns the jobs that have ended since the last call, in order. Does not wait.
@@ -33,7 +33,8 @@ class CheckpointJobs {
 
 class CheckpointProcesses final : public CheckpointJobs {
  public:
-  /// `program`: a `ration`, called as `ration checkpoint-processes …`. `lock_file`: locked while a job runs.
+  /// Runs each job as `ration checkpoint-processes …`; `program` is the path of that `ration`. `lock_file` is locked
+  /// while a job runs.
   CheckpointProcesses(std::string program, std::string driver_folder, std::string lock_file);
 
   void start(const std::string& id, machine::CheckpointAction action,
@@ -55,22 +56,23 @@ class CheckpointProcesses final : public CheckpointJobs {
   std::string program_, driver_folder_, lock_file_;
   std::deque<Job> waiting_;
   std::optional<Running> running_;
-  std::vector<Finished> failed_;  ///< could not start
+  std::vector<Finished> failed_;  ///< jobs that could not start
 };
 
-/// Does the work of a job, in its process. Before a suspension it reads the book again while the processes are locked,
-/// because they may have allocated since the last tick. `book` empty: without that check.
+/// Does the work of a job, in the job's own process. Before a suspension, reads the book again while the processes are
+/// locked, because they may have allocated since the last tick. If `book` is empty, skips that check.
 [[nodiscard]] Result<machine::CheckpointOutcome> move_memory(const std::string& driver_folder,
                                                              machine::CheckpointAction action,
                                                              const std::vector<ProcessIdentity>& processes,
                                                              const std::string& book,
                                                              const std::string& runtime_folder);
 
-/// Writes a process as one word of a command line, and reads it back. Absent: invalid.
+/// Writes a process as one word of a command line; process_from_word() reads the word, and returns nothing if it is
+/// invalid.
 [[nodiscard]] std::string to_word(const ProcessIdentity& process);
 [[nodiscard]] std::optional<ProcessIdentity> process_from_word(const std::string& word);
 
-/// Writes the outcome of a job as a line of output, and reads it back.
+/// Writes the outcome of a job as a line of output; outcome_from_line() reads that line.
 [[nodiscard]] std::string to_line(const Result<machine::CheckpointOutcome>& outcome);
 [[nodiscard]] Result<machine::CheckpointOutcome> outcome_from_line(const std::string& line);
 

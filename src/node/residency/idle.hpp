@@ -22,10 +22,10 @@ struct IdleStep {
 };
 
 struct IdlePolicy {
-  int below_percent = 1;        ///< up to this share of the time, computing does not count
+  int below_percent = 1;        ///< computing for up to this share of the time counts as idle
   std::vector<IdleStep> steps;  ///< by time
 
-  /// Returns the time of the step that suspends. Absent: none does.
+  /// Returns the idle time after which a step suspends; nothing if no step does.
   [[nodiscard]] std::optional<std::uint64_t> suspends_after_ns() const;
 };
 
@@ -36,9 +36,9 @@ inline constexpr std::uint64_t kTrimTime = 2'000'000'000;
 struct IdleObservation {
   std::string id;
   Bytes used;
-  std::uint64_t last_activity_ns = 0;  ///< its last allocation or free, or its start
-  std::optional<int>
-      utilisation_percent;  ///< of its processes since the last tick; absent: the driver does not report it
+  std::uint64_t last_activity_ns = 0;  ///< time of its last allocation or free, or of its start
+  /// The utilisation by its processes since the last tick; absent if the driver does not report it.
+  std::optional<int> utilisation_percent;
 };
 
 struct IdleDecision {
@@ -48,23 +48,23 @@ struct IdleDecision {
   Message reason;  ///< for people: `no memory taken or given back and no computing for 47m 00s`
 };
 
-/// Promises: a workload is idle since it last computed, allocated or freed, and a free on request does not count; each
-/// step is taken once per idle time; a workload is only reported, and not suspended, if it is unknown whether it
-/// computes (training may leave its memory unchanged for hours), and not trimmed if it holds no memory.
+/// Promises: a workload counts as idle since it last computed, allocated, or freed memory without a request; each step
+/// is taken once per idle time; a workload is reported instead of suspended if it is unknown whether it computes, since
+/// training may leave its memory unchanged for hours; a workload that holds no memory is only reported.
 class IdleWatch {
  public:
-  /// Returns the next step that is due. Absent: none is.
+  /// Returns the next step if it is due; else nothing.
   std::optional<IdleDecision> decide(const IdleObservation& observed, const IdlePolicy& policy, std::uint64_t now_ns);
   void forget(const std::string& id);
-  /// Absent: unknown workload.
+  /// Returns how long the workload has been idle; nothing for an unknown workload.
   [[nodiscard]] std::optional<std::uint64_t> idle_ns(const std::string& id, std::uint64_t now_ns) const;
 
  private:
   struct History {
-    std::uint64_t busy_ns = 0;  ///< last computing, allocation or free
+    std::uint64_t busy_ns = 0;  ///< time of the last computing, allocation or free
     std::size_t steps_taken = 0;
-    std::uint64_t trim_ends_ns = 0;        ///< end of a trim request; 0: none is pending
-    std::uint64_t requested_until_ns = 0;  ///< frees up to this time were requested
+    std::uint64_t trim_ends_ns = 0;        ///< end of a trim request; 0 if none is pending
+    std::uint64_t requested_until_ns = 0;  ///< frees up to this time answered a trim request
   };
   std::map<std::string, History> histories_;
 };

@@ -10,7 +10,7 @@ namespace ration::node {
 
 namespace {
 
-// Requires that `after` is set.
+// Converts the settings, whose `after` must be set.
 IdlePolicy to_policy(const config::Idle& idle) {
   const auto step = [](const auto& after, IdleAction action) {
     return IdleStep{static_cast<std::uint64_t>(after.value->count()), action};
@@ -22,7 +22,8 @@ IdlePolicy to_policy(const config::Idle& idle) {
   return result;
 }
 
-// Returns 0 if the whole device is idle; else asks the driver for each process.
+// Returns the highest utilisation by a process of the workload, in per cent; nothing if the driver does not report it.
+// Counts 0 for a device that is idle as a whole.
 std::optional<int> utilisation_of(const Moment& moment, const Workload& workload) {
   if (!moment.machine) return std::nullopt;
   int highest = 0;
@@ -77,7 +78,7 @@ void IdleRule::run(const Moment& moment, Effects& effects) {
     const std::uint64_t active_ns = workload.book.waiting > 0 ? moment.now_ns : activity_.since_ns(path);
     const auto decision =
         idle_.decide({path, sum(workload.used), active_ns, utilisation_of(moment, workload)}, rule, moment.now_ns);
-    // The second half of the idle time serves to learn the activity at rest.
+    // The activity at rest is learnt in the second half of the idle time that precedes a suspension.
     const auto suspends_after = rule.suspends_after_ns();
     if (!suspends_after || idle_.idle_ns(path, moment.now_ns).value_or(0) * 2 < *suspends_after) {
       suspension.stop_observing(path);

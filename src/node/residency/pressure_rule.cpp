@@ -1,4 +1,5 @@
-// Asks the other workloads on a GPU to give back what they do not use while a request for its memory waits.
+// While a request for a GPU's memory waits, asks the other workloads on that GPU to give back memory that they do not
+// use.
 #include <map>
 #include <memory>
 #include <set>
@@ -10,7 +11,7 @@ namespace ration::node {
 
 namespace {
 
-// A workload that has just been asked has little more to give.
+// The pause before a workload is asked again, since a workload that has just been asked has little more to give.
 constexpr std::uint64_t kPause = 10'000'000'000;
 
 class PressureRule final : public Rule {
@@ -28,7 +29,7 @@ class PressureRule final : public Rule {
   std::map<std::string, std::uint64_t> asked_ns_;  // by path
 };
 
-/// Returns true if the workload wants memory that its own limit allows: what others hold is in its way.
+/// Returns true if the workload wants memory that its own limit allows, so that only memory of others is in its way.
 bool PressureRule::needs_others(const AccountView& account) const {
   const Bytes wanted = demand_.of(account.path, account.account);
   return !account.suspended && wanted > Bytes{0} && account.used + wanted <= account.configured_limit;

@@ -12,8 +12,8 @@ namespace {
 /// Host memory to leave free when device memory moves there.
 constexpr Bytes kHostReserve{std::uint64_t{1} << 30};
 
-// Returns the larger of the driver's and the book's figure: the book lacks code and rounding, the driver lacks managed
-// memory.
+// Returns for each account the driver's or the book's figure, whichever is larger: the book's figure lacks loaded code
+// and rounding, the driver's lacks managed memory.
 std::vector<Bytes> to_be_moved(const Moment& moment, const Workload& workload) {
   std::vector<Bytes> bytes = workload.used;
   for (const AccountView& account : moment.snapshot.accounts) {

@@ -16,19 +16,20 @@
 namespace ration::node {
 
 [[nodiscard]] Bytes sum(const std::vector<Bytes>& parts);
-/// Finds the workload's processes in this pid namespace. Fails with E1547 if there is none, or if one is invisible or
-/// not its owner's.
+/// Finds the workload's processes in this pid namespace. Fails with E1547 if there is none, or if a process is
+/// invisible or does not belong to the workload's user.
 [[nodiscard]] Result<std::vector<ProcessIdentity>> processes_of(const Moment& moment, const Workload& workload);
-/// Returns the processes with these numbers in this pid namespace. Fails with E1547 as above.
+/// Returns the processes with these numbers in this pid namespace. Fails as processes_of() does.
 [[nodiscard]] Result<std::vector<ProcessIdentity>> own_processes(const Workload& workload,
                                                                  const std::vector<std::int32_t>& pids);
 
-/// The name of the requester of a trim that the daemon starts because other workloads wait for memory.
+/// The requester's name for a trim that the daemon starts because other workloads wait for memory.
 inline constexpr const char* kPressure = "pressure";
 
 class Residency {
  public:
-  /// `runtime_folder`: where device measurements are cached. `simulated`: the memory of devices is in no process.
+  /// Makes the subject. Device measurements are cached in `runtime_folder`. `simulated` is true if the devices are
+  /// simulated, so that their memory is in no process.
   Residency(std::unique_ptr<CheckpointJobs> jobs, Limits& limits, std::string runtime_folder, bool simulated)
       : suspension_(std::move(jobs)),
         limits_(limits),
@@ -38,11 +39,11 @@ class Residency {
   [[nodiscard]] Suspension& suspension() { return suspension_; }
   [[nodiscard]] const Suspension& suspension() const { return suspension_; }
 
-  /// Starts a suspension. `by_person`: only a person resumes it. Fails with E1546, E1547 or E1531.
+  /// Starts a suspension. With `by_person`, only a person can resume the workload. Fails with E1546, E1547 or E1531.
   [[nodiscard]] Result<void> begin_suspension(const Moment& moment, const Workload& workload, bool by_person);
-  /// Marks the memory of a workload as back on its device, or never moved.
+  /// Marks a workload as not suspended: its memory is back on its device, or was never moved.
   void end_suspension(OwnedWorkload& owned);
-  /// Returns the time of the workload's failed suspension; absent: none has failed.
+  /// Returns the time at which a suspension of the workload last failed; nothing if none has failed.
   [[nodiscard]] std::optional<std::uint64_t> failed_ns(const std::string& path) const;
   void note_failed(const std::string& path, std::uint64_t now_ns) { known_[path].failed_ns = now_ns; }
   /// Requests the resume that a person asked for. Returns false unless the workload is suspended or moving to the host.
@@ -58,13 +59,13 @@ class Residency {
 
   /// A pending request to free unused memory.
   struct Trim {
-    Bytes used;  ///< before the trim
+    Bytes used;  ///< usage before the trim
     std::uint64_t since_ns = 0;
     std::string by;
   };
-  /// Notes the usage before a trim, whose result is reported two seconds later. `by`: the requester.
+  /// Notes the usage before a trim; TrimRule reports the result two seconds later. `by` is the requester.
   void begin_trim(const Moment& moment, const Workload& workload, const std::string& by);
-  /// Returns null if none is pending.
+  /// Returns the workload's pending trim; null if there is none.
   [[nodiscard]] const Trim* trim_of(const std::string& path) const;
   void end_trim(const std::string& path) { known_[path].trim.reset(); }
 
@@ -73,7 +74,7 @@ class Residency {
  private:
   struct Known {
     std::optional<std::uint64_t> failed_ns;
-    bool may_resume = false;  ///< enough unpromised memory is free for it
+    bool may_resume = false;  ///< true if enough unpromised memory is free for its resume
     std::optional<Trim> trim;
   };
 

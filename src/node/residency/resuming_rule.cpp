@@ -9,8 +9,8 @@ namespace ration::node {
 
 namespace {
 
-/// Free device memory required beyond what returns: after a restore without room no later one succeeds
-/// (NVIDIA/cuda-checkpoint issue 44), and the driver's own need during a restore is unknown.
+/// The device memory that must be free in addition to the memory that returns. The driver's own need during a restore
+/// is unknown, and after a restore without room, no later restore succeeds (NVIDIA/cuda-checkpoint issue 44).
 constexpr Bytes kRestoreMargin{std::uint64_t{256} << 20};
 
 class ResumeRule final : public Rule {
@@ -23,7 +23,7 @@ class ResumeRule final : public Rule {
   Limits& limits_;
 };
 
-// Requires room for the guarantees and kRestoreMargin, but at most what the device can ever have free.
+// Requires free memory for all that returns plus kRestoreMargin, but never more than the device can have free.
 void ResumeRule::run(const Moment& moment, Effects& effects) {
   if (!moment.machine) return;
   std::map<book::DeviceUuid, Bytes> free, most;

@@ -22,7 +22,7 @@ struct Candidate {
   const StandstillWorkload* workload = nullptr;
   const StandstillAccount* account = nullptr;
   bool waits = false;
-  bool may_be_served = false;  ///< it waited until now, and may have been served
+  bool may_be_served = false;  ///< true if it waited before but not at this tick
   std::uint64_t since_ns = 0, unchanged_since_ns = 0;
 };
 
@@ -46,7 +46,7 @@ bool can_help(const Candidate& holder, const Candidate& waiter) {
           holder.account->shared_limits.count(waiter.account->shared_limit) != 0);
 }
 
-/// Chooses the victim for `waiter`; null: not yet.
+/// Chooses the victim for `waiter`; null if none is to be suspended yet.
 const Candidate* victim_for(const Candidate& waiter, const std::vector<Candidate>& present, std::uint64_t now_ns) {
   const Candidate* victim = nullptr;
   bool all_wait = true;
@@ -66,7 +66,8 @@ const Candidate* victim_for(const Candidate& waiter, const std::vector<Candidate
 
 }  // namespace
 
-// A waiting program that retries seems not to wait at that moment, so only several ticks in a row prove progress.
+// Notes whether the workload waits. A waiting program that retries seems not to wait at that moment, so only several
+// ticks in a row without a wait prove progress.
 void StandstillWatch::note(const StandstillWorkload& workload, std::uint64_t now_ns) {
   constexpr int kTicksInARow = 3;
   const auto known = waits_.find(workload.id);

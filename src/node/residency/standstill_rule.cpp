@@ -1,5 +1,5 @@
-// Suspends one of several workloads that hold memory of a device and wait for each other's. It requests its resume at
-// once.
+// Suspends one of several workloads that hold memory of a device and wait for each other's memory. The suspended
+// workload requests its resume at once.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,7 +17,8 @@ constexpr std::uint64_t kRetryPause = 60'000'000'000;
 
 std::string limit_of_tenant(const std::string& tenant) { return "tenant " + tenant; }
 
-/// Returns an empty name if the policy limits each workload by itself, or not at all.
+/// Returns a name for the limit that workloads share by the policy; empty if the policy limits each workload by itself,
+/// or not at all.
 std::string limit_of_policy(const config::Policy* policy, const Workload& workload) {
   if (policy == nullptr || !policy->limit.value.is_set() || policy->per.value == config::Per::kWorkload) return {};
   return fmt::format("policy at {} {}", policy->limit.origin.text(),

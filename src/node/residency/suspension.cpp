@@ -8,12 +8,13 @@
 namespace ration::node {
 namespace {
 
-// Work is more than twice the activity at rest plus 0.2 ms, which is less than an interpreter needs for one line.
+// A workload works if it uses more than twice its processor time at rest, plus 0.2 ms. An interpreter needs more than
+// 0.2 ms for one line.
 constexpr double kWorkOverRest = 2, kMinWorkNs = 200'000;
 constexpr double kNsPerSecond = 1e9;
 // A thread scheduled at least kTimerTurns times at rest is a timer; after kTurnsMissed missed turns and kMinSilence
-// seconds it counts as silent. One needless resume is enough to classify a thread as a timer, except a timer so slow
-// that its silence proves nothing within kMaxLearntSilence seconds: it cannot be told from work.
+// seconds it counts as silent. One needless resume is enough to classify a thread as a timer, except a timer that is so
+// slow that kMaxLearntSilence seconds of silence prove nothing: such a timer cannot be told from work.
 constexpr std::uint64_t kTimerTurns = 4;
 constexpr double kTurnsMissed = 8, kMinSilence = 1, kMaxLearntSilence = 30;
 constexpr std::uint64_t kUnknownRestNs = 10'000'000'000;

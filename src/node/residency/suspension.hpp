@@ -1,16 +1,17 @@
-// Workloads whose device memory is in host memory, or moving, and those that want to resume. The daemon chooses
-// victims, and checks for room before a resume.
+// Workloads whose device memory is in host memory or moving, and their requests to resume. The daemon chooses victims,
+// and checks for room before a resume.
 //
-// How a suspended program's need for its device is noticed: its driver calls block, so it cannot report it. Its threads
-// show it, each in one of three ways. A timer thread, active at rest, that falls silent is blocked in a driver call:
-// the program requests its resume. A program that works more than at rest requests it, too. A thread that first wakes
-// after the suspension may be a slow timer: the request is unconfirmed, and confirmed ones precede it. If that thread
-// wakes again at rest after such a resume, it counts as a timer from then on. Threads in which the driver works are
-// ignored. A needless resume costs moving the memory twice, and nothing else.
+// How this class notices that a suspended program needs its device: the program cannot report the need, since its
+// driver calls block, but its threads show the need in one of three ways. First, a timer thread, which is active at
+// rest, falls silent: it is blocked in a driver call, so the program's resume is requested. Second, the program works
+// more than at rest: its resume is requested, too. Third, a thread wakes that was silent at rest. That thread may be a
+// slow timer, so the request is unconfirmed, and confirmed requests precede it. If the thread wakes again at rest after
+// such a resume, it counts as a timer from then on. Threads in which the driver works are ignored. A needless resume
+// costs moving the memory twice, and nothing else.
 //
-// Promises: every suspended workload that works again requests its resume, even after a restart of the daemon (when all
-// do), except those that a person suspended and those whose restore failed for good; an ended workload is forgotten.
-// Not thread-safe.
+// Promises: every suspended workload that works again requests its resume, except workloads that a person suspended and
+// workloads whose restore failed for good; after a restart of the daemon, all workloads but these request it; an ended
+// workload is forgotten. Not thread-safe.
 #pragma once
 
 #include <map>
@@ -38,7 +39,7 @@ class Suspension {
   struct Change {
     enum class What {
       kSuspended,
-      kNotSuspended,    ///< it stays on the device; `error` says why
+      kNotSuspended,    ///< it stays on its device; `error` says why
       kRequestsResume,  ///< repeated once the request is `confirmed`
       kResumed,
       kNotResumed,  ///< it stays suspended and requests again, unless the failure is permanent
@@ -47,7 +48,7 @@ class Suspension {
     What what = What::kSuspended;
     std::optional<Error> error;
     Message reason;         ///< why it requests its resume
-    bool confirmed = true;  ///< false: the request may be spurious
+    bool confirmed = true;  ///< false if the request may be spurious
   };
 
   explicit Suspension(std::unique_ptr<CheckpointJobs> jobs) : jobs_(std::move(jobs)) {}
@@ -57,8 +58,8 @@ class Suspension {
   /// Ends the observation, because the workload works again.
   void stop_observing(const std::string& id) { resting_.erase(id); }
 
-  /// Starts a suspension. `by_person`: threads do not request a resume. Returns false unless the workload is on its
-  /// device.
+  /// Starts a suspension. With `by_person`, work of its threads requests no resume. Returns false unless the workload
+  /// is on its device.
   bool suspend(const std::string& id, const std::vector<ProcessIdentity>& processes, bool by_person,
                std::uint64_t now_ns);
   /// Requests a resume for `reason`. Returns false unless the workload is suspended or moving to the host.
@@ -70,7 +71,7 @@ class Suspension {
   void forget(const std::string& id);
 
   [[nodiscard]] State state_of(const std::string& id) const;
-  /// Returns true while its bytes are in host memory or moving to the device.
+  /// Returns true while the workload's bytes are in host memory or moving to the device.
   [[nodiscard]] bool is_suspended(const std::string& id) const;
   [[nodiscard]] bool is_moving() const;
   /// Returns true if a suspended workload may request its resume, so that its threads must be polled.
@@ -84,7 +85,7 @@ class Suspension {
     machine::ProcessActivity first;
     std::uint64_t since_ns = 0;
   };
-  /// By timer thread: seconds of silence that prove a blocking driver call.
+  /// Timer threads, each with the seconds of silence that prove a blocking driver call.
   using Timers = std::map<std::int32_t, double>;
   struct Workload {
     State state = State::kOnDevice;
@@ -92,15 +93,15 @@ class Suspension {
     std::set<std::int32_t> driver_threads;
     machine::ProcessActivity last;
     std::uint64_t last_ns = 0;
-    std::optional<double> rate_at_rest;  ///< processor time per second at rest; absent: unknown
+    std::optional<double> rate_at_rest;  ///< processor time per second at rest; absent if unknown
     Timers timers;
-    bool has_new_threads = false;                      ///< threads were created while it was at rest
-    std::map<std::int32_t, std::uint64_t> last_woken;  ///< by thread, since the suspension
+    bool has_new_threads = false;                      ///< true if threads were created while it was at rest
+    std::map<std::int32_t, std::uint64_t> last_woken;  ///< time of each thread's last activity while suspended
     std::set<std::int32_t> woken;  ///< threads that were silent at rest and woke since the suspension
-    bool confirmed = false;        ///< its resume request is confirmed
+    bool confirmed = false;        ///< true if its resume request is confirmed
     std::uint64_t suspended_ns = 0;
     bool by_person = false;
-    Message request_reason;  ///< reason of a request since the last tick; empty: none
+    Message request_reason;  ///< reason of a request since the last tick; empty if there is none
   };
   /// Threads that caused an unconfirmed resume, and timers that such resumes revealed.
   struct Habits {
@@ -115,7 +116,7 @@ class Suspension {
   std::unique_ptr<CheckpointJobs> jobs_;
   std::map<std::string, Rest> resting_;
   std::map<std::string, Habits> habits_;
-  std::map<std::string, Workload> workloads_;  // those not on their device
+  std::map<std::string, Workload> workloads_;  // workloads that are not on their device
 };
 
 }  // namespace ration::node

@@ -30,7 +30,8 @@ void SuspensionRule::note_suspended(const Moment& moment, const Workload& worklo
   residency_.set_guarantee_lapsed(moment, workload, owned, true, effects.events);
 }
 
-// After a restart, the state of a move is unknown; the workload resumes where the earlier daemon left it.
+// Restores the suspension of a workload after a restart of the daemon. The driver is asked where the memory is, since
+// the earlier daemon may have ended during a move.
 void SuspensionRule::restore(const Moment& moment, const Workload& workload, OwnedWorkload& owned, Effects& effects) {
   std::vector<ProcessIdentity> listed;
   std::vector<std::int32_t> pids;

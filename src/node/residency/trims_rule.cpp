@@ -1,4 +1,4 @@
-// Reports what trim requests returned.
+// Reports how much memory trim requests returned.
 #include <memory>
 
 #include "node/residency/idle.hpp"
@@ -16,7 +16,7 @@ class TrimRule final : public Rule {
 
  private:
   Residency& residency_;
-  bool waits_ = false;  // for memory to be returned
+  bool waits_ = false;  // true while programs may still return memory
 };
 
 void TrimRule::run(const Moment& moment, Effects& effects) {

@@ -32,7 +32,8 @@ void put_driver(const Holding& holding, json& answer) {
   if (!holding.driver) put_message(answer, "driver_bytes_na", holding.unknown_reason);
 }
 
-// Adds up what the processes of these accounts, which are on one device, hold, and writes the sums into `answer`.
+// Adds up the bytes that the processes of these accounts hold, and writes the sums into `answer`. The accounts are on
+// one device.
 void add_rows(const std::vector<const AccountView*>& accounts, json& answer) {
   Holding holding;
   holding.driver = Bytes{0};
@@ -56,7 +57,7 @@ void add_rows(const std::vector<const AccountView*>& accounts, json& answer) {
   answer["rows"] = rows_of(holding);
 }
 
-// Explains one process of an account; if it is suspended, the driver reports nothing of it.
+// Explains one process of an account. While the account is suspended, the driver reports nothing about the process.
 json part_of(const AccountView& account, const ProcessView& process) {
   Holding holding{process.used,
                   process.context,

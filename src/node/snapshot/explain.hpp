@@ -17,7 +17,7 @@ extern const FixedMessage kNoneAttributed;
 /// Bytes that processes hold on one device, by the books and by the driver.
 struct Holding {
   Bytes held, context, pooled, managed;  ///< bytes by the books; `held` includes the other three
-  Bytes unrequested;                     ///< bytes beside `held`; see AccountView
+  Bytes unrequested;                     ///< bytes besides `held`; see AccountView
   std::optional<Bytes> driver;   ///< bytes by the driver; absent if it does not attribute memory to these processes
   bool contexts_counted = true;  ///< false if the books count allocations only, not contexts
   FixedMessage unknown_reason = kNoneAttributed;  ///< why `driver` is absent
@@ -39,8 +39,9 @@ struct Overrun {
 struct OverLimitAccount {
   std::string workload;
   std::optional<int> gpu;  ///< absent if the device is not on this machine
-  Message held_back_by;    ///< reason why ration holds the limit down, so that raising it would not help; empty if it
-                           ///< does not
+  /// The reason why ration holds the limit down, so that a higher configured limit would not help; empty if ration does
+  /// not hold it down.
+  Message held_back_by;
 };
 /// Returns the command that would end the overrun.
 [[nodiscard]] std::string suggested_fix(const Overrun& overrun, const OverLimitAccount& who);
@@ -59,7 +60,8 @@ struct OverLimitAccount {
 /// nothing here, with E1502 if it belongs to another user.
 [[nodiscard]] Result<nlohmann::json> explain_process(const Snapshot& snapshot, const std::string& pid,
                                                      const Viewer& viewer);
-/// Explains a tenant on each device where it has workloads: its bytes by kind over all of them, and their list.
+/// Explains a tenant on each device where it has workloads: its bytes by kind over all its workloads, and the list of
+/// these workloads.
 [[nodiscard]] nlohmann::json explain_tenant(const Snapshot& snapshot, const std::string& tenant);
 /// Explains a device in rows that add up to its size: workloads, ungoverned processes, the rest, and free memory.
 [[nodiscard]] nlohmann::json explain_device(const Snapshot& snapshot, const DeviceView& device, const Viewer& viewer);

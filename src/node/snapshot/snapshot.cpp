@@ -37,8 +37,9 @@ struct DriverProcess {
 };
 struct DriverProcesses {
   std::map<Key, DriverProcess> by_key;
-  bool known_here = false;  // true if some are in books of this namespace, so that both use the same pids
-  bool reported = true;     // true if the driver reports bytes of each: a process missing from its list holds nothing
+  /// True if books of this namespace name some of the processes, so that books and driver use the same pids.
+  bool known_here = false;
+  bool reported = true;  // true if the driver reports bytes of each: an unlisted process holds nothing
 };
 
 constexpr std::uint64_t kFirstPidNamespace = 0xEFFFFFFC;  // PROC_PID_INIT_INO of the kernel's include/linux/proc_ns.h
@@ -81,8 +82,8 @@ DriverProcesses processes_on(const machine::Device& device, const std::set<Key>&
   return found;
 }
 
-// Returns a process of the workload, with the user's name if it belongs to the workload's user, else with the uid,
-// since a lookup for each process would be slow.
+// Returns a process of the workload. The process gets the user's name if it belongs to the workload's user, else the
+// uid as text, since looking up a name for each process would be slow.
 ProcessView view_of(const Workload& workload, const book::ProcessSnapshot& process, std::size_t account,
                     DriverProcess* driver) {
   ProcessView view;
@@ -100,7 +101,7 @@ ProcessView view_of(const Workload& workload, const book::ProcessSnapshot& proce
     view.driver_used = driver->held;
     view.unknown_reason = driver->unknown_reason;
   }
-  // The driver may count shared memory for this process although another one is charged for it.
+  // The driver may count shared memory for this process although another process is charged for it.
   if (view.driver_used && *view.driver_used > view.used_by_driver() + view.shared + kNotInBooks)
     view.state = ProcessState::kViolator;
   return view;
@@ -211,7 +212,8 @@ std::string workload_over(const Registry& registry, std::int32_t pid, const std:
   return {};
 }
 
-/// Returns true if the process sees no file of that name; false if its files cannot be seen.
+/// Returns true if the process sees no file of that name. Returns false also if the daemon cannot see the process's
+/// files.
 bool is_removed(std::int32_t pid, const std::string& book) {
   const std::string root = fmt::format("/proc/{}/root", pid);
   return ::access(root.c_str(), F_OK) == 0 && ::access((root + book).c_str(), F_OK) != 0 && errno == ENOENT;
@@ -293,7 +295,7 @@ Snapshot build_snapshot(const Registry& registry, const Result<machine::Machine>
     const Bytes explained = device.governed + device.ungoverned;
     device.unexplained = *used - std::min(*used, explained);
     device.orphaned = machine::orphaned(device.device);
-    if (device.orphaned) {  // keeps bytes from counting twice
+    if (device.orphaned) {  // so that no byte counts twice
       device.orphaned = std::min(*device.orphaned, *device.unexplained);
       *device.unexplained -= *device.orphaned;
     }

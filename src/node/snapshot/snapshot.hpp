@@ -16,7 +16,7 @@
 namespace ration::node {
 
 enum class ProcessState {
-  kGoverned,  ///< in a book, and uses no more than it says
+  kGoverned,  ///< in a book, and uses no more than the book says
   kViolator,  ///< uses more than its book says
   kUngoverned,
 };
@@ -62,25 +62,25 @@ struct AccountView {
   Bytes unrequested;  ///< part of `used` that the driver holds beyond all charges (Account::unrequested())
   std::uint64_t denials = 0, last_denial = 0, limit_changes = 0;
   std::uint64_t unlisted_count = 0;   ///< number of calls of driver functions that no table of ration lists
-  std::vector<std::string> unlisted;  ///< newest of those functions, oldest first
-  std::vector<std::string>
-      launchers;  ///< programs that it started and that start others elsewhere, beyond the limit: `docker`, `srun`
-  std::optional<std::uint64_t> idle_ns;  ///< time since an allocation, free or denial; absent if none was observed
+  std::vector<std::string> unlisted;  ///< the latest of these functions, oldest first
+  /// Programs that it started and that start other programs out of reach of the limit: `docker`, `srun`.
+  std::vector<std::string> launchers;
+  std::optional<std::uint64_t> idle_ns;  ///< time since the last allocation, free or denial; absent if none was seen
   bool waiting = false;
-  bool ended = false;            ///< no process is left, but others still hold its memory
+  bool ended = false;            ///< true if no process is left, but others still hold its memory
   bool driver_enforced = false;  ///< true if the driver enforces the limit too, through the cgroup
   bool contexts_counted = true;  ///< false if its book counts allocations only
   bool suspended = false;  ///< true if its memory is on the host: `used` is 0, and `suspended_bytes` is what it held
   bool resuming = false;   ///< true if it is suspended and asks for its device
   Bytes suspended_bytes;
   HostView host;         ///< host memory of the workload, the same on each of its devices
-  Message altered;       ///< damage to its book, which then counts as if it held all it may; empty if sound
+  Message altered;       ///< damage to its book, so that its whole limit counts as used; empty if sound
   Message held_back_by;  ///< why `limit` is below `configured_limit`; empty if it is not
   std::vector<ProcessView> processes;
 
   [[nodiscard]] bool shrinking() const { return used > limit; }
-  /// Returns what its book says, or 0 if the driver lists none of its processes, since a book can claim anything.
-  /// Managed memory is in no figure of the driver, so a book may rightly exceed that figure.
+  /// Returns the usage by its book, or 0 if the driver lists none of its processes, since a book can claim anything.
+  /// The book's figure may rightly exceed the driver's, which leaves out managed memory.
   [[nodiscard]] Bytes trusted_usage() const;
 };
 
@@ -102,12 +102,13 @@ struct DeviceView {
   machine::Device device;
   Bytes governed;    ///< usage by the books
   Bytes ungoverned;  ///< usage of processes in no book, by the driver
-  std::optional<FixedMessage>
-      unknown_reason;                ///< why the driver does not report bytes of each process; absent if it does
+  /// The reason why the driver does not report bytes of each process; absent if it does.
+  std::optional<FixedMessage> unknown_reason;
   std::optional<Bytes> unexplained;  ///< usage of the driver itself and of unknown holders; absent if not reported
   std::optional<Bytes> orphaned;     ///< usage of no listed process; absent if not reported
-  Bytes
-      promised;  ///< guarantees and slices; for a tenant, the larger of its own guarantee and the sum of its workloads'
+  /// Guarantees and slices. Each tenant counts with its own guarantee or with the sum of its workloads' guarantees,
+  /// whichever is larger.
+  Bytes promised;
   Bytes keep_free;  ///< bytes that the configuration keeps free
   Bytes sliced;     ///< slices without a workload; an occupied slice counts as its workload's guarantee
   Bytes available;  ///< bytes free for a workload without a guarantee

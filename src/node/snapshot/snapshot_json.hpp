@@ -16,7 +16,7 @@ struct Viewer {
   bool is_operator = false;
   std::optional<std::uint32_t> user;  ///< absent if unknown (TCP without a token)
   bool totals_only = false;  ///< true if the client is unknown, and the configuration shows such clients totals only
-  std::set<std::string> own_books{};  ///< books of the client's container; it sees their rows beside the totals
+  std::set<std::string> own_books{};  ///< books of the client's container; the client also sees their rows
 
   [[nodiscard]] bool may_see(std::uint32_t owner) const { return is_operator || (user && *user == owner); }
 };

@@ -1,6 +1,6 @@
 // One JSON file of the daemon's state, read once at the start.
-// Promises: nothing that lies at the path can hang or end the daemon; an unusable file is kept beside it and reported;
-// a reader sees the old content or the new, even if the writer dies.
+// Promises: nothing that lies at the path can hang or end the daemon; an unusable file is renamed, kept and reported; a
+// reader sees the old content or the new, even if the writer dies.
 #pragma once
 
 #include <functional>

@@ -1,5 +1,5 @@
 // Remembers which tenant each user may charge, from a workload's registration until its book is read.
-// Promise: requests for ever more tenants take no more memory than one user's books do.
+// Promise: however many tenants a user requests, the entries take no more memory than the books of one user do.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@ namespace ration::node {
 
 class AllowedTenants {
  public:
-  /// Adds an entry. Forgets the earlier entries of a user who has too many; the rules of the configuration then judge
-  /// those books.
+  /// Adds an entry. Forgets the earlier entries of a user who has too many. The rules of the configuration then choose
+  /// the tenant to charge for the books of those entries.
   void add(std::uint32_t user, std::string tenant) {
     auto& tenants = of_user_[user];
     if (tenants.size() >= Registry::kMaxBooks) tenants.clear();

@@ -17,7 +17,7 @@ using nlohmann::json;
 constexpr std::size_t kMaxSchedules = 64;
 
 Result<void> check_limit(const config::Tenant& tenant, const std::string& text) {
-  // Compares the limit, which may be a share of any device, with the guarantee on a small and on a large one.
+  // Compares the limit, which may be a share of any device, with the guarantee, on a small device and on a large one.
   for (const Bytes device : {Bytes{std::uint64_t{1} << 30}, Bytes{std::uint64_t{1} << 50}}) {
     RATION_TRY(const auto limit, config::Amount{text}.on(device, device));
     if (!tenant.guarantee.value.is_set()) return {};

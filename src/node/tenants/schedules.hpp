@@ -1,5 +1,6 @@
-// Schedules that people set at run time; they precede those of the configuration.
-// Promises: they survive the daemon; one that no longer fits the configuration is inactive and says why.
+// Schedules that people set at run time. They take precedence over the schedules of the configuration.
+// Promises: these schedules survive the daemon; a schedule that no longer fits the configuration is inactive and says
+// why.
 #pragma once
 
 #include <map>
@@ -42,7 +43,8 @@ class Schedules {
   /// Saves and applies the schedules. Fails with E1531 if they cannot be saved, and then changes nothing.
   [[nodiscard]] Result<void> save(std::vector<ScheduleRequest> fresh);
   [[nodiscard]] const std::vector<ScheduleRequest>& all() const { return all_; }
-  /// Returns the limits at that hour, by these schedules or, for other tenants, by those of the configuration.
+  /// Returns the limits at that hour: those of these schedules and, for tenants that these schedules do not name, those
+  /// of the configuration's schedules.
   [[nodiscard]] ScheduledLimits limits_at(const config::Configuration& configuration,
                                           const config::LocalTime& now) const;
 

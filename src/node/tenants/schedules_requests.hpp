@@ -23,8 +23,9 @@ struct ScheduleRow {
 
 /// Returns the schedules that people set, then those of the configuration.
 [[nodiscard]] std::vector<ScheduleRow> schedule_rows(const Moment& moment, const Schedules& schedules);
-/// Sets a schedule, for operators only, from the next tick on. Returns all schedules as they are or, with `dry_run`,
-/// would be. Fails with E1502, and as Schedules::with() and save() do.
+/// Sets a schedule from the next tick on; only operators may. Returns all schedules as they are afterwards or, with
+/// `dry_run`, as they would be. Fails with E1502 for any other caller, and as Schedules::with() and Schedules::save()
+/// do.
 [[nodiscard]] Result<std::vector<ScheduleRow>> set_schedule(const Moment& moment, Schedules& schedules,
                                                             ScheduleRequest request, const Caller& caller, bool dry_run,
                                                             Events& events);

@@ -1,7 +1,7 @@
-// Limits and guarantees of tenants in force now. The configuration sets them, the schedule of the hour overrides the
+// The present limits and guarantees of tenants. The configuration sets them, the schedule of the hour overrides the
 // configuration, and a person's setting overrides both.
 // Promises: every number has a source; a person's setting survives the daemon, until the configuration or the schedule
-// changes the number beneath it.
+// changes the number that the setting overrides.
 #pragma once
 
 #include <map>
@@ -19,8 +19,8 @@ namespace ration::node {
 struct TenantStatus {
   std::string name;
   config::Amount limit, guarantee;
-  std::string limit_from,
-      guarantee_from;  ///< sources: `/etc/ration/ration.toml:31`, `schedule of …:40`, `ops`, `default`
+  /// Sources: `/etc/ration/ration.toml:31`, `schedule of …:40`, `ops`, `default`.
+  std::string limit_from, guarantee_from;
   bool limit_by_schedule = false;
   std::int64_t priority = 0;
   std::optional<double> soft;  ///< per cent of the limit
@@ -34,8 +34,8 @@ class Tenants {
   /// Returns a report of a damaged file; empty if it was sound.
   [[nodiscard]] const Message& damage() const { return file_.damage(); }
 
-  /// Computes everything for an hour with these scheduled limits. Returns the limits that differ from those of the last
-  /// call, by a schedule, its end, or a reload.
+  /// Computes the limits and guarantees for an hour with these scheduled limits. Returns the limits that a schedule,
+  /// its end, or a reload has changed since the last call.
   std::vector<TenantChange> update(const config::Configuration& configuration, const ScheduledLimits& scheduled);
   [[nodiscard]] const std::vector<TenantStatus>& all() const { return now_; }
   [[nodiscard]] const TenantStatus* find(const std::string& name) const;
@@ -48,7 +48,7 @@ class Tenants {
  private:
   struct Override {
     std::string text, by;
-    std::string base_text;  ///< the number that the setting overrode, as it was then
+    std::string base_text;  ///< the number that the setting overrode
   };
   struct Overrides {
     Override limit, guarantee;

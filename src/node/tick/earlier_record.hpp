@@ -13,8 +13,8 @@ struct EarlierRecord {
   /// Returns true if the earlier daemon recorded that event.
   std::function<bool(const Event& event)> has = [](const Event&) { return false; };
 
-  /// Adds an event that has its own time. Skips it, and returns false, if the workload is new to this daemon and the
-  /// event is recorded.
+  /// Adds an event that has its own time. Skips it, and returns false, if the workload is new to this daemon and an
+  /// earlier daemon recorded the event.
   bool report(const Moment& moment, const Workload& workload, Event event, Events& events) const;
 };
 

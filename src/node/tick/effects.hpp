@@ -36,7 +36,7 @@ struct Effects {
   std::vector<EndedRun> ended_runs;
   ResidencyChanges residency_changes;
   /// The paths of workloads that ended or are governed by another daemon now. The engine makes every subject and rule
-  /// forget them as soon as the rule that names them has run.
+  /// forget them as soon as the rule that added them has run.
   std::vector<std::string> forgotten;
 };
 

@@ -1,5 +1,6 @@
 // The findings of a tick: the time, the configuration, books, devices and slices, and the snapshot made of them.
-// Between two ticks they stay as the latest tick left them. The engine writes them; rules and requests read them.
+// Between two ticks, the findings stay as the latest tick left them. The engine writes them; rules and requests read
+// them.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +25,7 @@ struct Moment {
   Result<machine::Machine> machine = fail("E1403", "the devices were not queried yet.");
   std::vector<admission::Slice> slices;
   std::size_t queue_length = 0;  ///< commands that wait for memory
-  Snapshot snapshot;             ///< the latest snapshot; rules that run before it is built see that of the tick before
+  Snapshot snapshot;             ///< the latest snapshot; rules that run before it is built see the previous one
 
   /// Converts a steady time into a time of day.
   [[nodiscard]] std::uint64_t time_of_day_at(std::uint64_t steady_ns) const {

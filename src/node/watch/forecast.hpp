@@ -27,7 +27,8 @@ class Forecast {
 };
 
 /// Adds samples of each workload, and of the memory outside of workloads, on each device. Enters into `snapshot` when a
-/// device will be full, if what grows can grow that far; limits of workloads that do not grow are ignored.
+/// device will be full, if memory outside of workloads grows, or if the limits of the growing workloads let them fill
+/// the device.
 void forecast_devices(Forecast& forecast, Snapshot& snapshot, std::uint64_t now_ns);
 
 /// Adds samples of every tenant on every device, and enters into `snapshot` when the tenant will reach its limits.

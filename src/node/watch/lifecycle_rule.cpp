@@ -8,8 +8,8 @@ namespace ration::node {
 
 namespace {
 
-/// The longest time from a workload's end to the sample with its last denials, with room to spare, since an event
-/// recorded twice counts once.
+/// The longest time from a workload's end to the sample with its last denials. The value is generous, which is
+/// harmless: an event that is recorded twice counts once.
 constexpr history::TimeMs kStoredWithin = 60'000;
 
 class LifecycleRule final : public Rule {
@@ -27,8 +27,8 @@ class LifecycleRule final : public Rule {
   EarlierRecord earlier_;
 };
 
-/// Returns true if the history may lack the workload's end, because no daemon ran, or because one was killed before it
-/// stored the end. Workloads that ended before the first daemon do not count.
+/// Returns true if the history may lack the workload's end, because no daemon ran, or because a daemon was killed
+/// before it stored the end. Workloads that ended before the first daemon do not count.
 bool LifecycleRule::is_unrecorded(const Moment& moment, const book::BookSnapshot& book) const {
   if (book.created_ns >= moment.first_tick_ns) return true;
   const history::TimeMs seen_alive = history::to_ms(std::max(book.created_ns, book.ended_ns));

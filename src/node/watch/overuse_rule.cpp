@@ -22,7 +22,7 @@ class OveruseRule final : public Rule {
 };
 
 // Waits for the third tick: books are read just before the driver is asked, so an allocation in between looks like use
-// beside the book, which real overuse outlasts.
+// beyond the book. Only real overuse lasts for three ticks.
 void OveruseRule::run(const Moment& /*moment*/, Effects& effects) {
   constexpr int kTicksInARow = 3;
   std::map<std::pair<int, std::int32_t>, int> present;

@@ -14,9 +14,9 @@ namespace ration::node {
 
 namespace {
 
-/// Returns the bytes that the driver holds for all processes, plus managed memory, which its figures leave out. Absent
-/// if the driver does not report one of them, or if the account has no running process or leaves contexts out, so that
-/// the two cannot be compared.
+/// Returns the bytes that the driver holds for all processes of the account, plus their managed memory, which the
+/// driver's figures leave out. Returns nothing if book and driver cannot be compared: if the driver does not report a
+/// process, or if the account has no running process or leaves contexts out.
 std::optional<Bytes> seen_by_driver(const AccountView& account) {
   if (account.suspended || account.ended || !account.contexts_counted || account.processes.empty()) return std::nullopt;
   Bytes seen;

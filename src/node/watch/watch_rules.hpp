@@ -23,7 +23,7 @@ struct LifecycleSubjects {
 std::unique_ptr<Rule> lifecycle_rule(LifecycleSubjects subjects, EarlierRecord earlier);
 /// Reports processes with device memory that are in no book.
 std::unique_ptr<Rule> ungoverned_rule();
-/// Reports device memory of no listed process.
+/// Reports device memory that belongs to no process that the driver lists.
 std::unique_ptr<Rule> orphaned_rule();
 /// Charges memory that the driver holds for a workload beyond its book.
 std::unique_ptr<Rule> unrequested_rule(const Limits& limits);

@@ -37,7 +37,7 @@ class Webhook {
   void failed(const Message& why, std::uint64_t now_ns);
 
   std::string program_;
-  std::deque<Delivery> waiting_;  ///< oldest first; while there is a child, it sends the first
+  std::deque<Delivery> waiting_;  ///< oldest first; while there is a child, the child sends the first
   std::optional<Child> child_;
   std::uint64_t dropped_ = 0;
   Message problem_;

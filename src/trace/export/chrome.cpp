@@ -1,6 +1,6 @@
-// Writes the JSON of Chrome's trace viewer (Trace Event Format), which Perfetto opens as well: a counter for what each
-// place holds and for its limit, what it consists of, marks, denials and ranges. Beyond 50 MB the format `perfetto` is
-// the better one.
+// Writes the JSON of Chrome's trace viewer (Trace Event Format), which Perfetto opens as well: counters for what each
+// place holds, for its limit and for its parts, and events for marks, denials and ranges. For files beyond 50 MB the
+// format `perfetto` is better.
 #include <fmt/format.h>
 
 #include "trace/export/exporter.hpp"

@@ -1,6 +1,6 @@
-// Writes one line an event for spreadsheets and scripts. The first five columns are those of the allocation histories
-// in share/ration/traces, so that `ration` and whoever reads those reads this: operations other than `a` and `f` are
-// skipped there.
+// Writes one line per event, for spreadsheets and scripts. The first five columns are those of the allocation histories
+// in share/ration/traces. So `ration` and other programs that read such histories also read this file, and skip
+// operations other than `a` and `f`.
 #include <fmt/format.h>
 
 #include <unordered_map>
@@ -37,7 +37,7 @@ std::string cell(const std::string& text) {
 
 void write_csv(const Recording& recording, std::ostream& out) {
   const Header& header = recording.header();
-  // The number of a block, by its process, its address, and whether that is a handle.
+  // The key to a block's number: its process, its address, and whether the address is a handle.
   struct Key {
     std::uint64_t address;
     std::uint32_t process;

@@ -17,7 +17,7 @@ constexpr std::array<std::uint32_t, 256> crc_table() {
   return table;
 }
 
-/// Returns the checksum as TFRecord stores it: a checksum of data that contain checksums would be a weak one.
+/// Returns the checksum masked, as TFRecord stores it, because a checksum over data that contain checksums is weak.
 std::uint32_t masked_crc(std::string_view text) {
   const std::uint32_t crc = crc32c(text);
   return (crc >> 15 | crc << 17) + 0xa282ead8u;

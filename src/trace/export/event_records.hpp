@@ -1,4 +1,4 @@
-// The records of TensorBoard's event files: what is in them, and how each is framed (TFRecord). Used by `ration run
+// The records of TensorBoard's event files: their content, and their framing (TFRecord). Used by `ration run
 // --tensorboard`, which appends them to a file while a program runs. A file that ends within a record is valid up to
 // that record.
 #pragma once
@@ -10,26 +10,26 @@
 
 namespace ration::trace {
 
-/// Returns the record with its length and the masked CRC-32C of both.
+/// Returns the record with its length, and the masked CRC-32C of the length and of the record.
 [[nodiscard]] std::string framed(std::string_view record);
 
-/// Returns the first record of every event file.
+/// Returns the record with which every event file begins.
 [[nodiscard]] std::string version_record(double wall_seconds);
 
 /// A value of one chart.
 struct Scalar {
   std::string tag;
-  float value = 0;  ///< TensorBoard keeps floats: gibibytes, since bytes would lose their lower digits
+  float value = 0;  ///< in GiB, because TensorBoard keeps floats, in which bytes would lose their lower digits
 };
 /// Returns the record with the values of one moment. `step` is the place on the axis of steps.
 [[nodiscard]] std::string scalars_record(double wall_seconds, std::int64_t step, const std::vector<Scalar>& scalars);
 
-/// Charts of several lines on TensorBoard's page *Custom Scalars*.
+/// A chart of several lines on TensorBoard's page *Custom Scalars*.
 struct Chart {
   std::string title;
   std::vector<std::string> tags;
 };
-/// Returns the record that lays out that page.
+/// Returns the record that arranges the charts on the page *Custom Scalars*.
 [[nodiscard]] std::string layout_record(double wall_seconds, const std::string& category,
                                         const std::vector<Chart>& charts);
 

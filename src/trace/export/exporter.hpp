@@ -1,7 +1,7 @@
-// The formats of other programs that a recording can be written in, one a file. Used by `ration export`. Promises: what
-// is held at each moment, and at the peak, is what the recording has, to the byte; names that programs chose are valid
-// UTF-8 in every format; memory is that of the live blocks, however long the recording is, unless a format says
-// otherwise.
+// The formats of other programs in which a recording can be written, one format per file. Used by `ration export`.
+// Promises: the bytes held at each moment, and at the peak, are exactly those of the recording; names that programs
+// chose are valid UTF-8 in every format; unless a format says otherwise, an export needs memory for the live blocks
+// only, however long the recording is.
 #pragma once
 
 #include <ostream>
@@ -14,15 +14,15 @@ namespace ration::trace {
 
 struct Exporter {
   const char* name;
-  const char* ending;  ///< of the file's name, with the dot
+  const char* ending;  ///< ending of the file's name, with the dot
   const char* opened_by;
-  /// Writes the recording. The stream's state says whether that succeeded.
+  /// Writes the recording. The stream's state shows whether the export succeeded.
   void (*write)(const Recording& recording, std::ostream& out);
 };
 
-/// Returns all of them, in the order of the help.
+/// Returns all formats, in the order of the help text.
 [[nodiscard]] const std::vector<Exporter>& exporters();
-/// Returns the one with that name, or null.
+/// Returns the format with that name, or null.
 [[nodiscard]] const Exporter* exporter_of(const std::string& name);
 
 void write_xspace(const Recording& recording, std::ostream& out);

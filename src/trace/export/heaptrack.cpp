@@ -1,6 +1,6 @@
 // Writes the data file of heaptrack (https://github.com/KDE/heaptrack), as heaptrack_interpret leaves it, for
-// heaptrack_gui and heaptrack_print. Numbers are hexadecimal, times milliseconds, indices begin at 1 except those of
-// allocations.
+// heaptrack_gui and heaptrack_print. Numbers are hexadecimal, times are milliseconds, and indices begin at 1, except
+// those of allocations, which begin at 0.
 #include <fmt/format.h>
 
 #include <map>

@@ -34,7 +34,7 @@ Holdings::Owner& Holdings::owner_of(Place place, std::uint32_t process, const Ev
   return at->second;
 }
 
-// Remembers that an entry changes in this event, and what it was.
+// Notes that the present event changes an entry, and records the entry's old value.
 void Holdings::touch(Owner& owner, Entry& entry) {
   if (entry.touched == event_) return;
   entry.touched = event_;
@@ -46,7 +46,7 @@ void Holdings::touch(Owner& owner, Entry& entry) {
 void Holdings::add(Owner& owner, Entry& entry, std::int64_t bytes) {
   if (bytes == 0) return;
   touch(owner, entry);
-  const auto change = static_cast<std::uint64_t>(bytes);  // wraps as the sums do
+  const auto change = static_cast<std::uint64_t>(bytes);  // a negative change wraps around, as the unsigned sums do
   entry.holding.bytes += change;
   if (entry.holding.part != Part::kBlock) {
     entry.holding.requested = entry.holding.bytes;
@@ -86,14 +86,14 @@ void Holdings::erase(Owner& owner, std::map<std::uint64_t, Entry>::iterator bloc
 
 void Holdings::take_block(const Event& event, Owner& owner, Place place) {
   const AddressKey key{event.address, event.process, is_handle(event.kind)};
-  if (const auto stale = addresses_.find(key); stale != addresses_.end()) {  // its end was not recorded
+  if (const auto stale = addresses_.find(key); stale != addresses_.end()) {  // its end is not recorded
     const Found found = stale->second;
     erase(*found.owner, found.owner->blocks.find(found.id));
   }
   const std::uint64_t charged = positive(event.charged);
   std::uint64_t bytes = event.bytes == 0 ? charged : std::min(event.bytes, charged), from_pool = 0;
   if (event.account == Account::kDevice && bytes < event.bytes) {
-    // Lies in memory that was charged before: a pool of the driver, or a granule that another block has begun.
+    // The block lies in memory that was charged before: in a pool of the driver, or in a granule of an earlier block.
     from_pool = reduce(owner, Part::kPool, event.bytes - bytes);
     bytes += from_pool;
     bytes += reduce(owner, Part::kRest, event.bytes - bytes);
@@ -131,8 +131,9 @@ void Holdings::end(Owner& owner) {
     (void)reduce(owner, static_cast<Part>(part), std::numeric_limits<std::uint64_t>::max());
 }
 
-// Makes the holdings of a place add up to its charges: memory without a block is a part of its process, and what was
-// given up without a block's end leaves the part that it belongs to first, then other parts, then the newest blocks.
+// Makes the holdings of a place add up to its charges. Charged bytes without a block are added to the part `first` of
+// the process. Bytes that were given back without the end of a block are taken from the part `first`, then from other
+// parts, then from the newest blocks.
 void Holdings::balance(Place place, std::uint32_t process, Part first) {
   const Sum& sum = places_[place];
   Owner& own = owners_.at({place, process});
@@ -175,7 +176,7 @@ const std::vector<Change>& Holdings::apply(const Event& event) {
       give_block(event);
       break;
     case Kind::kContextEnded:
-      if (positive(-event.charged) < owner.bytes) break;  // another context of the process lives on
+      if (positive(-event.charged) < owner.bytes) break;  // the process has another context
       [[fallthrough]];
     case Kind::kProcessEnded:
       end(owner);
@@ -240,7 +241,7 @@ std::vector<Holding> held_at(const Recording& recording, Place place, const Peak
 
 void read_unended(const Recording& recording, Ends ends, const std::function<bool(const Event&)>& take) {
   const Header& header = recording.header();
-  std::vector<std::vector<Event>> ended(places(header));  // they are taken once another event follows
+  std::vector<std::vector<Event>> ended(places(header));  // passed on once another event follows
   recording.read([&](const Event& event) {
     const Place place = ends == Ends::kTogether ? Place{0} : std::min(place_of(event, header), pinned_host(header));
     if (event.kind == Kind::kProcessEnded) {

@@ -1,6 +1,6 @@
-// What a recording's workload holds at a moment, as a set of holdings whose bytes add up to what its book had. Used by
-// the exports, whose formats know blocks of memory and nothing else. Promise: after each event the holdings of a place
-// add up to the sum of all charges to it, whatever was recorded; a negative sum counts as zero.
+// The memory of a recording's workload at a moment, as holdings whose bytes add up to those in its book. Used by the
+// exports, whose formats know blocks of memory and nothing else. Promise: after each event the holdings of a place add
+// up to the sum of all charges to that place, whatever was recorded; a negative sum counts as zero.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@
 
 namespace ration::trace {
 
-/// Where memory lies: the index of a device in the header, or pinned host memory behind the last.
+/// The place of memory: the index of a device in the header, or for pinned host memory the number of devices.
 using Place = std::uint16_t;
 [[nodiscard]] inline Place pinned_host(const Header& header) { return static_cast<Place>(header.devices.size()); }
 [[nodiscard]] inline Place place_of(const Event& event, const Header& header) {
@@ -25,36 +25,35 @@ using Place = std::uint16_t;
 [[nodiscard]] inline std::size_t places(const Header& header) { return header.devices.size() + 1; }
 
 struct Holding {
-  std::uint64_t id = 0;     ///< of this holding alone; one whose bytes change keeps it
-  std::uint64_t bytes = 0;  ///< of the account that it stands for
-  std::uint64_t requested =
-      0;                      ///< bytes that the program requested; a block inside a pool may hold less of the account
-  std::uint64_t address = 0;  ///< of a block
+  std::uint64_t id = 0;         ///< unique; stays the same when the bytes change
+  std::uint64_t bytes = 0;      ///< bytes of the account that the holding stands for
+  std::uint64_t requested = 0;  ///< bytes that the program requested; for a block inside a pool they may exceed `bytes`
+  std::uint64_t address = 0;    ///< address of a block
   std::uint64_t stream = 0;
-  std::int64_t since = 0;  ///< the time of the event that took it
+  std::int64_t since = 0;  ///< time of the event that took the memory
   std::uint32_t process = 0, thread = 0, site = 0;
   Place place = 0;
   Part part = Part::kBlock;
 };
 
-/// A holding that came or went. One whose bytes change goes and comes.
+/// A holding that came or went. A holding whose bytes change goes with the old bytes and comes with the new bytes.
 struct Change {
   Holding holding;
   bool came = false;
 };
 
-/// Not thread-safe. Memory: that of the live blocks.
+/// The holdings after each event of a recording. Not thread-safe. Needs memory for the live blocks.
 class Holdings {
  public:
   explicit Holdings(const Header& header);
 
-  /// Applies the next event. Returns what it changed: first what went, then what came, so that no sum on the way
-  /// exceeds that before or that after. Valid until the next call.
+  /// Applies the next event. Returns the changes, valid until the next call: first the holdings that went, then those
+  /// that came. In this order no intermediate sum exceeds both the sum before the event and the sum after it.
   const std::vector<Change>& apply(const Event& event);
 
   /// Returns the bytes held at a place.
   [[nodiscard]] std::uint64_t held(Place place) const { return places_[place].held(); }
-  /// Returns what is held now, oldest first.
+  /// Returns the present holdings, oldest first.
   [[nodiscard]] std::vector<Holding> live() const;
 
  private:
@@ -64,7 +63,7 @@ class Holdings {
     std::uint64_t touched = 0;    // the number of the event that changed it last
   };
   struct Owner {
-    std::array<Entry, kParts> parts;  // by Part; that of kBlock is unused
+    std::array<Entry, kParts> parts;  // by Part; the entry of kBlock is unused
     std::map<std::uint64_t, Entry> blocks;
     std::uint64_t bytes = 0;
   };
@@ -99,7 +98,7 @@ class Holdings {
   void balance(Place place, std::uint32_t process, Part first);
   Owner& owner_of(Place place, std::uint32_t process, const Event& event);
 
-  std::map<OwnerKey, Owner> owners_;  // nodes stay where they are
+  std::map<OwnerKey, Owner> owners_;  // a map never moves its values, so pointers to them stay valid
   std::unordered_map<AddressKey, Found, AddressHash> addresses_;
   std::vector<Sum> places_;
   Place host_;
@@ -107,14 +106,14 @@ class Holdings {
   std::uint64_t next_id_ = 1;
   std::int64_t now_ = 0;
   std::vector<Change> changes_;
-  std::vector<std::pair<Owner*, std::pair<Part, std::uint64_t>>> touched_;  // by part, or for a block by id
+  std::vector<std::pair<Owner*, std::pair<Part, std::uint64_t>>> touched_;  // by part, or for blocks by id
 };
 
-/// The most that a place ever held.
+/// The most bytes that a place ever held.
 struct Peak {
   std::uint64_t bytes = 0;
   std::int64_t time = 0;
-  std::uint64_t event = 0;  ///< number of events up to it; 0: never held anything
+  std::uint64_t event = 0;  ///< number of events up to the peak; 0: the place never held anything
 };
 /// Returns the peak of each place, in one pass over the events.
 [[nodiscard]] std::vector<Peak> peaks_of(const Recording& recording);
@@ -122,8 +121,8 @@ struct Peak {
 /// Returns what was held at the peak of a place, oldest first.
 [[nodiscard]] std::vector<Holding> held_at(const Recording& recording, Place place, const Peak& peak);
 
-/// Reads the events without those by which the last processes ended, so that what they never freed is held at the end.
-/// With kEach, that is judged for each place by itself, as `ration inspect` does.
+/// Reads the events except those by which the last processes ended, so that memory that these never freed is still held
+/// at the end. With kEach, each place has last processes of its own, as in `ration inspect`.
 enum class Ends { kEach, kTogether };
 void read_unended(const Recording& recording, Ends ends, const std::function<bool(const Event&)>& take);
 

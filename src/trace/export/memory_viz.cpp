@@ -1,6 +1,6 @@
-// Writes a snapshot of PyTorch's memory viewer (pytorch.org/memory_viz, torch/cuda/_memory_viz.py). Every holding is a
-// segment with one block, since a block outside a segment is none to the viewer. Pinned host memory is a further
-// device.
+// Writes a snapshot of PyTorch's memory viewer (pytorch.org/memory_viz, torch/cuda/_memory_viz.py). Every holding
+// becomes a segment with one block, since the viewer knows only blocks inside segments. Pinned host memory becomes a
+// further device.
 #include <map>
 #include <tuple>
 
@@ -12,8 +12,8 @@
 namespace ration::trace {
 namespace {
 
-/// Addresses stay below what JavaScript can count to. Those of several processes are kept apart, and what has no
-/// address gets one above all others.
+/// Returns an address below 2^53, up to which JavaScript counts exactly. Blocks of different processes get different
+/// addresses, and a holding without an address gets one above all blocks.
 std::uint64_t address_of(const Holding& holding) {
   constexpr std::uint64_t kMost = std::uint64_t{1} << 53;
   if (holding.part == Part::kBlock) return (holding.address + (std::uint64_t{holding.process} << 48)) % (kMost >> 1);
@@ -107,7 +107,7 @@ class SnapshotWriter {
     pickle_.end_dict();
   }
 
-  /// Writes the calls of a holding once, and later their number.
+  /// Writes the calls of a holding the first time, and afterwards only the number of their list.
   void write_frames(const Holding& holding) {
     pickle_.key("frames");
     const auto number = static_cast<std::uint32_t>(known_.size());

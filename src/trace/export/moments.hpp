@@ -1,5 +1,5 @@
-// What timelines show of a recording: how much each place holds and its limit, whenever one of them changes, and what
-// happened in between. Used by the exports that draw counters.
+// The data of timelines: the bytes that each place holds and its limit, whenever either changes, and the events in
+// between. Used by the exports that draw counters.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +17,10 @@ class Sums {
  public:
   explicit Sums(const Header& header);
 
-  /// Returns the place whose sum or limit the event changed; nullopt: none.
+  /// Applies an event. Returns the place whose sum or limit it changed; nullopt: it changed neither.
   std::optional<Place> apply(const Event& event);
   [[nodiscard]] std::uint64_t held(Place place) const;
-  /// Returns the limit in force; nullopt: none is known.
+  /// Returns the limit in force; nullopt: no limit is known.
   [[nodiscard]] std::optional<std::uint64_t> limit(Place place) const { return limits_[place]; }
 
  private:
@@ -29,9 +29,10 @@ class Sums {
   std::vector<std::optional<std::uint64_t>> limits_;
 };
 
-/// Returns true for events that a person looks for on a timeline: marks, denials, waits, what the program asked.
+/// Returns true for events that a person looks for on a timeline: marks, denials, waits, and queries how much memory
+/// there is.
 [[nodiscard]] bool is_instant(Kind kind);
-/// Returns what such an event says: `denied 512 MiB (3)`.
+/// Returns the text of such an event: `denied 512 MiB (3)`.
 [[nodiscard]] std::string text_of(const Header& header, const Event& event);
 
 }  // namespace ration::trace

@@ -8,7 +8,7 @@
 namespace ration::trace {
 namespace {
 
-/// By Part.
+/// The names of parts, by Part.
 constexpr const char* kPartNames[] = {"memory that the program requested",
                                       "context of the driver",
                                       "unused in pools of the driver",

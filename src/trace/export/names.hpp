@@ -1,4 +1,4 @@
-// Names for what exports show: places, processes, call sites. All are valid UTF-8, without control characters.
+// The names of places, processes and call sites in exports. All names are valid UTF-8 without control characters.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@
 
 namespace ration::trace {
 
-/// Returns the text with each byte that belongs to no character, and each control character, replaced.
+/// Returns the text after replacing each control character, and each byte that belongs to no character.
 [[nodiscard]] std::string cleaned(std::string_view text);
 
 /// Returns `GPU 0 Tesla T4`, or `pinned host memory`.
@@ -28,8 +28,8 @@ struct Frame {
   std::string file;  ///< empty if unknown
   int line = 0;
 };
-/// Returns the calls by which a holding was taken, innermost first; the last is the process. Without a recorded stack
-/// the first says what the holding is.
+/// Returns the calls by which a holding was taken, innermost first; the last frame names the process. Without a
+/// recorded stack, the first frame names the kind of holding.
 [[nodiscard]] std::vector<Frame> frames_of(const Header& header, const Holding& holding);
 
 }  // namespace ration::trace

@@ -1,4 +1,4 @@
-// How much of each place every part takes, kept up to date by the changes of Holdings. Used by the exports.
+// The bytes of each part in each place, kept up to date by the changes of Holdings. Used by the exports.
 #pragma once
 
 #include <array>

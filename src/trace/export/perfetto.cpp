@@ -1,5 +1,5 @@
-// Writes a trace of Perfetto (protos/perfetto/trace): a track for each place, below it counters for what it holds, its
-// limit and what it consists of; a track for each thread with ranges, marks and denials.
+// Writes a trace of Perfetto (protos/perfetto/trace): a track for each place, with counters below it for the bytes
+// held, the limit and the parts; and a track for each thread that has ranges, marks or denials.
 #include <map>
 
 #include "trace/export/exporter.hpp"
@@ -74,7 +74,7 @@ class PerfettoWriter {
       put(event, *thread, Message{}.number(9, kSliceEnd));
   }
 
-  /// Writes an event of a thread, whose track it describes before the first.
+  /// Writes an event of a thread. Before the first event of a thread, describes the thread's track.
   void put(const Event& event, std::uint32_t on_thread, const Message& of_event) {
     const auto [found, is_new] = threads_.try_emplace({event.process, on_thread}, kThreads + threads_.size());
     if (is_new) {

@@ -1,5 +1,5 @@
-// Writes a Python pickle of protocol 2, as far as dictionaries, lists, texts and whole numbers go; no list is longer in
-// one piece than readers in other languages take. Used by the export for PyTorch's memory viewer.
+// Writes a Python pickle of protocol 2 with dictionaries, lists, texts and whole numbers only. Writes lists in pieces
+// that are short enough for readers in other languages. Used by the export for PyTorch's memory viewer.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ class Pickle {
     return *this;
   }
 
-  /// A list; each item is written behind item().
+  /// A list. The caller calls item() before it writes each item, and end() after the last.
   class List {
    public:
     explicit List(Pickle& pickle) : pickle_(pickle) { pickle_.out_ << ']'; }
@@ -59,7 +59,7 @@ class Pickle {
   }
   void no() { out_ << '\x89'; }
 
-  /// Remembers the object that was just written, and writes it again by its number.
+  /// Gives the object that was just written a number, by which recall() refers to the object again.
   void remember(std::uint32_t number) {
     out_ << 'r';
     little_endian(number, 4);

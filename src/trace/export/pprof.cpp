@@ -1,5 +1,5 @@
-// Writes a profile for pprof (https://github.com/google/pprof, proto/profile.proto), gzipped: what each call site holds
-// at the peak of its place, and at the end, and all that it ever requested.
+// Writes a profile for pprof (https://github.com/google/pprof, proto/profile.proto), gzipped: the bytes that each call
+// site holds at the peak of its place and at the end, and all bytes that it ever requested.
 #include <zlib.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@ constexpr std::pair<const char*, const char*> kTypes[kValues] = {
     {"inuse_objects", "count"}, {"alloc_space", "bytes"},  {"alloc_objects", "count"},
 };
 
-/// What a sample stands for: the holdings of one process and place with the same call site.
+/// The key of a sample, which stands for the holdings of one place, process, part and call site.
 using Sample = std::tuple<Place, std::uint32_t, Part, std::uint32_t>;
 Sample sample_of(const Holding& holding) { return {holding.place, holding.process, holding.part, holding.site}; }
 
@@ -40,7 +40,7 @@ std::string gzipped(const std::string& text) {
   return packed;
 }
 
-/// The tables of a profile, whose entries name each other by number.
+/// The tables of a profile. Their entries refer to each other by number.
 class Tables {
  public:
   std::uint64_t text(const std::string& text) {

@@ -43,8 +43,8 @@ class Message {
     return *this;
   }
   Message& message(std::uint32_t field, const Message& value) { return text(field, value.bytes_); }
-  /// Adds the beginning of a field of the type string, bytes or message, whose `length` bytes the caller writes behind
-  /// it.
+  /// Adds the beginning of a field of the type string, bytes or message. The caller then writes the `length` bytes of
+  /// its value.
   Message& opened(std::uint32_t field, std::uint64_t length) {
     key(field, kCounted);
     put_varint(length);

@@ -1,5 +1,5 @@
-// The threads on which timelines draw ranges. There each thread has one stack of ranges, while those of other domains
-// of NVTX, and those that any thread may end, overlap: they get threads that no program has.
+// The threads on which timelines draw ranges. A timeline has one stack of ranges per thread. Ranges of further NVTX
+// domains, and ranges that any thread may end, can overlap that stack. Such ranges get threads that no program has.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace ration::trace {
 
 class RangeThreads {
  public:
-  /// Returns the thread for the beginning or the end of a range; nullopt for the end of one that has not begun.
+  /// Returns the thread on which a range begins or ends; nullopt for the end of a range that has not begun.
   std::optional<std::uint32_t> thread_of(const Event& event) {
     const bool is_of_thread = event.address < kFirstRange;
     const Key key{event.process, event.address, is_of_thread ? event.thread : 0};
@@ -45,7 +45,7 @@ class RangeThreads {
   };
   static constexpr std::uint32_t kFirst = 1U << 30;  // beyond the numbers that the kernel gives
 
-  /// Takes the first thread without an open range.
+  /// Reserves the first of these threads that has no open range.
   std::uint32_t free_thread() {
     std::uint32_t thread = kFirst;
     for (const std::uint32_t taken : taken_) {

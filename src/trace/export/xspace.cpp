@@ -1,8 +1,9 @@
-// Writes the XSpace that TensorBoard's profile plugin (XProf) shows on its page memory_profile. What its converter
-// reads is narrower than the format (xplane_to_memory_profile.cc, xplane_schema.cc): the plane `/host:CPU` alone,
-// events MemoryAllocation and MemoryDeallocation, their statistics by name, in order of time and on one line, since the
-// last one read has the lifetime's peak. Contexts are the page's stack, other memory its heap, the room up to the limit
-// its free memory, so that the capacity is the limit. Times beyond 106 days overflow the format's picoseconds.
+// Writes the XSpace that TensorBoard's profile plugin (XProf) shows on its page memory_profile. The plugin's converter
+// reads only a part of the format (xplane_to_memory_profile.cc, xplane_schema.cc): the events MemoryAllocation and
+// MemoryDeallocation in the plane `/host:CPU`, with their statistics by name. All events are on one line and in order
+// of time, because the converter takes the peak of the lifetime from the last event that it reads. The page shows
+// contexts as stack, other memory as heap, and the room up to the limit as free memory, so that the capacity on the
+// page is the limit. Times beyond 106 days overflow the format's picoseconds.
 #include <algorithm>
 #include <limits>
 #include <string>
@@ -77,7 +78,7 @@ void each_event(const Recording& recording, Take&& take) {
       const std::uint64_t held = parts.of(place), reserved = parts.of(place, Part::kContext);
       peaks[place] = std::max(peaks[place], held);
       const std::uint64_t limit = sums.limit(place).value_or(0);
-      const bool is_context = holding.part == Part::kContext;  // the page adds it as its stack
+      const bool is_context = holding.part == Part::kContext;  // the page shows contexts as stack
       const Frame frame = frames_of(header, holding).front();
       event.clear();
       event.number(1, change.came ? kAllocation : kDeallocation);
@@ -90,7 +91,7 @@ void each_event(const Recording& recording, Take&& take) {
       add(kPeakInUse, [&] { stat.number(4, peaks[place]); });
       add(kRequested, [&] { stat.number(4, is_context ? 0 : holding.requested); });
       add(kAllocationBytes, [&] { stat.number(4, is_context ? 0 : holding.bytes); });
-      add(kAddress, [&] { stat.number(4, holding.id); });  // addresses of several processes may be the same
+      add(kAddress, [&] { stat.number(4, holding.id); });  // an id, since processes may use the same addresses
       add(kOperation, [&] { stat.text(5, frame.function); });
       add(kGroup, [&] { stat.number(4, 1); });
       add(kRegion, [&] { stat.text(5, name_of(holding.part)); });
@@ -112,7 +113,7 @@ void write_xspace(const Recording& recording, std::ostream& out) {
     plane.message(4, Message{}.number(1, number).message(2, Message{}.number(1, number).text(2, name)));
   for (int stat = kAllocator; stat <= kShape; ++stat)
     plane.message(5, Message{}.number(1, stat).message(2, Message{}.number(1, stat).text(2, kStats[stat])));
-  // The length of the line stands before its events, which are too many to be kept: they are made twice.
+  // The length of the line comes before its events. These are too many to keep, so they are made twice.
   std::uint64_t length = line.bytes().size();
   each_event(recording, [&](const std::string& event) {
     length += Message{}.opened(kEventField, event.size()).bytes().size() + event.size();

@@ -1,4 +1,4 @@
-// What importers of foreign files have in common: events of one process, which no book was charged for.
+// The common part of the importers of foreign files: events of one process, without a book.
 #pragma once
 
 #include <cstdint>
@@ -17,13 +17,13 @@ class Imported {
   /// Names workload and process after the file.
   explicit Imported(const std::string& path);
 
-  /// Makes the header know a device of this index.
+  /// Ensures that the header has a device with this index.
   void need_device(std::size_t index);
   /// Returns the index of a text in Header::sites.
   [[nodiscard]] std::uint32_t site(std::string_view text);
   void add(const Event& event) { events_.push_back(event); }
   [[nodiscard]] Header& header() { return header_; }
-  /// Returns the recording, its events by time; of one time in the order in which they were added.
+  /// Returns the recording with its events sorted by time. Events of the same time stay in the order of add().
   [[nodiscard]] std::unique_ptr<MemoryRecording> finish();
 
  private:

@@ -9,7 +9,7 @@ bool begins_pickle(std::string_view beginning) {
   return beginning.size() >= 2 && beginning[0] == '\x80' && beginning[1] >= 2 && beginning[1] <= 5;
 }
 
-/// A dump begins with the name of its allocator, which is field 1 of the message.
+/// Returns true if a file begins as a dump does: with field 1 of the message, the name of the allocator.
 bool begins_dump(std::string_view beginning) {
   return beginning.size() >= 3 && beginning[0] == '\n' && beginning[1] > 0 && beginning[2] >= 'A';
 }

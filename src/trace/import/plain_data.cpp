@@ -11,7 +11,7 @@ namespace {
 constexpr std::size_t kCostOfContainer = 4;  // in values
 constexpr int kBitsOfPlace = 32;
 
-/// The end of a reading, with its reason.
+/// The error that ends the reading, with its reason.
 struct Failure : std::exception {
   explicit Failure(const char* text) : why(text) {}
   const char* why;
@@ -19,7 +19,7 @@ struct Failure : std::exception {
 
 }  // namespace
 
-/// The machine of a pickle: a stack of values, and a memory of those that are used again.
+/// The interpreter of a pickle: a stack of values, and a memory for values that are used again.
 class PickleReader {
  public:
   using Cell = PlainData::Cell;
@@ -38,12 +38,12 @@ class PickleReader {
   }
 
  private:
-  /// Takes one instruction. Returns false at the last one.
+  /// Handles one instruction. Returns false for the last instruction.
   bool step() {
     switch (static_cast<unsigned char>(take(1)[0])) {
       case '.':
         return false;
-      case 0x95:  // FRAME: how long a piece is, for readers that fetch it in one
+      case 0x95:  // FRAME: the length of a piece, for readers that fetch whole pieces
         take(8);
         break;
       case 'N':
@@ -169,7 +169,7 @@ class PickleReader {
     return number;
   }
   void push_number(std::size_t bytes) { push({Type::kNumber, unsigned_number(bytes)}); }
-  /// A number of any length; one that exceeds 64 bits is none that memory has.
+  /// Pushes a number of any length. Keeps 64 bits, because no number about memory has more.
   void push_long(std::uint64_t bytes) {
     const std::string_view taken = take(bytes);
     std::uint64_t number = !taken.empty() && taken.back() < 0 ? ~std::uint64_t{0} : 0;

@@ -22,7 +22,7 @@ class PlainData {
   enum class Type : std::uint8_t { kNone, kNumber, kReal, kText, kList, kDict };
   class Value;
 
-  /// Returns the data of a pickle, or why it has none: "it needs a class of Python (at byte 17)".
+  /// Returns the data of a pickle, or the reason why it cannot be read: "it needs a class of Python (at byte 17)".
   [[nodiscard]] static tl::expected<PlainData, std::string> parse(std::string pickle);
 
   [[nodiscard]] Value root() const;
@@ -34,22 +34,23 @@ class PlainData {
     std::uint64_t payload = 0;  ///< a number's value, a text's place and length, or the number of a container
   };
   std::string pickle_;
-  std::vector<std::vector<Cell>> containers_;  ///< items; of a dictionary keys and values in turn
+  std::vector<std::vector<Cell>> containers_;  ///< items; for a dictionary, keys and values in turn
   Cell root_;
 };
 
-/// A value of plain data, which has to live as long. What is asked of a value of another type is absent or empty.
+/// A value in a PlainData. The PlainData must outlive the value. A function that does not suit the value's type returns
+/// an absent or empty result.
 class PlainData::Value {
  public:
   [[nodiscard]] Type type() const { return cell_.type; }
   [[nodiscard]] std::optional<std::int64_t> number() const;
   [[nodiscard]] std::string_view text() const;
   [[nodiscard]] std::size_t size() const { return items().size() / (cell_.type == Type::kDict ? 2 : 1); }
-  /// Returns an item of a list or tuple; none behind its end.
+  /// Returns an item of a list or tuple; an empty value beyond the end.
   [[nodiscard]] Value operator[](std::size_t index) const;
-  /// Returns what a dictionary has for a name; none if it has nothing.
+  /// Returns the value of a name in a dictionary; an empty value if the dictionary lacks the name.
   [[nodiscard]] Value operator[](std::string_view name) const;
-  /// Returns a number that equal containers share, and no others.
+  /// Returns a number that two values have in common only if they are the same container.
   [[nodiscard]] std::uint64_t identity() const { return cell_.payload; }
 
  private:

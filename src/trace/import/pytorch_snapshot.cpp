@@ -18,7 +18,7 @@ constexpr std::size_t kMostFrames = 64, kMostDevices = 64;
 constexpr std::uint32_t kOutOfMemory = 2;  // cudaErrorMemoryAllocation
 constexpr std::int64_t kMicrosecond = 1000;
 
-/// Bytes and addresses are never negative, and no GPU has so many.
+/// Returns a count, such as bytes; 0 if it is negative or more than any GPU has.
 std::uint64_t count_in(const Value& value) {
   const std::int64_t number = value.number().value_or(0);
   return number < 0 || number > kMostCharge ? 0 : static_cast<std::uint64_t>(number);
@@ -46,13 +46,13 @@ class Snapshot {
     read_ranges(root["external_annotations"]);
     return imported_.finish();
   }
-  /// True if it has what a snapshot has.
+  /// Returns true if the data has the lists of a snapshot.
   [[nodiscard]] static bool is_one(const Value& root) {
     return root["device_traces"].type() == PlainData::Type::kList || segments_of(root).type() == PlainData::Type::kList;
   }
 
  private:
-  /// torch.cuda.memory_snapshot() returns the segments alone.
+  /// Returns the segments. torch.cuda.memory_snapshot() gives their list alone, without a dictionary around it.
   static Value segments_of(const Value& root) {
     return root.type() == PlainData::Type::kList ? root : root["segments"];
   }
@@ -66,7 +66,8 @@ class Snapshot {
           first = std::min(first.value_or(*time), *time);
     return first.value_or(0);
   }
-  /// Returns the time of an entry since the beginning; entries of an early version have none.
+  /// Returns the time of an entry in nanoseconds since the beginning; 0 for entries of early versions, which have no
+  /// time.
   [[nodiscard]] std::int64_t time_of(const Value& entry) const {
     const std::int64_t time = entry["time_us"].number().value_or(0);
     return time < began_ || time >= kLatest / 1000 ? 0 : (time - began_) * kMicrosecond;
@@ -82,7 +83,7 @@ class Snapshot {
     return event;
   }
 
-  /// Returns the calls that Python made, or if there are none, all of them.
+  /// Returns the site of a stack: its calls of Python functions, or all calls if it has none of Python.
   std::uint32_t site_of(const Value& frames) {
     if (frames.size() == 0) return 0;
     const auto [known, is_new] = sites_.try_emplace(frames.identity(), 0);
@@ -137,14 +138,14 @@ class Snapshot {
       }
     }
   }
-  /// Returns by how much an action changes what is reserved.
+  /// Returns the bytes by which an action changes the reserved memory.
   static std::int64_t reserved_by(std::string_view action, std::uint64_t bytes) {
     if (action == "segment_alloc" || action == "segment_map") return static_cast<std::int64_t>(bytes);
     if (action == "segment_free" || action == "segment_unmap") return -static_cast<std::int64_t>(bytes);
     return 0;
   }
-  /// Adds what was there before the history began: what it frees without having taken it, and what is live at its end
-  /// and was not taken within it.
+  /// Adds the blocks from before the history: those that the history frees but does not take, and those that are live
+  /// at its end but were not taken within it.
   void begin_device(const Value& trace, std::size_t device) {
     std::int64_t reserved = 0, least = 0;
     std::unordered_set<std::uint64_t> live;

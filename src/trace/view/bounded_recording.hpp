@@ -1,5 +1,5 @@
-// A recording of which a reader takes at most so many events, whatever it holds. Used where the recording is another
-// user's and the memory and time are the daemon's.
+// A recording that passes on a limited number of events, however many it has. Used where the daemon spends its memory
+// and time on a recording of another user.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace ration::trace {
 
 class BoundedRecording final : public Recording {
  public:
-  /// `recording` lives longer than this. All reads together end after `most` events.
+  /// Requires that `recording` outlives this object. All reads together pass on at most `most` events.
   BoundedRecording(const Recording& recording, std::uint64_t most) : recording_(recording), left_(most) {}
 
   const Header& header() const override { return recording_.header(); }
@@ -20,11 +20,11 @@ class BoundedRecording final : public Recording {
   void read(const std::function<bool(const Event&)>& take) const override;
   void read_near(std::int64_t time, const std::function<void(const Event&)>& restore,
                  const std::function<bool(const Event&)>& take) const override;
-  /// True once events were held back: what was made of the others is not the whole.
+  /// Returns true once an event was left out, so that results are incomplete.
   [[nodiscard]] bool is_exceeded() const noexcept { return is_exceeded_; }
 
  private:
-  /// Returns true for an event that may still be taken.
+  /// Counts an event. Returns true if it may still be passed on.
   [[nodiscard]] bool admit() const noexcept;
 
   const Recording& recording_;

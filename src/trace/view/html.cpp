@@ -13,7 +13,7 @@ namespace {
 
 using nlohmann::json;
 
-/// How much the page tells, from the most down to what always fits.
+/// The amount of detail of the page. The levels go from the most detail down to a level that always fits.
 struct Level {
   std::size_t columns, listed;
   Detail peak, moment;
@@ -25,7 +25,7 @@ constexpr Level kLevels[] = {
     {512, 0, {50, 20, 16, 5, 50}, {20, 5, 2, 0, 0}},
 };
 
-/// Returns the page as it was before it was compressed.
+/// Returns the uncompressed page.
 std::string unpacked(const GzippedPage& page) {
   std::string text(page.size, '\0');
   z_stream stream{};
@@ -40,7 +40,7 @@ std::string unpacked(const GzippedPage& page) {
   return is_whole ? text : std::string();
 }
 
-/// Moves the texts of call sites to those of the whole page.
+/// Moves the texts of call sites from a document to the list of the whole page.
 void take_sites(json& document, json& sites) {
   sites.update(document["sites"]);
   document.erase("sites");
@@ -77,7 +77,7 @@ json document_of(const NamedRecording& one, const NamedRecording& other, std::op
   return document;
 }
 
-/// Returns JSON that ends no element of HTML.
+/// Returns the document as JSON that cannot end the HTML element around it.
 std::string in_html(const json& document) {
   const std::string plain = document.dump(-1, ' ', false, json::error_handler_t::replace);
   std::string text;

@@ -1,6 +1,6 @@
-// One HTML file that shows a recording as the dashboard does, without a network. Promise: at most kMostOfHtml bytes,
-// however long the recording is, unless its names and texts alone are longer; its numbers of the inspection are those
-// of `ration inspect -o json`.
+// One HTML file that shows a recording as the dashboard does, without a network. Promises: the file has at most
+// kMostOfHtml bytes, however long the recording is, unless the names and texts alone take more; the numbers of the
+// inspection are those of `ration inspect -o json`.
 #pragma once
 
 #include <cstddef>
@@ -21,8 +21,8 @@ struct NamedRecording {
   std::string name;
 };
 
-/// Writes the page; with `other`, both runs over the same axis and what changed from one to the other. It opens at the
-/// peaks, or at `at`.
+/// Writes the page. With `other`, the page shows both runs over the same axis, and the changes from `one` to `other`.
+/// The page opens at the peaks, or at the time `at`.
 void write_html_page(const NamedRecording& one, const NamedRecording& other, std::optional<std::int64_t> at,
                      std::ostream& out);
 

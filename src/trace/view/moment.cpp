@@ -15,7 +15,8 @@ struct Addressed {
   }
 };
 
-/// Returns the blocks of a place that have an address, in its order. Adds the bytes of the others to `unaddressed`.
+/// Returns the blocks of a place that have an address, sorted by process and address. Adds the bytes of all other
+/// blocks to `unaddressed`.
 std::vector<Addressed> sorted_blocks(const Live& live, Place place, std::uint64_t& unaddressed) {
   std::vector<Addressed> sorted;
   live.each_process([&](std::uint32_t process, const auto& blocks) {
@@ -33,8 +34,8 @@ std::vector<Addressed> sorted_blocks(const Live& live, Place place, std::uint64_
   return sorted;
 }
 
-/// Returns the empty addresses before each block: UINT64_MAX where nothing of the process lies before it. Blocks of
-/// driver pools may lie within others.
+/// Returns the number of unused addresses before each block; UINT64_MAX before the first block of a process. Blocks of
+/// driver pools may lie within other blocks.
 std::vector<std::uint64_t> gaps_before(const std::vector<Addressed>& sorted) {
   std::vector<std::uint64_t> gaps(sorted.size(), UINT64_MAX);
   std::uint64_t end = 0;
@@ -65,7 +66,7 @@ AddressMap map_of(const Live& live, Place place, std::uint64_t longest, std::siz
   const std::vector<std::uint64_t> gaps = gaps_before(sorted);
   map.holes = holes_of(gaps, longest);
   map.blocks = sorted.size();
-  // The largest gaps part the runs, and no run has more blocks than an even share of all.
+  // A run ends before one of the largest gaps, or when it has `share` blocks: all blocks divided by `most_runs`.
   std::uint64_t parting = 0;
   std::size_t share = 0;
   if (sorted.size() > most_runs) {

@@ -1,5 +1,5 @@
 // The page of one recording, built into the program (web/CMakeLists.txt, target ration_recording_page): HTML with
-// script and style inside, which asks nothing of anybody. Without a bundle it is a page that says how to build it.
+// script and style inside, which loads nothing from elsewhere. Without a bundle, the page only says how to build one.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ struct GzippedPage {
   std::size_t size = 0;  ///< bytes of the page
 };
 
-/// Returns the page, in which the document takes the place of `/*RECORDING*/`.
+/// Returns the page. The caller replaces the text `/*RECORDING*/` in it by the document.
 [[nodiscard]] GzippedPage recording_page() noexcept;
 
 }  // namespace ration::trace

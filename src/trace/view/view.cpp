@@ -18,7 +18,7 @@ using nlohmann::json;
 class Sites {
  public:
   explicit Sites(const Header& header) : header_(header) {}
-  /// Returns the number, or 0 if no text is known for it.
+  /// Notes a call site. Returns its number, or 0 if the header has no text for it.
   std::uint32_t note(std::uint32_t site) {
     if (site >= header_.sites.size()) return 0;
     if (site != 0) noted_.insert(site);
@@ -75,7 +75,7 @@ json holes_json(const Holes& holes) {
   return {{"bytes", holes.bytes}, {"largest_bytes", holes.largest}, {"count", holes.count}};
 }
 
-/// Returns the runs as one list for each of their properties.
+/// Returns the runs as columns: one list for each property.
 json runs_json(const std::vector<Run>& runs, Sites& sites) {
   json columns;
   for (const char* column : {"process", "address", "span_bytes", "bytes", "count", "site", "since_seconds"})
@@ -114,7 +114,7 @@ json parts_json(const Live& live, Place place) {
   return rows;
 }
 
-/// Returns the longest hole of a place: what it held at most.
+/// Returns the greatest length of a hole of a place: the most bytes that the place ever held.
 std::uint64_t longest_hole(const Total& total) {
   return static_cast<std::uint64_t>(std::max<std::int64_t>(0, total.peak));
 }
@@ -132,7 +132,7 @@ json place_json(const Live& live, const Total& total, std::int64_t time, const D
           {"map", map_json(map_of(live, total.place, longest_hole(total), detail.runs), sites)}};
 }
 
-/// Returns the times of `count` moments, evenly over a range, the last at its end.
+/// Returns `count` times, spread evenly over a range; the last is the end of the range.
 std::vector<std::int64_t> moments_of(std::int64_t from, std::int64_t to, std::size_t count) {
   std::vector<std::int64_t> times;
   const double step = static_cast<double>(to - from) / static_cast<double>(count);
@@ -142,7 +142,7 @@ std::vector<std::int64_t> moments_of(std::int64_t from, std::int64_t to, std::si
   return times;
 }
 
-/// Returns the overview that the recording keeps; else sums it up into `made`.
+/// Returns the overview that the recording keeps. If it keeps none, makes the overview in `made`.
 const Overview& overview_of(const Recording& recording, Overview& made) {
   if (const Overview* kept = recording.overview()) return *kept;
   made = inspect(recording).overview;

@@ -7,7 +7,7 @@ namespace {
 
 std::int64_t divided_up(std::int64_t value, std::int64_t by) { return (value + by - 1) / by; }
 
-/// Returns the most of the spans that lie in [from, to), at least of one.
+/// Returns the most bytes held in the spans of [from, to). Looks at one span at least.
 std::int64_t most_of(const Timeline& timeline, std::int64_t from, std::int64_t to) {
   const auto size = static_cast<std::int64_t>(timeline.most.size());
   const std::int64_t first = from / timeline.span;
@@ -16,7 +16,7 @@ std::int64_t most_of(const Timeline& timeline, std::int64_t from, std::int64_t t
   return *std::max_element(timeline.most.begin() + first, timeline.most.begin() + behind);
 }
 
-/// Returns the columns as the overview has them, at best as narrow as its spans.
+/// Returns the columns from the overview. They are at least as wide as the spans of the overview.
 Window from_overview(const Overview& overview, const Range& range) {
   std::int64_t span = 1;
   for (const Total& total : overview.totals) span = std::max(span, total.timeline.span);
@@ -34,7 +34,7 @@ Window from_overview(const Overview& overview, const Range& range) {
   return window;
 }
 
-/// Fills the columns of each place from events that come in order of time.
+/// The columns of each place, filled from events in order of time.
 class Columns {
  public:
   Columns(Window& window, const Range& range, const Live& live) : window_(window), range_(range), live_(live) {}
@@ -43,7 +43,7 @@ class Columns {
   void begin() {
     for (Line& line : window_.lines) line.most.assign(1, live_.held(line.place));
   }
-  /// Notes an event of the range that changed what its place holds from `before`.
+  /// Notes an event of the range. `before` is the number of bytes that its place held before the event.
   void add(const Event& event, std::int64_t before) {
     const Place place = place_of(event);
     const auto line =
@@ -70,7 +70,7 @@ class Columns {
   const Live& live_;
 };
 
-/// Returns the columns as the events have them, or nullopt if there are too many events.
+/// Returns the columns from the events, or nullopt if there are too many events.
 std::optional<Window> from_events(const Recording& recording, const Overview& overview, const Range& range) {
   Window window;
   window.from = range.from;

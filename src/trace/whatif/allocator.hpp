@@ -1,4 +1,5 @@
-// An allocator that decides what is taken from a device that only accounts. What-if gives it the steps of a recording.
+// The interface of the allocators that what-if tries. An allocator takes memory from a device that only accounts for
+// it, and gets the steps of a recording.
 #pragma once
 
 #include <cstdint>
@@ -9,12 +10,12 @@
 
 namespace ration::trace {
 
-/// A device under a limit, of which only the bytes taken are known.
+/// A device under a limit. The device only counts the bytes taken.
 class AccountedDevice {
  public:
   explicit AccountedDevice(Bytes limit) : limit_(limit.count()) {}
 
-  /// Takes memory, or changes nothing and returns false if the limit does not allow it.
+  /// Takes memory. Returns false and changes nothing if the limit does not allow it.
   [[nodiscard]] bool take(std::uint64_t bytes) noexcept {
     if (bytes > limit_ - taken_) return false;
     taken_ += bytes;
@@ -31,14 +32,14 @@ class AccountedDevice {
   std::uint64_t limit_, taken_ = 0, peak_ = 0;
 };
 
-/// The allocator of one process. Blocks are numbers below `blocks` of its maker.
+/// The allocator of one process. Blocks are numbers below the `blocks` that was passed to MakeAllocator.
 class TriedAllocator {
  public:
   virtual ~TriedAllocator() = default;
   TriedAllocator(const TriedAllocator&) = delete;
   TriedAllocator& operator=(const TriedAllocator&) = delete;
 
-  /// Returns false if the device denies what it needs.
+  /// Returns false if the device denies the memory that the allocator needs.
   [[nodiscard]] virtual bool allocate(std::uint32_t block, std::uint64_t bytes, std::uint8_t stream) = 0;
   virtual void free(std::uint32_t block) = 0;
 
@@ -46,7 +47,8 @@ class TriedAllocator {
   TriedAllocator() = default;
 };
 
-/// Makes an allocator that takes from `device` and has given everything back when it is destroyed.
+/// A function that makes an allocator. The allocator takes memory from `device`, and its destructor gives everything
+/// back.
 using MakeAllocator = std::function<std::unique_ptr<TriedAllocator>(AccountedDevice& device, std::uint32_t blocks)>;
 
 }  // namespace ration::trace

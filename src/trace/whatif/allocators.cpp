@@ -27,7 +27,7 @@ struct Known {
   Result<MakeAllocator> (*make)(std::string_view settings);
 };
 
-/// The errors are those that `bench/whatif/models.py` and `recorded.py` measure (docs/benchmarks.md).
+/// The known allocators. `bench/whatif/models.py` and `recorded.py` measure the errors of models (docs/benchmarks.md).
 constexpr Known kKnown[] = {
     {"pytorch", Grade::kModel, "within 0.1% of PyTorch 2.15 on 6 histories and 4 programs", pytorch},
     {"tensorflow", Grade::kModel,

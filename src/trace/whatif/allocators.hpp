@@ -11,8 +11,8 @@
 namespace ration::trace {
 
 struct NamedAllocator {
-  std::string name;     ///< with its settings
-  Judgement judgement;  ///< of its answers on a recording of tensors
+  std::string name;     ///< name with settings
+  Judgement judgement;  ///< judgement of its answers for a recording of tensors
   MakeAllocator make;
 };
 

@@ -13,12 +13,12 @@
 namespace ration::trace {
 
 struct Answer {
-  std::string allocator;   ///< `as recorded`, or the name of another
+  std::string allocator;   ///< `as recorded`, or the name of another allocator
   std::size_t device = 0;  ///< index in Header::devices
   Judgement judgement;
-  std::optional<Bytes> smallest;        ///< the smallest limit; absent if it is not known
-  bool is_bound = false;                ///< `smallest` is only known to be at least that
-  std::optional<DeniedRequest> denied;  ///< under the limit that was asked for
+  std::optional<Bytes> smallest;        ///< the smallest limit; absent if unknown
+  bool is_bound = false;                ///< true if the smallest limit is only known to be at least `smallest`
+  std::optional<DeniedRequest> denied;  ///< first request that the given limit denies
 };
 
 struct Answers {
@@ -28,10 +28,10 @@ struct Answers {
 
 struct Question {
   std::optional<Bytes> limit;              ///< on each device
-  std::vector<NamedAllocator> allocators;  ///< to try beside what was recorded
+  std::vector<NamedAllocator> allocators;  ///< allocators to try besides the recorded one
 };
 
-/// Fails with E1813 if the recording is too long to be tried under other allocators.
+/// Answers the question. Fails with E1813 if the recording is too long to be tried under other allocators.
 [[nodiscard]] Result<Answers> answer(const Recording& recording, const Question& question);
 
 /// Returns why the next run may differ from what was recorded: sentences without a final full stop.

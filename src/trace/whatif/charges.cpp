@@ -15,7 +15,7 @@ struct Sums {
 
 Bytes bytes_of(std::int64_t sum) { return Bytes{static_cast<std::uint64_t>(std::max<std::int64_t>(sum, 0))}; }
 
-/// Counts the events that are no charges.
+/// Counts an event that is not a charge, such as a denial.
 void note(Circumstances& circumstances, DeviceCharges& device, const Event& event, std::uint64_t number,
           std::int64_t held) {
   switch (event.kind) {

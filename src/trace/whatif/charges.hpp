@@ -1,5 +1,5 @@
-// What a recorded run needed of each device, from its charges alone: the smallest limit under which it would have been
-// granted all that it was granted, and the first request that a given limit denies. Reads a recording once.
+// Finds what a recorded run needed of each device, from the run's charges alone: the smallest limit that would have
+// denied nothing that the run got, and the first request that a given limit denies. Reads a recording once.
 // Promises: the figures are sums of recorded charges, to the byte. Not promised: what a program does after a denial, or
 // in its next run.
 #pragma once
@@ -25,19 +25,19 @@ struct DeniedRequest {
 };
 
 struct DeviceCharges {
-  Bytes peak;                           ///< the most that was held at once: the smallest limit that denies nothing
-  std::int64_t peak_time = 0;           ///< when that was reached first
-  Bytes contexts;                       ///< the most that contexts of the driver held
-  std::optional<DeniedRequest> denied;  ///< the first one under the limit that was asked for
-  std::uint64_t denials = 0;            ///< requests that were denied while it was recorded
-  std::optional<DeniedRequest> first_recorded, greatest_recorded;  ///< of these: the first, and that which needed most
+  Bytes peak;                  ///< the most bytes held at once, which is the smallest limit that denies nothing
+  std::int64_t peak_time = 0;  ///< time at which the peak was first reached
+  Bytes contexts;              ///< the most bytes that contexts of the driver held
+  std::optional<DeniedRequest> denied;  ///< the first request that the given limit denies
+  std::uint64_t denials = 0;            ///< number of requests that were denied during the recording
+  std::optional<DeniedRequest> first_recorded, greatest_recorded;  ///< the first of these, and the one that needed most
 };
 
-/// What a recording says beside the charges: the reasons to doubt an answer.
+/// The facts of a recording besides its charges: reasons to doubt an answer.
 struct Circumstances {
   std::uint64_t events = 0;
   std::int64_t length = 0;  ///< nanoseconds from the beginning to the last event
-  std::uint64_t asked = 0;  ///< how often programs asked how much memory there is
+  std::uint64_t asked = 0;  ///< number of times that programs asked how much memory there is
   std::uint64_t waited = 0, denied = 0, refused = 0;
 };
 
@@ -49,7 +49,7 @@ struct Charges {
 /// Adds up the charges of each device, managed memory included, and finds what `limit` denies first on each.
 [[nodiscard]] Charges add_up(const Recording& recording, std::optional<Bytes> limit);
 
-/// Judges the figures of add_up(): exact unless the recording has no book, has lost events, or was denied something.
+/// Judges the figures of add_up(): exact, unless the recording has no book, has lost events, or has a denied request.
 [[nodiscard]] Judgement judge(const Header& header, const DeviceCharges& device);
 
 }  // namespace ration::trace

@@ -9,10 +9,10 @@
 namespace ration::trace {
 namespace {
 
-/// The GPU of each instance; kUnplaced if it has no room.
+/// The GPU of each instance; kUnplaced if no GPU has room for the instance.
 using Assignment = std::vector<std::size_t>;
 constexpr std::size_t kUnplaced = ~std::size_t{0};
-constexpr int kMaxSteps = 200'000;  // steps of the exact search; tens of milliseconds
+constexpr int kMaxSteps = 200'000;  // steps of the exact search, which take tens of milliseconds
 constexpr int kMaxMoreGpus = 64;
 constexpr std::size_t kLongestName = 59;
 
@@ -42,7 +42,7 @@ bool is_complete(const Assignment& assignment) {
   return std::find(assignment.begin(), assignment.end(), kUnplaced) == assignment.end();
 }
 
-/// Packs by best fit, largest first.
+/// Packs the instances by best fit, the largest first.
 Assignment pack(std::vector<Bytes> room, const std::vector<Instance>& instances) {
   Assignment assignment(instances.size(), kUnplaced);
   for (std::size_t i = 0; i < instances.size(); ++i) {

@@ -1,7 +1,7 @@
 // Finds out whether programs of known sizes fit on GPUs, and where. A recording counts with the limit that it needs.
 //
-// Promises: no GPU gets more than it holds; every program is placed as often as asked, or listed as left over; with up
-// to kExactPrograms "does not fit" is certain, with more it is the result of best-fit-decreasing.
+// Promises: no GPU gets more than it holds; every program is placed as often as asked, or listed as left over; for up
+// to kExactPrograms programs, "does not fit" is certain; for more, it is the result of best-fit-decreasing.
 // Not promised: the fewest GPUs, or that limits above the guarantees can be reached (see `unreachable`).
 #pragma once
 
@@ -24,11 +24,12 @@ struct SizedProgram {
 
 struct FittedGpu {
   NamedGpu gpu;
-  std::vector<SizedProgram> programs;  ///< with the count of those on this GPU
+  std::vector<SizedProgram> programs;  ///< `count` is the number of instances on this GPU
   Bytes spare;
 };
 
-/// A limit that the neighbours' guarantees make unreachable: `reachable` is the most on the worst of its GPUs.
+/// A limit that the neighbours' guarantees make unreachable. `reachable` is the highest limit that the program can
+/// reach on the GPU `gpu`, the worst of its GPUs.
 struct UnreachableLimit {
   std::string name;
   std::size_t gpu = 0;
@@ -41,14 +42,15 @@ struct Fitting {
   std::vector<FittedGpu> gpus;
   std::vector<SizedProgram> left_over;
   std::vector<UnreachableLimit> unreachable;
-  int more_gpus = 0;  ///< further GPUs of the largest kind with which it fits; 0 if it does, or if no number is enough
+  int more_gpus = 0;  ///< GPUs of the largest kind to add so that all fit; 0 if none are needed or no number suffices
 };
 
-/// Places the programs tightly, so that GPUs stay empty.
+/// Places the programs tightly, so that whole GPUs stay empty.
 [[nodiscard]] Fitting fit(const std::vector<NamedGpu>& gpus, const std::vector<SizedProgram>& programs);
 
-/// Parses `nlp=16GiB:30GiB` or `jup=4GiB*6`: guarantee, limit (default: the same), count. Fails with E1307, for example
-/// for a share (`50%`) of GPUs of different sizes, with E1305, and as parse_size() does.
+/// Parses `nlp=16GiB:30GiB` or `jup=4GiB*6`: guarantee, limit (by default the guarantee), count. Fails with E1305 if
+/// the guarantee exceeds the limit. Fails with E1307 if a size is a share (`50%`) but the GPUs differ in size, or if
+/// the text has another form. Fails as parse_size() does if a size is invalid.
 [[nodiscard]] Result<SizedProgram> parse_program(const std::string& text, const std::vector<NamedGpu>& gpus);
 
 }  // namespace ration::trace

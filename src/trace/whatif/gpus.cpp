@@ -12,7 +12,7 @@
 namespace ration::trace {
 namespace {
 
-constexpr Bytes kLargest{(std::uint64_t{1} << 50) - 1};  // a share of an unknown model is larger
+constexpr Bytes kLargest{(std::uint64_t{1} << 50) - 1};  // a share of kUnlimited is larger
 
 bool is_digits(std::string_view text) {
   return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
@@ -39,7 +39,7 @@ Result<void> add_kind(std::string_view entry, std::vector<NamedGpu>& gpus) {
   const bool is_sized = !behind.empty() && !is_digits(behind);
   if ((!model && !is_sized) || !is_printable(name) || (colon != std::string::npos && (behind.empty() || name.empty())))
     return no_gpu(entry);
-  Bytes usable = model ? model->total : kUnlimited;  // a share needs a known model
+  Bytes usable = model ? model->total : kUnlimited;  // a share of an unknown model is rejected below
   if (model && is_digits(behind) && rest == entry) {
     count = take_count(rest, ':');
     if (!count) return no_gpu(entry);

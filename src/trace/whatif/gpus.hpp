@@ -1,4 +1,4 @@
-// GPUs by model or size, as what-if is asked about hardware that need not be there.
+// GPUs by model or size, since what-if also answers for hardware that is not there.
 #pragma once
 
 #include <optional>
@@ -17,7 +17,8 @@ struct NamedGpu {
 
 inline constexpr int kMostOfOneKind = 1000;
 
-/// Parses `12GiB`, `A100-40:2` or `T4:15GiB*3,H100`: model, memory if different, count. Fails with E1308.
+/// Parses `12GiB`, `A100-40:2` or `T4:15GiB*3,H100`: model, memory if it differs from the model's, count. Fails with
+/// E1308.
 [[nodiscard]] Result<std::vector<NamedGpu>> parse_gpus(const std::string& text);
 
 /// Removes a count such as `*6` from the end of the text and returns it; 1 if there is none. Absent for a count that is

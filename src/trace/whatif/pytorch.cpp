@@ -21,8 +21,8 @@ constexpr std::uint64_t kSmallSegment = 2 << 20;
 constexpr std::uint64_t kLargeSegment = 20 << 20;
 constexpr std::uint64_t kMinLarge = 10 << 20;
 constexpr std::uint64_t kRoundLarge = 2 << 20;
-/// Addresses of an expandable segment: more than any device has. Segments lie this far apart, in whole pages, which are
-/// counted from the beginning of a segment.
+/// The number of addresses of an expandable segment, more bytes than any device has. Segments lie this far apart: a
+/// whole number of pages, since pages are counted from the beginning of a segment.
 constexpr std::uint64_t kExpandableRange = kLargeSegment << 26;
 
 using Index = std::uint32_t;
@@ -31,7 +31,7 @@ constexpr Index kNone = UINT32_MAX;
 struct Block {
   std::uint64_t address = 0, size = 0;
   Index previous = kNone, next = kNone;
-  std::uint32_t idle_since = 0;  // the number of requests to its pool when it became free
+  std::uint32_t idle_since = 0;  // number of requests to the pool when the block became free
   std::uint8_t stream = 0;
   bool small = false, in_use = false, mapped = true, expandable = false;
 };
@@ -136,7 +136,7 @@ class PyTorch final : public TriedAllocator {
   }
   ByAddress place(Index index) const { return {blocks_[index].address, index, blocks_[index].stream}; }
 
-  /// Of an expandable segment, that with the room behind it.
+  /// Returns the size of a block plus the unmapped room behind it, into which the block can grow.
   [[nodiscard]] std::uint64_t expandable_size(Index index) const {
     const Block& block = blocks_[index];
     const bool grows = block.next != kNone && !blocks_[block.next].mapped;
@@ -230,8 +230,8 @@ class PyTorch final : public TriedAllocator {
     return candidate;
   }
 
-  /// Maps the beginning of an unmapped block, in pages, and joins it with its free neighbours. Returns the joined
-  /// block.
+  /// Maps the first `size` bytes of an unmapped block, rounded up to pages, and joins them with their free neighbours.
+  /// Returns the joined block; kNone if the device denies the memory.
   Index map(Pool& pool, Index index, std::uint64_t size) {
     const std::uint64_t page = blocks_[index].small ? kSmallSegment : kLargeSegment;
     const std::uint64_t mapped = std::min((size + page - 1) / page * page, blocks_[index].size);
@@ -277,7 +277,7 @@ class PyTorch final : public TriedAllocator {
 
   // ------------------------------------------------------------------------------------------------ blocks in segments
 
-  /// Cuts a block in two and returns the second.
+  /// Cuts a block in two. Returns the second part.
   Index cut(Index index, std::uint64_t size) {
     const Index rest = new_block();
     Block& block = blocks_[index];
@@ -291,7 +291,7 @@ class PyTorch final : public TriedAllocator {
     return rest;
   }
 
-  /// Joins a block with the next one, and returns it.
+  /// Joins a block with the next block. Returns the joined block.
   Index join(Index index) {
     Block& block = blocks_[index];
     const Index next = block.next;
@@ -302,7 +302,8 @@ class PyTorch final : public TriedAllocator {
     return index;
   }
 
-  /// Joins a free block that stands in no set with its free neighbours, which leave theirs.
+  /// Joins a free block with its free neighbours, which it removes from the pool's set of free blocks. The block itself
+  /// must not be in that set.
   Index join_free(Index index) {
     Pool& pool = pool_of(blocks_[index]);
     const auto joins = [&](Index other) {
@@ -360,7 +361,8 @@ class PyTorch final : public TriedAllocator {
     for (const Index index : to_unmap) unmap(pool, index);
   }
 
-  /// With a largest size to split: gives back the blocks above it that the request could have used.
+  /// If `max_split` is set, gives free blocks of at least that size back to CUDA, to make room for the request. Returns
+  /// true if another attempt may succeed.
   bool release_oversized(Pool& pool, std::uint64_t size, std::uint8_t stream) {
     if (settings_.max_split == UINT64_MAX) return false;
     const std::uint64_t wanted = std::max(size, settings_.max_split);
@@ -419,7 +421,7 @@ class PyTorch final : public TriedAllocator {
   std::uint64_t next_address_ = kExpandableRange, next_range_ = kExpandableRange << 1;
 };
 
-/// Reads `4`, or `[256:1,512:2,>:8]`: from which MiB how many divisions.
+/// Reads the number of divisions: `4` for all sizes, or `[256:1,512:2,>:8]` by size in MiB.
 bool read_divisions(std::string_view text, PyTorchSettings& settings) {
   auto& divisions = settings.roundup_divisions;
   if (const auto all = parse_number<std::uint32_t>(text); all && std::has_single_bit(*all)) {

@@ -15,10 +15,10 @@ namespace ration::trace {
 struct PyTorchSettings {
   std::uint64_t max_split = UINT64_MAX;  ///< bytes; larger blocks are not split
   std::uint64_t max_non_split_rounding = std::uint64_t{20} << 20;
-  double garbage_collection_threshold = 0;  ///< has an effect together with `memory_fraction` alone, as in PyTorch
+  double garbage_collection_threshold = 0;  ///< has an effect only if `memory_fraction` is set, as in PyTorch
   double memory_fraction = 0;               ///< 0: none
   bool expandable_segments = false;
-  std::array<std::uint32_t, 16> roundup_divisions{};  ///< by the size's power of two, from 1 MiB; 0: none
+  std::array<std::uint32_t, 16> roundup_divisions{};  ///< for each power of two of a size, from 1 MiB; 0: none
 };
 
 /// Parses `max_split_size_mb:128,roundup_power2_divisions:[256:1,>:4]`. Fails with E1813.

@@ -9,10 +9,10 @@
 namespace ration::trace {
 namespace {
 
-/// The largest GPU that the pool is tried on, from which the size of its address range follows.
+/// The largest GPU on which the pool is tried. It determines the size of the pool's address range.
 constexpr Bytes kLargest{std::uint64_t{1} << 40};
 
-/// Granules of an AccountedDevice. Mapping costs nothing.
+/// A backing of the pool that takes granules from an AccountedDevice. Mapping costs nothing.
 class AccountedBacking final : public pool::Backing {
  public:
   explicit AccountedBacking(AccountedDevice& device) : device_(device) {}

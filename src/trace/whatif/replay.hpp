@@ -11,14 +11,14 @@ namespace ration::trace {
 
 struct Replayed {
   std::optional<std::size_t> denied;  ///< index of the step that was denied; the replay ends there
-  Bytes peak;                         ///< the most that was taken
-  Bytes held;                         ///< what was taken at the end
+  Bytes peak;                         ///< the most bytes taken at once
+  Bytes held;                         ///< bytes taken at the end
 };
 
 [[nodiscard]] Replayed replay(const Steps& steps, const MakeAllocator& make, Bytes limit);
 
-/// Returns the smallest limit, in whole granules, under which `make` denies nothing; one granule less is denied.
-/// Absent if no limit is enough.
+/// Returns the smallest limit, in whole granules, under which no step is denied. Under one granule less, a step is
+/// denied. Absent if no limit is enough.
 [[nodiscard]] std::optional<Bytes> smallest_limit(const Steps& steps, const MakeAllocator& make);
 
 }  // namespace ration::trace

@@ -15,11 +15,11 @@ namespace ration::trace {
 
 using Setting = std::pair<std::string_view, std::string_view>;
 
-/// Splits at commas outside of brackets. Fails with E1813 where a part has no colon.
+/// Splits a text at the commas outside of brackets. Fails with E1813 if a part has no colon.
 [[nodiscard]] Result<std::vector<Setting>> settings_in(std::string_view text, std::string_view allocator);
 
-/// A setting of an allocator: its name, the values it may have, in words, and how a value is read. read() returns false
-/// for any other value.
+/// A setting of an allocator: its name, a description of its values, and a function that reads a value. read() returns
+/// false for an invalid value.
 template <typename Settings>
 struct KnownSetting {
   std::string_view name, values;
@@ -42,7 +42,7 @@ bool set_to(const std::optional<Value>& value, Field& field) {
 
 /// Returns the error for a setting that the model does not know.
 [[nodiscard]] tl::unexpected<Error> no_setting(std::string_view text, std::string_view allocator);
-/// Returns the error for a value that the setting cannot have; `values` says which it can.
+/// Returns the error for an invalid value of a setting; `values` describes the valid values.
 [[nodiscard]] tl::unexpected<Error> no_value(const Setting& given, std::string_view values, std::string_view allocator);
 
 /// Parses `NAME:VALUE,NAME:VALUE` by the table `known`. Fails with E1813 for an unknown name or a value that the

@@ -13,7 +13,7 @@ struct Live {
   std::uint64_t bytes = 0;
 };
 
-/// Gives each live block a number and the stream of each a small one.
+/// A collector of steps. It gives each live block a number, and each stream a number from 0.
 class Collector {
  public:
   Collector(std::size_t device, bool booked) : device_(device), booked_(booked) {}
@@ -21,8 +21,8 @@ class Collector {
   bool take(const Event& event) {
     const std::uint64_t number = number_++;
     if (event.device != device_ || event.account == Account::kPinnedHost) return true;
-    // A pool of the driver serves the tensors of a deep recording and is charged as it grows. A block that is charged
-    // by itself was taken beside the framework's allocator, by a library.
+    // A pool of the driver serves the tensors of a deep recording and is charged as it grows. A block with a charge of
+    // its own was taken by a library, not by the framework's allocator.
     const bool charged = booked_ && event.charged != 0;
     if (event.kind == Kind::kProcessEnded) {
       end(event, number);

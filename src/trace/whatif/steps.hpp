@@ -1,6 +1,6 @@
-// The part of a recording that an allocator decides: what programs requested of it and freed, in order, and the memory
-// that was taken beside it. Each allocator that what-if tries is given the same steps, as often as it takes to find the
-// smallest limit, so they are kept in memory.
+// The steps that a recording gives to an allocator: the requests and frees of programs, in order, and the memory that
+// was taken without the allocator. Each allocator that what-if tries gets the same steps many times, until the smallest
+// limit is found, so the steps are kept in memory.
 #pragma once
 
 #include <cstdint>
@@ -15,14 +15,14 @@ namespace ration::trace {
 enum class StepKind : std::uint8_t {
   kAllocate,
   kFree,
-  kTaken,  ///< beside the allocator: contexts, code, other libraries
+  kTaken,  ///< memory taken without the allocator: contexts, code, other libraries
   kGiven,
-  kEnded,  ///< the process, with its allocator and its blocks
+  kEnded,  ///< the process ended, with its allocator and its blocks
 };
 
 struct Step {
   std::uint64_t bytes = 0;
-  std::uint32_t block = 0;  ///< a number that no other live block has; small ones are used again
+  std::uint32_t block = 0;  ///< number that no other live block has; numbers of freed blocks are used again
   std::uint16_t process = 0;
   std::uint8_t stream = 0;  ///< a number for each stream, from 0
   StepKind kind = StepKind::kAllocate;
@@ -31,11 +31,11 @@ static_assert(sizeof(Step) == 16);
 
 struct Steps {
   std::vector<Step> steps;
-  std::vector<std::int64_t> times;    ///< of each step
-  std::vector<std::uint64_t> events;  ///< its number in the recording
-  std::uint32_t blocks = 0;           ///< more than the number of any block
+  std::vector<std::int64_t> times;    ///< time of each step
+  std::vector<std::uint64_t> events;  ///< number of each step's event in the recording
+  std::uint32_t blocks = 0;           ///< greater than the number of any block
   std::uint16_t processes = 0;
-  Bytes peak_live;  ///< the most that was live at once, as requested, with what was taken beside it
+  Bytes peak_live;  ///< the most bytes live at once: those requested, and those taken without the allocator
   std::uint64_t allocations = 0;
 };
 

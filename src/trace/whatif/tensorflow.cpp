@@ -18,7 +18,7 @@ constexpr std::uint64_t kFirstRegion = 2 << 20;
 /// The most that may be wasted inside a block.
 constexpr std::uint64_t kMostPadding = 128 << 20;
 constexpr double kBackpedal = 0.9F;
-/// Regions lie this far apart: blocks of two of them never join.
+/// The distance between regions, so large that blocks of two regions never join.
 constexpr std::uint64_t kRegionRange = std::uint64_t{1} << 50;
 
 using Index = std::uint32_t;
@@ -26,7 +26,8 @@ constexpr Index kNone = UINT32_MAX;
 
 constexpr std::uint64_t rounded(std::uint64_t bytes) { return std::max((bytes + kStep - 1) / kStep * kStep, kStep); }
 
-/// What TensorFlow leaves to the system of what is free when it starts (gpu_device.cc, MinSystemMemory).
+/// Returns the bytes that TensorFlow leaves to the system if `available` bytes are free at its start (gpu_device.cc,
+/// MinSystemMemory).
 constexpr std::uint64_t system_reserve(std::uint64_t available, std::uint32_t capability) {
   if (available < std::uint64_t{1} << 31) return std::uint64_t{225} << 20;
   const std::uint64_t megabytes = capability <= 6 ? 500 : capability == 7 ? 1050 : capability == 8 ? 1536 : 1800;
@@ -42,7 +43,7 @@ struct Chunk {
 
 struct Region {
   std::uint64_t bytes = 0, charged = 0;
-  Index first = kNone;  // its chunk at the lowest address, which is never joined into another
+  Index first = kNone;  // the chunk at the lowest address, which is never joined into another chunk
 };
 
 struct FreeChunk {

@@ -9,7 +9,7 @@ namespace {
 constexpr int kDraws = 1000;
 constexpr std::uint64_t kMostCopies = 256;
 
-/// Adds a point, in the place of one at the same moment.
+/// Adds a point. Of two points at the same moment, keeps the larger.
 void add(std::vector<Curve::Point>& points, std::int64_t time, std::uint64_t bytes) {
   if (!points.empty() && points.back().begin == time)
     points.back().bytes = std::max(points.back().bytes, bytes);
@@ -47,7 +47,7 @@ Curve curve_of(const Recording& recording) {
     add(devices[event.device], event.time, static_cast<std::uint64_t>(std::max<std::int64_t>(sum, 0)));
     return true;
   });
-  ++curve.length;  // what is held at the last event is held for a moment
+  ++curve.length;  // what is held at the last event lasts for one nanosecond
   if (devices.empty()) return curve;
   const auto most = static_cast<std::size_t>(std::max_element(peak.begin(), peak.end()) - peak.begin());
   curve.peak = Bytes{static_cast<std::uint64_t>(peak[most])};

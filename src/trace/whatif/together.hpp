@@ -1,6 +1,6 @@
 // Programs side by side on one GPU: what two recorded runs hold together for every moment at which the second may
-// start, and how many copies of one run fit. Promise: the sums are never below those of the recorded charges; runs of
-// more than kMostPoints changes are simplified by their maximum.
+// start, and how many copies of one run fit. Promise: the sums are never below those of the recorded charges; a run of
+// more than kMostPoints changes is simplified to maxima of longer stretches.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace ration::trace {
 
 inline constexpr std::size_t kMostPoints = 2048;
 
-/// What a run holds over time, as steps. It holds nothing before its beginning and after its end.
+/// The bytes that a run holds over time, as steps. The run holds nothing before its beginning and after its end.
 struct Curve {
   struct Point {
     std::int64_t begin = 0;  ///< nanoseconds since the run began; the point lasts until the next one
@@ -31,23 +31,25 @@ struct Curve {
   }
 };
 
-/// Returns what the run held on its device that held most.
+/// Returns the curve of the device on which the run's peak was highest.
 [[nodiscard]] Curve curve_of(const Recording& recording);
 
 /// A range of moments at which the second run starts, in nanoseconds after the first one's start.
 using Starts = std::pair<std::int64_t, std::int64_t>;
 
-/// Returns the starts of `second` for which both together exceed `size` at some moment, in order and apart from each
-/// other. All lie between `-second.length` and `first.length`: at others the runs do not overlap.
+/// Returns the starts of `second` with which both runs together exceed `size` at some moment, as sorted ranges that do
+/// not touch. All starts lie between `-second.length` and `first.length`: with any other start, the runs do not
+/// overlap.
 [[nodiscard]] std::vector<Starts> starts_over(const Curve& first, const Curve& second, Bytes size);
 
 struct Copies {
-  std::uint64_t always = 0;   ///< that many fit whenever they start
-  std::vector<double> often;  ///< the share of random starts at which one more fit, two more, …; without zeros
+  std::uint64_t always = 0;  ///< number of copies that fit whenever they start
+  /// The fractions of random starts with which one more copy fits, two more copies fit, and so on, until none do.
+  std::vector<double> often;
 };
 
-/// Finds how many copies of a run fit on `size`. Random starts: each copy begins at a random moment of the first one's
-/// run, drawn 1,000 times from a fixed seed.
+/// Finds how many copies of a run fit on `size`. For random starts, each further copy begins at a random moment of the
+/// first copy's run. 1,000 such starts are drawn from a fixed seed.
 [[nodiscard]] Copies copies_on(const Curve& run, Bytes size);
 
 }  // namespace ration::trace

@@ -22,7 +22,7 @@ def when_imported(apply: Callable[[types.ModuleType], None]) -> None:
                 sys.meta_path.insert(0, _Finder())
             _pending.append(apply)
             return
-    if _pending:  # it came without the finder
+    if _pending:  # TensorFlow was imported without the finder
         _apply_pending(tensorflow)
     apply(tensorflow)
 

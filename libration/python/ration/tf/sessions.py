@@ -14,7 +14,7 @@ from typing import Any
 from .on_import import when_imported
 
 _RESERVE = "TF_DEVICE_MIN_SYS_MEMORY_IN_MB"
-_BY_RATION = "128"  # the value that ration sets; any other is the user's, and goes before the share as in TensorFlow
+_BY_RATION = "128"  # the value that ration sets; any other is the user's and outranks the share, as in TensorFlow
 _beginning = threading.Lock()
 
 
@@ -29,7 +29,7 @@ def _has_share(config: Any) -> bool:
 
 def _govern(tensorflow: types.ModuleType) -> None:
     try:
-        base = tensorflow.compat.v1.Session.__mro__[1]  # that of InteractiveSession, too
+        base = tensorflow.compat.v1.Session.__mro__[1]  # the base of InteractiveSession, too
     except AttributeError:  # no TensorFlow with sessions
         return
     begin = base.__init__

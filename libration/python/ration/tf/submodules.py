@@ -29,7 +29,7 @@ def _theirs(name: str) -> Optional[types.ModuleType]:
         module = getattr(module, part, None)
     if isinstance(module, types.ModuleType):
         return module
-    try:  # not an attribute before it is imported: tensorflow.python.framework
+    try:  # tensorflow.python.framework, for example, is no attribute before it is imported
         return importlib.import_module(".".join(["tensorflow", *path]))
     except ModuleNotFoundError as problem:
         if not str(problem.name).startswith("tensorflow."):
@@ -57,4 +57,4 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def exec_module(self, module: types.ModuleType) -> None:
         theirs = _theirs(module.__name__)
         assert theirs is not None
-        sys.modules[module.__name__] = theirs  # Python hands out what stands here
+        sys.modules[module.__name__] = theirs  # the import statement returns the module that stands here

@@ -1,11 +1,12 @@
-// What the notebook in front holds of the GPU, in JupyterLab's status bar; a denial is a notification with its reason.
-// A prebuilt extension as JupyterLab loads it (a container of webpack's module federation), written by hand: nothing is built.
+// An extension of JupyterLab. It shows in the status bar what the notebook in front holds of the GPU, and shows each
+// denial as a notification with its reason. JupyterLab loads it as a prebuilt extension (a container of webpack's module
+// federation); it is written by hand, so nothing has to be built.
 (function () {
   'use strict';
   const EVERY_MS = 2000;
   let shared;
 
-  // The module that JupyterLab itself uses, so that its tokens are the same objects.
+  // Returns the module that JupyterLab itself uses, so that the tokens in the module are the same objects.
   async function module(name) {
     const versions = shared[name];
     if (!versions) throw new Error(`JupyterLab shares no ${name}`);
@@ -19,7 +20,7 @@
     return away ? `GPU ${row.state} (${gib(row.suspended_bytes)} GiB on the host)` : `GPU ${gib(row.used_bytes)} / ${gib(row.limit_bytes)} GiB`;
   }
 
-  // The kernel's own workload; else the server's, in which all its kernels are.
+  // Returns the rows of the kernel's own workload, or else those of the server's workload, which contains its kernels.
   function shown(rows, kernel) {
     const own = rows.filter((row) => row.kernel && row.kernel === kernel);
     return own.length ? own : rows.filter((row) => !row.kernel);
@@ -41,7 +42,7 @@
         Object.assign(item.node.style, { padding: '0 8px', display: 'flex', alignItems: 'center', height: '100%' });
         bar.registerStatusItem('ration-jupyter:status', { item, align: 'right', rank: 50, isActive: () => item.node.textContent !== '' });
         const settings = ServerConnection.makeSettings();
-        const told = new Map();  // by workload and GPU, how many of its denials were told
+        const told = new Map();  // by workload and GPU: the number of denials that were shown
         let first = true;
 
         function explain(denial) {
@@ -61,9 +62,9 @@
           const key = `${row.workload}/${row.gpu}`;
           const fresh = row.denials > (told.get(key) ?? 0);
           told.set(key, row.denials);
-          // What was denied before this page was opened is no news.
+          // Denials from before this page was opened are not shown.
           if (!fresh || first || !row.denial) return;
-          // A notification shows 140 letters; all of it is behind its button.
+          // A notification shows 140 letters of the text; its button shows the whole text.
           Notification.error(`GPU: ${row.denial.text}`, {
             autoClose: false, actions: [{ label: 'What helps', displayType: 'accent', callback: (event) => { event.preventDefault(); explain(row.denial); } }],
           });
@@ -84,7 +85,7 @@
             const answer = await ServerConnection.makeRequest(URLExt.join(settings.baseUrl, 'ration/status'), {}, settings);
             if (answer.ok) draw(await answer.json());
           } catch (error) {
-            item.node.title = String(error);  // the server is away: the next look tells
+            item.node.title = String(error);  // the server does not answer; the next look tries again
           }
           setTimeout(look, EVERY_MS);
         }
