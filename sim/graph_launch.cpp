@@ -243,7 +243,7 @@ CUresult update(CUgraphExec handle, CUgraph graph_handle, CUgraphExecUpdateResul
   const bool same = have_one_shape(changed, executable->steps) && !graph->has_memory_nodes();
   outcome = same ? CU_GRAPH_EXEC_UPDATE_SUCCESS : CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
   if (!same) return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
-  // The steps keep their nodes: those of the graph that was instantiated.
+  // Only parameters and child graphs change: the nodes stay those of the graph that was instantiated.
   for (std::size_t i = 0; i < changed.size(); ++i) {
     executable->steps[i].parameters = changed[i].parameters;
     executable->steps[i].child = std::move(changed[i].child);

@@ -13,7 +13,7 @@ namespace ration {
   return !text.empty() && (text.front() == '+' || text.front() == '-');
 }
 
-/// Parses the size after the sign. Fails as parse_size() does, with the sign in texts and fixes. Requires
+/// Parses the size after the sign. Fails as parse_size() does; the error's text and its fix contain the sign. Requires
 /// is_step(text).
 [[nodiscard]] Result<Bytes> parse_step(std::string_view text, Bytes total, Bytes free, std::string_view place = "GPU");
 

@@ -29,12 +29,13 @@ struct Assignment {
   const Tenant* entry = nullptr;  ///< the configured tenant, which the configuration owns; nullptr if not configured
 };
 
-/// Returns the tenant to charge. Without a request (--tenant), returns the first tenant with a match that fits, else
-/// the default tenant, else the user's own name (`user:NAME` if a tenant has that name). A user may request a
-/// configured tenant that has no match or whose match fits, and root may request every configured tenant; else fails
-/// with E1502. The user's own name is always accepted. If no tenant is configured, every other name is accepted, too,
-/// except the name of another user, which only operators may request; else fails with E1502. Fails with E1409 for an
-/// invalid name, and with E1801 if other tenants are configured, but not this one.
+/// Returns the tenant to charge. If the subject names none (--tenant): the first tenant whose match fits, else the
+/// default tenant, else the user's own name, as `user:NAME` if a tenant has that name. A tenant that the subject names:
+/// - the user's own name: accepted.
+/// - a configured tenant: accepted if the tenant has no match, if its match fits, or for root; else fails with E1502.
+/// - any other name: fails with E1801 if a tenant is configured. If none is, accepted, but fails with E1502 if the name
+///   is another user's and the subject is no operator.
+/// - an invalid name: fails with E1409.
 [[nodiscard]] Result<Assignment> tenant_for(const Configuration& configuration, const Subject& subject);
 
 /// Returns the first policy that fits; nullptr if none does.

@@ -1,6 +1,6 @@
-// Determines before a program starts whether the guard can stand in front of the driver in it, from the program's files
-// and its own dynamic loader. Used by `ration run` and `ration doctor`. Promises: `kProgram` is returned only if the
-// loader will really preload the guard; nothing of the program runs.
+// Examines the files and the dynamic loader of a program that has not started yet, and says whether the guard can stand
+// in front of the driver in that program. Used by `ration run` and `ration doctor`. Promises: `kProgram` is returned
+// only if the loader will really preload the guard; nothing of the program runs.
 #pragma once
 
 #include <map>

@@ -68,7 +68,7 @@ const std::vector<Topic>& topics() {
       {"guarantee", "what a guarantee is",
        "Bytes of one GPU that are kept for a workload or a tenant. While the daemon runs, no other workload is\n"
        "granted them, used or not.\n"
-       "Guarantees, slices and the memory that is kept free together never exceed the memory of the GPU; one that does\n"
+       "Guarantees, slices and memory that is kept free never exceed the GPU's memory together; a guarantee that does\n"
        "not fit is rejected at once.\n\n"
        "  ration run --guarantee 4GiB --limit 8GiB -- …   promises 4 GiB and allows 8\n"
        "  ration set train --guarantee 2GiB               changes the guarantee; 0 ends it\n"
