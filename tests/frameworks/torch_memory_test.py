@@ -49,6 +49,21 @@ class Memory(FrameworkCase):
             assert 'CUDA OOMs: 0' in torch.cuda.memory_summary()
         """)
 
+    def test_a_smaller_cache(self):
+        """The table of docs/pytorch.md."""
+        for settings, held, retries in (("", 2000, 5), ("per_process_memory_fraction:0.9", 1920, 5), ("garbage_collection_threshold:0.6", 2000, 5),
+                                        ("garbage_collection_threshold:0.6,per_process_memory_fraction:1.0", 2000, 5),
+                                        ("garbage_collection_threshold:0.6,per_process_memory_fraction:0.9", 1560, 0), ("expandable_segments:True", 944, 0)):
+            with self.subTest(settings):
+                self.run_program(f"""
+                    kept, most = bytes_(256 * MiB), 0
+                    for size in range(100, 600, 20):
+                        bytes_(size * MiB)
+                        free, total = torch.cuda.mem_get_info()
+                        most = max(most, total - free)
+                    assert (most // MiB, torch.cuda.memory_stats()['num_alloc_retries']) == ({held}, {retries}), (most / MiB, torch.cuda.memory_stats()['num_alloc_retries'])
+                """, limit="2GiB", PYTORCH_ALLOC_CONF=settings)
+
     def test_a_snapshot_becomes_a_recording_with_the_same_numbers(self):
         """Also one whose history began late, and one without a history."""
         work, record = textwrap.dedent("""

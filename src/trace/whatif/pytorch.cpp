@@ -467,7 +467,10 @@ Result<PyTorchSettings> parse_pytorch_settings(std::string_view text) {
          return share && *share < 1 && set_to(share, to.garbage_collection_threshold);
        }},
       {"per_process_memory_fraction", "a number above 0 and at most 1",
-       [](auto value, Settings& to) { return set_to(parse_share(value), to.memory_fraction); }},
+       [](auto value, Settings& to) {
+         const auto share = parse_share(value);
+         return share && set_to(share == 1 ? std::optional(0.0) : share, to.memory_fraction);
+       }},
       {"expandable_segments", "True or False",
        [](auto value, Settings& to) { return set_to(parse_truth(value), to.expandable_segments); }},
       {"roundup_power2_divisions", "a power of two, or a list as [256:1,512:2,>:4]", read_divisions},

@@ -142,6 +142,22 @@ TEST(TensorFlowModel, WithoutGrowthAllIsTakenAtTheFirstRequest) {
   EXPECT_EQ(one.taken(), 500u);
 }
 
+TEST(PyTorchModel, CollectsGarbageUnderAFractionAlone) {
+  // As PyTorch 2.15 was seen to do it (docs/pytorch.md): a fraction of 1 is none.
+  const auto taken_after_growth = [](const char* settings) {
+    Tried one(settings, Bytes{2048 * kMiB});
+    for (std::uint32_t block = 0; block < 5; ++block) {
+      EXPECT_TRUE(one.allocator->allocate(block, (200 + 50 * block) * kMiB, 0));
+      one.allocator->free(block);
+    }
+    return one.taken();
+  };
+  const auto without = taken_after_growth("pytorch");
+  EXPECT_EQ(taken_after_growth("pytorch:garbage_collection_threshold:0.4"), without);
+  EXPECT_EQ(taken_after_growth("pytorch:garbage_collection_threshold:0.4,per_process_memory_fraction:1.0"), without);
+  EXPECT_LT(taken_after_growth("pytorch:garbage_collection_threshold:0.4,per_process_memory_fraction:0.9"), without);
+}
+
 TEST(CudaAsyncModel, GrowsInStepsAndGivesIdleRegionsBackBeforeItFails) {
   Tried one("cuda_malloc_async", Bytes{100 * kMiB});
   EXPECT_TRUE(one.allocator->allocate(0, 33 * kMiB, 0));
