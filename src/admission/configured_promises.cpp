@@ -57,8 +57,8 @@ std::vector<FileProblem> broken_promises(const config::Configuration& configurat
     const std::string beside = free == Bytes{0} ? "" : fmt::format(" and the {} kept free", format_size(free));
     problems.push_back(
         {last->guarantee.origin.file, last->guarantee.origin.place,
-         fmt::format("the guarantee of tenant '{}' cannot be kept: with those before it{} {} are "
-                     "promised of GPU {}, which has {}",
+         fmt::format("the guarantee of tenant '{}' cannot be kept: together with the guarantees before it{}, "
+                     "{} would be promised of GPU {}, which has {}",
                      last->name.value, beside, format_size(promised), device.index, format_size(device.total)),
          fmt::format("lower it by {} or more", format_size(promised - device.total))});
   }

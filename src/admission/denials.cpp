@@ -99,7 +99,8 @@ Fix fix(const Denial& denial, const book::BookSnapshot& book, bool running, cons
             : "ration ps   (shows which workloads hold memory), then wait for one to end: --on-deny wait"};
   if (denial.reason == DenialReason::kHostLimit) return host_fix(denial, book, running);
   if (denial.reason == DenialReason::kTableFull)
-    return {fmt::format("in the program: free some of what {} gave before it asks for more", denial.function)};
+    return {
+        fmt::format("in the program: free some of the memory that {} gave before asking for more", denial.function)};
   if (denial.reason == DenialReason::kShare)
     return {fmt::format("in the program: ration.share(NAME, '{}')", exact_size(denial.used + denial.requested))};
   if (denial.reason == DenialReason::kNoAccount) return {grant_fix(denial, book, index_of)};

@@ -33,10 +33,11 @@ void add_sim_cuda(CLI::App* verb, std::string& cuda) {
 void add_plan_options(CLI::App* verb, RunOptions& typed) {
   auto& request = typed.request;
   option(verb, "-l,--limit", request.limit, "SIZE", "limit of GPU memory: 4GiB, 512MiB, 50%, max-1GiB");
-  option(verb, "--host-limit", request.host_limit, "SIZE",
-         "limit of pinned host memory, for all its processes together: 8GiB, or 50% of the machine's memory");
+  option(
+      verb, "--host-limit", request.host_limit, "SIZE",
+      "limit of pinned host memory for all processes of the workload together: 8GiB, or 50% of the machine's memory");
   option(verb, "--guarantee", request.guarantee, "SIZE",
-         "memory kept for it; an error if other guarantees leave too little");
+         "memory kept for the workload; rejected if other guarantees leave too little");
   option(verb, "--gpu", request.gpu, "GPU",
          "index, UUID, several (0,1), all, or auto: the one with the most room. The limit holds on each GPU. "
          "Default: CUDA_VISIBLE_DEVICES, else all that --sim names, else auto");
@@ -64,15 +65,14 @@ void add_plan_options(CLI::App* verb, RunOptions& typed) {
                  "exit with 6 if the limit would not hold for every part of the program");
   verb->add_flag("--require-limit", typed.require_limit,
                  "exit with 6 if less than the limit is available at the start");
-  verb->add_flag("--allow-ungoverned", typed.allow_ungoverned, "start it although the limit would not hold for it");
+  verb->add_flag("--allow-ungoverned", typed.allow_ungoverned, "start the program even if the limit would not hold it");
   option(verb, "--summary", typed.summary, "KIND", "summary at the end: auto | always | never | json:FILE");
   add_sim_cuda(verb, typed.simulated_cuda);
 }
 
 CLI::Option* add_sites(CLI::App* verb, RunOptions& typed) {
   return choice(verb, "--sites", typed.record_sites, "KIND", {"native", "python"},
-                "record through which functions the program came to each request: native | python (native where a "
-                "thread runs no Python)");
+                "record the calls that led to each request: native | python (native where a thread runs no Python)");
 }
 
 CLI::Option* add_deep(CLI::App* verb, RunOptions& typed) {
@@ -179,7 +179,7 @@ void add_run(CommandLine& line) {
   add_sites(run, typed)->needs(record);
   add_deep(run, typed)->needs(record);
   option(run, "--tensorboard", typed.tensorboard, "FOLDER",
-         "write what it holds, its limit, peak and denials once a second as scalars of TensorBoard");
+         "write the workload's use, limit, peak and denials once a second as scalars of TensorBoard");
   run->add_flag("--scope", typed.scope, "run it in a control group of its own, made by systemd");
   run->add_flag("--print-env", typed.print_env, "print the variables that would be set; start nothing");
   line.add_output(run);
@@ -229,7 +229,7 @@ void add_workload_verbs(CommandLine& line) {
   option(set, "--guarantee", typed.guarantee, "SIZE", "new guarantee; none ends it")->needs(whose);
   option(set, "--gpu", typed.gpu, "GPU", "only on this GPU")->needs(whose);
   option(set, "--schedule", typed.schedule, "'NAME=[DAYS ]FROM-TO:TENANT=SIZE,…'",
-         "limits of tenants for hours of the day, which the daemon applies; NAME=off ends a schedule; without a "
+         "limits of tenants that the daemon applies at hours of the day; NAME=off ends a schedule; without a "
          "value, shows all schedules")
       ->expected(0, 1)
       ->excludes(whose);
@@ -275,7 +275,7 @@ void add_views(CommandLine& line) {
 
   auto [events, of_past] = line.add<EventsOptions>("events", cli::events);
   events->add_flag("-f,--follow", of_past.follow, "print further events as they happen");
-  option(events, "--since", of_past.since, "NUMBER|TIME", "only events after this number, or of this last time: 10m");
+  option(events, "--since", of_past.since, "NUMBER|TIME", "only events after this number, or no older than this: 10m");
   option(events, "-n,--lines", of_past.lines, "N", "only the newest N")->check(CLI::Range(0, 10000));
   option(events, "--type", of_past.types, "TYPE", "only these types: denied, resized and so on")->delimiter(',');
   option(events, "--tenant", of_past.tenants, "TENANT", "only events of these tenants")->delimiter(',');
@@ -312,11 +312,12 @@ void add_planning(CommandLine& line) {
     return cli::whatif(session, options);
   });
   word(whatif, "recording", to_answer.recordings, "RECORDING")->required();
-  option(whatif, "-l,--limit", to_answer.limit, "SIZE", "limit to try: what would have been denied first");
-  option(whatif, "--with", to_answer.with, "RECORDING", "another run beside it: the worst of all starts");
+  option(whatif, "-l,--limit", to_answer.limit, "SIZE", "limit to try; says which request it would have denied first");
+  option(whatif, "--with", to_answer.with, "RECORDING",
+         "another recorded run on the same GPU; says what both need if it starts at the worst moment");
   option(whatif, "--gpu", to_answer.gpus, "GPUS",
-         "size or model of a GPU: 12GiB, A100-40:2, T4:15GiB*3; which starts, how many copies or which sizes fit. "
-         "Default for sizes: this machine's")
+         "size or model of the GPUs: 12GiB, A100-40:2, T4:15GiB*3; says which starts of --with, how many copies or "
+         "which sizes fit. Default for sizes: this machine's GPUs")
       ->expected(1)
       ->take_all()
       ->allow_extra_args(false);
@@ -326,9 +327,10 @@ void add_planning(CommandLine& line) {
       ->expected(1)
       ->take_all()
       ->allow_extra_args(false);
-  whatif->add_flag("--run", to_answer.run,
-                   "run the recorded program, or the one after --, under the limit on a simulated GPU: --sim, or one "
-                   "like the recorded");
+  whatif->add_flag(
+      "--run", to_answer.run,
+      "run the recorded program, or the one after --, under the limit on a simulated GPU: the one of --sim, "
+      "else one like that of the recording");
   line.add_output(whatif);
 
   auto [fits, to_fit] = line.add<FitsOptions>("fits", cli::fits);
@@ -355,8 +357,10 @@ void add_recordings(CommandLine& line) {
 
   auto [inspect, typed] = line.add<InspectOptions>("inspect", cli::inspect);
   word(inspect, "file", typed.file, "FILE")->required();
-  option(inspect, "--at", typed.at, "TIME", "what was held at this time since the beginning (90s), not at the peak");
-  option(inspect, "--diff", typed.other, "FILE", "compare with another recording: what it has more of, and less");
+  option(inspect, "--at", typed.at, "TIME",
+         "show what was held this long after the beginning (90s), not what was held at the peak");
+  option(inspect, "--diff", typed.other, "FILE",
+         "compare with another recording: show what it has more of, and what less");
   line.add_output(inspect, {"csv", "html"});
 }
 

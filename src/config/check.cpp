@@ -79,7 +79,7 @@ class ConsistencyCheck {
 
   void check_idle(const Idle& idle) {
     if (!idle.after.value && !idle.action.origin.is_default())
-      wrong(idle.action.origin, "idle needs after", "idle = { after = \"30m\", action = \"trim\" }");
+      wrong(idle.action.origin, "idle needs the key after", "idle = { after = \"30m\", action = \"trim\" }");
     if (!idle.suspend_after.value) return;
     if (!idle.after.value || idle.action.value == IdleAction::kSuspend ||
         *idle.suspend_after.value <= *idle.after.value)

@@ -15,19 +15,20 @@ std::vector<std::string> one_of(auto... names) { return {names...}; }
 /// Returns `keys`, followed by the keys of a match, which tenants and policies have in common, and by `more`.
 template <auto match>
 std::vector<Key> with_match(std::vector<Key> keys, const std::vector<Key>& more) {
-  keys.insert(keys.end(),
-              {
-                  {"match.users", field<kTexts, match, &Match::users>, "", "Names of users.", "[\"alice\", \"bob\"]"},
-                  {"match.groups", field<kTexts, match, &Match::groups>, "", "Names of groups of users.", "[\"ml-*\"]"},
-                  {"match.cgroup", field<kTexts, match, &Match::cgroup>, "", "Its control group.", "\"*/nlp/*\""},
-                  {"match.service", field<kTexts, match, &Match::service>, "",
-                   "Systemd unit that the process belongs to.", "\"jupyterhub\""},
-                  {"match.image", field<kTexts, match, &Match::image>, "", "Its container's image.", "\"nlp-*\""},
-                  {"match.label.*", field<kTexts, match, &Match::labels>, "",
-                   "A label of the workload. The user who starts it chooses its labels.", "\"nlp\""},
-                  {"match.any", field<kFlag, match, &Match::any>, "false",
-                   "true: one matching entry is enough; false: all must match.", "false"},
-              });
+  keys.insert(
+      keys.end(),
+      {
+          {"match.users", field<kTexts, match, &Match::users>, "", "Names of users.", "[\"alice\", \"bob\"]"},
+          {"match.groups", field<kTexts, match, &Match::groups>, "", "Names of groups of users.", "[\"ml-*\"]"},
+          {"match.cgroup", field<kTexts, match, &Match::cgroup>, "", "Control group of the process.", "\"*/nlp/*\""},
+          {"match.service", field<kTexts, match, &Match::service>, "", "Systemd unit that the process belongs to.",
+           "\"jupyterhub\""},
+          {"match.image", field<kTexts, match, &Match::image>, "", "Image of the process's container.", "\"nlp-*\""},
+          {"match.label.*", field<kTexts, match, &Match::labels>, "",
+           "A label of the workload. The user who starts it chooses its labels.", "\"nlp\""},
+          {"match.any", field<kFlag, match, &Match::any>, "false",
+           "true: one matching entry is enough; false: all must match.", "false"},
+      });
   keys.insert(keys.end(), more.begin(), more.end());
   return keys;
 }
@@ -48,7 +49,7 @@ std::vector<Key> daemon_keys() {
       {"sample_idle", field<kDuration, &Daemon::sample_idle>, "5s",
        "The same while no client watches and nothing changes.", "\"5s\""},
       {"metrics_processes", field<kFlag, &Daemon::metrics_processes>, "false",
-       "Also metrics of each process, which are many series and contain command lines.", "false"},
+       "true: /metrics also has a series for each governed process.", "false"},
   };
 }
 
@@ -56,16 +57,16 @@ std::vector<Key> defaults_keys() {
   return {
       {"limit", field<kSize, &Defaults::limit>, "unlimited", "Limit of a workload on each GPU.", "\"50%\""},
       {"host_limit", field<kSize, &Defaults::host_limit>, "unlimited",
-       "Limit of a workload's pinned host memory; a share is of the machine's memory.", "\"16GiB\""},
+       "Limit of a workload's pinned host memory; 50% is half of the machine's memory.", "\"16GiB\""},
       {"guarantee", field<kFinite, &Defaults::guarantee>, "", "Bytes of each GPU kept for it.", "\"2GiB\""},
       {"gpu", field<kText, &Defaults::gpu>, "", "GPU: index, UUID, auto, or several: 0,1.", "\"auto\""},
       {"on_deny", field<kOnDeny, &Defaults::on_deny>, "fail", "What a denied allocation does.", "\"wait:30s\""},
       {"account", field<kWord, &Defaults::account>, "device",
-       "Memory that counts: device, all that nvidia-smi counts; heap, allocations only.", "\"device\"",
+       "Memory that counts. device: all that nvidia-smi counts; heap: allocations only.", "\"device\"",
        one_of("device", "heap")},
       {"managed", field<kWord, &Defaults::managed>, "resident",
-       "Managed memory that counts: resident, the part that may be on the GPU, while the rest stays on the host; "
-       "charge, all of it; ignore, none.",
+       "Managed memory that counts. resident: the part that may be on the GPU, while the rest stays on the host; "
+       "charge: all of it; ignore: none.",
        "\"charge\"", one_of("resident", "charge", "ignore")},
       {"tenant", field<kName, &Defaults::tenant>, "", "Tenant that is charged where nothing else names one.",
        "\"nlp\""},
@@ -78,8 +79,8 @@ std::vector<Key> defaults_keys() {
       {"require_enforced", field<kFlag, &Defaults::require_enforced>, "false",
        "Start no program that the limit would not hold.", "false"},
       {"ungoverned", field<kOneOf<Ungoverned>, &Defaults::ungoverned>, "report",
-       "Treatment of a process on a GPU that is under no limit. report: it is shown; warn: an alert is raised as well; "
-       "terminate: it is ended after the grace.",
+       "Treatment of a process that holds GPU memory under no limit. report: it is shown; warn: an alert is raised, "
+       "too; terminate: it is ended after the grace.",
        "\"report\"", one_of("report", "warn", "terminate")},
       {"grace", field<kDuration, &Defaults::grace>, "30s",
        "Time between the warning and the end of an ungoverned process.", "\"30s\""},
@@ -117,10 +118,9 @@ std::vector<Key> policy_keys() {
               {"per", field<kOneOf<Per>, &Policy::per>, "workload",
                "Holders of the limit: each user, each workload, or all together.", "\"user\"",
                one_of("workload", "user", "all")},
-              {"limit", field<kSize, &Policy::limit>, "", "Bytes of each GPU.", "\"8GiB\""},
+              {"limit", field<kSize, &Policy::limit>, "", "Limit on each GPU.", "\"8GiB\""},
               {"host_limit", field<kSize, &Policy::host_limit>, "",
-               "Pinned host memory of each workload, all its processes together; a share is of the machine's memory.",
-               "\"16GiB\""},
+               "Limit of a workload's pinned host memory; 50% is half of the machine's memory.", "\"16GiB\""},
               {"record", field<kFlag, &Policy::record>, "false",
                "Keep a recording of each run that ration run starts, in the folder recordings of the daemon's state.",
                "true"},
@@ -159,7 +159,7 @@ std::vector<Key> report_keys() {
   return {
       {"basis", field<kOneOf<Basis>, &Report::basis>, "used", "Memory that is charged.", "\"used\"",
        one_of("used", "limit", "max(used,guarantee)", "peak")},
-      {"currency", field<kText, &Report::currency>, "EUR", "Of all prices.", "\"EUR\""},
+      {"currency", field<kText, &Report::currency>, "EUR", "Currency of all prices.", "\"EUR\""},
       {"share_idle", field<kOneOf<ShareIdle>, &Report::share_idle>, "none",
        "Division of the cost of unused memory among tenants.", "\"none\"", one_of("none", "even", "weighted")},
       {"retention", field<kDuration, &Report::retention>, "400d", "Time for which records of use are kept.",
@@ -172,8 +172,8 @@ std::vector<Key> report_keys() {
 std::vector<Key> recordings_keys() {
   return {
       {"keep", field<kFinite, &Configuration::recordings, &Recordings::keep>, "1GiB",
-       "Bytes kept of each user's recordings that policies asked for; the oldest is removed first. A share is of the "
-       "file system.",
+       "Bytes kept of each user's recordings that policies asked for; the oldest is removed first. 50% is half of "
+       "the file system.",
        "\"1GiB\""},
   };
 }
@@ -181,8 +181,8 @@ std::vector<Key> recordings_keys() {
 std::vector<Key> http_keys() {
   return {
       {"anonymous", field<kOneOf<Anonymous>, &Configuration::http, &Http::anonymous>, "totals",
-       "Data for requests without a user and a token: totals, those of the GPUs alone; all, everything except command "
-       "lines, labels and processes. Read when the daemon starts.",
+       "Data that a request without a user and a token may read. totals: the totals of the GPUs; all: everything "
+       "except command lines, labels and processes. The daemon reads this key only when it starts.",
        "\"all\"", one_of("totals", "all")},
   };
 }

@@ -190,8 +190,8 @@ std::string layers_text() {
   return "ration reads /etc/ration/ration.toml, then $XDG_CONFIG_HOME/ration/ration.toml (or the file in\n"
          "RATION_CONFIG). For each key the later file wins, and an option of the command line wins over both.\n"
          "A file begins with schema = 1. Tenants with the same name, and devices with the same match, are merged\n"
-         "over the files. Tenants, devices, policies and schedules that only the later file has come first. Where\n"
-         "several match, the first holds.\n"
+         "from both files. Of tenants, devices, policies and schedules, those that stand in the later file alone\n"
+         "come first in the order. Where several match, the first holds.\n"
          "An unknown key or an impossible value is an error with its line and column, and nothing of the file is\n"
          "applied.\n";
 }

@@ -32,7 +32,8 @@ Result<void> result(nvmlReturn_t answer, const std::string& cgroup) {
     case NVML_SUCCESS:
       return {};
     case NVML_ERROR_NOT_SUPPORTED:
-      return fail("E1551", "this driver cannot hold limits of cgroups, which takes release 615, cgroup v2 and no MIG.",
+      return fail("E1551",
+                  "this driver cannot hold limits of cgroups: that needs release 615 or newer, cgroup v2 and no MIG.",
                   "Nothing to do: the guard holds them.", 1);
     case NVML_ERROR_NO_PERMISSION:
       return fail("E1552", fmt::format("this user may not set the driver's limit of {}.", cgroup),

@@ -126,7 +126,7 @@ Response LocalNode::denial(const std::string& id) {
          "ration ps", 3});
   }
   return http::problem({"E1413",
-                        fmt::format("no run {} is on the books (the newest 32 that have ended are kept).",
+                        fmt::format("no run {} is recorded here; of the runs that have ended, the newest 32 are kept.",
                                     wanted ? std::to_string(wanted->run) : id),
                         "ration ps", 3});
 }

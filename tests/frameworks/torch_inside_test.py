@@ -166,7 +166,7 @@ class Notebook(FrameworkCase):
             assert 'driver is loaded already' in told and '%ration restart' in told, told
             process = run("print(os.getpid())")
             told = run("%load_ext ration", "%ration restart 1GiB")
-            assert 'starts anew under a limit' in told, told
+            assert 'starts again under a limit' in told, told
             while b'RATION_BOOK=' not in open(f'/proc/{process}/environ', 'rb').read(): pass    # the old one does not answer any more
             client.wait_for_ready(timeout=100)
             assert run("import os, ration; print(os.getpid(), ration.is_governed())") == process + ' True'

@@ -20,7 +20,8 @@ class Measurement:
     The measurement adds up, for each framework of this process and ration's pool, the peak of its tensors less what they
     held when the block began. TensorFlow counts the chunk that contains a tensor, up to 128 MB larger. If no framework has
     started, the measurement is the growth of the workload on all GPUs, or, in an ungoverned process, of all processes
-    there. That peak and JAX's cannot be reset: memory that the block freed again shows only above all earlier peaks.
+    there. That peak and JAX's cannot be reset, so memory that the block freed again shows only if it exceeds all earlier
+    peaks.
 
     Attributes:
         growth: bytes at the peak less those at the beginning, over all frameworks.

@@ -49,7 +49,7 @@ def register(shell: Any) -> None:
                 print("This kernel is under a limit already: %ration limit 4GiB changes it.")
             else:
                 atexit.register(restart, activation.prepare_restart(words[1] if len(words) == 2 else None))
-                print("This kernel starts anew under a limit: run the cells from the first one.")
+                print("This kernel starts again under a limit: run the cells from the first one.")
                 shell.exit_now = True  # takes effect once the cell is answered
         else:
             print("%ration  or  %ration limit 4GiB  or  %ration restart [4GiB]")

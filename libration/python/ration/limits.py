@@ -159,8 +159,8 @@ def limit(size: Optional[Size] = None, device: Optional[int] = None, host: Optio
     Args:
         size: the limit of GPU memory: `'6GiB'`, `'50%'` or `0.5` (a share); `'max'` removes it; None leaves it unchanged.
         device: the number of a GPU, as the driver counts under CUDA_VISIBLE_DEVICES; None for each.
-        host: the limit of pinned host memory, which belongs to no GPU, in the same forms. A share is of the host limit that
-            was set from outside, else of the machine's memory.
+        host: the limit of pinned host memory, which belongs to no GPU, in the same forms. `'50%'` is half of the host limit
+            that was set from outside, else of the machine's memory.
 
     Raises:
         ValueError: an unknown device, an invalid size, more than the workload was given, or neither `size` nor `host`.
@@ -261,8 +261,8 @@ class Schedule:
             with ration.share('generator'): ...
 
     Args:
-        steps: for each name, pairs (first epoch, limit) in rising order of epochs. A name is that of a physical device, one
-            of `devices`, or else that of a share.
+        steps: for each name, pairs (first epoch, limit) in rising order of epochs. A name is that of a physical device, a
+            name in `devices`, or else the name of a share.
         devices: physical devices by the names that `steps` uses for them.
 
     Raises:
@@ -278,7 +278,7 @@ class Schedule:
         for name, pairs in self._steps.items():
             epochs = [epoch for epoch, _ in pairs]
             if not pairs or epochs[0] != 0 or any(left >= right for left, right in zip(epochs, epochs[1:])):
-                raise ValueError(f"the steps of '{name}' begin at epoch 0 and rise, unlike {epochs}")
+                raise ValueError(f"the epochs of '{name}' must begin at 0 and rise, but are {epochs}")
 
     def at(self, epoch: int) -> Dict[str, Size]:
         """Applies the limits of that epoch and returns them by name.
@@ -287,7 +287,7 @@ class Schedule:
             ValueError: the epoch is below 0.
         """
         if epoch < 0:
-            raise ValueError(f"epochs begin at 0, unlike {epoch}")
+            raise ValueError(f"epochs begin at 0, so there is no epoch {epoch}")
         wanted = {name: [size for first, size in pairs if first <= epoch][-1] for name, pairs in self._steps.items()}
         for name, size in wanted.items():
             if self._applied.get(name) == size:

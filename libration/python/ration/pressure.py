@@ -29,10 +29,10 @@ class PressureHandle:
 def on_pressure(function: Callable[[int], object]) -> PressureHandle:
     """Calls `function(wanted)` when device memory is short, so that the program can release memory that it can do without.
 
-    If a request of this process was denied, `wanted` is its bytes; the function runs on the thread of the request, which
-    then tries once more. If another process of the workload was denied or waits, or the limit fell below the use of this
-    one, `wanted` is 0; the function runs on a thread of ration's. An exception of the function is printed, as one of a
-    destructor is, and changes nothing.
+    If a request of this process was denied, `wanted` is its size in bytes; the function runs on the thread of the
+    request, which then tries once more. If another process of the workload was denied or waits, or the limit fell below the
+    use of this one, `wanted` is 0; the function runs on a thread of ration's. An exception of the function is printed, as
+    one of a destructor is, and changes nothing.
 
     Returns:
         A handle with `cancel()`.

@@ -29,21 +29,21 @@ def profile(name: str, limit: Optional[Size] = None, devices: int = 2) -> bool:
 
     Raises:
         ValueError: an unknown name, `'prod'` without a limit, fewer than one device, or an invalid size.
-        RuntimeError: TensorFlow or JAX has started already, and keeps the settings of its start.
+        RuntimeError: TensorFlow or JAX has started already, so its settings no longer change.
     """
     if name not in NAMES:
         raise ValueError(f"a profile is one of {', '.join(map(repr, NAMES))}, not {name!r}")
     if name == "prod" and limit is None:
         raise ValueError("profile('prod') needs a limit: profile('prod', '6GiB')")
     if isinstance(devices, bool) or not isinstance(devices, int) or devices < 1:
-        raise ValueError(f"a GPU is at least one logical device, such as 2, not {devices!r}")
+        raise ValueError(f"devices is the number of logical GPUs, at least 1, not {devices!r}")
     gpus = config.list_physical_devices("GPU")
     if not gpus:
         return False
     started = [each.name for each in frameworks.started() if each.name in ("TensorFlow", "JAX")]
     if started:
-        raise RuntimeError(f"{' and '.join(started)} started already and keeps what it was told then. Call "
-                           f"ration.profile('{name}') before its first tensor.")
+        raise RuntimeError(f"{' and '.join(started)} started already, with the settings of that moment. Call "
+                           f"ration.profile('{name}') before the first tensor.")
     if limit is not None or name == "train":
         limits.limit("max" if limit is None else limit)
     grows = name in ("dev", "test")

@@ -52,8 +52,8 @@ def limited(num_gpus: Optional[float] = None, gpu_memory_gib: Optional[float] = 
             choose one.
         workload: the name in `ration ps`, before the id.
         tenant: the tenant that is charged.
-        run: more options of `ration run`, such as `['--on-deny', 'wait:30s']`, or `['--socket', PATH]`, with which nothing
-            starts unless that daemon runs.
+        run: more options of `ration run`, such as `['--on-deny', 'wait:30s']`, or `['--socket', PATH]`, with which no
+            worker starts unless that daemon runs.
         runtime_env: the runtime_env of Ray, to which the command is added.
         python: the nodes' interpreter; None: this one's path, or `python` if the runtime_env has pip, uv or conda.
 
@@ -84,7 +84,8 @@ def limited(num_gpus: Optional[float] = None, gpu_memory_gib: Optional[float] = 
 def remote(num_gpus: Optional[float] = None, gpu_memory_gib: Optional[float] = None, *, workload: Optional[str] = None,
            tenant: Optional[str] = None, run: Sequence[str] = (), runtime_env: Optional[Dict[str, Any]] = None,
            python: Optional[str] = None, **options: Any) -> Callable[[Any], Any]:
-    """Replaces `ray.remote` for a class or function whose workers have a limit: see limited(). The workload has its name.
+    """Replaces `ray.remote` for a class or function whose workers have a limit: see limited(). The workload is named
+    after the class or function.
 
     Args:
         options: any other option of `ray.remote`.

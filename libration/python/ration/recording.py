@@ -33,7 +33,8 @@ class record:  # noqa: N801  (users call it as a function, and use it with `with
         recording.stop()                         # or the end of the program
 
     `ration inspect train.rec` shows the recording, also while it goes on. Memory that the process held at the start is in
-    it without a request. `ration.mark('epoch 3')` puts a text into it. Start it while no other thread takes GPU memory.
+    it, but not the requests for that memory. `ration.mark('epoch 3')` puts a text into it. Start it while no
+    other thread takes GPU memory.
 
     Raises (from `start`):
         RuntimeError: this process is not governed, or is recorded already.
@@ -48,9 +49,9 @@ class record:  # noqa: N801  (users call it as a function, and use it with `with
         """Begins the recording. Its events are in the folder `FILE.parts` until stop() makes the file from them."""
         folder = self.path + ".parts"
         if os.path.lexists(self.path) and not os.path.isfile(self.path):
-            raise OSError(errno.EINVAL, "not a file that a recording can take the place of", self.path)
+            raise OSError(errno.EINVAL, "not a file, so a recording cannot replace it", self.path)
         if os.path.lexists(folder) and "RATION_RECORD" not in os.environ:  # else the guard returns EBUSY
-            raise FileExistsError(errno.EEXIST, f"a recording is made there, or was cut off: ration record -o {shlex.quote(self.path)} makes its file", folder)
+            raise FileExistsError(errno.EEXIST, f"a recording is being made there, or was cut off; if it was cut off, make its file: ration record -o {shlex.quote(self.path)}", folder)
         error = _tell(os.fsencode(folder))
         if error == errno.ENOTSUP:
             raise RuntimeError("this process is not governed: start it by `ration run`, or call ration.activate() first")

@@ -22,7 +22,7 @@ def setup_gpu(config_type: str = "growth", limit_mb: Optional[float] = None,
 
     Raises:
         ValueError: an unknown `config_type`, `'limit'` without `limit_mb`, or a GPU that does not exist.
-        RuntimeError: the runtime is initialised already, and this would change something.
+        RuntimeError: the runtime is initialised already, and the call would change its configuration.
     """
     if config_type not in ("growth", "limit"):
         raise ValueError(f"config_type is 'growth' or 'limit', not {config_type!r}")

@@ -56,7 +56,7 @@ Finding check_driver(const Session& session) {
   const auto machine = session.machine();
   if (!machine) return bad(machine.error());
   const std::string what = fmt::format(
-      "driver {}, {}: {}", machine->driver_version.empty() ? "n/a (it tells no version)" : machine->driver_version,
+      "driver {}, {}: {}", machine->driver_version.empty() ? "n/a (it reports no version)" : machine->driver_version,
       counted(machine->devices.size(), "GPU"), machine->devices.front().name);
   if (machine->management) return ok(what);
   return warn(what + ", but no NVML: memory of each process is n/a, and contexts are charged by an estimate",
@@ -370,7 +370,7 @@ Finding probe(const Session& session) {
   for (const auto& [name, why] : probed.skipped)
     if (!probed.tried.contains(name)) ++untried[why];
   std::string text =
-      fmt::format("{} ways of taking memory were tried under 64 MiB, and none passed it", probed.tried.size());
+      fmt::format("{} ways of taking memory were tried under 64 MiB, and none exceeded it", probed.tried.size());
   for (const auto& [why, count] : untried) text += fmt::format("; {} not tried: {}", count, why);
   return ok(text);
 }

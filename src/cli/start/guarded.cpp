@@ -36,7 +36,7 @@ Result<void> refuse_ungoverned(const RunOptions& options, const machine::Enforce
   const bool is_another = !examined.program.empty() && !examined.program.ends_with(typed);
   const std::string program = printable(is_another ? examined.program : typed);
   if (options.require_enforced && options.allow_ungoverned)
-    return fail("E1404", "--allow-ungoverned contradicts --require-enforced, by which every program must be held.",
+    return fail("E1404", "--allow-ungoverned contradicts --require-enforced, which demands that every program is held.",
                 "Leave it out; or leave out --require-enforced, which may also stand in a configuration file "
                 "(ration config print).",
                 6);

@@ -218,7 +218,7 @@ Result<void> could_be_kept_now(const Session& session, const Plan& plan, const R
     const std::string who = holders_on(session, snapshot, gpu);
     const Bytes most = round_down(room, kGranule);
     return fail("E1303",
-                fmt::format("{} cannot be kept for it now: GPU {} has {} available of {}.{}",
+                fmt::format("{} cannot be kept for the workload now: GPU {} has {} available of {}.{}",
                             session.size(account.guarantee), gpu, session.size(room),
                             session.size(account.device.total), who.empty() ? "" : " Held by " + who + "."),
                 (most == Bytes{0} ? "" : fmt::format("--guarantee {}, at most; or: ", exact_size(most))) +
@@ -306,8 +306,8 @@ Result<void> tell_limit_in_force(const Session& session, const RunOptions& optio
           row.value("uuid", "") == device.uuid)
         why = row.value("held_back_by", "");
     const std::string what =
-        fmt::format("{} of {} can be taken now on GPU {}, {} less{}{}", session.size(now), session.size(granted),
-                    device.index, session.size(granted - now), why.empty() ? "" : ": ", why);
+        fmt::format("of the limit {1}, {0} can be taken now on GPU {2}, and {3} cannot{4}{5}", session.size(now),
+                    session.size(granted), device.index, session.size(granted - now), why.empty() ? "" : ": ", why);
     if (options.require_limit)
       return fail(
           "E1447", what + ".",

@@ -16,8 +16,8 @@ std::string variables_text() {
          "CUDA_VISIBLE_DEVICES, CUDA_DEVICE_ORDER=PCI_BUS_ID and, with --require-enforced, LD_AUDIT. Unless they are\n"
          "set already, also TF_FORCE_GPU_ALLOW_GROWTH=true, XLA_PYTHON_CLIENT_PREALLOCATE=false and\n"
          "TF_DEVICE_MIN_SYS_MEMORY_IN_MB=128 (memory that TensorFlow leaves unused; its own default is 225 to\n"
-         "1,800 MiB). With it TensorFlow ignores per_process_gpu_memory_fraction, unless the program imports ration:\n"
-         "--framework-hints off.\n"
+         "1,800 MiB). With that last variable TensorFlow ignores per_process_gpu_memory_fraction, unless the program\n"
+         "imports ration. --framework-hints off leaves these three as they are.\n"
          "Colour: NO_COLOR, CLICOLOR_FORCE, TERM=dumb.\n";
 }
 
@@ -63,13 +63,13 @@ const std::vector<Topic>& topics() {
        "The limit in force may be lower for a while, where a tenant's limit, a policy or another's guarantee\n"
        "needs the room: ration ps says why. The program then still sees a GPU of the size that was granted, with\n"
        "less free memory. Before the start, ration run says how much less that is and for whom the rest is kept;\n"
-       "with --require-limit it then does not start.\n"
+       "in that case --require-limit does not start the program.\n"
        "A limit promises nothing. A guarantee does: ration help guarantee.\n"},
       {"guarantee", "what a guarantee is",
        "Bytes of one GPU that are kept for a workload or a tenant. While the daemon runs, no other workload is\n"
        "granted them, used or not.\n"
-       "Guarantees, slices and memory that is kept free never exceed the GPU's memory together; a guarantee that does\n"
-       "not fit is rejected at once.\n\n"
+       "Guarantees, slices and the memory that is kept free together never exceed the memory of the GPU; a guarantee\n"
+       "or slice that does not fit is rejected at once.\n\n"
        "  ration run --guarantee 4GiB --limit 8GiB -- …   promises 4 GiB and allows 8\n"
        "  ration set train --guarantee 2GiB               changes the guarantee; 0 ends it\n"
        "  ration explain --gpu 0                          shows the guarantees on a GPU\n\n"
@@ -136,10 +136,9 @@ const std::vector<Topic>& topics() {
        "system call of its own without LD_PRELOAD or RATION_BOOK, reads the driver's symbol tables itself or\n"
        "talks to the kernel driver; processes started outside. ration run does not start a program that\n"
        "would escape (ssh, srun, a tmux whose server runs already), unless --allow-ungoverned is given. It\n"
-       "does start a static program: as a rule such a program loads no driver, and what it starts gets the guard. If "
-       "a\n"
-       "script starts such a launcher, ration ps names it beside the workload. A process that escapes later is\n"
-       "UNGOVERNED in ration ps, and ration run names it when the program ends.\n"
+       "does start a static program: as a rule such a program loads no driver, and what it starts gets the guard.\n"
+       "If a script starts ssh, srun or the like, ration ps names that launcher beside the workload. A process that\n"
+       "escapes later is UNGOVERNED in ration ps, and ration run names it when the program ends.\n"
        "With --require-enforced the dynamic linker also asks the guard (LD_AUDIT). The guard then holds a\n"
        "program that finds a driver before the guard, is linked with one by path, or opens one through dlopen() or\n"
        "dlmopen() fetched from libc's own handle (dlsym(dlopen(\"libc.so.6\"), \"dlopen\")). Without that option\n"
@@ -160,8 +159,8 @@ const std::vector<Topic>& topics() {
        "variables of cubins, are charged when the program asks for them.\n"
        "Managed memory (cudaMallocManaged, TF_FORCE_UNIFIED_MEMORY): the part that may be on the GPU counts; the\n"
        "rest stays in host memory, and more moves there when other memory needs the room. --managed charge\n"
-       "counts every byte, --managed ignore none. It is charged on the GPU on which it was taken; a kernel of\n"
-       "another GPU that touches it is not held.\n"
+       "counts every byte, --managed ignore none. Managed memory is charged on the GPU on which it was taken; a\n"
+       "kernel of another GPU that touches it is not held.\n"
        "nvidia-smi under ration run: NVML's public functions show it the workload (the limit as the total, the\n"
        "workload's memory as used). Since release 535 it reads the list of processes, and some figures, through\n"
        "a private table of NVML that no library can stand in front of; these show the whole machine.\n"},

@@ -14,7 +14,7 @@ const std::vector<VerbText>& verb_texts() {
        "*",
        "run a program under a GPU memory limit",
        "[OPTIONS] -- PROGRAM [ARGUMENTS]",
-       "Starts a program under a limit: it and every process that it starts can never hold more GPU memory together. "
+       "Starts a program under a limit, which the program and all processes that it starts can never exceed together. "
        "The program needs no change and sees the limit as the size of the GPU. Its output, exit code, signals, "
        "standard input and terminal are its own. SIGTERM and SIGHUP end it with every process that it started. "
        "Without --gpu it gets the GPUs that CUDA_VISIBLE_DEVICES names, else all that --sim names, else the one with "
@@ -38,9 +38,9 @@ const std::vector<VerbText>& verb_texts() {
        "under the limit. Docker and Podman get a device of the Container Device Interface, which needs the daemon "
        "and works without this command too: --device ration.sh/tenant=nlp. bwrap, apptainer and engines without CDI "
        "get mounts, which need no daemon. compose runs docker compose with one more file, which gives the device to "
-       "every service, or to each --service. oci writes the content of that device into config.json of a BUNDLE, for "
-       "runc, crun, youki and ctr run --config; repeated, it replaces its own entries. --dry-run prints the command, "
-       "the file or the configuration.",
+       "every service, or only to those that --service names. oci writes the content of that device into config.json "
+       "of a BUNDLE, for runc, crun, youki and ctr run --config; repeated, it replaces its own entries. --dry-run "
+       "prints the command, the file or the configuration.",
        {{"ration inject docker --limit 4GiB -- run --rm --gpus all IMAGE", "a container of at most 4 GiB"},
         {"ration inject podman --tenant nlp -- run --rm IMAGE", "a container under the limit of a tenant"},
         {"ration inject bwrap --limit 4GiB -- --bind / / --dev-bind /dev /dev -- python train.py", "a sandbox"},
@@ -53,10 +53,10 @@ const std::vector<VerbText>& verb_texts() {
        "",
        "print configuration that puts other software under a limit",
        "KIND [NAME] [OPTIONS] [-- COMMAND]",
-       "Prints a file or a command that puts a container (docker, compose), a service (systemd), all programs of a "
-       "user (systemd-user), a job (slurm), notebook servers (jupyterhub) or the instances of a model server "
-       "(tf-serving, triton, vllm) under a limit, and a command that checks it. NAME is the image, the unit or the "
-       "user.",
+       "Prints a file or a command that puts something under a limit, and a command that checks the limit. KIND says "
+       "what: a container (docker, compose), a service (systemd), all programs of a user (systemd-user), a job "
+       "(slurm), notebook servers (jupyterhub) or the instances of a model server (tf-serving, triton, vllm). NAME is "
+       "the image, the unit or the user.",
        {{"ration snippet compose nlp:2 --tenant nlp", "a service of a compose file"},
         {"ration snippet systemd train.service --limit 8GiB -- /usr/bin/train --all", "a drop-in for a unit"},
         {"ration snippet systemd-user alice --limit 8GiB", "all programs that alice's user manager starts"},
@@ -121,7 +121,7 @@ const std::vector<VerbText>& verb_texts() {
        "show where the memory is, to the last byte",
        "[PID | WORKLOAD | TENANT] [OPTIONS]",
        "Divides the memory of a process, a workload, a tenant or a whole GPU into allocations, pools, CUDA contexts "
-       "and the rest that has no explanation.",
+       "and a rest that is not explained.",
        {{"ration explain 4411", "one process"},
         {"ration explain train", "one workload"},
         {"ration explain --tenant nlp", "all workloads of a tenant"},
@@ -158,16 +158,16 @@ const std::vector<VerbText>& verb_texts() {
        "",
        "say what would fit, from recordings or sizes; change nothing",
        "RECORDING|NAME=SIZE... [OPTIONS] [--run [-- PROGRAM [ARGUMENTS]]]",
-       "For recordings: the smallest limit under which each run is granted all that it was granted, and with --limit "
-       "the first request that this limit denies. A recording of tensors (made with --deep) is also tried under other "
-       "allocators. --run settles what no recording can say: it runs the program again under the limit, on a simulated "
-       "GPU. --with puts another run beside it on a GPU; --gpu without --with says how many copies of the run fit on "
-       "one. For sizes, NAME=GUARANTEE[:LIMIT][*COUNT]: whether these programs fit on the GPUs, which of them go "
-       "where, and which limits the other guarantees put out of reach; recordings may stand among them. Without --gpu "
-       "these are the GPUs of this machine, less what is promised already. A RECORDING is a file of ration record or "
-       "an allocation history (CSV). Each answer has a grade: exact (sums of recorded charges), model (with its "
-       "measured error), run (the program itself), or unknown with its reason. Exit code 4 if something is denied or "
-       "does not fit.",
+       "For recordings, prints the smallest limit under which each run gets all the memory that it got, and with "
+       "--limit the first request that this limit denies. A recording of tensors (made with --deep) is also tried "
+       "under other allocators. --run settles what no recording can say: it runs the program again under the limit, on "
+       "a simulated GPU. --with puts another recorded run beside it on a GPU; --gpu without --with says how many "
+       "copies of the run fit on one. For sizes, NAME=GUARANTEE[:LIMIT][*COUNT], prints whether these programs fit on "
+       "the GPUs, where each goes, and which limits cannot be reached because of the guarantees of others; recordings "
+       "may stand among the sizes. Without --gpu the GPUs are those of this machine, less what is promised already. A "
+       "RECORDING is a file of ration record or an allocation history (CSV). Each answer has a grade: exact (sums of "
+       "recorded charges), model (with its measured error), run (the program itself), or unknown with its reason. Exit "
+       "code 4 if something is denied or does not fit.",
        {{"ration whatif train.rec", "the smallest limit"},
         {"ration whatif train.rec --limit 6GiB", "what a limit denies first"},
         {"ration whatif history.csv --allocator pytorch:expandable_segments:True", "the same run with another setting"},
@@ -218,7 +218,7 @@ const std::vector<VerbText>& verb_texts() {
        "Watches every workload, keeps the accounts, enforces guarantees, and serves the dashboard, an HTTP interface "
        "and /metrics. Programs keep their limits when the daemon ends, and it finds them again when it starts. "
        "rationd is the same program.",
-       {{"ration serve", "a daemon of this user; started by root, of the machine"},
+       {{"ration serve", "a daemon of this user or, started by root, of the machine"},
         {"ration serve --sim=A100-40:2", "a daemon of a simulated node"},
         {"ration serve --listen 127.0.0.1:0", "HTTP on any free port"}}},
       {"service",
@@ -250,9 +250,10 @@ const std::vector<VerbText>& verb_texts() {
        "ask idle holders to give memory back",
        "[WORKLOAD] [OPTIONS]",
        "Asks programs to give back memory that they hold and do not use. Pools of the driver (cuda_malloc_async of "
-       "TensorFlow, JAX and PyTorch) give theirs back in any program, at its next call that frees memory or waits for "
-       "the GPU; ration's library gives back its own. A framework's own cache stays: PyTorch empties it when a lower "
-       "limit denies it (ration set), and ration suspend moves everything to the host.",
+       "TensorFlow, JAX and PyTorch) give back their unused memory at the program's next call that frees memory or "
+       "waits for the GPU; ration's library gives back that of its own pool. A framework keeps its own cache: PyTorch "
+       "empties its cache when a lower limit (ration set) denies a request, and ration suspend moves everything to the "
+       "host.",
        {{"ration trim nlp", "one workload"},
         {"ration trim --idle 30m --dry-run", "list the workloads that would be asked"},
         {"ration trim --idle 30m", "all workloads that were idle for 30 minutes"}}},
@@ -309,9 +310,9 @@ const std::vector<VerbText>& verb_texts() {
        "Writes what a recording has of a workload's memory for another program: xspace for the page memory_profile of "
        "TensorBoard's profile plugin; perfetto and chrome for ui.perfetto.dev; pprof for go tool pprof; memory_viz for "
        "pytorch.org/memory_viz; heaptrack for heaptrack_gui; speedscope for speedscope.app; html for any browser; csv "
-       "for spreadsheets and scripts. What is held at every moment, and at the peak, is the same in all of them, to "
-       "the byte. A folder as PATH gets a file with the recording's name; for xspace, a folder that tensorboard "
-       "--logdir reads.",
+       "for spreadsheets and scripts. All of them show the same bytes as held, at every moment and at the peak. If "
+       "PATH is a folder, a file with the recording's name is written there; with xspace, PATH is the folder that "
+       "tensorboard --logdir reads.",
        {{"ration export train.rec --format xspace -o runs/", "a page of TensorBoard"},
         {"ration export train.rec --format perfetto", "a trace for ui.perfetto.dev"}}},
       {"recommend",
@@ -332,7 +333,7 @@ const std::vector<VerbText>& verb_texts() {
        "-o FILE [OPTIONS] [-- PROGRAM [ARGUMENTS]]",
        "Starts a program under a limit, or without one, as ration run does, and records every request for GPU memory "
        "by it and by every process that it starts. The last line says what was recorded and what to type next. Without "
-       "a program, makes FILE from the parts that are left of a run whose ration run was killed.",
+       "a program, makes FILE from the parts that a run left behind when its ration run was killed.",
        {{"ration record -o train.rec -- python train.py", "record a training run"},
         {"ration record -o train.rec --sim=T4:16GiB -- ration-workload grow", "try it without a GPU"}}},
       {"inspect",
@@ -342,10 +343,11 @@ const std::vector<VerbText>& verb_texts() {
        "show what a recording tells about memory",
        "FILE [OPTIONS]",
        "Shows the peak of a recording that ration run --record made, and what it consisted of; blocks that were never "
-       "freed; their sizes and lifetimes; what the program asked and was answered; and denied requests with what was "
-       "held at that moment. Reads a recording that is still being written, too, and one whose program or ration run "
-       "was killed. csv is what was held over time, and with --at what was held then, by process and use; html is a "
-       "page with its timeline, a flame graph of the peak and a map by address, which needs no network.",
+       "freed; their sizes and lifetimes; how often the program asked how much memory there is, and the answers; and "
+       "denied requests with what was held at that moment. Also reads a recording that is still being written, and one "
+       "whose program or ration run was killed. -o csv prints what was held over time or, with --at, what was held at "
+       "that time by process and use. -o html prints a page with a timeline, a flame graph of the peak and a map by "
+       "address; the page needs no network.",
        {{"ration run --limit 6GiB --record train.rec -- python train.py", "record"},
         {"ration inspect train.rec", "the peak"},
         {"ration inspect train.rec --at 90s -o json", "what was held after 90 seconds, for programs"},
@@ -355,12 +357,12 @@ const std::vector<VerbText>& verb_texts() {
        Task::kAccount,
        0,
        "",
-       "make a recording of what another program wrote",
+       "make a recording from a file of another program",
        "FILE [-o FILE]",
-       "Makes a recording of a snapshot of PyTorch's memory (torch.cuda.memory._dump_snapshot), of a dump of "
-       "TensorFlow's allocator (TF_BFC_MEMORY_DUMP), or of an allocation history (CSV, as ration export writes them "
-       "and share/ration/traces has them). A pickle is read as data: nothing in it is executed. inspect, whatif and "
-       "export also take such a file itself.",
+       "Makes a recording from a snapshot of PyTorch's memory (torch.cuda.memory._dump_snapshot), a dump of "
+       "TensorFlow's allocator (TF_BFC_MEMORY_DUMP), or an allocation history (CSV, as ration export writes it; "
+       "share/ration/traces has some). A pickle is read as data: nothing in it is executed. inspect, whatif and "
+       "export also take such a file directly.",
        {{"ration import memory.pickle -o train.rec", "the history of PyTorch's allocator"},
         {"ration inspect train.rec", "its peak"}}},
       {"env",
@@ -408,8 +410,8 @@ const std::vector<VerbText>& verb_texts() {
        "verbs reach it with --sim=demo; where several demos run, each prints its own name, such as --sim=demo:4711. "
        "A scenario is a TOML file: the tables of ration.toml beside [scenario], [[program]], [[command]] and "
        "[[moment]]; share/ration/scenarios has the scenarios that come with ration. The scenarios slurm and "
-       "kubernetes are programs: they use a real Slurm with two nodes or a real Kubernetes with one, as root, where "
-       "it is installed.",
+       "kubernetes are programs: they use a real Slurm with two nodes or a real Kubernetes with one, as root, if "
+       "that is installed.",
        {{"ration demo", "run until Ctrl-C"},
         {"ration demo --scenario jupyterhub --speed 2", "twelve notebooks on one GPU, twice as fast"},
         {"ration demo --scenario slurm", "jobs of a real Slurm, as root"},

@@ -286,7 +286,7 @@ Result<int> trim(const Session& session, const TrimOptions& options) {
       others.empty() ? "" : fmt::format("not asked, since they belong to other users: {}", fmt::join(others, ", "));
   if (session.format() == Format::kText && !others.empty()) fmt::print("{}\n", not_yours);
   if (chosen.empty() && others.empty() && session.format() == Format::kText)
-    fmt::print("{} was {}idle for {}: nothing is asked.\n", options.name.empty() ? "no workload" : options.name,
+    fmt::print("{} was {}idle for {}, so it is not asked.\n", options.name.empty() ? "no workload" : options.name,
                options.name.empty() ? "" : "not ", options.idle.empty() ? "30m" : options.idle);
   if (session.format() != Format::kJson) return 0;
   json more{{"source", "daemon"}};

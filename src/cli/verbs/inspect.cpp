@@ -132,7 +132,8 @@ void print_held(const Session& session, const Held& held, const Header& header, 
   }
   const std::int64_t of_blocks = by_use[trace::Use::kBlocks];
   if (of_blocks > 0 && bytes_of(of_blocks) > Bytes{held.requested} && by_use[trace::Use::kPools] == 0)
-    fmt::print("  blocks asked for {}; granules cost the rest\n", session.size(Bytes{held.requested}));
+    fmt::print("  the blocks asked for {}; rounding up to granules took the rest\n",
+               session.size(Bytes{held.requested}));
   for (std::size_t at = 0; at < std::min(kShownGroups, held.largest.size()); ++at)
     fmt::print("  {}\n", described(session, held.largest[at], header));
   fmt::print("  [{}]\n", line_of(held.timeline));

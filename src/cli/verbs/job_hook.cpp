@@ -173,9 +173,11 @@ Result<int> enter(const Session& session, const std::string& job, const Facts& f
     const std::string reason = machine::content_of(reason_file(store, job));
     const bool has_share = !fact(facts, "share").empty();
     if (!has_share && !fact(facts, "asked").empty() && reason.empty())
-      return not_entered(job, "it asked for --gpu-mem, and Slurm granted it no share, as without cli_filter.lua");
+      return not_entered(job,
+                         "it asked for --gpu-mem, but Slurm granted it no share; that happens without cli_filter.lua");
     if (!has_share && reason.empty()) return 0;
-    return not_entered(job, reason.empty() ? "it has no book here, as without PrologFlags=Alloc,Contain" : reason);
+    return not_entered(job,
+                       reason.empty() ? "it has no book here; that happens without PrologFlags=Alloc,Contain" : reason);
   }
   RATION_TRY(auto edits, container_edits(session, store));
   struct stat preload {};

@@ -75,7 +75,7 @@ std::string remark(const Session& session, const json& row) {
   const std::string state = row.value("state", "running");
   if (row.contains("book_altered")) return row["book_altered"].get<std::string>();
   if (state == "shrinking" || state == "waiting" || state == "suspended") return session.painted(state, 33);
-  if (state == "ended") return "ended; other processes keep its memory open";
+  if (state == "ended") return "ended, but other processes still share its memory";
   if (row.contains("held_back_by"))
     return fmt::format("of {}: {}", session.size(bytes_of(row, "configured_limit_bytes")),
                        row["held_back_by"].get<std::string>());
@@ -233,10 +233,10 @@ std::string nothing_runs(const Session& session, const PsOptions& options, const
   if (!options.filter.empty())
     return fmt::format("no row matches the filter: {}  {}", printable(options.filter), session.hint("ration ps"));
   if (!options.tenant.empty() || !options.user.empty())
-    return fmt::format("no row is of{}{}; {} {} of others.  {}",
+    return fmt::format("no row belongs to{}{}; {} {} to others.  {}",
                        options.tenant.empty() ? "" : fmt::format(" tenant '{}'", printable(options.tenant)),
                        options.user.empty() ? "" : fmt::format(" user '{}'", printable(options.user)),
-                       counted(all, "row"), all == 1 ? "is" : "are", session.hint("ration ps"));
+                       counted(all, "row"), all == 1 ? "belongs" : "belong", session.hint("ration ps"));
   if (snapshot.at("devices").empty() && snapshot.contains("warnings")) {
     const json& warning = snapshot["warnings"].at(0);
     return fmt::format("nothing runs under a limit, and no GPU is known: {}\n  {}",

@@ -15,7 +15,7 @@ std::string reach(const Session& session, const nlohmann::json& row) {
   const Bytes used = bytes_in(row, "used_bytes"), limit = bytes_in(row, "limit_bytes");
   if (limit <= bytes_in(row, "old_limit_bytes") || !row.at("device_free_bytes").is_number()) return "";
   const Bytes more = limit > used ? limit - used : Bytes{0}, free = bytes_in(row, "device_free_bytes");
-  return fmt::format(" {} of the GPU is free, so {} is {} today.", session.size(free), session.size(limit),
+  return fmt::format(" {} of the GPU is free, so {} is {} now.", session.size(free), session.size(limit),
                      more <= free ? "reachable" : "not reachable");
 }
 
@@ -40,7 +40,8 @@ void show_host(const Session& session, const SetOptions& options, const nlohmann
   const Bytes used = bytes_in(row, "host_used_bytes");
   if (used > limit("host_limit_bytes"))
     fmt::print(
-        "{}: {} above its host limit. It keeps what it has pinned; further requests are denied until it is less.\n",
+        "{}: {} above its host limit. It keeps what it has pinned; further requests are denied until it has pinned "
+        "less than that.\n",
         options.name, session.size(used - limit("host_limit_bytes")));
 }
 

@@ -60,7 +60,7 @@ Result<RealRun> run_really(const Session& session, const WhatIfOptions& options,
   RealRun result;
   result.words = options.program.empty() ? header.command : options.program;
   if (result.words.empty())
-    return fail("E1817", "the recording does not say which program it is of.",
+    return fail("E1817", "the recording does not say which program was recorded.",
                 "ration whatif FILE --limit 4GiB --run -- python train.py", 2);
   result.gpus = session.simulated ? session.context.simulated : recorded_gpus(recording);
   if (result.gpus.empty())

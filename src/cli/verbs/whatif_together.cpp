@@ -132,7 +132,7 @@ SideBySide side_by_side(const Session& session, const trace::Recording& first, c
   const bool simplified = run.is_simplified || other.is_simplified;
   const trace::Judgement judgement =
       booked ? trace::Judgement{trace::Grade::kExact, simplified ? "times are rounded so that no sum is too low" : ""}
-             : trace::Judgement{trace::Grade::kUnknown, "a history without charges: they need at least that"};
+             : trace::Judgement{trace::Grade::kUnknown, "a history without charges: the runs need at least that"};
   answer.document = {{"grade", trace::name_of(judgement.grade)}, {"reason", judgement.reason}};
   if (second != nullptr) ask_together(session, run, other, size, answer);
   if (size) ask_copies(session, run, *size, answer);

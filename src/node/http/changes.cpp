@@ -99,7 +99,7 @@ Result<void> take_up_lease(ApiHost& host, const Request& request, const Registra
   if (registration.lease.empty()) return {};
   const std::string book = book_of(registration);
   if (book.empty())
-    return fail("E1530", "the book of a lease lies in the folder that is registered.",
+    return fail("E1530", "the book of a lease must lie in the folder that is registered.",
                 "ration run --wait --limit SIZE -- …", 2);
   if (host.leases().mark_running(registration.lease, book, *request.peer.uid)) return {};
   return fail("E1524", fmt::format("lease {} is not granted to you.", registration.lease),

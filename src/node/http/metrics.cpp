@@ -90,7 +90,7 @@ void devices(Exposition& out, const Snapshot& snapshot) {
        [&](const DeviceView& view, const std::string& gpu) {
          if (view.device.temperature) out.sample(gpu, *view.device.temperature);
        });
-  each("ration_device_time_to_full_seconds", "When the device is full if its use goes on growing as it does.",
+  each("ration_device_time_to_full_seconds", "Time until the device is full if its use keeps growing as it does now.",
        [&](const DeviceView& view, const std::string& gpu) {
          if (view.seconds_to_full) out.sample(gpu, *view.seconds_to_full);
        });
@@ -132,10 +132,11 @@ void tenants(Exposition& out, const Snapshot& snapshot) {
        [](const TenantSums& sum) { return sum.guarantee; });
   each("ration_tenant_peak_bytes", "Sum of the peaks of the tenant's running workloads.",
        [](const TenantSums& sum) { return sum.peak; });
-  each("ration_tenant_headroom_bytes", "What the tenant's workloads may still take before their limits.",
+  each("ration_tenant_headroom_bytes",
+       "Memory that the tenant's workloads may still take before they reach their limits.",
        [](const TenantSums& sum) { return sum.limit - std::min(sum.limit, sum.used); });
   out.family("ration_time_to_limit_seconds", "gauge",
-             "When the tenant is at its workloads' limits if its use goes on growing as it does.");
+             "Time until the tenant reaches the limits of its workloads if its use keeps growing as it does now.");
   for (const auto& [place, seconds] : snapshot.seconds_to_limit)
     out.sample(where({place.first, place.second}), seconds);
   out.family("ration_guard_up", "gauge", "Running workloads of the tenant with a readable book.");
@@ -169,7 +170,7 @@ void pinned(Exposition& out, const Snapshot& snapshot) {
   each("ration_tenant_host_peak_bytes", "Sum of the peaks of pinned host memory of the tenant's running workloads.",
        [](const HostView& host) { return host.peak; });
   each("ration_tenant_host_limit_bytes",
-       "Limits of pinned host memory of the tenant's workloads that have one, together.",
+       "Sum of the limits of pinned host memory of the tenant's workloads that have such a limit.",
        [](const HostView& host) { return host.limit < kUnlimited ? host.limit : Bytes{0}; });
 }
 
@@ -181,7 +182,8 @@ void counters(Exposition& out, const Counters& counted) {
   for (const auto& [key, bytes] : counted.denied_bytes) out.sample(where(key), bytes);
   out.family("ration_trimmed_bytes_total", "counter", "Bytes that workloads freed on request.");
   for (const auto& [key, bytes] : counted.trimmed_bytes) out.sample(where(key), bytes);
-  out.family("ration_byte_seconds_total", "counter", "Memory multiplied by time, by what it is charged for.");
+  out.family("ration_byte_seconds_total", "counter",
+             "Memory multiplied by time; basis names the memory that is charged.");
   for (const auto& [key, sums] : counted.byte_seconds) {
     out.sample(where(key) + ",basis=\"used\"", sums.used);
     out.sample(where(key) + ",basis=\"limit\"", sums.limit);
@@ -190,21 +192,22 @@ void counters(Exposition& out, const Counters& counted) {
   out.family("ration_limit_changes_total", "counter", "Limits changed by people.");
   for (const auto& [key, count] : counted.limit_changes)
     out.sample(label("tenant", key.first) + "," + label("by", key.second), count);
-  out.family("ration_violations_total", "counter", "Books altered by their owners, and processes over their books.");
+  out.family("ration_violations_total", "counter",
+             "Books altered by their owners, and processes that held more than their books say.");
   for (const auto& [tenant, count] : counted.violations) out.sample(label("tenant", tenant), count);
 }
 
 void ticks(Exposition& out, const Counters& counted) {
   out.family("ration_looks_total", "counter", "Times that the daemon compared the books with the driver.");
   out.sample("", counted.ticks);
-  out.family("ration_look_seconds_total", "counter", "Time that this took.");
+  out.family("ration_look_seconds_total", "counter", "Time that comparing the books with the driver took.");
   out.sample("", counted.tick_seconds);
 }
 
 void waits(Exposition& out, const WaitHistogram& queue, const WaitHistogram& denied) {
   out.family("ration_wait_seconds", "histogram",
-             "Waits: kind queue from asking for a lease to its grant, kind denied until a request for memory that "
-             "waited was denied.");
+             "Length of waits. kind queue: from the request for a lease to its grant; kind denied: until a request for "
+             "memory that waited was denied.");
   for (const auto& [kind, waited] : {std::pair{"kind=\"queue\"", &queue}, {"kind=\"denied\"", &denied}}) {
     for (std::size_t i = 0; i < std::size(WaitHistogram::kBounds); ++i)
       out.sample(fmt::format("{},le=\"{}\"", kind, WaitHistogram::kBounds[i]), waited->within[i], "_bucket");
@@ -252,7 +255,8 @@ void workloads(Exposition& out, const Snapshot& snapshot, std::size_t most) {
     sum.idle_ns = std::min(sum.idle_ns, account.idle_ns.value_or(0));
     sum.waiting = sum.waiting || account.waiting;
   }
-  out.family("ration_workload_info", "gauge", "Running workloads and the containers of pods that they are, always 1.");
+  out.family("ration_workload_info", "gauge",
+             "Always 1; the labels name a running workload and, if it is a container of a pod, that pod.");
   for (const auto& [who, pod] : pods) out.sample(who + pod, 1);
   const auto each = [&](const char* name, const char* help, const auto& value) {
     out.family(name, "gauge", help);
@@ -260,11 +264,13 @@ void workloads(Exposition& out, const Snapshot& snapshot, std::size_t most) {
   };
   each("ration_workload_memory_bytes", "Memory charged to the workload.",
        [](const WorkloadSums& sum) { return sum.used.count(); });
-  each("ration_workload_limit_bytes", "Limit in force.", [](const WorkloadSums& sum) { return sum.limit.count(); });
-  each("ration_workload_guarantee_bytes", "Guarantee.", [](const WorkloadSums& sum) { return sum.guarantee.count(); });
-  each("ration_workload_idle_seconds", "Since it last took or gave back memory.",
+  each("ration_workload_limit_bytes", "Limit in force of the workload.",
+       [](const WorkloadSums& sum) { return sum.limit.count(); });
+  each("ration_workload_guarantee_bytes", "Guarantee of the workload.",
+       [](const WorkloadSums& sum) { return sum.guarantee.count(); });
+  each("ration_workload_idle_seconds", "Time since the workload last took or gave back memory.",
        [](const WorkloadSums& sum) { return static_cast<double>(sum.idle_ns) / kSecond; });
-  each("ration_workload_waiting", "1: a request for memory of one of its processes waits.",
+  each("ration_workload_waiting", "1 if a request for memory of one of the workload's processes waits, else 0.",
        [](const WorkloadSums& sum) { return sum.waiting ? 1 : 0; });
   out.family("ration_workloads_truncated", "gauge", "Accounts that have no sample because there are too many.");
   out.sample("", left_out);
@@ -291,7 +297,7 @@ void processes(Exposition& out, const Snapshot& snapshot, std::size_t most) {
 
 std::string metrics_text(const Snapshot& snapshot, const Counters& counted, const MetricsOptions& options) {
   Exposition out;
-  out.family("ration_build_info", "gauge", "The version that runs, always 1.");
+  out.family("ration_build_info", "gauge", "Always 1; the labels name the versions of ration and of the driver.");
   out.sample(label("version", RATION_VERSION) + "," + label("driver", snapshot.driver_version), 1);
   devices(out, snapshot);
   if (!options.totals_only) {

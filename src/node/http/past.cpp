@@ -198,7 +198,7 @@ void Api::install_past() {
          asker](Reader& reader) -> Result<json> {
           RATION_TRY(const auto event, reader.denial(id, asker));
           if (!may_see_details(event, viewer))
-            return fail("E1502", fmt::format("{} is a denial of {}.", id, event.user),
+            return fail("E1502", fmt::format("denial {} belongs to {}.", id, event.user),
                         "Ask root or a member of group ration.", 5);
           // While the workload runs, the fix is the one for now, not for the time of the denial.
           return denial_json(event, viewer, event.user == asker ? fix : "");

@@ -123,7 +123,7 @@ Result<Response> exported(Reader& reader, const ReportQuestion& question, const 
 Result<history::RunReport> run_for(Reader& reader, const std::string& workload, const Viewer& viewer) {
   auto run = reader.last_run(workload);
   if (!run || viewer.is_operator || (viewer.user && machine::user_name(*viewer.user) == run->run.user)) return run;
-  return fail("E1502", fmt::format("that run is {}'s.", run->run.user),
+  return fail("E1502", fmt::format("that run belongs to {}.", run->run.user),
               "ration report --last NAME   of a workload of yours", 5);
 }
 

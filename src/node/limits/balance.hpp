@@ -81,7 +81,7 @@ struct Balanced {
 /// the caller's error: they are assigned all the same, and promises 1 and 2 do not hold.
 [[nodiscard]] std::vector<Balanced> balance(const BalanceInput& input);
 
-/// Returns why the limit is not as configured: `kept for nlp`.
+/// Returns why the limit is not as configured: `the rest is kept for nlp`.
 [[nodiscard]] Message to_text(const Balanced& balanced);
 
 }  // namespace ration::node

@@ -26,7 +26,7 @@ Result<void> may_change(const Workload& workload, const Caller& caller, bool rai
               fmt::format("you may not {} {} (owner {}).", own ? "raise the limit of" : "change workload",
                           workload.book.name, workload.user),
               own ? "Ask root or a member of group ration to raise it; you may lower it yourself."
-                  : "Ask root or a member of group ration, or change your own: ration ps",
+                  : "Ask root or a member of group ration, or change a workload of your own: ration ps",
               5);
 }
 
@@ -174,7 +174,7 @@ Result<std::vector<LimitChanged>> change_limits(const LimitSubjects& node, const
     if (change) changes.push_back(*std::move(change));
   }
   if (changes.empty())
-    return fail("E1801", fmt::format("{} has nothing on GPU {}.", workload.book.name, request.gpu), "ration ps", 3);
+    return fail("E1801", fmt::format("{} has no account on GPU {}.", workload.book.name, request.gpu), "ration ps", 3);
   OwnedWorkload with_host = *owned;
   if (!request.host_limit.empty()) {
     RATION_TRY(changes.front().host, change_host(workload, request, caller, with_host));

@@ -93,7 +93,8 @@ Result<void> LeaseQueue::submit(LeaseRequest request) {
   waiting.need = need_of(request);
   waiting.due = static_cast<std::int64_t>(request.submitted_ns + (request.confirmed ? 0 : kUnconfirmedStep));
   waiting.request = std::move(request);
-  if (waiting.need == Bytes{0}) return fail("E1105", "a lease of 0 bytes.", "ration run --wait --limit 4GiB -- …", 2);
+  if (waiting.need == Bytes{0})
+    return fail("E1105", "a lease cannot be of 0 bytes.", "ration run --wait --limit 4GiB -- …", 2);
   std::vector<Bytes> sizes;
   for (const auto& gpus : gpu_sets(waiting.request)) {
     for (const int gpu : gpus) sizes.push_back(capacity_.whole(gpu).value_or(Bytes{0}));

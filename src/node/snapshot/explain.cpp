@@ -142,8 +142,9 @@ std::optional<Overrun> overrun_of(const AccountView& account) {
 
 std::vector<std::string> sentences(const Overrun& overrun, const std::function<std::string(Bytes)>& size_text) {
   if (overrun.movable >= overrun.over)
-    return {fmt::format("over its limit of {} by {}: its next request moves as much of its managed memory to the host",
-                        size_text(overrun.limit), size_text(overrun.over))};
+    return {
+        fmt::format("over its limit of {} by {}: its next request moves that much of its managed memory to the host",
+                    size_text(overrun.limit), size_text(overrun.over))};
   std::vector<std::string> lines{fmt::format("over its limit of {} by {}: requests are denied until it is below",
                                              size_text(overrun.limit), size_text(overrun.over))};
   if (overrun.pooled > Bytes{0})

@@ -35,7 +35,8 @@ Result<ScheduleRequest> schedule_from(const Request& request) {
     *field = text;
   }
   const json set = body.value("set", json::object());
-  if (!set.is_object()) return fail("E1521", "'set' names tenants and their limits.", R"("set": {"nlp": "90%"})", 2);
+  if (!set.is_object())
+    return fail("E1521", "'set' is not an object of tenants and their limits.", R"("set": {"nlp": "90%"})", 2);
   for (const auto& [tenant, limit] : set.items()) {
     if (!limit.is_string()) return fail("E1521", "a limit in 'set' is not a string.", R"("set": {"nlp": "90%"})", 2);
     schedule.set[tenant] = limit.get<std::string>();

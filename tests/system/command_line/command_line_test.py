@@ -606,8 +606,8 @@ note  nlp cannot reach its limit of 30.0 GiB beside the others on its GPU (17.4 
 
     def test_a_filter_that_leaves_nothing_says_what_was_asked_for(self):
         self.holding("nlp", "1GiB", "--limit", "2GiB", "--tenant", "research")
-        self.assertIn("no row is of tenant 'nosuch'; 1 row is of others.", self.ration("ps", NODE, "--tenant", "nosuch").stdout)
-        self.assertIn("no row is of user 'nosuch'; 1 row is of others.", self.ration("ps", NODE, "--user", "nosuch").stdout)
+        self.assertIn("no row belongs to tenant 'nosuch'; 1 row belongs to others.", self.ration("ps", NODE, "--tenant", "nosuch").stdout)
+        self.assertIn("no row belongs to user 'nosuch'; 1 row belongs to others.", self.ration("ps", NODE, "--user", "nosuch").stdout)
         self.assertIn("nlp", self.ration("ps", NODE, "--tenant", "research").stdout)
 
     def test_what_never_fits_is_not_waited_for(self):

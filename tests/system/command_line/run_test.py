@@ -139,7 +139,7 @@ class Guarantee(Case):
         self.holding("hog", "14GiB")
         done = self.ration("run", NODE, "--limit", "4GiB", "--guarantee", "3GiB", "--", "echo", "started")
         self.assertEqual((done.returncode, done.stdout), (4, ""), done.stderr)
-        self.assertRegex(done.stderr, r"E1303 ration: 3\.00 GiB cannot be kept for it now: GPU 0 has 1\.\d+ GiB available of 16\.0 GiB\. Held by hog 14\.1 GiB\.")
+        self.assertRegex(done.stderr, r"E1303 ration: 3\.00 GiB cannot be kept for the workload now: GPU 0 has 1\.\d+ GiB available of 16\.0 GiB\. Held by hog 14\.1 GiB\.")
         most = re.search(r"--guarantee (\w+), at most", done.stderr).group(1)
         done = self.ration("run", NODE, "--limit", "4GiB", "--guarantee", most, "--", "echo", "started")
         self.assertEqual((done.returncode, done.stdout), (0, "started\n"), done.stderr)

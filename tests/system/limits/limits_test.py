@@ -904,7 +904,7 @@ class Shared(Scene):
         row = self.rows()["giver"]
         self.assertEqual((row["state"], row["used_bytes"] // MIB, row["processes"]), ("ended", 512, []))
         self.assertEqual(self.truly_used(), 512)
-        self.assertIn("ended; other processes keep its memory open", self.ration("ps", f"--sim={self.NODE}").stdout)
+        self.assertIn("ended, but other processes still share its memory", self.ration("ps", f"--sim={self.NODE}").stdout)
         os.close(received[0])
         self.assertEqual((self.rows(), self.truly_used()), ({}, 0))
 

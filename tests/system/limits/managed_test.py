@@ -208,7 +208,7 @@ answer = [cuda.cuMemFree_v2(block), take(512)[0], managed(), block.value - befor
         subprocess.run([BIN / "ration", "set", "one", f"--sim={NODE}", "--limit", "512MiB", "--yes"], env=self.environment, capture_output=True, check=True)
         told = self.document("explain", "one")[0]["shrinking"]
         self.assertEqual((told["over_bytes"] // MIB, told["movable_bytes"] // MIB), (512, 960))
-        self.assertIn("its next request moves as much of its managed memory to the host", told["text"])
+        self.assertIn("its next request moves that much of its managed memory to the host", told["text"])
         self.assertEqual([actor.ask("take", 2), self.there(), self.charged()], [0, 512, 512])
 
     def test_it_goes_with_its_process(self):

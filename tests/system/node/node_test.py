@@ -60,7 +60,7 @@ class Watching(Case):
         self.addCleanup(lambda: (process.terminate(), process.communicate()))
         self.assertIn("holding", process.stdout.readline())
         event = self.until(lambda: self.events("violation"), "the violation")[0]
-        self.assertRegex(event["text"], r"pid \d+ of \w+/sly uses 1\.\d+ GiB by the driver, 66\.0 MiB by its book")
+        self.assertRegex(event["text"], r"pid \d+ of \w+/sly uses 1\.\d+ GiB according to the driver, but 66\.0 MiB according to its book")
         self.assertEqual([process["state"] for process in self.row("sly")["processes"]], ["violator"])
         self.assertEqual(self.row("sly")["used_bytes"], self.row("sly")["processes"][0]["driver_used_bytes"], "that is what it is charged")
         self.assertEqual(len(self.events("violation")), 1, "told once")
@@ -433,7 +433,7 @@ class Orphaned(Case):
     def test_it_is_named_and_counted_once(self):
         event = self.until(lambda: self.events("orphaned"), "the event")[0]
         self.assertEqual((event["gpu"], event["bytes"]), (0, 2 * GIB))
-        self.assertIn("/dev/nvidia0 is open nowhere", event["text"])
+        self.assertIn("no process has /dev/nvidia0 open", event["text"])
         with subprocess.Popen([BIN / "ration", "run", self.node, "--limit", "4GiB", "--name", "train", "--", BIN / "ration-workload", "hold", "1GiB"],
                               env=self.environment, stdout=subprocess.PIPE, text=True) as process:
             process.stdout.readline()
@@ -588,7 +588,7 @@ class Waiting(Case):
         self.assertIn("waiting for", unknown.stderr.readline())
         (head, first), (_, second) = ((row["lease"], row["reason"]) for row in self.get("/api/v1/leases"))
         self.assertNotIn("comes first", first)
-        self.assertRegex(second, f"kept for {head} which comes first and may start in .*; how long this one takes is not known")
+        self.assertRegex(second, f"kept for {head}, which comes first and may start in .*; how long this one takes is not known")
         self.assertEqual(self.ration("run", NODE, "--wait", *brief).returncode, 0)
         self.assertEqual([row["lease"] for row in self.get("/api/v1/leases")][0], head)
         self.assertTrue(any(event["text"].endswith(f", ahead of {head}, which cannot start before this one ends") for event in self.events("granted")))

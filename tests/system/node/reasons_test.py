@@ -209,9 +209,9 @@ limit = "14GiB"
         program.stdin.close()
         self.assertEqual(program.wait(60), 0)  # it is over before anybody looks
         denied = self.until(lambda: self.events("denied"), "it is told")[-1]
-        self.assertIn("might hold 6.00 GiB of its limit 10.0 GiB at that moment", denied["text"])
+        self.assertIn("its limit in force was 6.00 GiB, not the configured 10.0 GiB", denied["text"])
         text = self.ration("why", denied["id"]).stdout
-        self.assertRegex(text, r"because  plain held .* and might hold 6\.00 GiB of its limit 10\.0 GiB at that moment: ")
+        self.assertRegex(text, r"because  plain held .*, and its limit in force was 6\.00 GiB, not the configured 10\.0 GiB: ")
         self.assertNotIn("ration set plain", text)
 
     def test_who_waits_for_what_is_kept_is_told_for_whom(self):

@@ -118,7 +118,7 @@ class Strangers(Case):
         body = json.dumps({"folder": str(self.theirs), "guarantees": {uuid: 8 * GIB}})
         status, problem = self.as_nobody("POST", "/api/v1/workloads", body)
         self.assertEqual((status, problem["id"]), (403, "E1502"), problem)
-        self.assertIn("reserved for nobody: it is guaranteed nothing there", problem["detail"])
+        self.assertIn("reserved for nobody: that tenant is guaranteed nothing there", problem["detail"])
         self.assertTrue(problem["fix"])
         status, problem = self.as_nobody("POST", "/api/v1/leases", json.dumps({"bytes": 8 * GIB, "guarantee": 8 * GIB}))
         self.assertEqual((status, problem["id"]), (403, "E1502"), problem)
@@ -177,7 +177,7 @@ class Strangers(Case):
         self.assertEqual(self.as_nobody("POST", "/api/v1/workloads", json.dumps({"folder": str(self.theirs)}))[0], 200)
         row = self.row("forged")
         self.assertEqual((row["user"], row["tenant"]), ("nobody", "nobody"))
-        self.assertIn("names tenant root, to whom nobody does not belong", self.until(lambda: self.events("violation"), "it is told")[0]["text"])
+        self.assertIn("names tenant root, to which nobody does not belong", self.until(lambda: self.events("violation"), "it is told")[0]["text"])
 
     def test_where_somebody_elses_book_lies_is_told_to_nobody(self):
         book = self.lay("train", "nobody")

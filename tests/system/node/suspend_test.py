@@ -319,7 +319,7 @@ idle = { after = "1s", action = "suspend" }
         notebook = Notebook(self, "notebook")
         self.assertEqual(notebook.cell("take 512"), 0)
         self.row("notebook")
-        said = self.stays(notebook, "driver 580.0 was never seen here to move a program's memory on GPU 0 (Tesla T4)")
+        said = self.stays(notebook, "it is not known whether driver 580.0 can move a program's memory off GPU 0 (Tesla T4)")
         self.assertRegex(said, "ration doctor .*--try-suspend")
         done = self.ration("doctor", "--try-suspend", "--only", "suspend")
         self.assertIn("moved to the host and back", done.stdout)
@@ -374,7 +374,7 @@ class Standstill(Case):
         self.assertEqual(one.answer(), 0, "it waited longer")
         event = self.events("suspending")[0]
         self.assertIn("/other is being suspended: 2 workloads on GPU 0 hold memory and wait for more", event["text"])
-        self.assertIn("/one go on, which has waited longer", self.ration("why", str(event["id"])).stdout)
+        self.assertIn("/one, which has waited longer, go on", self.ration("why", str(event["id"])).stdout)
         lease = self.until(lambda: self.get("/api/v1/leases"), "it asks to come back")[0]
         self.assertIn("/one and still waits", self.ration("why", lease["lease"]).stdout)
         self.assertEqual(one.end(), 0)

@@ -63,7 +63,7 @@ class Trims(Case):
     def test_a_program_that_calls_nothing_keeps_its_memory_and_is_told_so(self):
         self.stock()
         self.asked()
-        self.assertRegex(self.told(), r"stock gave back nothing of 832 MiB: .*it called nothing that frees memory or waits for the GPU$")
+        self.assertRegex(self.told(), r"stock gave back nothing of 832 MiB: .*the program called nothing that frees memory or waits for the GPU$")
         self.held(768)
 
     def test_a_program_that_uses_all_that_it_holds_keeps_it_and_is_told_so(self):
@@ -71,7 +71,7 @@ class Trims(Case):
         self.assertEqual(program.ask("error, again = take_async(256, own); answer = [error, cuda.cuMemsetD8_v2(c_uint64(again), ctypes.c_ubyte(9), c_size_t(256 << 20))]"), [0, 0])
         self.asked()
         self.assertEqual(program.ask("answer = [cuda.cuStreamSynchronize(own), cuda.cuMemGetInfo_v2(byref(c_size_t()), byref(c_size_t()))]"), [0, 0])
-        self.assertRegex(self.told(), r"stock gave back nothing of 832 MiB: it uses all of it")
+        self.assertRegex(self.told(), r"stock gave back nothing of 832 MiB: all of it is in use")
         self.held(768)
         self.assertEqual(program.ask("read = (ctypes.c_ubyte * 4096)(); answer = [cuda.cuMemcpyDtoH_v2(read, c_uint64(again), c_size_t(4096)), set(read) == {9}]"), [0, True])
 

@@ -31,10 +31,10 @@ TEST_F(ConfiguredPromisesTest, TheGuaranteeThatIsTooMuchIsNamedForEachDevice) {
   const auto problems = broken(kTwoTenants, {device(0), device(1, 40_GiB), device(2, 8_GiB)});
   ASSERT_EQ(problems.size(), 2U);
   EXPECT_EQ(place_text(problems[0]), "f:6:1");
-  EXPECT_EQ(
-      problems[0].what,
-      "the guarantee of tenant 'b' cannot be kept: with those before it 17.0 GiB are promised of GPU 0, which has "
-      "16.0 GiB");
+  EXPECT_EQ(problems[0].what,
+            "the guarantee of tenant 'b' cannot be kept: together with the guarantees before it, 17.0 GiB would be "
+            "promised of "
+            "GPU 0, which has 16.0 GiB");
   EXPECT_EQ(problems[0].fix, "lower it by 1.00 GiB or more");
   EXPECT_EQ(place_text(problems[1]), "f:3:1") << "on the small one the first is too much already";
 }

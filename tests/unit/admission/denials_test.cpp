@@ -86,7 +86,7 @@ TEST_F(DenialsTest, AFullDeviceIsNotTheLimitsFault) {
   EXPECT_EQ(explain().because, "the GPU itself was full: 9.00 GiB were free; the limit would have allowed 1.00 GiB");
   EXPECT_EQ(explain().not_because, "");
   denial_.device_free = book::kUnknownBytes;
-  EXPECT_EQ(explain().because, "the GPU itself was full; the limit would have allowed it");
+  EXPECT_EQ(explain().because, "the GPU itself was full; the limit would have allowed the request");
   EXPECT_NE(explain().fix.text.find("--on-deny wait"), std::string::npos);
   denial_.waited_ns = 1;
   EXPECT_EQ(explain().fix.text.find("--on-deny wait"), std::string::npos) << "it did wait";
@@ -115,7 +115,8 @@ TEST_F(DenialsTest, ATableThatIsFullIsNamedByWhatFillsIt) {
   const DenialExplained explained = explain();
   EXPECT_EQ(explained.because.rfind("all 2048 entries of the guard's table behind cuMemExportToShareableHandle", 0),
             0U);
-  EXPECT_NE(explained.fix.text.find("free some of what cuMemExportToShareableHandle gave"), std::string::npos);
+  EXPECT_NE(explained.fix.text.find("free some of the memory that cuMemExportToShareableHandle gave"),
+            std::string::npos);
 }
 
 TEST_F(DenialsTest, PinnedMemoryIsOfTheHostAndItsLimitIsRaised) {

@@ -194,7 +194,7 @@ TEST(Configuration, WhatIsWrongIsToldWithItsPlaceAndTheNearestName) {
       {"[[tenant]]\nname = \"a\"\nmatch = { user = [\"x\"] }\n", "3:11: unknown key 'user' - did you mean 'users'?"},
       {"[[tenant]]\nname = \"a\"\nmatch = \"x\"\n", "3:1: 'match' must be a table"},
       {"[[tenant]]\nname = \"a\"\n[tenant.match]\nusers = [\"x\", 3]\n", "4:15: this must be a text in quotes"},
-      {"[[policy]]\nidle = { action = \"trim\" }\n", "2:10: idle needs after"},
+      {"[[policy]]\nidle = { action = \"trim\" }\n", "2:10: idle needs the key after"},
       {"[[policy]]\nidle = { after = \"2h\", suspend_after = \"1h\" }\n",
        "2:24: suspend_after is a second step: it must be later than after, and action must not be suspend"},
       {"[[policy]]\nidle = { after = \"1h\", action = \"suspend\", suspend_after = \"2h\" }\n",

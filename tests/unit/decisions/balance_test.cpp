@@ -45,7 +45,7 @@ TEST(Balance, AnUnusedGuaranteeIsKeptFromAnUnlimitedNeighbour) {
   EXPECT_EQ(all.at("nlp").in_force, 8_GiB);
   EXPECT_EQ(all.at("b").in_force, 32_GiB);
   EXPECT_EQ(all.at("b").reason, LimitReason::kGuarantees);
-  EXPECT_EQ(to_text(all.at("b")), "kept for nlp");
+  EXPECT_EQ(to_text(all.at("b")), "the rest is kept for nlp");
   EXPECT_FALSE(all.at("b").shrinking);
 }
 
@@ -81,7 +81,7 @@ TEST(Balance, BurstsGiveBackWhatAGuaranteeAsksForAndNotMore) {
   EXPECT_EQ(all.at("big").in_force, 18_GiB) << "4 free, 2 more are needed, the larger burst gives them";
   EXPECT_EQ(all.at("small").in_force, 12_GiB);
   EXPECT_TRUE(all.at("big").shrinking);
-  EXPECT_EQ(to_text(all.at("big")), "must free memory that is guaranteed to nlp");
+  EXPECT_EQ(to_text(all.at("big")), "it must free memory that is guaranteed to nlp");
   input.accounts[2].idle = true;
   EXPECT_EQ(by_name(input).at("small").in_force, 10_GiB) << "the idle first";
   input.accounts[1].priority = -1;
@@ -94,7 +94,7 @@ TEST(Balance, BurstsGiveBackWhatAGuaranteeAsksForAndNotMore) {
 TEST(Balance, WhatMakesRoomForSlicesSaysSo) {
   Balanced balanced;
   balanced.reason = LimitReason::kMustShrink;
-  EXPECT_EQ(to_text(balanced), "must free memory that is sliced or kept free");
+  EXPECT_EQ(to_text(balanced), "it must free memory that is sliced or kept free");
 }
 
 TEST(Balance, ATenantsWorkloadsTogetherStayWithinItsLimit) {

@@ -43,8 +43,8 @@ TEST(EventText, ADenialSaysWhatBoundItAtThatMoment) {
   denied.held_back_from = 8_GiB;
   const Event waited = denied_event(kTrain, denied, true);
   EXPECT_EQ(waited.text,
-            "nlp/train was denied 2.00 GiB: it held 5.00 GiB and might hold 6.00 GiB of its limit 8.00 GiB at that "
-            "moment");
+            "nlp/train was denied 2.00 GiB: it held 5.00 GiB, and its limit in force was 6.00 GiB, not the "
+            "configured 8.00 GiB");
   EXPECT_EQ(waited.type, EventType::kWaited);
   EXPECT_EQ(waited.bytes, static_cast<std::int64_t>((2_GiB).count()));
   EXPECT_EQ(waited.gpu, 1);
@@ -70,7 +70,7 @@ TEST(EventText, WhoHoldsTooMuchIsToldWhatComesOfIt) {
             "is under that limit: 3.00 GiB are in pools of the driver, 1.00 GiB in contexts, and the rest is in use");
   EXPECT_EQ(stays.fix, "ration trim train");
   EXPECT_EQ(shrinking_event(kTrain, {6_GiB, 4_GiB, 2_GiB, {}, {}}).text,
-            "nlp/train holds 6.00 GiB, 2.00 GiB more than its limit 4.00 GiB: its next request moves as much of its "
+            "nlp/train holds 6.00 GiB, 2.00 GiB more than its limit 4.00 GiB: its next request moves that much of its "
             "managed memory to the host");
 }
 

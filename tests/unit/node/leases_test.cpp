@@ -241,7 +241,7 @@ TEST(Leases, WhoIsKnownToBeGoneInTimePassesAndIsToldWhy) {
   leases.step(now, 5 * kSecond);
   const auto row = [&](const std::string& id) { return *leases.view(id); };
   EXPECT_EQ(row(brief).reason, "GPU 0 has 6.00 GiB left, kept for " + head +
-                                   " which comes first and may start in 9m 57s; how long this one takes is not "
+                                   ", which comes first and may start in 9m 57s; how long this one takes is not "
                                    "known");
   for (int i = 0; i < 5; ++i) leases.learn(program("brief"), 60 * kSecond);
   const auto events = leases.step(now, 6 * kSecond);
@@ -386,7 +386,8 @@ TEST_F(Restarted, AReasonOfAnEarlierVersionIsShownAsItStands) {
   EXPECT_EQ(leases.damage(), "");
   leases.step(now_, 3 * kSecond);
   const LeaseView view = leases.view("q-1").value();
-  EXPECT_EQ(view.reason.substr(0, 47), "to come back to its device (somebody wants it):") << view.reason;
+  EXPECT_EQ(view.reason.substr(0, 66), "its suspended workload needs its device again (somebody wants it):")
+      << view.reason;
   EXPECT_EQ(json::parse(view.reason.arguments()).at("because"), "somebody wants it");
 }
 

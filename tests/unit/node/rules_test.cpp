@@ -104,7 +104,7 @@ TEST_F(RulesTest, ABookThatIsDamagedCountsWithAllThatItsWorkloadMayHold) {
   ASSERT_EQ(::truncate(train.path.c_str(), 0), 0);
   EXPECT_EQ(told("violation"),
             Texts{"the book of nlp/train was altered: the book is shorter than its format says; until "
-                  "it ends, it counts as if it held all it may"});
+                  "the workload ends, it counts as if it held all that its limit allows"});
   Program& other = run("other", 6_GiB);
   EXPECT_EQ(told("violation", 3), Texts{}) << "told once";
   EXPECT_FALSE(other.take(3_GiB)) << "its tenant has 2 GiB left";
@@ -242,8 +242,10 @@ TEST_F(RulesTest, OveruseIsAViolationAtTheThirdTick) {
   driver_sees({{&train, 4_GiB}});
   EXPECT_EQ(told("violation", 2), Texts{});
   EXPECT_EQ(engine_->snapshot().accounts.front().processes.front().state, ProcessState::kGoverned);
-  EXPECT_EQ(told("violation", 1),
-            Texts{fmt::format("pid {} of nlp/train uses 4.00 GiB by the driver, 1.00 GiB by its book", train.pid)});
+  EXPECT_EQ(
+      told("violation", 1),
+      Texts{fmt::format("pid {} of nlp/train uses 4.00 GiB according to the driver, but 1.00 GiB according to its book",
+                        train.pid)});
   EXPECT_EQ(engine_->snapshot().accounts.front().processes.front().state, ProcessState::kViolator);
   EXPECT_EQ(told("violation", 10), Texts{}) << "told once";
 }
@@ -280,7 +282,8 @@ TEST_F(RulesTest, UngovernedPolicyWarnsThenAsksThenEndsTheProcessItSaw) {
   device_.free = 14_GiB;
   const Texts warned = told("alert", 9);
   ASSERT_EQ(warned.size(), 1U);
-  EXPECT_NE(warned.front().find("is under no limit on GPU 0: it is ended in 10s"), std::string::npos) << warned.front();
+  EXPECT_NE(warned.front().find("is under no limit on GPU 0: it will be ended in 10s"), std::string::npos)
+      << warned.front();
   const Texts ended = told("alert", 20);
   ASSERT_EQ(ended.size(), 2U);
   EXPECT_NE(ended[0].find("SIGTERM was sent"), std::string::npos) << ended[0];
@@ -301,8 +304,8 @@ TEST_F(RulesTest, ATrimTellsWhatCameBackWhenItsTimeIsOver) {
   EXPECT_EQ(told("trimmed", 5), Texts{"nlp/train gave back 3.00 GiB of 4.00 GiB"});
   engine_->subjects().residency.begin_trim(engine_->moment(), engine_->registry().workloads().at(train.path), "root");
   EXPECT_EQ(told("trimmed", 5),
-            Texts{"nlp/train gave back nothing of 1.00 GiB: it uses all of it, its framework caches it, or it called "
-                  "nothing that frees memory or waits for the GPU"});
+            Texts{"nlp/train gave back nothing of 1.00 GiB: all of it is in use or cached by its framework, or the "
+                  "program called nothing that frees memory or waits for the GPU"});
 }
 
 constexpr const char* kSuspendIdle =
