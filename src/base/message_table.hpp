@@ -90,7 +90,7 @@ inline constexpr MessageRow kMessageTable[] = {
     {"suspension.begins", "{workload} is being suspended"},
     {"suspension.gives_way", "{workload} is being suspended: {count} workloads on GPU {gpu} hold memory and wait for more; its {freed_bytes} let {other}, which has waited longer, go on"},
     {"suspension.cannot_give_way", "{workload} was not suspended, although it and {other} wait for each other's memory: {reason}"},
-    {"suspension.done", "{workload} is suspended: its {moved_bytes} are in host memory until it works again"},
+    {"suspension.done", "{workload} is suspended: its {moved_bytes} are in host memory until it is resumed"},
     {"suspension.failed", "{workload} was not suspended: {reason}"},
     {"resumption.asked", "{workload} asks for its device: {reason}"},
     {"resumption.done", "{workload} is back on its device"},

@@ -13,7 +13,7 @@
 namespace ration::http {
 namespace {
 
-/// Sends the error and closes the socket, without making a connection.
+/// Answers a new client with an error. Makes no Connection for it.
 void turn_away(int socket) {
   const auto response =
       problem({"E1517", "too many clients are connected", "Retry in 5 s; ss -xp lists the clients", 1}, 503);

@@ -68,7 +68,7 @@ class EventStream {
   void subscribe(const Request& request, const Responder& responder);
 
   [[nodiscard]] std::size_t subscribers() const noexcept { return clients_.size(); }
-  /// Returns the number of the newest published event, also from before this start; 0 if there is none.
+  /// Returns the number of the newest published event, even if an earlier daemon published it; 0 if there is none.
   [[nodiscard]] std::uint64_t newest_id() const noexcept { return newest_; }
   /// Returns the number of bytes that wait for the slowest client.
   [[nodiscard]] std::size_t largest_backlog() const noexcept;

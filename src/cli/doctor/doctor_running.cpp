@@ -28,7 +28,7 @@ std::optional<double> seconds_since(const std::string& text) {
 Finding check_daemon(const Session& session) {
   auto daemon = NodeClient::find(session);
   if (!daemon) return bad(daemon.error());
-  if (!*daemon) return ok("n/a (no daemon runs here; limits hold without one: ration serve)");
+  if (!*daemon) return ok("n/a (no daemon runs here, and limits hold without one; to start one: ration serve)");
   const auto health = (*daemon)->get("/api/v1/health");
   if (!health) return bad(health.error());
   const auto text = [&](const char* field) { return health->value(field, "n/a (not in its answer)"); };

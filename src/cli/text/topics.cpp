@@ -120,7 +120,7 @@ const std::vector<Topic>& topics() {
        "init_process_group('cpu:gloo,cuda:nccl')). docs/frameworks.md has the whole list.\n\n"
        "Each program finds the CUDA version that it asks for, also when bash, torchrun or uv starts it.\n"
        "--sim-cuda 12, 13 or none gives one alone. ration sim env simulates a GPU without ration run.\n"},
-      {"enforcement", "what holds a limit, and what it cannot stop",
+      {"enforcement", "how a limit is enforced, and what escapes it",
        "The guard is a pair of libraries with the driver's own names (libcuda.so.1, libnvidia-ml.so.1),\n"
        "preloaded into the program and everything it starts.\n"
        "Every function of the driver that takes device memory goes through it, however the program finds it.\n"

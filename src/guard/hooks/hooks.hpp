@@ -112,8 +112,9 @@ void let_go_physical(std::uint64_t number) noexcept;
 /// Returns the account that is charged for the memory, or kNoAccount.
 [[nodiscard]] std::uint32_t account_of_physical(std::uint64_t number) noexcept;
 
-/// Returns the number of the last mapping into an array. A caller that ends an array reads this number beforehand: the
-/// mappings of the array up to that number end with the array.
+/// Returns the number of the newest mapping into any array; mappings are numbered in order. A caller that ends an array
+/// reads the number beforehand: the array's mappings with this number or a lower one end with the array, later ones do
+/// not.
 [[nodiscard]] std::uint64_t last_array_mapping() noexcept;
 void array_mappings_are_gone(std::uint64_t array, std::uint64_t last) noexcept;
 

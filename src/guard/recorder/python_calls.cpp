@@ -34,7 +34,7 @@ constexpr std::size_t kCodeFile = 112, kCodeQualifiedName = 128, kCodeLines = 13
 constexpr std::size_t kBytesLength = 16, kBytesContent = 32;
 constexpr std::size_t kTextLength = 16, kTextState = 32;
 constexpr std::uint32_t kTextCompact = 0x20, kTextAscii = 0x40;
-/// The lowest owner of frames that belong to calls of C functions, not of Python functions.
+/// The lowest value of a frame's owner that means a call of a C function. Lower values mean Python functions.
 constexpr std::uint8_t kOwnedByC = 3;
 
 struct Python {

@@ -81,7 +81,7 @@ void Api::install_recordings() {
       responder.fail({"E1517", "too many questions about recordings wait already.", "Try again in a few seconds.", 1},
                      503);
   };
-  // Answers with what `make` returns for the recording, and rejects a recording that holds too much at once.
+  // Answers with what `make` returns for the recording, and rejects a recording with too many blocks at one moment.
   const auto answer_from = [this, folder, later](const Request& request, const Responder& responder, const char* schema,
                                                  Answering make) {
     later(responder,
@@ -91,7 +91,7 @@ void Api::install_recordings() {
             const trace::BoundedRecording bounded(*recording, kMostEvents);
             const json document = make(bounded);
             if (bounded.is_exceeded())
-              return fail("E1811", fmt::format("{} holds too much at once for the daemon to read.", name),
+              return fail("E1811", fmt::format("{} has too many blocks at one moment for the daemon to read it.", name),
                           fmt::format("ration inspect {}/{}", folder.path(), name));
             return answer(schema, document);
           });
@@ -134,9 +134,10 @@ void Api::install_recordings() {
                 const trace::BoundedRecording old(*before, kMostEvents), now(*after, kMostEvents);
                 const json changes = trace::changes_view(old, now);
                 if (old.is_exceeded() || now.is_exceeded())
-                  return fail("E1811",
-                              fmt::format("{} or {} holds too much at once for the daemon to read.", name, other),
-                              fmt::format("ration inspect {0}/{1} --diff {0}/{2}", folder.path(), name, other));
+                  return fail(
+                      "E1811",
+                      fmt::format("{} or {} has too many blocks at one moment for the daemon to read it.", name, other),
+                      fmt::format("ration inspect {0}/{1} --diff {0}/{2}", folder.path(), name, other));
                 return answer("recording_changes", changes);
               });
       });

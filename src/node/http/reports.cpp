@@ -45,8 +45,8 @@ Result<history::Window> window_of(const std::string& text) {
 Result<void> set_price(const std::string& text, ReportQuestion& question) {
   const auto price = config::parse_price(text.find('/') == std::string::npos ? text + "/GiB·h" : text);
   if (!price)
-    return fail("E1916", fmt::format("'{}' is not a price of one GiB·h.", text), "Write it as 0.031; at most 10000.",
-                2);
+    return fail("E1916", fmt::format("'{}' is not a price of one GiB·h.", text),
+                "Write a number of at most 10000, such as 0.031.", 2);
   question.prices = {price->billionths, {}};
   if (!price->currency.empty()) question.currency = price->currency;
   return {};

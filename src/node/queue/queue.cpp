@@ -238,8 +238,8 @@ std::uint64_t LeaseQueue::earliest_start(const Waiting& waiting) const {
   return best;
 }
 
-/// Returns true if the head has room beside the candidate whenever the head would have room without the candidate: no
-/// set of leases that may end during the candidate's run frees enough for the head alone, but too little for both.
+/// Returns true if the candidate cannot delay the head: whichever leases end during the candidate's run, if they free
+/// enough for the head alone, they free enough for both.
 bool LeaseQueue::leaves_room(int gpu, const Waiting& head, const Lease& candidate) const {
   constexpr std::size_t kMaxSums = 256;  // sizes are round, so few sums differ; with more, returns false
   const std::int64_t missing = capacity_.missing_on(gpu, head.need, head.request.tenant);

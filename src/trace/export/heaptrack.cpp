@@ -52,7 +52,7 @@ class HeaptrackWriter {
     return found->second;
   }
 
-  /// Returns the trace of a holding: its calls, below its process and place.
+  /// Returns the index of the trace of a holding: its process, its place, then its calls.
   std::size_t trace_of(const Holding& holding) {
     const auto [known, is_unknown] =
         known_.try_emplace({holding.process, holding.place, holding.part, holding.site}, 0);

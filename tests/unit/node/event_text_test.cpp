@@ -119,7 +119,7 @@ TEST(EventRecord, ADenialIsRecordedWithItsReason) {
 TEST(EventRecord, WhatAnEventSaysIsRecordedAndSentAsIdAndArguments) {
   const history::Event record = to_record(suspended_event(kTrain, 3_GiB));
   const json row = event_json(record, true);
-  EXPECT_EQ(row.at("text"), "nlp/train is suspended: its 3.00 GiB are in host memory until it works again");
+  EXPECT_EQ(row.at("text"), "nlp/train is suspended: its 3.00 GiB are in host memory until it is resumed");
   EXPECT_EQ(row.at("message_id"), "suspension.done");
   EXPECT_EQ(row.at("arguments"), json({{"workload", "nlp/train"}, {"moved_bytes", 3221225472}}));
 }
