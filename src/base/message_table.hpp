@@ -37,7 +37,7 @@ inline constexpr MessageRow kMessageTable[] = {
     {"denial.ungoverned", "pid {pid}, ungoverned"},
     {"denial.not_granted", "GPU {device} was not granted to {workload}"},
     {"denial.not_granted_untold", "the request was for a GPU that was not granted to {workload}"},
-    {"denial.share", "share {share} of {workload} held {used_bytes} of its limit {limit_bytes}, and {requested_bytes} more would not fit"},
+    {"denial.share", "{share}: that part of {workload} held {used_bytes} of its limit {limit_bytes}, and {requested_bytes} more would not fit"},
     {"denial.table_full", "all {count} entries of the guard's table behind {function} were in use: see limits-of-enforcement.md"},
     {"denial.no_book", "the book could not be used"},
     {"denial.device_was_not_full", "the GPU was full: {free_bytes} were free"},

@@ -244,7 +244,7 @@ idle = { after = "1s", action = "suspend" }
         """By hand and by the idle policy; it works on."""
         done = self.ration("suspend", "notebook")
         self.assertEqual((done.returncode, done.stderr.split()[0]), (4, "E1547"), done.stderr)
-        event = self.until(lambda: next((event for event in self.events("idle") if "it is not suspended" in event["text"]), None), "it was idle")
+        event = self.until(lambda: next((event for event in self.events("idle") if "cannot be suspended" in event["text"]), None), "it was idle")
         for reason in reasons:
             self.assertIn(reason, done.stderr)
         self.assertIn(reasons[0], event["text"])

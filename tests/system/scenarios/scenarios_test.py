@@ -94,7 +94,7 @@ class Case(unittest.TestCase):
             texts = {event["workload"]: event["text"] for event in self.events("ended")}
             return texts if set(names) <= set(texts) else None
         for name, text in self.until(ended, f"the ends of {names}").items():
-            self.assertIn("ended with 0,", text, name)
+            self.assertIn("ended with 0;", text, name)
         self.assertEqual(self.events("violation", "guard_lost"), [])
 
     def refused(self):
