@@ -51,7 +51,7 @@ class record:  # noqa: N801  (users call it as a function, and use it with `with
         if os.path.lexists(self.path) and not os.path.isfile(self.path):
             raise OSError(errno.EINVAL, "not a file, so a recording cannot replace it", self.path)
         if os.path.lexists(folder) and "RATION_RECORD" not in os.environ:  # else the guard returns EBUSY
-            raise FileExistsError(errno.EEXIST, f"a recording is being made there, or was cut off; if it was cut off, make its file: ration record -o {shlex.quote(self.path)}", folder)
+            raise FileExistsError(errno.EEXIST, f"a recording is being made there, or was cut off; if it was cut off, ration record -o {shlex.quote(self.path)} makes its file", folder)
         error = _tell(os.fsencode(folder))
         if error == errno.ENOTSUP:
             raise RuntimeError("this process is not governed: start it by `ration run`, or call ration.activate() first")

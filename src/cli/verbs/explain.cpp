@@ -154,8 +154,8 @@ void print_account(const Session& session, const json& account) {
     const std::string who = fmt::format("{} (pid {}, workload {})", process.at("command").get<std::string>(),
                                         process.at("pid").get<int>(), workload);
     if (away > Bytes{0}) {
-      fmt::print("{} is suspended on {}: {} of its {} are in host memory until it is resumed.\n", who,
-                 gpu_text(account), session.size(away), device);
+      fmt::print("{} is suspended on {} {}: {} are in host memory until it is resumed.\n", who, gpu_text(account),
+                 device, session.size(away));
       continue;
     }
     const auto driver = known_bytes(process, "driver_bytes");

@@ -337,7 +337,7 @@ limit = "12GiB"
 
     def test_what_promises_nothing_more_is_possible(self):
         told = self.until(lambda: [event["text"] for event in self.events("config") if "cannot be kept" in event["text"]], "it is told")
-        self.assertRegex(told[0], r"ration\.toml:\d+:\d+: the guarantee of tenant 'nlp' .* the 12\.0 GiB kept free 18\.0 GiB are promised .*lower it by 2\.00 GiB")
+        self.assertRegex(told[0], r"ration\.toml:\d+:\d+: the guarantee of tenant 'nlp' .* the 12\.0 GiB kept free, 18\.0 GiB would be promised .*lower it by 2\.00 GiB")
         self.assertEqual(self.ration("set", "nlp", "--limit", "10GiB").returncode, 0)
         self.assertIn("E1304", self.ration("set", "nlp", "--guarantee", "7GiB").stderr)
         self.assertEqual(self.ration("set", "nlp", "--guarantee", "3GiB").returncode, 0)

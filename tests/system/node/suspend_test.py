@@ -90,7 +90,7 @@ idle = { after = "1s", action = "suspend" }
         self.assertEqual((tenant["used_bytes"], tenant["suspended_bytes"]), (0, 3072 * MIB + CONTEXT))
         self.assertEqual({row["bytes"] for row in tenant["rows"]}, {0, None})
         self.assertEqual(tenant["driver_bytes"], 0)
-        self.assertIn("of Tesla T4 3.06 GiB are in host memory", self.ration("explain", "notebook", NODE).stdout)
+        self.assertIn("on GPU 0 Tesla T4: 3.06 GiB are in host memory", self.ration("explain", "notebook", NODE).stdout)
 
     def asks_without_room(self):
         """A notebook that is away and wants to come back, and another one that has the card."""

@@ -343,7 +343,7 @@ class Package(unittest.TestCase):
                 if '{name}' == 'test': assert [each.memory_limit for each in config.get_logical_device_configuration(gpus[0])] == [1024] * 4
                 raises(ValueError, 'dev', ration.profile, 'fast')
                 raises(ValueError, 'needs a limit', ration.profile, 'prod')
-                raises(ValueError, 'at least one', ration.profile, 'test', devices=0)
+                raises(ValueError, 'at least 1', ration.profile, 'test', devices=0)
             """)
 
     def test_tensorflow_is_told_until_it_has_started(self):

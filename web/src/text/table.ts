@@ -187,7 +187,7 @@ export const table = {
   "limit.done": ["{name} was changed.", "{name} 已修改。"],
   "limit.doneTo": ["{name}: the limit is {limit} now.", "{name}：上限现为 {limit}。"],
   "limit.tooMuch": ["That is more than GPU {gpu} has ({total}).", "超过 GPU {gpu} 的容量（{total}）。"],
-  "limit.below": ["It uses {used}, {over} more than that. It is denied more memory until it is under {limit}.", "当前使用 {used}，超出 {over}。低于 {limit} 之前将拒绝新的分配。"],
+  "limit.below": ["It uses {used}, {over} more than the new limit. It is denied more memory until it is under {limit}.", "当前使用 {used}，超出 {over}。低于 {limit} 之前将拒绝新的分配。"],
   "limit.reachable": ["{free} of the GPU is free: {limit} can be reached now.", "GPU 空闲 {free}：现在即可达到 {limit}。"],
   "limit.notReachable": ["{free} of the GPU is free: it can grow to {reachable} now.", "GPU 空闲 {free}：目前最多可增长到 {reachable}。"],
   "size.empty": ["Give a size, such as 4GiB.", "请输入大小，例如 4GiB。"],
