@@ -7,7 +7,7 @@ import shutil
 import sys
 
 SOURCE = pathlib.Path(__file__).resolve().parents[1]
-ELSEWHERE = {"README.md": "index.md", "ARCHITECTURE.md": "architecture.md", "DECISIONS.md": "decisions.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md",
+ELSEWHERE = {"README.md": "index.md", "README.zh.md": "zh/index.md", "ARCHITECTURE.md": "architecture.md", "DECISIONS.md": "decisions.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md",
              "libration/python/README.md": "python.md", "sim/README.md": "simulator.md", "tests/gpu/README.md": "gpu.md", "examples/README.md": "examples.md"}
 LINK = re.compile(r"(?<!!)\[([^\]]*)\]\((?!\w+:|#)([^)#\s]+)(#[^)\s]*)?\)")
 
@@ -45,7 +45,7 @@ def main(folder):
             # What is no page is named: it lies in the sources.
             return f"[{link[1]}]({os.path.relpath(target / place, here.parent)}{link[3] or ''})" if place and place.endswith(".md") else link[1]
 
-        text = re.sub(r"^<!-- (?:needs|run by): .*-->\n", "", page.read_text())
+        text = re.sub(r"^<!-- (?:needs|run by|follows): .*-->\n", "", page.read_text())
         here.parent.mkdir(parents=True, exist_ok=True)
         here.write_text(LINK.sub(follow, spaced(text)).replace("docs/pictures/", "pictures/"))
     for picture in (SOURCE / "docs/pictures").glob("*.png"):

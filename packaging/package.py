@@ -79,9 +79,12 @@ def copy(source, target):
     shutil.copy(source, target)
 
 
-def readme():
-    """What the README points to stands under share/doc; what it says of the source is left out."""
-    text = re.sub(r"^<!-- source.*?^<!-- /source.*?\n", "", (SOURCE / "README.md").read_text(), flags=re.M | re.S)
+READMES = ("README.md", "README.zh.md")
+
+
+def readme(name):
+    """What a README points to stands under share/doc; what it says of the source is left out."""
+    text = re.sub(r"^<!-- source.*?^<!-- /source.*?\n|^<!-- follows.*?\n", "", (SOURCE / name).read_text(), flags=re.M | re.S)
     text = re.sub(r"([\]\[(\"`])(docs|examples|libration|sim)/", r"\1share/doc/ration/\2/", text)
     return text.replace("[examples]", "[share/doc/ration/examples]")
 
@@ -89,7 +92,8 @@ def readme():
 def pages(root):
     """Everything that people read, with the examples."""
     copy(SOURCE / "CHANGELOG.md", root / "CHANGELOG.md")
-    (root / "README.md").write_text(readme())
+    for name in READMES:
+        (root / name).write_text(readme(name))
     documents = root / "share/doc/ration"
     for name in ("docs", "examples"):
         shutil.copytree(SOURCE / name, documents / name, ignore=shutil.ignore_patterns("CMakeLists.txt", "*.mjs", "site.py", "mkdocs.yml"))
@@ -282,8 +286,8 @@ def deb(architecture, root, program):
     for path in sorted((usr / "lib/ration/python").iterdir()):
         (found / path.name).symlink_to(f"../../ration/python/{path.name}")
     documents = usr / "share/doc/ration"
-    copy(root / "README.md", documents / "README.md")
-    (documents / "README.md").write_text((root / "README.md").read_text().replace("share/doc/ration/", ""))
+    for name in READMES:
+        (documents / name).write_text((root / name).read_text().replace("share/doc/ration/", ""))
     parts = "".join(f"\nFiles: parts of {part} {version}\nLicense: {licence}\n The text: /usr/share/doc/ration/licences/{file_name(part)}\n"
                     for part, version, licence, _, _ in components(architecture))
     (documents / "copyright").write_text((SOURCE / "packaging/debian/copyright").read_text() + parts)

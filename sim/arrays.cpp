@@ -18,7 +18,7 @@ struct Array {
   CUDA_ARRAY3D_DESCRIPTOR shape{};
   unsigned levels = 1;
   bool is_level = false;           // a level of a mipmapped array, which owns no memory
-  Context* unbacked_in = nullptr;  // the context of a sparse or deferred array, which has no memory; else null
+  Context* unbacked_in = nullptr;  // the context of a sparse or deferred array, which has no memory; null: other arrays
 };
 
 auto& arrays() {
@@ -77,7 +77,8 @@ std::uint64_t texel_bytes(const CUDA_ARRAY3D_DESCRIPTOR& shape) {
 
 constexpr std::uint64_t kTileBytes = 64 << 10;
 
-// Computes the tile of 64 KiB: as square or cubic as powers of two can be, wider before higher before deeper.
+// Computes the sides of a tile of 64 KiB: powers of two, as equal as possible. Where they differ, the width is the
+// largest and the depth the smallest.
 void tile_of(const CUDA_ARRAY3D_DESCRIPTOR& shape, std::uint64_t (&tile)[3]) {
   const bool deep = shape.Depth > 0 && (shape.Flags & CUDA_ARRAY3D_LAYERED) == 0;
   unsigned bits = static_cast<unsigned>(std::countr_zero(kTileBytes / texel_bytes(shape)));
@@ -106,7 +107,7 @@ std::uint64_t tail_bytes(const Array& array) {
   return (bytes + kTileBytes - 1) / kTileBytes * kTileBytes;
 }
 
-// Reserves an address without device memory; copies to it go to host memory.
+// Reserves an address that has no device memory; copies to this address write to host memory.
 CUresult make_unbacked(CUdeviceptr& address, const CUDA_ARRAY3D_DESCRIPTOR& shape, unsigned levels) {
   if (current() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   if (shape.Height == 0) return CUDA_ERROR_INVALID_VALUE;  // only 2D and 3D arrays can be sparse or deferred
@@ -127,7 +128,7 @@ CUresult make_array(Handle* out, const CUDA_ARRAY3D_DESCRIPTOR* shape, unsigned 
                     const char* function = __builtin_FUNCTION()) {
   if (out == nullptr || shape == nullptr || !valid(*shape) || levels == 0) return CUDA_ERROR_INVALID_VALUE;
   CUdeviceptr address = 0;
-  // An array takes whole granules, since it is never packed between small blocks.
+  // An array takes whole granules, because it never shares a granule with small blocks.
   const std::uint64_t bytes = round_up(Bytes{bytes_of(*shape, levels)}, kGranule).count();
   const bool unbacked = (shape->Flags & (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING)) != 0;
   if (const CUresult state = unbacked ? ready(0, function) : CUDA_SUCCESS; state != CUDA_SUCCESS) return state;

@@ -21,11 +21,11 @@ void clear_unbacked_arrays(const Context* context);
 
 /// An array into which memory may be mapped later.
 struct MappableArray {
-  std::uint64_t extent[3] = {};  // of the level, in elements
-  std::uint64_t tile[3] = {};    // the elements of one tile of 64 KiB
+  std::uint64_t extent[3] = {};  // the size of the level, in elements
+  std::uint64_t tile[3] = {};    // the size of a tile of 64 KiB, in elements
   std::uint64_t levels = 1, layers = 1, bytes = 0;
 };
-/// Finds an array or a level of one. Returns false if `array` is neither. Requires driver().mutex.
+/// Finds an array or a level of a mipmapped array. Returns false if `array` is neither. Requires driver().mutex.
 bool find_mappable(const void* array, std::uint64_t level, MappableArray& out);
 /// Releases everything that is mapped into the array. Requires driver().mutex. Defined in virtual_memory.cpp.
 void unmap_array(std::uint64_t array);

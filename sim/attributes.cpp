@@ -40,7 +40,7 @@ CUresult of_device(void* out, CUpointer_attribute attribute, CUdeviceptr address
       return put(out, found.start);
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
       return put(out, static_cast<std::size_t>(found.size));
-    // These attributes are those of the whole allocation; an imported block is one allocation.
+    // The mapping of a pointer is the whole allocation; an imported block is one allocation.
     case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
       return put(out, found.start);
     case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:

@@ -23,7 +23,7 @@ struct Capture {
   std::thread::id by = std::this_thread::get_id();
   bool own_graph = true;  // the capture made the graph
   bool broken = false;    // a call failed or was not allowed, so the capture can only end
-  std::unordered_map<CUstream, std::vector<GraphNode*>> last;  // the nodes that the next work of each stream waits for
+  std::unordered_map<CUstream, std::vector<GraphNode*>> last;  // by stream: the nodes that its next work waits for
   std::vector<CUgraphNode> told;                               // the array that cuStreamGetCaptureInfo returned
 };
 
@@ -35,12 +35,12 @@ struct Mark {
 std::unordered_map<CUstream, Capture*>& captures =
     *new std::unordered_map<CUstream, Capture*>;  // this map, `marks` and `next_id` require driver().mutex
 std::unordered_map<CUevent, Mark>& marks = *new std::unordered_map<CUevent, Mark>;
-std::atomic<std::size_t> captured_streams{0};  // lets streams cost nothing while none is captured
+std::atomic<std::size_t> captured_streams{0};  // 0: no look-up is needed, so streams cost nothing
 cuuint64_t next_id = 1;
 thread_local CUstreamCaptureMode thread_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
 
-/// Returns the stream that a handle means for this thread. The per-thread stream has one handle, but is a stream of its
-/// own in each thread.
+/// Returns the stream for which a handle stands in this thread. The handle of the per-thread stream stands for another
+/// stream in each thread.
 CUstream own(CUstream stream) {
   thread_local char identity;
   return reinterpret_cast<std::uintptr_t>(stream) == 2 ? reinterpret_cast<CUstream>(&identity) : stream;
@@ -64,7 +64,7 @@ void end(Capture* capture) {
   delete capture;
 }
 
-/// Returns true if the origin's last work waits for all work of the other streams.
+/// Returns true if the last work of the stream on which the capture began waits for all work of the other streams.
 bool joined(const Capture& capture) {
   std::unordered_set<const GraphNode*> reached;
   std::vector<const GraphNode*> open(capture.last.at(capture.origin).begin(), capture.last.at(capture.origin).end());

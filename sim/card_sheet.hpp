@@ -1,4 +1,4 @@
-// The data sheets of GPUs apart from their memory, as NVML and the driver's attributes report them.
+// The data sheets of GPUs, without the size of their memory, as NVML and the driver's attributes report them.
 #pragma once
 
 #include <string_view>
@@ -24,10 +24,10 @@ struct CardSheet {
   std::string_view name;              ///< the driver's name of the GPU
   std::string_view vbios{}, board{};  ///< the version of its firmware, the number of its board
   unsigned pci_device = 0, pci_subsystem = 0;
-  unsigned watts = 0, least_watts = 0;  ///< the default power limit, which is also the highest, and the lowest
+  unsigned watts = 0, least_watts = 0;  ///< the default power limit, also the highest; the lowest
   unsigned idle_milliwatts = 0;
   Clocks highest{}, idle{}, application{};
-  Clocks rated{};             ///< the clocks in the driver's attributes, if those are not the highest
+  Clocks rated{};             ///< the clocks in the driver's attributes, if they differ from the highest clocks
   ClockRange supported[2]{};  ///< one per memory clock, the highest first
   int idle_state = 0;         ///< the idle performance state, such as 8 for P8
   unsigned bus_width = 0;
@@ -38,7 +38,7 @@ struct CardSheet {
   unsigned fans = 0, fan_percent = 0;
 };
 
-/// Returns the sheet of a GPU; for an unlisted one, the values that every GPU has.
+/// Returns the sheet of a GPU. For an unlisted GPU, returns a sheet with only the values that every GPU has.
 [[nodiscard]] const CardSheet& sheet_of(const Model& model);
 
 /// Returns the sheet for the driver's attributes, which always have a value. An unlisted GPU gets the sheet of an A100,

@@ -88,7 +88,7 @@ CUresult read_image(Read&& read, std::uint64_t start, std::uint64_t end, bool po
     const bool has_values = section.sh_type == SHT_PROGBITS && (section.sh_flags & SHF_EXECINSTR) == 0 &&
                             places[index] != driver::image::kNoEnd && section.sh_size > 0;
     if (!has_values) continue;
-    char last = 0;  // reads the last byte before allocating the size that the image claims
+    char last = 0;  // checks the last byte before allocating as many bytes as the image claims to have
     if (!read(image.start + section.sh_offset + section.sh_size - 1, &last, 1)) return CUDA_ERROR_INVALID_IMAGE;
     std::string bytes(section.sh_size, '\0');
     if (!read(image.start + section.sh_offset, bytes.data(), bytes.size())) return CUDA_ERROR_INVALID_IMAGE;

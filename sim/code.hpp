@@ -1,6 +1,6 @@
-// The code that is loaded in each context. The code takes whole granules of the device, as many as if the images of the
-// context were packed without gaps, in whatever order they are unloaded. The contents and addresses of code lie in host
-// memory. Used by modules.cpp, under driver().mutex.
+// The code that is loaded in each context. The code of a context takes whole granules of the device: as many as its
+// images would take without gaps between them, in whatever order images are unloaded. The contents and addresses of
+// code lie in host memory. Used by modules.cpp, under driver().mutex.
 #pragma once
 
 #include <memory>

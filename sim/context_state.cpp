@@ -1,4 +1,4 @@
-// The settings of a context: limits, cache preference, flags and peers. Only limits change what is simulated.
+// The settings of a context: limits, cache preference, flags and peers. Only limits have an effect.
 #include <algorithm>
 #include <map>
 
@@ -14,7 +14,7 @@ using namespace cuda;
 
 struct Limit {
   std::size_t value = 0;
-  std::uint64_t taken = 0;  // device memory beyond what every context has
+  std::uint64_t taken = 0;  // the device memory that it takes beyond what every context has
 };
 
 auto& limits() {
@@ -46,8 +46,8 @@ std::size_t limit_of(Context* context, int limit) {
   return found != limits().end() ? found->second.value : default_limit(limit);
 }
 
-/// Returns the factor for the memory of a limit: the stack is taken for each thread that can be resident at the same
-/// time, other memory once.
+/// Returns how many times the memory of a limit is taken: the stack once for each thread that can be resident at the
+/// same time, other memory once.
 std::uint64_t copies_of(int limit, int device) {
   if (limit != CU_LIMIT_STACK_SIZE) return 1;
   const CUdevice ordinal = ordinal_of(device);

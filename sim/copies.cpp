@@ -118,7 +118,8 @@ CUresult move_on(CUstream stream, Side target, Side source, std::uint64_t size, 
   });
 }
 
-/// Computes the bytes from the first byte of these rows and slices to their last. Returns false on an overflow.
+/// Computes how many bytes lie from the first byte of these rows and slices to their last byte, gaps included. Returns
+/// false on an overflow.
 bool extent_of(std::uint64_t width, std::uint64_t height, std::uint64_t pitch, std::uint64_t depth, std::uint64_t slice,
                std::uint64_t& out) {
   std::uint64_t rows = 0, slices = 0;
@@ -203,8 +204,8 @@ struct Described {
   std::size_t x, y, z, pitch, height;
 };
 
-/// Finds the place that a description names. Returns false unless there is memory for `width` bytes of every row of
-/// every slice, which in an array must lie within the array's shape.
+/// Finds the place that a description names. Returns true if there is memory for `width` bytes of every row of every
+/// slice. In an array, these bytes must also lie within the array's shape.
 bool find_place(const Described& side, std::size_t width, std::size_t height, std::size_t depth, Place& out) {
   const auto lies_in = [](std::uint64_t first, std::uint64_t count, std::uint64_t all) {
     return first <= all && count <= all - first;
@@ -295,7 +296,8 @@ CUresult move_body(const Copy* copy, const char* function, const CUstream* strea
   return move_rows(*copy, copy->Depth, to, from, stream, function);
 }
 
-/// Computes the address at an offset in an array. Returns false if the bytes do not lie in it.
+/// Computes the address at an offset in an array. Returns false if some of the `size` bytes there lie outside the
+/// array.
 bool in_array(CUarray array, std::size_t offset, std::size_t size, std::uint64_t& out) {
   ArrayLayout layout;
   const std::uint64_t all = layout_of(array, layout) ? layout.row * layout.height * layout.depth : 0;

@@ -71,8 +71,8 @@ std::vector<int> in_order(const Node& node) {
   return order;
 }
 
-// Reduces the list to its first instance, if it has one: "A single CUDA process can only enumerate a single MIG device"
-// (MIG user guide, CUDA device enumeration), and a GPU in MIG mode is not a device.
+// Reduces the list to the first MIG instance in it, if there is any: "A single CUDA process can only enumerate a single
+// MIG device" (MIG user guide, CUDA device enumeration), and a GPU in MIG mode is not a device.
 void keep_one_instance(const Node& node, std::vector<int>& visible) {
   const auto is_instance = [&](int device) { return !node.models()[static_cast<std::size_t>(device)].profile.empty(); };
   const auto first = std::find_if(visible.begin(), visible.end(), is_instance);
@@ -125,7 +125,7 @@ bool close(Context& context);
 cuda::CUresult activate(Context& context) {
   {
     const Passage passage;
-    if (calls_are_gated) {  // outside every lock, so that different processes make contexts at the same time
+    if (calls_are_gated) {  // waits outside every lock, so that processes can make contexts at the same time
       if (const cuda::CUresult told = gate("context", 0); told != cuda::CUDA_SUCCESS) return told;
     }
     if (!Node::get()->take_context(context.device)) return cuda::CUDA_ERROR_OUT_OF_MEMORY;
@@ -150,7 +150,7 @@ class Contexts {
     const std::lock_guard guard(lock_);
     known_.insert(&context);
   }
-  /// Returns null if there never was such a context.
+  /// Finds a context by its handle. Returns null if there never was such a context.
   Context* find(cuda::CUcontext handle) {
     auto* context = reinterpret_cast<Context*>(handle);
     const std::lock_guard guard(lock_);
@@ -341,7 +341,7 @@ RATION_ENTRY cuDevicePrimaryCtxRelease_v2(CUdevice device) {
 }
 RATION_ENTRY cuDevicePrimaryCtxRelease(CUdevice device) { return cuDevicePrimaryCtxRelease_v2(device); }
 
-// Closes the primary context but does not release it; its holders release it later, as they would without the reset:
+// Closes the primary context but keeps its retain count: its holders still have to release it, as without a reset:
 // "Resetting the primary context does not release it" (CUDA driver API, primary context management).
 RATION_ENTRY cuDevicePrimaryCtxReset_v2(CUdevice device) {
   if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;

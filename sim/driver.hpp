@@ -24,9 +24,9 @@ struct Context {
   int device = 0;
   bool primary = false;
   std::atomic<bool> alive =
-      false;         // the context's blocks are taken while this is true, under driver().mutex, and freed afterwards
-  int retained = 0;  // retain count of a primary context, under its device's lock
-  int record = 0;    // record of the process that made it, in the node
+      false;         // true while blocks may be taken in the context (under driver().mutex); freed afterwards
+  int retained = 0;  // retain count of a primary context; requires the lock of its device
+  int record = 0;    // the node's record of the process that made it
 };
 
 /// A run of whole granules of one device at an address of this process.
@@ -38,9 +38,9 @@ struct Block {
   bool in_window = true;     // the granules lie side by side in the device's window
   Context* context = nullptr;
   Granules granules;
-  std::uint64_t published = 0;  // its number, if other processes may hold it too; else 0
+  std::uint64_t published = 0;  // its number as a shared block; 0: no other process may hold it
   bool imported = false;        // true if another process made it
-  bool is_code = false;         // in host memory, since code shares granules (code.hpp); programs cannot free it
+  bool is_code = false;         // code: in host memory, as code shares granules (code.hpp); programs cannot free it
   bool is_array = false;        // the memory of an array, which programs know only by the array's handle
 };
 
@@ -132,7 +132,7 @@ void give_block(Block& block);
 /// Gives the granules of `block` an address, side by side. Returns false if no address range is left.
 bool place_block(Block& block);
 
-/// Frees what the driver's pools hold beyond their thresholds, as each synchronisation does.
+/// Frees what the driver's pools hold beyond their thresholds. Every synchronisation calls this.
 void release_pools();
 /// Loads every loaded library into a new context (modules.cpp). Returns false if the device is full.
 bool load_libraries(Context* context);
@@ -150,14 +150,14 @@ void clear_pinned(Context* context);
 bool free_from_pool(std::uint64_t address);
 /// Returns the block of whole granules at an address of plain memory, or null.
 Block* block_of(std::uint64_t address);
-/// As above, for memory of a pool that other processes may import.
+/// Returns the block at an address of memory from a pool that other processes may import, or null.
 Block* pool_block_of(std::uint64_t address);
 /// Returns the device of a pool that other processes may import, or -1. import_pool() returns the object that
 /// represents such a pool in an importing process.
 int shareable_pool_device(cuda::CUmemoryPool handle);
 cuda::CUmemoryPool import_pool(int device);
-/// Releases the imported memory at an address. It must come from a pool if `of_pool`, else from an IPC handle. Returns
-/// false if there is no such memory.
+/// Releases the imported memory at an address. With `of_pool` it must come from a pool, otherwise from an IPC handle.
+/// Returns false if there is no such memory.
 bool close_imported(std::uint64_t address, bool of_pool);
 
 /// Allocates plain device memory of the current context for an array, on behalf of the entry `function`.

@@ -3,15 +3,14 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
-#include <fstream>
 #include <functional>
-#include <iterator>
 #include <string_view>
 #include <vector>
 
 #include "base/strings.hpp"
 #include "base/toml_document.hpp"
 #include "base/units.hpp"
+#include "base/whole_file.hpp"
 
 namespace ration::sim {
 namespace {
@@ -117,10 +116,9 @@ std::string names() {
 }  // namespace
 
 bool read_toml_file(const std::string& path, TomlValue& out, std::string& problem) {
-  std::ifstream file{path};
-  const std::string text{std::istreambuf_iterator<char>{file}, {}};
-  if (!file.is_open() || file.bad()) return problem = "'" + path + "' cannot be read", false;
-  auto document = read_toml(text, path);
+  const auto text = read_whole(path);
+  if (!text) return problem = "'" + path + "' cannot be read: " + text.error(), false;
+  auto document = read_toml(*text, path);
   if (!document) {
     problem = "line " + std::to_string(document.error().place.line) + ": " + document.error().what;
     return false;

@@ -1,6 +1,6 @@
-// The behaviour of one release of NVIDIA's driver, where it differs from the newest one. Profiles are the TOML files in
-// sim/drivers, compiled in; each release that was measured has one. The source of each fact stands beside it in the
-// file.
+// The behaviour of one release of NVIDIA's driver, where it differs from that of the newest release. Profiles are the
+// TOML files in sim/drivers, compiled in; each release that was measured has one. The source of each fact stands beside
+// it in the file.
 #pragma once
 
 #include <map>
@@ -34,7 +34,8 @@ struct DriverProfile {
 
 /// Finds the profile with the name `wanted` (`535`, `560-container`). For a release without a profile (`580.95`),
 /// returns the newest profile that is not newer than the release, under the release's name. Reads the file if `wanted`
-/// ends in `.toml`. An empty name means RATION_SIM_DRIVER, else 580. Returns false with the reason in `problem`.
+/// ends in `.toml`. An empty name means RATION_SIM_DRIVER or, if that is not set, 580. Returns false with the reason in
+/// `problem`.
 [[nodiscard]] bool find_driver(const std::string& wanted, DriverProfile& out, std::string& problem);
 
 }  // namespace ration::sim

@@ -30,7 +30,7 @@ bool read_gates(std::string& problem);
 
 /// Holds the calling thread at the beginning of its call, if so configured. Must be called without any lock.
 void hold_before(const char* function);
-/// As above, at the end of the thread's latest call.
+/// Holds the calling thread at the end of its latest call, if so configured. Must be called without any lock.
 void hold_after();
 
 }  // namespace ration::sim

@@ -20,7 +20,7 @@ namespace {
 
 using namespace cuda;
 
-/// The granules of one allocation node, as indices in the list of granules that a launch takes on the device.
+/// The granules of one allocation node. `places` are indices in the list of granules that a launch takes on the device.
 struct Use {
   std::shared_ptr<GraphAllocation> allocation;
   std::vector<std::uint32_t> places;
@@ -32,7 +32,7 @@ struct Executable {
   std::vector<Use> uses;
   std::vector<CUdeviceptr> frees;                      // allocations of other graphs that a launch frees
   std::map<int, std::uint32_t> needed;                 // granules that a launch takes, by device
-  std::map<int, std::vector<std::uint32_t>> uploaded;  // taken in advance
+  std::map<int, std::vector<std::uint32_t>> uploaded;  // granules that were taken before the launch, by device
   unsigned long long flags = 0;
   std::weak_ptr<Graph> source;
   bool running = false;
@@ -98,7 +98,7 @@ std::unordered_set<const GraphNode*> ancestors(const GraphNode* node) {
 void plan_memory(const Graph& graph, Executable& out) {
   struct Idle {
     std::uint32_t place;
-    const GraphNode* since;  // the free node after which it may be used again
+    const GraphNode* since;  // the node that frees the granule: whatever waits for it may use the granule again
   };
   std::map<int, std::vector<Idle>> idle;
   std::unordered_map<CUdeviceptr, std::size_t> use_at;

@@ -24,7 +24,7 @@ GraphPool* const graph_pools = new GraphPool[kMaxDevices];
 std::map<std::uint64_t, std::weak_ptr<GraphAllocation>>& allocations =
     *new std::map<std::uint64_t, std::weak_ptr<GraphAllocation>>;  // by address
 std::map<std::uint64_t, std::shared_ptr<GraphAllocation>>& live =
-    *new std::map<std::uint64_t, std::shared_ptr<GraphAllocation>>;  // outlives the graph that made it
+    *new std::map<std::uint64_t, std::shared_ptr<GraphAllocation>>;  // an allocation may outlive its graph
 
 void map_anonymous(std::uint64_t address, std::uint64_t size) {
   ::mmap(reinterpret_cast<void*>(address), size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1,
@@ -191,7 +191,8 @@ RATION_ENTRY cuDeviceGetGraphMemAttribute(CUdevice device, CUgraphMem_attribute 
   return CUDA_SUCCESS;
 }
 
-// Sets high-water marks only, and only to zero: they start again from the present use.
+// Resets high-water marks, the only attributes that can be set. The only valid value is 0; a mark then starts from the
+// present use.
 RATION_ENTRY cuDeviceSetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attribute, void* value) {
   if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
   if (node_device(device) < 0) return CUDA_ERROR_INVALID_DEVICE;

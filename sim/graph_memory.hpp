@@ -11,7 +11,8 @@
 
 namespace ration::sim {
 
-/// The memory of one allocation node. It owns its address range; bytes are mapped there only while it is live.
+/// The memory of one allocation node. It owns an address range, in which memory is mapped only while the allocation is
+/// live.
 struct GraphAllocation {
   int device = 0;
   std::uint64_t size = 0;    // the size that the program asked for
@@ -44,7 +45,7 @@ void give_up_uploads(int device);
 
 /// Frees an allocation of a graph. Returns false if no live allocation has this address.
 bool free_graph_allocation(std::uint64_t address);
-/// Frees what a device's graphs still hold, after its last context has ended.
+/// Frees what graphs still hold on a device. Called after the device's last context has ended.
 void clear_graph_memory(int device);
 
 }  // namespace ration::sim

@@ -79,8 +79,8 @@ Step* step_of(cuda::CUgraphExec executable, cuda::CUgraphNode node);
 /// Returns the nodes in an order in which each follows its dependencies, or fewer nodes if the graph has a cycle.
 std::vector<GraphNode*> in_order(const Graph& graph);
 
-/// Fills a caller's array as the driver does: without an array, returns only the count; fills the end of a longer array
-/// with nulls.
+/// Fills a caller's array as the driver does. Without an array, returns only the count. If the array is longer than
+/// `values`, fills its end with nulls.
 template <typename Handle>
 void fill(Handle* out, std::size_t& count, const std::vector<Handle>& values) {
   if (out != nullptr) {

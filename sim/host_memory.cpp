@@ -22,14 +22,14 @@ auto& host_blocks() {
   return *map;
 }
 
-/// Returns the bytes of the pages in which the range lies.
+/// Returns the size in bytes of all pages in which the range lies.
 Bytes pages_of(std::uint64_t address, std::uint64_t size) {
   static const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
   return round_up(Bytes{address % page + size}, Bytes{page});
 }
 
-/// Small blocks that were freed, kept for later requests of the same size. Without them, a request would take more time
-/// to map and unmap its block than for everything else. Requires driver().mutex.
+/// Small blocks that were freed, kept for later requests of the same size. Otherwise a request would spend most of its
+/// time on mapping and unmapping its block. Requires driver().mutex.
 auto& kept_blocks() {
   static auto* blocks = new std::vector<HostBlock>;  // never destroyed: atexit handlers call the driver
   return *blocks;
@@ -87,7 +87,7 @@ CUresult take(void** out, std::size_t size, unsigned flags, const char* function
 
 CUresult drop(void* address, bool registered, CUresult unknown, const char* function = __builtin_FUNCTION()) {
   if (const CUresult state = ready(0, function); state != CUDA_SUCCESS) return state;
-  // Null is answered as by a real driver (driver 590, github.com/lupinemachines/lupine/issues/850).
+  // Answers for null are those of a real driver (driver 590, github.com/lupinemachines/lupine/issues/850).
   if (address == nullptr) return registered ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
   finish_context();
   const std::lock_guard guard(driver().mutex);
@@ -119,8 +119,8 @@ bool is_numa_node(int node) {
 
 }  // namespace
 
-// Releases the pinned memory of a context. Real drivers, too, unregister memory when the context ends in which it was
-// registered (github.com/openucx/ucx/pull/10643).
+// Releases the pinned memory of a context. Real drivers, too, unregister memory when the context in which it was
+// registered ends (github.com/openucx/ucx/pull/10643).
 void clear_pinned(Context* context) {
   std::erase_if(host_blocks(), [&](const auto& entry) {
     if (entry.second.context != context) return false;

@@ -35,7 +35,7 @@ struct Allocation {
   bool managed = false;
   bool plain = false;  ///< from cuMemAlloc, so an IPC handle can share it
   cuda::CUmemoryPool pool = nullptr;
-  bool mapped = false;  ///< physical memory; a range may go on in the next mapping
+  bool mapped = false;  ///< physical memory that is mapped; a range may extend into the next mapping
 };
 bool find_allocation(std::uint64_t address, Allocation& out);
 

@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Returns the process's number in its own, innermost namespace, or 0 if it has ended.
+/// Returns the process's number in its own pid namespace, the innermost one; 0 if the process has ended.
 std::int32_t inner_pid(const fs::path& process) {
   std::ifstream status(process / "status");
   for (std::string line; std::getline(status, line);) {

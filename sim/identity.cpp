@@ -113,7 +113,7 @@ constexpr Attribute kCommon[] = {{1, 1024},
 struct Multiprocessor {
   int capability;  ///< the first compute capability with these values; 75 is 7.5
   int threads, blocks;
-  int shared_bytes, reserved_bytes;  ///< the whole shared memory, and the part of each block's that the system reserves
+  int shared_bytes, reserved_bytes;  ///< all shared memory; the part that the system reserves in each block
   int single_to_double;
 };
 constexpr Multiprocessor kMultiprocessors[] = {
@@ -256,7 +256,7 @@ RATION_ENTRY cuDeviceGetP2PAttribute(int* out, int attribute, CUdevice device, C
   if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
   if (const CUresult state = check(device, out); state != CUDA_SUCCESS) return state;
   if (node_device(peer) < 0 || device == peer) return CUDA_ERROR_INVALID_DEVICE;
-  *out = attribute == 2 ? 1 : 0;  // access is supported; there are no ranks, native atomics or arrays
+  *out = attribute == 2 ? 1 : 0;  // attribute 2 is access, which is supported; ranks, native atomics and arrays are not
   return attribute >= 1 && attribute <= 4 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 

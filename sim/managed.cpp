@@ -55,7 +55,7 @@ std::map<std::uint64_t, Managed>& all() {
 std::atomic<std::size_t> block_count{0};
 std::uint64_t on_device[kMaxDevices];  // in granules, as far as this process knows
 
-/// Marks granules as being on the host: as many as requests of other processes have evicted since the last call.
+/// Marks granules as being on the host, as many as were evicted for other processes since the last call.
 void learn_of_evictions() {
   for (int device = 0; device < static_cast<int>(Node::get()->models().size()); ++device) {
     if (on_device[device] == 0) continue;
@@ -82,7 +82,7 @@ void move_to_host(const GranuleList& granules) {
   for (Granule* granule : granules) granule->place = kOnHost;
 }
 
-/// Moves as many of the granules as the device has room for.
+/// Moves granules to the device, as many of them as it has room for.
 void move_to_device(int device, GranuleList granules) {
   learn_of_evictions();
   std::erase_if(granules, [&](const Granule* granule) { return granule->place == device; });
@@ -271,7 +271,7 @@ bool free_managed(std::uint64_t address) {
   const Managed block = std::move(found->second);
   all().erase(found);
   --block_count;
-  // Small blocks share granules. A granule leaves the device once no remaining block in the granule may be on a device.
+  // Small blocks share granules. A granule leaves the device if every block that remains in it prefers the host.
   GranuleList left;
   for (const auto& granule : block.granules) {
     const auto end = all().lower_bound(granule->start + kGranule.count());

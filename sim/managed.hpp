@@ -18,7 +18,7 @@ bool free_managed(std::uint64_t address);
 bool find_managed(std::uint64_t address, Allocation& out);
 void clear_managed(Context* context);
 
-/// Begins the prefetches that their streams have reached. Called by functions that wait for a stream.
+/// Begins every prefetch that its stream has reached. Called by functions that wait for a stream.
 void arrive_managed();
 /// Moves managed memory to the device that writes it.
 void touch_managed(std::uint64_t address, std::uint64_t size);

@@ -31,7 +31,7 @@ struct Arena {
   Block block;
   int piece_class = 0;
   std::vector<std::uint32_t> unused;
-  std::vector<bool> taken;  // by piece, so that a second free is rejected
+  std::vector<bool> taken;  // by piece: true if in use, so that a second free is rejected
   std::uint32_t pieces = 0;
 };
 
@@ -144,7 +144,8 @@ bool place_block(Block& out) {
     out.address = reinterpret_cast<std::uint64_t>(node.window(device)) + (std::uint64_t{out.granules.first} << 21);
     return true;
   }
-  // Scattered granules lie side by side in a range of their own. One granule more lets the range be aligned.
+  // Scattered granules are mapped side by side in a range of their own. The reserved range is a granule longer, so that
+  // the mappings can be aligned.
   void* range =
       ::mmap(nullptr, out.extent + kGranule.count(), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (range == MAP_FAILED) return false;
@@ -259,8 +260,8 @@ void clear_context(Context* context) {
 
 namespace {
 
-/// Returns the device in whose window the address lies, and the granule there; no device if the address lies in no
-/// window.
+/// Returns the device in whose window the address lies, and the granule at that place. Returns no device if the address
+/// lies in no window.
 std::pair<std::optional<int>, std::uint32_t> granule_at(std::uint64_t address) {
   const Node& node = *Node::get();
   for (int device = 0; device < static_cast<int>(node.models().size()); ++device) {

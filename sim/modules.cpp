@@ -1,5 +1,5 @@
-// Modules, libraries, functions and their launches. Every text is a valid image with every function that a program asks
-// for, and running a function does nothing: the contents that a kernel would compute do not change.
+// Modules, libraries, functions and their launches. Every text, such as PTX, is accepted as an image that has every
+// function a program asks for. Running a function does nothing: memory that a kernel would write does not change.
 //
 // An image that tells its size (driver/code_image.hpp) takes that much memory, for code and global variables ("The
 // amount of memory that is set aside for __device__ variables", driver API, module management), as with
@@ -9,7 +9,6 @@
 // can be resident ("the driver automatically increases the per-thread stack size for each kernel launch as needed",
 // driver API, cuCtxSetLimit).
 #include <cstring>
-#include <fstream>
 #include <iterator>
 #include <memory>
 #include <string>
@@ -17,6 +16,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "base/whole_file.hpp"
 #include "capture.hpp"
 #include "code.hpp"
 #include "managed.hpp"
@@ -40,7 +40,7 @@ struct Function {
 struct Image {
   bool is_library = false;
   std::unordered_map<int, SharedCode> codes;          // by device
-  std::unordered_map<const Context*, Placed> places;  // one for a module
+  std::unordered_map<const Context*, Placed> places;  // by context; a module has one
   std::unordered_map<std::string, Function*> functions;
 };
 
@@ -122,13 +122,13 @@ template <typename Handle>
 CUresult load_file(Handle* out, const char* path, const char* function = __builtin_FUNCTION()) {
   if (const CUresult state = ready(0, function); state != CUDA_SUCCESS) return state;
   if (out == nullptr || path == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return CUDA_ERROR_FILE_NOT_FOUND;
-  const std::string image{std::istreambuf_iterator<char>(file), {}};
+  constexpr std::size_t kMostOfImage = std::size_t{4} << 30;  // bytes
+  const auto image = read_whole(path, kMostOfImage);
+  if (!image) return CUDA_ERROR_FILE_NOT_FOUND;
   if constexpr (std::is_same_v<Handle, CUmodule>)
-    return load_module(out, image);
+    return load_module(out, *image);
   else
-    return load_library(out, image);
+    return load_library(out, *image);
 }
 
 template <typename Handle>
@@ -163,7 +163,7 @@ CUresult unload(Handle handle, const char* function = __builtin_FUNCTION()) {
   auto* image = reinterpret_cast<Image*>(handle);
   const std::lock_guard guard(driver().mutex);
   if (images().erase(image) == 0) return CUDA_ERROR_INVALID_HANDLE;
-  if (image->is_library == std::is_same_v<Handle, CUmodule>) {  // "modules of libraries are not unloaded"
+  if (image->is_library == std::is_same_v<Handle, CUmodule>) {  // a handle of the other kind cannot be unloaded
     images().insert(image);
     return image->is_library ? CUDA_ERROR_NOT_PERMITTED : CUDA_ERROR_INVALID_HANDLE;
   }
@@ -286,7 +286,7 @@ using namespace ration::cuda;
 using Launch = const struct {
   Shape shape;
   CUstream stream;
-}*;  // the first fields of CUlaunchConfig
+}*;  // has the first fields of CUlaunchConfig
 
 RATION_ENTRY cuModuleLoad(CUmodule* out, const char* file) { return load_file(out, file); }
 RATION_ENTRY cuModuleLoadData(CUmodule* out, const void* image) { return load(out, image); }

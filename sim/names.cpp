@@ -39,7 +39,7 @@ constexpr std::uint64_t kPerThread = 2;
 
 constexpr const char* kUnlisted = "cuMemAllocUnlisted";  // listed in no table
 
-// Finds the newest variant up to `version`; its per-thread twin, if `flags` ask for the twin and there is one.
+// Finds the newest variant up to `version`, or its per-thread twin if `flags` ask for the twin and there is one.
 // Functions newer than the driver do not exist.
 int find(const char* name, void** out, int version, std::uint64_t flags, int driver) {
   if (name == nullptr || out == nullptr) return 1;

@@ -24,8 +24,8 @@ namespace ration::sim {
 
 namespace {
 
-// Makes the state under another name, and links it into place when it is complete. So other processes need not wait if
-// the process that makes the state is stopped meanwhile.
+// Makes the state under another name, and links it into place when it is complete. So if the process that makes the
+// state is stopped meanwhile, other processes need not wait for it.
 bool make_state(const std::string& path) {
   std::string unfinished = path + ".XXXXXX";
   const FileDescriptor file{::mkostemp(unfinished.data(), O_CLOEXEC)};
@@ -203,8 +203,8 @@ void Node::lock() {
 
 void Node::unlock() { state_->lock.unlock(); }
 
-// Computes the sums again. Called after a process died while it held the lock: it may have changed an owner and not yet
-// the sum.
+// Computes the sums again. Called after a process died while it held the lock: that process may have changed an owner
+// but not yet the sum.
 void Node::recount() {
   for (ProcessRecord& process : state_->processes) std::fill(process.granules, process.granules + kMaxDevices, 0);
   for (std::size_t device = 0; device < models().size(); ++device) {
@@ -294,7 +294,8 @@ void Node::reap_if_anybody_died() {
   unlock();
 }
 
-// Returns this process's slot, and makes its record if need be. A child has a record of its own. Requires the lock.
+// Returns this process's slot. Makes the process's record if it has none yet; a child needs one of its own. Requires
+// the lock.
 int Node::slot() {
   if (const int own = own_process->record.load(std::memory_order_relaxed); own > 0) return own - 1;
   const ProcessIdentity self = current_process();
@@ -336,8 +337,8 @@ Bytes Node::used_locked(int device) const {
          model.orphaned;
 }
 
-// Raises the peak. Memory of dead processes must not count for a peak. Therefore they are reaped if the use exceeds the
-// peak and other processes hold a part of it.
+// Raises the peak. Memory of dead processes must not count for a peak. So if the use exceeds the peak and other
+// processes hold a part of the use, reaps dead processes first.
 void Node::note_peak(int device) {
   DeviceRecord& record = state_->devices[device];
   std::uint64_t& peak = record.peak_bytes;

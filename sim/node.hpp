@@ -1,8 +1,8 @@
 // One simulated machine: its devices' memory and the processes that hold it. All processes that use the same node share
 // it through a memory-mapped state file and one sparse memory file per device. Used by the simulated driver and NVML.
-// Promises: when memory is short or figures are asked for, the bytes of every process that has ended, in whatever way,
-// or has executed another program are given back first, and they never raise the peak; a device takes no host memory
-// until its contents are written.
+// Promises: the bytes of a process that has ended in any way, or has executed another program, never raise the peak,
+// and are given back before a request is denied or figures are returned; a device takes no host memory until its
+// contents are written.
 #pragma once
 
 #include <fcntl.h>
@@ -58,10 +58,10 @@ struct GroupLimits {
   Bytes used;
 };
 
-/// A device as a process in a limited cgroup sees it; the whole device if no limit binds.
+/// The view that a process in a limited cgroup has of a device: the whole device if no limit binds.
 struct MemorySeen {
   Bytes total, free;
-  Bytes headroom = kNoGroupLimit;  ///< room up to the nearest limit, whatever the device has left
+  Bytes headroom = kNoGroupLimit;  ///< room up to the nearest limit, even if the device has less left
   Bytes used;                      ///< use of the group whose limit is `total`
 };
 
@@ -82,7 +82,7 @@ struct NodeState;
 struct ProcessRecord;
 struct Turnstile;
 
-/// The granules of one allocation on a device: nearly always one run, else separate pieces.
+/// The granules of one allocation on a device. They are nearly always one run.
 struct Granules {
   std::uint32_t first = 0;
   std::uint32_t count = 0;
@@ -99,8 +99,9 @@ inline constexpr int kOpenFlags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW;
 /// The view that this process has of the node. Thread-safe.
 class Node {
  public:
-  /// Returns the node that RATION_SIM describes (`T4:16GiB*2,A100-40`; if unset, node.toml in RATION_SIM_DIR, else one
-  /// T4), in the folder RATION_SIM_DIR. Returns null if the description is invalid or the folder cannot be written.
+  /// Returns the node in the folder RATION_SIM_DIR that RATION_SIM describes (`T4:16GiB*2,A100-40`). If RATION_SIM is
+  /// not set, node.toml in that folder describes the node; without that file, the node has one T4. Returns null if the
+  /// description is invalid or the folder cannot be written.
   static Node* get();
 
   /// Maps the devices' memory. The mapping is not needed to read the holdings. Returns false if the folder cannot be
@@ -156,7 +157,7 @@ class Node {
   [[nodiscard]] int memory_file(int device) const { return files_[device]; }
   /// Backs a granule with host memory before it is written. Returns false if the host has no more.
   bool touch(int device, std::uint32_t granule);
-  /// Returns true if a granule was written since it was given out; else all its bytes are zero.
+  /// Returns true if a granule was written since it was given out. If not, all its bytes are zero.
   [[nodiscard]] bool is_touched(int device, std::uint32_t granule) const;
 
   /// Returns the number of places for granules in the device's window: several times its granules, so that memory that
@@ -169,8 +170,8 @@ class Node {
   [[nodiscard]] GroupLimits limits(int device, const std::string& group);
   [[nodiscard]] MemorySeen seen(int device);
 
-  /// Records that this process has memory of that kind. The record stays after the memory is freed, because no driver
-  /// reports how much is left.
+  /// Records that this process has memory of that kind. The record stays even if the memory is freed, because no driver
+  /// reports whether any is left.
   void note(Unmovable what);
 
   // Checkpoints of any process on the node (node_checkpoint.cpp). find_process() returns the turnstile of the living
@@ -180,8 +181,8 @@ class Node {
   /// and sets the process's new state.
   Move lock_process(Turnstile& turnstile, const ProcessIdentity& process);
   Move unlock_process(Turnstile& turnstile, const ProcessIdentity& process);
-  /// Moves all holdings of the process to the host, and back. Returns kFull if the device or a cgroup's limit has no
-  /// room.
+  /// Moves all holdings of the process to the host; unpark() moves them back, and returns kFull if the device or a
+  /// cgroup's limit has no room.
   Move park(Turnstile& turnstile, const ProcessIdentity& process);
   Move unpark(Turnstile& turnstile, const ProcessIdentity& process);
 

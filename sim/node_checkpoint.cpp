@@ -25,8 +25,8 @@ Turnstile* Node::find_process(int pid, ProcessIdentity& out) {
   return found;
 }
 
-/// Does one step of a checkpoint if the slot still belongs to the process that was found. That process may have ended
-/// meanwhile, and another process may have taken the slot.
+/// Does one step of a checkpoint, but only if the slot still belongs to `process`: that process may have ended
+/// meanwhile, and another one may have taken the slot.
 template <typename Change>
 Move Node::change(Turnstile& turnstile, const ProcessIdentity& process, std::uint32_t state, Change&& step) {
   const auto slot = static_cast<int>(&turnstile - state_->turnstiles);

@@ -17,7 +17,7 @@
 namespace ration::sim {
 namespace {
 
-/// Returns true if `group` is `above` itself or a group below `above`.
+/// Returns true if `group` is the group `above`, or a group below it.
 bool within(const char* group, const char* above) {
   const std::size_t length = std::strlen(above);
   return std::strncmp(group, above, length) == 0 && (group[length] == '\0' || group[length] == '/');
@@ -37,7 +37,8 @@ std::uint64_t inode_of(const char* folder) {
 }  // namespace
 
 std::string own_group() {
-  // Tests set the group, since an ordinary user can make no cgroup and a container sees its own as the root.
+  // Tests set the group by this variable, because an ordinary user cannot make cgroups, and a container sees its own
+  // cgroup as the root.
   if (const char* given = std::getenv("RATION_SIM_CGROUP"); given != nullptr && *given != '\0') return given;
   std::string group = "/sys/fs/cgroup";
   std::FILE* file = std::fopen("/proc/self/cgroup", "re");

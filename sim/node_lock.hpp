@@ -4,9 +4,9 @@
 // A stopped process never holds a lock inside a real kernel driver, since SIGSTOP takes effect on the way out of the
 // call. This lock behaves in the same way. A process that waits for a stopped holder uses ptrace(2) to let the thread
 // that holds the lock run until that thread has released the lock. Afterwards the holder is stopped as before, or runs
-// if it has got a SIGCONT. Meanwhile, no other thread of the holder runs, the holder gets no signal, and its parent is
-// not notified. If the system does not allow ptrace(2) (another pid namespace, another user, a debugger), the lock is
-// released once the holder continues.
+// if it has got a SIGCONT. While the thread runs, no other thread of the holder runs, the holder gets no signal, and
+// its parent is not notified. If the system does not allow ptrace(2) (another pid namespace, another user, a debugger),
+// the lock is released once the holder continues.
 //
 // Promise: a holder that dies leaves no process waiting.
 #pragma once

@@ -13,7 +13,7 @@ struct Model {
   std::string name;
   Bytes total;
   Bytes context;               ///< the cost of one context on the device
-  bool context_given = false;  ///< set in the node's description; if not, the driver's profile may have a better value
+  bool context_given = false;  ///< true if the description sets it; if not, the driver's profile may know better
   Bytes reserved;              ///< in use by the driver itself
   Bytes orphaned;              ///< in use by no process, as if left by one that hangs in the kernel while it ends
   int capability_major = 7;

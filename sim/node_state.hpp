@@ -19,10 +19,10 @@ inline constexpr std::uint32_t kMaxGroups = 256;
 inline constexpr std::uint32_t kMaxShared = 1U << 15;
 inline constexpr int kMaxImporters = 64;
 
-/// A process that uses the node. The byte of the state file with the record's index is locked (base/byte_lock.hpp) for
-/// as long as the process lives and runs the program that took the record, as a real driver's files would be open.
-/// `in_use` is set last when the record is made, and cleared last after the holdings of a dead process have been given
-/// back.
+/// A process that uses the node. While the process lives and runs the program that took the record, the byte of the
+/// state file at the record's index is locked (base/byte_lock.hpp). With a real driver, the process's files would be
+/// open for as long. `in_use` is the last field to be set when the record is made. It is cleared last, after the
+/// holdings of a dead process have been given back.
 struct ProcessRecord {
   std::uint32_t in_use;
   std::uint32_t parked;  // a checkpoint moved its memory to the host; that memory counts on no device
@@ -36,8 +36,8 @@ struct ProcessRecord {
   char group[kMaxGroupPath];            // its cgroup as a full path
 };
 
-/// A block of granules that several processes may hold (shared_blocks.hpp). `id` is set last when the block is
-/// published, and cleared last when it is freed.
+/// A block of granules that several processes may hold (shared_blocks.hpp). `id` is the last field to be set when the
+/// block is published, and the last to be cleared when the block is freed.
 struct SharedRecord {
   std::uint64_t id;  // 0: unused
   std::uint32_t device;
@@ -48,7 +48,7 @@ struct SharedRecord {
 
 struct DeviceRecord {
   std::uint32_t hint;  // the place where the last run was found
-  // These fields are sums, which recount() computes.
+  // The next three fields are sums, which recount() computes.
   std::uint32_t used_granules;
   std::uint64_t context_bytes;
   std::uint64_t managed_bytes;
@@ -60,16 +60,16 @@ struct DeviceRecord {
 /// The limits of one cgroup.
 struct GroupRecord {
   char path[kMaxGroupPath];  // empty: unused; its first letter is written last
-  std::uint64_t inode;       // the inode of its folder, which shows that a group was made again and has no limits
+  std::uint64_t inode;       // its folder's inode; another inode means that the group was made anew, without limits
   std::uint64_t soft[kMaxDevices], hard[kMaxDevices];
 };
 
 struct NodeState {
   NodeLock lock;
   std::uint32_t groups_in_use;
-  std::uint32_t process_bound;  // all records from this index on were never used
+  std::uint32_t process_bound;  // no record from this index on was ever used
   GroupRecord groups[kMaxGroups];
-  std::uint32_t shared_bound;  // all blocks from this index on were never used
+  std::uint32_t shared_bound;  // no block from this index on was ever used
   std::uint64_t last_shared;   // the number of blocks that were ever published
   std::uint64_t pinned_peak;   // the most bytes of pinned host memory at once
   ProcessRecord processes[kMaxProcesses];

@@ -272,9 +272,9 @@ RATION_NVML nvmlDeviceGetMemoryAffinity(nvmlDevice_t device, unsigned int size, 
   nodes[word] = 1UL << (static_cast<unsigned int>(numa) % kBits);
   return NVML_SUCCESS;
 }
-// These functions report a device as being as busy as the node's description says, and as cool. "On MIG-enabled GPUs,
-// querying device utilization rates is not currently supported" (NVML); the same holds here for the utilisation by
-// processes.
+// These functions report the utilisation that the node's description gives, and a fixed temperature. "On MIG-enabled
+// GPUs, querying device utilization rates is not currently supported" (NVML); the same holds here for the utilisation
+// by processes.
 RATION_NVML nvmlDeviceGetUtilizationRates(nvmlDevice_t device, nvmlUtilization_t* out) {
   if (const auto state = valid(device, out); state != NVML_SUCCESS) return state;
   return answer_of_card(device, out, nvmlUtilization_t{model(device).utilisation, 0});

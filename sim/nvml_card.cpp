@@ -34,7 +34,7 @@ nvmlReturn_t tell(nvmlDevice_t device, Value* out, std::type_identity_t<Value> v
   return NVML_SUCCESS;
 }
 
-/// Writes a number of the sheet. A number of 0 is unknown and therefore not supported.
+/// Writes a number of the sheet. If it is 0, the number is unknown, and the query is not supported.
 template <typename Number>
 nvmlReturn_t tell_known(nvmlDevice_t device, Number* out, Number CardSheet::*field, Number unit = 1) {
   if (const auto state = valid(device, out); state != NVML_SUCCESS) return state;
@@ -100,7 +100,7 @@ int level_between(nvmlDevice_t one, nvmlDevice_t other) {
   return model(one).numa == model(other).numa ? kHostBridge : kSystem;
 }
 
-/// Writes the processors that this process may use; all are equally near.
+/// Writes the set of processors that this process may use, since all of them are equally near to the device.
 nvmlReturn_t tell_processors(nvmlDevice_t device, unsigned int size, unsigned long* out) {
   if (const auto state = tell(device, out, 0UL); state != NVML_SUCCESS) return state;
   constexpr unsigned int kBits = 64;

@@ -16,7 +16,7 @@ using namespace nvml;
 
 std::atomic<int> initialised{0};
 
-constexpr std::intptr_t kDivided = 1 << 8;  ///< the first number of a handle of a GPU in MIG mode
+constexpr std::intptr_t kDivided = 1 << 8;  ///< handles of GPUs in MIG mode are numbered from here
 
 const std::vector<Model>& models() { return Node::get()->models(); }
 

@@ -38,8 +38,8 @@ void note_init();
 
 /// Checks that NVML is initialised, the device exists and `out` is not null.
 [[nodiscard]] nvmlReturn_t valid(nvmlDevice_t device, const void* out);
-/// As above, for memory and processes of a device: "In MIG mode, if device handle is provided, the API returns
-/// aggregate information, only if the caller has appropriate privileges" (NVML).
+/// Does what valid() does, for queries of a device's memory and processes: "In MIG mode, if device handle is provided,
+/// the API returns aggregate information, only if the caller has appropriate privileges" (NVML).
 [[nodiscard]] nvmlReturn_t valid_for_memory(nvmlDevice_t device, const void* out);
 [[nodiscard]] nvmlReturn_t put(const std::string& text, char* out, unsigned int size);
 
@@ -50,7 +50,7 @@ nvmlReturn_t answer(nvmlDevice_t device, Value* out, std::type_identity_t<Value>
   return nvml::NVML_SUCCESS;
 }
 
-/// As answer(), for whole GPUs only.
+/// Does what answer() does, but only for whole GPUs.
 template <typename Value>
 nvmlReturn_t answer_of_card(nvmlDevice_t device, Value* out, std::type_identity_t<Value> value) {
   if (const auto state = valid(device, out); state != nvml::NVML_SUCCESS) return state;
@@ -59,11 +59,11 @@ nvmlReturn_t answer_of_card(nvmlDevice_t device, Value* out, std::type_identity_
 
 constexpr unsigned int kNoInstance = 0xffffffff;  ///< the instance of a process on a whole GPU
 
-/// Returns the name in the process's command line, or "" if there is no such process.
+/// Returns the first word of the process's command line, or "" if there is no such process.
 [[nodiscard]] std::string process_name(int pid);
 
-/// Returns the processes on a device, or on its instances, with the numbers and holdings that the caller sees. Each
-/// entry begins with the index of the device on which the process is.
+/// Returns the processes on a device, or on its instances, with the process numbers and holdings that the caller may
+/// see. The first part of each entry is the index of the process's device.
 [[nodiscard]] std::vector<std::pair<int, ProcessUse>> listed(nvmlDevice_t device);
 
 }  // namespace ration::sim

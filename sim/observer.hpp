@@ -32,7 +32,7 @@ struct Operation {
   bool is_captured = false;  // becomes a node of a graph and is not done
 
   std::uint64_t address = 0;               // the address that is written or freed
-  const cuda::CUdeviceptr* out = nullptr;  // for an allocation: the place of its address, valid at the end
+  const cuda::CUdeviceptr* out = nullptr;  // for an allocation: where its address is stored, valid at the end
   std::uint64_t source = 0, bytes = 0;
   Memory memory{}, source_memory{};
   int source_device = 0, target_device = 0;                   // for a copy
@@ -55,7 +55,7 @@ constexpr unsigned char kObserverTable[16] = {'r', 'a', 't', 'i', 'o', 'n', '-',
                                               'b', 's', 'e', 'r', 'v', 'e', 'r', '1'};
 struct ObserverTable {
   std::size_t size;
-  void (*observe)(Observer observer);  // null removes the observer, which still gets the ends of calls in progress
+  void (*observe)(Observer observer);  // null removes the observer; it still gets the ends of the calls in progress
   const std::atomic<Observer>* current;
 };
 

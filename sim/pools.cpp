@@ -85,7 +85,7 @@ Place& place_of(CUmemLocation location, int device) {
 }
 Place& place_of(int device) { return place_of({CU_MEM_LOCATION_TYPE_DEVICE, ordinal_of(device)}, device); }
 
-/// Returns null if there never was such a pool, or it was destroyed.
+/// Finds a pool by its handle. Returns null if there never was such a pool, or if it was destroyed.
 Pool* pool_of(CUmemoryPool handle) {
   auto* pool = reinterpret_cast<Pool*>(handle);
   return pools.contains(pool) && !pool->destroyed ? pool : nullptr;
@@ -169,7 +169,7 @@ int device_of(CUstream stream) {
   return reinterpret_cast<const Context*>(context)->device;
 }
 
-/// Takes memory from a pool; if `handle` is null, from the current pool of the stream's device.
+/// Takes memory from a pool or, if `handle` is null, from the current pool of the stream's device.
 CUresult take(CUdeviceptr* out, std::uint64_t size, const CUmemoryPool* handle, CUstream stream, const char* function) {
   if (const CUresult state = ready(size, function); state != CUDA_SUCCESS) return state;
   if (current() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
@@ -203,7 +203,7 @@ CUresult give(CUdeviceptr address, CUstream stream, const char* function) {
     const std::lock_guard guard(driver().mutex);
     if (free_from_pool(address) || free_graph_allocation(address) || close_imported(address, true)) return CUDA_SUCCESS;
   }
-  finish(stream);  // plain memory goes back to the device, not to a pool, once the stream is done
+  finish(stream);  // waits: plain memory goes back to the device, not to a pool, once the stream is done
   const std::lock_guard guard(driver().mutex);
   return free_plain(address) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
@@ -510,8 +510,8 @@ RATION_ENTRY cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attribute attr
   Pool* pool = pool_of(handle);
   return pool == nullptr || value == nullptr ? CUDA_ERROR_INVALID_VALUE : set_attribute(*pool, attribute, value);
 }
-// Returns an attribute even of a destroyed pool, since programs may still hold memory of such a pool. Queries about
-// pools count as unsafe calls during a capture (measured on R580: tests/gpu, experiment 32).
+// Writes an attribute even of a destroyed pool, because programs may still hold memory from it. Queries about pools
+// count as unsafe calls during a capture (measured on R580: tests/gpu, experiment 32).
 RATION_ENTRY cuMemPoolGetAttribute(CUmemoryPool handle, CUmemPool_attribute attribute, void* out) {
   if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
   if (break_captures_by_unsafe_call()) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;

@@ -17,8 +17,8 @@ namespace {
 
 constexpr std::uint64_t kMagic = 0x6b636f6c62657261;
 
-// The number of low bits of a block's number, which are the index of the block's record. The upper bits count the
-// blocks that were ever published.
+// The number of low bits in a block's number that are the index of the block's record. The upper bits count the blocks
+// that were ever published.
 constexpr unsigned kIndexBits = 16;
 static_assert(kMaxShared <= 1U << kIndexBits);
 
@@ -52,7 +52,8 @@ std::uint32_t* importer_in(SharedRecord& record, std::uint16_t process) {
   return found == std::end(record.importers) ? nullptr : found;
 }
 
-/// Returns the process that the block is charged to: its owner, else an importer, or 0 if neither is left.
+/// Returns the process that the block is charged to: its owner or, if there is none left, an importer. Returns 0 if
+/// none of these is left.
 std::uint16_t holder_of(const SharedRecord& record) {
   if (record.owner != 0) return record.owner;
   const auto found = std::find_if(std::begin(record.importers), std::end(record.importers),

@@ -39,8 +39,8 @@ class SharedBlocks {
   std::uint64_t publish(int device, const Granules& granules, std::uint64_t size);
   /// Returns a descriptor that keeps the block alive until its last copy is closed, or -1 if the block is gone.
   int hold(std::uint64_t id, SharedBlock& out);
-  /// Makes this process a holder of the block until release(). The block may come to count for this process. Returns
-  /// false if the block is gone.
+  /// Makes this process a holder of the block until release(). If the owner gives the block up, the block may count for
+  /// this process. Returns false if the block is gone.
   bool import(std::uint64_t id, SharedBlock& out);
   /// Finds the block of a descriptor from hold(). Returns false if the descriptor stands for no block.
   bool identify(int descriptor, std::uint64_t& id) const;

@@ -16,7 +16,7 @@ std::atomic<bool> work_takes_time{false};
 /// The identity of a stream: its context, its handle and, for a per-thread default stream, its thread.
 using Lane = std::tuple<Context*, CUstream, const void*>;
 
-/// The moments when streams of a context are done: the last of all, the last of the blocking ones, and the legacy one.
+/// The moments when streams of a context are done: `all` of them, all `blocking` ones, and the `legacy` default stream.
 struct Ends {
   Moment all = 0, blocking = 0, legacy = 0;
 };

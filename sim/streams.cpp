@@ -164,7 +164,7 @@ RATION_ENTRY cuStreamDestroy(CUstream stream) { return cuStreamDestroy_v2(stream
 
 BOTH(cuStreamSynchronize, (CUstream stream), { return complete(stream, true); })
 BOTH(cuStreamQuery, (CUstream stream), { return complete(stream, false); })
-// Not allowed on a captured stream (measured on R580: tests/gpu, experiment 32).
+// A captured stream does not allow this query (measured on R580: tests/gpu, experiment 32).
 BOTH(cuStreamGetDevice, (CUstream stream, CUdevice* out), {
   if (break_capture_of(stream)) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   return tell<CUdevice>(stream, out, [](const Stream& s) { return ordinal_of(s.context->device); });

@@ -42,11 +42,11 @@ void wait_while(const std::atomic<std::uint32_t>& word, std::uint32_t value) {
   ::syscall(SYS_futex, &word, FUTEX_WAIT, value, nullptr, nullptr, 0);
 }
 
-/// Returns true if the mutex was taken, according to the result of pthread_mutex_…lock().
+/// Returns true if the mutex was taken, given the result of a function such as pthread_mutex_lock().
 bool got(Turnstile& turnstile, int result) {
   if (result != EOWNERDEAD) return result == 0;
-  // The holder that died was the turnstile's own process, which does not matter, or a process that was moving the
-  // memory of that process.
+  // The holder that died was the turnstile's own process, which needs no care, or another process that was moving the
+  // memory of the turnstile's process.
   ::pthread_mutex_consistent(&turnstile.mutex);
   if (turnstile.moving.exchange(0) != 0) set_state(turnstile, kFailed);
   return true;
@@ -55,8 +55,8 @@ bool got(Turnstile& turnstile, int result) {
 }  // namespace
 
 void make_turnstile(Turnstile& turnstile) {
-  // The mutex has priority inheritance, because the release of such a mutex hands it to a waiter. A mutex without it
-  // goes to the first thread that tries to take it.
+  // The mutex has priority inheritance, because such a mutex is handed to a waiter when it is released. A mutex without
+  // priority inheritance goes to the first thread that tries to take it.
   if (make_robust_mutex(turnstile.mutex, PTHREAD_MUTEX_RECURSIVE, PTHREAD_PRIO_INHERIT) != 0)
     make_robust_mutex(turnstile.mutex, PTHREAD_MUTEX_RECURSIVE, PTHREAD_PRIO_NONE);
 }

@@ -26,7 +26,7 @@ struct Turnstile {
   std::atomic<std::uint32_t> state;
   std::atomic<std::int32_t> locker;  // the thread that locked the process
   std::atomic<std::uint32_t>
-      moving;  // a checkpoint or restore is in progress; if the process that makes it dies, this process has failed
+      moving;  // 1 during a checkpoint or restore; if the process that makes it dies, this process has failed
 };
 
 /// Makes the mutex. Called once, when the node is made.
@@ -45,7 +45,7 @@ extern OwnProcess* own_process;  // never null
 /// false on a timeout. If a process died while it made a checkpoint or restore of the turnstile's process, marks the
 /// turnstile's process as failed.
 [[nodiscard]] bool hold(Turnstile& turnstile, unsigned timeout_ms = 0);
-/// As above without waiting. Returns false if another thread holds the mutex.
+/// Takes the mutex as hold() does, but without waiting. Returns false if another thread holds the mutex.
 [[nodiscard]] bool try_hold(Turnstile& turnstile);
 void let_go(Turnstile& turnstile);
 /// Sets the state and wakes waiting threads. Requires the mutex.

@@ -49,7 +49,7 @@ struct ArrayMapping {
 };
 auto& array_mappings = *new std::vector<ArrayMapping>;
 
-/// Returns null if the value is no handle or all of its references were released.
+/// Finds physical memory by its handle. Returns null if the value is no handle, or all of its references were released.
 Physical* physical_of(CUmemGenericAllocationHandle handle) {
   auto* physical = reinterpret_cast<Physical*>(handle);
   return physicals.contains(physical) && physical->handles > 0 ? physical : nullptr;
@@ -89,7 +89,8 @@ bool is_reserved(std::uint64_t address, std::uint64_t size) {
   return address - range->first < range->second && size <= range->second - (address - range->first);
 }
 
-/// Returns the mappings that exactly make up the range, one after the other, or none.
+/// Returns the mappings that together make up exactly the range, in the order of their addresses; none if there are no
+/// such mappings.
 std::vector<std::uint64_t> mappings_of(std::uint64_t address, std::uint64_t size) {
   std::vector<std::uint64_t> found;
   for (std::uint64_t at = address, left = size; left > 0;) {
@@ -119,8 +120,8 @@ bool take_host(std::uint64_t size, Physical& out) {
   return out.host && ::ftruncate(out.host.get(), static_cast<off_t>(size)) == 0 && Node::get()->pin(Bytes{size});
 }
 
-/// Returns true if the descriptor is that of host memory which a process exported; such a descriptor is the memory file
-/// itself.
+/// Returns true if the descriptor stands for host memory that a process exported. Such a descriptor refers to the
+/// memory file itself.
 bool is_host_memory(int descriptor) {
   char link[64], target[64] = {};
   std::snprintf(link, sizeof link, "/proc/self/fd/%d", descriptor);

@@ -21,7 +21,7 @@ COMPILED = "CMakeLists.txt CMakePresets.json VERSION cmake libration/include lib
 # What Python programs under ration, installed files and pages are made of.
 SERVED = "libration/python share web"
 HELPERS = "tests/system/waiting.py tests/system/node_client.py tests/system/book_layout.py tests/system/own_machine.py tests/unit/case_limit.cpp tests/unit/stopped_at.hpp tests/unit/temporary.hpp"
-PAGES = "docs README.md ARCHITECTURE.md CHANGELOG.md CONTRIBUTING.md DECISIONS.md examples/README.md libration/python/README.md sim/README.md tests/gpu/README.md " \
+PAGES = "docs README.md README.zh.md ARCHITECTURE.md CHANGELOG.md CONTRIBUTING.md DECISIONS.md examples/README.md libration/python/README.md sim/README.md tests/gpu/README.md " \
     "share/ration/scenarios/README.md share/ration/traces/README.md"
 
 # A folder of tests reads what is compiled, what tests share, and itself; these read more.
@@ -32,16 +32,16 @@ TESTS = {
     "tests/nvidia": "libration/python tests/system/limits tests/system/containers build/nvidia build/nvidia-toolkit build/nvidia-exporter build/nvidia-clients/bin build/docker/usr/bin",
     "tests/system/command_line": "libration/python share",
     "tests/system/containers": "share build/docker/usr/bin",
-    "tests/system/contract": "share docs/metrics.md build/openapi/bin build/prometheus/usr/bin",
+    "tests/system/contract": "share docs/metrics.md docs/stability.md libration/python tests/data build/openapi/bin build/prometheus/usr/bin",
     "tests/system/dashboard": "share web",
     "tests/system/docs": f"{PAGES} share libration/python examples packaging",
     "tests/system/limits": "tests/system/sim",
     "tests/system/manifests": "share build/helm build/kubernetes/cluster",
     "tests/system/node": "libration/python share tests/data tests/system/sim",
-    "tests/system/package": f"{SERVED} packaging examples docs/scenarios/slurm.md tests/system/command_line build/dist",
+    "tests/system/package": f"{SERVED} packaging examples docs/scenarios/slurm.md docs/SECURITY.md dev tests/system/command_line build/dist",
     "tests/system/packing": "bench/packing share/ration/traces docs/packing.md",
     "tests/system/parts": "dev tests/parts.py",
-    "tests/system/python": "libration/python examples/ci",
+    "tests/system/python": "libration/python examples/ci build/types/bin",
     "tests/system/recording": "tests/system/limits share/ration/traces",
     "tests/system/scenarios": "share libration/python",
     "tests/system/top": "share",

@@ -1,6 +1,6 @@
-// The operations that a pool needs from a device: one address range, physical granules to map into it, and order
-// between streams. Each kind of memory has one implementation: the driver's virtual memory management
-// (vmm_backing.hpp), and host memory for tests and programs without a device (host_backing.hpp).
+// The operations that a pool needs from a device: reserve one address range, map physical granules into it, and order
+// streams. Each kind of memory has one implementation: the driver's virtual memory management (vmm_backing.hpp), and
+// host memory for tests and programs without a device (host_backing.hpp).
 #pragma once
 
 #include <cstddef>
@@ -34,7 +34,7 @@ class Backing {
   virtual Outcome reserve(Bytes size, std::uint64_t& base) = 0;
   virtual Outcome create(Granule& out) = 0;
   virtual void destroy(Granule granule) = 0;
-  /// Maps `count` granules side by side at `address`, readable and writable, or none of them.
+  /// Maps `count` granules side by side at `address`, readable and writable. Maps none of them if it fails.
   virtual Outcome map(std::uint64_t address, const Granule* granules, std::size_t count) = 0;
   /// Unmaps everything in [address, address + size), which consists of whole mappings.
   virtual Outcome unmap(std::uint64_t address, Bytes size) = 0;

@@ -12,7 +12,7 @@ constexpr unsigned int CU_MEM_ATTACH_GLOBAL = 1;  // any stream may use it
 // The alignment of the driver's blocks. A block with a larger alignment is cut out of a larger block.
 constexpr std::uint64_t kDriverAlignment = 256;
 constexpr std::uint64_t kMaxAlignment = 2 << 20;
-// The step by which a pool of the driver's grows, as seen on the drivers that src/guard/hooks/pools.cpp names.
+// The step by which the driver's pools grow, as seen on the drivers that src/guard/hooks/pools.cpp names.
 constexpr Bytes kPoolStep{32 << 20};
 
 }  // namespace

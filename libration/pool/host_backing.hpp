@@ -1,5 +1,5 @@
-// Host memory in place of a device's, for tests and for programs on a machine without a device. Its contents survive
-// being moved.
+// Host memory in place of a device's, for tests and for programs on a machine without a device. A granule keeps its
+// contents when it is mapped elsewhere.
 #pragma once
 
 #include <cstdint>

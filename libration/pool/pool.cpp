@@ -11,7 +11,7 @@ namespace {
 // The largest block that shares granules with small ones.
 constexpr std::uint64_t kMaxSmallZoneBlock = std::uint64_t{1} << 20;
 // The addresses that a pool reserves per byte of the device: enough for a large block to find a place every time, and
-// no more, since the whole process shares its device addresses.
+// no more, since the rest of the process needs device addresses, too.
 constexpr std::uint64_t kAddressesPerByte = 4;
 constexpr Bytes kDeviceIfUnknown{std::uint64_t{256} << 30};
 
@@ -388,7 +388,7 @@ void Pool::set_limit(Bytes limit) {
   (void)trim_locked();
 }
 
-// ------------------------------------------------------------------------------------------------------ looking on
+// ------------------------------------------------------------------------------------------------------ inspection
 
 Statistics Pool::statistics() const {
   const std::lock_guard guard(lock_);

@@ -127,7 +127,7 @@ void RunHeap::retag(StreamTag from, StreamTag to) {
   }
 }
 
-// ------------------------------------------------------------------------------------------------------ looking on
+// ------------------------------------------------------------------------------------------------------ inspection
 
 std::uint32_t RunHeap::free_units(StreamTag tag) const noexcept {
   const Bins* bins = find_bins(tag);

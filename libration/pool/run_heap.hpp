@@ -121,7 +121,7 @@ class RunHeap {
   void free_run(Run run, StreamTag tag, std::uint32_t own_node);
 
   std::uint32_t units_;
-  LazyArray<std::uint32_t> index_memory_;  // one more before the first unit, and one after the last
+  LazyArray<std::uint32_t> index_memory_;  // has one more entry before the first unit's and one after the last's
   std::uint32_t* index_;  // by unit: the node of a run that starts there, or of a free run that ends there
   std::vector<Node> nodes_;
   std::uint32_t unused_ = kNone;

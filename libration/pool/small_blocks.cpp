@@ -12,7 +12,7 @@ constexpr std::uint8_t kCacheLine = 64;
 SmallBlocks::SmallBlocks(Zone& zone) : zone_(zone), slab_of_unit_(std::size_t{zone.places()} * kUnitsPerGranule) {}
 
 // Returns the units of a slab: room for at least eight blocks. A slab of a large class has no unused bytes at its end;
-// one of a small class has less than a block of them.
+// a slab of a small class has fewer than a block has.
 std::uint32_t SmallBlocks::slab_units(int size_class) noexcept {
   return static_cast<std::uint32_t>((std::uint64_t{8} * class_size(size_class) + kUnit.count() - 1) / kUnit.count());
 }

@@ -1,5 +1,6 @@
-// The small blocks of one pool that one thread keeps, in one stream's order. Other threads only read its counts and
-// mark it as stale, until its own thread has ended. Nearly every small request is served in this header.
+// A cache of small blocks of one pool, which one thread keeps for itself in one stream's order. Until that thread has
+// ended, other threads only read the cache's counts and mark the cache as stale. Nearly every small request is served
+// in this header.
 #pragma once
 
 #include <algorithm>
@@ -99,7 +100,7 @@ class ThreadCache {
   Pool& pool_;
   std::atomic<bool> stale_{true};
   StreamTag tag_ = 0;
-  bool idle_ = false;  // true if its thread has ended, so that another may take it
+  bool idle_ = false;  // true once the cache's thread has ended; another thread may then take the cache
   ThreadCounts counts_;
   std::array<Bin, kClasses> bins_;
 };

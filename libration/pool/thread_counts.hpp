@@ -1,5 +1,5 @@
-// The bytes that one thread took from a pool and gave back since its last report to the pool. The thread counts; the
-// pool reads.
+// The bytes that one thread took from a pool and gave back since its last report to the pool. The thread writes these
+// counts, and the pool reads them.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@ class ThreadCounts {
     highest_.store(now, std::memory_order_relaxed);
     return now > kToldAt;
   }
-  /// As above, for a block that comes back.
+  /// Counts a block that comes back. Returns true if so much has changed that the pool must get a report.
   bool gave(std::int64_t bytes) noexcept {
     const std::int64_t now = unpublished() - bytes;
     unpublished_.store(now, std::memory_order_relaxed);

@@ -27,7 +27,7 @@ class Zone {
   struct Site {
     std::uint32_t first = 0;  ///< place of the first granule to map
     std::uint32_t count = 0;  ///< number of granules to map; 0: the run fits nowhere
-    Run before, after;        ///< free runs on either side that become part of it
+    Run before, after;        ///< free runs on either side that become part of the run
   };
   [[nodiscard]] Site best_site(std::uint32_t units, std::uint32_t alignment, StreamTag tag) const;
 

@@ -84,7 +84,7 @@ def pytest_runtest_call(item: Any) -> Any:
     try:
         guard.__exit__(None if outcome.excinfo is None else outcome.excinfo[0], None, None)
     except MemoryError as error:
-        fail(outcome, error)
+        fail(outcome, pytest.fail.Exception(str(error), pytrace=False))
 
 
 def fail(outcome: Any, error: BaseException) -> None:

@@ -75,7 +75,7 @@ void require_filled(const Struct* given, const char* what) {
     throw ration::ValueError(std::string("the size of ") + what + " is not set");
 }
 
-/// Returns this status and sets the text for ration_last_error().
+/// Sets the text for ration_last_error() and returns RATION_BUFFER_TOO_SMALL.
 ration_status too_small(const char* text) {
   last_failure.text = text;
   return RATION_BUFFER_TOO_SMALL;

@@ -35,7 +35,8 @@ std::optional<Number> number(const std::optional<std::string>& text) {
   return error == std::errc() && end == text->data() + text->size() ? std::optional<Number>(value) : std::nullopt;
 }
 
-/// Returns a whole number whose bytes fit 64 bits even if it counts GiB, or nullopt.
+/// Returns the whole number in `text`. Returns nullopt if there is none, or if that many GiB are too many bytes for 64
+/// bits.
 std::optional<std::int64_t> whole(const std::optional<std::string>& text) {
   const auto value = number<std::int64_t>(text);
   return value && *value < (std::int64_t{1} << 33) ? value : std::nullopt;
@@ -76,7 +77,7 @@ struct Variable {
   const char* name;
   const Kind& kind;
   const char* otherwise;  ///< what holds if the value is invalid
-  bool limits = false;    ///< true if it limits ration's pool, which is then not made with an invalid value
+  bool limits = false;    ///< true if the variable limits ration's pool; no pool is made if the value is invalid
 };
 
 constexpr std::array kVariables{

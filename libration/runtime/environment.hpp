@@ -26,8 +26,8 @@ struct Environment {
   /// Reads the variables. Throws InvalidArgumentError if a variable that limits memory has an invalid value, since the
   /// pool could take more than intended without that limit.
   [[nodiscard]] static Environment read();
-  /// Returns a sentence for each variable whose value is invalid or contradicts another variable. It says what is
-  /// wrong, and what holds instead.
+  /// Returns a sentence for each variable whose value is invalid or contradicts another variable. Each sentence says
+  /// what is wrong, and what holds instead.
   [[nodiscard]] static std::vector<std::string> problems();
 
  private:

@@ -102,7 +102,7 @@ std::string ask_for_book() {
   if (error != 0) throw UnknownError(fmt::format("{} cannot be started: {}", program, std::strerror(error)));
   while (::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
   }
-  std::string variables = contents(output);  // a program that ignores SIGCHLD gets no status from waitpid()
+  std::string variables = contents(output);  // the output decides: a program that ignores SIGCHLD gets no status
   if (variables.find("RATION_BOOK=") != std::string::npos) return variables;
   std::string complaint = contents(problems);
   while (!complaint.empty() && complaint.back() == '\n') complaint.pop_back();

@@ -29,7 +29,7 @@ struct PhysicalGpu {
 /// there is no NVML or it does not know the device.
 [[nodiscard]] std::optional<Bytes> used_by_everybody(const PhysicalGpu& gpu);
 
-/// A reference to the primary context of a device, which keeps the context alive.
+/// A reference that keeps the primary context of a device alive.
 class PrimaryContext {
  public:
   PrimaryContext(const driver::Driver& driver, cuda::CUdevice device);

@@ -1,5 +1,5 @@
-// The streams that use a block besides the block's own stream. PyTorch's record_stream() adds such streams. When a
-// block is freed, the runtime makes the block's own stream wait for them.
+// The streams that use a block besides the stream on which it will be freed. PyTorch's record_stream() adds such
+// streams. When a block is freed, the runtime makes the stream of that call wait for them.
 #pragma once
 
 #include <atomic>

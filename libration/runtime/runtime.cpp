@@ -194,7 +194,7 @@ DeviceDetails Runtime::get_device_details(const PhysicalDevice& device) {
   if (const auto used = used_by_everybody(gpu)) {
     details.memory_used = used->count();
   } else if (const PrimaryContext& context = state_->context_of(place); context.get() != nullptr) {
-    const PrimaryContext::Memory memory = context.memory();  // includes the context's own cost
+    const PrimaryContext::Memory memory = context.memory();  // counts the context's own cost as used
     details.memory_used = (memory.total - memory.available).count();
   }
   return details;

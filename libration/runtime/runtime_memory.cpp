@@ -68,7 +68,7 @@ void Runtime::reset_memory_stats(const std::string& device) {
   state_->gpu_named(device, "Cannot reset memory stats for device").memory->reset_peaks();
 }
 
-// ----------------------------------------------------------------------------------------------------- limits, later
+// --------------------------------------------------------------------------------------------------- changing limits
 
 void Runtime::State::apply_limit(std::size_t gpu) {
   const auto limit = configuration.limits.find(physical[gpu + 1].name);
@@ -301,7 +301,8 @@ namespace {
 
 pool::Stream number_of(void* stream) { return reinterpret_cast<pool::Stream>(stream); }
 
-/// Returns true if the program's limit in the book does not admit the request. That limit counts more than this pool.
+/// Returns true if the program's limit in the book does not admit the request. That limit also counts memory outside
+/// this pool.
 bool is_beyond_own_limit(const std::optional<runtime::OwnAccount>& own, std::size_t bytes) {
   return own && own->book->account(own->account).headroom() < Bytes{bytes};
 }

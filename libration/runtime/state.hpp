@@ -89,7 +89,7 @@ struct Runtime::State {
   /// Charges a block to the share of the calling thread, if it is in one. Throws MemoryLimitExceeded if the share has
   /// no room.
   [[nodiscard]] runtime::ShareBlock enter_block(const runtime::LogicalGpu& device, std::size_t bytes) const;
-  /// Returns the device that `GPU:0`, in any of its forms, names. `for_cpu` is the error text for a CPU.
+  /// Returns the device that `device` names: `GPU:0` or another form of it. `for_cpu` is the error text for a CPU.
   runtime::LogicalGpu& gpu_named(const std::string& device, const char* for_cpu);
   runtime::LogicalGpu& gpu_at(int index);
 

@@ -30,8 +30,8 @@ struct Variable {
   std::unordered_map<CUcontext, CUdeviceptr> addresses;
 };
 
-// The kernels and variables of the program. Filled while libraries are loaded, before anything else runs; emptied as
-// they are unloaded.
+// The kernels and variables of the program. Entries are added while libraries are loaded, before anything else runs,
+// and removed when the libraries are unloaded.
 struct Registry {
   std::shared_mutex mutex;
   std::unordered_map<const void*, Kernel> kernels;  // by the address of the host's stub

@@ -1,8 +1,8 @@
 // A dlopen() for programs on the simulated runtime: if a program opens one of NVIDIA's libraries by path, it gets the
-// simulated library of the same SONAME. Otherwise the loader, which tells files apart by inode and not by name, would
-// map NVIDIA's library in addition, and NVIDIA's runtime cannot start here. vLLM opens the path of libcudart that it
-// finds in /proc/self/maps; other programs open the path in a wheel or a toolkit. This is a separate library in
-// LD_PRELOAD, because the symbols of libcudart carry a version.
+// simulated library of the same SONAME. Without this library, the loader would map NVIDIA's library in addition,
+// because it tells files apart by inode and not by name, and NVIDIA's runtime cannot start here. vLLM opens the path of
+// libcudart that it finds in /proc/self/maps; other programs open the path in a wheel or a toolkit. This function has a
+// preloaded library of its own, because the symbols of libcudart carry a version.
 #include <dlfcn.h>
 #include <limits.h>
 #include <link.h>

@@ -31,8 +31,8 @@ Error not_simulated(const char* function) noexcept;
 
 /// Initialises the driver. Returns an error if there is no driver.
 Error start();
-/// Makes sure that a context is current: the one that the program made current, else the primary context of the
-/// thread's device.
+/// Ensures that a context is current. If the program has made none current, makes the primary context of the thread's
+/// device current.
 Error enter();
 /// Returns the thread's device.
 int device() noexcept;

@@ -198,7 +198,8 @@ THREE(cudaGraphNodeGetDependentNodes, cuGraphNodeGetDependentNodes, Handle, Hand
 FOUR(cudaGraphGetEdges, cuGraphGetEdges, Handle, Handle*, Handle*, std::size_t*)
 FOUR(cudaGraphAddDependencies, cuGraphAddDependencies, Handle, const Handle*, const Handle*, std::size_t)
 #endif
-// The functions with edge data. The simulated driver keeps no edge data, so every edge is an ordinary one.
+// The functions that take or return the data of edges. The simulated driver keeps no such data, so every edge is an
+// ordinary one.
 namespace {
 
 Error plain_edges(Error error, const Handle* told, CUgraphEdgeData* edges, const std::size_t* count) {
@@ -232,7 +233,7 @@ CUDART(NEWEST(cudaGraphAddDependencies, _v2))
               to, count);
 }
 
-// The user objects that a graph keeps alive. Each counts the references to an object of the program. They exist only in
+// The user objects, which graphs keep alive. Each counts the references to an object of the program. They exist only in
 // the runtime and not in the driver.
 namespace {
 

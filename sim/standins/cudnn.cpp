@@ -261,8 +261,8 @@ STANDIN int cudnnGetRNNTempSpaceSizes(Handle, Handle handle, int, Handle, std::s
   if (reserve != nullptr) *reserve = static_cast<std::size_t>(recurrent(handle)->pseudo_layers()) << 20;
   return kSuccess;
 }
-/// Returns the place of a matrix and a bias. The matrices of all pseudo layers come first, a layer's gates side by
-/// side, input before recurrent; the biases follow in the same order.
+/// Returns the place of a matrix and a bias. The matrices of all pseudo layers come first: in each layer those for the
+/// input before the recurrent ones, and those of the gates side by side. The biases follow in the same order.
 STANDIN int cudnnGetRNNWeightParams(Handle, Handle handle, int pseudo_layer, std::size_t, const void* space, int number,
                                     Handle matrix, void** matrix_address, Handle bias, void** bias_address) {
   const Recurrent& net = *recurrent(handle);
@@ -322,7 +322,7 @@ STANDIN int cudnnBackendGetAttribute(Handle handle, int name, int, std::int64_t 
   std::int64_t& told = count != nullptr ? *count : unused;
   auto* backend = static_cast<Backend*>(handle);
   if (name == kEngineResults || name == kEngineOfConfiguration) {
-    told = 1;  // any descriptor that the caller made will do
+    told = 1;  // the descriptor that the caller made is the one result
     return kSuccess;
   }
   if (name == kPlanWorkspace || name == kConfigurationWorkspace) {

@@ -60,7 +60,7 @@ std::size_t bytes_of_type(int type) {
       return 0;
   }
 }
-/// As above, for a cudaDataType.
+/// Returns the bytes of a complex element of a cudaDataType, or 0 if there is no such type.
 std::size_t bytes_of_data_type(int type) {
   switch (type) {
     case 2:  // halves
@@ -127,7 +127,7 @@ int execute(int handle) {
 
 }  // namespace
 
-Handle stream_of(Handle) { return nullptr; }  // a plan is a number, and calls launch on its stream themselves
+Handle stream_of(Handle) { return nullptr; }  // a plan is a number; calls with a plan launch on its stream themselves
 
 }  // namespace ration::standin
 
@@ -175,8 +175,8 @@ STANDIN int cufftSetStream(int handle, Handle stream) {
   return kSuccess;
 }
 
-// Defines the functions for one shape of plans. They make a plan, for an existing handle or a new one, and return the
-// size of its workspace, with a plan or without.
+// Defines the functions for one shape of plans. Two make a plan, with an existing handle or a new one. Two return the
+// size of a plan's workspace, and need no plan for that.
 #define SHAPE(name, sizes, batch, ...)                                                                    \
   STANDIN int cufftMakePlan##name(int plan, __VA_ARGS__, std::size_t* bytes) {                            \
     return make(plan, sizes, batch, bytes_of_type(type), bytes);                                          \

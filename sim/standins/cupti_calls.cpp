@@ -171,8 +171,8 @@ class Allocated {
     const std::lock_guard guard(mutex_);
     blocks_[address] = {bytes, start};
   }
-  /// Removes the block that a free names. Called before the driver frees it, since another thread may get its address
-  /// afterwards.
+  /// Removes the block that a free names. Called before the driver frees the block, because another thread may get the
+  /// same address afterwards.
   void take_out(Operation& operation) {
     const std::lock_guard guard(mutex_);
     const auto found = blocks_.find(operation.address);
@@ -463,8 +463,8 @@ void call_back(Operation& operation, bool is_exit) {
   callback(subscriber.user, kDriverDomain, call->number, &data);
 }
 
-/// Begins an operation. An operation that another call causes has the number of that call: driver calls inside a
-/// runtime function, and the work of a graph inside its launch.
+/// Begins an operation. If another call causes the operation, the operation has the number of that call. Such are
+/// driver calls inside a runtime function, and the work of a graph inside its launch.
 void begin(Operation& operation) {
   static std::atomic<std::uint32_t> correlations{0};
   operation.own[kStart] = now();

@@ -31,7 +31,7 @@ char* map(int descriptor, std::uint64_t offset, std::uint64_t bytes) {
 }  // namespace
 
 /// The beginning of the file. A page for the processes follows, then the pairs, then the contents. Each post has a
-/// place of its own, which is never reused; the memory of the place is given back.
+/// place of its own in the file. The place is never reused, but its memory is given back.
 struct Mailbox::Bell {
   std::atomic<std::uint32_t> rung;
   std::atomic<std::uint64_t> end;  // the place for the next contents, behind the pairs

@@ -37,7 +37,7 @@ struct UniqueId {
 };
 std::mutex made_mutex;
 std::map<Mailbox::Address, std::shared_ptr<Mailbox>>& made =
-    *new std::map<Mailbox::Address, std::shared_ptr<Mailbox>>;  // for ids that some ranks have not joined yet
+    *new std::map<Mailbox::Address, std::shared_ptr<Mailbox>>;  // mailboxes of ids that some ranks have not joined yet
 
 std::size_t element_bytes(int type) {
   switch (type) {
@@ -103,7 +103,7 @@ bool receive(Communicator& own, int from, char* to, std::size_t room) {
 struct Collective {
   enum Needs { kEachOfEach, kEachOfRoot, kRootOfEach } needs;
   enum Block { kFirst, kOfSender, kOfReceiver } source, target;
-  bool reduces = false;  // a rank gets its own contents only
+  bool reduces = false;  // true: each rank gets only its own contents
 
   [[nodiscard]] bool needed(int from, int to, int root) const {
     return needs == kEachOfEach || (needs == kEachOfRoot ? from : to) == root;
@@ -143,7 +143,8 @@ int collective(const Collective& kind, const void* from, void* to, std::size_t c
       });
 }
 
-/// Joins a communicator. `*out` is valid at once; when the group ends, all ranks have joined.
+/// Joins a communicator. `*out` is valid when this returns, but all ranks have joined only when the group of calls
+/// ends.
 int join(Handle* out, std::shared_ptr<Mailbox> mailbox, int rank, int ranks, int device) {
   if (out == nullptr || rank < 0 || rank >= ranks) return kInvalidArgument;
   if (mailbox == nullptr || !mailbox->join(rank, ranks)) return kSystemError;

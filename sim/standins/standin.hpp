@@ -33,9 +33,9 @@ inline cuda::CUdeviceptr take(std::size_t bytes) {
 inline void give(cuda::CUdeviceptr address) {
   if (address != 0) driver<cuda::cuMemFree_v2_t>("cuMemFree_v2")(address);
 }
-/// The functions that count elements and write sizes of workspaces for the functions that names.py generates. A library
-/// whose list has workspaces defines workspace(). It usually writes a number of elements if `out` is an int, and a
-/// number of bytes if `out` has 64 bits.
+/// Helpers of the functions that names.py generates: count() counts elements, and workspace() writes the size of a
+/// workspace. A library whose list has workspaces defines workspace(). It usually writes a number of elements if `out`
+/// is an int, and a number of bytes if `out` has 64 bits.
 inline std::size_t count(int number) { return number > 0 ? static_cast<std::size_t>(number) : 0; }
 inline std::size_t count(std::int64_t number) { return number > 0 ? static_cast<std::size_t>(number) : 0; }
 /// A sparse matrix. Its count is the number of its elements.

@@ -107,8 +107,8 @@ RegionAllocator::RegionAllocator(Kind kind, std::size_t reserve) : kind_(kind) {
   std::size_t available = 0, total = 0;
   DRIVER(cuMemGetInfo_v2)(&available, &total);
   if (available <= reserve) return;
-  // If small blocks of other allocations divide the free memory, asks for a little less each time, as the framework
-  // does.
+  // If small blocks of others divide the free memory, a request for all of it fails. Each further request is a little
+  // smaller, as TensorFlow's are.
   for (std::size_t wanted = (available - reserve) / (2 * kMiB) * (2 * kMiB); wanted > 0;
        wanted = wanted / 20 * 19 / kMiB * kMiB) {
     if (take_region(wanted)) break;

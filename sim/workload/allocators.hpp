@@ -19,7 +19,7 @@ namespace ration::workload {
 class Allocator {
  public:
   virtual ~Allocator() = default;
-  /// Returns null if the driver gives no memory; `last_refusal()` returns its error.
+  /// Allocates a block. Returns null if the driver gives no memory; `last_refusal()` then returns the driver's error.
   [[nodiscard]] virtual std::optional<cuda::CUdeviceptr> allocate(std::size_t size) = 0;
   virtual void free(cuda::CUdeviceptr address) = 0;
   /// Returns the bytes that the allocator has taken from the driver and holds; peak_held() returns the most so far.
@@ -46,9 +46,9 @@ class Allocator {
 class RegionAllocator : public Allocator {
  public:
   enum class Kind {
-    kGrab,   ///< one region at the start: all free memory less a reserve, as TensorFlow by default; never returned
-    kGrow,   ///< regions that double, less by tenths if denied, as TensorFlow with growth; never returned
-    kCache,  ///< segments of 2 MiB, 20 MiB or the request's size, as PyTorch; free ones are returned if denied
+    kGrab,   ///< one region at the start, like TensorFlow by default: all free memory but a reserve; never returned
+    kGrow,   ///< regions that double, or a tenth less after each denial, like TensorFlow with growth; never returned
+    kCache,  ///< segments of 2 MiB, 20 MiB or the request's size, like PyTorch; a denial returns free segments
   };
   /// Makes an allocator. kGrab leaves `reserve` bytes free.
   RegionAllocator(Kind kind, std::size_t reserve);

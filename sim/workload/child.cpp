@@ -16,7 +16,7 @@ using namespace cuda;
 
 namespace {
 
-constexpr int kParcels = 3;  // the number of the child's descriptor over which it sends parcels
+constexpr int kParcels = 3;  // the number of the descriptor over which the child sends parcels
 
 std::vector<std::string> environment_of(const Altered& altered) {
   std::vector<std::string> all = altered.added;

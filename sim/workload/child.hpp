@@ -1,5 +1,5 @@
-// A child of the probe that follows orders (`ration-workload obey`), started by a function of the exec family with an
-// environment of its own. Used by the probe.
+// A child process of the probe that follows orders (`ration-workload obey`). A function of the exec family starts it,
+// with an environment of its own. Used by the probe.
 #pragma once
 
 #include <sys/types.h>

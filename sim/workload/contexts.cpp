@@ -56,7 +56,7 @@ class Maker {
   }
 
  private:
-  // Takes memory that is never freed, but ends with its context.
+  // Takes memory that no call frees: it ends with its context.
   void take_some() {
     CUdeviceptr address = 0;
     DRIVER(cuMemAlloc_v2)(&address, std::size_t{4} << (random_() % 22));
@@ -66,7 +66,8 @@ class Maker {
   int retained_ = 0;
 };
 
-/// Prints `what`, and waits for a line while the caller compares the figures of this moment.
+/// Prints `what`, and waits for a line on standard input. Meanwhile the program that reads `what` compares the figures
+/// of this moment.
 void meet(const std::string& what) {
   std::printf("%s\n", what.c_str());
   std::fflush(stdout);

@@ -1,4 +1,4 @@
-// The look-up of the driver's functions by name, as in a program that was never linked against the driver.
+// The look-up of the driver's functions by name, as in a program that is not linked against the driver.
 #pragma once
 
 #include <dlfcn.h>

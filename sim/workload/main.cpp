@@ -63,7 +63,7 @@ bool open_driver() {
   return step(DRIVER(cuInit)(0), "cuInit");
 }
 
-/// Limits this process through the library, like a program that was not started by `ration run`.
+/// Limits this process through libration, as a program can that was not started by `ration run`.
 bool limit_itself(const std::string& size) {
   if (size.empty()) return true;
   const auto folder = std::filesystem::read_symlink("/proc/self/exe").parent_path();
@@ -125,7 +125,7 @@ int refused(const Allocator& allocator, std::uint64_t size, const std::string& w
   return 1;
 }
 
-/// Prints its position and waits for a line, so that several processes can be brought to the same point.
+/// Prints `where` this process is, and waits for a line, so that several processes can be brought to the same point.
 void meet(const char* where) {
   fmt::print("{}\n", where);
   std::fflush(stdout);

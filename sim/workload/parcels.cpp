@@ -15,7 +15,7 @@ using namespace cuda;
 
 namespace {
 
-/// Functions that each give up one export or import. Each is called once.
+/// Functions, each of which gives up one export or import. Each is called once.
 using Drops = std::vector<std::function<void()>>;
 Drops exported, imported;
 
@@ -37,7 +37,7 @@ bool form_named(const std::string& name, Form& out) {
 bool send(int socket, const Parcel& parcel) { return send_message(socket, parcel, parcel.descriptor); }
 
 bool receive(int socket, Parcel& out) {
-  int descriptor = -1;  // the sender's number, which came with the parcel, has no meaning here
+  int descriptor = -1;  // the number in the parcel is the sender's, and has no meaning here
   if (!receive_message(socket, out, descriptor)) return false;
   out.descriptor = descriptor;
   return true;

@@ -13,8 +13,8 @@ enum class Ways {
 };
 
 /// Tries the ways and prints one line for each: its name, the bytes obtained in pieces of `request`, the bytes that
-/// stayed free, the error, and whether all memory came back. Prints one line on standard error for each way that cannot
-/// be tried here.
+/// were still free, the error of the denial, and whether all memory came back. Prints one line on standard error for
+/// each way that cannot be tried here.
 int probe(std::size_t request, Ways ways);
 
 }  // namespace ration::workload

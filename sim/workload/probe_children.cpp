@@ -51,7 +51,7 @@ void by_shell(const char* /*program*/, char* const* words, char* const* variable
   (void)!std::system(line.c_str());
 }
 
-/// Makes a way that takes memory in a child, which is started for the first request.
+/// Makes a way that takes memory in a child process. The first request starts the child.
 Way way(const char* name, Start* start, const Altered& altered) {
   return {name,
           [start, altered](std::size_t size) {

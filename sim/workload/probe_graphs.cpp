@@ -67,7 +67,7 @@ void drop_graphs() {
     forget(one);
   }
   launched.clear();
-  DRIVER(cuCtxSynchronize)();  // memory of launches that still run is not given back
+  DRIVER(cuCtxSynchronize)();  // waits, because the memory of launches that still run is not given back
   for (const CUdevice device : tried_devices()) DRIVER(cuDeviceGraphMemTrim)(device);
 }
 
@@ -84,7 +84,7 @@ CUresult build_reusing(Launched& one, std::size_t size) {
   return add_allocation(one.graph, &freed, size, node, one.pointers.emplace_back());
 }
 
-/// Adds a lasting allocation and another one that the graph itself frees.
+/// Adds an allocation that stays, and one that the graph itself frees.
 CUresult build_with_temporary(Launched& one, std::size_t size) {
   CUgraphNode node = nullptr, freed = nullptr;
   CUdeviceptr pointer = 0;

@@ -39,7 +39,7 @@ void unmap(const Range& range) {
   DRIVER(cuMemAddressFree)(range.address, range.size);
 }
 
-/// Releases the handle and the mapping, and leaves a handle that it retained meanwhile.
+/// Maps memory, retains a second handle to it, and releases the first handle and the mapping.
 CUresult retain(std::size_t size) {
   const auto properties = on_device(0);
   Handle made = 0, retained = 0;
@@ -54,7 +54,7 @@ CUresult retain(std::size_t size) {
   return result;
 }
 
-/// Maps memory twice, and releases its handle and the first mapping.
+/// Maps memory twice, and gives up its handle and the first mapping.
 CUresult map_twice(std::size_t size) {
   const auto properties = on_device(0);
   Handle made = 0;
@@ -118,7 +118,7 @@ CUresult bequeath(std::size_t size) {
 }
 
 void end_heirs() {
-  for (const Heir& heir : heirs) ::close(heir.gate);  // all first: later heirs also hold the gates of earlier ones
+  for (const Heir& heir : heirs) ::close(heir.gate);  // all gates first: later heirs also hold those of earlier ones
   for (const Heir& heir : heirs) ::waitpid(heir.pid, nullptr, 0);
   heirs.clear();
   look_for_the_dead();
@@ -126,7 +126,7 @@ void end_heirs() {
 
 Child exporter;
 
-/// Opens memory that a child took and exported. The child then gives the memory up and goes on.
+/// Opens memory that a child took and exported. The child then gives the memory up, but does not end.
 CUresult keep_what_a_child_drops(const char* form, std::size_t size) {
   if (!exporter.is_running() && !exporter.start(execute, {})) return CUDA_ERROR_UNKNOWN;
   Parcel parcel;

@@ -57,8 +57,8 @@ CUresult take_on_second(std::size_t size) {
   return take(size, stream_of_second);
 }
 
-/// Takes plain memory of the second device, and once that is denied, takes from its pool. If that pool were charged to
-/// another device, there would still be room for it.
+/// Takes plain memory of the second device and, once that is denied, memory from the device's pool. If the pool were
+/// charged to another device, there would still be room for the pool.
 CUresult take_beside_plain(std::size_t size) {
   CUdeviceptr pointer = 0;
   const CUresult result = within(1, [&] { return kept(DRIVER(cuMemAlloc_v2)(&pointer, size), pointer); });
@@ -86,7 +86,7 @@ std::vector<Way> pool_ways() {
       {"pool-default", [](std::size_t n) { return take_from(default_pool(0), n); }, drop},
       {"pool-keeps",
        [](std::size_t n) {
-         // The pool may keep all freed memory, so freed memory is still held.
+         // The pool is told to keep all freed memory, so freed memory is still held.
          keep_idle(default_pool(0), true);
          return take(n);
        },

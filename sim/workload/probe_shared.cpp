@@ -1,5 +1,5 @@
-// The ways of taking memory that other processes can keep alive, the process that keeps it, checkpoints, and the orders
-// of an outsider.
+// The probe's ways that need a second process: memory that another process keeps alive, that other process itself,
+// checkpoints, and calls by a process outside the workload.
 #include <poll.h>
 #include <signal.h>
 #include <sys/socket.h>
@@ -128,8 +128,7 @@ class Giver {
 /// The moment at which the process that is charged for the memory is killed.
 enum class Killed { kAfterImport, kBeforeImport };
 
-/// Opens memory that a child took, and kills the child before or after that. The process that was charged for the
-/// memory is then gone.
+/// Opens memory that a child took. Kills the child, which was charged for the memory, before or after that.
 template <Form form, Killed killed>
 CUresult take_over(std::size_t size) {
   const Giver giver(form, size);
@@ -145,7 +144,8 @@ CUresult take_over(std::size_t size) {
 
 std::vector<int> sockets;
 
-/// Leaves a descriptor in a socket: a child sent it and was then killed, and no process receives it.
+/// Leaves a descriptor of memory in a socket: a child sends the descriptor and is then killed, and no process receives
+/// it.
 CUresult leave_in_flight(std::size_t size) {
   const Giver giver(Form::kDescriptor, size);
   giver.wait();
@@ -181,8 +181,8 @@ void free_pointers() {
   pointers.clear();
 }
 
-/// Goes on in a child after this process has ended. The clone system call makes the child, so no fork handler of the C
-/// library runs.
+/// Makes a child that goes on in place of this process, which ends. The clone system call makes the child, so no fork
+/// handler of the C library runs.
 void go_on_in_a_child() {
   int ended[2];
   if (::pipe(ended) != 0) return;

@@ -37,8 +37,8 @@ void fill() {
   for (const CUdeviceptr address : taken) DRIVER(cuMemFree_v2)(address);
 }
 
-/// A round: `prepare`, then `left` and `right` at once, each in its thread, then `clean`. A round that cannot be
-/// prepared is skipped.
+/// A pair of calls. A round calls `prepare`, then `left` and `right` at once in two threads, then `clean`. A round that
+/// cannot be prepared is skipped.
 class Race {
  public:
   virtual ~Race() = default;
@@ -124,7 +124,7 @@ class ExportRelease final : public VirtualRace {
   void right() override { export_to(descriptor_, handle_); }
 };
 
-/// A release of the last handle, against an import of the memory's descriptor.
+/// The release of the last handle of memory, against an import of the memory's descriptor.
 class ImportRelease : public VirtualRace {
   bool prepare() override { return VirtualRace::prepare() && export_to(descriptor_, handle_); }
   void left() override {
@@ -317,8 +317,8 @@ class ManagedPrefetch : public ManagedRace {
   }
 };
 
-/// An allocation, against calls that unset its preferred location. The guard sets that location, too, and its call must
-/// be the last.
+/// An allocation, against calls that unset the preferred location of its memory. The guard also sets that location, and
+/// the guard's call must come last.
 class ManagedAdvise final : public ManagedPrefetch {
   void reach(CUdeviceptr address) override {
     DRIVER(cuMemAdvise)(address, kManaged, CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION, 0);
@@ -402,7 +402,7 @@ class OpenFree final : public Race {
     ::close(from[1]);
     to_ = to[1];
     from_ = from[0];
-    wait();  // waits for the child's context, for which there may be no room later
+    wait();  // waits until the child has its context, for which there may be no room later
   }
   ~OpenFree() override {
     ::close(to_);
@@ -529,7 +529,7 @@ int race(const std::string& name, int rounds, std::uint64_t seed) {
     std::atomic<std::uint32_t> turns{0}, awake{0};
     std::atomic<Begins> begins{Begins::kTogether};  // for the right thread
     Start together;
-    const auto meet = [&] {  // a barrier wakes one thread long after the other
+    const auto meet = [&] {  // spins, because a barrier wakes one thread long after the other
       for (const std::uint32_t both_of = (awake.fetch_add(1) / 2 + 1) * 2; awake < both_of;) std::this_thread::yield();
     };
     std::thread other([&] {

@@ -73,7 +73,7 @@ class Caller {
     std::exit(1);
   }
 
-  // Returns a size from 1 byte to 32 MiB, small ones as likely as large ones.
+  // Returns a size from 1 byte to 32 MiB, small sizes as often as large ones.
   std::size_t size() { return (std::size_t{1} << (random_() % 26)) + random_() % 4096; }
 
   void take_linear() {

@@ -17,9 +17,9 @@ namespace {
 using namespace cuda;
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kBeat = std::chrono::milliseconds(50);  // the period of a program that works
-constexpr auto kAskedAgain = std::chrono::seconds(1);  // the period of requests after a denial
-constexpr std::uint64_t kShareThatMoves = 16;  // a program that works releases at most 1/16 of its memory at a time
+constexpr auto kBeat = std::chrono::milliseconds(50);  // the pause after which a working program changes what it holds
+constexpr auto kAskedAgain = std::chrono::seconds(1);  // the pause before a program asks again after a denial
+constexpr std::uint64_t kShareThatMoves = 16;  // a working program releases at most 1/16 of its memory, or one block
 
 class Player {
  public:
@@ -32,7 +32,7 @@ class Player {
     const std::uint64_t size = parse_size(step.size, Bytes{total}, Bytes{available}).value_or(Bytes{0}).count();
     bool complete = step.more ? take(size) : hold(size);
     if (!complete && !refused(step.more ? size : block())) return false;
-    // The time counts from now, without the wait for memory.
+    // The step's time counts from now: the wait for memory is no part of it.
     auto asked = Clock::now();
     const auto end = asked + scaled(std::chrono::nanoseconds(step.nanoseconds));
     if (step.idle || step.more) std::this_thread::sleep_until(end);
@@ -53,7 +53,7 @@ class Player {
     return std::chrono::duration_cast<Clock::duration>(time / options_.speed);
   }
   [[nodiscard]] std::uint64_t block() const { return options_.block.count(); }
-  /// Returns the part, in whole blocks, that a working program has released at this moment.
+  /// Returns how many bytes a working program has released at this moment: some blocks, and at most half of `size`.
   [[nodiscard]] std::uint64_t moving(std::uint64_t size) {
     const std::uint64_t most = std::max<std::uint64_t>(size / kShareThatMoves / block(), 1);
     return std::min(random_() % (most + 1) * block(), size / 2);

@@ -13,9 +13,9 @@
 namespace ration::workload {
 
 struct Step {
-  std::string size;   ///< as written, since only the device determines the size of `50%`
+  std::string size;   ///< as written, because the size of `50%` depends on the device
   bool more = false;  ///< `+1GiB`: one block of that size in addition
-  bool idle = false;  ///< touches nothing until its end; other steps take and return a little all the time
+  bool idle = false;  ///< keeps its memory unchanged; other steps take and return a little all the time
   std::uint64_t nanoseconds = 0;
 };
 
@@ -25,14 +25,14 @@ struct Step {
 struct StepOptions {
   Bytes block{std::uint64_t{64} << 20};  ///< the size of the pieces in which memory is taken
   double speed = 1;
-  bool repeat = false;  ///< repeats until it is ended
-  bool go_on = false;   ///< if denied, works with what it has and asks again; else ends
+  bool repeat = false;  ///< true: repeats the steps until the process is ended
+  bool go_on = false;   ///< true: after a denial, works with what it has and asks again; false: ends
   unsigned seed = 1;
 };
 
-/// Plays the steps. To hold less memory, returns every second block first, like programs with objects of different
-/// lifetimes, so that an allocator that keeps regions is left with holes. Returns false if memory was denied and
-/// `go_on` is false.
+/// Plays the steps. To hold less memory, returns every second block first. This leaves holes in the regions of an
+/// allocator, as programs with objects of different lifetimes do. Returns false if memory was denied and `go_on` is
+/// false.
 [[nodiscard]] bool play_steps(Allocator& allocator, const std::vector<Step>& steps, const StepOptions& options);
 
 }  // namespace ration::workload

@@ -93,8 +93,8 @@ Trace training_job(std::uint64_t steady, std::uint64_t peak, int steps, unsigned
   for (int step = 0; step <= steps; ++step) {
     std::vector<std::uint32_t> activations;
     std::uint64_t live = 0;
-    // The workspace is one piece, and activations follow. In the first step the parameters and the optimiser's state
-    // come to lie between activations, as in frameworks, which make them when they are first needed.
+    // The workspace is one piece, and activations follow. In the first step, the parameters and the optimiser's state
+    // are made between activations. Frameworks do the same, because they make them when they are first needed.
     if (passing > 0) {
       const std::uint64_t workspace = passing / 4 + passing / 8 * (random() % 3) / 2;
       activations.push_back(take(workspace));

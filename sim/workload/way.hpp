@@ -20,8 +20,8 @@ struct Way {
   const char* function = nullptr;  ///< a function of the driver that older releases lack
 };
 
-/// Returns the ways to try first, because a process that has used managed or shared memory does not survive a
-/// checkpoint.
+/// Returns the ways that checkpoint the process. They must be tried first, because a process that has used managed or
+/// shared memory does not survive a checkpoint.
 std::vector<Way> checkpointed_ways();
 std::vector<Way> array_ways();
 std::vector<Way> code_ways();
@@ -33,10 +33,10 @@ std::vector<Way> shared_ways();
 /// itself, a child has the guard only if it keeps the environment.
 std::vector<Way> child_ways();
 
-/// Requests more memory than there is, so that the memory of dead processes is reclaimed before the request is denied.
+/// Requests more memory than there is. Before the request is denied, the memory of dead processes is reclaimed.
 void look_for_the_dead();
 
-/// Opens the IPC handles from standard input, and keeps them open until it closes.
+/// Opens the IPC handles that come on standard input, and keeps them open until standard input is closed.
 int keep_open();
 /// Fills memory; if `shared`, a child opens the memory, too. Prints `holds` and the numbers of these processes. After a
 /// line on standard input, prints `kept` if the contents are unchanged and driver calls work in all of these processes,

@@ -37,11 +37,11 @@ Fix limit_fix(const std::string& workload, Bytes needed, const LimitRoom& room) 
                                           : command({"set", workload, "--limit", exact_size(*limit)}),
             Changes::kLimit};
   const std::string look = room.gpu ? command({"explain", "--gpu", gpu}) : command({"explain"});
-  const std::string no_limit = fmt::format("no limit would admit more than {} now", format_size(room.grantable));
+  const std::string no_limit = fmt::format("no limit would allow more than {} now", format_size(room.grantable));
   if (!room.policy.empty()) return {fmt::format("{}   ({}: {})", command({"config", "print"}), no_limit, room.policy)};
   if (!room.tenant.name.empty()) {
     const Bytes more = room.tenant.limit + needed - std::min(needed, room.grantable);
-    return {fmt::format("{}   ({}: tenant {} has {})",
+    return {fmt::format("{}   ({}: tenant {} has a limit of {})",
                         command({"set", room.tenant.name, "--limit", exact_size(round_up(more, step_for(more)))}),
                         no_limit, room.tenant.name, format_size(room.tenant.limit)),
             Changes::kTenantLimit};

@@ -1,5 +1,5 @@
-// Computes the limit to suggest to a workload that was denied memory. Used by `ration why` and the daemon's events.
-// Depends on its arguments alone.
+// Computes the limit to suggest to a workload that was denied memory. Used by `ration why` and the daemon's events. The
+// results depend on the arguments alone.
 #pragma once
 
 #include <algorithm>
@@ -15,12 +15,13 @@ namespace ration::admission {
 /// Returns nothing if `needed` exceeds `grantable`.
 [[nodiscard]] std::optional<Bytes> advised_limit(Bytes needed, Bytes grantable);
 
-/// Returns the largest round size up to `most`, in the same steps; if that is zero, the largest multiple of a granule.
+/// Returns the largest round size up to `most`, in the same steps. If that is zero, returns the largest multiple of a
+/// granule up to `most`.
 [[nodiscard]] Bytes round_size(Bytes most);
 
 /// A promise on one device that prevents a higher limit.
 struct Promise {
-  std::string name;  ///< as `ration set` takes it; empty if there is no promise, or if giving it up would not help
+  std::string name;  ///< as typed after `ration set`; empty if there is no promise, or if giving it up would not help
   Bytes guarantee;
   Bytes used;  ///< the part of the guarantee that its holder uses
 
@@ -29,18 +30,18 @@ struct Promise {
 
 /// The limit of the workload's tenant, on one device.
 struct TenantLimit {
-  std::string name;  ///< as `ration set` takes it; empty if the tenant's limit prevents nothing
+  std::string name;  ///< as typed after `ration set`; empty if the tenant's limit prevents nothing
   Bytes limit;
 };
 
 /// The limit that a running workload could be granted on one device.
 struct LimitRoom {
   Bytes grantable;            ///< the highest limit that would be in force
-  Promise promise;            ///< the promise that prevents a higher one
+  Promise promise;            ///< the promise that prevents a higher limit
   std::optional<int> gpu;     ///< the device's number
   bool several_gpus = false;  ///< the workload has a limit on other devices, too
   TenantLimit tenant{};       ///< set instead of a promise
-  std::string policy{};       ///< names the policy that sets the limit, which `ration set` cannot change; empty if none
+  std::string policy{};       ///< the policy that sets the limit, if one does; `ration set` cannot change such a limit
 };
 
 /// The setting that a fix changes by `ration set`.

@@ -11,7 +11,8 @@
 namespace ration::admission {
 namespace {
 
-/// Reports a rule that needs more memory than the device has, either to keep `free` bytes free or for its slices.
+/// Reports a rule for a device that needs more memory than the device has, either to keep `free` bytes free or for its
+/// slices.
 void check_rule(const config::DeviceRule& rule, Bytes free, const machine::Device& device,
                 std::vector<FileProblem>& problems) {
   if (free > device.total)
@@ -25,7 +26,7 @@ void check_rule(const config::DeviceRule& rule, Bytes free, const machine::Devic
   std::string_view why = shares.error().what;
   if (!why.empty() && why.back() == '.') why.remove_suffix(1);
   problems.push_back({rule.slices.origin.file, rule.slices.origin.place,
-                      fmt::format("slices cannot be cut of GPU {}: {}", device.index, why),
+                      fmt::format("slices do not fit GPU {}: {}", device.index, why),
                       "slices = [\"4GiB\", \"rest\"]   (sizes that fit together)"});
 }
 

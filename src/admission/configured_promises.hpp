@@ -14,8 +14,8 @@ namespace ration::admission {
 
 /// Checks that every device has room for the guarantees of tenants and for the memory kept free. Returns a problem for
 /// each device without that room, placed at the first guarantee for which the room is missing, and a problem for each
-/// device that is smaller than its memory to keep free or than its slices. Does not report slices that fit alone but
-/// not together with the guarantees: the daemon reports those when it cuts slices.
+/// device that is smaller than its memory to keep free or than its slices. Does not report slices that fit by
+/// themselves but not together with the guarantees: the daemon reports those slices when it cuts them.
 [[nodiscard]] std::vector<FileProblem> broken_promises(const config::Configuration& configuration,
                                                        const std::vector<machine::Device>& devices);
 

@@ -11,9 +11,9 @@
 namespace ration::admission {
 
 /// Cuts devices as the configuration says, and removes the slices of devices that the configuration no longer slices.
-/// The `total` of `devices` is the memory that may be cut. Leaves alone a device that a user cut with `ration split`,
-/// and one with an occupied slice. Requires that the caller holds the store's lock. Returns a sentence for every device
-/// that it changed or could not change.
+/// The `total` of `devices` is the memory that may be cut. Does not change a device that a user cut with `ration
+/// split`, or that has an occupied slice. Requires that the caller holds the store's lock. Returns a sentence for every
+/// device that it changed or could not change.
 [[nodiscard]] std::vector<Message> apply_configured_slices(const book::Store& store,
                                                            const config::Configuration& configuration,
                                                            const std::vector<machine::Device>& devices);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <charconv>
 #include <vector>
 
@@ -18,7 +19,7 @@ namespace {
 using book::Denial;
 using book::DenialReason;
 
-/// Returns the device as --gpu takes it: `1`, or `GPU-5fd4c2a1` if this machine does not show it.
+/// Returns the device in the form that --gpu takes: `1`, or `GPU-5fd4c2a1` if this machine does not show the device.
 std::string device_text(const book::DeviceUuid& device, const DeviceIndex& index_of) {
   if (const auto index = index_of(device)) return fmt::format("{}", *index);
   return machine::uuid_text(device).substr(0, std::string_view("GPU-5fd4c2a1").size());
@@ -52,26 +53,26 @@ Message because(const Denial& denial, const book::BookSnapshot& book, const Devi
   }
 }
 
-/// Returns the program's command line for a shell, or a placeholder if the book holds only the beginning.
+/// Returns the program's command line, quoted for a shell. Returns a placeholder if the book has only its beginning.
 std::string program_of(const book::BookSnapshot& book) {
   return book.command.size() + 1 >= sizeof(book::BookHeader::command) ? "PROGRAM" : quoted_words(book.command);
 }
 
-/// Returns the granted devices as --gpu takes them: `0,1`.
+/// Returns the granted devices in the form that --gpu takes: `0,1`.
 std::string granted_gpus(const book::BookSnapshot& book, const DeviceIndex& index_of) {
   std::vector<std::string> names;
   for (const auto& account : book.accounts) names.push_back(device_text(account.device, index_of));
   return fmt::to_string(fmt::join(names, ","));
 }
 
-/// Returns the command that repeats the run on `gpus` with `limit`, for the same tenant. `managed` replaces the policy
-/// for managed memory, unless `managed` is empty.
+/// Returns the command that repeats the run on `gpus` with `limit`, for the same tenant. `more` are an option and its
+/// value; an empty word is left out.
 std::string run_again(const book::BookSnapshot& book, const std::string& gpus, Bytes limit,
-                      std::string_view managed = "") {
+                      const std::array<std::string_view, 2>& more = {}) {
   const bool own =
       book.tenant.empty() || book.tenant == "default" || book.tenant == machine::user_name(book.creator.user);
   return command({"run", "--gpu", gpus, own ? "" : "--tenant", own ? "" : book.tenant, "--limit", exact_size(limit),
-                  managed.empty() ? "" : "--managed", managed, "--"}) +
+                  more[0], more[1], "--"}) +
          " " + program_of(book);
 }
 
@@ -99,13 +100,12 @@ Fix fix(const Denial& denial, const book::BookSnapshot& book, bool running, cons
             : "ration ps   (shows which workloads hold memory), then wait for one to end: --on-deny wait"};
   if (denial.reason == DenialReason::kHostLimit) return host_fix(denial, book, running);
   if (denial.reason == DenialReason::kTableFull)
-    return {
-        fmt::format("in the program: free some of the memory that {} gave before asking for more", denial.function)};
+    return {fmt::format("in the program: before it asks for more, free some of the memory of {}", denial.function)};
   if (denial.reason == DenialReason::kShare)
     return {fmt::format("in the program: ration.share(NAME, '{}')", exact_size(denial.used + denial.requested))};
   if (denial.reason == DenialReason::kNoAccount) return {grant_fix(denial, book, index_of)};
   if (denial.function == "cuMemAllocManaged" && book.managed == book::ManagedPolicy::kCharge)
-    return {run_again(book, granted_gpus(book, index_of), denial.limit, "resident") +
+    return {run_again(book, granted_gpus(book, index_of), denial.limit, {"--managed", "resident"}) +
             "   (what does not fit stays on the host)"};
   const Bytes needed = denial.used + denial.requested;
   if (running && room) return limit_fix(book.name, needed, *room);
@@ -117,16 +117,18 @@ Fix fix(const Denial& denial, const book::BookSnapshot& book, bool running, cons
     return {command({"set", book.name, gpu.empty() ? "" : "--gpu", gpu, "--limit", exact_size(*limit)}),
             Changes::kLimit};
   }
-  if (denial.account < book.accounts.size() && needed <= book.accounts[denial.account].granted)
-    return {held_back_fix(device_text(denial.device, index_of))};
-  return {run_again(book, granted_gpus(book, index_of), *limit)};
+  const Bytes granted = denial.account < book.accounts.size() ? book.accounts[denial.account].granted : Bytes{0};
+  if (needed <= granted) return {held_back_fix(device_text(denial.device, index_of))};
+  // Where less than the granted limit could be held, a larger limit alone would not help.
+  const bool held_back = denial.limit < granted;
+  return {run_again(book, granted_gpus(book, index_of), *limit, {held_back ? "--wait" : ""})};
 }
 
 }  // namespace
 
 std::string held_back_fix(const std::string& gpu) {
   return command({"explain", gpu.empty() ? "" : "--gpu", gpu}) +
-         "   (who holds what, and for whom the rest is kept); --on-deny wait";
+         "   (who holds what, and for whom the rest is kept); or wait: --on-deny wait";
 }
 
 const char* name_of(DenialReason reason) {

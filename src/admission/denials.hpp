@@ -1,5 +1,5 @@
-// Explains in sentences why a charge was denied and what to do. Used by `ration why`, the daemon's event log and the
-// dashboard, which therefore agree.
+// Explains in sentences why a request for memory was denied, and what to do. Used by `ration why`, the daemon's event
+// log and the dashboard, which therefore agree.
 #pragma once
 
 #include <functional>

@@ -31,7 +31,7 @@ Result<void> join_labels(const std::vector<std::string>& labels, std::string& ou
   return {};
 }
 
-/// A variable that makes a framework start small, or lets it use memory that its own reserve would waste.
+/// A variable that makes a framework start small, or that lets it use memory which it would otherwise keep in reserve.
 struct FrameworkHint {
   const char* name;
   const char* value;
@@ -42,9 +42,9 @@ constexpr FrameworkHint kFrameworkHints[] = {
     {"TF_FORCE_GPU_ALLOW_GROWTH", "true", &PlanRequest::growth},
     {"XLA_PYTHON_CLIENT_PREALLOCATE", "false", &PlanRequest::growth},
     // TensorFlow leaves 225 to 1,800 MiB of the visible memory to the system (gpu_device.cc, MinSystemMemory). Under a
-    // limit the system has the rest of the GPU, so that reserve would be wasted.
+    // limit, the system has the rest of the GPU, so TensorFlow's reserve would be wasted.
     {"TF_DEVICE_MIN_SYS_MEMORY_IN_MB", "128", nullptr},
-    // PyTorch before 2.9 reads the first name only.
+    // PyTorch before 2.9 reads only the first of these two names.
     {"PYTORCH_CUDA_ALLOC_CONF", "backend:cudaMallocAsync", &PlanRequest::deep, false},
     {"PYTORCH_ALLOC_CONF", "backend:cudaMallocAsync", &PlanRequest::deep, false},
     {"TF_GPU_ALLOCATOR", "cuda_malloc_async", &PlanRequest::deep, false},

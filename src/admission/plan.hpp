@@ -1,6 +1,6 @@
-// Completes a request to a plan: it resolves sizes for the chosen devices, finds the slice, and checks the guarantee
-// against existing promises. Used by `ration run`, `ration env` and `--dry-run`, which show the same plan. Promise:
-// making a plan changes nothing.
+// Makes a plan from the options of a request: resolves sizes for the chosen devices, finds the slice, and checks the
+// guarantee against existing promises. Used by `ration run`, `ration env` and `--dry-run`, which show the same plan.
+// Promise: making a plan changes nothing.
 #pragma once
 
 #include <functional>
@@ -33,7 +33,7 @@ struct PlannedAccount {
   Bytes limit;
   Bytes guarantee;
   std::optional<Bytes> context;  ///< the cost of one CUDA context on the device, if known
-  std::optional<Bytes> typed;    ///< the typed limit, if rounding it down to whole granules changed it
+  std::optional<Bytes> typed;    ///< the limit as typed; absent if rounding it down to granules changed nothing
 };
 
 struct Plan {
@@ -73,7 +73,7 @@ using ContextCost = std::function<std::optional<Bytes>(const machine::Device&)>;
 /// if the size is less than a page.
 [[nodiscard]] Result<Bytes> host_limit_of(const std::string& text, Bytes now = kUnlimited);
 
-/// The parsed form of `fail`, `wait` and `wait:30s`. An empty text means `fail`; any other fails with E1408.
+/// The parsed form of `fail`, `wait` and `wait:30s`. An empty text means `fail`; any other text fails with E1408.
 struct DenialAnswer {
   book::OnDeny on_deny = book::OnDeny::kFail;
   std::uint64_t wait_ns = 0;

@@ -35,7 +35,7 @@ class Promises {
   /// Returns the part of the total that its holders do not use yet.
   [[nodiscard]] Bytes unspent() const;
 
-  /// Checks that `more` bytes can be promised to a workload of the tenant in addition. Fails with E1304.
+  /// Checks that `more` bytes can also be promised to a workload of the tenant. Fails with E1304.
   [[nodiscard]] Result<void> can_add(const machine::Device& device, const std::string& tenant, Bytes more) const;
   /// Checks that the tenant's own guarantee can be set to this size. Fails with E1304.
   [[nodiscard]] Result<void> can_set(const machine::Device& device, const std::string& tenant, Bytes guarantee) const;
@@ -44,8 +44,8 @@ class Promises {
   struct Share {
     Bytes own, of_workloads, used, unspent_of_workloads;
   };
-  /// Checks that all promises can be kept together. `asked` bytes of the tenant's promise are new; `without` is its
-  /// promise without them.
+  /// Checks that all promises can be kept together. `asked` bytes of the promise to the tenant are new; `without` is
+  /// the promise without these bytes.
   [[nodiscard]] Result<void> check(const machine::Device& device, const std::string& tenant, Bytes asked,
                                    Bytes without) const;
 

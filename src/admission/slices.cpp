@@ -19,7 +19,7 @@ namespace {
 
 std::string slices_file(const book::Store& store) { return store.folder() + "/slices.json"; }
 
-/// Adds without overflow, because each share may be unlimited.
+/// Adds a share without overflow, since each share may be unlimited.
 Bytes add(Bytes sum, Bytes share) { return std::min(sum + share, kUnlimited); }
 
 Result<std::vector<Bytes>> fitting(const machine::Device& device, std::vector<Bytes> shares) {

@@ -14,7 +14,7 @@ struct Slice {
   std::string name;  ///< `0.2`, or a name given by the user
   std::string uuid;  ///< the UUID of its device
   Bytes size;
-  bool configured = false;  ///< comes from the configuration, not from a command
+  bool configured = false;  ///< true if the slice comes from the configuration, not from a command
 };
 
 /// Reads every slice of this user's machine. Fails with E1606 if the file is damaged.

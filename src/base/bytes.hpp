@@ -1,5 +1,5 @@
-// A type for sizes of memory, so that a count of bytes is never mistaken for a count of anything else. Used in every
-// room. Promises: trivially copyable, no hidden conversion from plain numbers, 64 bits everywhere.
+// A type for sizes of memory, so that a count of bytes is never mistaken for a count of anything else. Used everywhere.
+// Promises: trivially copyable, no hidden conversion from plain numbers, 64 bits everywhere.
 #pragma once
 
 #include <compare>

@@ -1,4 +1,4 @@
-// The time of day as books, the database and HTTP answers record it, and a clock for waits. Used in every room and by
+// The time of day as books, the database and HTTP answers record it, and a clock for waits. Used everywhere, even in
 // the guard, so these functions need libc alone.
 #pragma once
 

@@ -11,7 +11,7 @@
 namespace ration {
 namespace {
 
-// Returns true if a shell reads the letter as it is; letters beyond ASCII are quoted.
+// Returns true if a shell reads the letter as it is, as it reads every letter beyond ASCII.
 bool needs_no_quotes(char letter) {
   return (letter >= 'a' && letter <= 'z') || (letter >= 'A' && letter <= 'Z') || (letter >= '0' && letter <= '9') ||
          (letter & 0x80) != 0 || std::string_view("-_./:=+,@%").find(letter) != std::string_view::npos;

@@ -1,7 +1,7 @@
-// Formats commands that are shown to be typed: fixes, hints, reports. Used by everything that suggests a command, so
-// that a shell never interprets a name in the command. Promise: a shell reads each word of the text exactly as it was
-// passed here. with_command_options() makes a command refer to the same node wherever the command is pasted: the daemon
-// calls this function for its answers, the command line (cli/context.hpp) for its output.
+// Formats the commands that a text suggests to a person: in fixes, hints and reports. Used by everything that suggests
+// a command, so that a shell never interprets a name in the command. Promise: a shell reads each word of the text
+// exactly as it was passed here. with_command_options() makes a command refer to the same node wherever the command is
+// pasted: the daemon calls this function for its answers, the command line (cli/context.hpp) for its output.
 #pragma once
 
 #include <functional>

@@ -11,8 +11,8 @@
 namespace ration {
 namespace {
 
-// Opens for reading only, which is enough for a lock. With the other flags, opening a file that ration did not make
-// neither waits nor has side effects.
+// The flags that open a file for reading only, which is enough for a lock. With them, opening a file that ration did
+// not make neither waits nor has side effects.
 constexpr int kOpened = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
 
 }  // namespace

@@ -1,6 +1,6 @@
-// Compiles once the part of {fmt} that is the same for every file. Debian packages {fmt} as a shared library and as
-// headers. A program that runs anywhere cannot depend on the library, and each source file would compile the headers
-// again.
+// Compiles, once for all files, the part of {fmt} that is the same for every file. Debian packages {fmt} as a shared
+// library and as headers. A program that runs anywhere cannot depend on the library, and without this file each source
+// file would compile that part of the headers again.
 #include <fmt/format-inl.h>
 
 namespace fmt::detail {

@@ -13,8 +13,8 @@ namespace ration {
 /// Parses labels from any text, since books are untrusted.
 [[nodiscard]] std::map<std::string, std::string> parse_labels(std::string_view text);
 
-/// Returns true for a label that stays one wherever it is stored: a name, `=` and a value, all printable and without a
-/// comma.
+/// Returns true for a text that is one label wherever it is stored: a name, `=` and a value, all printable and without
+/// a comma.
 [[nodiscard]] bool is_label(std::string_view text);
 
 /// The name of the label that marks a Slurm job, by which `ration report --slurm` finds the job's runs.

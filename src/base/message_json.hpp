@@ -9,7 +9,7 @@
 
 namespace ration {
 
-/// Enters `message` as `field` of `row`, an object of either type of nlohmann::json.
+/// Sets `field` of the object `row` to `message`. `Json` is nlohmann::json or nlohmann::ordered_json.
 template <typename Json>
 void put_message(Json& row, const std::string& field, const Message& message) {
   row[field] = static_cast<const std::string&>(message);

@@ -36,8 +36,8 @@ std::string unguessable_folder(const std::string& name) {
   return found;
 }
 
-/// Makes the folder if it is missing; any user may own it. Returns an empty text if it can be used as `use` demands,
-/// else the reason.
+/// Makes the folder if it is missing; any user may own it. Returns an empty text if the folder can be used as `use`
+/// demands, or the reason why it cannot.
 std::string make_trusted_folder(const std::string& folder, int use) {
   if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) return std::strerror(errno);
   return ::access(folder.c_str(), use) == 0 ? "" : std::strerror(errno);

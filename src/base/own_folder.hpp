@@ -1,4 +1,4 @@
-// Folders that only this user can change, also below /tmp, where any user can take a name first. Used by the store of
+// Folders that only this user can change, even below /tmp, where any user can take a name first. Used by the store of
 // the books, the simulated GPU and the command line. Promise: another user's folder or a symbolic link is never used.
 #pragma once
 
@@ -16,8 +16,8 @@ namespace ration {
 /// file that describes the node, or the driver's profile, as in `T4:16GiB,driver=profile.toml`.
 [[nodiscard]] std::string with_real_path(const std::string& description);
 
-/// Makes the folder if it is missing, with that mode whatever the umask is. Returns an empty text if it can be used,
-/// else the reason. Rejects another user's folder, because its owner could exchange every file in it.
+/// Makes the folder if it is missing, with that mode whatever the umask is. Returns an empty text if the folder can be
+/// used, or the reason why it cannot. Rejects another user's folder, because its owner could exchange every file in it.
 [[nodiscard]] std::string make_own_folder(const std::string& folder, mode_t mode);
 
 /// Returns `/tmp/PREFIX-UID`, or `/tmp/PREFIX-UID.XXXXXX` if another user owns or can write the first. Every process of
@@ -37,10 +37,10 @@ struct SimulatedNodeFolder {
 /// Returns the parent folder of this user's simulated nodes, as resolved by real_path(). Does not make it.
 [[nodiscard]] std::string simulated_nodes_folder();
 
-/// Returns the folder that all processes of a simulated node share; RATION_SIM describes the node. The folder is
-/// RATION_SIM_DIR, which is not checked, else a folder of this user. Makes the folder if it is missing. The UUIDs of
-/// the simulated GPUs follow from the folder's real path, so every spelling of RATION_SIM_DIR and of a TOML file gives
-/// the same UUIDs.
+/// Returns the folder that all processes of a simulated node share; RATION_SIM describes the node. The folder lies
+/// below RATION_SIM_DIR, whose owner is not checked, or, if that is not set, below a folder of this user. Makes the
+/// folder if it is missing. The UUIDs of the simulated GPUs follow from the folder's real path, so every spelling of
+/// RATION_SIM_DIR and of a TOML file gives the same UUIDs.
 [[nodiscard]] SimulatedNodeFolder simulated_node_folder(const std::string& description);
 
 }  // namespace ration

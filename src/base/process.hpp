@@ -1,5 +1,5 @@
-// Identifies a process beyond its number, so that a reused pid is never taken for its earlier process. Used by the
-// book, the simulator and the command line. Promises: no allocation; reads only /proc.
+// Identifies a process by more than its number, so that a reused pid is never taken for its earlier process. Used by
+// the book, the simulator and the command line. Promises: no allocation; reads only /proc.
 #pragma once
 
 #include <sys/types.h>
@@ -37,7 +37,7 @@ enum class Liveness {
 /// Returns whether the process still runs. A zombie without other living threads counts as dead, because its memory has
 /// been given back.
 [[nodiscard]] Liveness liveness(const ProcessIdentity& process) noexcept;
-/// As above, for callers that check many processes and call own_pid_namespace() once.
+/// Returns the same, for callers that check many processes and call own_pid_namespace() once.
 [[nodiscard]] Liveness liveness(const ProcessIdentity& process, std::uint64_t own_namespace) noexcept;
 
 /// Returns true if a signal, not a debugger, has stopped that thread of this pid namespace.

@@ -1,5 +1,5 @@
-// Reports the failure of a call across a room's border as a value, never as an exception. Used everywhere outside the
-// guard's hot path.
+// Reports the failure of a call from one room (ARCHITECTURE.md) into another as a value, never as an exception. Used
+// everywhere outside the guard's hot path.
 #pragma once
 
 #include <string>
@@ -41,7 +41,8 @@ using Result = tl::expected<T, Error>;
   RATION_TRY_DECLARE_AS(RATION_TRY_NAME(__LINE__), declaration, expression)
 #define RATION_TRY_OF(first, second, chosen, ...) chosen
 
-/// Returns the error of a Result, or of another tl::expected, from the enclosing function, or continues with its value:
+/// Evaluates a Result or another tl::expected. Returns its error from the enclosing function, or continues with its
+/// value:
 ///     RATION_TRY(const auto plan, make_plan(book));
 ///     RATION_TRY(workload.plan, make_plan(book));
 ///     RATION_TRY(save(plan));

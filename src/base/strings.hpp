@@ -35,8 +35,8 @@ template <class Number>
 /// Returns the number of letters to add, remove, change or swap that turns one word into the other.
 [[nodiscard]] std::size_t distance(std::string_view left, std::string_view right);
 
-/// Returns the word nearest to `typed`, or an empty text if every word differs from `typed` by more than a third of the
-/// typed letters, and by more than one letter.
+/// Returns the word nearest to `typed`. The word may differ in one letter, or in up to a third of the typed letters.
+/// Returns an empty text if every word differs in more.
 [[nodiscard]] std::string nearest(std::string_view typed, const std::vector<std::string>& words);
 
 /// Returns ` Did you mean 'nlp'?`, or an empty text.

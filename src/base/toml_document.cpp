@@ -33,8 +33,8 @@ struct Form {
   }
 };
 
-/// Returns the number of bytes of the letter that begins here; 0 if none does (RFC 3629, and no control characters but
-/// tab and line ends).
+/// Returns the number of bytes of the letter that begins here, or 0 if none begins here. Letters are those of RFC 3629,
+/// but among the control characters only tab and line ends.
 std::size_t letter_length(const Form& form) {
   const unsigned first = form.byte(), second = form.byte(1);
   if (first < 0x80) {
@@ -153,9 +153,9 @@ class Lines {
     }
   }
 
-  /// Returns where the key of the value at `place` begins, because the library does not keep that place. Searches
-  /// backward from the value for `=` and then for the key. A table with a header of its own has no such `=`; its key is
-  /// at the header.
+  /// Returns where the key of the value at `place` begins; the library does not keep that position. Searches backward
+  /// from the value for `=` and then for the key. A table with a header of its own has no such `=`; its key is at the
+  /// header.
   [[nodiscard]] FilePlace key_before(const FilePlace& place) const {
     const std::size_t start = starts_[std::min(place.line, starts_.size()) - 1];
     std::size_t at = std::min(start + place.column - 1, text_.size());

@@ -35,7 +35,7 @@ constexpr std::size_t kMostOfOneFile = std::size_t{16} << 20;  // bytes; a conta
 [[nodiscard]] tl::expected<std::string, Message> read_whole(const std::string& path, std::size_t most = kMostOfOneFile,
                                                             Links links = Links::kFollowed);
 
-/// As above, for an open file, which may be a pipe.
+/// Returns the content of an open file, which may be a pipe, or why it cannot be read.
 [[nodiscard]] tl::expected<std::string, Message> read_whole(int file, std::size_t most = kMostOfOneFile);
 
 }  // namespace ration

@@ -232,7 +232,7 @@ void copy_shared(const BookLayout& layout, BookSnapshot& snapshot) {
 constexpr int kReadings = 16;
 
 /// Loads the parts of a snapshot. Sets `at_one_moment` to true if the shared part did not change while the slots were
-/// loaded. If it changed, memory that moved between the two may be in both or in neither.
+/// loaded. If it changed, memory that moved between the shared part and the slots may be in both or in neither.
 BookStatus load_once(int file, BookImage& image, bool& at_one_moment) {
   constexpr std::size_t kSlots = offsetof(BookLayout, slots), kShared = offsetof(BookLayout, shared),
                         kRecords = kShared + offsetof(SharedPart, records);

@@ -22,7 +22,7 @@ namespace ration::book {
 /// reads everything again, a few times at most. Not thread-safe.
 class BookReader {
  public:
-  /// Opens any plain file with one name; read() decides whether it is a book.
+  /// Opens any plain file that has only one name (hard link); read() decides whether it is a book.
   static BookStatus open(const char* path, BookReader& out) noexcept;
   /// Reads the book. `denials_known` is the count of denials at the last reading; denials that earlier readings
   /// returned are left out of `out.denials`.
@@ -37,7 +37,7 @@ class BookReader {
   [[nodiscard]] std::uint64_t file_number() const noexcept { return number_; }
   /// Returns true if the file's name had been removed at the last reading.
   [[nodiscard]] bool deleted() const noexcept { return deleted_; }
-  /// Returns the file's length at the last reading if it is longer than a book, else 0.
+  /// Returns the file's length at the last reading if the file was longer than a book, or 0 otherwise.
   [[nodiscard]] Bytes grown_to() const noexcept { return grown_to_; }
 
  private:

@@ -4,9 +4,9 @@
 // A change of an account is one compare-and-exchange on its usage word. Before the exchange, the process announces in
 // its slot the change and the holdings that result; after the exchange, the process enters these holdings and withdraws
 // the announcement. A process that replaces a usage word first confirms, in the slot of the word's last writer, that
-// the change in the word was made. So the holdings of a dead process are always known exactly: the announced ones if
-// the announced change stands in the usage word or is confirmed, else the entered ones. tests/model/book.pml describes
-// this protocol for a model checker.
+// the change in the word was made. So the holdings of a dead process are always known exactly. They are the announced
+// ones if the announced change stands in the usage word or is confirmed, and otherwise the entered ones.
+// tests/model/book.pml describes this protocol for a model checker.
 #include "book/charges.hpp"
 
 #include <sched.h>
@@ -81,7 +81,7 @@ constexpr timespec kTurnNap{0, 100'000};
   const std::uint64_t change = slot.change.load(std::memory_order_acquire);
   std::uint64_t number = change_number(change);
   if (!is_announced(change, account) || !made_by(usage, index, number)) {
-    // The change is entered already, or it is the refund of a dead process's holdings.
+    // A living writer has entered the change already. Only the refund of what a dead process held is left to confirm.
     if (life_of(slot.state.load(std::memory_order_acquire)) != SlotLife::kDead) return;
     number = last_number(slot, account);
     if (!made_by(usage, index, number)) return;
@@ -202,7 +202,7 @@ Changed change(const OpenBook& book, const Target& target, Step step, std::uint6
   return first.outcome == Outcome::kMade ? first : change_after(book, first.outcome, target, step, size);
 }
 
-/// Returns true if the slot counts the bytes of that kind separately too: on a device, the bytes of every kind except
+/// Returns true if the slot also counts the bytes of that kind separately. On a device it does so for every kind except
 /// kHeap.
 bool has_part(std::uint32_t account, Kind kind) noexcept { return kind != Kind::kHeap && account != kHostAccount; }
 

@@ -28,7 +28,7 @@ void restore_identity(BookSnapshot& book, const BookSnapshot& granted);
 [[nodiscard]] BookStatus create_granted(const std::string& book, const NewBook& contents,
                                         std::optional<std::int32_t> daemon);
 /// Turns the book of an ended container into a plain file for `ration why`, or removes a damaged one. Another process
-/// may do this at the same time, or have done it.
+/// may do this at the same time, or may already have done it.
 void retire(const std::string& book, std::int32_t exit_status = 0);
 /// Removes the book, whatever its state.
 void remove_book(const std::string& book);

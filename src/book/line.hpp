@@ -48,8 +48,8 @@ class PlaceInLine {
   std::uint64_t ticket_, since_ns_, outer_ticket_;
 };
 
-/// A scope in which the calling thread yields to no other thread, for the last attempt of a request that would be
-/// denied.
+/// A scope in which the calling thread waits for no earlier thread in the line. Used for the last attempt of a request
+/// that would otherwise be denied.
 class PastTheLine {
  public:
   PastTheLine() noexcept;

@@ -1,5 +1,6 @@
-// The state of a mapped book, which the classes of the book share. Each of them is a view of one OpenBook, made when it
-// is needed and gone before the Book is moved. Used by the book; everything else asks a Book for a view.
+// The state of a mapped book, which the classes of the book share. Every object of these classes is a view of one
+// OpenBook, made when it is needed and gone before the Book is moved. Used by the book; everything else asks a Book for
+// a view.
 #pragma once
 
 #include <cstdint>

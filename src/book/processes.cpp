@@ -33,7 +33,8 @@ void read_own_command(char (&target)[sizeof(SlotRecord::command)]) noexcept {
   }
 }
 
-/// Opens the book's file again, with an open file description of its own. Returns none if it is no longer at its path.
+/// Opens the book's file again, with an open file description of its own. Returns none if the file is no longer at its
+/// path.
 FileDescriptor reopen(const OpenBook& book) noexcept {
   FileDescriptor file{::open(book.path, O_RDWR | O_CLOEXEC | O_NOFOLLOW)};
   struct stat status {};
@@ -118,7 +119,7 @@ ByAccount reap_all(const OpenBook& book) noexcept {
     const SlotRecord& slot = book.layout->slots[index];
     const std::uint64_t state = slot.state.load(std::memory_order_acquire);
     if (life_of(state) == SlotLife::kFree || lives(index)) continue;
-    // Memory that the process lent stays charged while others hold it, so its shares are settled first, under the lock.
+    // Memory that the process lent stays charged while others hold it, so that memory is settled first, under the lock.
     // If the lock is not available, all holdings of the process stay charged until the next reaping.
     if (has_shares(book, index)) {
       const SharedLock held(book);
@@ -160,8 +161,8 @@ bool Processes::attach() const noexcept {
   if (book_->layout == nullptr) return false;
   if (book_->slot != kNoSlot) return true;
   const ProcessIdentity self = current_process();  // read first, because only one descriptor may be left
-  // Otherwise the holdings of ended processes, and the memory that the daemon found for them, would be attributed to
-  // this process.
+  // Reaps first, because otherwise the holdings of ended processes, and the memory that the daemon found for them,
+  // would be attributed to this process.
   reap();
   for (int attempt = 0; attempt < 2; ++attempt) {
     if (attempt > 0) reap();

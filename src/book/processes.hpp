@@ -17,7 +17,8 @@ class Processes {
   bool attach() const noexcept;
   /// Gives back everything that this process holds, and its slot.
   void detach() const noexcept;
-  /// Forgets the parent's slot in a child after fork without touching it, so that attach() takes one for the child.
+  /// Forgets the parent's slot in the child of a fork and leaves that slot unchanged. attach() then takes a slot for
+  /// the child.
   void forget_slot() const noexcept;
   [[nodiscard]] bool attached() const noexcept { return book_->slot != kNoSlot; }
   /// The charged bytes of this process on one account.

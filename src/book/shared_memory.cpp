@@ -294,8 +294,8 @@ bool held_by_others(const OpenBook& book, const SharedRecord& record, LabelSearc
   return piece_is_held;
 }
 
-// Settles one record. Requires the lock. Moves or refunds lent bytes that were given up only if this process is their
-// maker.
+// Settles one record. Requires the lock. Lent bytes that were given up are moved or refunded only if this process is
+// their maker.
 void settle_record(const OpenBook& book, SharedRecord& record, LabelSearch& labels) noexcept {
   SharedPart& part = book.layout->shared;
   std::uint64_t word = record.bytes.load(kRelaxed);

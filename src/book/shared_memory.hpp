@@ -19,9 +19,9 @@ class SharedMemory {
   /// Returns how many pieces of memory a workload can share at a time.
   [[nodiscard]] static std::uint64_t capacity() noexcept;
   /// Lends `size` bytes of this process's charge, so that other processes may come to hold them. Returns the memory's
-  /// number, or 0 if there is no room; then no process can find the memory. A `part_of` other than 0 is the number of
-  /// the memory that contains this piece and is held as long as the piece is; this process then also counts as a holder
-  /// of the piece.
+  /// number, or 0 if there is no room; then no process can find the memory. If `part_of` is not 0, this memory is a
+  /// piece of the memory with that number. The containing memory is then held as long as the piece is, and this process
+  /// also counts as a holder of the piece.
   [[nodiscard]] std::uint64_t share(std::uint32_t account, Bytes size, Kind kind,
                                     std::uint64_t part_of = 0) const noexcept;
   /// Undoes share() for memory that no other process came to hold.

@@ -23,7 +23,7 @@ std::map<std::uint32_t, std::int64_t> held_besides(const BookSnapshot& book) {
   for (const ProcessSnapshot& process : book.processes) living.set(process.slot);
   LabelSearch labels(book.control_path.c_str());
   const auto has_descriptor = [&](const SharedSnapshot& shared) {
-    // If this cannot be determined, a descriptor is assumed while any process lives.
+    // If it is unknown whether the memory has an open descriptor, it counts as having one while any process lives.
     if (shared.control_inode == kUnknownFile) return living.any();
     const ControlFile file{shared.control_device, shared.control_inode};
     return shared.control_inode != 0 && (labels.can_tell(file) ? labels.lives(shared.number, file) : living.any());

@@ -89,7 +89,7 @@ struct SharedSnapshot {
   std::uint64_t control_device = 0, control_inode = 0;  ///< the file of its descriptors; see layout.hpp
 };
 
-/// Everything in a book at one moment, copied with bounds checks, so that another process may write the file.
+/// Everything in a book at one moment, copied with bounds checks, since another process may be writing the file.
 struct BookSnapshot {
   std::string name, tenant, slice, labels, command, simulation;
   std::uint64_t run_number = 0, created_ns = 0, ended_ns = 0, limit_changes = 0, denial_count = 0;
@@ -117,7 +117,7 @@ struct BookSnapshot {
 /// `book` are the living ones. The result is what Processes::reap() and SharedMemory::settle() would arrive at; the
 /// book stays unchanged, so its file may be another user's.
 [[nodiscard]] std::vector<Bytes> held_by_living(const BookSnapshot& book);
-/// As above, but for pinned host memory.
+/// Returns the same figure for pinned host memory.
 [[nodiscard]] Bytes host_held_by_living(const BookSnapshot& book);
 
 }  // namespace ration::book

@@ -30,8 +30,9 @@ struct ForeignBook {
 
 class Store {
  public:
-  /// Opens `RATION_RUNTIME_DIR`, else /run/ration if that is writable, else $XDG_RUNTIME_DIR/ration, else
-  /// /tmp/ration-UID, or /tmp/ration-UID.XXXXXX if another user owns that. Makes the folder if it is missing.
+  /// Opens `RATION_RUNTIME_DIR` if it is set. Otherwise opens the first of these that can be used: /run/ration,
+  /// $XDG_RUNTIME_DIR/ration, and /tmp/ration-UID (/tmp/ration-UID.XXXXXX if another user owns that folder). Makes the
+  /// folder if it is missing.
   static Result<Store> open();
   /// Makes that folder, and the one for the books in it, if they are missing. Fails with E1405 if the folder cannot be
   /// used.

@@ -1,7 +1,7 @@
-// Functions that write limits, and requests to give back memory, into a book whose owner may do anything to the file
-// meanwhile. Used by the node daemon. Promises: never takes the book's lock; a file that is truncated or damaged at any
-// moment is an error, never a crash; only a file of `owner` is written, and only the one that is open, whatever lies at
-// its path by now.
+// Functions that write into a book, whose owner may do anything to the file meanwhile: limits, and requests to give
+// back memory. Used by the node daemon. Promises: no function takes the book's lock; a file that is truncated or
+// damaged at any moment is an error, never a crash; only a file of `owner` is written, and only the one that is open,
+// whatever lies at its path by now.
 #pragma once
 
 #include <optional>

@@ -20,8 +20,8 @@ enum class OnDeny : std::uint32_t { kFail = 0, kWait = 1 };
 /// only allocations, without contexts.
 enum class AccountMode : std::uint32_t { kDevice = 0, kHeap = 1 };
 
-/// Flags for memory that drivers do not move to the host, or only in part. A program that has such memory may not
-/// survive being suspended.
+/// Flags for memory that drivers do not move to the host, or move only in part. A program that has such memory might
+/// not survive a suspension.
 enum class Unmovable : std::uint32_t {
   kManaged = 1,
   kShared = 2,  ///< memory exported to other processes, or imported

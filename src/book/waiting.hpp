@@ -17,7 +17,8 @@ class Waiting {
   /// Begins a wait of this process. Until end() is called, refunds and raised limits wake the wait.
   void begin(std::uint32_t account, Bytes wanted) const noexcept;
   void end() const noexcept;
-  /// Returns the calling thread's place in the account's line, for a wait for memory that refunds can make free.
+  /// Returns the calling thread's place in the account's line. The thread renews the place if refunds can free the
+  /// wanted memory.
   [[nodiscard]] PlaceInLine place_in_line(std::uint32_t account) const noexcept { return {*book_, account}; }
   [[nodiscard]] bool others_come_first(std::uint32_t account) const noexcept;
   /// Counts a request that waited and got its memory. If the wait ends with this request, this must be called before

@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "admission/plan.hpp"
+#include "base/command.hpp"
 #include "base/own_folder.hpp"
 #include "base/size_step.hpp"
 #include "base/strings.hpp"
@@ -33,6 +34,39 @@ Result<void> check_sizes(const CLI::App& verb) {
     }
   }
   return {};
+}
+
+/// Returns what a verb takes for an option, with its choices if it has some: `KIND: docker, compose`.
+std::string taken(const CLI::App& verb, const std::string& option) {
+  const CLI::Option* found = verb.get_option_no_throw(option);
+  std::string text = found == nullptr ? option : found->get_type_name();
+  const auto choices = text.find(":{");
+  if (choices == std::string::npos) return text;
+  std::string list = text.substr(choices + 2);
+  list.resize(list.find('}'));
+  for (std::size_t at = 0; (at = list.find(',', at)) != std::string::npos; at += 2) list.insert(at + 1, " ");
+  return text.substr(0, choices) + ": " + list;
+}
+
+/// Returns what is wrong with the words after a verb. The library's own sentences speak of the names of its options.
+std::string in_words(const CLI::ParseError& error, const CLI::App& verb) {
+  const std::string what = error.what();
+  const std::string option = what.substr(0, what.find_first_of(" :"));
+  if (error.get_name() == "RequiredError") {
+    const bool named = option.rfind("--", 0) == 0;
+    return fmt::format("{} needs {}{}.", verb.get_name(), named ? option + " " : "", taken(verb, option));
+  }
+  const auto value = what.find(": "), list = what.find(" not in {");
+  if (value == std::string::npos || list == std::string::npos || list < value) return what;
+  return fmt::format("'{}' is no {}.", what.substr(value + 2, list - value - 2), taken(verb, option));
+}
+
+/// Returns the command with the word that was typed after the verb, if there is one, in the place of NAME.
+std::string with_name(std::string text, const std::vector<std::string>& typed) {
+  const auto place = text.find("NAME");
+  if (place != std::string::npos && typed.size() > 1 && typed[1].front() != '-')
+    text.replace(place, std::string_view("NAME").size(), shell_word(typed[1]));
+  return text;
 }
 
 }  // namespace
@@ -80,7 +114,7 @@ CLI::App* CommandLine::add_subcommand(const std::string& name, const std::string
     chosen_ = [this, verb, action]() -> Result<int> {
       RATION_TRY(check_dry_run(*verb));
       RATION_TRY(check_sizes(*verb));
-      if (names_demo(session.simulated_node) && verb->get_name() != "serve")  // serve makes a node and joins none
+      if (names_demo(session.simulated_node) && verb->get_name() != "serve")  // `serve` makes a node of its own
         RATION_TRY(join_demo(session));
       return action();
     };
@@ -126,15 +160,15 @@ void CommandLine::add_output(CLI::App* verb, const std::vector<std::string>& mor
 void CommandLine::add_node_options(CLI::App* verb, unsigned takes) {
   if ((takes & kSim) != 0)
     option(verb, "--sim", session.simulated_node, "NODE",
-           verb->get_name() == "serve"
-               ? "simulate a node: T4, T4:16GiB*2,A100-40, or a TOML file"
-               : "use a simulated node: T4, T4:16GiB*2,A100-40, a TOML file, or demo for the node of ration demo")
+           verb->get_name() == "serve" ? "simulate a node: GPUs such as T4 or T4:16GiB*2,A100-40, or a TOML file"
+                                       : "use a simulated node: GPUs such as T4 or T4:16GiB*2,A100-40, a TOML file, or "
+                                         "demo for the node of ration demo")
         ->expected(0, 1);
   if ((takes & kSocket) != 0)
     option(verb, "--socket", session.socket, "PATH", "socket of the daemon; default: the usual places");
 }
 
-// Sets the node that the verb is about, from the options or else from the environment.
+// Sets the node that the verb is about: from the options or, where they do not name it, from the environment.
 void CommandLine::choose_node(const CLI::App& verb, unsigned takes) {
   if ((takes & kSim) != 0) {
     if (session.simulated_node.empty()) session.simulated_node = environment("RATION_SIM");
@@ -163,14 +197,19 @@ Error CommandLine::usage_error(const CLI::ParseError& error) const {
   for (const auto& text : verb_texts()) names.emplace_back(text.name);
   if (std::find(names.begin(), names.end(), name) == names.end()) {
     const bool option = !name.empty() && name.front() == '-';
+    if (const char* meant = meant_by(verb_habits(), name); meant != nullptr)
+      return {"E1001", fmt::format("no command '{}'.", name), with_name(meant, words.all), 2};
     return {"E1001", fmt::format("no {} '{}'.{}", option ? "option" : "command", name, suggestion(name, names)),
             "ration help", 2};
   }
-  std::string what = error.what();
   const CLI::App& verb = *app.get_subcommand(name);
+  std::string what = in_words(error, verb);
   if (const auto extra = verb.remaining(); !extra.empty())
     what = fmt::format("'{}' is not known here.{}", extra.front(),
                        suggestion(extra.front().substr(0, extra.front().find('=')), long_options(verb)));
+  // `ration set train 9GiB`
+  if (const auto& all = words.all; name == "set" && all.size() == 3 && parse_size(all[2], kUnlimited, kUnlimited))
+    return {"E1001", what, command({"set", all[1], "--limit", all[2]}), 2};
   return {"E1001", what, fmt::format("ration {} --help", name), 2};
 }
 

@@ -32,7 +32,7 @@ class CommandLine {
     auto typed = std::make_shared<Options>();
     return {add_verb(name, [this, typed, perform] { return perform(session, *typed); }), *typed};
   }
-  /// Adds a verb that programs call and no help lists. `takes` is a set of NodeOption.
+  /// Adds a verb for programs; no help lists it. `takes` is a set of NodeOption.
   template <class Options, class Perform>
   std::pair<CLI::App*, Options&> add_hidden(const std::string& name, unsigned takes, Perform perform) {
     auto typed = std::make_shared<Options>();

@@ -1,6 +1,9 @@
 // The options of every verb. The other texts of a verb are in verb_texts.cpp.
 #include <fmt/format.h>
 
+#include <cstdlib>
+#include <filesystem>
+
 #include "adapters/containers/cdi.hpp"
 #include "adapters/containers/snippet.hpp"
 #include "adapters/containers/wrapper.hpp"
@@ -104,7 +107,7 @@ void add_snippet(CommandLine& line) {
   word(snippet, "name", typed.name, "NAME");
   add_container_limit(snippet, typed.run.request);
   option(snippet, "--node", typed.node, "NODE",
-         "with slurm: this machine's name there; prints the lines that Slurm's configuration needs for it");
+         "with slurm: this machine's name in Slurm; prints the lines that Slurm's configuration needs for it");
   option(snippet, "--instances", typed.instances, "N", "with a model server: how many instances share the limit")
       ->check(CLI::Range(1, 64));
 }
@@ -165,22 +168,22 @@ void add_run(CommandLine& line) {
   run->prefix_command();
   add_plan_options(run, typed);
   auto* wait = option(run, "--wait", typed.wait, "TIME",
-                      "wait in the daemon's queue until the limit is free; with a time, at most that long")
+                      "wait in the daemon's queue until there is room for the limit; with a time, at most that long")
                    ->expected(0, 1);
   option(run, "--priority", typed.priority, "N", "with --wait: a larger number goes first")->needs(wait);
   option(run, "--retry", typed.retries, "N",
-         "start it again up to N times, each time with a larger limit, if it fails right after a denial")
+         "start the program again up to N times, with a larger limit each time, if it fails right after a denial")
       ->check(CLI::Range(0, 100));
   option(run, "--retry-limit", typed.retry_limit, "STEP", "how much --retry adds to the limit: +25%, +2GiB");
-  option(run, "--denied-exit", typed.denied_exit, "CODE", "exit code if it fails right after a denial")
+  option(run, "--denied-exit", typed.denied_exit, "CODE", "exit code if the program fails right after a denial")
       ->check(CLI::Range(1, 255));
   auto* record = option(run, "--record", typed.record, "FILE",
-                        "record what it and its processes do with memory, for ration inspect");
+                        "record what the program's processes do with memory, for ration inspect");
   add_sites(run, typed)->needs(record);
   add_deep(run, typed)->needs(record);
   option(run, "--tensorboard", typed.tensorboard, "FOLDER",
          "write the workload's use, limit, peak and denials once a second as scalars of TensorBoard");
-  run->add_flag("--scope", typed.scope, "run it in a control group of its own, made by systemd");
+  run->add_flag("--scope", typed.scope, "run the program in a control group of its own, made by systemd");
   run->add_flag("--print-env", typed.print_env, "print the variables that would be set; start nothing");
   line.add_output(run);
 
@@ -316,28 +319,27 @@ void add_planning(CommandLine& line) {
   option(whatif, "--with", to_answer.with, "RECORDING",
          "another recorded run on the same GPU; says what both need if it starts at the worst moment");
   option(whatif, "--gpu", to_answer.gpus, "GPUS",
-         "size or model of the GPUs: 12GiB, A100-40:2, T4:15GiB*3; says which starts of --with, how many copies or "
-         "which sizes fit. Default for sizes: this machine's GPUs")
+         "size or model of the GPUs: 12GiB, A100-40:2, T4:15GiB*3. Says at which starts --with fits; without --with, "
+         "how many copies or which sizes fit. Default for sizes: this machine's GPUs")
       ->expected(1)
       ->take_all()
       ->allow_extra_args(false);
   option(whatif, "--allocator", to_answer.allocators, "ALLOCATOR",
-         "pytorch, tensorflow, cuda_malloc_async, ration or none, with settings: pytorch:max_split_size_mb:128; may be "
-         "repeated")
+         "allocator to try: pytorch, tensorflow, cuda_malloc_async, ration or none; with settings: "
+         "pytorch:max_split_size_mb:128; may be repeated")
       ->expected(1)
       ->take_all()
       ->allow_extra_args(false);
-  whatif->add_flag(
-      "--run", to_answer.run,
-      "run the recorded program, or the one after --, under the limit on a simulated GPU: the one of --sim, "
-      "else one like that of the recording");
+  whatif->add_flag("--run", to_answer.run,
+                   "run the recorded program, or the one after --, under the limit on a simulated GPU: that of --sim, "
+                   "else one like the recorded GPU");
   line.add_output(whatif);
 
   auto [fits, to_fit] = line.add<FitsOptions>("fits", cli::fits);
   auto* size = word(fits, "size", to_fit.size, "SIZE");
   option(fits, "--recording", to_fit.recording, "RECORDING", "in place of the size: what this recorded run needs")
       ->excludes(size);
-  option(fits, "--gpu", to_fit.gpu, "GPU", "as for ration run: auto (any GPU), all, or each of these");
+  option(fits, "--gpu", to_fit.gpu, "GPU", "as for ration run: auto (any GPU), or all or 0,1 (each of these)");
   line.add_output(fits);
 }
 
@@ -360,7 +362,7 @@ void add_recordings(CommandLine& line) {
   option(inspect, "--at", typed.at, "TIME",
          "show what was held this long after the beginning (90s), not what was held at the peak");
   option(inspect, "--diff", typed.other, "FILE",
-         "compare with another recording: show what it has more of, and what less");
+         "compare with another recording: show what that one has more of, and what less of");
   line.add_output(inspect, {"csv", "html"});
 }
 
@@ -408,6 +410,8 @@ void add_machine_verbs(CommandLine& line) {
   auto [serve, to_serve] = line.add<ServeOptions>("serve", cli::serve);
   option(serve, "--listen", to_serve.listen, "ADDRESS:PORT", "address and port for HTTP; \"\" opens none")
       ->each([&given = to_serve.listen_given](const std::string&) { given = true; });
+  option(serve, "--config", to_serve.configuration, "FILE", "configuration file in place of your own, as RATION_CONFIG")
+      ->each([](const std::string& file) { ::setenv("RATION_CONFIG", std::filesystem::absolute(file).c_str(), 1); });
   option(serve, "--state", to_serve.state, "FOLDER", "folder of the daemon's database");
 
   auto [service, to_control] = line.add<ServiceOptions>("service", cli::service);
@@ -418,7 +422,7 @@ void add_machine_verbs(CommandLine& line) {
   auto [demo, to_play] = line.add<DemoOptions>("demo", cli::demo);
   option(demo, "--scenario", to_play.scenario, "SCENARIO",
          "demo, jupyterhub, gan, serving, fragmentation, noisy-neighbour, slurm, kubernetes, or a TOML file");
-  option(demo, "--speed", to_play.speed, "X", "play it X times as fast")->check(CLI::Range(0.1, 100.0));
+  option(demo, "--speed", to_play.speed, "X", "play the scenario X times as fast")->check(CLI::Range(0.1, 100.0));
   option(demo, "--seed", to_play.seed, "N", "seed of the programs' random numbers");
   option(demo, "--for", to_play.length, "TIME",
          "end after this time; default: at Ctrl-C or, without a terminal, at the end of the scenario");

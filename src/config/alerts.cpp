@@ -69,7 +69,7 @@ bool holds(const AlertRule& rule, const Fact& fact) {
 const std::vector<Measure>& measures() {
   static const std::vector<Measure> all{
       {"tenant.used", Unit::kBytes, "memory of a GPU that a tenant holds: 20GiB, or 90% of its limit"},
-      {"device.used", Unit::kBytes, "memory of a GPU in use: 20GiB, or 95% of it"},
+      {"device.used", Unit::kBytes, "memory in use on a GPU: 20GiB, or 95% of the GPU"},
       {"device.time_to_full", Unit::kDuration, "time until a GPU is full if its use grows as it does now"},
       {"idle", Unit::kDuration, "time for which a workload has been idle while it holds memory"},
       {"denials", Unit::kCount, "denied requests of a workload in the last minute"},
@@ -126,7 +126,7 @@ std::vector<AlertChange> Alerts::evaluate(const std::vector<Fact>& facts, std::c
       const std::pair key{rule.text, fact.about};
       const auto before = states_.find(key);
       if (!holds(rule, fact)) {
-        if (before != states_.end()) before->second.value = fact.value;  // the clearing value, reported below
+        if (before != states_.end()) before->second.value = fact.value;  // reported below
         continue;
       }
       State state{now, fact.value, false};

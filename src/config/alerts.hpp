@@ -22,7 +22,7 @@ struct Measure {
     kDuration,
     kCount,
     kEvent
-  };  ///< kBytes may also be a share of `whole`; kEvent has happened or not
+  };  ///< a rule may compare kBytes as a share of `Fact::whole`; kEvent has happened or not
   const char* name;
   Unit unit;
   const char* meaning;

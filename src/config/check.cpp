@@ -9,8 +9,8 @@
 namespace ration::config {
 namespace {
 
-/// Returns true if `part` exceeds `whole` on a small device and on a large one. If that depends on the device, as it
-/// may if only one of the two is a share of the device, returns false.
+/// Returns true if `part` exceeds `whole` on a small device and on a large one. Returns false if that depends on the
+/// device, as it may if only one of the two is a share of the device.
 bool always_more(const Amount& part, const Amount& whole) {
   constexpr Bytes kSmall{std::uint64_t{1} << 30}, kLarge{std::uint64_t{1} << 50};
   if (!part.is_set() || !whole.is_set()) return false;
@@ -49,7 +49,7 @@ class ConsistencyCheck {
     const auto endpoint = parse_listen(daemon.listen.value);
     if (endpoint && !endpoint->loopback && daemon.token_file.value.empty()) {
       wrong(daemon.listen.origin,
-            fmt::format("other machines can reach {}, which takes a token_file", daemon.listen.value),
+            fmt::format("other machines can reach {}, which needs a token_file", daemon.listen.value),
             "token_file = \"/etc/ration/token\", or listen = \"127.0.0.1:7077\"");
     }
     if (daemon.sample.value < std::chrono::milliseconds(10))
@@ -79,12 +79,12 @@ class ConsistencyCheck {
 
   void check_idle(const Idle& idle) {
     if (!idle.after.value && !idle.action.origin.is_default())
-      wrong(idle.action.origin, "idle needs the key after", "idle = { after = \"30m\", action = \"trim\" }");
+      wrong(idle.action.origin, "idle needs the key 'after'", "idle = { after = \"30m\", action = \"trim\" }");
     if (!idle.suspend_after.value) return;
     if (!idle.after.value || idle.action.value == IdleAction::kSuspend ||
         *idle.suspend_after.value <= *idle.after.value)
       wrong(idle.suspend_after.origin,
-            "suspend_after is a second step: it must be later than after, and action must not be suspend",
+            "suspend_after is a second step: it must be longer than 'after', and action must not be suspend",
             "idle = { after = \"30m\", action = \"trim\", suspend_after = \"2h\" }");
   }
 
@@ -111,7 +111,7 @@ class ConsistencyCheck {
   void guarantee_at(const Sourced<Amount>& limit, const Tenant& tenant) {
     if (!always_more(tenant.guarantee.value, limit.value)) return;
     wrong(limit.origin,
-          fmt::format("tenant {}: {} is less than its guarantee {} ({})", tenant.name.value, limit.value.text,
+          fmt::format("tenant {}: limit {} is less than its guarantee {} ({})", tenant.name.value, limit.value.text,
                       tenant.guarantee.value.text, tenant.guarantee.origin.text()),
           "Raise the limit or lower the guarantee.");
   }
@@ -120,7 +120,7 @@ class ConsistencyCheck {
   std::vector<FileProblem>& problems_;
 };
 
-/// Reports a schedule without hours, or without limits.
+/// Reports a policy without settings, and a schedule without hours or without limits.
 void check_needed(const Item& item, std::vector<FileProblem>& problems) {
   const std::string_view section = item.section->name;
   if (section == "policy" && item.leaves.empty())
@@ -131,10 +131,10 @@ void check_needed(const Item& item, std::vector<FileProblem>& problems) {
                                 [](const auto& entry) { return entry.first.rfind("set.", 0) == 0; });
   if (item.leaves.count("when") == 0)
     problems.push_back(
-        {item.origin.file, item.origin.place, "a schedule needs the key when", "when = \"22:00-07:00\""});
+        {item.origin.file, item.origin.place, "a schedule needs the key 'when'", "when = \"22:00-07:00\""});
   if (!sets)
     problems.push_back(
-        {item.origin.file, item.origin.place, "a schedule needs the key set", "set = { nlp = \"90%\" }"});
+        {item.origin.file, item.origin.place, "a schedule needs the key 'set'", "set = { nlp = \"90%\" }"});
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ Reading parse_configuration(const std::vector<Layer>& layers, const Table& table
   }
   add_defaults(table, items);
   reading.configuration = to_configuration(table, items);
-  // Only sound values are compared: a value that is wrong by itself would be reported twice.
+  // Compares values only if each is valid by itself; otherwise an invalid value would be reported twice.
   if (reading.problems.empty()) check_consistency(reading.configuration, reading.problems);
   return reading;
 }
@@ -88,7 +88,7 @@ Result<std::vector<Layer>> read_layers(const std::vector<ConfigurationFile>& fil
         return fail("E1601",
                     fmt::format("{} cannot be read{}{}.", entry.path, regular || regular.error().empty() ? "" : ": ",
                                 regular ? "" : regular.error()),
-                    "unset RATION_CONFIG", 2);
+                    "Name another file with RATION_CONFIG or serve --config, or unset RATION_CONFIG.", 2);
       continue;
     }
     layers.push_back({entry.path, std::move(text)});

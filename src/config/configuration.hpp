@@ -64,7 +64,7 @@ struct DeviceRule {
 };
 
 /// The workloads that a tenant or policy applies to. A kind of pattern, such as `users`, fits if one of its patterns
-/// fits. All kinds that the file has must fit; with `any`, one is enough.
+/// fits. All kinds that are given must fit or, with `any`, at least one of them.
 struct Match {
   Sourced<std::vector<std::string>> users, groups, cgroup, service, image;
   std::map<std::string, Sourced<std::vector<std::string>>> labels;
@@ -134,7 +134,7 @@ struct Containers {
 };
 
 struct Recordings {
-  Sourced<Amount> keep;  ///< bytes of each user's kept recordings; a percentage is a part of their file system
+  Sourced<Amount> keep;  ///< most bytes of each user's kept recordings; a percentage is a share of their file system
 };
 
 struct Configuration {
@@ -165,7 +165,7 @@ struct Layer {
 };
 
 struct Reading {
-  Configuration configuration;        ///< valid only without problems
+  Configuration configuration;        ///< valid only if there are no problems
   std::vector<FileProblem> problems;  ///< problems of single values by file and line, followed by contradictions
 };
 

@@ -32,7 +32,7 @@ struct Item {
 /// Applies a later layer to the items.
 void merge(std::vector<Item>& items, std::vector<Item> later);
 
-/// Checks that items have their required keys. Call it before add_defaults(), since a default does not count.
+/// Checks that items have their required keys. Must be called before add_defaults(), since a default does not count.
 void check_items(const std::vector<Item>& items, Problems& problems);
 
 /// Adds the values that no file sets.

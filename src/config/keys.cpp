@@ -38,7 +38,7 @@ std::vector<Key> daemon_keys() {
       {"socket", field<kText, &Daemon::socket>, "/run/ration/ration.sock",
        "Unix socket of the daemon, for the command line.", "\"/run/ration/ration.sock\""},
       {"listen", field<kListen, &Daemon::listen>, "127.0.0.1:7077",
-       "Address and port for HTTP; empty: none. An address that other machines can reach takes a token_file.",
+       "Address and port for HTTP; empty: none. An address that other machines can reach needs a token_file.",
        "\"127.0.0.1:7077\""},
       {"token_file", field<kText, &Daemon::token_file>, "",
        "File with the token that gives a request an operator's rights.", "\"/etc/ration/token\""},
@@ -47,7 +47,7 @@ std::vector<Key> daemon_keys() {
       {"sample", field<kDuration, &Daemon::sample>, "500ms",
        "Time between two ticks, which read the books and the driver.", "\"500ms\""},
       {"sample_idle", field<kDuration, &Daemon::sample_idle>, "5s",
-       "The same while no client watches and nothing changes.", "\"5s\""},
+       "Time between two ticks while no client watches and nothing changes.", "\"5s\""},
       {"metrics_processes", field<kFlag, &Daemon::metrics_processes>, "false",
        "true: /metrics also has a series for each governed process.", "false"},
   };
@@ -58,7 +58,7 @@ std::vector<Key> defaults_keys() {
       {"limit", field<kSize, &Defaults::limit>, "unlimited", "Limit of a workload on each GPU.", "\"50%\""},
       {"host_limit", field<kSize, &Defaults::host_limit>, "unlimited",
        "Limit of a workload's pinned host memory; 50% is half of the machine's memory.", "\"16GiB\""},
-      {"guarantee", field<kFinite, &Defaults::guarantee>, "", "Bytes of each GPU kept for it.", "\"2GiB\""},
+      {"guarantee", field<kFinite, &Defaults::guarantee>, "", "Bytes of each GPU kept for a workload.", "\"2GiB\""},
       {"gpu", field<kText, &Defaults::gpu>, "", "GPU: index, UUID, auto, or several: 0,1.", "\"auto\""},
       {"on_deny", field<kOnDeny, &Defaults::on_deny>, "fail", "What a denied allocation does.", "\"wait:30s\""},
       {"account", field<kWord, &Defaults::account>, "device",
@@ -100,9 +100,9 @@ std::vector<Key> device_keys() {
 
 std::vector<Key> tenant_keys() {
   return with_match<&Tenant::match>(
-      {{"name", field<kName, &Tenant::name>, "", "Its name.", "\"nlp\""}},
+      {{"name", field<kName, &Tenant::name>, "", "Name of the tenant.", "\"nlp\""}},
       {
-          {"guarantee", field<kFinite, &Tenant::guarantee>, "", "Bytes of each GPU kept for it.", "\"8GiB\""},
+          {"guarantee", field<kFinite, &Tenant::guarantee>, "", "Bytes of each GPU kept for the tenant.", "\"8GiB\""},
           {"limit", field<kSize, &Tenant::limit>, "unlimited", "Limit on each GPU for all of its workloads together.",
            "\"16GiB\""},
           {"soft", field<kShare, &Tenant::soft>, "", "Share of the limit above which the daemon warns the tenant.",
@@ -125,12 +125,12 @@ std::vector<Key> policy_keys() {
                "Keep a recording of each run that ration run starts, in the folder recordings of the daemon's state.",
                "true"},
               {"idle.after", field<kDuration, &Policy::idle, &Idle::after>, "",
-               "Time after which an idle workload is acted on.", "\"30m\""},
+               "Time for which a workload must be idle before the action.", "\"30m\""},
               {"idle.below", field<kActivity, &Policy::idle, &Idle::below>, "0% activity",
-               "Condition that counts as idle.", "\"1% activity\""},
+               "Highest activity that counts as idle.", "\"1% activity\""},
               {"idle.action", field<kOneOf<IdleAction>, &Policy::idle, &Idle::action>, "report",
-               "Action. report: it is shown; trim: it is asked to give memory back; suspend: it is stopped, with its "
-               "memory moved to the host.",
+               "Action. report: show the workload as idle; trim: ask it to give memory back; suspend: stop it and move "
+               "its memory to the host.",
                "\"trim\"", one_of("report", "trim", "suspend")},
               {"idle.suspend_after", field<kDuration, &Policy::idle, &Idle::suspend_after>, "",
                "Time after which a workload that is still idle is suspended.", "\"2h\""},
@@ -139,7 +139,7 @@ std::vector<Key> policy_keys() {
 
 std::vector<Key> schedule_keys() {
   return {
-      {"when", field<kHours, &Schedule::when>, "", "Begin and end; past midnight if the end is earlier than the begin.",
+      {"when", field<kHours, &Schedule::when>, "", "Start and end; past midnight if the end is earlier than the start.",
        "\"22:00-07:00\""},
       {"days", field<kDays, &Schedule::days>, "mon-sun", "Days on which the schedule begins.", "\"mon-fri\""},
       {"set.*", field<kSize, &Schedule::set>, "", "Limit of a tenant during that time.", "\"90%\""},
@@ -172,8 +172,8 @@ std::vector<Key> report_keys() {
 std::vector<Key> recordings_keys() {
   return {
       {"keep", field<kFinite, &Configuration::recordings, &Recordings::keep>, "1GiB",
-       "Bytes kept of each user's recordings that policies asked for; the oldest is removed first. 50% is half of "
-       "the file system.",
+       "Most bytes of each user's recordings that are kept, of those that policies asked for; the oldest is removed "
+       "first. 50% is half of the file system.",
        "\"1GiB\""},
   };
 }

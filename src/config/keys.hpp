@@ -1,6 +1,6 @@
-// The table of every key that a configuration file may have. The reader checks, converts and suggests by this table.
-// `ration config init` and `print`, ration.toml(5), `ration help config` and the JSON schema are made from it, so that
-// they agree. A new key is one row of the table in keys.cpp and its field in configuration.hpp.
+// The table of every key that a configuration file may have. The reader uses this table to check and convert values,
+// and to suggest keys. `ration config init` and `print`, ration.toml(5), `ration help config` and the JSON schema are
+// made from it, so that they agree. A new key is one row of the table in keys.cpp and its field in configuration.hpp.
 #pragma once
 
 #include <optional>
@@ -14,7 +14,7 @@ namespace ration::config {
 struct Key;
 using Problems = std::vector<FileProblem>;
 
-/// The form of a key's value, a row of shapes.hpp.
+/// The form of a key's value; shapes.hpp lists all forms.
 struct Shape {
   const char* name;      ///< for people
   TomlValue::Kind kind;  ///< its TOML type

@@ -20,7 +20,7 @@ struct Subject {
   std::string image;   ///< image of its container
   std::map<std::string, std::string> labels;
   std::string asked_tenant;       ///< the value of --tenant
-  bool asks_for_another = false;  ///< true if that is the name of another user of this machine
+  bool asks_for_another = false;  ///< true if `asked_tenant` is the name of another user of this machine
   bool is_operator = false;       ///< true for a user who may charge any user
 };
 
@@ -33,8 +33,8 @@ struct Assignment {
 /// default tenant, else the user's own name, as `user:NAME` if a tenant has that name. A tenant that the subject names:
 /// - the user's own name: accepted.
 /// - a configured tenant: accepted if the tenant has no match, if its match fits, or for root; else fails with E1502.
-/// - any other name: fails with E1801 if a tenant is configured. If none is, accepted, but fails with E1502 if the name
-///   is another user's and the subject is no operator.
+/// - any other name: fails with E1801 if a tenant is configured. If no tenant is configured: fails with E1502 if the
+///   name is another user's and the subject is no operator; otherwise accepted.
 /// - an invalid name: fails with E1409.
 [[nodiscard]] Result<Assignment> tenant_for(const Configuration& configuration, const Subject& subject);
 

@@ -10,7 +10,7 @@ constexpr int kDay = 24 * 60, kWeek = 7 * kDay;  // in minutes
 
 int length(const Hours& hours) { return hours.to > hours.from ? hours.to - hours.from : hours.to + kDay - hours.from; }
 
-/// Returns the minutes from one minute of the week forward to the other.
+/// Returns the number of minutes from one minute of the week to the next occurrence of another.
 int forward(int from, int to) { return ((to - from) % kWeek + kWeek) % kWeek; }
 
 /// Returns the minutes of the week at which a schedule begins.

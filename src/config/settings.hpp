@@ -1,6 +1,6 @@
 // Reads the defaults that a user or an administrator configured: [defaults] of the configuration, as texts. Used by
-// `ration run` and by commands that plan. Promise: a configuration with a problem in any part is an error with line and
-// column, never ignored.
+// `ration run` and by commands that plan. Promise: a problem in any part of the configuration is never ignored, but is
+// an error with line and column.
 #pragma once
 
 #include <map>

@@ -111,7 +111,7 @@ using Twice = std::optional<Error> (*)(const Key& key, const std::string& text);
 std::optional<Error> may_repeat(const Key&, const std::string&) { return {}; }
 std::optional<Error> one_rest(const Key& key, const std::string& text) {
   if (text != "rest") return {};
-  return Error{"E1601", "'rest' may stand once", key.example, 2};
+  return Error{"E1601", "'rest' may be given only once", key.example, 2};
 }
 std::optional<Error> no_rule_twice(const Key&, const std::string& text) {
   return Error{"E1601", fmt::format("the rule '{}' is given twice", text), "Remove one.", 2};

@@ -44,8 +44,8 @@ inline constexpr TypedShape<Enum> kOneOf{{"one of", TomlValue::Kind::kText}, rea
 
 }  // namespace shapes
 
-/// Returns the part of a configuration that holds a section's fields; for a section that is written several times, its
-/// last item.
+/// Returns the part of a configuration that holds a section's fields. For a section that is written several times, that
+/// is its last item.
 template <typename Part>
 Part& part(Configuration& all);
 // clang-format off
@@ -79,7 +79,7 @@ void store(const Key& key, const TomlValue& value, const Origin& origin, Configu
   auto& member = ((part<decltype(part_of(kFirst))>(all).*kFirst).*....*kNested);
   const auto set = [&](auto& sourced) {
     sourced.origin = origin;
-    Problems known;  // dropped, because check() has reported them
+    Problems known;  // ignored, because check() has reported these problems
     auto read = kShape.read(key, value, known);
     using Read = typename decltype(read)::value_type;
     using Wanted = decltype(sourced.value);

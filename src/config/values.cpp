@@ -108,7 +108,7 @@ Result<Hours> parse_hours(std::string_view text) {
     const Hours hours{minute_of_day(parts->first), minute_of_day(parts->second)};
     if (hours.from >= 0 && hours.from < 24 * 60 && hours.to >= 0 && hours.from != hours.to) return hours;
   }
-  return wrong(text, "a time of the day", "Write 22:00-07:00; the whole day is 00:00-24:00.");
+  return wrong(text, "a range of hours", "Write 22:00-07:00; the whole day is 00:00-24:00.");
 }
 
 Result<Days> parse_days(std::string_view text) {

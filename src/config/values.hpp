@@ -33,7 +33,7 @@ struct Amount {
 /// Parses `1% activity` or `1%` to 1.
 [[nodiscard]] Result<double> parse_activity(std::string_view text);
 
-/// The price of a GiB for an hour. It is exact, because prices are written as decimals and summed over months.
+/// The price of a GiB for an hour. The number is exact, because prices are written as decimals and summed over months.
 struct Price {
   std::int64_t billionths = 0;  ///< price in billionths of `currency`
   std::string currency;         ///< empty if not given

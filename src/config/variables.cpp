@@ -41,10 +41,10 @@ const std::vector<Variable>& variables() {
       {"RATION_IDLE_TRIM", "library: time without a request after which the pool gives unused memory back: 30s"},
       {"RATION_MIN_BLOCK", "library: size to which smaller requests are rounded up: 1MiB"},
       {"RATION_LIBRARY", "Python: libration.so.1 to load instead of the package's own"},
-      {"RATION_PROGRAM", "Python: command ration to start instead of the one beside that Python or on PATH"},
+      {"RATION_PROGRAM", "Python: path of the ration to start instead of the one beside that Python or on PATH"},
       {"RATION_BOOK", "set by `ration run` for the program: its book"},
       {"RATION_ALLOW_UNGOVERNED",
-       "set by `ration run --allow-ungoverned` for the program: the guard does not return to a child that drops it"},
+       "set by `ration run --allow-ungoverned` for the program: a child that drops the guard does not get it again"},
       {"RATION_DRIVER_PATH", "set by `ration run --sim` for the program: folder of the driver behind the guard"},
   };
   return all;

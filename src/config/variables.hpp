@@ -15,8 +15,8 @@ struct Variable {
 };
 [[nodiscard]] const std::vector<Variable>& variables();
 
-/// Fails with E1603 for a misspelt RATION_* variable, which would be ignored. Accepts a variable that resembles no
-/// known one, because it belongs to another program.
+/// Fails with E1603 for a misspelt RATION_* variable, which would otherwise be ignored. Accepts a variable that
+/// resembles no known variable, because it may belong to another program.
 [[nodiscard]] Result<void> check_variables(char** environment);
 
 /// Makes relative paths in this process's variables absolute, so that they keep their meaning in a program that this

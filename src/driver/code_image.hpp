@@ -1,8 +1,8 @@
 // Computes how much device memory an image of device code takes: an ELF file (cubin), or a fat binary, which contains
 // several images. Used by the guard, which charges that size before the driver loads the image, and by the simulated
-// driver, which takes that size. Promises: an image is read only through the caller's `read`, so that no malformed
-// image leads to an access to memory that does not exist; no allocation; libc only. A reported size is never too low:
-// it is at least the sum of the loaded sections.
+// driver, which takes that size. Promises: an image is read only through the caller's `read`, so that even a malformed
+// image leads to no access outside existing memory; no allocation; libc only. A reported size is never too low: it is
+// at least the sum of the loaded sections.
 //
 // The loaded sections of an ELF file lie one after the other at their alignments: code, constants, `__device__`
 // variables. Sections of shared and local memory take no device memory. NVIDIA does not document fat binaries; public
@@ -22,8 +22,8 @@ namespace ration::driver {
 /// The alignment of images, which lie side by side in the granules of a context as blocks of cuMemAlloc do.
 inline constexpr Bytes kImageStep{512};
 
-/// The reliability of an image's size. An image of text (kText) has none; nothing in a broken image (kBroken) is
-/// reliable.
+/// The reliability of an image's size. The size of an image of text (kText) is unknown; nothing in a broken image
+/// (kBroken) is reliable.
 enum class Telling { kSize, kText, kBroken };
 
 /// The compute capability of a device as fat binaries write it: 10 * major + minor.

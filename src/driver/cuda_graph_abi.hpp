@@ -67,7 +67,7 @@ struct CUDA_HOST_NODE_PARAMS {
   void (*fn)(void*);
   void* userData;
 };
-/// The parameters of a copy, a CUDA_MEMCPY3D that is kept unchanged.
+/// The parameters of a copy: the bytes of a CUDA_MEMCPY3D, kept unchanged.
 struct GraphCopyParams {
   alignas(8) unsigned char bytes[200];
 };

@@ -1,6 +1,6 @@
 // Finds the libraries of a machine's driver; no other code knows where they lie. Used by the command line and the
-// daemon (machine/driver_library.hpp) and by the guard, which compiles this file in, like the book. The order is the
-// dynamic linker's (ld.so(8)), so the search finds what a program would have loaded by itself. After the linker's
+// daemon (machine/driver_library.hpp) and by the guard, into which this file is compiled, as the book is. The order is
+// the dynamic linker's (ld.so(8)), so the search finds what a program would have loaded by itself. After the linker's
 // places come folders of drivers that the linker does not know. Promise: the search allocates, prints and loads
 // nothing.
 #pragma once

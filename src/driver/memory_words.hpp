@@ -2,9 +2,9 @@
 // driver and NVML that no table lists, and by tests/abi, which reads the two lists below and demands a reason for each
 // listed function that is passed on. Promise: no allocation.
 //
-// The name decides, not passed_on.tsv, because that file gives reasons for known functions only, and later releases of
-// the driver add functions whose names its expressions match. Every allocator that the driver has ever had contains one
-// of these words.
+// passed_on.tsv does not decide, because it gives reasons for known functions only: its expressions also match names of
+// functions that later releases of the driver add. Every allocator that the driver has ever had contains one of these
+// words.
 #pragma once
 
 #include <cstring>

@@ -14,7 +14,7 @@
 namespace ration::guard {
 namespace {
 
-/// The first request for the driver: its caller and the path that it asked for.
+/// The first request for the driver: the caller, and the path that the caller asked for.
 struct Request {
   char path[PATH_MAX];  // empty if the driver was requested by its name
   const void* caller;

@@ -107,7 +107,7 @@ class ElfPeek {
   bool is_elf_ = false;
 };
 
-/// Returns the name of the driver's or NVML's file if the SONAME is a version of that name, else null.
+/// Returns the name of the driver's or NVML's file if the SONAME is a version of that name, or null otherwise.
 template <typename Read>
 const char* wrapped_by_soname(const Read& read) noexcept {
   const ElfPeek file(read);

@@ -1,14 +1,14 @@
 // The environment of the guard: the RATION_* variables as they were when the library was loaded, and the container's
 // book. Used by everything in the guard. Promises: the copy is made once, so that a program that later clears its
-// environment, or overwrites it with its title, stays governed; only a program that records itself changes the copy; no
-// file is read; no output; nothing is allocated except room for LD_LIBRARY_PATH.
+// environment, or overwrites it with a process title, stays governed; only a program that records itself changes the
+// copy; no file is read; no output; nothing is allocated except room for LD_LIBRARY_PATH.
 #pragma once
 
 #include <climits>
 
 namespace ration::guard {
 
-/// Which call sites the events of a recording have.
+/// The kind of call sites that the events of a recording have.
 enum class RecordedSites { kNone, kNative, kPython };
 
 struct Environment {

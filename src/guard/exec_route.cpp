@@ -285,8 +285,8 @@ RATION_UNDER_NAME_OF(posix_spawnp, (pid_t * pid, const char* name, const posix_s
   return spawn(look_up(found.spawnp, "posix_spawnp"), true, pid, name, actions, attributes, words, variables);
 }
 
-// Returns ENOSYS if libc has no pidfd_spawn(), which glibc has from 2.39 on. Under an old kernel glibc's own returns
-// it.
+// Returns ENOSYS if libc has no pidfd_spawn(), which glibc has from 2.39 on. Under an old kernel, glibc's pidfd_spawn()
+// returns ENOSYS, too.
 RATION_UNDER_NAME_OF(pidfd_spawn, (int* pidfd, const char* path, const posix_spawn_file_actions_t* actions,
                                    const posix_spawnattr_t* attributes, Words words, Words variables)) {
   return spawn(look_up(found.pidfd_spawn, "pidfd_spawn"), false, pidfd, path, actions, attributes, words, variables);

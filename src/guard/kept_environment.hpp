@@ -1,7 +1,8 @@
 // The guard in the environment of a program that this process starts: the preload, the audit library, the book. A
 // launcher that sets LD_PRELOAD for its children, or clears their environment, would start them outside the limit; the
-// routes of the exec family put the missing entries back. Used by exec_route.cpp. Promises: async-signal-safe except
-// put_back_here(); no lock, no heap, so a child of vfork() may call it; a complete environment is passed on as it is.
+// routes of the exec family put the missing entries back. Used by exec_route.cpp. Promises: async-signal-safe, except
+// for put_back_here(); no lock, no heap, so a child of vfork() may call it; a complete environment is passed on as it
+// is.
 #pragma once
 
 #include <cstddef>

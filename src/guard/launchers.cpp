@@ -13,7 +13,7 @@ namespace {
 
 struct Launcher {
   const char* name;
-  const char* word;  ///< the argument that makes it a launcher; null if it is one with any arguments
+  const char* word;  ///< the argument that makes it a launcher; null if it is a launcher with any arguments
 };
 constexpr Launcher kLaunchers[] = {
 #define RATION_LAUNCHER(name, word, reason, instead) {name, word},

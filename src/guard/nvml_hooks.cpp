@@ -3,8 +3,8 @@
 // promised, counts as reserved. The first version of the call has no such figure and includes the rest in `used`. So
 // the figures of each version add up. A device that was not granted has nothing free. If NVML does not report a
 // device's memory because the device uses host memory (GB10, Jetson), the limit is reported nevertheless: otherwise
-// programs would compute their fractions from the host's memory. Processes without a book get NVML's own answers.
-// Count, identity and versions are never changed.
+// programs would compute their fractions from the host's memory. Processes without a book get NVML's own answers. The
+// count and the identity of devices, and versions, are never changed.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -178,9 +178,9 @@ void record_answer(const Account& account, std::uint64_t free) noexcept {
   Recorded::note(trace::Kind::kAsked, account.index, free, static_cast<std::uint64_t>(trace::Asked::kNvml));
 }
 
-/// The processes that the book lists. It reads the slots in place, because Book::read() builds strings and vectors,
-/// whose exceptions would bring libstdc++'s emergency pool, allocated when the library is loaded, into every governed
-/// process.
+/// The processes that the book lists. It reads the slots in place. Book::read() would build strings and vectors, and
+/// their exceptions would bring libstdc++'s emergency pool, which is allocated when the library is loaded, into every
+/// governed process.
 class Members {
  public:
   Members() noexcept {
@@ -283,7 +283,7 @@ using namespace ration::guard;
 
 #define RATION_EXPORT extern "C" [[gnu::visibility("default")]]
 
-// Returns a text even without NVML, because no error number can stand for one.
+// Returns a text even without NVML, because the function cannot return an error number instead.
 RATION_EXPORT const char* nvmlErrorString(int error) noexcept {
   void* library = wrapped_library();
   void* function = library != nullptr ? ::dlsym(library, "nvmlErrorString") : nullptr;

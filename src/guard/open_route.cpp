@@ -1,6 +1,7 @@
-// The choice of the dlopen and dlmopen calls that lead to the guard instead of libc: those that request the driver or
-// NVML in a way for which the loader would not return the library that is already loaded (`libcuda.so`, an absolute or
-// relative path, a symlink, a new namespace). Every other call goes to libc unchanged. Called by open_entry.S.
+// The choice of the dlopen and dlmopen calls that lead to the guard instead of libc. Such a call requests the driver or
+// NVML in a way for which the loader would not return the library that is already loaded: as `libcuda.so`, by an
+// absolute or relative path, by a symlink, or in a new namespace. Every other call goes to libc unchanged. Called by
+// open_entry.S.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/stat.h>

@@ -92,7 +92,7 @@ void learn_addresses() noexcept {
 }
 
 /// Returns true if the table knows functions of that name and hooks none of them. Then a function that the driver
-/// returns for that name without exporting it needs no hook either.
+/// returns for that name but does not export needs no hook.
 bool is_passed_on(const char* name) noexcept {
   bool known = false;
   for (std::size_t i = 0; i < kSymbolCount; ++i) {

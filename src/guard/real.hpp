@@ -26,7 +26,7 @@ inline constexpr std::size_t kSymbolCount = static_cast<std::size_t>(Symbol::kCo
 extern "C" {
 /// The slots. Only the resolver writes them; a slot never becomes null.
 [[gnu::visibility("hidden")]] extern void* ration_slots[];
-/// The guard's exported functions in the order of the slots: a hook if there is one, else the trampoline.
+/// The guard's exported functions in the order of the slots: a hook if there is one, otherwise the trampoline.
 [[gnu::visibility("hidden")]] extern void* const ration_own_entries[];
 /// The trampolines in the same order, even for functions that have a hook.
 [[gnu::visibility("hidden")]] extern void* const ration_trampolines[];

@@ -1,6 +1,6 @@
 // A macro for a libc function of two arguments as a guard exports it. The function asks `route` and returns its answer;
-// all bits set stand for null. If `route` has no answer (null), the function jumps on to `next`, so that libc sees the
-// real caller. Used by open_entry.S and symbol_entry.S.
+// an answer with all bits set stands for null. If `route` has no answer (null), the function jumps on to `next`, so
+// that libc sees the real caller. Used by open_entry.S and symbol_entry.S.
 #pragma once
 
         .macro ration_routed name, route, next
@@ -18,7 +18,7 @@
         .cfi_adjust_cfa_offset 8
         subq    $8, %rsp
         .cfi_adjust_cfa_offset 8
-        call    \route                  // (its two arguments, caller) -> what it gave or null
+        call    \route                  // (its two arguments, caller) -> its answer or null
         addq    $8, %rsp
         .cfi_adjust_cfa_offset -8
         popq    %rsi

@@ -1,5 +1,5 @@
-// The choice of the dlsym calls that libc must not answer: those that ask this guard's handle for a function of the
-// wrapped library that no table lists, or that the installed library lacks. A program gets the guard's handle under the
+// The choice of the dlsym calls that libc must not answer. Such a call asks this guard's handle for a function of the
+// driver or NVML that no table lists, or that the installed library lacks. A program gets the guard's handle under the
 // driver's name and concludes from the names there what the driver can do, so the handle must give exactly the names
 // that the driver exports. Every other call passes through unchanged. Called by symbol_entry.S.
 #include <dlfcn.h>
@@ -33,8 +33,8 @@ extern "C" {
 namespace ration::guard {
 namespace {
 
-/// Returns the next dlsym: the other guard's, another library's or libc's. dlvsym() finds libc's dlsym, and that one
-/// finds the next.
+/// Returns the next dlsym: the other guard's, another library's or libc's. dlvsym() finds libc's dlsym, and libc's
+/// dlsym finds the next one.
 SymbolFunction* next_dlsym() noexcept {
   SymbolFunction* next = __atomic_load_n(&ration_next_dlsym, __ATOMIC_ACQUIRE);
   if (next == nullptr) {

@@ -43,7 +43,7 @@ constexpr int kErrorNotFound = 500;
 int no_device() noexcept { return kErrorNoDevice; }
 int not_found() noexcept { return kErrorNotFound; }
 
-// Gives a text even without a driver, because programs print it without looking at the result.
+// Gives a text even without a driver, because programs print the text without a look at the returned error.
 int no_driver_error_name(int error, const char** text) noexcept {
   if (text == nullptr) return kErrorInvalidValue;
   *text = error == kErrorNoDevice ? "CUDA_ERROR_NO_DEVICE" : "CUDA_ERROR_UNKNOWN";

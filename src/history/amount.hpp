@@ -1,5 +1,5 @@
-// The quantity that is charged: memory multiplied by time, exactly. Used by everything in this room. Promise: amounts
-// are whole byte-milliseconds in 128 bits, so that sums over years and devices neither round nor overflow.
+// The quantity that is charged: memory multiplied by time, exactly. Used throughout this folder. Promise: amounts are
+// whole byte-milliseconds in 128 bits, so that sums over years and devices neither round nor overflow.
 #pragma once
 
 #include <compare>

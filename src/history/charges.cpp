@@ -63,8 +63,8 @@ class Collector {
     return slice_ == Slice::kDay ? std::max(window_.from, hour * kHourMs / kDayMs * kDayMs) : window_.from;
   }
 
-  // Reads the runs' hours in one pass in the order in which they are stored, since a year of a busy node has millions
-  // of rows.
+  // Reads the hours of all runs in one pass, in the order in which they are stored, since a year of a busy node has
+  // millions of rows.
   void read_usage() {
     Statement rows(database_,
                    "SELECT hour, run, device, ms, used, limited, guaranteed, held, peak, denials FROM usage "
@@ -73,7 +73,7 @@ class Collector {
     std::unordered_map<std::int64_t, std::size_t> places;  // places of the current slice's lines
     TimeMs slice = -1;
     std::int64_t hour = -1;
-    std::map<std::int64_t, HourOfRuns> of_hour;  // by device; there are few
+    std::map<std::int64_t, HourOfRuns> of_hour;  // by device; few, since a node has few devices
     const auto finish_hour = [&] {
       for (const auto& [device, sums] : of_hour) of_runs_[{hour, device}] = sums;
       of_hour.clear();

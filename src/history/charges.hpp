@@ -22,8 +22,8 @@ struct Window {
 
 enum class Slice { kWhole, kDay };
 
-/// The amount that is charged. kPeak charges the most that was held in an hour, for the time that the run ran in that
-/// hour.
+/// The amount that is charged. kPeak charges the most bytes that a run held in an hour, for the time for which it ran
+/// in that hour.
 enum class Basis { kUsed, kLimit, kGuarantee, kMaxUsedGuarantee, kPeak };
 
 /// Parses `used`, `limit`, `guarantee`, `max(used,guarantee)` or `peak`. Fails with E1916 for any other word.
@@ -78,8 +78,8 @@ struct ChargeLine {
   TimeMs ms = 0;
 };
 
-/// The pinned host memory of one run in one slice of time. It is on no device, so it is part of no sum, and nothing is
-/// charged for it.
+/// The pinned host memory of one run in one slice of time. Pinned memory is on no device, so it is part of no sum, and
+/// nothing is charged for it.
 struct PinnedLine {
   TimeMs from = 0;
   std::int64_t run = 0;

@@ -1,6 +1,6 @@
-// The part of SQLite that this room needs: one connection, statements that clean up after themselves, and the first
-// failure. Used inside this room only. Promises: nothing throws; after a failure every further step does nothing, so
-// that a caller may run a whole transaction and check at its end whether it succeeded.
+// The part of SQLite that the history needs: one connection, statements that clean up after themselves, and the first
+// failure. Used in this folder only. Promises: nothing throws; after a failure every further step does nothing, so that
+// a caller may run a whole transaction and check only at its end whether it succeeded.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ class Statement {
     return *this;
   }
 
-  /// Binds texts to the parameters from `first` on. Call it after with().
+  /// Binds texts to the parameters from `first` on. Must be called after with().
   void bind_further(int first, const std::vector<std::string>& texts) {
     for (const std::string& text : texts) bind(first++, text);
   }
@@ -74,8 +74,8 @@ class Database {
  public:
   enum class Access { kWrite, kRead };
 
-  /// Opens the file. Fails with E1912 if that is not possible. A file that is no database opens all the same, and its
-  /// first statement fails.
+  /// Opens the file. Fails with E1912 if that is not possible. Opening succeeds even for a file that is no database;
+  /// then the first statement fails.
   [[nodiscard]] static Result<Database> open(const std::string& path, Access access);
 
   /// Runs one or more statements without parameters.

@@ -16,8 +16,8 @@ constexpr std::uint64_t kMaxBytes = kUnlimited.count() / 2;
 
 Bytes at_most(std::uint64_t count) { return Bytes{std::min(count, kMaxBytes)}; }
 
-/// Returns the request; absent if it is not recorded, or was not denied for want of memory (a device that the run was
-/// not given has no limit).
+/// Returns the request. Returns nothing if it is not recorded, or if it was denied for another reason than a lack of
+/// memory (such a denial, for a device that the run was not given, has no limit).
 std::optional<DeniedRequests> denied_request_of(const std::string& why, std::int64_t requested) {
   const auto record = nlohmann::json::parse(why, nullptr, false);
   const auto amount = [&](const char* field) {

@@ -1,6 +1,6 @@
 // Determines from a run's denied requests how much memory it needed. Used by recommendations and by the report of one
-// run, which therefore agree with `ration why`. Promise: a need is a lower bound, since the run's later requests are
-// unknown.
+// run, which therefore agree with `ration why`. Promise: the computed need is a lower bound, since the requests that
+// the run would have made later are unknown.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace ration::history {
 
-/// The step to whose multiples advised limits are rounded.
+/// The step of advised limits: they are rounded up to a multiple of it.
 inline constexpr Bytes kAdviceStep{std::uint64_t{256} << 20};
 
 struct DeniedRequests {
@@ -32,9 +32,9 @@ struct DeniedRequests {
 /// Returns the lowest advised limit that meets the need.
 [[nodiscard]] constexpr Bytes least_limit(Bytes need) noexcept { return round_up(need, kAdviceStep); }
 
-/// Reads the requests since `from` that were denied for want of memory, by the id of their run. `workload` is `train`
-/// or `nlp/train`; `capacity` is the capacity of the workload's largest device. Requires that the caller has begun a
-/// transaction.
+/// Reads the requests since `from` that were denied because memory was lacking, by the id of their run. `workload` is
+/// `train` or `nlp/train`; `capacity` is the capacity of the workload's largest device. Requires that the caller has
+/// begun a transaction.
 [[nodiscard]] std::map<std::int64_t, DeniedRequests> read_denied_requests(Database& database,
                                                                           const std::string& workload, TimeMs from,
                                                                           Bytes capacity);

@@ -1,6 +1,6 @@
 // Stores events at once, and keeps events that could not be stored, oldest first. Used by History. Promises: an event
 // has a number once it is stored, and only then; the number of waiting events is bounded, and the number of dropped
-// ones is reported.
+// events is reported.
 #pragma once
 
 #include <deque>
@@ -24,7 +24,7 @@ class EventLog {
   /// A function that stores all events and gives them their numbers, or stores none.
   using Store = std::function<Result<void>(std::vector<Event>&)>;
 
-  /// Stores the waiting events, then these. After an error these wait as well.
+  /// Stores the waiting events, then `events`. After an error, `events` wait as well.
   [[nodiscard]] Result<void> append(std::vector<Event>& events, const Store& store);
   [[nodiscard]] Result<void> store_kept(const Store& store);
   /// Returns the events that had to wait and were stored since the last call.

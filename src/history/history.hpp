@@ -2,13 +2,14 @@
 // writes. Used by the daemon's main loop; queries go through Reader (reader.hpp), which may live on another thread.
 //
 // Promises, each with a test:
-//  - A kill at any moment doubles nothing, and loses only what was recorded since the last commit(). A daemon that
-//    returns within `longest_step` continues with the last committed values; otherwise the time between is a gap.
+//  - If the daemon is killed at any moment, nothing is counted twice, and only what was recorded since the last
+//    commit() is lost. A daemon that returns within `longest_step` continues with the last committed values; otherwise
+//    the time between is a gap.
 //  - For every device and every stretch in which it was watched, governed + ungoverned + the driver's own + idle + gap
 //    = capacity × time, in whole byte-milliseconds.
 //  - No number of an event is used twice. An event is stored when append() returns, or as soon as the disk has room.
-//  - A damaged file is set aside (PATH.damaged-TIME), and a new one is begun, in which watching begins at that time. A
-//    new one is also begun if the file was removed. The file of a newer ration is left alone (E1911).
+//  - A damaged file is set aside (PATH.damaged-TIME), and a new file is begun, in which watching begins at that time. A
+//    new file is also begun if the file was removed. The file of a newer ration is not touched (E1911).
 // Not promised: the last seconds before a power cut may be lost (SQLite in write-ahead mode without a sync per commit).
 // Not thread-safe: one thread owns the history.
 #pragma once
@@ -29,7 +30,7 @@
 namespace ration::history {
 
 struct Options {
-  /// The longest time between two samples that is no gap; usually three sample intervals.
+  /// The longest time between two samples that does not count as a gap; usually three sample intervals.
   TimeMs longest_step = 3 * 500;
   /// True to keep points for charts, which reports do not need.
   bool charts = true;
@@ -64,9 +65,9 @@ class History {
   /// Returns the instant up to which everything is counted and committed.
   [[nodiscard]] TimeMs committed_to() const noexcept { return committed_to_; }
 
-  /// Stores events at once and gives them their numbers. After an error they have no numbers and wait for the next
-  /// successful append() or commit(), which stores them before newer ones, with their times. If too many wait, the
-  /// newest are dropped, and one event reports how many.
+  /// Stores events at once and gives them their numbers. After an error the events have no numbers, and wait for the
+  /// next successful append() or commit(), which stores them before newer events, with their times. If too many events
+  /// wait, the newest are dropped, and one event reports their number.
   [[nodiscard]] Result<void> append(std::vector<Event>& events);
   /// Returns the events that had to wait and were stored since the last call, with their numbers.
   [[nodiscard]] std::vector<Event> take_late() { return events_.take_late(); }
@@ -79,8 +80,8 @@ class History {
   /// recorded, and with E1915 if the month is closed already.
   [[nodiscard]] Result<ClosedPeriod> close_period(const std::string& name, TimeMs now);
 
-  /// Reads the whole file; if it contradicts itself, sets it aside and returns false. Call it after a Reader has met
-  /// damage.
+  /// Reads the whole file; if it contradicts itself, sets it aside and returns false. To be called after a Reader has
+  /// found damage.
   [[nodiscard]] bool check();
   /// Returns true if the path still leads to the open file; otherwise the next commit() begins a new file.
   [[nodiscard]] bool in_place() const { return file_.in_place(); }

@@ -18,8 +18,8 @@ namespace ration::history {
 namespace {
 
 Result<void> prepare(Database& database, const std::string& path) {
-  // With NORMAL a commit survives the daemon's death without a sync; a power cut may lose the last commits, but never
-  // consistency.
+  // With NORMAL, a commit survives the daemon's death without a sync. A power cut may lose the last commits, but leaves
+  // the file consistent.
   database.run("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA journal_size_limit = 16777216");
   RATION_TRY(database.outcome());
   return migrate(database, path);
@@ -38,7 +38,7 @@ Result<FileDescriptor> take_lock(const std::string& path) {
   return lock;
 }
 
-/// Makes the folder of the history again after its removal, and a lock in it.
+/// Makes the folder of the history again if it was removed, with a new lock in it.
 Result<void> make_folder_again(const std::string& path, FileDescriptor& lock) {
   const std::filesystem::path folder = std::filesystem::path(path).parent_path();
   std::error_code error;
@@ -112,8 +112,8 @@ Result<void> HistoryFile::transaction(const std::function<void()>& write) {
   database_.run("COMMIT");
   auto good = database_.outcome();
   if (good) {
-    // Remembers the file as this transaction left it, unless it was removed or replaced: then the data is lost, and the
-    // next commit must notice.
+    // Remembers the file as this transaction left it, unless the file was removed or replaced: then the data is lost,
+    // and the next commit must notice the loss.
     if (in_place()) left_ = identity();
     return good;
   }

@@ -1,6 +1,6 @@
-// The file of the history: its one open database, the lock that excludes other daemons, and the new file that
-// is begun if this one is damaged, was removed, or another file was put at its path. Used by History. Promise: a file
-// that cannot be used is set aside, never written to and never removed.
+// The file of the history: its one open database, the lock that excludes other daemons, and the new file that is begun
+// if this file is damaged or was removed, or if another file was put at its path. Used by History. Promise: a file that
+// cannot be used is set aside, never written to and never removed.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ class HistoryFile {
 
   /// Sets the file aside and begins a new one.
   [[nodiscard]] Result<void> begin_anew();
-  /// Records that no new file could be begun; until one can, every transaction() fails with `error`.
+  /// Records that no new file could be begun. Every transaction() fails with `error` until a new file can be begun.
   void set_unusable(Error error) { unusable_ = std::move(error); }
 
   /// Returns true if the path still leads to the open file.

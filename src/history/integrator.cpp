@@ -68,17 +68,17 @@ void Integrator::gap(TimeMs from, TimeMs to) {
   pending_.gaps[from] = to;
 }
 
-// Notes peaks and denials of the stretch that ends now. They count in the stretch's hours, and for a run even if
-// nothing else of that run is known.
+// Notes the peaks and denials of the stretch that ends now. They count in the hours of the stretch, and for a run even
+// if nothing else of that run is known.
 void Integrator::note_instant(const Instant& now, TimeMs from) {
-  const TimeMs to = last_.time;  // time of the newest sample, already moved
+  const TimeMs to = last_.time;  // time of the newest sample, because take() has set it before
   const std::int64_t last_hour = (to > from ? to - 1 : to) / kHourMs;
   for (const auto& device : now.devices) {
     auto& row = pending_.devices[{last_hour, device.device}];
     row.ungoverned_peak = std::max(row.ungoverned_peak, device.ungoverned);
   }
   for (const auto& holding : now.holdings) {
-    // A peak in a stretch over two hours may have been in either hour, so it counts in both.
+    // The instant of a peak is unknown, so a peak in a stretch that lies in two hours counts in both hours.
     for (std::int64_t hour = from / kHourMs; hour <= last_hour; ++hour) {
       auto& row = pending_.usage[{hour, holding.run, holding.device}];
       row.peak = std::max(row.peak, holding.peak);

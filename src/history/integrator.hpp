@@ -1,7 +1,7 @@
 // Turns samples into sums: the amounts of each run and device in each hour, and the points of the charts. Computes in
-// memory only; History numbers the names and stores the pending sums. Promises: the value of a sample holds until the
-// next sample, or until the run is known to have ended; sums are whole byte-milliseconds; a stretch is counted once, or
-// entered as a gap if it is longer than `longest_step`.
+// memory only; the class History gives numbers to names, and stores the pending sums. Promises: the value of a sample
+// holds until the next sample, or until the run is known to have ended; sums are whole byte-milliseconds; a stretch is
+// counted once, or entered as a gap if it is longer than `longest_step`.
 #pragma once
 
 #include <compare>
@@ -12,11 +12,12 @@
 
 namespace ration::history {
 
-/// The number of pinned host memory among the numbers of devices, which begin at 1. Rows with this number say how much
-/// pinned memory a run held, and enter no sum of a device, no level and no chart.
+/// The number that stands for pinned host memory among the numbers of devices, which begin at 1. Rows with this number
+/// say how much pinned memory a run held, and enter no sum of a device, no level and no chart.
 inline constexpr std::int64_t kPinnedHost = 0;
 
-/// A sample with numbers for names. Its bytes are plain checked numbers, and limits are at most the device's capacity.
+/// A sample with numbers in place of names. Its bytes are plain numbers that were checked, and limits are at most the
+/// device's capacity.
 struct Instant {
   struct DeviceNow {
     std::int64_t device = 0, capacity = 0, driver_used = 0, ungoverned = 0, unexplained = 0;
@@ -86,7 +87,7 @@ struct Pending {
   std::map<LevelKey, std::int64_t> levels;
 };
 
-/// The step between the levels of held memory for which a run's time is kept, for recommendations.
+/// The step between levels of held memory. For recommendations, the time that a run spent at each level is kept.
 inline constexpr std::int64_t kLevelStep = std::int64_t{256} << 20;
 
 class Integrator {

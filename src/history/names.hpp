@@ -1,5 +1,5 @@
-// Numbers the runs, the devices and the charts' lines for the tables. Used by History. Promises: a number is given
-// once; names that are not stored yet stay known until note_stored() confirms them.
+// Gives numbers to the runs, the devices and the lines of charts, for the tables. Used by History. Promises: a number
+// is given once; names that are not stored yet stay known until note_stored() confirms them.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ class Names {
 
   /// Stores the new names. Requires that the caller has begun a transaction.
   void store(Database& database) const;
-  /// Confirms that transaction, and forgets the runs that hold nothing any more.
+  /// Notes that the transaction of store() was committed, and forgets the runs that hold nothing any more.
   void note_stored(const Instant& last);
   /// Notes that the file is new, so that every name must be stored again.
   void note_nothing_stored();

@@ -13,7 +13,7 @@
 namespace ration::history {
 namespace {
 
-// Returns one line for each run and device, and for each other kind and device. Equal sums give equal text.
+// Returns one line for each run on each device, and one for each other kind on each device. Equal sums give equal text.
 std::string canonical_lines(const std::string& name, const Charges& charges) {
   std::vector<std::string> lines;
   const auto enter = [&](const nlohmann::json& line) {

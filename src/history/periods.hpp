@@ -1,4 +1,4 @@
-// Seals closed months, which then never change. Used by History, which closes them, and by reports, which show them.
+// Seals closed months, so that they never change. Used by History, which closes them, and by reports, which show them.
 #pragma once
 
 #include <optional>

@@ -1,6 +1,6 @@
 // Answers queries on a read-only connection of its own to the history, so that a worker thread may use it while the
 // daemon's main loop records. Used by the HTTP interface and by the verbs report, recommend and events. Promise: every
-// answer shows one instant, without uncommitted data. Fails with E1919 if the file proves damaged: then
+// answer shows one instant, without uncommitted data. Every query fails with E1919 if the file proves damaged: then
 // History::check() sets it aside, and the Reader must be opened again. Not thread-safe: each thread has its own Reader.
 #pragma once
 
@@ -40,8 +40,8 @@ class Reader {
  public:
   [[nodiscard]] static Result<Reader> open(const std::string& path);
 
-  /// Returns the amounts by tenant, user or another key. Fails with E1916 for a question without an answer, such as a
-  /// window without an hour.
+  /// Returns the amounts by tenant, user or another key. Fails with E1916 for a question that has no answer, such as
+  /// one for a window without an hour.
   [[nodiscard]] Result<Report> usage(const ReportQuestion& question);
   /// Returns the amounts like usage(), but one line for each run, device and slice, for chargeback exports.
   [[nodiscard]] Result<Charges> charges(const Window& window, Slice slice, Basis basis);

@@ -1,5 +1,5 @@
-// Remembers the last reading of each run's counters. A book counts denials and keeps its peak for the whole run, and
-// every daemon reads it repeatedly, so only the increase since the last reading is counted. Used by History. Promises:
+// Remembers the last reading of each run's counters. A book counts the denials of the whole run, and keeps its peak.
+// Daemons read the book repeatedly, so only the increase since the last reading is counted. Used by History. Promises:
 // the last reading is stored in the same transaction as the sums, so a kill loses both or neither; a lower reading
 // counts as no increase.
 #pragma once
@@ -17,8 +17,8 @@ class Readings {
   struct Reading {
     std::int64_t peak = 0, denials = 0;
   };
-  /// Returns the increase of `now` over the last reading of that run on that device: the further denials, and the peak
-  /// if it is higher, else 0.
+  /// Compares `now` with the last reading of that run on that device. Returns the number of denials since then, and the
+  /// peak if it is a new one; otherwise 0 as the peak.
   [[nodiscard]] Reading news(Database& database, const Pending::RunKeyNow& run, const Reading& now);
 
   /// Forgets the runs that hold nothing any more, since everything about them is stored.

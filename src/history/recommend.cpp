@@ -72,7 +72,8 @@ Bytes quantile(const std::vector<Bytes>& sorted, double part) {
 
 Bytes needed(const RecordedRun& run) { return std::max(run.peak, run.denied.need()); }
 
-// Returns a lower bound for the need of a run whose denied request was not kept: its limit, which the need exceeded.
+// Returns a lower bound for the need of a run whose denied requests are not recorded: its limit, which the need
+// exceeded.
 Bytes denied_at(const RecordedRun& run) { return run.denials > 0 && run.denied.known == 0 ? run.limited : Bytes{0}; }
 
 bool would_be_denied(const RecordedRun& run, Bytes limit) {
@@ -120,7 +121,7 @@ void choose_limit(Recommendation& found, const RecommendQuestion& question, cons
     unknown = std::max(unknown, denied_at(run));
     capacity = std::max(capacity, run.capacity);
   }
-  // A denied run's peak shows what it got, not what it needed.
+  // The peak of a denied run shows what the run got, not what it needed.
   Choice choice = choose_by_peaks(found.peak_max);
   if (Choice other = choose_by_needs(found.denied); other.limit > choice.limit) choice = std::move(other);
   if (Choice other = choose_above(unknown); unknown > Bytes{0} && other.limit >= choice.limit)
@@ -144,7 +145,7 @@ void choose_guarantee(Recommendation& found, const Past& past) {
     below += ms;
     if (below * 20 > all) break;
   }
-  found.guarantee_reason = "level it stayed above for 95% of its running time";
+  found.guarantee_reason = "level above which it stayed for 95% of its running time";
 }
 
 void check_back(Recommendation& found, const std::vector<RecordedRun>& runs) {

@@ -1,6 +1,6 @@
-// Recommends a limit and a guarantee for a workload from its past runs: those that the daemon has seen, or recordings.
-// Used by `ration recommend` and the HTTP interface. Promises: every number has a reason; the back-test shows what each
-// limit would have done to the recorded runs; the answer says so if there are too few runs.
+// Recommends a limit and a guarantee for a workload from its past runs: the runs that the daemon has seen, or
+// recordings. Used by `ration recommend` and the HTTP interface. Promises: every number has a reason; the back-test
+// shows what each limit would have done to the recorded runs; the answer says whether there are enough runs.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ struct RecommendQuestion {
   /// The workload: `train`, or `nlp/train` if two tenants have one of that name.
   std::string workload;
   TimeMs now = 0;
-  /// The time before now in which runs count.
+  /// How far back runs are taken into account.
   TimeMs window = 30 * kDayMs;
   /// The lowest limit to recommend: room for one CUDA context and a little more.
   Bytes floor{std::uint64_t{512} << 20};
@@ -68,7 +68,7 @@ struct Recommendation {
   /// One of `good`, `fair`, `low`.
   std::string confidence;
   Bytes limit, guarantee;
-  /// The reasons for both numbers, as sentences; they name a floor or cap that decided.
+  /// The reasons for both numbers, as sentences. A reason says if the floor or the device's memory decided the number.
   std::string limit_reason, guarantee_reason;
   std::vector<BackTest> checks;
   /// The newest run's limit, and the byte-time per month by which that limit exceeds the recommended limit.

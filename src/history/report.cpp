@@ -142,7 +142,7 @@ void count_priced(Report& report) {
   if (report.unpriced_rows == 0) report.cost_known = report.question.prices.any();
 }
 
-// Adds the line to its row. The time without a running daemon costs nothing.
+// Adds the line to its row. Time in which no daemon ran costs nothing.
 void add_line(ReportRow& row, const ChargeLine& line, const Prices& prices, const RunFacts* run) {
   row.used += line.used, row.limited += line.limited, row.guaranteed += line.guaranteed;
   row.charged += line.charged;
@@ -153,7 +153,7 @@ void add_line(ReportRow& row, const ChargeLine& line, const Prices& prices, cons
   (prices.known(run) ? row.priced : row.unpriced) = true;
 }
 
-// Returns the terms by which a person would calculate the sum of the rows.
+// Returns the terms with which a person would calculate the sum of the rows.
 std::vector<SumTerm> terms_of(const Charges& charges) {
   std::map<TimeMs, std::int64_t> capacities;
   ByteTime whole;

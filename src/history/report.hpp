@@ -43,7 +43,7 @@ struct ReportRow {
   ByteTime used, limited, guaranteed, charged;
   /// The part of the charged amount that is shared idle memory.
   ByteTime shared_idle;
-  /// The most bytes that one of its workloads held on one device at one moment.
+  /// The most bytes that one workload of the row held on one device at one moment.
   std::int64_t peak = 0;
   /// The quotient of the used amount and the limit; absent without a limit.
   std::optional<double> efficiency;
@@ -90,8 +90,8 @@ struct Report {
   std::int64_t cost_cents = 0;
   /// True if a row has a price, or if prices are set and no row lacks one.
   bool cost_known = false;
-  /// The number of rows without a price, and the number of rows with a price for only a part. The cost excludes the
-  /// unpriced amounts.
+  /// The number of rows without a price, and the number of rows of which only a part has a price. The cost excludes the
+  /// amounts without a price.
   std::size_t unpriced_rows = 0, partly_priced_rows = 0;
   bool adds_up = false;
   std::vector<Gap> gaps;

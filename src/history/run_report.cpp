@@ -29,7 +29,8 @@ bool has_limit(const RunOnDevice& device) { return device.limited > 0 && device.
 std::string times(std::int64_t count) { return count == 1 ? "once" : fmt::format("{} times", count); }
 
 std::string note_of_denials(const RunOnDevice& device, const DeniedRequests& denied) {
-  const std::string begin = fmt::format("It was denied memory {} at {}: ", times(device.denials), size(device.limited));
+  const std::string begin =
+      fmt::format("It was denied memory {} under a limit of {}: ", times(device.denials), size(device.limited));
   const auto next_time = [](Bytes limit) {
     return fmt::format("'ration why' explains each, or next time  {}",
                        command({"run", "--limit", exact_size(limit), "--"}) + " …");
@@ -68,8 +69,8 @@ void add_notes(RunReport& report) {
     const std::int64_t middle = mean(device.used, device.ms);
     if (device.peak > 0 && device.ms >= 10 * kMinuteMs && middle * 2 < device.peak) {
       report.notes.push_back(
-          fmt::format("On average it held {}, less than half of its peak: a guarantee of that with "
-                      "the limit above it leaves room for others.",
+          fmt::format("On average it held {}, less than half of its peak: a guarantee of that size, with "
+                      "a higher limit, leaves room for others.",
                       size(middle)));
     }
     if (device.guaranteed > 0 && device.guaranteed > device.peak + step) {

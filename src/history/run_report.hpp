@@ -1,4 +1,4 @@
-// Reports on one past run, like the program jobstats: `ration report --last`. Used by the command line and the HTTP
+// Reports on one past run, for `ration report --last`, like the program jobstats. Used by the command line and the HTTP
 // interface. Promise: notes state only what the recorded numbers show, and suggest a command if one helps.
 #pragma once
 
@@ -29,7 +29,7 @@ struct RunReport {
   std::optional<TimeMs> ended;
   std::optional<std::int64_t> exit_code;
   std::vector<RunOnDevice> devices;
-  /// Its pinned host memory; absent if its book counts none.
+  /// The pinned host memory of the run; absent if its book does not count pinned memory.
   struct Pinned {
     std::int64_t peak = 0, denials = 0;
     ByteTime used;

@@ -20,7 +20,7 @@ struct DeviceSample {
   Bytes driver_used;
   /// The bytes of processes that were not started through ration.
   Bytes ungoverned;
-  /// The driver's own bytes: used by no process.
+  /// The driver's own bytes, which no process uses.
   Bytes unexplained;
 };
 
@@ -65,7 +65,7 @@ struct PinnedSample {
 };
 
 struct Sample {
-  /// The wall clock. After it is set back, recording goes on when it reaches the recorded time again.
+  /// The wall clock. After this clock is set back, recording goes on when the clock reaches the recorded time again.
   std::int64_t time_ns = 0;
   std::vector<DeviceSample> devices;
   std::vector<WorkloadSample> workloads;
@@ -77,7 +77,7 @@ enum class Recorded {
   kHeld,       ///< the stretch since the last sample is charged to the holders at its start
   kFirst,      ///< the first sample
   kGap,        ///< the stretch is too long: it is entered as a gap and charged to no tenant
-  kClockBack,  ///< the clock was set back: counting goes on when it reaches the recorded time again
+  kClockBack,  ///< the clock was set back; counting goes on once it reaches the recorded time again
 };
 
 /// One line of the event log (docs/http-api.md, Events).

@@ -1,4 +1,4 @@
-// Defines the tables of the history and migrates an older file. Used inside this room.
+// Defines the tables of the history and migrates an older file. Used in this folder only.
 #pragma once
 
 #include "base/result.hpp"

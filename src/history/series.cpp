@@ -96,7 +96,7 @@ Buckets read_points(Database& database, const Series& series, const StoredLines&
   return stored;
 }
 
-/// Adds up the lines of one name. Their maxima on several devices may have been at different instants. The chart shows
+/// Adds up lines of the same name. Their maxima on several devices may have been at different instants. The chart shows
 /// the sum of the maxima, because any smaller value might be below the true maximum.
 std::vector<SeriesLine> add_up(const Buckets& stored, const StoredLines& wanted) {
   std::map<std::string, SeriesLine> lines;

@@ -1,5 +1,5 @@
 // Reads lines over time for charts. Used by the HTTP interface (docs/http-api.md, Series). Promises: a recorded maximum
-// is in the bucket of its time, however coarse the buckets are; unrecorded time is absent, never 0.
+// is in the bucket of its time, however coarse the buckets are; time that was not recorded has no value, never 0.
 #pragma once
 
 #include <optional>
@@ -14,7 +14,8 @@ namespace ration::history {
 
 struct SeriesQuestion {
   enum class By { kDevice, kTenant, kWorkload } by = By::kTenant;
-  /// The device; empty for all devices, each with a line of its own (kDevice), or with the lines of one name added up.
+  /// The device. Empty for all devices: with kDevice, each has a line of its own; otherwise lines of the same name are
+  /// added up.
   std::string uuid;
   /// The name of the only line; empty for all.
   std::string name;

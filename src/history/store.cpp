@@ -44,7 +44,8 @@ void store_sums(Database& database, const Pending& pending) {
   Statement level(database, "INSERT INTO levels VALUES(?, ?, ?, ?) ON CONFLICT DO UPDATE SET ms = ms + excluded.ms");
   for (const auto& [key, ms] : pending.levels) level.with(key.run, key.device, key.step, ms).done();
 
-  // A second may come in two commits. Its average is rounded to whole bytes, since charts alone use it.
+  // The samples of one second may be in two commits. The second's average is rounded to whole bytes, since only charts
+  // use it.
   Statement point(database,
                   "INSERT INTO points VALUES(0, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
                   "maximum = max(maximum, excluded.maximum), limited = max(limited, excluded.limited),"

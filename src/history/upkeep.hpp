@@ -19,12 +19,12 @@ void prune(Database& database, TimeMs now);
 class Upkeep {
  public:
   void load(Database& database);
-  /// Notes a sample after a gap. A clock that leaps far may be wrong and make everything look old, so nothing is
+  /// Notes a sample after a gap. A clock that leaps far may be wrong, and would make everything look old. So nothing is
   /// removed until the clock has run on for a while.
   void note_gap(TimeMs from, TimeMs to);
   /// Does the upkeep. Requires that the caller has begun a transaction.
   void step(Database& database, TimeMs recorded_to) const;
-  /// Confirms that transaction.
+  /// Notes that the transaction of step() was committed.
   void note_done(TimeMs recorded_to);
 
  private:

@@ -13,7 +13,7 @@ namespace {
 std::optional<Response> host_refused(const Request& request, const AccessRules& rules) {
   const std::string_view host = request.headers.get("host");
   const auto name = host_name(host);
-  // A foreign name that points to this machine is not in the list, which stops DNS rebinding.
+  // Rejects a foreign name that was made to point to this machine (DNS rebinding), because the list lacks it.
   const bool ours =
       name && (*name == request.peer.local_address || *name == "localhost" || *name == "127.0.0.1" || *name == "::1" ||
                std::find(rules.host_names.begin(), rules.host_names.end(), *name) != rules.host_names.end());
@@ -34,7 +34,8 @@ std::optional<Response> origin_refused(const Request& request) {
 std::optional<Response> content_refused(const Request& request) {
   const std::string* type = request.headers.find("content-type");
   if (request.body.empty() && type == nullptr) return {};
-  // Any page can make a browser send a form, which has another type, without a preflight request.
+  // Requires JSON, because any page can make a browser send a form, which has another type, without a preflight
+  // request.
   if (type != nullptr && media_type(*type) == "application/json") return {};
   return problem(
       {"E1515", "the body must be JSON, with a header that says so", "Send Content-Type: application/json", 2}, 415);

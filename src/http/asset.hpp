@@ -14,7 +14,7 @@ struct Asset {
   std::string_view body;                   ///< must outlive the asset
   bool gzip = false;                       ///< true if `body` is a gzip file
   std::string cache_control = "no-cache";  ///< lets a client cache the content but revalidate it
-  std::string tag;                         ///< in its quotes, `"…"`; make_asset() makes it from the body
+  std::string tag;                         ///< includes its quotes, `"…"`; make_asset() makes it from the body
 };
 
 /// Makes the asset with its `tag`.

@@ -34,8 +34,8 @@ bool ready(int socket, short what, Clock::time_point deadline, int interruption)
   }
 }
 
-/// Sends the text. Returns false if the deadline passes. A daemon that closes the connection early has sent its reason,
-/// which is read next.
+/// Sends the text. Returns false if the deadline passes. Returns true if the daemon closes the connection early: it has
+/// sent its reason, which is read next.
 bool send_all(int socket, std::string_view text, Clock::time_point deadline, int interruption) {
   while (!text.empty()) {
     const auto sent = ::send(socket, text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -159,13 +159,13 @@ Client::Client(std::string socket_path, std::chrono::milliseconds timeout, std::
     : path_(std::move(socket_path)), timeout_(timeout), silence_(silence) {}
 
 Error Client::silent(const std::string& why) const {
-  const std::string service = "of the service: systemctl status rationd    journalctl -u rationd";
+  const std::string service = "for the service: systemctl status rationd    journalctl -u rationd";
   return {"E1508",
           fmt::format("the daemon at {}{} did not answer: {}", path_,
                       daemon_pid_ ? fmt::format(" (pid {})", *daemon_pid_) : "", why),
           daemon_pid_ ? fmt::format("ps -o pid,stat,args -p {}   (T: it is stopped: kill -CONT {})    {}", *daemon_pid_,
                                     *daemon_pid_, service)
-                      : "of ration serve: look at its terminal    " + service,
+                      : "for ration serve: look at its terminal    " + service,
           1};
 }
 
@@ -215,7 +215,7 @@ std::string request_text(std::string_view method, std::string_view path, std::st
   return text += json;
 }
 
-/// Returns true if the daemon turned the request away before any handler saw it, and a later attempt may succeed.
+/// Returns true if the daemon turned the request away before any handler saw it, so that a later attempt may succeed.
 bool is_turned_away(const Answer& answer) {
   if (answer.status != 503) return false;
   const std::string id = error_of(answer).id;

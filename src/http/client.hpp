@@ -1,6 +1,6 @@
-// A blocking client for the daemon's socket. Used by the command line, one call after the other. Promises: a whole
-// answer, and in a stream each next byte, comes within the timeout or the call fails; for a while it repeats a request
-// that the daemon turned away unread; answers are bounded; it links only the parser.
+// A blocking client for the daemon's socket. Used by the command line, one call after the other. Promises: a call fails
+// if the whole answer or, in a stream, the next byte does not come within the timeout; for a while the client repeats a
+// request that the daemon turned away unread; answers are bounded; only the parser is linked.
 #pragma once
 
 #include <chrono>
@@ -27,9 +27,9 @@ struct Answer {
 
 using ExtraHeaders = std::vector<std::pair<std::string, std::string>>;
 
-/// Converts an answer's problem+json to the command line's error with its id, detail and fix. The exit code follows
-/// from the status (400 -> 2, 404 -> 3, 409, 410 and 412 -> 4, 401 and 403 -> 5, otherwise 1) unless the answer gives
-/// one.
+/// Converts an answer's problem+json to the command line's error with its id, detail and fix. The exit code is that of
+/// the answer; if the answer has none, it follows from the status (400 -> 2, 404 -> 3, 409, 410 and 412 -> 4, 401 and
+/// 403 -> 5, otherwise 1).
 [[nodiscard]] Error error_of(const Answer& answer);
 
 class Client {
@@ -45,7 +45,7 @@ class Client {
   explicit Client(std::string socket_path, std::chrono::milliseconds timeout = kTimeout,
                   std::chrono::milliseconds silence = kSilence);
 
-  /// Ends waiting calls with E1508 once that descriptor is readable. Used by a thread that must be able to end at once.
+  /// Ends waiting calls with E1508 once that descriptor is readable. Used in threads that must be able to end at once.
   void interrupted_by(int descriptor) { interruption_ = descriptor; }
 
   /// Returns the process that answered last, by its number in this pid namespace; absent before the first answer, or if
@@ -54,7 +54,7 @@ class Client {
 
   /// Sends a request. An answer with any status counts as success, except E1517 and E1522, which are repeated for
   /// kPatience. Fails with E1501 (exit code 3) if there is no daemon, E1502 (5) if this user may not open the socket,
-  /// E1508 if the daemon did not answer in time, or its answer cannot be understood.
+  /// E1508 if the daemon did not answer in time, or if its answer cannot be understood.
   [[nodiscard]] Result<Answer> get(std::string_view path, const ExtraHeaders& headers = {});
   [[nodiscard]] Result<Answer> post(std::string_view path, std::string_view json, const ExtraHeaders& headers = {});
   /// Like post(), but calls `work` once while the daemon works, and also if the request fails.
@@ -64,9 +64,9 @@ class Client {
   [[nodiscard]] Result<Answer> put(std::string_view path, std::string_view json, const ExtraHeaders& headers = {});
   [[nodiscard]] Result<Answer> remove(std::string_view path, const ExtraHeaders& headers = {});
 
-  /// Follows server-sent events until `taken` returns false or the daemon ends the stream, neither of which is an
-  /// error. Fails with E1508 after a silence longer than the timeout; the daemon sends something every 15 s. Converts
-  /// any answer other than 200 to an error, as error_of() does.
+  /// Follows server-sent events until `taken` returns false or the daemon ends the stream. Both are success. Fails with
+  /// E1508 after a silence longer than the timeout; the daemon sends something every 15 s. Converts any answer other
+  /// than 200 to an error, as error_of() does.
   [[nodiscard]] Result<void> stream(std::string_view path, const std::function<bool(const StreamEvent&)>& taken,
                                     const ExtraHeaders& headers = {});
 

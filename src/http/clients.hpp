@@ -28,9 +28,8 @@ class Clients {
  public:
   explicit Clients(const ClientBounds& bounds) : bounds_(bounds) {}
 
-  /// Makes room for one more client of `key`, if necessary by dismissing other clients, and counts these in
-  /// `dismissed`. Returns false if there is no room. `favoured` is true for root and the daemon's own user, on the
-  /// socket.
+  /// Makes room for one more client of `key`. Dismisses other clients if necessary, and counts them in `dismissed`.
+  /// Returns false if there is no room. `favoured` is true for root and the daemon's own user, on the socket.
   [[nodiscard]] bool make_room(const std::string& key, bool favoured, std::uint64_t& dismissed);
   void add(std::unique_ptr<Connection> connection, std::string key, bool favoured);
   /// Notes that the client has sent a complete request.
@@ -52,7 +51,7 @@ class Clients {
   struct Client {
     std::unique_ptr<Connection> connection;
     std::string key;           ///< the key under which it is counted
-    std::uint64_t active = 0;  ///< larger for each later request of any client
+    std::uint64_t active = 0;  ///< number of its latest activity; a smaller number means idle for longer
     bool favoured = false;
   };
 

@@ -48,8 +48,8 @@ std::string head_of(const Response& response, bool keep_alive, bool endless) {
   if (!cache_said) head += "Cache-Control: no-store\r\n";
   if (!response.content_type.empty() && has_body(response.status))
     fmt::format_to(std::back_inserter(head), "Content-Type: {}\r\n", response.content_type);
-  // These keep browsers from guessing a type from content that a tenant may have chosen, and other pages from framing
-  // the dashboard.
+  // Prevents browsers from guessing the type of content that a tenant may have chosen, and prevents other pages from
+  // framing the dashboard.
   head += "X-Content-Type-Options: nosniff\r\nX-Frame-Options: DENY\r\n";
   if (!endless && has_body(response.status))
     fmt::format_to(std::back_inserter(head), "Content-Length: {}\r\n", response.body.size());
@@ -180,7 +180,7 @@ void Connection::on_late() {
 
 void Connection::on_drained() {
   if (state_ == State::kStreaming && stream_->drained) return stream_->drained();
-  // A drained "100 Continue" does not count: the time for a request that has begun goes on.
+  // Changes nothing after a "100 Continue" was sent: the deadline of a request that has begun stays.
   if (state_ == State::kReading && !parser_.begun()) {
     wait_for_request();
     read_requests();

@@ -1,6 +1,6 @@
 // One client's conversation with the server: it sends requests and gets answers, one at a time. Internal to src/http.
 // Promises: a request has to be complete within the idle timeout, however slowly its bytes come; waiting input is
-// bounded; every answer is handed over before the connection ends, unless the client stops reading.
+// bounded; every answer is sent before the connection ends, unless the client stops reading.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace ration::http {
 
-/// The server, as its connections see it.
+/// The server, as its connections use it.
 class ConnectionOwner {
  public:
   /// Handles a complete request. The answer goes to `connection.answer()` at once, or to its responder() later.

@@ -47,7 +47,7 @@ void Mailbox::post(std::function<void()> work) {
   if (closed_) return;
   waiting_.push_back(std::move(work));
   const std::uint64_t one = 1;
-  // The write fails only after 2^64 unread wakes, and then the loop is awake anyway.
+  // The write can fail only if 2^64 wakes are unread, and then the loop is awake anyway.
   [[maybe_unused]] const auto written = ::write(wake_.get(), &one, sizeof one);
 }
 
@@ -80,7 +80,7 @@ EventLoop::~EventLoop() {
   // Destroys the work outside the lock, because a destructor of posted work may post again.
   dropped.clear();
   mail_.cancel();
-  // The loop frees channels in its next round, so this last round frees those that were destroyed after it ended.
+  // The loop frees a destroyed channel only in its next round. This last round frees those that were destroyed since.
   event_base_loop(base_, EVLOOP_NONBLOCK);
   event_base_free(base_);
 }

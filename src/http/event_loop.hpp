@@ -1,7 +1,7 @@
 // The daemon's one thread: timers, signals, sockets, and work from other threads. Used by the HTTP server and by
 // everything in `rationd` that happens at a certain time. Promises: callbacks run one after the other in the thread
-// that called run(); a timer or a watch ends with its handle, also inside its own callback; the unread input of a
-// client is bounded. A callback must not throw, because it is called from C and the process would end.
+// that called run(); a timer or a watch ends when its handle is destroyed, even inside its own callback; the unread
+// input of a client is bounded. A callback must not throw, because it is called from C and the process would end.
 #pragma once
 
 #include <sys/time.h>
@@ -63,8 +63,8 @@ class Watch {
 
 class EventLoop {
  public:
-  /// Makes the loop. Also makes the process ignore SIGPIPE, so that a client that leaves is an error of one write and
-  /// not the daemon's end.
+  /// Makes the loop. Also makes the process ignore SIGPIPE, so that a client that leaves only makes one write fail, and
+  /// does not end the daemon.
   EventLoop();
   ~EventLoop();
   EventLoop(const EventLoop&) = delete;
@@ -99,12 +99,12 @@ class EventLoop {
 /// The receiver of a channel's callbacks.
 class ChannelOwner {
  public:
-  /// Notes that input waits, or that the client sends no more.
+  /// Called when input waits, or when the client sends no more.
   virtual void on_input() = 0;
   /// Notes that the kernel has taken all output.
   virtual void on_drained() = 0;
-  /// Notes the channel's end, also from within end(); no other call follows. The channel may be destroyed once this
-  /// callback has returned.
+  /// Notes the end of the channel; end() may call it, too. No other call follows. The channel may be destroyed once
+  /// this callback has returned.
   virtual void on_ended() = 0;
 
  protected:
@@ -136,7 +136,7 @@ class Channel {
 
   enum class Ending {
     kFlushed,   ///< ends once the output is sent
-    kLingering  ///< then also takes further input for a while, so that the client gets to read the output
+    kLingering  ///< sends the output, then takes input for a while, so that the client gets to read the output
   };
   /// Ends the channel; drops input from now on.
   void finish(Ending ending);

@@ -19,8 +19,8 @@ class EventReader {
   /// The maximum size of an event: 16 MiB. A larger event ends the reading.
   static constexpr std::size_t kMaxEvent = std::size_t{16} << 20;
 
-  /// Passes each complete event to `taken`, which returns true to continue. Returns false if it does not, or if an
-  /// event is too large.
+  /// Passes each complete event to `taken`, which returns true to continue. Returns false if `taken` returns false, or
+  /// if an event is too large.
   bool feed(std::string_view bytes, const std::function<bool(const StreamEvent&)>& taken);
   [[nodiscard]] bool too_large() const noexcept { return too_large_; }
 

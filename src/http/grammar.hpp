@@ -1,6 +1,6 @@
 // Parses the small grammars of HTTP that neither the parser library nor libevent reads: targets, queries, hosts,
 // origins, lists. Used by the server and its fuzz target. Promises: any bytes may be given; nothing is read beyond
-// them; nothing throws.
+// these bytes; nothing throws.
 #pragma once
 
 #include <cstdint>
@@ -41,7 +41,7 @@ inline constexpr std::size_t kMaxParameters = 64;
 
 /// Returns true if `Accept-Encoding` allows gzip.
 [[nodiscard]] bool accepts_gzip(std::string_view accept_encoding);
-/// Returns true if `Accept-Encoding` allows an uncompressed body, which only q=0 of `identity` or `*` forbids.
+/// Returns true if `Accept-Encoding` allows an uncompressed body. Only q=0 for `identity` or `*` forbids it.
 [[nodiscard]] bool accepts_identity(std::string_view accept_encoding);
 
 /// Returns true if `If-None-Match` contains `tag` (weak comparison, RFC 9110 §13.1.2) or is `*`.
@@ -53,7 +53,7 @@ inline constexpr std::size_t kMaxParameters = 64;
 /// Returns the credential in `Authorization: Bearer ...`.
 [[nodiscard]] std::optional<std::string_view> bearer_token(std::string_view authorization);
 
-/// Compares secrets in a time that depends on their lengths alone.
+/// Returns true if the secrets are equal. The time of the comparison depends on their lengths alone.
 [[nodiscard]] bool same_secret(std::string_view left, std::string_view right) noexcept;
 
 }  // namespace ration::http

@@ -72,8 +72,8 @@ std::string address_text(const sockaddr_storage& address) {
   return ::inet_ntop(address.ss_family, place, text.data(), text.size()) == nullptr ? "" : text.data();
 }
 
-/// Returns the network under which an address is counted: one host has a whole /64 of IPv6, and this host has all of
-/// 127.0.0.0/8.
+/// Returns the network under which an address is counted, since one host may use a whole /64 of IPv6, and this host
+/// uses all of 127.0.0.0/8.
 std::string network_of(const sockaddr_storage& address) {
   if (address.ss_family != AF_INET6) {
     const std::string text = address_text(address);
@@ -146,7 +146,7 @@ bool describe_local(Arrival& arrival, bool from_container) {
   arrival.peer.uid = who->uid;
   arrival.peer.gid = who->gid;
   arrival.key = fmt::format("uid {}", who->uid);
-  // An administrator gets in even if tenants have taken every other place.
+  // Favours an administrator, who gets in even if tenants have taken every other place.
   arrival.favoured = who->uid == 0 || who->uid == ::geteuid();
   return true;
 }
@@ -172,7 +172,7 @@ Result<UnixListener> UnixListener::open(const std::string& path, mode_t mode, co
   listener.lock_ = FileDescriptor(::open(lock_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!listener.lock_) return unusable(path, fmt::format("{}: {}", lock_path, std::strerror(errno)));
   const bool locked = ::flock(listener.lock_.get(), LOCK_EX | LOCK_NB) == 0;
-  // Checks even with the lock held, because a program that does not use the lock may listen there.
+  // Checks even if this process has the lock, because a program that does not use the lock may listen there.
   const auto who = owner_of(address);
   if (!locked || who) return taken(path, lock_path, who);
 
@@ -242,9 +242,9 @@ Result<TcpListener> open_tcp(const TcpAddress& address) {
   TcpListener listener;
   listener.socket = FileDescriptor(::socket(place.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   const int socket = listener.socket.get(), one = 1;
-  // A restarted daemon takes its port again while connections of the old one linger.
+  // Lets a restarted daemon take its port again while connections of the old daemon linger.
   ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-  // [::] accepts IPv6 alone, so that no client appears with an IPv4-mapped address.
+  // Makes [::] accept only IPv6, so that no client appears with an IPv4-mapped address.
   if (place.ss_family == AF_INET6) ::setsockopt(socket, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof one);
   socklen_t size = place.ss_family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
   if (!listener.socket || ::bind(socket, reinterpret_cast<sockaddr*>(&place), size) != 0 ||
@@ -286,7 +286,8 @@ Result<std::string> read_token(const std::string& path) {
 
 Result<Places> take_places(const PlaceOptions& options) {
   Places places;
-  // The socket comes first, because "a daemon runs already" is a more useful error than a taken port.
+  // Takes the socket first, because the error that a daemon runs already is more useful than an error about a taken
+  // port.
   if (!options.socket_path.empty()) {
     RATION_TRY(auto socket, UnixListener::open(options.socket_path, options.socket_mode));
     places.socket = std::move(socket);

@@ -1,6 +1,6 @@
 // Opens the addresses on which the daemon listens, Unix sockets and a TCP address, and accepts the clients that connect
-// there. Used by the server. Promises: a stale socket file is replaced, but never one with a listening process; only
-// sockets are removed; an address that other machines can reach requires a token.
+// there. Used by the server. Promises: a stale socket file is replaced, but never a file at which a process listens;
+// only sockets are removed; an address that other machines can reach requires a token.
 #pragma once
 
 #include <sys/types.h>
@@ -96,8 +96,8 @@ struct Places {
   std::string tcp_host;
   std::string tcp_problem;  ///< why the port is not the requested one; empty if it is
 };
-/// Takes the addresses and changes nothing else. Fails with E1504 if another daemon is there, E1505 if an address that
-/// other machines reach has no token, E1507 if an address cannot be used.
+/// Takes the addresses and changes nothing else. Fails with E1504 if another daemon has an address, E1505 if there is
+/// no token for an address that other machines can reach, E1507 if an address cannot be used.
 [[nodiscard]] Result<Places> take_places(const PlaceOptions& options);
 
 /// A client that has just connected.

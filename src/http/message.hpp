@@ -1,5 +1,5 @@
-// A request, its answer, and its sender. Used by every handler of the daemon. Promise: they are plain values, safe to
-// copy into a worker thread.
+// A request, its answer, and its sender. Used by every handler of the daemon. Promise: these are plain values that may
+// be copied into a worker thread.
 #pragma once
 
 #include <sys/types.h>
@@ -53,7 +53,7 @@ struct Peer {
   std::string address;          ///< the remote address on TCP, without port
   std::string local_address;    ///< the address that it connected to on TCP, without port
   bool token_accepted = false;  ///< true if this request has shown the content of the token file
-  bool sees_all = false;        ///< true if anonymous peers see more than totals (configuration)
+  bool sees_all = false;        ///< true if the configuration lets anonymous peers see more than totals
 };
 
 struct Request {

@@ -50,7 +50,7 @@ std::size_t RequestParser::feed(std::string_view bytes) {
   while (taken < bytes.size() && (state_ == State::kHead || state_ == State::kBody)) {
     std::string_view piece = bytes.substr(taken);
     const bool head = state_ == State::kHead;
-    // Of the head, only the bytes within its budget are passed on.
+    // Passes on only as many bytes of the head as its limit allows.
     if (head) piece = piece.substr(0, limits_.head_bytes - head_seen_);
     const std::size_t used = http_parser_execute(&parser_, &kSettings, piece.data(), piece.size());
     taken += used;
@@ -81,7 +81,8 @@ int RequestParser::on_url(std::string_view part) {
 
 bool RequestParser::finish_header() {
   if (header_.name.empty()) return true;
-  // Debian builds the library without its strict mode, so blanks in names get here: "Host : x" must not be a header.
+  // Debian builds the library without its strict mode, so names with blanks get here. A line such as "Host : x" must
+  // not count as a header.
   if (header_.name.find(' ') != std::string::npos) {
     refuse(400, "E1510", "a blank in a header's name");
     return false;
@@ -116,7 +117,8 @@ int RequestParser::on_head_end() {
   if (parser_.http_minor >= 1 && request_.headers.count("host") == 0) return refuse(400, "E1510", "no Host header");
   const bool encoded = parser_.uses_transfer_encoding != 0;
   if (encoded && parser_.http_minor == 0) return refuse(400, "E1510", "HTTP/1.0 has no transfer encodings");
-  // The library decodes if 'chunked' comes last, and would pass on the result of another coding as the body.
+  // Accepts only 'chunked' alone: the library decodes only 'chunked', as the last of several codings, and would pass on
+  // a body in another coding as it is.
   const bool chunked =
       request_.headers.count("transfer-encoding") == 1 && lower(request_.headers.get("transfer-encoding")) == "chunked";
   if (encoded && !chunked) return refuse(501, "E1510", "of transfer encodings only 'chunked' is taken");

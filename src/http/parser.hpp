@@ -1,6 +1,6 @@
 // Parses one request from a stream of bytes, with every size bounded. Used by the connections of the server. Promises:
-// any bytes may be fed, in any pieces, with the same outcome; it never holds more than the limits allow (the head's
-// bytes twice, the body once); it does not take the bytes after a request.
+// any bytes may be fed, in any pieces, with the same outcome; the parser never holds more than the limits allow (the
+// head's bytes twice, the body once), and leaves the bytes that follow a request.
 #pragma once
 
 #include <http_parser.h>
@@ -32,8 +32,8 @@ class RequestParser {
   RequestParser(const RequestParser&) = delete;
   RequestParser& operator=(const RequestParser&) = delete;
 
-  /// Takes this request's bytes off the front of `bytes` and returns their number. The number is less than the size of
-  /// `bytes` only if the request is complete or has failed.
+  /// Reads this request's bytes from the front of `bytes`, and returns their number. If the number is less than the
+  /// size of `bytes`, the request is complete or has failed.
   std::size_t feed(std::string_view bytes);
 
   [[nodiscard]] State state() const noexcept { return state_; }
@@ -45,7 +45,8 @@ class RequestParser {
   [[nodiscard]] const std::string& method() const noexcept { return request_.method; }
   [[nodiscard]] const std::string& target() const noexcept { return request_.target; }
   [[nodiscard]] bool keep_alive() const noexcept { return request_.keep_alive; }
-  /// Returns true, but only once, if the client waits for "100 Continue" before it sends the body.
+  /// Returns true if the client waits for "100 Continue" before it sends the body. Returns true only once for a
+  /// request.
   [[nodiscard]] bool take_expectation() noexcept { return std::exchange(request_.expects_continue, false); }
   [[nodiscard]] const Headers& headers() const noexcept { return request_.headers; }
   /// Moves the body out; valid once the request is complete.

@@ -8,7 +8,7 @@
 namespace ration::http {
 namespace {
 
-/// Answers through the mailbox. The answer is then sent after the handler has returned, and in the loop's thread, to
+/// Answers through the mailbox, so that the answer is sent after the handler has returned, and in the loop's thread, to
 /// which the exchange belongs.
 void answer_later(const std::shared_ptr<Mailbox>& mailbox, std::weak_ptr<Exchange> exchange, Response response) {
   mailbox->post([exchange = std::move(exchange), response = std::move(response)]() mutable {

@@ -16,7 +16,7 @@ namespace ration::http {
 
 class Connection;
 
-/// An answer without an end. Belongs to the loop's thread.
+/// An answer that has no fixed end. Belongs to the loop's thread.
 class ClientStream {
  public:
   explicit ClientStream(Connection* connection) noexcept : connection_(connection) {}

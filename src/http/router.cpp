@@ -88,7 +88,7 @@ std::vector<std::pair<std::string, std::string>> Router::routes() const {
 
 Router::Found Router::find(std::string_view method, std::string_view path) const {
   const std::string_view wanted = method == "HEAD" ? "GET" : method;
-  // A path of a specific route never reaches the catch-all route, so that a wrong method is reported.
+  // A path that fits a specific route never reaches the catch-all route, so that a wrong method is reported.
   for (const bool rest : {false, true}) {
     Found found;
     for (const Route& route : routes_) {

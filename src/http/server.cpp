@@ -90,7 +90,7 @@ void Server::complete(Response& response, const Peer& peer) {
 
 void Server::ended(Connection& connection) {
   clients_.note_ended(connection);
-  // Frees it in the loop's next round, because the connection's callback is still running.
+  // Frees the connection in the loop's next round, because its callback is still running.
   freeing_ = loop_.after(milliseconds{0}, [this] { free_ended(); });
 }
 

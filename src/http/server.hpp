@@ -1,6 +1,6 @@
-// The daemon's HTTP/1.1 server, on a Unix socket and, if configured, on a TCP address. Used by `rationd`. Promises: it
-// has one thread, which no client blocks; everything that a client can use up is bounded (the numbers below); a handler
-// that throws becomes a 500 and nothing else; an address that other machines can reach needs a token.
+// The daemon's HTTP/1.1 server, on a Unix socket and, if configured, on a TCP address. Used by `rationd`. Promises: the
+// server has one thread, which no client can block; everything that a client can use up is bounded (by the numbers
+// below); a handler that throws causes only an answer 500; an address that other machines can reach needs a token.
 #pragma once
 
 #include <cstdint>

@@ -3,9 +3,8 @@
 #include <fmt/format.h>
 
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 
+#include "base/whole_file.hpp"
 #include "http/asset.hpp"
 #include "http/problem.hpp"
 
@@ -38,10 +37,9 @@ Response StaticFolder::serve(const std::string& path, const Request& request) co
   const auto found = files_.find(path);
   if (found == files_.end())
     return problem({"E1511", fmt::format("there is no page '{}'", path), "GET /docs/index.html", 2}, 404);
-  std::ifstream file(found->second, std::ios::binary);
-  const std::string body{std::istreambuf_iterator<char>(file), {}};
-  if (!file) return problem({"E1500", found->second + " cannot be read", "Install ration again.", 1});
-  return http::serve(make_asset(content_type_of(path), body, false), request);
+  const auto body = read_whole(found->second);
+  if (!body) return problem({"E1500", found->second + " cannot be read", "Install ration again.", 1});
+  return http::serve(make_asset(content_type_of(path), *body, false), request);
 }
 
 }  // namespace ration::http

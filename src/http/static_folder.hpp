@@ -11,7 +11,7 @@ namespace ration::http {
 
 class StaticFolder {
  public:
-  /// Lists the files of the folder; a missing folder has none.
+  /// Lists the files of the folder. A missing folder counts as empty.
   explicit StaticFolder(const std::string& folder);
 
   [[nodiscard]] bool empty() const noexcept { return files_.empty(); }

@@ -126,7 +126,7 @@ void EventStream::publish(std::string_view topic, std::string event_name, View v
 
 void EventStream::remember(Entry entry) {
   newest_ = *entry.id;
-  // The renderings of an older event are dropped, and made again for a replay.
+  // Drops the renderings of an older event, which are made again for a replay.
   if (!ring_.empty()) ring_.back().frames.clear();
   ring_.push_back(std::move(entry));
   if (ring_.size() <= options_.ring) return;
@@ -206,7 +206,8 @@ bool EventStream::pump_latest(Client& client) {
 void EventStream::subscribe(const Request& request, const Responder& responder) {
   const auto subscription = read_subscription(request, options_);
   if (!subscription) return responder.fail(subscription.error(), 400);
-  // Each user has a share of the places, so that no user keeps others out; an operator's own dashboards do not count.
+  // Gives each user only a share of the places, so that no user keeps others out. This share does not apply to root,
+  // the daemon's user and clients with the token.
   const Peer& peer = request.peer;
   const bool trusted = peer.token_accepted || (peer.uid && (*peer.uid == 0 || *peer.uid == ::geteuid()));
   const auto same = [&](const Client& each) { return each.peer.kind == peer.kind && each.peer.uid == peer.uid; };
@@ -243,8 +244,8 @@ void EventStream::subscribe(const Request& request, const Responder& responder) 
   };
   client.stream->write("retry: 3000\n\n");
   if (client.numbered && client.cursor > newest_) {
-    // The numbers began again because the daemon's database was lost. The client gets a gap over everything, and
-    // fetches the events itself.
+    // The numbers began again because the daemon's database was lost. The client gets a gap that covers all numbers,
+    // and then fetches the events itself.
     client.stream->write(event_text("gap", fmt::format(R"({{"from":1,"to":{},"restarted":true}})", newest_), {}));
     ++counters_.gaps;
     client.cursor = newest_;

@@ -24,7 +24,7 @@
 namespace ration::http {
 
 enum class TopicKind {
-  kLatest,    ///< only the newest event counts, such as a snapshot: a slow client skips older events
+  kLatest,    ///< only the newest event counts, as with snapshots: a slow client skips older events
   kNumbered,  ///< events have ids, are kept in the ring, and can be replayed
 };
 
@@ -59,7 +59,7 @@ class EventStream {
   EventStream& operator=(const EventStream&) = delete;
 
   /// Publishes an event; a kNumbered topic needs an id larger than every earlier one, a kLatest topic takes none.
-  /// Throws std::invalid_argument otherwise, which is an error of the program.
+  /// Throws std::invalid_argument for any other id, which is an error of the program.
   void publish(std::string_view topic, std::string event_name, View view, std::optional<std::uint64_t> id = {});
   void publish(std::string_view topic, std::string event_name, std::string json, std::optional<std::uint64_t> id = {});
 

@@ -33,8 +33,9 @@ Result<void> result(nvmlReturn_t answer, const std::string& cgroup) {
       return {};
     case NVML_ERROR_NOT_SUPPORTED:
       return fail("E1551",
-                  "this driver cannot hold limits of cgroups: that needs release 615 or newer, cgroup v2 and no MIG.",
-                  "Nothing to do: the guard holds them.", 1);
+                  "this driver cannot enforce a memory limit on a control group: that needs release 615 or newer, "
+                  "cgroup v2 and no MIG.",
+                  "Nothing to do: the guard holds the limits.", 1);
     case NVML_ERROR_NO_PERMISSION:
       return fail("E1552", fmt::format("this user may not set the driver's limit of {}.", cgroup),
                   "Run the daemon as root.", 5);

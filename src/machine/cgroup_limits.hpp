@@ -1,5 +1,5 @@
 // Limits that the driver itself enforces on a cgroup (NVML, release 615 and newer). Used by the node daemon. Promises:
-// a driver without them is reported as an error; nothing is stored here.
+// a driver without such limits is reported as an error; nothing is stored here.
 #pragma once
 
 #include <optional>

@@ -1,8 +1,8 @@
-// Moves the device memory of running programs to host memory and back, by the driver's own calls (cuCheckpointProcess*,
-// driver 570 and newer). Used by `ration resume` and by the node daemon. The daemon makes these calls in a separate
-// process, because each call lasts as long as the copying. Promises: either the memory of all given processes is moved
-// or that of none; a process that has ended, or whose pid has been reused, is left alone; repeating a completed request
-// does nothing.
+// Moves the device memory of running programs to host memory and back, with the driver's own calls
+// (cuCheckpointProcess*, driver 570 and newer). Used by `ration resume` and by the node daemon. The daemon makes these
+// calls in a separate process, because each call lasts as long as the copying. Promises: either the memory of all given
+// processes is moved or that of none; a process that has ended, or whose pid has been reused, is not touched; repeating
+// a completed request does nothing.
 //
 // A checkpoint can destroy a program: the driver "does not attempt to keep the process in a good state if an error
 // (such as the presence of a UVM allocation) is encountered" (README of NVIDIA/cuda-checkpoint). So ration moves a kind
@@ -28,9 +28,9 @@ struct CheckpointOutcome {
   std::vector<std::int32_t> driver_threads;
 };
 
-/// Moves the memory of the processes. `driver_folder` is as in query_devices(). `may_leave` is called once all
-/// processes are locked, so that none of them can take memory that is not moved; if it fails, nothing is moved and the
-/// processes continue. Fails with E1541 if this driver has no such calls, E1542 if this user may not move them, E1543
+/// Moves the memory of the processes. `driver_folder` is as in query_devices(). Calls `may_leave` once all processes
+/// are locked, so that none of them can take more memory. If `may_leave` fails, nothing is moved and the processes
+/// continue. Fails with E1541 if this driver has no such calls, E1542 if this user may not move these processes, E1543
 /// if a call of the program did not end within ten seconds, E1544 if the device has no room for returning memory, which
 /// then stays on the host, E1545 if the driver failed or has lost the process.
 [[nodiscard]] Result<CheckpointOutcome> checkpoint(
@@ -49,9 +49,9 @@ void remember_suspension(const Device& device, const std::string& driver_version
                          const Tried& tried);
 
 /// Checks that nothing known prevents moving a workload's processes: a failed or missing trial on its devices,
-/// persistence mode, or memory that the driver does not move. `plain_is_moved` skips the trial, as on a simulated node:
-/// there the driver runs only ration's own programs, so no user's program can be lost, and demos and tests need no
-/// preparation. Fails with E1547.
+/// persistence mode, or memory that the driver does not move. `plain_is_moved` says that plain memory needs no trial,
+/// as on a simulated node: no user's program can be lost there, because the driver runs only ration's own programs, and
+/// demos and tests need no preparation. Fails with E1547.
 [[nodiscard]] Result<void> may_be_moved(const book::BookSnapshot& book, const Machine& machine,
                                         const std::string& runtime_folder, bool plain_is_moved);
 

@@ -24,7 +24,7 @@ constinit const FixedMessage kNotAttributedInContainer = fixed<"unknown.in_conta
 
 namespace {
 
-constexpr const char* kNoDriverFix = "In Docker add --gpus all. To try without one: ration demo, or --sim=T4";
+constexpr const char* kNoDriverFix = "In Docker add --gpus all. To try without a GPU: ration demo, or --sim=T4";
 
 bool parse_uuid(const std::string& text, book::DeviceUuid& out) {
   std::string digits;
@@ -105,8 +105,8 @@ std::optional<std::string> ask_capability(const Library& nvml, nvmlDevice_t card
   return result == NVML_SUCCESS ? std::optional(capability_text(major, minor)) : std::nullopt;
 }
 
-/// Returns true if the driver takes limits of cgroups from this process: any user may read one, but only root may set
-/// one. Asks about the root of the hierarchy, where no limit is set.
+/// Returns true if this process may set limits of cgroups: any user may read such a limit, but only root may set one.
+/// Asks about the root of the hierarchy, where no limit is set.
 bool takes_cgroup_limits(const Library& nvml, nvmlDevice_t handle) {
   nvmlGetMemoryLimits_v1_t found{"/sys/fs/cgroup", 0, 0, 0};
   return ::geteuid() == 0 && nvml.call("nvmlDeviceGetMemoryLimits_v1", NVML_ERROR_NOT_SUPPORTED, handle, &found) !=
@@ -180,7 +180,7 @@ std::optional<std::vector<Device>> ask_instances(const Library& nvml, nvmlDevice
     nvmlDevice_t handle{};
     if (nvml.call("nvmlDeviceGetMigDeviceHandleByIndex", NVML_ERROR_NOT_SUPPORTED, card, number, &handle) !=
         NVML_SUCCESS)
-      continue;                         // numbers need not be consecutive
+      continue;                         // the numbers of instances need not be consecutive
     constexpr int kMaxInstances = 100;  // spacing of the indices; a GPU has at most seven instances
     const int own = static_cast<int>(number);
     auto device = ask_nvml(nvml, handle, kMaxInstances * (gpu + 1) + own);
@@ -197,7 +197,7 @@ std::optional<std::vector<Device>> ask_instances(const Library& nvml, nvmlDevice
   return instances;
 }
 
-/// A scope in which all devices are visible, because the driver counts only visible ones.
+/// A scope in which all devices are visible, because the driver counts only visible devices.
 class AllDevicesVisible {
  public:
   AllDevicesVisible() {

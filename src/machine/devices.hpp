@@ -17,7 +17,7 @@ extern const FixedMessage kNotAttributed, kNotAttributedInContainer;
 
 struct DeviceProcess {
   std::int32_t pid = 0;
-  std::optional<Bytes> held{};  ///< absent if unknown, for the reason below
+  std::optional<Bytes> held{};  ///< absent if unknown; `unknown_reason` says why
   FixedMessage unknown_reason = kNotAttributed;
   std::optional<int> utilisation{};  ///< percent of the last seconds; absent if not reported
 };

@@ -24,8 +24,8 @@ constexpr std::string_view kListed[] = {
 #undef RATION_NVML_SYMBOL
 };
 
-/// Returns the number of dynamic symbols: one past the end of the last chain of the hash table (gABI, DT_GNU_HASH),
-/// since no other table holds it.
+/// Returns the number of dynamic symbols: one past the end of the last chain of the hash table (gABI, DT_GNU_HASH). No
+/// table holds the number itself.
 std::uint32_t symbol_count(const std::uint32_t* table) {
   const std::uint32_t buckets = table[0], first = table[1], bloom_words = table[2];
   const std::uint32_t* bucket = table + 4 + bloom_words * (sizeof(ElfW(Addr)) / sizeof *table);

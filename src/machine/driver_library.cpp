@@ -11,7 +11,7 @@
 namespace ration::machine {
 namespace {
 
-/// Returns true under `ration run`: there the guard stands in front of the driver and finds it.
+/// Returns true under `ration run`: there the guard stands in front of the driver, and finds the driver itself.
 bool is_guarded() { return ::dlsym(RTLD_DEFAULT, "ration_shim") != nullptr; }
 
 }  // namespace
@@ -47,9 +47,9 @@ Library::Library(const std::string& folder, const char* soname) {
         soname, seeker, [](void* self, const char* path) noexcept { return static_cast<Library*>(self)->take(path); },
         this);
     if (handle_ == nullptr && problem_.empty())
-      problem_ = stubs_.empty()
-                     ? fmt::format("there is no {}", soname)
-                     : fmt::format("there is no {} but {}, which is made to link with", soname, stubs_.front());
+      problem_ = stubs_.empty() ? fmt::format("there is no {}", soname)
+                                : fmt::format("there is no {} except the stub {}, which is only for linking", soname,
+                                              stubs_.front());
   }
   if (handle_ == nullptr) return;
   problem_.clear();

@@ -65,7 +65,7 @@ std::optional<ElfFile> read_elf(const std::string& path) {
 std::optional<std::string> script_interpreter(const std::string& path) {
   const auto open = open_regular(path);
   if (!open) return std::nullopt;
-  std::array<char, 4096> start;  // more than the 256 bytes that the kernel reads
+  std::array<char, 4096> start;  // larger than the 256 bytes that the kernel reads
   const ssize_t got = ::read(open->get(), start.data(), start.size());
   const std::string_view text(start.data(), static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
   if (!text.starts_with("#!")) return std::nullopt;

@@ -55,12 +55,12 @@ struct Outside {
   const char* name;
   const char* reason;
   const char* instead;
-  const char* verb = nullptr;  ///< the argument with which it does this; null if it does this with all arguments
+  const char* verb = nullptr;  ///< the argument that makes it do so; null if it always does so
 };
 constexpr const char* kOwnEnvironment = "it starts programs with a new environment, without the guard";
 constexpr const char* kContainer = "programs in its container inherit no guard from here";
 constexpr const char* kSandbox = "it runs programs in a sandbox without the guard";
-constexpr const char* kHost = "the program starts on another host, or is started by a service of this one";
+constexpr const char* kHost = "the program starts on another host, or is started by a service on this host";
 constexpr const char* kJob = "a scheduler starts the program, which inherits no guard from here";
 constexpr const char* kServer = "a server that runs already may start the program, which inherits no guard from here";
 constexpr const char* kNamespace = "the program runs in other namespaces, where the guard may not be";
@@ -94,8 +94,8 @@ std::string variable_of(const char* name) {
   return value != nullptr ? value : "";
 }
 
-/// Returns true if a server answers at the socket that tmux would use with these arguments. Without a server tmux
-/// starts one, which inherits this environment.
+/// Returns true if a server answers at the socket that tmux would use with these arguments. Otherwise tmux starts a
+/// server, which inherits this environment.
 bool asks_a_tmux_server(const std::vector<std::string>& words) {
   constexpr std::string_view kWithValue = "cfLST";
   const std::string around = variable_of("TMUX");
@@ -115,8 +115,8 @@ bool asks_a_tmux_server(const std::vector<std::string>& words) {
          (errno != ENOENT && errno != ECONNREFUSED && errno != ENOTDIR);
 }
 
-/// Returns true if screen contacts a running screen: because of an option, or because it runs inside one. Otherwise it
-/// starts its own, which inherits this environment.
+/// Returns true if screen contacts a running session: because of an option, or because it runs inside one. Otherwise
+/// screen starts a session of its own, which inherits this environment.
 bool asks_a_screen(const std::vector<std::string>& words) {
   constexpr std::string_view kWithValue = "cehpsSTt";
   for (const char letter : {'r', 'R', 'x', 'X'})
@@ -253,7 +253,7 @@ class LauncherWords {
     if (option == "unset" && is_guards(value)) result_.drops_guard = true;
   }
 
-  /// Puts the words of the argument of `env -S` in place of that option.
+  /// Replaces the option `env -S` by the words of its argument.
   void split(const std::string& text) {
     const std::vector<std::string> more = words_of(text);
     const auto place = words_.begin() + static_cast<std::ptrdiff_t>(std::min(at_ + 1, words_.size()));
@@ -407,7 +407,7 @@ std::optional<Enforcement> examine_program(const std::vector<std::string>& typed
     const std::string path = loader.empty() ? in_path(words.front()) : words.front();
     if (const Outside* outside = outside_of(path, words); outside != nullptr && can_start(path))
       return Enforcement{path, Hold::kNothing, outside->reason, outside->instead};
-    // A file that cannot be started has no enforcement. A loader on the command line also takes files that are not
+    // Returns nothing for a file that cannot be started. A loader on the command line also starts files that are not
     // executable.
     std::error_code error;
     if (loader.empty() ? !can_start(path) : !std::filesystem::is_regular_file(path, error)) return std::nullopt;

@@ -11,7 +11,7 @@
 namespace ration::machine {
 namespace {
 
-/// Reads a file that has only a number; absent if the file has none, as with the limit `max`.
+/// Reads a file with a single number. Returns nothing if the file has no number, such as a limit `max`.
 std::optional<Bytes> number_in(const std::string& path) {
   std::ifstream file(path);
   std::uint64_t number = 0;

@@ -1,6 +1,6 @@
-// Determines the size of host memory, and how much of it is free to receive memory that leaves a device: on the whole
-// machine, and for one process, because the copies are charged to the memory cgroup of the process. Used for limits of
-// pinned memory, and by the node daemon before it suspends a program.
+// Determines the size of host memory, and how much of it is free for memory that moves from a device to the host: on
+// the whole machine, and for one process, because such memory is charged to the memory cgroup of the process. Used for
+// limits of pinned memory, and by the node daemon before it suspends a program.
 #pragma once
 
 #include <optional>

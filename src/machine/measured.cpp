@@ -34,7 +34,7 @@ void remember(const std::string& file, const Device& device, const std::string& 
   all[key_of(device, driver_version)] = std::move(value);
   const std::string fresh = file + fmt::format(".{}", ::getpid());
   if (std::ofstream(fresh) << all.dump(1) << "\n") {
-    std::error_code error;  // ignored: without a file the value is measured again
+    std::error_code error;  // ignores an error: without a file the value is measured again
     std::filesystem::rename(fresh, file, error);
   }
 }

@@ -1,5 +1,6 @@
-// Keeps measurements of a device with its driver, which are valid until either changes: the cost of a context, whether
-// memory could be moved. Each subject has a JSON file in the runtime folder; a lost measurement is made again.
+// Keeps measurements of a device with its driver, which are valid until the device or the driver changes: the cost of a
+// context, and whether memory could be moved. Each subject has a JSON file in the runtime folder; a lost measurement is
+// made again.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

@@ -18,7 +18,7 @@ struct ThreadActivity {
   std::uint64_t turns = 0;         ///< number of times that it was put on a processor
 };
 
-/// The activity of threads by their numbers in this pid namespace.
+/// The activity of threads, by their ids in this pid namespace.
 using ProcessActivity = std::map<std::int32_t, ThreadActivity>;
 
 /// Reads the activity of all threads of the processes; `proc` is where the kernel's process information is mounted.

@@ -18,7 +18,7 @@
 namespace ration::machine {
 namespace {
 
-/// Returns the last part of the path that has the ending, without the ending.
+/// Returns the last part of the path that ends with `ending`, without that ending.
 std::string part_ending(const std::string& cgroup, const std::string& ending) {
   std::string found, part;
   std::istringstream parts(cgroup);
@@ -72,7 +72,7 @@ std::int32_t parent_of(std::int32_t pid) {
 }  // namespace
 
 bool descends_from(std::int32_t pid, std::int32_t ancestor) {
-  constexpr int kDeepest = 1000;  // bounds the walk if reused numbers form a cycle
+  constexpr int kDeepest = 1000;  // bounds the walk if reused pids form a cycle
   for (int depth = 0; pid > 0 && depth < kDeepest; ++depth) {
     if (pid == ancestor) return true;
     pid = parent_of(pid);
@@ -149,7 +149,7 @@ bool inner_identity(std::int32_t pid, std::int32_t& inner_pid, std::uint64_t& pi
   for (std::string line; std::getline(lines, line);) {
     if (line.rfind("NSpid:", 0) != 0) continue;
     std::istringstream numbers(line.substr(6));
-    while (numbers >> inner_pid) {  // numbers from the outermost namespace to the process's own
+    while (numbers >> inner_pid) {  // pids from the outermost namespace to the process's own
     }
     return true;
   }

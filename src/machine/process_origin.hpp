@@ -20,7 +20,7 @@ struct Origin {
 /// seen.
 [[nodiscard]] bool is_in_another_namespace(std::int32_t pid);
 
-/// Returns as much of an origin as the path of a cgroup shows: `container` and `how`.
+/// Returns the part of an origin that the path of a cgroup shows: `container` and `how`.
 [[nodiscard]] Origin origin_of_cgroup(const std::string& cgroup);
 
 /// Returns true if `pid` is `ancestor` or descends from it through processes that still live.
@@ -39,7 +39,8 @@ struct Opener {
 /// is too slow for every tick.
 [[nodiscard]] std::vector<Opener> openers_of(const std::string& path);
 
-/// Reads the number of `pid` in its own pid namespace, and that namespace. Returns false if either cannot be read.
+/// Reads the pid that the process has in its own pid namespace, and that namespace. Returns false if one of them cannot
+/// be read.
 [[nodiscard]] bool inner_identity(std::int32_t pid, std::int32_t& inner_pid, std::uint64_t& pid_namespace);
 
 }  // namespace ration::machine

@@ -67,7 +67,7 @@ std::string Daemon::greeting(bool with_link) {
     text += fmt::format("\n dashboard: {}   (this link works once, within an hour)", api_.make_link());
   if (has_dashboard)
     text += fmt::format(
-        "\n to change limits in {} dashboard, open the link that `ration dashboard` prints, or enter the token in {}",
+        "\n to change limits in {} dashboard, open the link that `ration dashboard` prints, or enter the token from {}",
         with_link ? "another" : "the", endpoints.token_file);
   if (const Message other = api_.port_problem(); !other.empty()) text += "\n " + other;
   if (!now.machine_problem.empty()) text += fmt::format("\n no GPU: {}", now.machine_problem);
@@ -92,7 +92,7 @@ void Daemon::run(const std::function<void()>& ready) {
   publish({daemon_started_event(RATION_VERSION, ::getpid())});
   if (const Message other = api_.port_problem(); !other.empty()) publish({daemon_event(other)});
   tick();
-  for (const FileProblem& broken :  // a tenant with impossible guarantees is governed nevertheless
+  for (const FileProblem& broken :  // also governs a tenant whose guarantees cannot be kept
        admission::broken_promises(engine_.configuration(), devices_of(engine_.snapshot())))
     publish({config_broken_event(broken)});
   ready();
@@ -128,7 +128,7 @@ void Daemon::tick_soon() {
 void Daemon::tick() {
   const double before = monotonic_seconds();
   const std::uint64_t now = steady_time_ns();
-  // If the file is gone, makes a new one at once, so that /health reports the loss within a tick.
+  // If the history's file is gone, commits at once: the commit finds the loss, and /health reports it within a tick.
   if (!recorder_.history().in_place()) commit();
   engine_.set_queue_length(leases_.queue().waiting());
   Effects effects = engine_.tick(now, unix_time_ns());
@@ -155,13 +155,13 @@ void Daemon::apply_configured_slices(Events& events) {
   for (const DeviceView& view : engine_.snapshot().devices) {
     devices.push_back(view.device);
     const Bytes others = view.promised - std::min(view.promised, view.sliced) + view.keep_free;
-    devices.back().total -= std::min(view.device.total, others);  // slices are cut from the rest
+    devices.back().total -= std::min(view.device.total, others);  // slices are cut from the memory that remains
   }
   if (devices.empty()) return;
   const auto store = book::Store::open();
   if (!store) return;
   const auto alone = store->try_lock();
-  if (!alone) return;  // a workload is starting
+  if (!alone) return;  // another process holds the lock, because it starts a workload
   slices_due_ = false;
   for (Message& text : admission::apply_configured_slices(*store, engine_.configuration(), devices))
     events.push_back(config_event(std::move(text)));
@@ -170,7 +170,7 @@ void Daemon::apply_configured_slices(Events& events) {
 void Daemon::publish(Events events) {
   const std::vector<history::Event> records = recorder_.store(std::move(events));
   announcer_.send_alerts(engine_.configuration().alerts.webhook.value,
-                         records);  // a full disk must not suppress alerts
+                         records);  // also alerts that a full disk kept from being stored
   announcer_.send(recorder_.take_late());
   announcer_.send(records);
 }

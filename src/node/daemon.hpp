@@ -1,5 +1,5 @@
 // The daemon, `rationd`: the engine with a clock, a database and the HTTP interface.
-// Promises: the daemon may be killed and restarted at any moment: programs keep their limits, books stay as they are,
+// Promises: if the daemon is killed at any moment and restarted, programs keep their limits, books stay as they are,
 // and the accounts have a gap for the time without a daemon; an invalid configuration is rejected as a whole.
 #pragma once
 
@@ -28,7 +28,8 @@ struct DaemonOptions {
   std::optional<std::string> listen;  ///< address of the dashboard; absent for the configured one
   std::string state;                  ///< folder of the database; if empty, the configured folder, else the user's own
   std::vector<std::pair<std::string, std::uint32_t>> folders;  ///< folders of books, and their owners
-  /// Makes the function that publishes devices to engines, for the daemon's socket; empty if nothing is published.
+  /// A function that takes the path of the daemon's socket and makes the function that publishes devices to container
+  /// engines; empty if nothing is published.
   std::function<PublishDevices(const std::string& socket)> publish_devices;
   std::string documentation;       ///< folder of the documentation's pages; may be missing
   CommandOptions command_options;  ///< options added to commands in answers, so that such a command finds this daemon
@@ -86,8 +87,8 @@ class Daemon final : private ApiHost {
   Leases leases_;
   DevicePublisher device_publisher_;
   TickPace pace_;
-  bool tick_at_once_ = false;  // set when memory has moved, or a resume may start
-  bool slices_due_ = true;     // slices of the configuration are applied at the next tick with devices
+  bool tick_at_once_ = false;  // true if memory has moved, or a resume may start
+  bool slices_due_ = true;     // true if the next tick that finds devices must apply the configured slices
   http::EventLoop loop_;
   Announcer announcer_;
   Api api_;

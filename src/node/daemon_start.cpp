@@ -75,8 +75,8 @@ http::StreamOptions stream_options(const std::string& database) {
   return options;
 }
 
-/// Adds the options that find this daemon to commands in an answer. The options contain paths of this machine, so
-/// anonymous viewers get none.
+/// Adds options to the commands in an answer, so that these commands find this daemon. The options contain paths of
+/// this machine, so anonymous viewers get none.
 void add_options_of_node(http::Response& response, const CommandOptions& options, const http::Peer& peer) {
   if (options.empty() || response.body.find("\"fix\":\"") == std::string::npos) return;
   if (viewer_of(peer).totals_only) return;
@@ -136,7 +136,8 @@ Result<std::unique_ptr<Daemon>> Daemon::start(DaemonOptions options) {
   RATION_TRY(auto past, history::History::open(state + "/history.db", keeping));
   std::unique_ptr<Daemon> daemon(new Daemon(std::move(options), std::move(configuration), std::move(past), wanted));
   for (const auto& [folder, owner] : daemon->options_.folders) {
-    // Ignores E1530 for a user with too many folders, whose programs register again when they start.
+    // Ignores that a user has too many folders (E1530): the user's programs register their folders again when they
+    // start.
     if (auto good = daemon->engine_.watch(folder, owner); !good && good.error().exit_code != 5)
       return tl::unexpected(good.error());
   }

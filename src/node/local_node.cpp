@@ -58,7 +58,7 @@ void LocalNode::record(Events events) {
   for (const auto& [path, workload] : moment_.registry.workloads()) {
     const OwnedWorkload* owned = subjects_.limits.limits.find(path);
     const auto& accounts =
-        workload.granted.empty() ? workload.book.accounts : workload.granted;  // accounts from before the change
+        workload.granted.empty() ? workload.book.accounts : workload.granted;  // the accounts before the change
     for (std::uint32_t i = 0; owned != nullptr && i < std::min(owned->accounts.size(), accounts.size()); ++i) {
       const bool limit = owned->accounts[i].configured != accounts[i].limit;
       const bool guarantee = owned->accounts[i].guarantee != accounts[i].guarantee;

@@ -1,4 +1,4 @@
-// Decides how soon the daemon ticks again, and which ticks on demand it can afford.
+// Decides how soon the daemon ticks again, and whether it can afford a tick that a client demands.
 // Promise: ticks on demand take at most a tenth of the time, however many clients ask; after a quiet time a short tick
 // is always affordable.
 #pragma once

@@ -21,7 +21,7 @@ tl::unexpected<Error> not_understood(Message what) {
   return fail("E1429", std::move(what), "used>4GiB & denied>0, tenant~=nlp, governed==no, idle>30m", 2);
 }
 
-/// Returns true for a blank and for every character with a meaning of its own.
+/// Returns true for a blank, and for every character that has a meaning of its own in a filter.
 bool ends_word(char letter) { return std::string_view(" \t\n&|()!<>=~\"").find(letter) != std::string_view::npos; }
 
 std::optional<bool> yes_or_no(const std::string& text) {

@@ -24,7 +24,8 @@ class Filter {
   /// Parses a filter; every row matches an empty text. Fails with E1429.
   [[nodiscard]] static Result<Filter> parse(std::string_view text);
 
-  /// Returns true if the row matches. `device` is the row's, for shares (`used>50%`); null if unknown.
+  /// Returns true if the row matches. `device` is the device of the row, which shares such as `used>50%` refer to; null
+  /// if it is unknown.
   [[nodiscard]] bool matches(const Row& row, const Device* device) const;
   [[nodiscard]] bool empty() const { return nodes_.empty(); }
 

@@ -47,7 +47,7 @@ struct Device {
   std::optional<std::uint64_t> utilisation, temperature, seconds_to_full;
 };
 
-/// A tenant's share of one device; exists only if the daemon has tenants.
+/// A tenant's limit on one device; exists only if the daemon has tenants.
 struct TenantAccount {
   std::string tenant;
   int gpu = 0;

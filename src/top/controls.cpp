@@ -254,7 +254,7 @@ void take_explained(View& view, const Request& request, const nlohmann::json& da
   const Row* row = selected_row(view, rows);
   if (row != nullptr && row->name == request.workload) {
     page.lines.push_back(row->command);
-    page.lines.push_back(fmt::format("tenant {}   user {}   {}   limit {}   asked for {}   guarantee {}   peak {}",
+    page.lines.push_back(fmt::format("tenant {}   user {}   {}   limit {}   configured {}   guarantee {}   peak {}",
                                      row->tenant, row->user, row->state, short_size(row->limit, view.units),
                                      short_size(row->configured_limit, view.units),
                                      short_size(row->guarantee, view.units), short_size(row->peak, view.units)));

@@ -33,7 +33,7 @@ void draw_header(Grid& grid, const View& view) {
                                   view.read_only && !view.once ? "  r/o" : "");
   if (out_of_date(view) && view.seen_at) right = fmt::format("{} s old  ", view.now - *view.seen_at) + right;
   int at = grid.put(0, 0, "ration top", kBold) + 2;
-  // A narrow frame drops the counts and keeps the warning.
+  // A narrow frame drops host and counts, and keeps the text at the right, which warns of old numbers.
   const int end = grid.columns() - width_of(right) - 1;
   for (const std::string& part :
        {view.host, fmt::format("{} · {} · {}", number_of(view.model.devices.size(), "GPU"),

@@ -27,7 +27,7 @@ std::vector<std::string> help_lines(const View& view) {
       "        ╌ free, but promised by a guarantee   ┊ where the guarantees end",
       "HISTORY ten minutes, the newest at the right; full height is the limit, without a limit the GPU",
       "STATE   FULL: less than 2 MiB below its limit   shrinking: above a lowered limit",
-      "        waiting: asks for memory and sleeps   held back: a guarantee of another needs the room",
+      "        waiting: a request waits for memory   held back: another's guarantee needs the room",
       "n/a     not known"};
   lines.insert(lines.end(), rest.begin(), rest.end());
   return lines;

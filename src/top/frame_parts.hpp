@@ -21,7 +21,8 @@ struct Part {
   std::optional<Bytes> limit;
   bool full = false;
 };
-/// Returns the parts of a device: the tenants, largest first, then ungoverned memory, then memory without explanation.
+/// Returns the parts of a device: the tenants, largest first, then ungoverned memory, then memory that nothing
+/// explains.
 [[nodiscard]] std::vector<Part> parts_of(const View& view, const Device& device);
 
 /// Draws a device in three rows, or in one if `compact`. Returns the number of rows drawn.

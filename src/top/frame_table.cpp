@@ -79,8 +79,8 @@ std::string pids_of(const Row& row) {
   return row.process_count <= 1 ? first : fmt::format("{}+{}", first, row.process_count - 1);
 }
 
-/// Draws the history of a row. Its full height is the row's limit, or the size of the device if the row has no limit,
-/// so that workloads can be compared.
+/// Draws the history of a row. The full height of the line stands for the row's limit, or for the size of the device if
+/// the row has no limit. So workloads can be compared.
 std::string sparkline(const View& view, const Row& row, int width) {
   const Device* device = view.model.device(row.gpu);
   Bytes whole = device != nullptr && device->total ? *device->total : Bytes{0};

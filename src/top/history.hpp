@@ -1,6 +1,6 @@
 // The use of each row in the last ten minutes, for its sparkline. Kept by the live view while it runs, and filled at
 // the start from the daemon's records. Promises that a peak stays visible however few columns are drawn, and that a
-// time without samples is absent, never 0. Times are seconds of the wall clock.
+// step without samples is absent, never 0. Times are seconds of the wall clock.
 #pragma once
 
 #include <array>
@@ -24,8 +24,8 @@ class History {
 
   /// Records the use of the rows at that second, and forgets rows that were absent for ten minutes.
   void add(const Model& model, std::int64_t now);
-  /// Adds one answer of GET /series by workload that ends at `now`. Skips a workload on several devices, unless the
-  /// answer is for one device. Keeps what was recorded already.
+  /// Adds an answer of `GET /series?by=workload` whose last step is at `now`. Skips a workload on several devices,
+  /// unless the answer is for one device. Keeps what was recorded already.
   void fill(const nlohmann::json& series, const Model& model, std::int64_t now);
 
   /// Returns the maxima of the last ten minutes in that many columns (at most kSteps), oldest first.

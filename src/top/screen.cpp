@@ -103,7 +103,7 @@ void Screen::take_signal(int signal) {
     case SIGTSTP:
       stop_until_continued();
       break;
-    case SIGCONT:  // after a SIGSTOP the shell has used the screen
+    case SIGCONT:  // after a SIGSTOP, the shell has written to the screen
       ::clearok(stdscr, TRUE);
       ::reset_prog_mode();
       measure();

@@ -78,7 +78,7 @@ struct View {
 
 /// Returns the rows that match the filter, in order.
 [[nodiscard]] std::vector<const Row*> shown_rows(const View& view);
-/// Returns the selected row if it is shown, else the first; null where none is shown.
+/// Returns the selected row or, if that is not shown, the first row; null if no row is shown.
 [[nodiscard]] const Row* selected_row(const View& view, const std::vector<const Row*>& shown);
 
 /// Takes a new snapshot. `now` is in seconds of the wall clock.

@@ -27,7 +27,8 @@ void add_groups(Both& both, const std::vector<Group>& groups, const std::optiona
   }
 }
 
-/// Appends the amounts that differ, the largest change first. Appends all peaks, in order of place.
+/// Appends the amounts that differ, the largest change first. For kPeak, appends all amounts instead, in order of
+/// place.
 void append(std::vector<Difference>& changes, Compared what, const Both& both) {
   const auto from = static_cast<std::ptrdiff_t>(changes.size());
   for (const auto& [key, amounts] : both)

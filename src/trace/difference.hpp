@@ -35,8 +35,9 @@ struct Inspected {
   const Header& header;
 };
 
-/// Returns the changes from one recording to another. The numbers of events and of denials and the peaks come first and
-/// are always there. Everything else is there only if it differs; in each kind the largest change comes first.
+/// Returns the changes from one recording to another. The number of events, the number of denials, and the peaks come
+/// first, whether they changed or not. Other amounts are left out if they are equal; in each kind the largest change
+/// comes first.
 [[nodiscard]] std::vector<Difference> difference(const Inspected& before, const Inspected& after);
 
 }  // namespace ration::trace

@@ -86,8 +86,9 @@ void take_who(Cursor& cursor, Event& event) {
   event.stream = cursor.number();
 }
 
-/// The prediction of the next event at an address: the bytes of the last event there, and the opposite of its charge.
-/// Memory is freed as it was taken, and programs that repeat themselves take the same again.
+/// The prediction of the next event at an address: the bytes of the last event there, and its charge with the opposite
+/// sign. It is often right, because a free undoes its allocation, and programs that repeat themselves take the same
+/// amount again.
 struct Place {
   std::uint64_t address = 0;
   std::uint64_t bytes = 0;

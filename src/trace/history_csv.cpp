@@ -21,7 +21,8 @@ constexpr const char* kColumns = "t_us,op,id,size,stream";
 constexpr char kTaken = 'a', kFreed = 'f';
 constexpr std::string_view kSkipped = "S-";  // segments of the framework, and lines without memory
 constexpr const char* kExample = "ration record -o train.rec -- PROGRAM   makes a recording";
-/// The granularity of the addresses given to blocks, so that blocks never overlap and are aligned as in frameworks.
+/// The granularity of the addresses that blocks get. It aligns blocks as frameworks do, and keeps them from
+/// overlapping.
 constexpr Bytes kApart{512};
 constexpr std::uint64_t kFirstAddress = std::uint64_t{1} << 40;
 
@@ -94,8 +95,8 @@ class ExportedLines {
     Event event{*time * 1000, address,          *bytes,  *charged,
                 *stream,      process_of(*pid), *thread, imported_.site(cells[14]),
                 *detail,      *device,          *kind,   static_cast<Account>(account - kAccountNames.begin())};
-    // Only a recording of a program run has this event, and it has a book. An imported history that was exported again
-    // has none.
+    // Only the recording of a run has this event, and such a recording has a book. An imported history that was
+    // exported again has neither.
     if (event.kind == Kind::kProcessBegan) {
       imported_.header().booked = true;
       imported_.header().deep = false;
@@ -145,8 +146,9 @@ Result<std::unique_ptr<MemoryRecording>> read_history_csv(const std::string& pat
     if (line->operation != kTaken && line->operation != kFreed && kSkipped.find(line->operation) == kSkipped.npos)
       return fail(
           "E1811",
-          fmt::format("{}:{}: '{}' is no operation of a history: {} takes a block, {} frees it, and {} are skipped.",
-                      path, number, line->operation, kTaken, kFreed, kSkipped),
+          fmt::format(
+              "{}:{}: '{}' is no operation of a history: {} takes a block, {} frees it, and each of {} is skipped.",
+              path, number, line->operation, kTaken, kFreed, kSkipped),
           kExample, 2);
     Event event;
     event.time = latest = std::max(latest, line->time_us * 1000);

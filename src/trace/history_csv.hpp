@@ -21,8 +21,9 @@ inline constexpr std::array<const char*, 3> kAccountNames{"device", "managed", "
 /// Reads a history into a recording of one process on one device. Its blocks are the tensors of a framework (`deep`),
 /// at addresses that do not overlap; no book was charged (`booked`), so `charged` is the requested bytes. Leaves out
 /// segments (`S`), lines without memory (`-`), empty blocks, and frees of blocks that are not live. A time before that
-/// of the previous line counts as the previous time. Ignores columns that neither kind of history has. An exported
-/// recording gets its events back, but no names of devices and processes. Fails with E1811.
+/// of the previous line counts as the previous time. Ignores columns that are not columns of a history or of an
+/// exported recording. Restores the events of an exported recording, but not the names of devices and processes. Fails
+/// with E1811.
 [[nodiscard]] Result<std::unique_ptr<MemoryRecording>> read_history_csv(const std::string& path);
 
 }  // namespace ration::trace

@@ -57,7 +57,7 @@ Inspection inspect(const Recording& recording, std::optional<std::int64_t> at, c
     held.timeline = total.timeline.columns(kColumns);
     found.held.push_back(std::move(held));
   }
-  // The places that are not described yet, in the order of their moments.
+  // The places that are not described yet, in the order of the moments to describe.
   std::vector<std::size_t> open;
   for (std::size_t place = 0; place < found.held.size(); ++place)
     if (at || found.overview.totals[place].peak > 0) open.push_back(place);
@@ -85,7 +85,7 @@ Inspection inspect(const Recording& recording, std::optional<std::int64_t> at, c
           });
           if (open.empty()) return false;
           if (described_now > 0) next_begins = recording.begins_near(found.held[open.front()].time);
-          return next_begins <= event.time;  // false if a new read_near() begins closer to the next moment
+          return next_begins <= event.time;  // stops if a new read_near() would begin closer to the next moment
         });
     if (open.size() != before) continue;
     std::erase_if(open, describe_place);
@@ -105,7 +105,7 @@ void at_times(const Recording& recording, const std::vector<std::int64_t>& times
           while (next < times.size() && event.time > times[next]) {
             visit(next++, live);
             is_at_end = next < times.size() && recording.begins_near(times[next]) <= event.time;
-            if (!is_at_end) return false;  // a new read_near() begins closer to the next time
+            if (!is_at_end) return false;  // a new read_near() would begin closer to the next time
           }
           live.follow(event);
           return true;

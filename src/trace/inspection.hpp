@@ -12,7 +12,7 @@
 
 namespace ration::trace {
 
-/// The bytes that one process has in one use at a moment.
+/// The bytes that one process holds for one use at a moment.
 struct Share {
   Use use = Use::kBlocks;
   std::uint32_t process = 0;

@@ -9,7 +9,7 @@ struct KindFacts {
   Kind kind;
   const char* name;
   Use use = Use::kBlocks;   ///< use of the charged bytes, if they are device memory of one process
-  Part part = Part::kRest;  ///< part of the charged bytes, if they have no block of their own
+  Part part = Part::kRest;  ///< part to which the charged bytes belong, if they have no block of their own
 };
 
 /// The facts by the number of the kind, which begins at 1.

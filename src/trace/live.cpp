@@ -7,7 +7,8 @@
 namespace ration::trace {
 namespace {
 
-/// The kind and the account of an event that charges each use. An event of shared memory is recognised by its process.
+/// For each use, the kind and the account of an event that charges bytes of that use. An event of shared memory is
+/// recognised by its process.
 constexpr std::array<std::pair<Kind, Account>, kUses> kCharges{{{Kind::kAllocate, Account::kDevice},
                                                                 {Kind::kPoolGrew, Account::kDevice},
                                                                 {Kind::kVirtualMap, Account::kDevice},
@@ -47,7 +48,7 @@ std::vector<Event> Live::snapshot() const {
   events[0].kind = Kind::kMark;
   events[0].detail = marks_;
   for (const auto& [place, charges] : charges_) {
-    Event rest;  // the bytes without a use; charge() gives a kProcessEnded no use
+    Event rest;  // the bytes without a use: charge() enters a kProcessEnded under no use
     rest.kind = Kind::kProcessEnded;
     rest.device = place.device;
     rest.account = place.is_host ? Account::kPinnedHost : Account::kDevice;

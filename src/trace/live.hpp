@@ -15,7 +15,7 @@
 
 namespace ration::trace {
 
-/// A place whose bytes add up: a device with its managed memory, or pinned host memory.
+/// A place whose bytes are counted together: a device with its managed memory, or pinned host memory.
 struct Place {
   bool is_host = false;
   std::uint16_t device = 0;
@@ -120,8 +120,8 @@ class Live {
   };
 
   void charge(const Event& event);
-  /// Returns the use of an event's bytes. A freed block whose taking is not recorded was held before the recording
-  /// began.
+  /// Returns the use of an event's bytes. If an event frees a block and the recording does not have its allocation, the
+  /// block was held before the recording began.
   [[nodiscard]] Use use_of_charge(const Event& event, const Charges& charges) const;
   void take(const Event& event, std::uint32_t span) {
     const Block block{event.bytes, event.time, event.site, span, place_of(event), event.kind == Kind::kVirtualCreate};

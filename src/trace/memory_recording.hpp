@@ -10,7 +10,7 @@ namespace ration::trace {
 
 class MemoryRecording final : public Recording {
  public:
-  /// Takes events in order of time. The header must resolve their numbers.
+  /// Makes a recording of events that are in order of time. The header must resolve the numbers in them.
   MemoryRecording(Header header, std::vector<Event> events) : header_(std::move(header)), events_(std::move(events)) {}
 
   const Header& header() const override { return header_; }

@@ -16,7 +16,8 @@
 namespace ration::trace {
 namespace {
 
-/// The largest file that is imported. With the events made of it, it takes less memory than a reader may use.
+/// The largest file that is imported. Such a file and the events that are made of it take less memory than a reader may
+/// use.
 constexpr std::size_t kMostOfImport = std::size_t{192} << 20;
 
 /// Returns the importer for a file's format; nullptr if the file has no format of another program.

@@ -9,8 +9,8 @@
 
 namespace ration::trace {
 
-/// Opens the recording at `path`: the file of `ration run --record`, its parts while it is
-/// written, an allocation history (CSV), or what a framework dumps (import/importers.hpp). Fails with E1811 or E1816.
+/// Opens the recording at `path`: the file of `ration run --record`, its parts while it is written, an allocation
+/// history (CSV), or a file that a framework dumped (import/importers.hpp). Fails with E1811 or E1816.
 [[nodiscard]] Result<std::unique_ptr<Recording>> open_recording(const std::string& path);
 
 }  // namespace ration::trace

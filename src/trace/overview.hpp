@@ -1,6 +1,6 @@
-// Sums up a recording in one pass: peaks, sizes of blocks, blocks never freed, how often programs asked how much memory
-// there is, and denials. The packed file keeps the overview, so that a reader need not read a hundred million events.
-// Used by `ration inspect` and the packed file.
+// Sums up a recording in one pass: peaks, sizes of blocks, blocks that were never freed, how often programs queried the
+// size of memory, and denials. The packed file keeps the overview, so that a reader need not read a hundred million
+// events. Used by `ration inspect` and the packed file.
 #pragma once
 
 #include <array>
@@ -24,7 +24,7 @@ struct Group {
   std::uint64_t bytes = 0;  ///< size of one block
   std::uint64_t count = 0;
   std::int64_t first = 0, last = 0;  ///< times at which the first and the last block were taken
-  std::uint64_t marks = 0;           ///< number of spans between two marks in which blocks of the group were taken
+  std::uint64_t marks = 0;           ///< number of spans, each from a mark to the next, that took blocks of the group
   [[nodiscard]] std::uint64_t total() const { return bytes * count; }
 };
 
@@ -93,7 +93,7 @@ struct SizeClass {
   std::uint64_t count = 0;
   std::uint64_t freed = 0;
   std::uint64_t bytes = 0;           ///< sum of all blocks
-  std::int64_t middle_lifetime = 0;  ///< nanoseconds, to a factor of two; half of the freed blocks lived no longer
+  std::int64_t middle_lifetime = 0;  ///< median in nanoseconds, to a factor of two; of freed blocks only
 };
 
 struct Mark {
@@ -131,7 +131,8 @@ class OverviewBuilder {
 
 /// Returns the overview as the packed file keeps it (JSON; docs/recording.md).
 [[nodiscard]] std::string text_of(const Overview& overview);
-/// Returns nothing if the text is of another version, or has a number that the header does not resolve.
+/// Reads what text_of() wrote. Returns nothing if the text is of another version, or has a number that the header does
+/// not resolve.
 [[nodiscard]] std::optional<Overview> parse_overview(std::string_view text, const Header& header);
 
 }  // namespace ration::trace

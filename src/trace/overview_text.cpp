@@ -10,7 +10,7 @@ using nlohmann::json;
 
 constexpr const char* kSchema = "ration.recording.overview/1";
 
-/// The error for a number that no recording can have, and whose sums could overflow.
+/// The error for a number that is too large for any recording, so that sums of such numbers could overflow.
 struct BadNumber : std::exception {};
 
 template <typename Number>

@@ -79,7 +79,8 @@ class Packs final : public PackedRecording {
     std::uint64_t live;    ///< offset of the first section with the state before the block; 0: the block has none
   };
 
-  /// Returns the last block that begins before `time` and has the state before it stored; nullopt if there is none.
+  /// Returns the last block that begins before `time` and for which the file has the state before the block; nullopt if
+  /// there is none.
   [[nodiscard]] std::optional<std::size_t> block_near(std::int64_t time) const {
     for (std::size_t block = blocks_.size(); block-- > 0;)
       if (places_[block].live != 0 && blocks_[block].from < time) return block;

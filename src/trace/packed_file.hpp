@@ -27,7 +27,7 @@ struct Summary {
   std::vector<Row> rows;  ///< one for each account that was charged so far
 };
 
-/// A recording that can be read from any of its blocks on.
+/// A recording that can be read from the beginning of any of its blocks.
 class PackedRecording : public Recording {
  public:
   [[nodiscard]] virtual const std::vector<Summary>& blocks() const = 0;

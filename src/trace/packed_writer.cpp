@@ -21,8 +21,9 @@
 namespace ration::trace {
 namespace {
 
-/// The fewest events between two snapshots, in all and per live block. A reader that looks for a moment reads from the
-/// snapshot before it on. So it reads few blocks, and snapshots are a small part of the file.
+/// The fewest events between two snapshots: in all, and per live block. A reader that looks for a moment begins at the
+/// last snapshot before that moment. With these numbers the reader reads few blocks, and snapshots are a small part of
+/// the file.
 constexpr std::uint64_t kEventsOfSnapshot = 4 * kEventsOfBlock, kEventsOfLiveBlock = 32;
 constexpr std::int64_t kMicrosecond = 1000;
 
@@ -145,7 +146,7 @@ class Writer {
   }
 
   const int file_;
-  int error_ = 0;  ///< error of the system, after which nothing more is written; 0: none
+  int error_ = 0;  ///< errno of the first failed write, after which nothing more is written; 0: none
   std::uint64_t offset_ = 0, count_ = 0, since_snapshot_ = 0;
   std::vector<Event> events_;  ///< of the block that is not full yet
   Sums sums_;

@@ -22,8 +22,9 @@ Mapping map_whole(const FileDescriptor& file) {
   return place == MAP_FAILED ? Mapping{} : Mapping{place, size};
 }
 
-/// Returns the bytes of a chunk up to its first record without a time. Its thread may take back the last record and
-/// write another in its place (end_range()) while this copies, so records count as far as two copies agree.
+/// Returns the bytes of a chunk up to its first record without a time. While this function copies, the thread may
+/// replace its last record by another one (end_range()). So only the bytes before the first difference between two
+/// copies count.
 std::vector<char> written_bytes(const ChunkHeader& header) {
   const auto copy = [&] {
     const auto* place = reinterpret_cast<const char*>(&header);
@@ -47,7 +48,7 @@ std::vector<char> written_bytes(const ChunkHeader& header) {
   return bytes;
 }
 
-/// Copies a home as it is at one moment, although its thread may be writing to it.
+/// Copies a home so that the copy shows one moment, even if the home's thread is writing to it.
 Home keep_home(const ChunkHeader& header) {
   constexpr int kAttempts = 1000;  // many, since a busy thread fills its home within microseconds
   Home home;

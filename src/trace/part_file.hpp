@@ -15,7 +15,7 @@
 
 namespace ration::trace {
 
-/// The home of a thread as it was when the file was opened.
+/// The home of a thread (ChunkHeader in record_layout.hpp) as it was when the file was opened.
 struct Home {
   std::uint64_t copied = 0;  ///< number of its copies that count
   std::vector<char> chunk;   ///< bytes up to the first record without a time; empty if the copies have everything
@@ -56,7 +56,8 @@ struct Chunk {
 /// opened.
 [[nodiscard]] PartFile open_part(const std::string& path);
 
-/// Calls `visit(chunk)` for each home and each copy that counts, with the records that the thread had written.
+/// Calls `visit(chunk)` for each home and each copy that counts. A home has the records that its thread had written
+/// when the file was opened.
 template <typename Visit>
 void each_chunk(const PartFile& part, Visit&& visit) {
   for (std::size_t at = guard::kChunkSize; at + guard::kChunkSize <= part.mapping.size(); at += guard::kChunkSize) {

@@ -21,8 +21,8 @@ using guard::PartHeader;
 using guard::RawRecord;
 
 constexpr std::int64_t kSecond = 1'000'000'000;
-/// The time by which chunks are opened before their first event is due. A release is written when its call ends, but
-/// has the time at which the call began, so its place may be before events that were written earlier.
+/// The time by which a chunk is opened before its first event. The event of a release is written when the call ends,
+/// but has the time at which the call began. So it may have to come before events that were written earlier.
 constexpr std::int64_t kEarly = kSecond / 10;
 
 /// A converter of clock ticks to nanoseconds. It interpolates between the anchors of all processes of a recording,
@@ -56,8 +56,8 @@ class Clock {
   [[nodiscard]] const Anchor* first() const { return anchors_.empty() ? nullptr : &anchors_.front(); }
 
  private:
-  /// Returns true if an anchor is later than another by both clocks, and by `least_ns` at least, so that the two give a
-  /// rate.
+  /// Returns true if `anchor` is later than `earlier` by both clocks, and at least `least_ns` later. Only then do the
+  /// two give a rate.
   static bool is_later(const Anchor& anchor, const Anchor& earlier, std::uint64_t least_ns) {
     return anchor.ticks > earlier.ticks && anchor.monotonic_ns > earlier.monotonic_ns &&
            anchor.monotonic_ns - earlier.monotonic_ns >= least_ns;
@@ -225,7 +225,7 @@ void Parts::make_header(const RunNote& note) {
     for (std::uint32_t account = 0; account < header.account_count; ++account)
       part.devices[account] = device_of(header.devices[account]);
     find_texts(part, symbols);
-    // The guard of NVML writes a part of its own, even if the process has another part already.
+    // The guard in front of NVML writes a part of its own, even if the process has another part already.
     const auto same = std::find_if(parts_.begin(), parts_.end(), [&](const PartFile& other) {
       return header.is_of_nvml != 0 && other.header().is_of_nvml == 0 && other.header().pid == header.pid;
     });
@@ -243,9 +243,10 @@ void Parts::make_header(const RunNote& note) {
   process_ended_.assign(header_.processes.size(), -1);
 }
 
-/// Finds when each process ended: at the time that it wrote itself, or at the start of the program that replaced it
-/// (exec), whichever is earlier. Without either, the main program ended when `ration run` noted its end, which may be
-/// late. read() ends all other processes: when another process finds them dead (end_found_dead), or with the run.
+/// Finds when each process ended: at the time that the process itself wrote, or when exec replaced its program,
+/// whichever is earlier. If neither is known, the main program ended when `ration run` noted its end, which may be
+/// late. read() ends all other processes: when another process found them dead (end_found_dead), or at the end of the
+/// run.
 void Parts::find_ends(const RunNote& note) {
   for (PartFile& part : parts_) {
     const PartHeader& header = part.header();
@@ -374,7 +375,7 @@ void Parts::read(const std::function<bool(const Event&)>& take) const {
     event.charged = 0;
     return any || give(event);
   };
-  /// Ends the process with that number. Another process has found it dead, and its end was not noted yet.
+  /// Ends the process with the number `pid`, which another process has found dead, unless its end was noted before.
   const auto end_found_dead = [&](std::uint64_t pid, std::int64_t time) {
     std::size_t found = header_.processes.size(), count = 0;
     for (std::size_t process = 0; process < process_began_.size(); ++process) {

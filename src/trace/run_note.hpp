@@ -30,9 +30,9 @@ struct RunNote {
 /// ends with the process; programs that the process starts do not inherit it.
 using PartsLock = FileDescriptor;
 
-/// Makes the folder for the parts of a recording at `path`, with the note and the page for processes without a part.
-/// Removes the parts of an earlier run that was cut off. Fails with E1815 if the folder cannot be used, or if another
-/// run is being recorded there; then the program must not start.
+/// Makes the folder for the parts of a recording at `path`, with the note, and with the file in which processes without
+/// a part count lost events. Removes the parts of an earlier run that was cut off. Fails with E1815 if the folder
+/// cannot be used, or if another run is being recorded there; then the program must not start.
 [[nodiscard]] Result<PartsLock> make_parts(const std::string& path, const RunNote& note);
 /// Takes the right to the parts beside `path`. Returns an empty descriptor if there are no parts. Fails with E1815 if
 /// another process has the right.

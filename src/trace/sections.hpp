@@ -36,7 +36,7 @@ static_assert(sizeof(SectionHead) == 16);
 struct Section {
   Tag tag;
   std::string content;
-  std::uint64_t end;  ///< offset behind the section
+  std::uint64_t end;  ///< offset at which the section ends
 };
 
 /// Returns the bytes of a section in the file.

@@ -7,7 +7,7 @@
 
 namespace ration::trace {
 
-/// The functions of ELF files, each of which is read once. Not thread-safe.
+/// The functions in ELF files. Each file is read once. Not thread-safe.
 class Symbols {
  public:
   /// Describes the code at `offset` of a file: `train_step (libmodel.so+0x1234)`, or `libmodel.so+0x1234` if the file

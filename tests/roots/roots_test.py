@@ -14,6 +14,7 @@ import unittest
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(SOURCE / "packaging"))
+import repositories  # noqa: E402
 import tools  # noqa: E402
 
 ROOTS = SOURCE / "build/roots"
@@ -95,6 +96,22 @@ class InSystems(unittest.TestCase):
     def test_the_debian_package(self):
         self.first_minute(f"dpkg -i /packages/ration_{VERSION}_{DEBIAN[HERE]}.deb >/dev/null; ldconfig -p | grep -q libration\n"
                           "getent group ration >/dev/null; test -f /usr/share/man/man1/ration.1.gz\n")
+
+    def test_the_repositories(self):
+        """apt and pip, from the repositories that a release publishes, on a web server of this machine alone."""
+        repositories.make_apt(DIST)
+        repositories.make_simple(DIST)
+        serve = "(cd /packages; exec python3 -m http.server --bind 127.0.0.1 8000 >/dev/null 2>&1) &\n" \
+                "until python3 -c 'import socket; socket.create_connection((\"127.0.0.1\", 8000))' 2>/dev/null; do sleep 0.1; done\n"
+        self.first_minute(serve + f"""
+            /usr/bin/python3 -m venv /opt/venv
+            /opt/venv/bin/pip install --quiet --disable-pip-version-check --index-url http://127.0.0.1:8000/simple ration
+            /opt/venv/bin/ration version
+            echo 'deb [trusted=yes] http://127.0.0.1:8000/apt stable main' >/etc/apt/sources.list; rm -rf /etc/apt/sources.list.d
+            apt-get -o APT::Sandbox::User=root update >/dev/null
+            apt-get -o APT::Sandbox::User=root install -y ration >/dev/null 2>&1
+            dpkg -s ration | grep -q 'Version: {VERSION}'
+            """)
 
     def test_what_the_debian_package_left(self):
         done = entered(system("bookworm"), f"""set -e

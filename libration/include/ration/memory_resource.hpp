@@ -18,7 +18,7 @@
 
 #include "ration/runtime.hpp"
 
-// True with libcu++ 3 (CUDA 13) or newer and the toolkit's headers beside it.
+// RATION_HAS_CUDA_MEMORY_RESOURCE is true if the compiler finds libcu++ 3 (CUDA 13) or newer and the toolkit's headers.
 #if __has_include(<cuda/memory_resource>) && __has_include(<cuda_runtime_api.h>)
 #include <cuda/memory_resource>
 #include <cuda/stream_ref>
@@ -83,7 +83,7 @@ static_assert(StreamOrderedResource<DeviceMemoryResource>);
 static_assert(::cuda::mr::resource_with<DeviceMemoryResource, ::cuda::mr::device_accessible>);
 #endif
 
-/// An adaptor that allows at most `limit` bytes through it and its copies together. Thread-safe.
+/// An adaptor that, together with its copies, hands out at most `limit` bytes at a time. Thread-safe.
 template <StreamOrderedResource Upstream>
 class LimitingAdaptor {
  public:

@@ -42,9 +42,9 @@ ration_status ration_last_refusal(ration_refusal* out);
 /* Returns the version: "0.1.0". */
 const char* ration_version(void);
 
-/* Returns one line for each environment variable of TensorFlow, XLA or the pool whose value is invalid or
- * contradicts another one; "" if there is none. The text belongs to the calling thread and is valid until its next
- * call. */
+/* Returns one line for each environment variable of TensorFlow, XLA or the pool whose value is invalid or contradicts
+ * another one; "" if there is none. The text belongs to the calling thread and is valid until that thread calls this
+ * function again. */
 const char* ration_environment_problems(void);
 
 typedef struct ration_runtime ration_runtime;
@@ -101,7 +101,7 @@ typedef struct ration_device_details {
 ration_status ration_get_device_details(ration_runtime* runtime, const ration_device* device,
                                         ration_device_details* out);
 
-/* Fixes the configuration and makes the logical devices. Functions that need them call it first. */
+/* Fixes the configuration and makes the logical devices. Functions that need logical devices call this one first. */
 ration_status ration_initialize(ration_runtime* runtime);
 int ration_is_initialized(ration_runtime* runtime);
 
@@ -139,9 +139,10 @@ ration_status ration_get_workload_info(int gpu, ration_workload_info* out);
  * process the limit binds all processes of the workload: frameworks, libraries and ration's pool. In an ungoverned
  * one it binds the pool alone. `size` is "6GiB", "512MiB" or "50%"; "max" removes the limit. */
 ration_status ration_limit(ration_runtime* runtime, int gpu, const char* size);
-/* Limits the pinned host memory of this process's workload (cuMemHostAlloc, cuMemHostRegister, pools and physical memory
- * of the host), which belongs to no GPU. A percentage is of the host limit that was set from outside or, if none was
- * set, of the machine's memory. "max" removes the limit. Returns RATION_VALUE_ERROR if this process is not governed. */
+/* Limits the pinned host memory of this process's workload (cuMemHostAlloc, cuMemHostRegister, pools and physical
+ * memory of the host), which belongs to no GPU. A percentage is of the host limit that was set from outside or, if none
+ * was set, of the machine's memory. "max" removes the limit. Returns RATION_VALUE_ERROR if this process is not
+ * governed. */
 ration_status ration_limit_host(const char* size);
 /* Sets `bytes` to the limit that the workload set for itself, or to 0 if none. */
 ration_status ration_get_host_limit(uint64_t* bytes);
@@ -162,8 +163,7 @@ typedef struct ration_former_share {
 } ration_former_share;
 ration_status ration_enter_share(const char* share, ration_former_share* former);
 ration_status ration_leave_share(const ration_former_share* former);
-/* Puts a text into the recording of this process at this moment. Does nothing in a process that
- * `ration run --record` does not record. */
+/* Puts a text into the recording of this process at this moment. Does nothing while this process is not recorded. */
 ration_status ration_mark(const char* text);
 /* Returns the memory of a share; `total` is the workload's limit. */
 ration_status ration_get_share_info(const char* share, int gpu, ration_workload_info* out);
@@ -183,16 +183,17 @@ ration_status ration_get_memory_limit(ration_runtime* runtime, const ration_devi
 ration_status ration_allocate(ration_runtime* runtime, int gpu, size_t bytes, size_t alignment, void* stream,
                               void** out);
 ration_status ration_deallocate(ration_runtime* runtime, int gpu, void* address, void* stream);
-/* Records that `stream` uses the block as well: the stream on which the block is freed first waits for the work that
- * `stream` has by then. */
+/* Records that `stream` uses the block as well. When the block is freed, the stream of that call first waits for the
+ * work that `stream` has by then. */
 ration_status ration_record_stream(ration_runtime* runtime, void* address, void* stream);
 /* Gives unused memory back to the device. Sets `bytes`, unless NULL, to the amount. */
 ration_status ration_trim(ration_runtime* runtime, int gpu, uint64_t* bytes);
 
-/* A function that ration calls when device memory is short: with the bytes of a denied request, on that request's
- * thread, which then tries once more; or with 0, on a thread of ration's, if another process of the workload was
- * denied or waits, or if the limit fell below what is held. The callback may call every function here except
- * ration_runtime_destroy(), and must return. */
+/* A function that ration calls when device memory is short. If a request was denied, `wanted` is its bytes; the
+ * callback runs on that request's thread, which then tries once more. Otherwise `wanted` is 0. If a memory limit is set
+ * below what is held, the callback runs inside the call that sets it. If another process of the workload was denied or
+ * waits, if the workload holds more than its limit, or if an operator runs `ration trim`, the callback runs on a thread
+ * of ration's. The callback may call every function here except ration_runtime_destroy(), and must return. */
 typedef void (*ration_pressure_callback)(uint64_t wanted, void* user);
 ration_status ration_on_pressure(ration_runtime* runtime, ration_pressure_callback callback, void* user,
                                  uint64_t* number);

@@ -220,10 +220,10 @@ class Runtime {
   // Memory of a logical device. `gpu` counts as in '/device:GPU:0'; `stream` is a CUstream, null for the default one.
   /// Throws MemoryLimitExceeded.
   [[nodiscard]] void* allocate(int gpu, std::size_t bytes, void* stream = nullptr, std::size_t alignment = 256);
-  /// Throws ValueError if this runtime did not hand out the address, or it was freed already.
+  /// Throws ValueError if this runtime did not hand out the address, or if the block there was freed already.
   void deallocate(int gpu, void* address, void* stream = nullptr);
-  /// Records that `stream` uses the block as well, like PyTorch's record_stream(): the stream on which the block is
-  /// freed first waits for the work that `stream` has by then.
+  /// Records that `stream` uses the block as well, like PyTorch's record_stream(). When the block is freed, the stream
+  /// of that call first waits for the work that `stream` has by then.
   void record_stream(void* address, void* stream);
   /// Gives unused memory back to the device. Returns the number of bytes.
   std::uint64_t trim(int gpu);
@@ -232,8 +232,8 @@ class Runtime {
   /// - A request is denied. `wanted` is its bytes. The callback runs on the thread of the request, which then tries
   ///   once more.
   /// - set_memory_limit() sets a limit below what is held. `wanted` is 0. The callback runs inside that call.
-  /// - Another process of the workload was denied or waits, or the workload holds more than its limit. `wanted` is 0.
-  ///   The callback runs on a thread of ration's, which checks ten times a second.
+  /// - Another process of the workload was denied or waits, the workload holds more than its limit, or an operator runs
+  ///   `ration trim`. `wanted` is 0. The callback runs on a thread of ration's, which checks ten times a second.
   /// A callback may allocate and free; a request that is denied inside a callback calls no callbacks. If a callback
   /// throws, the denied request or set_memory_limit() throws that exception; ration's own thread drops it.
   std::uint64_t on_pressure(std::function<void(std::uint64_t wanted)> callback);
@@ -278,8 +278,8 @@ class ShareScope {
   std::uint32_t own_, common_;
 };
 
-/// Puts a text into the recording of this process at this moment: `mark("epoch 3")`. Does nothing in a process that
-/// `ration run --record` does not record.
+/// Puts a text into the recording of this process at this moment: `mark("epoch 3")`. Does nothing while this process is
+/// not recorded.
 void mark(const std::string& text);
 
 /// Returns the runtime that the process shares: made at first use, never destroyed.

@@ -10,10 +10,9 @@ import os
 import pathlib
 import re
 import sys
-import warnings
 from typing import Callable, Dict, List, Optional
 
-from . import _native
+from . import _native, _warnings
 
 _problem: Optional[str] = None  # why this process is not governed; None if it is
 _too_late = False
@@ -83,9 +82,9 @@ def at_import() -> None:
         _former = {name: before.get(name) for name, value in os.environ.items() if before.get(name) != value}
         _made_by = os.getpid()
     if _too_late:
-        warnings.warn(str(_problem), RuntimeWarning, stacklevel=3)
+        _warnings.warn(str(_problem), RuntimeWarning)
     for problem in _native.library.ration_environment_problems().decode(errors="replace").splitlines():
-        warnings.warn(problem, RuntimeWarning, stacklevel=3)
+        _warnings.warn(problem, RuntimeWarning)
 
 
 def withdraw() -> None:

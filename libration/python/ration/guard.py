@@ -3,10 +3,9 @@ from __future__ import annotations
 
 import threading
 import types
-import warnings
 from typing import Dict, List, Optional, Tuple, Type
 
-from . import frameworks, limits, sizes
+from . import _warnings, frameworks, limits, sizes
 from ._native import MemoryLimitExceeded
 from .tf import config
 
@@ -112,6 +111,10 @@ class MemoryGuard:
         self.name = name
         self.growth = self.peak = 0
 
+    def __repr__(self) -> str:
+        name = f" {self.name!r}" if self.name else ""
+        return f"<ration.MemoryGuard{name}: at most {sizes.text(self.max_memory)}, took {sizes.text(self.growth)}>"
+
     def __enter__(self) -> "MemoryGuard":
         self._measurement = Measurement()
         self._measurement.start()
@@ -130,4 +133,4 @@ class MemoryGuard:
                 f"MemoryGuard('{-(-self.growth // (1 << 20))}MiB')")
         if self.action == "raise":
             raise MemoryLimitExceeded(text, self.growth, self.max_memory, self.growth)
-        warnings.warn(text, ResourceWarning, stacklevel=2)
+        _warnings.warn(text, ResourceWarning)

@@ -3,9 +3,8 @@ from __future__ import annotations
 
 import os
 import sys
-import warnings
 
-from . import limits
+from . import _warnings, limits
 from .sizes import Size
 from .tf import config
 
@@ -34,8 +33,8 @@ def limit(size: Size, preallocate: bool = False) -> limits._Limit:
         raise ValueError("there is no GPU to limit JAX on")
     result = limits.limit(size)
     if _has_started():
-        warnings.warn("JAX has started and keeps its share; the limit holds for ration's pool alone. Call "
-                      "ration.jax.limit() before JAX's first use, or start with: ration run --limit", stacklevel=2)
+        _warnings.warn("JAX has started and keeps its share; the limit holds for ration's pool alone. Call "
+                       "ration.jax.limit() before JAX's first use, or start with: ration run --limit")
     else:
         share = config.experimental.get_memory_limit(gpus[0]) / config.experimental.get_device_details(gpus[0])["memory_total"]
         os.environ["XLA_PYTHON_CLIENT_MEM_FRACTION"] = f"{share:.6f}"

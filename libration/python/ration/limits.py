@@ -5,9 +5,9 @@ import contextlib
 import ctypes
 import functools
 import threading
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, TypeVar
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, TypeVar, overload
 
-from . import _native, activation, torch_pools
+from . import _native, activation, sizes, torch_pools
 from ._native import MemoryLimitExceeded
 from .sizes import Size, with_unit
 from .tf import config
@@ -18,6 +18,12 @@ class _Limit:
 
     def __init__(self, former: Dict[int, int], former_host: Optional[int] = None) -> None:
         self._former, self._former_host = former, former_host
+
+    def __repr__(self) -> str:
+        parts = [f"{sizes.text(_limit_of(gpu))} on GPU {gpu} (before: {_told(size)})" for gpu, size in self._former.items()]
+        if self._former_host is not None:
+            parts.append(f"{sizes.text(_host_limit())} of pinned host memory (before: {_told(self._former_host)})")
+        return f"<ration.limit {', '.join(parts)}>"
 
     def __enter__(self) -> "_Limit":
         return self
@@ -35,6 +41,10 @@ def _restore(size: int, function: str, *arguments: Any) -> None:
         _native.call(function, *arguments, _exact(size))
     except ValueError:
         _native.call(function, *arguments, b"100%")
+
+
+def _told(size: int) -> str:
+    return sizes.text(size) if size else "none"
 
 
 def _exact(size: int) -> bytes:
@@ -96,6 +106,10 @@ class share:  # noqa: N801  (users call it as a function, and use it with `with`
         self._pools = torch_pools.Pools(device) if own_pool else None
         if size is not None:
             self.limit(size, device)
+
+    def __repr__(self) -> str:
+        told = [f"{sizes.text(now['used'])} of {sizes.text(now['limit'])} on GPU {gpu}" for gpu in _numbers() for now in [self.info(gpu)]]
+        return f"<ration.share {self.name!r}: {', '.join(told)}>"
 
     def limit(self, size: Size, device: Optional[int] = None) -> None:
         """Sets the limit. A share that holds more keeps its memory and gets no more; trim() releases cached memory."""
@@ -280,6 +294,10 @@ class Schedule:
             if not pairs or epochs[0] != 0 or any(left >= right for left, right in zip(epochs, epochs[1:])):
                 raise ValueError(f"the epochs of '{name}' must begin at 0 and rise, but are {epochs}")
 
+    def __repr__(self) -> str:
+        told = (f"{name}: " + ", ".join(f"{size} from epoch {epoch}" for epoch, size in pairs) for name, pairs in self._steps.items())
+        return f"<ration.Schedule {'; '.join(told)}>"
+
     def at(self, epoch: int) -> Dict[str, Size]:
         """Applies the limits of that epoch and returns them by name.
 
@@ -300,7 +318,7 @@ class Schedule:
         return wanted
 
 
-Function = TypeVar("Function", bound=Callable[..., Any])
+Result = TypeVar("Result")
 
 
 def _is_out_of_memory(error: BaseException) -> bool:
@@ -309,13 +327,17 @@ def _is_out_of_memory(error: BaseException) -> bool:
         "CUDA out of memory" in str(error)
 
 
-def find_executable_batch_size(function: Optional[Function] = None, *, start: int = 128) -> Any:
+@overload
+def find_executable_batch_size(function: Callable[..., Result], *, start: int = ...) -> Callable[..., Result]: ...
+@overload
+def find_executable_batch_size(function: None = ..., *, start: int = ...) -> Callable[[Callable[..., Result]], Callable[..., Result]]: ...
+def find_executable_batch_size(function: Optional[Callable[..., Any]] = None, *, start: int = 128) -> Any:
     """Decorates a function to be called with a `batch_size` that is halved each time it runs out of device memory.
 
     Raises:
         MemoryError: a batch of 1 does not fit; the last denial is its cause.
     """
-    def decorate(wrapped: Function) -> Callable[..., Any]:
+    def decorate(wrapped: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(wrapped)
         def attempt(*arguments: Any, **named: Any) -> Any:
             batch_size = start

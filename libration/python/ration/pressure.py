@@ -20,6 +20,9 @@ class PressureHandle:
     def __init__(self, number: int) -> None:
         self._number = number
 
+    def __repr__(self) -> str:
+        return f"<ration.PressureHandle {self._number}: {'called' if self._number in _live else 'cancelled'}>"
+
     def cancel(self) -> None:
         _native.call("remove_pressure_callback", None, ctypes.c_uint64(self._number))
         if not getattr(_inside, "depth", 0):

@@ -2,8 +2,9 @@
 from __future__ import annotations
 
 import re
-import warnings
 from typing import Optional, Union
+
+from . import _warnings
 
 Size = Union[int, float, str]
 
@@ -33,7 +34,7 @@ def with_unit(size: Size, of: str, warn: bool = True) -> str:
     if size >= _MOST_MIB:
         raise ValueError(f"{size} MiB is more than any device has: write a unit, such as '2GiB'")
     if warn:
-        warnings.warn(f"{of}({size}) is taken for MiB: write {of}('{size}MiB')", stacklevel=4)
+        _warnings.warn(f"{of}({size}) is taken for MiB: write {of}('{size}MiB')")
     return f"{int(size * 1024)}KiB"
 
 

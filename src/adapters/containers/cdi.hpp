@@ -72,7 +72,7 @@ void remove(const std::string& folder, const std::string& file);
 
 /// Notes that `ration-FILE.json` is in use, so that remove_oldest() removes it last; does nothing if it is missing.
 void note_use(const std::string& folder, const std::string& file);
-/// Removes the files whose names begin with `ration-BEGINNING`, except the `kept` newest by writing or use.
+/// Removes the files whose names begin with `ration-BEGINNING`, except the `kept` files that were written or used last.
 void remove_oldest(const std::string& folder, const std::string& beginning, std::size_t kept);
 
 /// Fails with E1705 if a file other than `ration-FILE.json` specifies the same device, because engines reject a device

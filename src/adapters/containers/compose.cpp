@@ -42,7 +42,7 @@ Result<std::string> compose_override(const std::vector<std::string>& services, c
   for (const std::string& service : services) {
     if (!is_service_name(service))
       return fail("E1711", fmt::format("'{}' is not the name of a service.", printable(service)), kExample, 2);
-    text += fmt::format("  \"{}\":\n{}", service, compose_devices({device}));  // YAML reads a bare `on` as a flag
+    text += fmt::format("  \"{}\":\n{}", service, compose_devices({device}));  // quoted: YAML reads a bare `on` as true
   }
   return text;
 }

@@ -74,7 +74,7 @@ int mount_as_child(const Mounting& mounting) {
                        ? ::syscall(kMoveMount, detached, "", place.get(), "", kFromEmptyPath | kToEmptyPath) == 0
                        : ::mount(file.c_str(), target.c_str(), nullptr, MS_BIND, nullptr) == 0;
   if (!put) return kNoMount;
-  const FileDescriptor mounted = open_below(root, inside);  // the mount just made lies on top
+  const FileDescriptor mounted = open_below(root, inside);  // finds the mount just made, which lies on top
   const std::string again = fmt::format("/proc/self/fd/{}", mounted.get());
   constexpr unsigned long kFlags = MS_REMOUNT | MS_BIND | MS_NOSUID | MS_NODEV | MS_NOEXEC;
   return mounted && ::mount(nullptr, again.c_str(), nullptr, kFlags, nullptr) == 0 ? 0 : kNoMount;

@@ -20,11 +20,11 @@ inline constexpr const char* kContainerSocket = "/.ration/ration.sock";
 
 /// Mounts `file` at `inside` in the mount namespace of process `pid`. The root file system of the container lies at
 /// `root`; the process has not entered it yet. The mount is writable, without devices and set-uid programs. `guards`
-/// maps paths in the container to the files of this machine that must lie there. Checks this first, because another
-/// volume could cover such a file. Unless the root is read-only, the folder of kPreloadFile becomes a mount, because a
-/// folder above a mount can be renamed. Fails with E1703 if something cannot be mounted, if another file lies at a path
-/// of `guards`, or if a link of the image leads to one of these paths: the container's root user could replace the
-/// link.
+/// maps paths in the container to the files of this machine that must lie there. First checks that they do, because
+/// another volume could cover such a file. Unless the root is read-only, makes the folder of kPreloadFile a mount,
+/// because the container could otherwise rename that folder. Fails with E1703 if something cannot be mounted, if
+/// another file lies at a path of `guards`, or if a link of the image leads to one of these paths: the container's root
+/// user could replace the link.
 [[nodiscard]] Result<void> mount_in(std::int32_t pid, const std::string& root, bool read_only_root,
                                     const std::string& file, const std::string& inside,
                                     const std::map<std::string, std::string>& guards);

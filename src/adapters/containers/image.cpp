@@ -55,7 +55,7 @@ std::string c_library_of(const std::string& root) {
 }  // namespace
 
 std::string resolved_in(const std::string& root, const std::string& path) {
-  constexpr int kMaxLinks = 40;  // the kernel's own bound
+  constexpr int kMaxLinks = 40;  // the kernel's limit for links in one path
   std::deque<std::string> left;
   const auto prepend = [&](const fs::path& more) {
     std::deque<std::string> parts;

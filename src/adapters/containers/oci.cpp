@@ -18,7 +18,8 @@ constexpr std::size_t kGeneratedId = 64, kShortId = 12;  // digits; a shorter id
 
 constexpr int kMaxDepth = 64;  // the same bound as in with_edits()
 
-/// Parses JSON; discarded if it is invalid, or nested so deeply that its tree would take many times its size.
+/// Parses JSON. Returns a discarded value if the text is invalid, or nested so deeply that its tree would take many
+/// times the text's size.
 json parse(const std::string& text) {
   bool too_deep = false;
   json document = json::parse(
@@ -33,7 +34,7 @@ json parse(const std::string& text) {
 
 json read_document(const std::string& path) { return parse(read_whole(path).value_or("")); }
 
-/// Returns the object's text under that key; empty if there is none.
+/// Returns the text under `key` in the object; empty if there is none.
 std::string text_of(const json& object, const char* key) {
   const auto found = object.is_object() ? object.find(key) : object.end();
   return object.is_object() && found != object.end() && found->is_string() ? found->get<std::string>() : "";

@@ -98,10 +98,10 @@ Result<std::string> with_edits(const std::string& configuration, const cdi::Devi
   if (!has(all, "root", &ordered_json::is_object) || !has(all["root"], "path", &ordered_json::is_string))
     return rejected("it has no root.path");
   if (!has(all, "process", &ordered_json::is_object)) return rejected("it has no process");
-  if (!has_own_mounts(all)) return rejected("linux.namespaces gives it no mounts of its own");
+  if (!has_own_mounts(all)) return rejected("linux.namespaces has no mount namespace of its own");
   if (!replace_mounts(all, edits)) return rejected("mounts is not a list");
   if (!replace_variables(all["process"], edits)) return rejected("process.env is not a list");
-  if (!replace_hooks(all, device, edits)) return rejected("hooks are not lists of an object");
+  if (!replace_hooks(all, device, edits)) return rejected("hooks is not an object of lists");
   return all.dump(1, '\t') + "\n";  // indented as by runc and podman
 }
 

@@ -20,9 +20,9 @@ namespace {
 struct Text {
   SnippetKind kind;
   bool takes_command, is_server;
-  /// The text with its placeholders, by their quoting: for a shell {ration} {limit} {command}; for systemd
-  /// {unit_ration} {unit_limit} {unit_command}; for Python {listed_ration} {listed_limit}; without quotes {device}
-  /// {devices} {name} {memory} {mebibytes} {fraction} {pool}.
+  /// The text with placeholders. Values are quoted for a shell in {ration} {limit} {command}; for systemd in
+  /// {unit_ration} {unit_limit} {unit_command}; for Python in {listed_ration} {listed_limit}; and not at all in
+  /// {device} {devices} {name} {memory} {mebibytes} {fraction} {pool}.
   const char* text;
 };
 
@@ -201,9 +201,10 @@ Result<double> instance_fraction(const SnippetFacts& facts) {
   const Bytes contexts = facts.context * instances;
   if (facts.bytes == Bytes{0} || contexts >= facts.bytes)
     return fail("E1708",
-                facts.bytes == Bytes{0} ? std::string("the fraction for each instance needs a limit in bytes.")
-                                        : fmt::format("{} instances take {} for their CUDA contexts alone.", instances,
-                                                      format_size(contexts)),
+                facts.bytes == Bytes{0}
+                    ? std::string("the fraction for each instance needs a limit in bytes.")
+                    : fmt::format("the CUDA contexts of {} instances take {}, the whole limit or more.", instances,
+                                  format_size(contexts)),
                 "ration snippet vllm --limit 20GiB --instances 2", 2);
   const double share = static_cast<double>((facts.bytes - contexts).count()) /
                        static_cast<double>(facts.bytes.count()) / static_cast<double>(instances);

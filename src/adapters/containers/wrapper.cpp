@@ -123,12 +123,11 @@ Result<void> check_foreground(const std::string& engine, const std::vector<std::
   };
   for (const std::string& word : words)
     if (takes_devices(engine) && detaches(word))
-      return fail(
-          "E1707",
-          fmt::format("'{}' lets the container outlive this command, and without CDI only this command ends its "
-                      "limit.",
-                      word),
-          fmt::format("Leave it out, or leave --without-cdi out: {}", find(engine)->example), 2);
+      return fail("E1707",
+                  fmt::format("'{}' lets the container outlive this command, but without CDI its limit ends with this "
+                              "command.",
+                              word),
+                  fmt::format("Leave it out, or leave --without-cdi out: {}", find(engine)->example), 2);
   return {};
 }
 

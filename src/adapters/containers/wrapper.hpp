@@ -21,7 +21,7 @@ namespace ration::adapters {
                                                             const std::vector<std::string>& words,
                                                             const std::vector<std::string>& options);
 
-/// Returns the options for `edits` and an existing book. They start no hook.
+/// Returns the options that give the container `edits` and an existing book. These options start no hook.
 [[nodiscard]] std::vector<std::string> options_of(const std::string& engine, const cdi::Edits& edits,
                                                   const std::string& book);
 

@@ -12,7 +12,7 @@
 namespace ration::adapters::slurm {
 
 struct Share {
-  int gpu = 0;  ///< number by the lines of gres.conf, which are in ration's order
+  int gpu = 0;  ///< number of its line in gres.conf, from 0; the lines are in ration's order of GPUs
   Bytes bytes;
 };
 

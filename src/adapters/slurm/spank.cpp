@@ -124,7 +124,7 @@ spank_option options_of_commands[] = {
     {const_cast<char*>("gpu-mem"), const_cast<char*>("SIZE"),
      const_cast<char*>("memory of one GPU that the job can never exceed: 4GiB, 512MiB"), 1, 0, take_memory},
     {const_cast<char*>("gpu-mem-guarantee"), const_cast<char*>("SIZE"),
-     const_cast<char*>("of that, what is kept for the job, used or not"), 1, 0, take_guarantee},
+     const_cast<char*>("part of --gpu-mem that is kept for the job, used or not"), 1, 0, take_guarantee},
 };
 
 int machines_mounts = -1;  // the mount namespace from which this step's keeper came; -1 while it is still there
@@ -197,7 +197,7 @@ void add_beginning(Words& words, const Words& options, const char* action, unsig
   words.add(number);
 }
 
-/// Adds slurmctld's facts about the job: its grant on this node, its user, partition, account and name.
+/// Adds what slurmctld knows of the job: its grant on this node, its user, partition, account and name.
 bool add_facts(spank_t spank, Words& words, std::uint32_t job) {
   job_info_msg_t* known = nullptr;
   if (slurm_load_job(&known, job, SHOW_DETAIL) != SLURM_SUCCESS || known->record_count == 0) {

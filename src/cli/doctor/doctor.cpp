@@ -116,7 +116,7 @@ Finding check_guard() {
   return ok("the guard is complete: " + *shim);
 }
 
-/// Returns the present limit in the book of that name; absent if there is no such book.
+/// Returns the limit in the book of the workload `name`; absent if there is no such book.
 std::optional<Bytes> limit_in_book(const Session& session, const std::string& name) {
   const auto store = session.store();
   if (!store) return std::nullopt;
@@ -244,7 +244,8 @@ Finding check_simulator() {
              "ration run --sim=T4 --limit 1GiB -- ration-workload grab");
 }
 
-/// Reports whether programs can be suspended here. If `now`, makes a trial, else reports the result of the last trial.
+/// Reports whether programs can be suspended here. With `now`, makes a trial; otherwise reports the result of the last
+/// trial.
 Finding check_suspension(const Session& session, bool now) {
   const auto machine = session.machine();
   const auto store = session.store();
@@ -273,12 +274,11 @@ Finding check_suspension(const Session& session, bool now) {
     if (!text->empty()) text->resize(text->size() - 2);
   if (!problem.empty())
     return warn(fmt::format("driver {} did not move ration's test program: {}", machine->driver_version, problem),
-                "No program is suspended here; idle = { action = \"trim\" } works with every driver.");
+                "Use idle = { action = \"trim\" }, which works with every driver: ration suspends no program here.");
   if (!moved.empty()) return ok(fmt::format("driver {}: {}", machine->driver_version, moved));
-  return ok(
-      session.simulated
-          ? "a simulated driver moves plain memory; ration doctor --try-suspend tries shared memory as well"
-          : "n/a (not tried; until then, no program is suspended on this node. To try: ration doctor --try-suspend)");
+  return ok(session.simulated
+                ? "a simulated driver moves plain memory; ration doctor --try-suspend tries shared memory as well"
+                : "n/a (not tried: until it is, ration suspends no program here. To try: ration doctor --try-suspend)");
 }
 
 /// Names the CUDA runtime that a program of this environment would get with --sim.
@@ -317,9 +317,10 @@ std::vector<ProbeRun> probe_runs(const std::vector<machine::Device>& devices) {
   return runs;
 }
 
-/// Performs a run and adds its results. Returns a finding if the run failed, else nothing.
+/// Performs a run and adds its results. Returns a finding only if the run failed.
 std::optional<Finding> run_probe(const Session& session, const ProbeRun& run, Probed& probed) {
-  // Besides the contexts, takes 64 MiB of heap in steps of 16 MiB: this lasts some seconds and harms no neighbour.
+  // With `--account heap`, contexts do not count towards the 64 MiB. The probe takes 16 MiB at a time, so it lasts only
+  // some seconds and harms no neighbour.
   std::vector<std::string> words{"run", "--limit", "64MiB", "--account", "heap"};
   words.insert(words.end(), run.gpus.begin(), run.gpus.end());
   words.insert(words.end(), {"--", companion("ration-workload"), "probe", "16"});
@@ -369,8 +370,8 @@ Finding probe(const Session& session) {
   std::map<std::string, int> untried;  // by reason
   for (const auto& [name, why] : probed.skipped)
     if (!probed.tried.contains(name)) ++untried[why];
-  std::string text =
-      fmt::format("{} ways of taking memory were tried under 64 MiB, and none exceeded it", probed.tried.size());
+  std::string text = fmt::format("{} ways of taking memory were tried under a limit of 64 MiB, and none exceeded it",
+                                 probed.tried.size());
   for (const auto& [why, count] : untried) text += fmt::format("; {} not tried: {}", count, why);
   return ok(text);
 }

@@ -25,7 +25,7 @@ inline Finding bad(const Error& error) { return bad(error.what, error.fix); }
 
 /// Checks that a daemon answers at its socket and has ticked lately.
 Finding check_daemon(const Session& session);
-/// Reports what holds the limits of running workloads.
+/// Reports what enforces the limits of running workloads.
 Finding check_enforcer(const Session& session);
 /// Lists functions that ration does not know: those that the driver exports, and those that running workloads called.
 Finding check_functions(const Session& session);

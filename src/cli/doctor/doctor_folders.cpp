@@ -1,4 +1,5 @@
-// The checks of `ration doctor` for the folders of ration. Once these folders are removed, nothing of ration is left.
+// The checks of `ration doctor` for the folders of ration. These folders are everything that ration leaves on a
+// machine.
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>

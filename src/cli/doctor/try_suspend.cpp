@@ -81,7 +81,7 @@ Result<machine::CheckpointOutcome> move(const std::string& driver_folder, const 
   return node::outcome_from_line(output_of(words).text);
 }
 
-/// Moves a program to the host and back. Returns the reason if that failed, else an empty text.
+/// Moves a program to the host and back. Returns the reason if that failed; otherwise an empty text.
 std::string try_once(const Session& session, const std::string& driver_folder, const machine::Device& device,
                      bool shared) {
   const MemoryHolder holder(driver_folder, device, shared);

@@ -14,7 +14,7 @@ struct Context {
   std::string socket;     ///< value of --socket; empty for the usual places
 };
 
-/// Returns the options that give each verb the context.
+/// Returns, for each verb, the options that make it use this context.
 [[nodiscard]] CommandOptions command_options(const Context& context);
 
 /// Returns `text` with the options of the context added to each `ration VERB` in it. Leaves out options that the verb

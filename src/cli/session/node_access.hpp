@@ -1,4 +1,4 @@
-// The node as a verb sees it: the daemon if one runs; otherwise this process itself answers the same paths with the
+// The node as a verb sees it. The daemon answers if one runs; otherwise this process answers the same paths with the
 // same code (node/local_node.hpp). Used by verbs that show or change running workloads, so that no verb is written
 // twice. docs/http-api.md describes paths and documents.
 #pragma once

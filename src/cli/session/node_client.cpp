@@ -45,7 +45,7 @@ Result<json> answer_of(Result<http::Answer> answer, std::span<const std::string_
 Result<std::optional<NodeClient>> NodeClient::find(const Session& session) {
   if (!session.socket.empty()) return NodeClient(session.socket, true);
   std::vector<std::string> candidates;
-  if (const auto configuration = config::read_configuration();  // the daemon reports mistakes in it
+  if (const auto configuration = config::read_configuration();  // ignores mistakes in it, which the daemon reports
       configuration && !configuration->daemon.socket.origin.is_default())
     candidates.push_back(configuration->daemon.socket.value);
   if (const auto store = session.store()) candidates.push_back(store->folder() + "/ration.sock");
@@ -128,7 +128,7 @@ Result<json> node_snapshot(const Session& session, std::size_t most_processes,
     if (!answer || !session.simulated || daemon->was_named()) return answer;
     if (const auto asked_for = session.machine(); !asked_for || !is_of_another(*answer, *asked_for)) return answer;
   }
-  if (session.simulated)  // a --sim that describes no node is an error here
+  if (session.simulated)  // fails if --sim describes no node
     RATION_TRY(session.machine());
   RATION_TRY(auto local, LocalAccess::open(session));
   return local->get(snapshot_path(most_processes, filter), passed_over);

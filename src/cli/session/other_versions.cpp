@@ -12,17 +12,18 @@ namespace ration::cli {
 namespace {
 
 Error error_about(const book::ForeignBook& book) {
-  const std::string formats =
-      fmt::format("books of format {}, this one has format {}", book.format, book::kBookVersion);
+  const std::string formats = fmt::format("books of format {}, here {}", book.format, book::kBookVersion);
   if (!book.live)
-    return {"E1450", fmt::format("{} was written by another ration ({}); its workload has ended.", book.path, formats),
-            fmt::format("rm {}", shell_word(book.path)), 1};
-  // The kernel names no program of another user's or another container's process.
+    return {
+        "E1450",
+        fmt::format("{} was written by another version of ration ({}); its workload has ended.", book.path, formats),
+        fmt::format("rm {}", shell_word(book.path)), 1};
+  // The kernel does not tell which program a process of another user or another container runs.
   const bool known = !book.program.empty();
   return {"E1450",
           fmt::format(
-              "workload '{}' was started by another ration ({}pid {}; {}): its limit holds, but only that ration can "
-              "show or change it.",
+              "workload '{}' was started by another version of ration ({}pid {}; {}): its limit holds, but only that "
+              "version can show or change it.",
               book.name, known ? book.program + ", " : "", book.creator.pid, formats),
           known ? fmt::format("{} ps", shell_word(book.program)) : "Use the ration that started it.", 1};
 }

@@ -10,7 +10,8 @@
 
 namespace ration::cli {
 
-/// Returns an E1450 for each such book, books of running workloads first. Each names the ration that wrote the book.
+/// Returns an E1450 for each such book, those of running workloads first. For a running workload, the error names the
+/// program of the other version if that is known.
 [[nodiscard]] std::vector<Error> of_other_versions(const book::Store& store);
 
 /// Returns an E1450 for each such book of a running workload.

@@ -109,7 +109,7 @@ class Reader {
     return [this, &out](const TomlValue& node) {
       for (const TomlValue& item : node.items) {
         if (item.kind != TomlValue::Kind::kText)
-          return wrong(item, "this list must hold texts", node.name + " = [\"…\"]");
+          return wrong(item, "this must be a list of strings", node.name + " = [\"…\"]");
         out.push_back(item.text);
       }
       if (node.kind != TomlValue::Kind::kList)
@@ -188,7 +188,7 @@ void read_program(Reader& reader, const TomlValue& node, std::vector<ScenarioPro
                       {"refused", reader.one_of(program.refused, {"end", "go-on"})},
                       {"repeat", reader.flag(program.repeat)}});
   reader.needs(node, config::is_name(program.name), "a name", "name = \"train\"");
-  reader.needs(node, program.trace.empty() != program.steps.empty(), "either a trace or steps",
+  reader.needs(node, program.trace.empty() != program.steps.empty(), "the choice of either trace or steps",
                "steps = [\"2GiB:10s\"], or trace = \"medium_512_inference\"");
   for (int copy = 0; copy < copies; ++copy) {
     ScenarioProgram one = program;

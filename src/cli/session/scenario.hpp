@@ -14,7 +14,7 @@ namespace ration::cli {
 
 using Nanoseconds = std::chrono::nanoseconds;
 
-/// A program under `ration run`, which repeats a recorded history or performs steps of `ration-workload steps`.
+/// A program that runs under `ration run`. It repeats a recorded history, or performs steps of `ration-workload steps`.
 struct ScenarioProgram {
   std::string name, tenant, gpu, limit, guarantee, on_deny;
   std::vector<std::string> labels;

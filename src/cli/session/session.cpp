@@ -1,6 +1,7 @@
 #include "cli/session/session.hpp"
 
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <limits>
 
 #include "base/clock.hpp"
 #include "base/command_json.hpp"
@@ -30,12 +32,36 @@ std::string csv_cell(const std::string& text) {
   return quoted + "\"";
 }
 
+/// Returns the columns that a cell takes, without the sequences that colour it.
+std::size_t width_of(std::string_view cell) {
+  std::string plain;
+  for (std::size_t at = 0; at < cell.size(); ++at) {
+    if (cell[at] == '\033')
+      at = std::min(cell.find('m', at), cell.size());
+    else
+      plain += cell[at];
+  }
+  return count_characters(plain);
+}
+
+std::string_view first_characters(std::string_view text, std::size_t count) {
+  std::string_view rest = text;
+  for (; count > 0 && !rest.empty(); --count) take_character(rest);
+  return text.substr(0, text.size() - rest.size());
+}
+
 bool is_set(const char* variable) {
   const char* value = std::getenv(variable);
   return value != nullptr && *value != '\0';
 }
 
 }  // namespace
+
+std::size_t terminal_columns() {
+  winsize size{};
+  const bool is_terminal = ::isatty(STDOUT_FILENO) != 0 && ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0;
+  return is_terminal && size.ws_col > 0 ? size.ws_col : std::numeric_limits<std::size_t>::max();
+}
 
 std::string one_line(const nlohmann::json& document) {
   return document.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
@@ -146,28 +172,71 @@ void Table::print(Format format) const {
     }
     return;
   }
+  print_text();
+}
+
+/// Where the cells of a table stand on this terminal.
+struct Table::Layout {
   std::vector<std::size_t> widths;
   std::vector<bool> shown;
-  for (std::size_t i = 0; i < columns_.size(); ++i) {
-    shown.push_back(!columns_[i].optional ||
-                    std::any_of(rows_.begin(), rows_.end(), [&](const auto& row) { return row[i] != "-"; }));
-    std::size_t most = count_characters(columns_[i].title);
-    for (const auto& row : rows_) most = std::max(most, count_characters(row[i]));
-    widths.push_back(most);
+  bool last_below = false;  ///< true if the last column is printed on a line of its own
+
+  /// Returns the columns of the terminal that a line takes.
+  [[nodiscard]] std::size_t width() const {
+    std::size_t sum = 0;
+    for (std::size_t i = 0; i < widths.size(); ++i)
+      if (shown[i] && !(last_below && i + 1 == widths.size())) sum += widths[i] + 2;
+    return sum - std::min<std::size_t>(sum, 2);
   }
+};
+
+Table::Layout Table::layout() const {
+  Layout all;
+  for (std::size_t i = 0; i < columns_.size(); ++i) {
+    all.shown.push_back(!columns_[i].optional ||
+                        std::any_of(rows_.begin(), rows_.end(), [&](const auto& row) { return row[i] != "-"; }));
+    std::size_t most = width_of(columns_[i].title);
+    for (const auto& row : rows_) most = std::max(most, width_of(row[i]));
+    all.widths.push_back(most);
+  }
+  const std::size_t room = terminal_columns();
+  if (all.width() > room) all.last_below = columns_.back().title.empty();
+  const auto cut_names = [&](std::size_t least) {
+    if (all.width() <= room) return;
+    all.widths[0] -= std::min(all.width() - room, all.widths[0] - std::min(all.widths[0], least));
+  };
+  cut_names(24);
+  while (all.width() > room) {
+    std::size_t spare = 0;
+    for (std::size_t i = 0; i < columns_.size(); ++i)
+      if (all.shown[i] && columns_[i].spare > columns_[spare].spare) spare = i;
+    if (columns_[spare].spare == 0) break;
+    all.shown[spare] = false;
+  }
+  cut_names(8);
+  return all;
+}
+
+void Table::print_text() const {
+  const Layout all = layout();
+  const std::size_t in_line = columns_.size() - (all.last_below ? 1 : 0);
   const auto line = [&](const auto& cell_of) {
     std::string text;
-    for (std::size_t i = 0; i < columns_.size(); ++i) {
-      if (!shown[i]) continue;
-      const std::string cell = cell_of(i);
-      const std::string pad(widths[i] - count_characters(cell), ' ');
+    for (std::size_t i = 0; i < in_line; ++i) {
+      if (!all.shown[i]) continue;
+      std::string cell = cell_of(i);
+      if (width_of(cell) > all.widths[i]) cell = std::string(first_characters(cell, all.widths[i] - 1)) + "…";
+      const std::string pad(all.widths[i] - width_of(cell), ' ');
       text += (i == 0 ? "" : "  ") + (columns_[i].right ? pad + cell : cell + pad);
     }
     text.erase(text.find_last_not_of(' ') + 1);
     fmt::print("{}\n", text);
   };
   line([&](std::size_t i) { return columns_[i].title; });
-  for (const auto& row : rows_) line([&](std::size_t i) { return row[i]; });
+  for (const auto& row : rows_) {
+    line([&](std::size_t i) { return row[i]; });
+    if (all.last_below && !row.back().empty()) fmt::print("  {}\n", row.back());
+  }
 }
 
 namespace {

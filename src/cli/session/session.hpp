@@ -34,8 +34,9 @@ class Session {
   [[nodiscard]] std::string size(Bytes bytes) const;
   [[nodiscard]] std::string size(const std::optional<Bytes>& bytes, const char* reason) const;
 
-  /// Returns the folder of the driver: with --sim the simulated one's, else RATION_DRIVER_PATH; empty for the driver of
-  /// this machine. With --sim, sets RATION_SIM for the programs that this process starts.
+  /// Returns the folder of the driver: with --sim that of the simulated driver, otherwise the value of
+  /// RATION_DRIVER_PATH. An empty text means the driver of this machine. With --sim, sets RATION_SIM for the programs
+  /// that this process starts.
   [[nodiscard]] Result<std::string> driver_folder() const;
   [[nodiscard]] Result<machine::Machine> machine() const;
   [[nodiscard]] Result<book::Store> store() const { return book::Store::open(); }
@@ -43,17 +44,17 @@ class Session {
   /// Returns a copy of this session that is about the node on which the workload of that book runs.
   [[nodiscard]] Session about(const book::BookSnapshot& book) const;
 
-  /// Returns `text` with its commands made to name this session's node.
+  /// Returns `text` after adding to each command in it the options that name this session's node.
   [[nodiscard]] std::string hint(std::string_view text) const { return in_context(text, context); }
 
-  /// Returns the text of hint() without control characters. For texts that quote files or other users' programs.
+  /// Returns the text of hint() without control characters. Meant for texts that quote files or other users' programs.
   [[nodiscard]] std::string shown(std::string_view text) const;
 
   /// Returns `text` in a colour (an SGR number), unless --color, the environment or standard output rules colours out.
   [[nodiscard]] std::string painted(const std::string& text, int sgr) const;
 
-  /// Prints `{"schema":"ration.VERB/1",…,"data":…}` on standard output, merged with `more`. Makes every `fix` in the
-  /// document name this session's node.
+  /// Prints `{"schema":"ration.VERB/1",…,"data":…}` on standard output, merged with `more`. Adds the options that name
+  /// this session's node to the commands in every `fix` of the document.
   void print_json(const std::string& verb, nlohmann::json data,
                   const nlohmann::json& more = nlohmann::json::object()) const;
   /// Prints a finding as one line on standard error, with the fix on the line below.
@@ -62,16 +63,21 @@ class Session {
   void print_error(const std::string& verb, const Error& error) const;
 };
 
+/// Returns the columns of the terminal on standard output; without a terminal, more than any line has.
+[[nodiscard]] std::size_t terminal_columns();
+
 /// Returns the document as one line. Names in it may hold any bytes.
 [[nodiscard]] std::string one_line(const nlohmann::json& document);
 
-/// A table that prints its rows aligned, or as csv with the keys as header.
+/// A table that prints its rows aligned, or as csv with the keys as header. On a terminal that is too narrow, text
+/// without a title gets a line of its own, spare columns are left out, and names are cut; no number is.
 class Table {
  public:
   struct Column {
     std::string title, key;
     bool right = false;
     bool optional = false;  ///< true to leave the column out of text if each cell is `-`
+    int spare = 0;          ///< a narrow terminal leaves out the columns with the largest number first; 0: none of them
   };
   explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
   void add(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
@@ -79,6 +85,10 @@ class Table {
   void print(Format format) const;
 
  private:
+  struct Layout;
+  [[nodiscard]] Layout layout() const;
+  void print_text() const;
+
   std::vector<Column> columns_;
   std::vector<std::vector<std::string>> rows_;
 };

@@ -63,8 +63,8 @@ struct Environment {
   std::vector<fs::path> folders;
 };
 
-/// Returns the first installation that has a CUDA runtime: that of the program itself, the active virtual environment,
-/// or that of the first python3 in PATH.
+/// Returns the first of three installations that has a CUDA runtime: the program's own, the active virtual environment,
+/// and that of the first python3 in PATH.
 Environment find_runtime(const std::string& program) {
   std::vector<fs::path> prefixes;
   const auto add_program = [&](const std::string& name) {
@@ -166,15 +166,15 @@ Result<SimulatedLibraries> simulated_libraries(const std::string& driver_folder,
   }
   SimulatedLibraries result;
   put_in_front(driver_folder, wanted, result.preload);
-  // This program may start programs that need another CUDA version. Each of them finds its own runtime by the library's
-  // name.
+  // `program` may start other programs that need another CUDA version. Each of them finds its runtime by the name of
+  // the library.
   if (automatic) put_in_front(driver_folder, simulated, result.preload);
   for (const fs::path& folder : around.folders) {
     if (folder.parent_path().parent_path().filename() == "nvidia") result.folders.push_back(folder.string());
   }
   if (automatic && wanted.empty())
     result.found =
-        fmt::format("the driver, and CUDA {} for programs that ask for it: no CUDA runtime in {}",
+        fmt::format("the driver, and CUDA {} for programs that ask for it (no CUDA runtime in {})",
                     fmt::join(simulated, " or "), around.prefix.empty() ? "this environment" : around.prefix);
   else
     result.found = fmt::format("the driver and CUDA {}{}", fmt::join(wanted, " and "),

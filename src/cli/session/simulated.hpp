@@ -11,13 +11,13 @@
 namespace ration::cli {
 
 /// Returns the folder of the simulated driver that RATION_SIM describes. If `driver=` names a release of sim/drivers,
-/// the libraries in the folder export only the functions of that release, else every function.
+/// the libraries in the folder export only the functions of that release; otherwise they export every function.
 [[nodiscard]] std::string simulated_driver_folder(const std::string& simulator);
 
 struct SimulatedLibraries {
   std::vector<std::string> preload;  ///< files to put in front of NVIDIA's, in this order
   std::vector<std::string> folders;  ///< folders of the program's other CUDA libraries
-  std::string found;                 ///< sentence for people with the version and its place
+  std::string found;                 ///< the version and where it was found, in words
 };
 
 /// Finds the simulated libraries for `program`, which is as typed and may be empty. `versions` is `auto`, `none`, or

@@ -1,4 +1,4 @@
-// Protects this process from a standard output or standard error that is closed, on a full disk, or a pipe without a
+// Protects this process if its standard output or standard error is closed, lies on a full disk, or is a pipe without a
 // reader.
 #pragma once
 

@@ -115,7 +115,7 @@ Result<Lease> wait_for_lease(const Session& session, NodeClient& daemon, const R
   auto lease = ask_for_place(daemon, request, end);
   if (lease && options.priority && lease->at("priority").get<int>() < *options.priority)
     fmt::print(stderr,
-               "ration: priority {} counts as {}: only an operator may give more than the tenant has, up to 1000.\n",
+               "ration: priority {} counts as {}: only an operator may exceed the tenant's priority, up to 1000.\n",
                *options.priority, lease->at("priority").get<int>());
   bool announced = false;
   for (;;) {

@@ -22,8 +22,8 @@ struct Lease {
 [[nodiscard]] Result<Lease> wait_for_lease(const Session& session, NodeClient& daemon, const RunOptions& options,
                                            Bytes bytes);
 
-/// Returns a line that starts with `begin` and names the holders of the memory that a lease waits for, with what is
-/// promised to them; empty if no holder is known.
+/// Returns a line that starts with `begin`. It names the holders of the memory that a lease waits for, and what is
+/// promised to each; empty if no holder is known.
 [[nodiscard]] std::string holders_line(const Session& session, const nlohmann::json& lease, std::string_view begin);
 
 /// Registers a book with the daemon before it is made, and returns the tenant that is charged. `user` is the owner
@@ -35,9 +35,9 @@ struct Lease {
                                                     std::optional<std::uint32_t> user = {});
 
 /// Shows a new book to the daemon, calls `work`, and returns once the daemon has read the book. The program must not
-/// start earlier: guarantees of others may lower its limit, and until then it could take memory kept for them. Returns
-/// true if a policy wants the run recorded to `recording`, which is empty if the run cannot be recorded. A failure
-/// stops the start of a container; a program starts all the same.
+/// start earlier: the daemon may lower its limit for guarantees of others, and until then the program could take memory
+/// that is kept for them. Returns true if a policy wants the run recorded to `recording`, which is empty if the run
+/// cannot be recorded. A failure stops the start of a container; a program starts all the same.
 Result<bool> show_book(NodeClient& daemon, const std::string& folder, const std::string& book,
                        const std::string& tenant, const std::string& labels, const std::string& recording,
                        const std::function<void()>& work);

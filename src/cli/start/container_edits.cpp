@@ -129,7 +129,7 @@ Result<adapters::cdi::Device> container_device(const Session& session, const Run
                 "--limit 4GiB --gpu 0, or --slice 0.2, or --tenant nlp", 2);
   if (!request.tenant.empty()) {
     if (adapters::cdi::is_device_name(request.tenant)) return adapters::cdi::Device{kTenantDevice, request.tenant};
-    return fail("E1409", fmt::format("no container can be given the tenant '{}' by name.", printable(request.tenant)),
+    return fail("E1409", fmt::format("containers cannot name the tenant '{}'.", printable(request.tenant)),
                 "Name the tenant with letters, digits and _-.: and a letter or digit at both ends.", 2);
   }
   RunOptions options = typed;
@@ -137,8 +137,8 @@ Result<adapters::cdi::Device> container_device(const Session& session, const Run
   if (!request.slice.empty()) return adapters::cdi::Device{kSliceDevice, request.slice};
   const admission::PlannedAccount& account = plan.accounts.front();
   if (plan.accounts.size() > 1)
-    return fail("E1707", "one --limit of a container is on one GPU.",
-                "--gpu 0, and a further device for each other GPU: ration help containers", 2);
+    return fail("E1707", "--limit of a container is for one GPU, and several are chosen.",
+                "Name one GPU, such as --gpu 0: ration help containers", 2);
   return adapters::cdi::Device{kLimitDevice,
                                fmt::format("{}{}{}", exact_size(account.limit), kOnGpu, account.device.index)};
 }

@@ -17,10 +17,10 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <optional>
 #include <thread>
 
+#include "base/whole_file.hpp"
 #include "cli/start/launch.hpp"
 
 extern char** environ;
@@ -49,8 +49,7 @@ std::vector<pid_t> others_in_group(pid_t group) {
   for (fs::directory_iterator each("/proc", error), end; !error && each != end; each.increment(error)) {
     const pid_t pid = std::atoi(each->path().filename().c_str());
     if (pid <= 0 || pid == ::getpid()) continue;
-    std::ifstream file(each->path() / "stat");
-    const std::string text((std::istreambuf_iterator<char>(file)), {});
+    const std::string text = read_whole(each->path() / "stat").value_or("");
     const std::size_t name_end = text.rfind(')');
     char state = 0;
     int parent = 0, its_group = 0;
@@ -246,10 +245,7 @@ std::vector<std::pair<std::string, int>> DemoNode::take_ended() {
   return ended;
 }
 
-std::string DemoNode::text_of(const std::string& name) const {
-  std::ifstream file(log(name));
-  return {(std::istreambuf_iterator<char>(file)), {}};
-}
+std::string DemoNode::text_of(const std::string& name) const { return read_whole(log(name)).value_or(""); }
 
 std::string DemoNode::last_words(const std::string& name) const {
   std::string text = text_of(name);

@@ -14,15 +14,15 @@ namespace ration::cli {
 
 struct GpuChoice {
   std::vector<machine::Device> devices;
-  bool any_one = false;  ///< true for the GPU with the most room; false for all GPUs, each with the whole limit
+  bool any_one = false;  ///< true: one GPU, the one with the most room; false: all of them, each with the whole limit
 
   /// Returns the choice as --gpu and the daemon's queue take it: `auto`, or `0,1`.
   [[nodiscard]] std::string text() const;
 };
 
 /// Chooses GPUs by --gpu: `auto` means any one GPU, `all` means all GPUs, `0,1` means both of these. Without --gpu,
-/// chooses the GPUs in CUDA_VISIBLE_DEVICES; else, if --sim describes several GPUs, all of them; else any one. Fails
-/// with E1407.
+/// chooses the GPUs in CUDA_VISIBLE_DEVICES. If that is not set either, chooses all GPUs if --sim describes several,
+/// and any one otherwise. Fails with E1407.
 [[nodiscard]] Result<GpuChoice> choose_gpus(const Session& session, const machine::Machine& machine,
                                             const std::string& typed);
 
@@ -34,7 +34,7 @@ struct Room {
   Bytes promised, kept_free;
 };
 
-/// Returns the room on the devices, in their order, without those that the snapshot lacks.
+/// Returns the room on each of the devices that the snapshot has, in the order of `devices`.
 [[nodiscard]] std::vector<Room> rooms_on(const std::vector<machine::Device>& devices, const nlohmann::json& snapshot);
 
 /// Returns the room that decides whether a size fits: the largest if any one GPU will do, the smallest if all are

@@ -37,8 +37,7 @@ Result<void> refuse_ungoverned(const RunOptions& options, const machine::Enforce
   const std::string program = printable(is_another ? examined.program : typed);
   if (options.require_enforced && options.allow_ungoverned)
     return fail("E1404", "--allow-ungoverned contradicts --require-enforced, which demands that every program is held.",
-                "Leave it out; or leave out --require-enforced, which may also stand in a configuration file "
-                "(ration config print).",
+                "Leave one of them out; require_enforced may also stand in a configuration file: ration config print",
                 6);
   const bool refused = examined.hold == machine::Hold::kNothing ||
                        (options.require_enforced && examined.hold == machine::Hold::kChildren);

@@ -12,8 +12,8 @@ namespace ration::cli {
 /// Checks that the guard in `folder` can be preloaded. Fails with E1406.
 [[nodiscard]] Result<void> check_guard_files(const std::string& folder, bool with_audit);
 
-/// Examines the program in `options` under the variables of `plan`. Reports a missing program as held, since a missing
-/// program cannot start.
+/// Examines the program in `options` under the variables of `plan`. Reports a missing program as held, since it cannot
+/// start anyway.
 [[nodiscard]] machine::Enforcement examine(const RunOptions& options, const admission::Plan& plan);
 
 /// Returns E1404 if the limit would not hold. With --allow-ungoverned, only prints on standard error that nothing holds

@@ -15,7 +15,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <memory>
 #include <optional>
@@ -23,6 +22,7 @@
 #include <thread>
 
 #include "base/command.hpp"
+#include "base/whole_file.hpp"
 
 namespace ration::cli {
 namespace {
@@ -37,10 +37,9 @@ void forward(int signal) {
 /// Time between the end of the program and the killing of what is left of its workload.
 constexpr std::chrono::seconds kGrace{10};
 
-/// Returns the parent and the state of a process, by /proc; absent if it is gone.
+/// Returns the parent and the state of a process, by /proc; absent if it is gone, also between opening and reading.
 std::optional<std::pair<pid_t, char>> parent_and_state(pid_t pid) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const std::string text = read_whole("/proc/" + std::to_string(pid) + "/stat").value_or("");
   const std::size_t at = text.rfind(')');  // the name before it may contain any character
   if (at == std::string::npos || at + 4 >= text.size()) return std::nullopt;
   return std::pair{static_cast<pid_t>(std::atoi(text.c_str() + at + 4)), text[at + 2]};
@@ -112,7 +111,7 @@ bool reap() {
   return which == 0;
 }
 
-/// Waits for the processes that the program left behind, and kills them after kGrace.
+/// Waits for the processes that the program left running, and kills them after kGrace.
 void end_the_rest() {
   using Clock = std::chrono::steady_clock;
   const auto kill_at = Clock::now() + kGrace, give_up_at = kill_at + kGrace;  // another user's processes survive
@@ -133,8 +132,8 @@ Ended launch(const std::vector<std::string>& program, const std::function<void()
 
   // An orphan stays a descendant of this process, so its workload can still be found.
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
-  // A signal between the fork and the installation of the handlers must reach the program too, so it stays blocked
-  // until then.
+  // A signal that comes between the fork and the installation of the handlers must reach the program too. So signals
+  // stay blocked until the handlers are installed.
   sigset_t held, before;
   ::sigfillset(&held);
   ::sigprocmask(SIG_BLOCK, &held, &before);
@@ -235,7 +234,8 @@ std::string shown_command(const std::vector<std::string>& program) {
 
 namespace {
 
-/// Turns a child of this process into the program, without input: what is typed meanwhile is for this process.
+/// Replaces the forked child that calls it by the program. The program gets no input, because what is typed meanwhile
+/// is for the parent.
 [[noreturn]] void execute_with(const std::vector<std::string>& program, int output, Errors errors) {
   give_no_input();
   ::dup2(output, STDOUT_FILENO);

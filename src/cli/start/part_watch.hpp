@@ -15,7 +15,7 @@ class PartWatch {
  public:
   /// Watches the processes that make parts in `folder`. Does nothing where the system cannot tell (before Linux 5.3).
   explicit PartWatch(std::string folder);
-  /// Notes the ends that are due, and stops.
+  /// Notes the ends that are not noted yet, and stops.
   ~PartWatch();
   PartWatch(const PartWatch&) = delete;
   PartWatch& operator=(const PartWatch&) = delete;
@@ -29,7 +29,7 @@ class PartWatch {
   void serve();
   void see_new_parts();
   void watch(const std::string& part);
-  /// Waits for at most `timeout_ms` milliseconds until a process ends or a part is new, and notes the ends of
+  /// Waits for at most `timeout_ms` milliseconds until a process ends or a new part appears, and notes the ends of
   /// processes.
   void note_ends(int timeout_ms);
 

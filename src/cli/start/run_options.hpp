@@ -23,15 +23,15 @@ struct RunOptions {
   bool print_env = false;
   bool scope = false;          ///< true to run in a transient scope of systemd
   std::string simulated_cuda;  ///< auto | none | 12 | 13 | 12,13
-  bool queue = false;          ///< true to start when there is room (--wait)
+  bool queue = false;          ///< true to wait in the queue until there is room (--wait)
   std::string wait;            ///< longest wait; empty for no end
   std::optional<int> priority;
-  int retries = 0;                   ///< most further starts after a denial ended the program, each with a larger limit
+  int retries = 0;                   ///< most restarts after a denial ended the program, each with a larger limit
   std::string retry_limit = "+25%";  ///< amount that each retry adds: a share of the limit, or +SIZE
   int denied_exit = 0;               ///< exit code after a denial ended the program; 0 for the program's own
   std::string engine;                ///< container engine that starts `program`; empty if this process does
   std::string record;                ///< file of the recording; empty for none
-  bool is_policy_recording = false;  ///< true if a policy of the daemon wants the recording, not an option
+  bool is_policy_recording = false;  ///< true if a policy of the daemon wants the recording; false if an option does
   std::string record_sites;          ///< call sites that recorded events get: native or python; empty for none
   std::vector<std::string> program;
 };

@@ -27,7 +27,7 @@ void print_still_recorded(const std::string& next) {
   fmt::print(stderr, "ration: processes of the workload still run and record · next: {}\n", next);
 }
 
-/// Returns what to do about a file that could not be made after the program ended.
+/// Returns a fix, in words, for a recording's file that could not be made after the program had ended.
 std::string later(const Session& session, const std::string& file) {
   return fmt::format("Free some space there, then: {}; the parts of the recording are kept",
                      session.hint(command({"record", "-o", file})));
@@ -43,7 +43,7 @@ Result<void> pack(const Session& session, const std::string& file, const std::st
   const auto processes =
       std::count_if(header.processes.begin(), header.processes.end(), [](const auto& each) { return each.pid != 0; });
   if (header.lacks_ranges)
-    fmt::print(stderr, "ration: ranges of NVTX are not in it: {} names another program's library\n",
+    fmt::print(stderr, "ration: NVTX ranges are not recorded: {} names another program's library\n",
                guard::kNvtxVariable);
   if (!is_quiet || header.lost != 0)
     fmt::print(stderr, "ration: {} · {} events of {} process{} · {} · {} lost{} · next: {}\n", printable(file),

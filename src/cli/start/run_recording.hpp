@@ -21,8 +21,8 @@ class RunRecording {
  public:
   /// Fails with E1815 if `file` is no place for a recording (check_place), or if another run is recorded to it.
   [[nodiscard]] static Result<void> check(const std::string& file);
-  /// Makes the folder. Sets the variables that tell the programs that this process starts where to record, and which
-  /// call sites. Fails with E1815.
+  /// Makes the folder. Sets variables for the programs that this process starts: where to record, and which call sites
+  /// to record. Fails with E1815.
   [[nodiscard]] static Result<std::unique_ptr<RunRecording>> begin(const RunOptions& options, const book::Store& store,
                                                                    const std::string& workload,
                                                                    const admission::Plan& plan);
@@ -46,8 +46,8 @@ class RunRecording {
   trace::RunNote note_;
 };
 
-/// Packs the parts that lie beside `file`, and prints what was recorded. For a program that recorded itself, or whose
-/// `ration run` was killed. Fails with E1811.
+/// Packs the parts that lie beside `file`, and prints what was recorded. Serves programs that recorded themselves, or
+/// whose `ration run` was killed. Fails with E1811.
 Result<int> pack_recording(const Session& session, const std::string& file);
 
 }  // namespace ration::cli

@@ -26,8 +26,8 @@ class StrayWatch {
   StrayWatch(const StrayWatch&) = delete;
   StrayWatch& operator=(const StrayWatch&) = delete;
 
-  /// Returns all such processes by pid. Queries the driver a last time if the program ran long enough for an earlier
-  /// query, or left processes running.
+  /// Returns all such processes by pid. First queries the driver a last time if it was queried before, or if the
+  /// program left processes running.
   [[nodiscard]] std::map<std::int32_t, Stray> finish(bool left_running);
 
  private:

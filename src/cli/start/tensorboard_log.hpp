@@ -1,6 +1,6 @@
 // `ration run --tensorboard`: what a workload holds, as TensorBoard's scalars, while its program runs. All values come
 // from the workload's book, so the program and its framework need no change. Promises: nothing that happens to the file
-// disturbs the program; a file that a kill or a full disk cuts off is valid up to the cut.
+// disturbs the program; if a kill or a full disk cuts the file off, it is valid up to the cut.
 #pragma once
 
 #include <chrono>

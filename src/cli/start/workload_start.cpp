@@ -33,7 +33,7 @@ using admission::Plan;
 using book::Book;
 using book::BookStatus;
 
-// Fills options that were not typed from the configuration.
+// Gives options that were not typed the values of the configuration.
 Result<void> apply_settings(RunOptions& options) {
   RATION_TRY(const auto settings, config::read_settings());
   const auto value = [&](const char* key, std::string& option) {
@@ -67,7 +67,8 @@ Result<void> apply_settings(RunOptions& options) {
   return {};
 }
 
-/// Sets the variable in `sets` to `value`, followed by its present value: from `sets`, else from this environment.
+/// Puts `value` in front of the variable's present value, and stores the result in `sets`. The present value is that in
+/// `sets` or, if there is none, that in this environment.
 void prepend(std::map<std::string, std::string>& sets, const char* variable, const std::string& value) {
   const char* present = std::getenv(variable);
   const auto known = sets.find(variable);
@@ -205,7 +206,7 @@ std::string again(const RunOptions& options, bool wait, Bytes limit) {
          " …";
 }
 
-/// Returns E1303 if, by one snapshot, others hold memory for which the run wants a guarantee.
+/// Returns E1303 if one snapshot shows that others hold memory for which the run wants a guarantee.
 Result<void> could_be_kept_now(const Session& session, const Plan& plan, const RunOptions& options,
                                const std::string& tenant) {
   RATION_TRY(const auto snapshot, node_snapshot(session));
@@ -287,7 +288,7 @@ Result<std::string> make_book(const book::Store& store, const book::NewBook& con
               125);
 }
 
-/// Prints on which GPUs less than the granted limit is available now, how much less, and for whom the rest is kept;
+/// Prints the GPUs on which less than the granted limit is available now, how much is missing, and for whom it is kept;
 /// with --require-limit, returns E1447 instead. Prints only if `aloud`, since standard error may belong to a program.
 Result<void> tell_limit_in_force(const Session& session, const RunOptions& options, const Plan& plan,
                                  const std::string& path, NodeClient& daemon, bool aloud) {
@@ -306,14 +307,14 @@ Result<void> tell_limit_in_force(const Session& session, const RunOptions& optio
           row.value("uuid", "") == device.uuid)
         why = row.value("held_back_by", "");
     const std::string what =
-        fmt::format("of the limit {1}, {0} can be taken now on GPU {2}, and {3} cannot{4}{5}", session.size(now),
+        fmt::format("of the limit of {1}, {0} can be taken now on GPU {2}, and {3} cannot{4}{5}", session.size(now),
                     session.size(granted), device.index, session.size(granted - now), why.empty() ? "" : ": ", why);
     if (options.require_limit)
       return fail(
           "E1447", what + ".",
           (now == Bytes{0} ? "" : again(options, false, now) + "   fits; ") + "ration ps   shows who holds the rest",
           6);
-    if (aloud) fmt::print(stderr, "ration: {} (--require-limit would not start it)\n", what);
+    if (aloud) fmt::print(stderr, "ration: {} (with --require-limit it would not start)\n", what);
   }
   return {};
 }
@@ -324,7 +325,7 @@ Result<Started> start_workload(const Session& session, RunOptions& options, cons
                                const std::string& lease, std::optional<NodeClient>& daemon,
                                const std::optional<ProcessIdentity>& creator,
                                const std::function<Result<void>(const std::string&)>& bring) {
-  // Lets only one start at a time check and enter promises, and take a name.
+  // The lock lets only one start at a time check and enter promises, and take a name.
   auto alone = std::optional(store.lock());
   RATION_TRY(auto plan, resolve(session, options, store));
   // A program that asks for its own limit has loaded the guard itself, and a container gets the guard from its engine.

@@ -14,8 +14,7 @@
 
 namespace ration::cli {
 
-/// The choice between measuring an unknown cost of a context, for which a context is made on the GPU, and leaving the
-/// cost unknown.
+/// The action if the cost of a context is not known: leave it unknown, or measure it by making a context on the GPU.
 enum class Measuring { kNo, kYes };
 
 /// Returns the plan for `options`, with the configuration's values where nothing was typed, and with the variables of
@@ -24,12 +23,12 @@ enum class Measuring { kNo, kYes };
 [[nodiscard]] Result<admission::Plan> resolve(const Session& session, RunOptions& options, const book::Store& store,
                                               Measuring measuring = Measuring::kYes);
 
-/// Returns the folder of the guard (`shim`) or the simulator (`sim`) by a path that LD_PRELOAD can carry: a link in the
-/// runtime folder stands for a path with a space or a colon. Fails with E1424.
+/// Returns the folder of the guard (`shim`) or the simulator (`sim`) by a path that LD_PRELOAD can carry. If the
+/// folder's own path has a space or a colon, makes a link in the runtime folder and returns its path. Fails with E1424.
 [[nodiscard]] Result<std::string> preloadable_folder(const book::Store& store, const std::string& kind);
 
-/// Returns the name of the workload. Without --name it is the program's, which later gets the number of the run
-/// (`python-17`).
+/// Returns the name of the workload. Without --name, returns the program's name, to which the number of the run is
+/// added later (`python-17`).
 [[nodiscard]] std::string workload_name(const RunOptions& options);
 
 /// Adds the simulated driver to the plan and, where the program has a CUDA runtime, the simulated runtime in front of

@@ -15,16 +15,16 @@ struct Arguments {
   bool marked = false;               ///< true if there was a `--` before a program
 };
 
-/// Splits a command line into verb, options and program. The name `rationd` stands for `ration serve`; `candidates`
-/// also gets the node options of the line that it completes.
+/// Splits a command line into verb, options and program. If the command's name is `rationd`, adds the verb `serve`. For
+/// `candidates`, adds the node options of the line that is being completed.
 [[nodiscard]] Arguments split_arguments(int argc, char** argv);
 
 /// Returns E1001 if one of the first `count` words is empty: `--limit "$UNSET"` must not run without a limit, and
 /// after `--tenant=` the parser would take the next word as the tenant. Accepts `serve --listen ""` alone.
 [[nodiscard]] Result<void> check_values(const Arguments& words, std::size_t count);
 
-/// Returns how many words certainly belong to ration: all of them, except for `run` without `--`. There, 0, because any
-/// word may belong to the program.
+/// Returns how many words certainly belong to ration. For `run` without `--`, returns 0, because any word may belong to
+/// the program; otherwise returns the number of all words.
 [[nodiscard]] std::size_t surely_ours(const Arguments& words);
 
 /// Returns E1402 if a word before the program of `run` would itself be started as the program. `before` holds the words

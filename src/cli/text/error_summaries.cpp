@@ -1,5 +1,5 @@
-// The numbers of all errors, each with its meaning and what to do, for ration help errors and ration help E1304. The
-// sources that report an error have its full text; a test compares the numbers.
+// The numbers of all errors, each with its meaning and what to do, for `ration help errors` and `ration help E1304`.
+// The sources that report an error have its full text; a test compares the numbers.
 #include "cli/text/reference.hpp"
 
 namespace ration::cli {
@@ -29,7 +29,7 @@ const std::vector<ErrorText>& error_texts() {
       {"E1307", "a size of ration whatif cannot be understood",
        "ration whatif NAME=GUARANTEE[:LIMIT][*COUNT]: nlp=16GiB:30GiB, jup=4GiB*6"},
       {"E1308", "--gpu of ration whatif names no known model",
-       "--gpu A100-40:2; the message lists the models, any other is NAME:SIZE"},
+       "--gpu A100-40:2; the message lists the models; write any other as NAME:SIZE"},
       {"E1309", "the memory did not become free within the time of --wait",
        "ration ps   shows which workloads hold memory"},
       {"E1310", "--wait without a limit", "ration run --wait --limit 20GiB -- PROGRAM"},
@@ -90,7 +90,7 @@ const std::vector<ErrorText>& error_texts() {
       {"E1503", "another request changed the limit in between", "read it again, then repeat"},
       {"E1504", "another daemon already runs there", "stop it, or give this one another --socket"},
       {"E1505", "an address that others can reach needs a token", "the message shows how to make one"},
-      {"E1506", "the token file is readable by others, or holds no token", "chmod 600 it"},
+      {"E1506", "the token file is readable by others, or holds no token", "chmod 600 FILE"},
       {"E1507", "the daemon cannot listen there",
        "give another --listen or --socket; --listen 127.0.0.1:0 takes a free port"},
       {"E1508", "the daemon did not answer", "ration doctor; the daemon's log says more"},
@@ -133,7 +133,7 @@ const std::vector<ErrorText>& error_texts() {
       {"E1549", "the command's place in the queue was cancelled",
        "ration run --wait --limit SIZE -- PROGRAM   queues it again"},
       {"E1547", "the workload cannot be suspended now", "the message says why"},
-      {"E1551", "this driver cannot hold limits of cgroups",
+      {"E1551", "this driver cannot enforce a memory limit on a control group",
        "the guard holds them; a driver of release 615 or newer can hold them, too"},
       {"E1552", "this user may not set the driver's limits of cgroups", "run the daemon as root"},
       {"E1553", "the driver rejected a limit of a cgroup", "ration doctor"},
@@ -152,7 +152,7 @@ const std::vector<ErrorText>& error_texts() {
       {"E1702", "the guard cannot be loaded in that container image",
        "use an image with glibc 2.17 or newer; alpine and busybox have another C library"},
       {"E1703", "the book cannot be mounted in its container", "run hooks as root: ration help containers"},
-      {"E1704", "the devices of this node cannot be written where container engines look for them",
+      {"E1704", "the file of this node's devices cannot be written into the folder where container engines look for it",
        "[containers] cdi in ration.toml names the folder"},
       {"E1705", "another file specifies a device of that name", "remove that file"},
       {"E1706", "no such device for containers", "--device ration.sh/tenant=NAME, /gpu=SLICE or /limit=4GiB-gpu0"},
@@ -195,7 +195,7 @@ const std::vector<ErrorText>& error_texts() {
       {"E1912", "the database cannot be used", "check the owner of the folder and the free space"},
       {"E1913", "another daemon uses the database", "stop it, or give another --state"},
       {"E1914", "not a month that is closed, or that can be closed now", "ration report close 2026-01"},
-      {"E1915", "the month is closed already", "its rows never change; corrections are rows of their own"},
+      {"E1915", "the month is closed already", "its rows never change; a correction is a new row"},
       {"E1916", "a question about the past that cannot be answered", "the message says what can be asked"},
       {"E1917", "no record of that event, denial or run", "ration events, or ration report --by workload"},
       {"E1918", "a sample cannot be recorded", "the daemon's log names it"},

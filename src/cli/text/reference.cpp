@@ -66,7 +66,7 @@ std::string roff(const std::string& text) {
     else if (letter == '-')
       out += "\\-";
     else if (letter == '\xc2' || letter == '\xe2' || letter == '\x80')
-      continue;  // the leading bytes of the two letters beyond ASCII in these texts
+      continue;  // leading bytes of `·` and `…`, the only letters in these texts that are not ASCII
     else if (letter == '\xb7')
       out += "\\[pc]";  // the point of GiB·h
     else if (letter == '\xa6')

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace CLI {
@@ -42,6 +43,18 @@ struct Topic {
   std::string text;
 };
 [[nodiscard]] const std::vector<Topic>& topics();
+
+/// A word of another tool, and the command or the topic that means the same.
+struct Habit {
+  const char* word;
+  const char* meant;
+};
+/// Returns the commands for words that are no verbs, with NAME for a workload: `ration stop NAME` for `kill`.
+[[nodiscard]] const std::vector<Habit>& verb_habits();
+/// Returns the topics and verbs whose help other words ask for: `containers` for `docker`.
+[[nodiscard]] const std::vector<Habit>& topic_habits();
+/// Returns what a word means, or null.
+[[nodiscard]] const char* meant_by(const std::vector<Habit>& habits, std::string_view word);
 
 struct ErrorText {
   const char* id;

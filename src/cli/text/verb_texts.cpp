@@ -15,10 +15,11 @@ const std::vector<VerbText>& verb_texts() {
        "run a program under a GPU memory limit",
        "[OPTIONS] -- PROGRAM [ARGUMENTS]",
        "Starts a program under a limit, which the program and all processes that it starts can never exceed together. "
-       "The program needs no change and sees the limit as the size of the GPU. Its output, exit code, signals, "
-       "standard input and terminal are its own. SIGTERM and SIGHUP end it with every process that it started. "
-       "Without --gpu it gets the GPUs that CUDA_VISIBLE_DEVICES names, else all that --sim names, else the one with "
-       "the most room; --wait and ration fits choose in the same way. Works without root and without a daemon.",
+       "The program needs no change and sees the limit as the size of the GPU. Output, exit code, signals, standard "
+       "input and terminal are as without ration; SIGTERM and SIGHUP also reach every process that the program "
+       "started. Without --gpu it gets the GPUs that CUDA_VISIBLE_DEVICES names, else all that --sim names, else the "
+       "one with the most room; --wait and ration fits choose in the same way. Works without root and without a "
+       "daemon.",
        {{"ration run --limit 4GiB -- python train.py", "hold a training run to 4 GiB"},
         {"ration run --limit 50% --guarantee 2GiB --gpu auto -- ./a.out",
          "run it on the GPU with the most free memory"},
@@ -35,12 +36,12 @@ const std::vector<VerbText>& verb_texts() {
        "start a container under a GPU memory limit",
        "ENGINE [BUNDLE] [OPTIONS] [-- ARGUMENTS OF THE ENGINE]",
        "Runs docker, podman, bwrap or apptainer with the words after --, and adds the options that put the container "
-       "under the limit. Docker and Podman get a device of the Container Device Interface, which needs the daemon "
-       "and works without this command too: --device ration.sh/tenant=nlp. bwrap, apptainer and engines without CDI "
-       "get mounts, which need no daemon. compose runs docker compose with one more file, which gives the device to "
-       "every service, or only to those that --service names. oci writes the content of that device into config.json "
-       "of a BUNDLE, for runc, crun, youki and ctr run --config; repeated, it replaces its own entries. --dry-run "
-       "prints the command, the file or the configuration.",
+       "under the limit. Docker and Podman get a device of the Container Device Interface (CDI), for which the daemon "
+       "must run; they also take it without this command: --device ration.sh/tenant=nlp. bwrap, apptainer and engines "
+       "without CDI get mounts, which need no daemon. compose runs docker compose with one more file, which gives the "
+       "device to every service, or only to those that --service names. oci writes what the device stands for into "
+       "config.json of a BUNDLE, for runc, crun, youki and ctr run --config; a repetition replaces what it wrote. "
+       "--dry-run prints the command, the file or the configuration.",
        {{"ration inject docker --limit 4GiB -- run --rm --gpus all IMAGE", "a container of at most 4 GiB"},
         {"ration inject podman --tenant nlp -- run --rm IMAGE", "a container under the limit of a tenant"},
         {"ration inject bwrap --limit 4GiB -- --bind / / --dev-bind /dev /dev -- python train.py", "a sandbox"},
@@ -161,13 +162,13 @@ const std::vector<VerbText>& verb_texts() {
        "For recordings, prints the smallest limit under which each run gets all the memory that it got, and with "
        "--limit the first request that this limit denies. A recording of tensors (made with --deep) is also tried "
        "under other allocators. --run settles what no recording can say: it runs the program again under the limit, on "
-       "a simulated GPU. --with puts another recorded run beside it on a GPU; --gpu without --with says how many "
-       "copies of the run fit on one. For sizes, NAME=GUARANTEE[:LIMIT][*COUNT], prints whether these programs fit on "
-       "the GPUs, where each goes, and which limits cannot be reached because of the guarantees of others; recordings "
-       "may stand among the sizes. Without --gpu the GPUs are those of this machine, less what is promised already. A "
-       "RECORDING is a file of ration record or an allocation history (CSV). Each answer has a grade: exact (sums of "
-       "recorded charges), model (with its measured error), run (the program itself), or unknown with its reason. Exit "
-       "code 4 if something is denied or does not fit.",
+       "a simulated GPU. --with asks about two recorded runs on one GPU; --gpu without --with says how many copies of "
+       "the run fit on one GPU. For sizes, NAME=GUARANTEE[:LIMIT][*COUNT], prints whether these programs fit on the "
+       "GPUs, where each goes, and which limits cannot be reached because of the guarantees of others; recordings may "
+       "stand among the sizes. Without --gpu the GPUs are those of this machine, less what is promised already. A "
+       "RECORDING is a file of ration record or an allocation history (CSV). Each answer has a grade: exact (added up "
+       "from the recording), model (of an allocator, with its measured error), run (from running the program), or "
+       "unknown (with the reason). Exit code 4 if something is denied or does not fit.",
        {{"ration whatif train.rec", "the smallest limit"},
         {"ration whatif train.rec --limit 6GiB", "what a limit denies first"},
         {"ration whatif history.csv --allocator pytorch:expandable_segments:True", "the same run with another setting"},
@@ -247,7 +248,7 @@ const std::vector<VerbText>& verb_texts() {
        Task::kShare,
        kSim | kSocket,
        "*",
-       "ask idle holders to give memory back",
+       "ask workloads to give unused memory back",
        "[WORKLOAD] [OPTIONS]",
        "Asks programs to give back memory that they hold and do not use. Pools of the driver (cuda_malloc_async of "
        "TensorFlow, JAX and PyTorch) give back their unused memory at the program's next call that frees memory or "
@@ -255,7 +256,7 @@ const std::vector<VerbText>& verb_texts() {
        "empties its cache when a lower limit (ration set) denies a request, and ration suspend moves everything to the "
        "host.",
        {{"ration trim nlp", "one workload"},
-        {"ration trim --idle 30m --dry-run", "list the workloads that would be asked"},
+        {"ration trim --idle 30m --dry-run", "list the workloads that it would ask to give memory back"},
         {"ration trim --idle 30m", "all workloads that were idle for 30 minutes"}}},
       {"stop",
        Task::kRun,
@@ -275,9 +276,9 @@ const std::vector<VerbText>& verb_texts() {
        "*",
        "move a workload's GPU memory to the host",
        "WORKLOAD [OPTIONS]",
-       "Moves it by calls of the driver (570 and newer). The program runs on until it next calls the driver, and "
-       "waits there until ration resume. Policies in ration.toml suspend idle workloads in the same way, and resume "
-       "them when they work again.",
+       "Moves the memory by calls of the driver (570 and newer). The program runs on until its next call of the "
+       "driver, and waits there until ration resume. Policies in ration.toml suspend idle workloads in the same way, "
+       "and resume them when they work again.",
        {{"ration suspend notebook", "free its GPU memory for others"}}},
       {"resume",
        Task::kShare,
@@ -293,9 +294,9 @@ const std::vector<VerbText>& verb_texts() {
        "close",
        "report usage and cost of any period",
        "[close MONTH] [OPTIONS]",
-       "Shows how much memory each tenant or user had, and for how long. The rows, with the memory that was idle, "
-       "ungoverned or not watched, add up to the capacity multiplied by the recorded time; a note names the time "
-       "before the first record. A closed month never changes.",
+       "Shows how much memory each tenant or user had, and for how long. All rows, also those of memory that was "
+       "idle, ungoverned or not watched, add up to the capacity multiplied by the recorded time; a note names the "
+       "time before the first record. A closed month never changes.",
        {{"ration report --last", "the newest run, with notes; -o md prints a page"},
         {"ration report --slurm 4711", "one job of Slurm"},
         {"ration report --by user --window lastmonth --price 0.031 -o md", "a bill"},
@@ -307,7 +308,7 @@ const std::vector<VerbText>& verb_texts() {
        "",
        "write a recording in the format of another program",
        "FILE --format FORMAT [-o PATH]",
-       "Writes what a recording has of a workload's memory for another program: xspace for the page memory_profile of "
+       "Converts a recording of a workload's memory to another program's format: xspace for the page memory_profile of "
        "TensorBoard's profile plugin; perfetto and chrome for ui.perfetto.dev; pprof for go tool pprof; memory_viz for "
        "pytorch.org/memory_viz; heaptrack for heaptrack_gui; speedscope for speedscope.app; html for any browser; csv "
        "for spreadsheets and scripts. All of them show the same bytes as held, at every moment and at the peak. If "
@@ -333,7 +334,7 @@ const std::vector<VerbText>& verb_texts() {
        "-o FILE [OPTIONS] [-- PROGRAM [ARGUMENTS]]",
        "Starts a program under a limit, or without one, as ration run does, and records every request for GPU memory "
        "by it and by every process that it starts. The last line says what was recorded and what to type next. Without "
-       "a program, makes FILE from the parts that a run left behind when its ration run was killed.",
+       "a program, makes FILE from the parts that ration run left behind when it was killed.",
        {{"ration record -o train.rec -- python train.py", "record a training run"},
         {"ration record -o train.rec --sim=T4:16GiB -- ration-workload grow", "try it without a GPU"}}},
       {"inspect",
@@ -346,8 +347,8 @@ const std::vector<VerbText>& verb_texts() {
        "freed; their sizes and lifetimes; how often the program asked how much memory there is, and the answers; and "
        "denied requests with what was held at that moment. Also reads a recording that is still being written, and one "
        "whose program or ration run was killed. -o csv prints what was held over time or, with --at, what was held at "
-       "that time by process and use. -o html prints a page with a timeline, a flame graph of the peak and a map by "
-       "address; the page needs no network.",
+       "that time, one row for each process and use. -o html prints a page with a timeline, a flame graph of the peak "
+       "and a map by address; the page needs no network.",
        {{"ration run --limit 6GiB --record train.rec -- python train.py", "record"},
         {"ration inspect train.rec", "the peak"},
         {"ration inspect train.rec --at 90s -o json", "what was held after 90 seconds, for programs"},
@@ -379,8 +380,9 @@ const std::vector<VerbText>& verb_texts() {
        "",
        "put a program on the simulated GPU without a limit",
        "env [OPTIONS] [-- PROGRAM]",
-       "Prints lines for a shell that put the simulated driver in front of NVIDIA's, and the simulated CUDA runtime "
-       "in the version that the program's environment has.",
+       "Prints commands for a shell. After them, programs load the simulated driver in place of NVIDIA's, and a "
+       "simulated "
+       "CUDA runtime of the version that PROGRAM's environment has.",
        {{"eval \"$(ration sim env --sim=T4:16GiB)\"", "simulate a GPU for another launcher"},
         {"ration sim env -- .venv/bin/python", "use the CUDA version of that Python"}}},
       {"config",
@@ -390,9 +392,9 @@ const std::vector<VerbText>& verb_texts() {
        "make, show and check the configuration",
        "init [FILE] | validate [FILE] | print | path | reload [OPTIONS]",
        "init writes a file that explains every key and sets none. print shows each value in use, with the file and "
-       "line that it comes from. validate lists every mistake with line and column, and exits with 2; with FILE it "
-       "checks that file alone. path lists the files that are read. reload makes the daemon read them again and "
-       "shows what changed; a file with a mistake is rejected whole, and the old values stay.",
+       "line that it comes from. validate lists every mistake with line and column, and exits with 2 if there is one; "
+       "with FILE it checks that file alone. path lists the files that are read. reload makes the daemon read them "
+       "again and shows what changed; a file with a mistake is rejected whole, and the old values stay.",
        {{"ration config init", "write a file for this user; as root, for the machine"},
         {"ration config print", "show each value and its origin"},
         {"ration config validate new.toml && sudo mv new.toml /etc/ration/ration.toml",
@@ -408,8 +410,8 @@ const std::vector<VerbText>& verb_texts() {
        "of several tenants under limits, so that denials and their reasons, changing limits and idle programs can be "
        "seen. Needs no GPU, no root and no network, changes nothing on this machine and leaves nothing behind. Other "
        "verbs reach it with --sim=demo; where several demos run, each prints its own name, such as --sim=demo:4711. "
-       "A scenario is a TOML file: the tables of ration.toml beside [scenario], [[program]], [[command]] and "
-       "[[moment]]; share/ration/scenarios has the scenarios that come with ration. The scenarios slurm and "
+       "A scenario is a TOML file with [scenario], [[program]], [[command]], [[moment]] and the tables of "
+       "ration.toml; share/ration/scenarios has the scenarios that come with ration. The scenarios slurm and "
        "kubernetes are programs: they use a real Slurm with two nodes or a real Kubernetes with one, as root, if "
        "that is installed.",
        {{"ration demo", "run until Ctrl-C"},

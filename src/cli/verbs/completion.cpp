@@ -16,7 +16,7 @@
 namespace ration::cli {
 namespace {
 
-// Exit codes by which `candidates` tells the scripts to complete file names or a program.
+// Exit codes of `candidates` that tell a script to complete file names, or a program and its arguments.
 constexpr int kAnswerFileNames = 10, kAnswerProgram = 11;
 
 struct Script {

@@ -21,7 +21,7 @@ namespace {
 using config::ConfigurationFile;
 using config::Layer;
 
-/// Returns the file that `init` writes without FILE: for root the machine's, else the user's.
+/// Returns the file that `init` writes if no FILE is given: for root the machine's, for other users their own.
 std::string own_path() {
   const auto files = config::configuration_files();
   return files.back().required || ::geteuid() != 0 ? files.back().path : files.front().path;

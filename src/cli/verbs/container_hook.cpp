@@ -35,8 +35,8 @@ bool has_label(const std::string& labels, const std::string& wanted) {
   return ("," + labels + ",").find("," + wanted + ",") != std::string::npos;
 }
 
-/// Returns the container's name as the name of a workload, followed by the beginning of its id if the name is long or a
-/// running workload has it.
+/// Returns the container's name as the name of a workload, followed by the beginning of the container's id if the name
+/// is long, or if a running workload already has the name.
 std::string free_name(const std::vector<book::StoredBook>& books, const adapters::Container& container) {
   constexpr std::size_t kMaxName = 48;
   std::string name = printable(container.name, '_');
@@ -106,8 +106,8 @@ Result<admission::PlanRequest> request_of(const std::string& device, const machi
   return request;
 }
 
-/// Returns the labels of a container. Puts those that the daemon and the hooks read first, since the book may not have
-/// room for all.
+/// Returns the labels of a container. The labels that the daemon and the hooks need come first, since the book may not
+/// have room for all.
 std::vector<std::string> labels_of(const adapters::Container& container, const std::vector<std::string>& claims) {
   std::vector<std::string> wanted;
   if (!claims.empty()) {
@@ -178,7 +178,7 @@ Result<int> stop(const Session& session, const adapters::Container& container) {
   for (const book::StoredBook& stored : store.list()) {
     if (has_label(stored.contents.labels, id_label(container)) &&
         liveness(stored.contents.creator) !=
-            Liveness::kAlive)  // a living container has not ended, whatever the runtime says
+            Liveness::kAlive)  // a container whose process lives has not ended, whatever the runtime says
       book::retire(stored.path);
   }
   return 0;

@@ -1,6 +1,6 @@
 // `ration copy-package FOLDER`: copies this package to a folder where a node's programs and containers find it. Used by
-// the init container of share/ration/kubernetes/daemon. Promises: each file there is at every moment the whole old one
-// or the whole new one; a file in use is replaced and never written into; an unchanged file stays.
+// the init container of share/ration/kubernetes/daemon. Promises: at every moment, each file there is either the old or
+// the new one, whole; a file in use is replaced and never written into; an unchanged file stays.
 #include <fmt/format.h>
 #include <sys/stat.h>
 

@@ -104,7 +104,7 @@ class Typist {
   }
 
  private:
-  /// Runs a command that is due. If the command is one for a program that waits, each line of the command must succeed
+  /// Runs a command that is due. If the command is for a program that waits for memory, each of its lines must succeed
   /// before the next line runs.
   void step(std::size_t number) {
     const ScenarioCommand& command = scenario_.commands[number];
@@ -122,8 +122,8 @@ class Typist {
     if (type(command.lines[line], false)) ++line, next_try_ = Clock::now();
   }
 
-  /// Runs a command line and returns true if it succeeded. Shows a failure only if `only_try` is true: otherwise the
-  /// caller tries again.
+  /// Runs a command line and returns true if it succeeded. Shows a failure only if this is the `only_try`: otherwise
+  /// the caller tries again.
   bool type(const std::vector<std::string>& words, bool only_try) {
     const Output output = run_in_demo(words);
     const bool done = output.exit_code == 0;
@@ -150,8 +150,8 @@ class Typist {
   std::set<std::string> waiting_;
 };
 
-/// The lines for events of kShownTypes: at most one line for each type and workload in kQuiet. The first denial gets an
-/// explanation.
+/// The lines for events of kShownTypes: within kQuiet, at most one line for each type and workload. The first denial
+/// gets an explanation.
 class EventLines {
  public:
   EventLines(const Session& session, double speed, NodeClient& daemon, const Transcript& transcript)

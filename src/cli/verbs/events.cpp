@@ -78,7 +78,7 @@ struct Since {
   std::string time;         ///< earliest time, in the form that events have; empty for any
 };
 
-/// Reads the number of an event, or a time back from now. Fails with E1106.
+/// Parses the number of an event, or a time before now such as 10m. Fails with E1106.
 Result<Since> since_of(const std::string& text) {
   Since since;
   if (text.empty()) return since;
@@ -102,7 +102,7 @@ Result<int> events(const Session& session, const EventsOptions& options) {
   std::string query = fmt::format("/api/v1/events?limit={}", lines);
   if (since.number > 0) query += fmt::format("&since={}", since.number);
   if (!options.types.empty()) query += "&type=" + percent_encoded(fmt::format("{}", fmt::join(options.types, ",")));
-  // For one workload, the daemon searches further back than the newest events of all.
+  // If the query names one workload, the daemon also finds events older than the newest events of all workloads.
   if (options.workloads.size() == 1)
     query += "&workload=" + percent_encoded(options.workloads.front().substr(options.workloads.front().rfind('/') + 1));
   RATION_TRY(auto past, daemon.get(query));
@@ -126,7 +126,7 @@ Result<int> events(const Session& session, const EventsOptions& options) {
     if (received.name == "event" && event.is_object()) last = std::max(last, event.value("id", std::int64_t{0}));
     if (received.name == "event" && event.is_object() && wanted(options, event)) print_event(session, event);
     if (received.name == "gap")
-      fmt::print(stderr, "ration: events {} to {} are no longer kept for -f; {}\n", event.value("from", 0),
+      fmt::print(stderr, "ration: events {} to {} are too old for -f; they are shown by: {}\n", event.value("from", 0),
                  event.value("to", 0),
                  session.hint(command({"events", "--since", std::to_string(event.value("from", 1) - 1)})));
     return std::ferror(stdout) == 0;

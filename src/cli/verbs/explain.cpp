@@ -65,25 +65,26 @@ class Explainer {
   bool by_daemon_ = true;
 };
 
-void print_line(const std::string& label, const std::string& size, const std::string& percent,
-                const std::string& source) {
-  fmt::print("  {:<38} {:>10}  {:>4}   {}\n", label, size, percent, source);
-}
-
 void print_rows(const Session& session, const json& rows, const std::optional<Bytes>& total, const std::string& note) {
+  std::size_t width = 38;
+  for (const json& row : rows) width = std::max(width, row.at("label").get_ref<const std::string&>().size());
+  const auto line = [&](const std::string& label, const std::string& size, const std::string& percent,
+                        const std::string& source) {
+    fmt::print("  {:<{}} {:>10}  {:>4}   {}\n", label, width, size, percent, source);
+  };
   for (const json& row : rows) {
     const std::string label = row.at("label");
     const auto bytes = known_bytes(row, "bytes");
     if (!bytes) {
-      print_line(label, "n/a", "", "(" + row.at("bytes_na").get<std::string>() + ")");
+      line(label, "n/a", "", "(" + row.at("bytes_na").get<std::string>() + ")");
       continue;
     }
     const bool share = total && *total > Bytes{0};
-    print_line(label, session.size(*bytes), share ? fmt::format("{}%", bytes->count() * 100 / total->count()) : "",
-               row.at("source"));
+    line(label, session.size(*bytes), share ? fmt::format("{}%", bytes->count() * 100 / total->count()) : "",
+         row.at("source"));
   }
-  fmt::print("  {}\n", std::string(53, '-'));
-  print_line("total, as nvidia-smi shows it", total ? session.size(*total) : "n/a", "", note);
+  fmt::print("  {}\n", std::string(width + 15, '-'));
+  line("total, as nvidia-smi shows it", total ? session.size(*total) : "n/a", "", note);
 }
 
 void print_other_numbers() {
@@ -201,8 +202,8 @@ std::string policy_text(const std::string& policy) {
   return "report: the daemon shows it and does nothing else";
 }
 
-/// Returns the command that starts the program under a limit an eighth above what the program holds now, in steps of
-/// 256 MiB.
+/// Returns the command that starts the program under a limit. The limit is an eighth above what the program holds now,
+/// rounded up to a multiple of 256 MiB.
 std::string governed_command(const json& document) {
   constexpr Bytes kStep{std::uint64_t{256} << 20};
   std::uint64_t most = 0;
@@ -269,6 +270,7 @@ Result<int> explain(const Session& session, const ExplainOptions& options) {
       if (auto done = show(explainer.ask("devices", std::to_string(device.index)), "explain_device", print_device);
           !done)
         return done;
+      if (!as_json) print_slices(session, device.index, device.uuid);
     }
     return 0;
   }

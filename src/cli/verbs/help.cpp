@@ -2,12 +2,15 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cctype>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "base/strings.hpp"
+#include "base/whole_file.hpp"
 #include "cli/text/reference.hpp"
 #include "cli/verbs/verbs.hpp"
 
@@ -35,8 +38,8 @@ std::string schema_list() {
 
 Result<int> print_schema(const std::string& name) {
   if (name.find('/') == std::string::npos) {
-    if (std::ifstream file(schema_folder() / (name + ".json")); file) {
-      fmt::print("{}", std::string((std::istreambuf_iterator<char>(file)), {}));
+    if (const auto schema = read_whole(schema_folder() / (name + ".json"))) {
+      fmt::print("{}", *schema);
       return 0;
     }
   }
@@ -47,6 +50,11 @@ std::vector<std::string> verb_names() {
   std::vector<std::string> names;
   for (const VerbText& verb : verb_texts()) names.emplace_back(verb.name);
   return names;
+}
+
+bool same_without_case(std::string_view one, std::string_view other) {
+  return std::equal(one.begin(), one.end(), other.begin(), other.end(),
+                    [](unsigned char left, unsigned char right) { return std::toupper(left) == std::toupper(right); });
 }
 
 bool write(const std::filesystem::path& path, const std::string& text) {
@@ -65,7 +73,8 @@ Result<int> help(const CLI::App& app, const std::vector<std::string>& topic) {
   if (topic.size() > 1)
     return fail("E1422", fmt::format("help explains one word, and '{}' is a second.", topic[1]),
                 "ration help " + topic.front(), 2);
-  const std::string& name = topic.front();
+  const char* meant = meant_by(topic_habits(), topic.front());
+  const std::string name = meant != nullptr ? meant : topic.front();
   const bool is_topic =
       name == "env" || name == "config";  // topics with the name of a verb; ration VERB --help explains the verb
   if (find_verb(app, name) != nullptr && !is_topic) {
@@ -80,7 +89,7 @@ Result<int> help(const CLI::App& app, const std::vector<std::string>& topic) {
     return 0;
   }
   for (const ErrorText& error : error_texts()) {
-    if (name != error.id) continue;
+    if (!same_without_case(name, error.id)) continue;
     fmt::print("{}  {}\n\nwhat to do: {}\n", error.id, error.meaning, error.fix);
     return 0;
   }

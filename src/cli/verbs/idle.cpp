@@ -94,11 +94,11 @@ std::string prospect(const Session& session, const Idler& idler) {
   std::string text;
   if (idler.pooled > Bytes{0})
     text = fmt::format(
-        "could return  the unused part of {} in pools of the driver, at its next call that frees "
+        "could return  the unused part of {} in pools of the driver, at the program's next call that frees "
         "memory or waits for the GPU\n",
         session.size(idler.pooled));
   if (const auto answers = cooperates(idler.pids); !answers)
-    text += "could return  n/a (its processes cannot be read here): what is unused in ration's library\n";
+    text += "could return  what is unused in ration's library: n/a (its processes cannot be read here)\n";
   else if (*answers)
     text += "could return  the memory that is unused in ration's library; only the program knows how much\n";
   if (text.empty())
@@ -120,7 +120,8 @@ Result<std::int64_t> newest_event(NodeClient& daemon) {
   return events.empty() ? 0 : events.back().at("id").get<std::int64_t>();
 }
 
-/// Waits for an event of one of the types about the workload, after the event of number `after`, and returns it.
+/// Waits for an event that is about the workload, has one of `types`, and is newer than the event number `after`.
+/// Returns it.
 Result<json> wait_for_event(NodeClient& daemon, const std::string& workload, std::int64_t after,
                             const std::vector<std::string>& types) {
   json found;
@@ -134,7 +135,7 @@ Result<json> wait_for_event(NodeClient& daemon, const std::string& workload, std
       });
   if (followed) return found;
   if (followed.error().id != "E1517") return tl::unexpected(followed.error());
-  for (;;) {  // asks now and then, since too many clients follow the stream
+  for (;;) {  // asks repeatedly: the daemon gives no stream, as too many clients follow it
     RATION_TRY(auto events, daemon.get(fmt::format("/api/v1/events?since={}&type={}&workload={}", after,
                                                    fmt::join(types, ","), percent_encoded(workload))));
     if (!events.empty()) return events.front();
@@ -154,8 +155,8 @@ Result<json> ask_and_wait(NodeClient& daemon, const std::string& name, const cha
   RATION_TRY(const auto asked, daemon.post(route_of(name, action), json::object()));
   if (std::string_view(action) == "resume")  // the workload may wait for room without end
     fmt::print(stderr,
-               "ration: {} returns as soon as the GPU has room (ration ps shows the queue); Ctrl-C ends this command "
-               "alone\n",
+               "ration: {} returns as soon as the GPU has room (ration ps shows the queue); Ctrl-C ends only this "
+               "command\n",
                name);
   return wait_for_event(daemon, asked.at("workload"), newest, answers);
 }
@@ -242,7 +243,7 @@ Result<std::vector<Idler>> chosen_for_trim(const Session& session, NodeClient& d
   return found;
 }
 
-/// Removes other users' workloads from `chosen`, unless an operator asks, and returns their names.
+/// Removes other users' workloads from `chosen` and returns their names. Removes none if the caller is an operator.
 Result<std::vector<std::string>> leave_out_others(NodeClient& daemon, std::vector<Idler>& chosen) {
   std::vector<std::string> others;
   RATION_TRY(const auto who, daemon.get("/api/v1/session"));
@@ -286,7 +287,7 @@ Result<int> trim(const Session& session, const TrimOptions& options) {
       others.empty() ? "" : fmt::format("not asked, since they belong to other users: {}", fmt::join(others, ", "));
   if (session.format() == Format::kText && !others.empty()) fmt::print("{}\n", not_yours);
   if (chosen.empty() && others.empty() && session.format() == Format::kText)
-    fmt::print("{} was {}idle for {}, so it is not asked.\n", options.name.empty() ? "no workload" : options.name,
+    fmt::print("{} was {}idle for {}; nothing was done.\n", options.name.empty() ? "no workload" : options.name,
                options.name.empty() ? "" : "not ", options.idle.empty() ? "30m" : options.idle);
   if (session.format() != Format::kJson) return 0;
   json more{{"source", "daemon"}};

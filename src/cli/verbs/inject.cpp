@@ -47,8 +47,8 @@ Result<Governed> govern(const Session& session, const RunOptions& options) {
   return Governed{std::move(governed), store, device};
 }
 
-/// The number of specifications of limits that are kept. A stopped container may be started again, and its engine then
-/// needs the specification of its device. Each specification has a few KiB and keeps no GPU memory.
+/// The largest number of specifications of limits in the folder. A stopped container may be started again, and its
+/// engine then needs the specification of its device. Each specification has a few KiB and keeps no GPU memory.
 constexpr std::size_t kLimitsKept = 64;
 
 /// Writes the specification of a limit where engines look for it. The daemon writes the specifications of tenants and

@@ -148,7 +148,7 @@ void print_text(const Session& session, const Inspection& found, const Header& h
              header.complete    ? ""
              : header.lost != 0 ? fmt::format(" · {} lost", header.lost)
                                 : " · it has not ended, or its end was not recorded");
-  if (header.lacks_ranges) fmt::print("ranges of NVTX are not in it: another program's library got them\n");
+  if (header.lacks_ranges) fmt::print("NVTX ranges are not recorded: another program's library got them\n");
   for (const Held& held : found.held) print_held(session, held, header, at_peak);
   std::vector<Group> unfreed;
   if (!found.overview.never_freed.empty()) {
@@ -165,8 +165,8 @@ void print_text(const Session& session, const Inspection& found, const Header& h
           size.freed == 0 ? "none was freed" : "half of those freed lived up to " + moment(size.middle_lifetime));
   }
   for (const trace::Asking& asking : found.overview.asked)
-    fmt::print("asked  {} {} time{} how much there is: {}{} · {}\n", trace::name_of(asking.function), asking.times,
-               asking.times == 1 ? "" : "s", session.size(Bytes{asking.least}),
+    fmt::print("asked  {} {} time{} how much memory there is: {}{} · {}\n", trace::name_of(asking.function),
+               asking.times, asking.times == 1 ? "" : "s", session.size(Bytes{asking.least}),
                asking.most == asking.least ? "" : " to " + session.size(Bytes{asking.most}),
                process_name(asking.process, header));
   if (found.overview.denial_count != 0)

@@ -15,6 +15,7 @@
 
 #include "base/command.hpp"
 #include "base/printable.hpp"
+#include "base/utf8.hpp"
 #include "cli/session/node_client.hpp"
 #include "cli/session/other_versions.hpp"
 #include "cli/text/fields.hpp"
@@ -55,20 +56,25 @@ std::string device_line(const Session& session, const json& device, std::vector<
   line +=
       fmt::format("  {} of {} used", session.size(known_bytes(device, "used_bytes"), "the driver does not report it"),
                   session.size(bytes_of(device, "total_bytes")));
-  if (holders.size() > kMaxHolders) {  // the table below names all holders
-    std::stable_sort(holders.begin(), holders.end(), [](const json* left, const json* right) {
-      return bytes_of(*left, "used_bytes") > bytes_of(*right, "used_bytes");
-    });
-  }
-  for (std::size_t i = 0; i < std::min(holders.size(), kMaxHolders); ++i) {
-    const json& row = *holders[i];
-    line += fmt::format("  {} {}{}", row.at("workload").get<std::string>(), session.size(bytes_of(row, "used_bytes")),
-                        is_full(row) ? "!" : "");
-  }
-  if (holders.size() > kMaxHolders) line += fmt::format("  and {} more", holders.size() - kMaxHolders);
-  if (const Bytes rest = bytes_of(device, "ungoverned_bytes"); rest > Bytes{0})
-    line += fmt::format("  ungoverned {}", session.size(rest));
-  return line;
+  std::string rest;
+  if (const Bytes bytes = bytes_of(device, "ungoverned_bytes"); bytes > Bytes{0})
+    rest = fmt::format("  ungoverned {}", session.size(bytes));
+  const auto with = [&](std::size_t count) {  // the largest holders; the table below names all of them
+    std::string named;
+    for (std::size_t i = 0; i < count; ++i)
+      named += fmt::format("  {} {}{}", holders[i]->at("workload").get<std::string>(),
+                           session.size(bytes_of(*holders[i], "used_bytes")), is_full(*holders[i]) ? "!" : "");
+    if (count > 0 && count < holders.size()) named += fmt::format("  and {} more", holders.size() - count);
+    return line + named + rest;
+  };
+  std::size_t count = std::min(holders.size(), kMaxHolders);
+  const auto fits = [&] { return count_characters(with(count)) <= terminal_columns(); };
+  if (count == holders.size() && fits()) return with(count);
+  std::stable_sort(holders.begin(), holders.end(), [](const json* left, const json* right) {
+    return bytes_of(*left, "used_bytes") > bytes_of(*right, "used_bytes");
+  });
+  while (count > 0 && !fits()) --count;
+  return with(count);
 }
 
 std::string remark(const Session& session, const json& row) {
@@ -143,7 +149,7 @@ void add_ungoverned(const Session& session, Table& table, const json& row) {
   table.add({"?/" + program.substr(program.rfind('/') + 1), std::to_string(process.at("pid").get<int>()),
              std::to_string(row.at("gpu").get<int>()),
              session.size(known_bytes(row, "used_bytes"), row.value("used_bytes_na", "not known").c_str()), "-", "-",
-             "-", "-", "UNGOVERNED", where});
+             "-", "-", session.painted("UNGOVERNED", 33), where});
 }
 
 void print_queue(const Session& session, const json& queue) {
@@ -163,7 +169,7 @@ void print_queue(const Session& session, const json& queue) {
   table.print(session.format());
 }
 
-// Prints how many workloads run on simulated nodes that are not shown, each node with the command that shows it.
+// Prints, for each simulated node that is not shown, how many workloads run on it and the command that shows it.
 void print_other_nodes(const Session& session, const json& devices, const json& rows) {
   const auto store = session.store();
   if (!store) return;
@@ -253,14 +259,14 @@ void print_rows(const Session& session, const json& rows, bool of_one_node, cons
   for (const json& row : rows) nodes[together ? "" : row.value("simulation", "")].push_back(&row);
   for (const auto& [simulation, shown] : nodes) {
     Table table({{"WORKLOAD", "workload"},
-                 {"PID", "pid"},
+                 {"PID", "pid", false, false, 2},
                  {"GPU", "gpu"},
                  {"USED", "used_bytes", true},
                  {"LIMIT", "limit_bytes", true},
-                 {"PEAK", "peak_bytes", true},
-                 {"PINNED", "host_used_bytes", true, true},
+                 {"PEAK", "peak_bytes", true, false, 4},
+                 {"PINNED", "host_used_bytes", true, true, 3},
                  {"DENIED", "denials", true},
-                 {"GOVERNED", "governed"},
+                 {"GOVERNED", "governed", false, false, 1},
                  {"", "remark"}});
     for (const json* row : shown) {
       if (governed(*row))
@@ -351,6 +357,7 @@ Result<int> ps_once(const Session& session, const PsOptions& options) {
              nothing_runs(session, options, snapshot, all));
   if (!as_text) return 0;
   if (snapshot.contains("queue")) print_queue(session, snapshot.at("queue"));
+  for (const json& device : devices) print_slices(session, device.at("gpu"), device.at("uuid"));
   print_other_nodes(session, snapshot.at("devices"), rows);
   if (const auto store = session.store())
     for (const auto& book : running_of_other_versions(*store)) session.print_finding(book.id, book.what, book.fix);

@@ -53,8 +53,8 @@ std::string described(const trace::Device& device) {
   return fmt::format("{} of {}", device.name.empty() ? "a GPU" : device.name, format_size(device.total));
 }
 
-/// Fails with E1812 if the device is not of the model that other runs were recorded on: on another model, contexts and
-/// libraries take other amounts.
+/// Fails with E1812 if other runs were recorded on another model of GPU, where contexts and libraries take other
+/// amounts.
 Result<void> agree_on_gpu(const trace::Device& device, const std::string& path, std::optional<RecordedGpu>& gpu) {
   if (device.total == Bytes{0}) return {};  // the size is not known
   if (!gpu) gpu = {device, path};

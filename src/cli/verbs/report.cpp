@@ -68,7 +68,8 @@ bool has_pinned(const json& report) {
   });
 }
 
-/// Returns GiB·h and peak of the row's pinned host memory, or `n/a` with the reason if the memory was not counted.
+/// Returns two cells about the row's pinned host memory, GiB·h and peak, or `n/a` with the reason if that memory was
+/// not counted.
 std::vector<std::string> pinned_cells(const Session& session, const json& row) {
   if (row.at("kind") != "governed") return {"", ""};
   if (const auto peak = row.find("host_peak_bytes"); peak != row.end() && peak->is_number())

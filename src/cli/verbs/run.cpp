@@ -109,7 +109,7 @@ void show_plan(const Session& session, const RunOptions& options, const Plan& pl
                                  : examined.hold == machine::Hold::kChildren ? examined.reason
                                                                              : kCovered);
   fmt::print(
-      "            does not cover: direct ioctl use, static or set-uid programs, a cleared LD_PRELOAD (ration help "
+      "            does not cover: direct ioctl use, direct system calls, static or set-uid programs (ration help "
       "enforcement)\n");
   for (const auto& [name, value] : plan.sets) fmt::print("sets        {}={}\n", name, value);
   for (const auto& [name, value] : plan.keeps) fmt::print("keeps       {}={} (yours)\n", name, value);
@@ -164,11 +164,11 @@ Result<void> check_summary(const std::string& summary) {
 
 void summarise(const Session& session, const BookSnapshot& book, const RunOptions& options, const Plan& plan,
                int exit_code, const Strays& strays) {
-  // Prints this in every format, even without a summary, so that memory that escaped is not taken for held.
+  // Prints this in every format, even without a summary: nobody must believe that a limit held memory that escaped.
   for (const auto& [pid, stray] : strays) {
     fmt::print(stderr,
-               "ration: UNGOVERNED pid {} ({}) of this workload held {} without the guard: no limit held it · {}\n",
-               pid, printable(stray.command.substr(0, stray.command.find(' '))),
+               "ration: UNGOVERNED pid {} ({}) of this workload held {} without the guard, under no limit · {}\n", pid,
+               printable(stray.command.substr(0, stray.command.find(' '))),
                stray.most > Bytes{0} ? format_size(stray.most) : "n/a (the driver does not report it)",
                session.hint("ration help enforcement"));
   }
@@ -278,7 +278,7 @@ void explain_start_failure(const Session& session, const std::string& program, i
   if (error == ENOENT && program == "nvidia-smi")
     return print("E1419", "was not found",
                  "It is NVIDIA's: apt install nvidia-smi (Debian, component non-free) or nvidia-utils-RELEASE "
-                 "(Ubuntu). A simulated GPU needs no driver beside it");
+                 "(Ubuntu). With --sim it needs no driver");
   if (error == ENOENT) return print("E1419", "was not found", "Give its path, or check PATH: command -v " + word);
   if (error == EACCES && program.ends_with(".py"))
     return print("E1401", "is not executable",
@@ -304,7 +304,7 @@ Result<Outcome> run_once(const Session& session, RunOptions options, const book:
     RATION_TRY(const auto plan, resolve(session, options, store));
     RATION_TRY(auto program, program_of(session, options, store, "BOOK"));
     options.program = program;
-    machine::Enforcement held;  // the default: a container is held by the files that it gets
+    machine::Enforcement held;  // the default, for a container: the files that it gets hold it
     if (options.engine.empty()) held = examine(options, plan);
     show_plan(session, options, plan, held);
     return Outcome{};
@@ -329,7 +329,7 @@ Result<Outcome> run_once(const Session& session, RunOptions options, const book:
     for (const auto& [name, value] : plan.sets) ::setenv(name.c_str(), value.c_str(), 1);
     ::setenv("RATION_BOOK", path.c_str(), 1);
     if (options.allow_ungoverned)
-      ::setenv("RATION_ALLOW_UNGOVERNED", "1", 1);  // keeps the guard out of programs that drop it
+      ::setenv("RATION_ALLOW_UNGOVERNED", "1", 1);  // the guard does not return to a child that drops it
     else
       ::unsetenv("RATION_ALLOW_UNGOVERNED");
   }
@@ -353,7 +353,7 @@ Result<Outcome> run_once(const Session& session, RunOptions options, const book:
       recording = std::move(*begun);
     else
       session.print_finding(begun.error().id,
-                            "a policy of the daemon wants a recording of this run. " + std::string(begun.error().what),
+                            "a policy of the daemon asks for a recording, but " + std::string(begun.error().what),
                             "XDG_STATE_HOME=/a/folder/of/yours ration run …");
   }
   const Ended ended = launch(*program, [&] {
@@ -389,7 +389,7 @@ Result<Outcome> run_once(const Session& session, RunOptions options, const book:
   return outcome;
 }
 
-/// Returns the last denial if it came shortly before the end, and so is probably the reason; else null.
+/// Returns the last denial if it came shortly before the end and so probably caused it; otherwise null.
 const book::Denial* denied_to_death(const Outcome& outcome) {
   constexpr std::uint64_t kShortlyNs = 5'000'000'000;
   if (outcome.exit_code == 0 || outcome.book.denials.empty()) return nullptr;

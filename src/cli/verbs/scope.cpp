@@ -25,10 +25,9 @@ Result<int> run_in_scope(const Arguments& typed) {
     if (of_user) trial.emplace_back("--user");
     trial.insert(trial.end(), {"--", "true"});
     if (output_of(trial).exit_code != 0)
-      return fail(
-          "E1709",
-          fmt::format("--scope needs the systemd of this {}, which does not run.", of_user ? "user" : "machine"),
-          "Leave --scope out: the limit holds without it.", 125);
+      return fail("E1709",
+                  fmt::format("--scope needs this {}'s systemd, which does not run.", of_user ? "user" : "machine"),
+                  "Leave --scope out: the limit holds without it.", 125);
   }
   words.emplace_back("--");
   words.insert(words.end(), typed.program.begin(), typed.program.end());

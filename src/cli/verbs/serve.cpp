@@ -81,7 +81,7 @@ Result<Context> context_elsewhere(const Session& session, const book::Store& sto
   return context;
 }
 
-/// Returns the folder where container engines look for this node's devices; empty if none are described.
+/// Returns the folder where container engines look for this node's devices; empty if the daemon describes no devices.
 std::string devices_folder(const std::string& configured, const book::Store& store) {
   if (configured == "none") return {};
   if (configured != "auto") return configured;

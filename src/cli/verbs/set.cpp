@@ -40,8 +40,8 @@ void show_host(const Session& session, const SetOptions& options, const nlohmann
   const Bytes used = bytes_in(row, "host_used_bytes");
   if (used > limit("host_limit_bytes"))
     fmt::print(
-        "{}: {} above its host limit. It keeps what it has pinned; further requests are denied until it has pinned "
-        "less than that.\n",
+        "{}: {} above its host limit. It keeps what it has pinned; further requests are denied until it is below "
+        "that limit.\n",
         options.name, session.size(used - limit("host_limit_bytes")));
 }
 

@@ -42,7 +42,7 @@ Result<std::vector<admission::Slice>> named(const machine::Device& device, const
 /// The promised memory of a device.
 struct Promised {
   Bytes promised;  ///< guarantees of tenants and workloads, slices, and memory kept free
-  Bytes bursting;  ///< memory held beyond guarantees, which a daemon would reclaim for new ones
+  Bytes bursting;  ///< memory held beyond guarantees, which a daemon would reclaim for new guarantees
 };
 
 /// Returns the promised memory. Fails with E1502 if a daemon runs and this user is no operator, since slices keep
@@ -139,6 +139,27 @@ void show(const Session& session, const machine::Machine& machine, const book::S
 
 }  // namespace
 
+void print_slices(const Session& session, int gpu, const std::string& uuid) {
+  const auto store = session.store();
+  if (!store) return;
+  auto slices = admission::read_slices(*store);
+  if (!slices) return;  // ration split and ration doctor report a damaged file
+  std::erase_if(*slices, [&](const admission::Slice& slice) { return slice.uuid != uuid; });
+  if (slices->empty()) return;
+  const auto books = store->list();
+  std::vector<std::string> shown;
+  const admission::Slice* free = nullptr;
+  for (const admission::Slice& slice : *slices) {
+    const auto* inside = admission::occupant(books, slice.name);
+    if (inside == nullptr && free == nullptr) free = &slice;
+    shown.push_back(fmt::format("{} {} {}", slice.name, session.size(slice.size),
+                                inside == nullptr ? "free" : inside->contents.name));
+  }
+  fmt::print("GPU {} is cut into slices: {}\n", gpu, fmt::join(shown, " · "));
+  if (free != nullptr) fmt::print("  use:  {} CMD\n", session.hint(command({"run", "--slice", free->name, "--"})));
+  fmt::print("  undo: {}\n", session.hint(command({"split", std::to_string(gpu), "--off"})));
+}
+
 Result<int> split(const Session& session, const SplitOptions& options) {
   RATION_TRY(const auto store, session.store());
   const auto machine = session.machine();
@@ -186,7 +207,7 @@ Result<int> split(const Session& session, const SplitOptions& options) {
     others.add_workload("others", promised);
     if (const auto good = others.can_add(device, "slices", needed); needed > slices_now && !good) {
       Error error = good.error();
-      error.fix = fmt::format("Cut slices of {} together, or end a workload: ration ps",
+      error.fix = fmt::format("Cut slices that take at most {} in all, or end a workload: ration ps",
                               session.size(device.total - std::min(device.total, promised)));
       return tl::unexpected(std::move(error));
     }

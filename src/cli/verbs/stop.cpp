@@ -97,7 +97,7 @@ Result<int> stop(const Session& session, const StopOptions& options) {
   };
   if (session.dry_run) return tell("would be ended");
   if (!confirmed(session, fmt::format("End {}?", session.shown(who))))
-    return fail("E1205", fmt::format("the end of {} was not confirmed; nothing was done.", book->name),
+    return fail("E1205", fmt::format("you did not confirm that {} should end; nothing was done.", book->name),
                 command({"stop", options.name, "--yes"}), 4);
   RATION_TRY(send(targets, SIGTERM));
   const auto end = std::chrono::steady_clock::now() + std::chrono::nanoseconds(grace);

@@ -147,7 +147,8 @@ bool Feed::stopped_within(int milliseconds) const {
 
 void Feed::watch(bool daemon) {
   do {
-    // Waits for a daemon that answered before, so that its numbers are not mixed with others.
+    // Once a daemon has answered, waits for it whenever it is gone, so that its numbers are not mixed with those that
+    // this process would read itself.
     if (!daemon) {
       const auto found = NodeClient::find(session_);
       daemon = found && found->has_value();

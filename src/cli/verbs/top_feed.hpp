@@ -25,7 +25,7 @@ struct TopStart {
 };
 [[nodiscard]] Result<TopStart> begin_top(const Session& session);
 
-/// The past that the daemon recorded: events, and answers of GET /series: one for all GPUs, and one for each GPU with a
+/// The past that the daemon recorded. `series` has answers of GET /series: one for all GPUs, and one for each GPU of a
 /// workload that uses several GPUs.
 struct Past {
   std::vector<top::Event> events;

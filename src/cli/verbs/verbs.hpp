@@ -57,21 +57,21 @@ Result<int> why(const Session& session, const std::string& what);
 
 struct SetOptions {
   std::string name, limit, host_limit, guarantee, gpu;
-  std::string schedule;  ///< value of --schedule, which excludes the others
+  std::string schedule;  ///< value of --schedule, which excludes the other options
 };
 Result<int> set(const Session& session, const SetOptions& options);
 /// Sets or ends a schedule; prints all schedules if `text` is empty.
 Result<int> schedule(const Session& session, const std::string& text);
 
 struct TrimOptions {
-  std::string name, idle;  ///< name of one workload; shortest idle time of the workloads
+  std::string name, idle;  ///< `name`: one workload; `idle`: shortest idle time of workloads
 };
 Result<int> trim(const Session& session, const TrimOptions& options);
 Result<int> suspend(const Session& session, const std::string& name);
 Result<int> resume(const Session& session, const std::string& name);
 
 struct ServeOptions {
-  std::string state, listen;
+  std::string state, listen, configuration;
   bool listen_given = false;
 };
 /// Runs the daemon in the foreground until a signal ends it.
@@ -100,7 +100,7 @@ Result<int> top(const Session& session, const TopOptions& options);
 struct ReportOptions {
   std::string action, period;  ///< `close` and its month; empty to show a report
   bool last = false;
-  std::string workload;  ///< workload whose newest run `last` means; empty for any
+  std::string workload;  ///< with `last`, the workload of the newest run; empty for any
   std::string by, window, basis, price, share_idle;
   std::string slurm_job;  ///< job of Slurm to report in place of a window
 };
@@ -121,6 +121,8 @@ struct SplitOptions {
   bool off = false;
 };
 Result<int> split(const Session& session, const SplitOptions& options);
+/// Prints the slices of a GPU in one line, with who is in each and what to type; prints nothing if it has none.
+void print_slices(const Session& session, int gpu, const std::string& uuid);
 
 struct WhatIfOptions {
   std::vector<std::string> recordings;  ///< files, or programs as NAME=SIZE
@@ -148,7 +150,7 @@ Result<int> import_recording(const Session& session, const ImportOptions& option
 
 struct FitsOptions {
   std::string size, gpu;
-  std::string recording;  ///< recording of a run, whose smallest limit replaces `size`; empty for none
+  std::string recording;  ///< recording of a run: the smallest limit that it needs replaces `size`; empty for none
 };
 Result<int> fits(const Session& session, const FitsOptions& options);
 

@@ -122,7 +122,7 @@ json to_json(const Opened& opened) {
 
 std::string to_text(const Session& session, const trace::DeniedRequest& denied) {
   const Bytes wanted = denied.kind == trace::Kind::kContextMade ? denied.charged : std::max(denied.requested, Bytes{1});
-  return fmt::format("denied at {}: {}{} at {}", moment(denied.time), session.size(wanted),
+  return fmt::format("denied at {}: {}{} on top of {}", moment(denied.time), session.size(wanted),
                      denied.kind == trace::Kind::kContextMade ? " of a context" : "", session.size(denied.held));
 }
 
@@ -131,12 +131,12 @@ std::string outcome(const Session& session, const trace::Answer& row) {
   return row.is_bound ? "not denied so far as known" : "fits";
 }
 
-/// Returns how the program itself ended: `ended with 1, denied at 4.2s: 512 MiB at 5.6 GiB`.
+/// Returns how the program itself ended: `ended with 1, denied at 4.2s: 512 MiB on top of 5.6 GiB`.
 std::string outcome(const Session& session, const RealRun& run, const trace::DeviceCharges& device) {
   std::string text = run.passed ? "passed" : fmt::format("ended with {}", run.exit_code);
   if (device.first_recorded)
     text += fmt::format(", {}{}", to_text(session, *device.first_recorded),
-                        device.denials > 1 ? fmt::format(" and {} more", device.denials - 1) : "");
+                        device.denials > 1 ? fmt::format(", then {} more", device.denials - 1) : "");
   else if (!run.passed)
     text += ", and nothing was denied";
   return text;
@@ -177,7 +177,7 @@ void show_spread(const Session& session, const std::vector<Opened>& all) {
         if (other.allocator == row.allocator && other.smallest) sizes.push_back(*other.smallest);
     if (row.device > 0 || sizes.empty()) continue;
     const auto [least, most] = std::minmax_element(sizes.begin(), sizes.end());
-    fmt::print("worst of {}   {}  {}  (from {} on)\n", sizes.size(), row.allocator, session.size(*most),
+    fmt::print("worst of {}   {}  {}  (best: {})\n", sizes.size(), row.allocator, session.size(*most),
                session.size(*least));
   }
 }
@@ -192,7 +192,8 @@ Result<std::optional<SideBySide>> ask_together(const Session& session, const Wha
   std::optional<Bytes> size;
   if (!options.gpus.empty()) {
     RATION_TRY(const auto gpus, trace::parse_gpus(fmt::format("{}", fmt::join(options.gpus, ","))));
-    if (gpus.size() > 1) return fail("E1814", "recordings are put side by side on one GPU.", "--gpu 12GiB", 2);
+    if (gpus.size() > 1)
+      return fail("E1814", "--gpu takes the size of one GPU here, and several are given.", "--gpu 12GiB", 2);
     size = gpus.front().usable;
   }
   std::unique_ptr<trace::Recording> other;

@@ -22,7 +22,7 @@ using nlohmann::json;
 
 constexpr std::size_t kBarColumns = 40;
 constexpr const char* kPatterns[] = {"█", "▓", "▒", "░"};
-constexpr std::size_t kMostPlaces = 200'000;  // programs times GPUs; so many take a second
+constexpr std::size_t kMostPlaces = 200'000;  // bound for programs times GPUs; so many take a second
 
 Result<std::vector<trace::NamedGpu>> gpus_of(const Session& session, const std::vector<std::string>& typed) {
   if (!typed.empty()) return trace::parse_gpus(fmt::format("{}", fmt::join(typed, ",")));

@@ -16,7 +16,7 @@ namespace {
 /// A folder of its own for the run: its books, its simulated GPUs and its recording. Removed at the end.
 class Folder {
  public:
-  /// Its path stays empty if there is no room, or TMPDIR names no folder.
+  /// Makes the folder. Leaves the path empty if there is no room, or TMPDIR names no folder.
   Folder() {
     std::error_code error;
     const auto place = std::filesystem::temp_directory_path(error);

@@ -14,7 +14,7 @@ using nlohmann::json;
 
 constexpr std::size_t kMostNamed = 3;  // ranges; a line has room for so many
 
-/// Returns the size of these ranges as a fraction of all starts of the second run at which the two runs overlap.
+/// Returns the share of these ranges in all starts of the second run at which the two runs overlap, from 0 to 1.
 double share_of(const std::vector<trace::Starts>& starts, const trace::Curve& first, const trace::Curve& second) {
   double sum = 0;
   for (const auto& [begin, end] : starts) sum += static_cast<double>(end - begin);
@@ -85,7 +85,7 @@ void ask_together(const Session& session, const trace::Curve& first, const trace
       worst == Bytes{0} ? std::vector<trace::Starts>{} : trace::starts_over(first, second, worst - Bytes{1});
   json& document =
       answer.document["together"] = {{"worst_bytes", worst.count()}, {"worst_starts", to_json(worst_starts)}};
-  answer.text += fmt::format("together     worst {}, if the second starts {} the first; any start fits on that\n",
+  answer.text += fmt::format("together     worst {}, if the second starts {} the first; any start fits in that\n",
                              session.size(worst), text_of(worst_starts));
   if (!size) return;
   const auto over = trace::starts_over(first, second, *size);
@@ -132,7 +132,7 @@ SideBySide side_by_side(const Session& session, const trace::Recording& first, c
   const bool simplified = run.is_simplified || other.is_simplified;
   const trace::Judgement judgement =
       booked ? trace::Judgement{trace::Grade::kExact, simplified ? "times are rounded so that no sum is too low" : ""}
-             : trace::Judgement{trace::Grade::kUnknown, "a history without charges: the runs need at least that"};
+             : trace::Judgement{trace::Grade::kUnknown, "a history without charges: the runs may need more"};
   answer.document = {{"grade", trace::name_of(judgement.grade)}, {"reason", judgement.reason}};
   if (second != nullptr) ask_together(session, run, other, size, answer);
   if (size) ask_copies(session, run, *size, answer);

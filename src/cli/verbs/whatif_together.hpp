@@ -9,9 +9,9 @@
 
 namespace ration::cli {
 
-/// Two recorded runs on one GPU, and copies of the first one.
+/// The answer whether two recorded runs fit on one GPU together, and how many copies of the first one fit.
 struct SideBySide {
-  bool fits = true;  ///< false if some start, or a single run, exceeds the GPU
+  bool fits = true;  ///< false if one run alone exceeds the GPU, or both do at some start
   nlohmann::json document;
   std::string text;
 };

@@ -80,8 +80,8 @@ Result<int> why_denial(const Session& session, const admission::DenialId& number
   const auto own = denial_at(*books, id);
   if (!node->is_daemon() && !own) return tl::unexpected(own.error());
   auto recorded = node->is_daemon() ? denial_at(*node, id) : own;
-  // The daemon knows why a limit was lowered, and keeps denials that the books no longer have. The daemon's denial with
-  // this number may be another one, though: every user numbers runs from 1 after each boot.
+  // The daemon knows why a limit was lowered, and keeps denials that the books no longer have. But its denial with this
+  // number may belong to another run, since the runs of each user are numbered from 1 again after every boot.
   const bool same =
       recorded && own && recorded->at("time") == own->at("time") && recorded->at("workload") == own->at("workload");
   if (own && !same) return show_denial(about, *own, json::object());
@@ -169,9 +169,9 @@ Result<Newest> newest_in_books(const Session& session, const std::string& own) {
   return found;
 }
 
-/// Returns the number of the newest denial of all, or of one workload (NAME, TENANT/NAME or USER/NAME). Returns the
-/// number of the daemon's event or, if the books have a newer denial, the number of that denial: the daemon may not
-/// have ticked since. Fails with E1413.
+/// Returns the number of the newest denial of all, or of one workload (NAME, TENANT/NAME or USER/NAME). This is the
+/// number of the daemon's event. If the books have a newer denial, because the daemon has not ticked since, it is that
+/// denial's number. Fails with E1413.
 Result<std::string> newest_denial(const Session& session, const std::string& workload) {
   RATION_TRY(auto daemon, NodeClient::find(session));
   const std::string own = workload.substr(workload.rfind('/') + 1);

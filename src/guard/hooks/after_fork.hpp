@@ -9,7 +9,8 @@
 
 namespace ration::guard {
 
-/// The registration of one such function, for as long as the library is loaded. The functions run in no defined order.
+/// The registration of a function that forgets such state, for as long as the library is loaded. The functions run in
+/// no defined order.
 class AfterFork {
  public:
   using Handler = void (*)() noexcept;

@@ -38,7 +38,7 @@ bool take_one(Mapping& out, Meant&& is_meant) noexcept {
 }
 
 /// Ends every mapping in `region` whose order is lower than `order`. The driver unmaps in the order of the stream, so
-/// `wait` is called before memory whose mapping ends may be freed.
+/// this calls `wait` before the memory of an ended mapping may be freed.
 template <typename Wait>
 void clear(const ArrayRegion& region, std::uint64_t order, Wait&& wait) noexcept {
   Mapping before;

@@ -63,8 +63,8 @@ Bytes cost_of(const Shape& shape) noexcept {
   return round_up(Bytes{total}, kGranule);
 }
 
-/// Charges an array that `call(&handle)` creates. Reads the program's description, and writes the program's handle,
-/// only once, because another thread may change them.
+/// Charges an array that `call(&handle)` creates. Reads the program's description once and writes the program's handle
+/// once, because another thread may change either.
 template <typename Handle, typename Call>
 CUresult take_array(const Shape& shape, const char* function, Handle* out, Call&& call) noexcept {
   const Bytes cost = cost_of(shape);

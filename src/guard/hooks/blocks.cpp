@@ -97,8 +97,8 @@ bool settle(std::uint64_t address, std::uint64_t size, const Place& place, Bytes
 
 void undo(CUdeviceptr address) noexcept { real<cuMemFree_v2_t>(Symbol::cuMemFree_v2)(address); }
 
-/// Takes a small block if it fits beside other blocks in a granule that is charged already; no further granule fits
-/// under the limit. Returns false if the block does not fit.
+/// Takes a small block if it fits beside other blocks in a granule that is charged already. For use when no further
+/// granule fits under the limit. Returns false if the block does not fit.
 template <typename Call>
 bool fits_in_a_shared_granule(std::uint64_t& size, const Place& place, CUdeviceptr& address, Call&& call) noexcept {
   if (!is_small(size) || place.account == kNoAccount || place.kind != Kind::kHeap) return false;

@@ -21,7 +21,7 @@
 namespace ration::guard {
 namespace {
 
-/// The code of one context. Whenever the table's lock is free, `charged` is at least the granules of `bytes`.
+/// The code of one context. Whenever the table's lock is free, `charged` is at least `bytes` in whole granules.
 struct Code {
   std::uint64_t bytes = 0, charged = 0;
   std::uint32_t account = kNoAccount;
@@ -31,8 +31,8 @@ Table<Code> contexts;  // the key is the number of the context
 struct Lock {
   pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 };
-Lock growing;  // for a charge that does not wait, so that two loads do not each take a granule if one is enough
-Lock waiting[kMaxDevices];  // one per account, for a charge that may wait; the next thread then checks for room
+Lock growing;  // held for a charge that does not wait, so that two loads share a granule that has room for both
+Lock waiting[kMaxDevices];  // one per account, held for a charge that may wait; its next holder first looks for room
 
 class LockGuard {
  public:

@@ -1,6 +1,6 @@
-// The charge for loaded code. Images lie side by side in a context's granules, so the context is charged the granules
-// of their sum. Used by modules.cpp and libraries.cpp. Promises: the charge always covers the granules of all loaded
-// code; no load is denied a granule while another granule has room; thread-safe.
+// The charge for loaded code. Images lie side by side in a context's granules, so a context is charged the granules
+// that all its images need together. Used by modules.cpp and libraries.cpp. Promises: the charge always covers the
+// granules of all loaded code; no load is denied a granule while another granule has room; thread-safe.
 #pragma once
 
 #include "driver/code_image.hpp"
@@ -19,7 +19,7 @@ void refund_code(std::uint64_t context, Bytes size) noexcept;
 void undo_code(std::uint64_t context, Bytes size) noexcept;
 /// Forgets the code of the context with that number, which has ended.
 void code_of_context_is_gone(std::uint64_t context) noexcept;
-/// Moves the code charged under a context's handle, before the context had a number, to that number.
+/// Moves code that was charged under a context's handle, because the context had no number yet, to that number.
 void renumber_code(std::uint64_t handle, std::uint64_t number) noexcept;
 
 /// Returns the compute capability of the device with that ordinal.

@@ -83,7 +83,7 @@ void remember(std::uint64_t number, CUcontext handle, Bytes overhead, std::uint3
   context.account = account;
   context.device = device;
   context.primary = primary;
-  // The driver reuses this handle, so its former context has ended in a way that no hook saw.
+  // If the handle has an entry, the driver has reused the handle: the former context ended in a way that no hook saw.
   const auto key = reinterpret_cast<std::uint64_t>(handle);
   if (contexts.replace(key, context, stale)) context_is_gone(stale);
   forget_places();
@@ -107,8 +107,8 @@ Bytes known_cost(CUdevice device) noexcept {
   return book_usable() && counts_contexts() ? book().account(account_of(device)).device().context_estimate : Bytes{0};
 }
 
-/// Returns true if the cost of a context on `device` must be measured; then loads NVML. Must be called without a lock,
-/// because libraries that are being loaded may use the driver.
+/// Returns true if the cost of a context on `device` must be measured, and in that case loads NVML. Must be called
+/// without a lock, because libraries that are being loaded may use the driver.
 bool is_measured(CUdevice device) noexcept {
   const bool measured = known_cost(device) == Bytes{0};
   if (measured) prepare_to_measure();

@@ -1,6 +1,7 @@
-// A lock that many threads hold at once, or one thread alone. Used where earlier entries predict what a driver call
-// takes: meanwhile no other thread may be between its driver call and its entry. Passing costs two plain stores; being
-// alone is expensive, because the kernel puts a memory barrier into every thread (membarrier(2)).
+// A lock that many threads hold at once, or one thread alone. Used where the guard predicts what a driver call takes
+// from the calls that it has entered so far: no other thread may then have made a call that it has not entered yet.
+// Passing costs two plain stores; being alone is expensive, because the kernel puts a memory barrier into every thread
+// (membarrier(2)).
 #pragma once
 
 #include <linux/membarrier.h>

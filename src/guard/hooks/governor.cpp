@@ -110,7 +110,7 @@ int record_from_now() noexcept {
   return error;
 }
 
-/// Records what this process holds, so that the charges of its recording add up to the book.
+/// Records what this process holds, so that the charges in its recording add up to those in the book.
 void record_holdings() noexcept {
   book::Book& own_book = state().book;
   const auto record = [&](std::uint32_t account) {
@@ -199,7 +199,7 @@ bool charge_after_refresh(std::uint32_t account, Bytes size, Kind kind) noexcept
   return admit_quietly(account, size, kind);
 }
 
-// The time that a request waits for the daemon to raise the limit. A daemon that divides the free rest of a tenant or
+// The time that a request waits for the daemon to raise the limit. A daemon that divides the free room of a tenant or
 // device raises a waiting workload's limit within a few ticks.
 constexpr std::uint64_t kDaemonsTurnNs = 2'000'000'000;
 
@@ -221,8 +221,8 @@ bool refunds_can_do(std::uint32_t account, Bytes size) noexcept {
          size + wanted.unrequested() <= wanted.limits().binding();
 }
 
-// Sleeps until the charge succeeds or the time of patience_for() is over. That time becomes 0 once the daemon has
-// ticked and leaves no hope of a higher limit. Stores the time waited in `waited_ns`.
+// Sleeps until the charge succeeds or the time of patience_for() is over. That time becomes 0 once a tick of the daemon
+// shows that the limit will not be raised. Stores the time waited in `waited_ns`.
 bool charge_after_waiting(std::uint32_t account, Bytes size, Kind kind, std::uint64_t& waited_ns) noexcept {
   const book::Waiting waiting = state().book.waiting();
   const std::uint64_t started = monotonic_time_ns();

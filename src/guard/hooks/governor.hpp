@@ -25,7 +25,7 @@ using book::Unmovable;
 /// The account of a device that the workload was not granted; nothing may be taken there.
 inline constexpr std::uint32_t kNoAccount = ~std::uint32_t{0};
 
-/// The bound of the ordinals of devices.
+/// Every device ordinal is below this number.
 inline constexpr cuda::CUdevice kMaxDevices = 64;
 
 /// Returns true if this process runs under a limit. Opens the book and takes a slot at the first call.
@@ -117,8 +117,8 @@ class LeftWhileAsleep {
 /// Takes back this thread's last admission, because the driver did not give the memory. The memory then counts as never
 /// held.
 void take_back(std::uint32_t account, Bytes size, Kind kind = Kind::kHeap) noexcept;
-/// As above, but for an earlier admission of this thread. `peak_before` is the result of peak_before_admission() right
-/// after that admission.
+/// Takes back an earlier admission of this thread. `peak_before` is the result of peak_before_admission() right after
+/// that admission.
 void take_back(std::uint32_t account, Bytes size, Kind kind, Bytes peak_before) noexcept;
 /// Returns the account's peak before this thread's last admission, or kUnlimited if the admission raised no peak.
 [[nodiscard]] Bytes peak_before_admission() noexcept;

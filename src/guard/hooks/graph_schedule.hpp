@@ -3,9 +3,8 @@
 //
 // An allocation may reuse bytes of another only if it waits for the node that frees them. A driver may choose freely
 // among such bytes. A driver that chooses badly needs more memory than the most that is allocated at once. The bound
-// holds for every driver that takes new memory only when it has no freed bytes to reuse: when it takes memory for an
-// allocation, all memory of the graph belongs to that allocation, or to allocations for whose end that allocation does
-// not wait.
+// holds for every driver that takes new memory only when it has no freed bytes to reuse. When such a driver takes
+// memory for an allocation A, all memory of the graph belongs to A, or to allocations whose end A does not wait for.
 #pragma once
 
 #include <cstdint>

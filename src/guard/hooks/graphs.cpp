@@ -38,7 +38,7 @@ struct Need {
   std::uint64_t most = 0;        // the upper bound of what a run takes
   std::uint64_t leaves = 0;      // bytes that a launch leaves allocated
   std::uint64_t left = 0;        // the part of `leaves` still allocated since the last launch
-  std::uint64_t generation = 0;  // the device's graph pool generation after the last launch
+  std::uint64_t generation = 0;  // the generation of the device's graph pool after the last launch
   std::uint32_t launches = 0;
   bool is_uploaded = false;  // true if the pool has set memory aside for the next launch
 };
@@ -64,8 +64,8 @@ struct GraphPool {
   pthread_mutex_t launching;
   SpinLock reserving;
   Bytes charged;  // protected by `reserving`
-  // The number of times that an executable graph may have lost its memory in the pool: to a trim, or to memory that
-  // stays allocated for another graph. Protected by `launching`.
+  // Counts what may have taken an executable graph's memory out of the pool: a trim, or another graph that keeps that
+  // memory allocated. Protected by `launching`.
   std::uint64_t generation = 1;
 };
 GraphPool graph_pools[kMaxDevices];
@@ -129,7 +129,7 @@ void trim(CUdevice device) noexcept {
 Bytes growth_of(const Need& need, CUdevice device, bool is_upload) noexcept {
   Bytes reserved, in_use;
   std::uint64_t there = 0;
-  // The memory of the graph's last launch is still there and serves the graph again.
+  // If the generation is unchanged, the memory of the graph's last launch is still there and serves the graph again.
   if (need.generation == graph_pools[device].generation &&
       read_attribute(device, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT, reserved) &&
       read_attribute(device, CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT, in_use)) {
@@ -147,8 +147,8 @@ class Launch {
   Launch(CUgraphExec executable, std::uint64_t devices, Run run, const char* function) noexcept
       : executable_(executable), devices_(devices), run_(run), function_(function) {}
 
-  /// Enters the bound and makes the call. No other launch is made on the same devices meanwhile. Sets `refused` to the
-  /// bytes that the driver lacked although the book had granted them.
+  /// Charges the most that the launch can take, and makes the call. No other launch is made on the same devices
+  /// meanwhile. If the book grants the bytes and the driver does not have them, sets `refused` to their number.
   template <typename Call>
   CUresult make(Call&& call, Bytes& refused) noexcept {
     if (!enter()) return CUDA_ERROR_OUT_OF_MEMORY;

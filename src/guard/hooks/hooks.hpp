@@ -45,14 +45,14 @@ void trim_if_asked(cuda::CUstream stream = nullptr) noexcept;
 /// Moves managed memory to the host, if the policy allows it, until `needed` bytes fit into the account.
 void evict_managed(std::uint32_t account, Bytes needed) noexcept;
 
-/// Enters a context that no hook saw made: by a private function of the driver (ZLUDA's dark_api lists one), or a green
-/// context. The context exists already, so its known cost is charged even past the limit.
+/// Enters a context that was made unseen by any hook: by a private function of the driver (ZLUDA's dark_api lists one),
+/// or as a green context. The context exists already, so its known cost is charged even past the limit.
 void enter_unseen_context(cuda::CUcontext context, cuda::CUdevice device, std::uint32_t account) noexcept;
-/// Returns the number of a context in this process, which is never reused, unlike the driver's handles.
+/// Returns the number of a context in this process. Unlike the driver's handles, a number is never reused.
 [[nodiscard]] std::uint64_t context_number(cuda::CUcontext context) noexcept;
 /// Returns true if a living context has that number.
 [[nodiscard]] bool context_lives(std::uint64_t number) noexcept;
-/// Moves blocks that a thread took in a context, before the context had its number, to that number.
+/// Moves blocks that were entered under a context's handle, because the context had no number yet, to that number.
 void renumber_blocks(std::uint64_t handle, std::uint64_t number) noexcept;
 void renumber_pinned(std::uint64_t handle, std::uint64_t number) noexcept;
 void adopt_modules(std::uint64_t handle, std::uint64_t number) noexcept;
@@ -85,16 +85,16 @@ class CodeOfNewContext : LeftWhileAsleep {
 };
 
 /// Forgets everything that lived in the context with that number. `now` is the new number of the context if the context
-/// was reset and lives on, else 0. Memory that another thread took in the context after the reset stays.
+/// was reset and lives on, and 0 otherwise. Memory that another thread took in the context after the reset stays.
 void blocks_of_context_are_gone(std::uint64_t context, std::uint64_t now) noexcept;
 void arrays_of_context_are_gone(std::uint64_t context) noexcept;
 void modules_of_context_are_gone(std::uint64_t context) noexcept;
 void managed_of_context_is_gone(std::uint64_t context, std::uint64_t now) noexcept;
 void pinned_of_context_is_gone(std::uint64_t context, std::uint64_t now) noexcept;
 
-/// A scope in which no other thread changes which physical memory a handle or an address stands for. The scope includes
-/// a driver call that changes this, or that keeps such memory alive, and the entry of the call, so that the entry
-/// concerns the memory that the driver used. No thread waits for memory in this scope.
+/// A scope in which no other thread changes which physical memory a handle or an address stands for. The scope covers a
+/// driver call that changes this or keeps such memory alive, and the guard's entry for that call. So the entry concerns
+/// the memory that the driver used. No thread waits for memory in this scope.
 class VirtualMemoryChange {
  public:
   VirtualMemoryChange() noexcept;
@@ -105,7 +105,7 @@ class VirtualMemoryChange {
 
 /// Keeps the memory behind a handle charged. Returns the memory's number, or 0 if no hook saw how the memory was made.
 [[nodiscard]] std::uint64_t hold_physical_of(cuda::CUmemGenericAllocationHandle handle) noexcept;
-/// As above, but for the memory mapped at an address.
+/// Keeps the memory mapped at an address charged, like hold_physical_of().
 [[nodiscard]] std::uint64_t hold_physical_at(cuda::CUdeviceptr address) noexcept;
 void hold_physical(std::uint64_t number) noexcept;
 void let_go_physical(std::uint64_t number) noexcept;
@@ -113,8 +113,7 @@ void let_go_physical(std::uint64_t number) noexcept;
 [[nodiscard]] std::uint32_t account_of_physical(std::uint64_t number) noexcept;
 
 /// Returns the number of the newest mapping into any array; mappings are numbered in order. A caller that ends an array
-/// reads the number beforehand: the array's mappings with this number or a lower one end with the array, later ones do
-/// not.
+/// reads this number before it does so: the array's mappings up to this number end with the array, later ones do not.
 [[nodiscard]] std::uint64_t last_array_mapping() noexcept;
 void array_mappings_are_gone(std::uint64_t array, std::uint64_t last) noexcept;
 

@@ -126,8 +126,8 @@ bool enter(CUdeviceptr pointer, std::uint64_t name, const char* function) noexce
   return true;
 }
 
-/// Opens a handle by `call(&pointer)`. Joins memory that the workload is charged for before it calls the driver,
-/// because the memory's owner may free it at any moment.
+/// Opens a handle by `call(&pointer)`. Before it calls the driver, joins memory that the workload is charged for
+/// already, because the memory's owner may free it at any moment.
 template <typename Call, typename Close>
 CUresult open(CUdeviceptr* out, const void* handle, std::size_t size, const char* function, Call&& call,
               Close&& close) noexcept {

@@ -1,8 +1,8 @@
-// Libraries: loaded code that belongs to no context. "If the environment variable CUDA_MODULE_LOADING is set to EAGER,
-// the library is loaded into all contexts at the time of the call and future contexts at the time of creation";
-// otherwise into each context when one of its kernels or variables is first needed there (driver API,
-// cuLibraryLoadData), which may happen at a mere launch. So a library is charged as with EAGER: in every context that
-// exists when the library is loaded, and in every context that is made while the library is loaded.
+// Libraries: loaded code that belongs to no context. If CUDA_MODULE_LOADING is set to EAGER, the driver loads a library
+// into all contexts at the time of the call, and into later contexts when they are made. Otherwise the driver loads the
+// library into a context when one of its kernels or variables is first needed there, which may happen at a mere launch
+// (driver API, cuLibraryLoadData). So a library is charged as with EAGER: in every context that exists when the library
+// is loaded, and in every context that is made while the library is loaded.
 #include <pthread.h>
 
 #include <algorithm>
@@ -118,8 +118,8 @@ bool charge_in_contexts(const Library& library, const char* function) noexcept {
   return fits;
 }
 
-/// The charge for a library that is loaded in a context that is not entered yet, for example when CUPTI calls back
-/// while the context is being made.
+/// The charge for a library that is loaded while the current context is not entered yet, for example when CUPTI calls
+/// back while the context is being made.
 struct Nameless {
   Place place;
   CUdevice device = -1;  // -1 if the current context is known or absent

@@ -6,11 +6,10 @@
 //             times the limit, and three quarters of that lie on the host (AlphaFold's issue 832 describes this for
 //             whole GPUs).
 //   ignore    Nothing is charged.
-// "If the data is already in its preferred location and the faulting processor can map it there, it is not moved"
-// (driver API, cuMemAdvise): this keeps the rest on the host. The charged part of a block is its beginning. If a call
-// would bring more of the block to the device, that part is charged first. If there is no room, the call is left out,
-// since it was only advice. A call is also left out if it would bring a block to another device than the one on which
-// the block is charged.
+// Advice keeps the rest on the host: data in its preferred location does not move if the processor that faults can map
+// it there (driver API, cuMemAdvise). The charged part of a block is its beginning. If a call would bring more of the
+// block to the device, that part is charged first. If there is no room, the call is left out, since it was only advice.
+// A call is also left out if it would bring a block to another device than the one on which the block is charged.
 #include <algorithm>
 #include <atomic>
 
@@ -48,15 +47,16 @@ std::atomic<bool> prefetch_under_way{false};  // true after a prefetch to a devi
 CUresult keep_on_host(CUdeviceptr address, std::uint64_t size, CUdevice device) noexcept {
   auto* advise = real<cuMemAdvise_t>(Symbol::cuMemAdvise);
   CUresult result = advise(address, size, CU_MEM_ADVISE_SET_PREFERRED_LOCATION, CU_DEVICE_CPU);
-  // Read-mostly pages would be copied to the device when it reads them. The device accesses memory that is mapped for
-  // it without a page fault.
+  // Read-mostly pages would be copied to the device when the device reads them. Memory that is mapped for a device
+  // causes no page fault when the device accesses it.
   if (result == CUDA_SUCCESS) result = advise(address, size, CU_MEM_ADVISE_UNSET_READ_MOSTLY, CU_DEVICE_CPU);
   if (result == CUDA_SUCCESS) result = advise(address, size, CU_MEM_ADVISE_SET_ACCESSED_BY, device);
   return result;
 }
 
 /// Waits until all prefetches to devices have arrived. If there was one, on any stream, synchronises every context, as
-/// the driver may do for any allocation (CUDA programming guide, implicit synchronization). Must be alone at the gate.
+/// the driver may do for any allocation (CUDA programming guide, implicit synchronization). The thread must be alone at
+/// the gate.
 void await_prefetches() noexcept {
   if (!prefetch_under_way.exchange(false)) return;
   const WhileOthersCapture relaxed;
@@ -143,8 +143,8 @@ CUresult take_resident(ManagedBlock block, CUdeviceptr& address, unsigned int fl
   return result;
 }
 
-/// Moves the last `size` charged bytes of the block at `address` to the host and refunds them. Must be alone at the
-/// gate. Returns false if they cannot be moved.
+/// Moves the last `size` charged bytes of the block at `address` to the host and refunds them. The thread must be alone
+/// at the gate. Returns false if the bytes cannot be moved.
 bool evict(CUdeviceptr address, std::uint64_t size) noexcept {
   ManagedBlock block;
   managed.update(address, [&](ManagedBlock& entry) {
@@ -262,7 +262,7 @@ CUresult advise(Symbol symbol, CUdeviceptr address, std::size_t size, CUmem_advi
   });
 }
 
-/// Brings the range to a device by `call(address, size)`. Must be inside the gate.
+/// Brings the range to a device by `call(address, size)`. The thread must be inside the gate.
 template <typename Call>
 CUresult bring(CUdeviceptr address, std::size_t size, CUdevice device, Call&& call) noexcept {
   return for_each_block(address, size, [&](CUdeviceptr from, std::uint64_t bytes) {

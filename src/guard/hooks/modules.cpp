@@ -1,6 +1,6 @@
-// Modules: loaded code of one context. "The amount of memory that is set aside" for code and `__device__` variables is
-// taken when they are loaded, or at the first use (driver API, module management; CUDA_MODULE_LOADING). The guard
-// charges all of it when a module is loaded, by the sizes in the image (driver/code_image.hpp). Code that the driver
+// Modules: loaded code of one context. A driver takes the memory for a module's code and `__device__` variables when
+// the module is loaded, or at its first use (driver API, module management; CUDA_MODULE_LOADING). The guard charges all
+// of it when a module is loaded, by the sizes in the image (driver/code_image.hpp). Code that the driver
 // compiles from PTX, or that NVIDIA's runtime loads by private functions, is not charged here; the daemon finds its
 // memory by comparing the books with the driver.
 #include "driver/cuda_abi.hpp"

@@ -104,7 +104,7 @@ void PoolMap::taken(std::uint64_t address, std::uint64_t size, std::uint64_t gro
   if (growth < expected) shrunk();
   // A pool places the block that made it grow at the beginning of the new region.
   Region* region = growth >= size ? add_region(address, growth) : region_of(address);
-  // The pool gave memory back unnoticed and then grew, perhaps at the place of a former region.
+  // In these cases the pool gave memory back unnoticed and then grew, perhaps at the place of a former region.
   if (region == nullptr || (region->held == 0 && region->begin != address)) return shrunk();
   const std::uint64_t begin = (address - region->begin) / kUnit;
   const std::uint64_t end = begin + units(size);

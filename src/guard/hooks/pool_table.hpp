@@ -33,8 +33,8 @@ class Guard {
   Mutex& mutex_;
 };
 
-/// The step by which pools grow (seen with the default pools of CUDA 11.2 to 13: reserved memory moves in 32 MiB). It
-/// is assumed until a pool has been seen to grow by another amount.
+/// The step by which pools grow. The default pools of CUDA 11.2 to 13 were seen to reserve and return memory in steps
+/// of 32 MiB. This step is assumed until a pool has been seen to grow by another amount.
 inline constexpr Bytes kAssumedGrowth{std::uint64_t{32} << 20};
 
 /// The value of a pool's `device` that stands for the host.
@@ -73,8 +73,8 @@ inline constexpr std::uint32_t kMost = 1 << 16;
 
 /// Forgets the handle, which the driver may reuse; the pool stays. Requires the pool's mutex.
 void forget_handle(Pool& pool) noexcept;
-/// Enters the pool under that handle, or again after the driver failed to destroy it. Returns false if there is not
-/// enough memory.
+/// Enters the pool under that handle, for the first time or again after the driver failed to destroy the pool. Returns
+/// false if there is not enough memory.
 bool remember_handle(Pool& pool, cuda::CUmemoryPool handle) noexcept;
 /// Frees the pool's index for another pool.
 void release(Pool& pool) noexcept;

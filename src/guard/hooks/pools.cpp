@@ -94,7 +94,7 @@ bool follow(Pool& pool, Beyond beyond = Beyond::kCharge) noexcept {
   return true;
 }
 
-/// Returns the most that the pool may grow for a request of `size`.
+/// Returns the most bytes by which the pool may grow for a request of `size`.
 Bytes possible_growth(Pool& pool, std::uint64_t size) noexcept {
   return pool.map.fits(size) ? Bytes{0} : round_up(Bytes{size}, pool.growth);
 }
@@ -471,7 +471,7 @@ RATION_HOOK CUresult cuMemPoolTrimTo(CUmemoryPool handle, std::size_t keep) {
 RATION_HOOK CUresult cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attribute attribute, void* value) {
   const CUresult result = real<cuMemPoolSetAttribute_t>(Symbol::cuMemPoolSetAttribute)(handle, attribute, value);
   if (result != CUDA_SUCCESS || !governed()) return result;
-  // If reuse across streams is restricted, free memory may not serve a request on another stream.
+  // If reuse across streams is restricted, free memory might not serve a request on another stream.
   const bool reuse = attribute == CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES ||
                      attribute == CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC ||
                      attribute == CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES;

@@ -19,7 +19,7 @@ CUresult memory_info(Symbol symbol, Size* available, Size* total) noexcept {
   trim_if_asked();
   const std::uint32_t account = current_place().account;
   if (account == kNoAccount) {
-    *available = *total = 0;  // a device that was not granted exists, but none of it is this program's
+    *available = *total = 0;  // the device exists but was not granted, so none of it is this program's
     return result;
   }
   const auto visible = book().account(account).visible(ration::Bytes{*total}, ration::Bytes{*available});

@@ -1,6 +1,6 @@
-// Hooks of calls that take no memory but give a program memory that a checkpoint may not move ("does not support UVM or
-// IPC memory", README of NVIDIA/cuda-checkpoint). The guard records such a call before it calls the driver, so that a
-// daemon that locks the program afterwards sees the record.
+// Hooks of calls that take no memory but give a program memory that a checkpoint might not move ("does not support UVM
+// or IPC memory", README of NVIDIA/cuda-checkpoint). The guard records such a call before it calls the driver, so that
+// a daemon that locks the program afterwards sees the record.
 #include "driver/cuda_share_abi.hpp"
 #include "guard/hooks/governor.hpp"
 #include "guard/hooks/hooks.hpp"
@@ -29,7 +29,7 @@ RATION_NOTED(cuLibraryGetManaged, kManaged, (CUdeviceptr * out, std::size_t* siz
              (out, size, library, name))
 #undef RATION_NOTED
 
-// Defines a hook of a call that can make a pool of managed memory since CUDA 13.0, and records the pool.
+// Defines a hook that records a pool of managed memory. The hooked call can make such a pool since CUDA 13.0.
 #define RATION_POOL_OF_TYPE(name)                                                                   \
   RATION_HOOK CUresult name(CUmemoryPool* out, CUmemLocation* location, CUmemAllocationType type) { \
     if (type == CU_MEM_ALLOCATION_TYPE_MANAGED) note(Unmovable::kManaged);                          \

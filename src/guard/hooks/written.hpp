@@ -6,9 +6,9 @@
 
 namespace ration::guard {
 
-/// The place to which the driver writes instead of to the program's pointer, so that the guard reads the value before
-/// the program's other threads can change it. The value is copied to the program only if the driver wrote one, because
-/// in a wrong call the program's pointer may be invalid.
+/// A value to which the driver writes instead of to the program's memory, so that the guard reads the value before the
+/// program's other threads can change it. The value is copied to the program only if the driver wrote one, because in a
+/// wrong call the program's pointer may be invalid.
 template <typename Value>
 class Written {
  public:

@@ -67,8 +67,8 @@ bool is_as_seen(const Seen& each, std::uintptr_t place, std::uint32_t thread, st
   const std::uint32_t version = each.version.load(std::memory_order_acquire);
   if ((version & 1) != 0 || get(each.place) != place || get(each.thread) != thread) return false;
   const std::size_t count = get(each.count);
-  // Compares the innermost address first: only if it is unchanged, the position of the next address is certainly on the
-  // stack.
+  // Compares the innermost address first, and stops at the first address that has changed: the position of the next
+  // address is certain to be on the stack only if this one is unchanged.
   for (std::size_t at = 0; at < count; ++at) {
     const auto* word = reinterpret_cast<const volatile std::uintptr_t*>(place + get(each.offsets[at]));
     const std::uintptr_t expected = get(each.addresses[at]);

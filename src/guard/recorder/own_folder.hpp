@@ -6,7 +6,7 @@
 
 namespace ration::guard {
 
-/// Makes the folder with the page for lost events. Returns the errno value of a failure, or 0.
+/// Makes the folder and in it the file that counts lost events. Returns the errno value of a failure, or 0.
 [[nodiscard]] int make_own_folder(const char* folder) noexcept;
 
 /// Writes the workload's properties, and when the recording began and ended (zeros while it runs). Returns the errno

@@ -84,7 +84,7 @@ struct RawRecord {
 };
 static_assert(sizeof(RawRecord) == 32 && kChunkSize % sizeof(RawRecord) == 0);
 
-/// `place` of a record: the account of the device in the low four bits, then trace::Account, then flags.
+/// `place` of a record: the device's index in the low four bits, then trace::Account, then flags.
 inline constexpr std::uint8_t kPlaceDevice = 0x0f;
 inline constexpr int kPlaceAccount = 4;
 inline constexpr std::uint8_t kPlaceCommon = 0x40;  // memory that is charged to no single process

@@ -19,7 +19,7 @@ namespace ration::guard {
 extern std::atomic<bool> is_recording;
 [[gnu::always_inline]] inline bool recording() noexcept { return is_recording.load(std::memory_order_relaxed); }
 
-/// One event as the guard knows it. Without initialisers, so that an event that is not written costs nothing.
+/// One event as the guard knows it. It has no initialisers, so that an event that is not written costs nothing.
 struct RecordedEvent {
   trace::Kind kind;
   trace::Account account;
@@ -33,12 +33,12 @@ struct RecordedEvent {
   std::uint64_t ticks;  // 0: now
 };
 
-/// Appends an event to the file, or counts it as lost. Not for ranges of one thread.
+/// Appends an event to the file, or counts it as lost. For all events except ranges of one thread.
 void record(const RecordedEvent& event) noexcept;
 
 /// Records that this thread began a range in a domain; `site` is the number of its name.
 void begin_range(std::uint32_t site, std::uint64_t domain) noexcept;
-/// Records that the newest range that this thread began in a domain ended. If the range was shorter than a millisecond
+/// Records the end of the newest range that this thread began in a domain. If the range was shorter than a millisecond
 /// and the process recorded nothing else meanwhile, takes back the record of its beginning instead: XLA has a range for
 /// each kernel that it starts.
 void end_range(std::uint64_t domain) noexcept;

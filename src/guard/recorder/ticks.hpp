@@ -1,6 +1,6 @@
 #pragma once
-// The clock of recordings: the processor's counter if it runs at a constant rate, else the nanoseconds of the system.
-// Used by the recorder and by `ration run`, which notes when a recording began and ended. Needs libc alone.
+// The clock of recordings: the processor's counter if it runs at a constant rate, otherwise the nanoseconds of the
+// system. Used by the recorder and by `ration run`, which notes when a recording began and ended. Needs libc alone.
 #include <time.h>
 
 #include <cstdint>

@@ -8,7 +8,7 @@
 namespace ration::history {
 namespace {
 
-// Formats numerator / kByteMsPerGibHour with nine decimals, rounded to the nearest.
+// Formats numerator / billionths_of with at most nine decimals, rounded to the nearest.
 std::string decimal(__int128 numerator, __int128 billionths_of) {
   const bool negative = numerator < 0;
   if (negative) numerator = -numerator;

@@ -10,8 +10,8 @@
 namespace ration::history {
 
 /// A row of a CSV file (RFC 4180) with its end of line. A text that a spreadsheet would take for a formula (it begins
-/// with `=`, `+`, `-`, `@` or a tab) gets a leading apostrophe; numbers, which the writers make themselves, go through
-/// number_cell().
+/// with `=`, `+`, `-`, `@`, a tab or a carriage return) gets a leading apostrophe; numbers, which the writers make
+/// themselves, go through number().
 class CsvRow {
  public:
   CsvRow& text(const std::string& value);

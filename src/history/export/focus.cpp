@@ -45,7 +45,7 @@ Cell text(std::string value) {
 Cell empty() {
   return [](CsvRow& row, const Line&) { row.empty(); };
 }
-// Writes the cost, which is zero for the time without a running daemon.
+// Writes the cost, which is zero for time in which no daemon ran.
 void cost(CsvRow& row, const Line& line) {
   row.number(exact_cost(line.charge.kind == Kind::kGap ? ByteTime{} : line.charge.charged, line.price_nano));
 }
@@ -64,7 +64,7 @@ const std::vector<std::pair<const char*, Cell>>& columns() {
        [](CsvRow& row, const Line& line) { row.text(instant(month_of(month_name(line.from))->second)); }},
       {"BillingPeriodStart",
        [](CsvRow& row, const Line& line) { row.text(instant(month_of(month_name(line.from))->first)); }},
-      // Overlap is negative: it corrects hours that were charged twice and is no usage.
+      // Overlap is a correction and no usage: it is negative, because hours were charged twice.
       {"ChargeCategory",
        [](CsvRow& row, const Line& line) { row.text(line.charge.kind == Kind::kOverlap ? "Adjustment" : "Usage"); }},
       {"ChargeClass", empty()},

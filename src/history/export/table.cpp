@@ -16,7 +16,7 @@ std::string gib(std::int64_t bytes) { return figures(static_cast<double>(bytes) 
 
 std::string duration(TimeMs ms) { return format_duration(static_cast<std::uint64_t>(ms) * 1'000'000); }
 
-/// Formats a time in hours, with as many decimals as its product with the capacity needs.
+/// Formats a time in hours, with enough decimals to multiply it with the capacity.
 std::string hours(TimeMs ms) {
   if (ms % kHourMs == 0) return fmt::format("{} h", ms / kHourMs);
   std::string text = fmt::format("{:.6f}", static_cast<double>(ms) / kHourMs);
@@ -110,7 +110,7 @@ void note_prices(const Report& report, std::vector<std::string>& notes) {
 
 bool has_pinned(const ReportRow& row) { return row.pinned && row.pinned->peak > 0; }
 
-/// Notes what is known of pinned host memory, if a row has some.
+/// Notes what is known about pinned host memory, if a row has figures of it.
 void note_pinned(const Report& report, std::vector<std::string>& notes) {
   if (std::ranges::none_of(report.rows, has_pinned)) return;
   notes.push_back("Pinned host memory is on no GPU: it is in no sum and costs nothing.");

@@ -27,15 +27,16 @@ class Recorder {
   [[nodiscard]] bool changed() const { return changed_; }
   void note_tick(double seconds);
 
-  /// Numbers and stores the events that the flood limit lets through, and returns them. An event that cannot be stored
-  /// now has no number, and is stored later.
+  /// Numbers and stores the events that the flood limit lets through, and returns them. An event that cannot
+  /// be stored yet gets its number when it is stored later.
   [[nodiscard]] std::vector<history::Event> store(Events events);
-  /// Returns the events that store() could not store and that were stored after all since the last call.
+  /// Returns the events that store() could not store at first, and that have been stored since the last call.
   [[nodiscard]] std::vector<history::Event> take_late() { return history_.take_late(); }
   /// Stores the samples; called once a second. Returns events about a file that was removed, replaced or set aside.
   [[nodiscard]] Events commit();
 
-  /// Makes the next commit() check the file, which a reader found damaged. Any thread may call this function.
+  /// Reports that a reader found the file damaged, so that the next commit() checks the file. Any thread may call this
+  /// function.
   void report_damage() { damaged_ = true; }
 
   struct Status {

@@ -11,8 +11,8 @@
 namespace ration::node {
 namespace {
 
-/// Ranks an account by how far its usage can be trusted: first usage that the driver confirms, then usage that the
-/// driver does not report, then usage that exceeds the driver's figure. Within each rank, a smaller excess over the
+/// Ranks an account by how far its usage can be trusted. Usage that the driver confirms comes first, then usage that
+/// the driver does not report, then usage that exceeds the driver's figure. Within each rank, a smaller excess over the
 /// driver's figure (or over the limit, if the driver reports none) comes first.
 std::pair<int, Bytes> overreport_rank(const AccountView& account) {
   Bytes seen;
@@ -25,7 +25,7 @@ std::pair<int, Bytes> overreport_rank(const AccountView& account) {
   return {reported ? beyond > Bytes{0} ? 2 : 0 : 1, beyond};
 }
 
-/// Orders accounts so that a book that claims too much comes last and does not distort the others.
+/// Orders accounts so that accounts of a book that claims too much come last, and do not distort the other accounts.
 std::vector<const AccountView*> trusted_first(const std::vector<AccountView>& accounts) {
   std::vector<const AccountView*> order;
   for (const AccountView& account : accounts) order.push_back(&account);
@@ -35,7 +35,8 @@ std::vector<const AccountView*> trusted_first(const std::vector<AccountView>& ac
   return order;
 }
 
-/// Removes `slurm_job` unless root's hook wrote it: a label by another user must not add to the sums of a job.
+/// Returns the labels. Leaves out `slurm_job` unless the hook for Slurm, which runs as root, wrote it: a label by
+/// another user must not add to the sums of a job.
 std::string trusted_labels(const Workload& workload) {
   auto labels = parse_labels(workload.book.labels);
   if (workload.owner == 0 || labels.erase(kSlurmJobLabel) == 0) return workload.book.labels;

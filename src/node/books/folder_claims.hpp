@@ -1,5 +1,5 @@
-// Decides which daemon governs a folder of books: the daemon whose own folder it is, else the first daemon that learnt
-// of the folder.
+// Decides which daemon governs a folder of books. If the folder is a daemon's own, that daemon does; otherwise the
+// first daemon that learnt of the folder does.
 // Promises: at most one daemon governs a folder; a daemon that ends in any way releases its folders.
 #pragma once
 

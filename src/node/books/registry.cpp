@@ -43,8 +43,8 @@ constexpr std::size_t kEntriesAtOnce = 32'768;
 
 std::size_t entries_of(const BookSnapshot& book) { return book.processes.size() + book.shared_memory.size(); }
 
-// The age from which a change of a file counts as old. A change time in the future predates a correction of the clock,
-// and counts as old too.
+// The age from which a change of a file counts as old. A change time in the future was set before the clock was set
+// back, and counts as old too.
 constexpr std::time_t kSettledSeconds = 2;
 bool is_settled(const struct stat& status) {
   return std::abs(::time(nullptr) - status.st_ctim.tv_sec) > kSettledSeconds;
@@ -61,8 +61,8 @@ bool is_empty(const std::string& path) {
   return ::lstat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) && status.st_size == 0;
 }
 
-/// Returns true if the process has ended. A process of a container has no number in this pid namespace, and the
-/// container may have written any number, so the lock on the book decides.
+/// Returns true if the process has ended. A process of a container has no pid in this namespace, and the container may
+/// have written any pid. Then the lock that the process holds on the book decides.
 bool is_dead(const book::ProcessSnapshot& process, const BookReader& book, std::uint64_t own_namespace,
              bool of_container) {
   if (process.identity.pid_namespace == own_namespace && !of_container)
@@ -98,7 +98,7 @@ Result<void> Registry::watch(const std::string& folder, std::uint32_t owner) {
                             machine::user_name(owner)),
                 "export RATION_RUNTIME_DIR=<a folder of yours>", 5);
   }
-  // One folder has many spellings and may be mounted at several places; its books count once.
+  // A folder has many spellings and may be mounted at several places, but its books must count once.
   const std::string real = real_path(folder);
   for (auto& [known, each] : folders_) {
     struct stat other {};
@@ -194,7 +194,7 @@ bool Registry::has_ended(const Workload& workload, const Source& source) {
   if (source.creator == Liveness::kDead || source.reader.deleted()) return true;
   if (!workload.granted.empty())
     return ::access(book::granted_path(workload.path).c_str(), F_OK) != 0;  // the hook has removed the grant
-  // If the creator is invisible from our pid namespace, its exit can never be observed.
+  // If the creator is invisible from this pid namespace, the daemon can never observe its exit.
   return workload.book.ended_ns != 0 || (!workload.unreadable.empty() && source.creator == Liveness::kUnknown);
 }
 
@@ -224,7 +224,7 @@ Registry::Examined Registry::examine(const std::string& path, const char* opened
     changes.abandoned.push_back(path);
     return Examined::kIgnored;
   }
-  if (is_empty(path) && !granted) return Examined::kIgnored;  // a place that a killed hook reserved for a book
+  if (is_empty(path) && !granted) return Examined::kIgnored;  // an empty file from a hook that was killed
   if (read != BookStatus::kOk && !granted) {
     const std::string file = path.substr(path.rfind('/') + 1), whose = machine::user_name(owner);
     changes.damaged.push_back(
@@ -347,7 +347,7 @@ void Registry::read_one(Workload& workload, Source& source, Changes& changes) {
     why = say<"book.outside_process">();
   if (!why.empty()) return mark_unreadable(workload, source, why, changes);
   workload.unreadable.clear();
-  // The owner can write anything into the book; its identity and its devices stay as first read.
+  // The owner can write anything into the book, so the book's identity and devices stay as first read.
   book::restore_identity(book, first);
   if (!workload.granted.empty()) book.ended_ns = 0;  // the hook reports the end
   workload.book = std::move(book);

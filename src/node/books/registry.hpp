@@ -1,7 +1,7 @@
 // The books of every workload on the node.
-// Promises: books are read as hostile input, without waiting for their locks; an unreadable book affects no other
-// workload, and its workload keeps its last known values until its creator exits; memory that a dead process left in a
-// book is not counted.
+// Promises: books are read as hostile input, without waiting for their locks; the workload of an unreadable book keeps
+// its last known values until its creator exits, and no other workload is affected; memory that a dead process left in
+// a book is not counted.
 #pragma once
 
 #include <cstdint>
@@ -21,12 +21,12 @@ namespace ration::node {
 struct Workload {
   std::string path;
   std::uint32_t owner = 0;  ///< user who owns the file
-  /// The user whose work it is: the user of the job if root's hook made the book, else the owner.
+  /// The user whose work it is: the user of the job if the hook for Slurm made the book as root, else the owner.
   std::uint32_t person = 0;
   std::string user;         ///< name of `person`
   book::BookSnapshot book;  ///< without dead processes; `denials` are those of the latest refresh
-  std::vector<Bytes> used;  ///< bytes by account: those of living processes, unrequested bytes, and shared memory that
-                            ///< outlives its maker
+  std::vector<Bytes> used;  ///< bytes by account: those of living processes, unrequested ones (see AccountView), and
+                            ///< those of shared memory that outlives its maker
   Bytes host_used;          ///< pinned host memory of living processes
   /// True once the run has ended and none of its processes is left. The workload stays listed while processes outside
   /// the workload hold its memory, by descriptors or as pieces of its pools.
@@ -66,7 +66,8 @@ class Registry {
   /// array has hundreds of books.
   static constexpr std::size_t kMaxFolders = 16, kMaxBooks = 1024;
   /// The most processes and pieces of shared memory in all books of one user and tenant; further books are not read. A
-  /// thousand jobs of ten processes each use a thirteenth of it. A refresh takes about a microsecond for each entry.
+  /// thousand jobs of ten processes each use a thirteenth of this number. A refresh takes about a microsecond for each
+  /// entry.
   static constexpr std::size_t kMaxEntries = 131'072;
 
   /// Returns the tenant to charge; called once per book. Without a rule, the tenant that the book names is charged.
@@ -98,7 +99,7 @@ class Registry {
                                               std::optional<std::uint32_t> asker = std::nullopt) const;
 
  private:
-  struct ByIdentity {  // fast lookup: a book can name a thousand processes
+  struct ByIdentity {  // an order for fast look-up, since a book can name a thousand processes
     bool operator()(const ProcessIdentity& left, const ProcessIdentity& right) const {
       return std::tie(left.pid, left.start_time, left.pid_namespace) <
              std::tie(right.pid, right.start_time, right.pid_namespace);
@@ -127,7 +128,8 @@ class Registry {
                                  std::size_t& entries, Changes& changes);
   /// Drops the ignored files that are gone.
   void forget_removed(const std::string& folder, const std::set<std::string>& present);
-  /// Looks for new books in the folder. `known_books` counts the known books of its user.
+  /// Looks for new books in the folder. Counts new books in `known_books`, the number of known books of the folder's
+  /// user.
   void find_books(const std::string& folder, Folder& known, std::size_t& known_books, Changes& changes);
   void forget_empty_folders(std::uint32_t owner);
   void hand_over(const std::string& folder, Folder& known, Changes& changes);
@@ -142,8 +144,8 @@ class Registry {
   /// hook has removed the grant. An unreadable book whose creator is invisible also counts as ended.
   static bool has_ended(const Workload& workload, const Source& source);
   void examine_processes();
-  /// Assigns a process that several books name to one book: to a book of the process's own user, else to the book that
-  /// was registered first.
+  /// If several books name the same process, assigns the process to one of them: to a book of the process's own user,
+  /// else to the book that was registered first.
   void drop_duplicate_claims();
   static void remove_dead_processes(Workload& workload, Source& source);
 

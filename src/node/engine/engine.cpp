@@ -32,7 +32,7 @@ Effects Engine::tick(std::uint64_t now_ns, std::uint64_t time_of_day_ns) {
     query_devices();  // the first refresh needs the devices to recognise this node's books
   }
   moment_.first_tick_ns =
-      std::min(moment_.first_tick_ns, time_of_day_ns);  // after a step back of the clock, present books count as new
+      std::min(moment_.first_tick_ns, time_of_day_ns);  // after the clock was set back, books made now count as new
   moment_.changes = moment_.registry.refresh();
   Effects effects;
   effects.events = std::exchange(pending_events_, {});
@@ -95,13 +95,13 @@ void Engine::configure_rules() {
 std::string Engine::tenant_of(const Workload& workload) {
   const std::string& named = workload.book.tenant;
   if (subjects_.allowed.has(workload.person, named)) return named;
-  // The tenant from before a restart stays, whatever the book says now.
+  // A workload from before a restart keeps its tenant, whatever the book says now.
   if (const OwnedWorkload* owned = subjects_.limits.limits.find(workload.path);
       owned != nullptr && owned->owner == workload.owner && owned->file_number == workload.file_number &&
       !owned->tenant.empty())
     return owned->tenant;
   config::Subject subject = subject_of(workload);
-  // A book made without a daemon may name an unknown tenant; then the rules decide.
+  // A book that was made without a daemon may name an unknown tenant; then the configuration decides.
   const auto& tenants = moment_.configuration.tenants;
   const bool names_a_tenant =
       std::any_of(tenants.begin(), tenants.end(), [&](const auto& each) { return each.name.value == named; });
@@ -158,7 +158,7 @@ Result<void> Engine::check_devices(const std::vector<std::string>& uuids) const 
   });
   if (any) return {};
   return fail("E1532", fmt::format("this daemon governs other GPUs: {}.", fmt::join(own, ", ")),
-              "RATION_SOCKET=<the socket of the daemon that governs these>, or leave --wait out", 4);
+              "RATION_SOCKET=<the socket of the daemon that governs these GPUs>, or leave --wait out", 4);
 }
 
 bool Engine::is_unsettled() const {

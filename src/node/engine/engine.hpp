@@ -21,7 +21,7 @@ class Engine {
 
   /// Reads everything, decides and writes.
   Effects tick(std::uint64_t now_ns, std::uint64_t time_of_day_ns);
-  /// Sets the number of commands that wait for memory, for the next tick.
+  /// Sets the number of commands that wait for memory, which the next tick uses.
   void set_queue_length(std::size_t commands) { moment_.queue_length = commands; }
   /// Adds an event to those of the next tick.
   void report(Event event) { pending_events_.push_back(std::move(event)); }
@@ -31,7 +31,7 @@ class Engine {
   /// Watches a folder of books (Registry::watch). Fails as Registry::watch() does, and with E1530 if another daemon
   /// governs the folder.
   [[nodiscard]] Result<void> watch(const std::string& folder, std::uint32_t owner);
-  /// Fails with E1532 if the daemon governs none of these devices.
+  /// Checks that the daemon governs at least one of these devices. Fails with E1532.
   [[nodiscard]] Result<void> check_devices(const std::vector<std::string>& uuids) const;
   /// Takes new settings; changed limits take effect at the next tick.
   void configure(config::Configuration configuration);

@@ -17,7 +17,7 @@ struct NodeOptions {
   std::string state_folder;    ///< folder in which limits and other state are saved; if empty, nothing is saved
   std::string runtime_folder;  ///< folder in which device measurements are cached
   bool simulated = false;
-  bool balances = true;  ///< false for one command without a daemon, for which no limit moves
+  bool balances = true;  ///< false for a single command without a daemon: then no limit moves
   /// Returns the devices now. If this function is empty, query() asks the driver in `driver_folder`.
   std::function<Result<machine::Machine>()> query_devices;
   /// The jobs that move the memory of programs. If null, child processes of this program move it.

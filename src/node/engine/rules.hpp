@@ -1,4 +1,5 @@
-// The rules of a tick. `rules.cpp` declares their one order; each is a class in the `*_rule.cpp` of its subject.
+// The rules of a tick. `rules.cpp` declares the order in which they run. Each rule is a class in a `*_rule.cpp` of its
+// subject.
 #pragma once
 
 #include <memory>
@@ -16,7 +17,8 @@ struct TickRules {
   Rules after_snapshot;   ///< rules that judge the snapshot
 };
 
-/// Returns all rules in their order. `snapshot` is the moment's own; two of the rules correct it.
+/// Returns all rules in their order. `snapshot` must be the snapshot of the moment, because two of the rules correct
+/// it.
 [[nodiscard]] TickRules rules_of_tick(Subjects& subjects, Snapshot& snapshot, const EarlierRecord& earlier);
 
 }  // namespace ration::node

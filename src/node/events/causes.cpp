@@ -8,7 +8,7 @@
 namespace ration::node {
 namespace {
 
-constexpr std::int64_t kLookBack = 5'000;  // events that may lie between cause and effect
+constexpr std::int64_t kLookBack = 5'000;  // the most events that may lie between cause and effect
 constexpr std::int64_t kMaxRead = 500;
 constexpr std::size_t kMaxShown = 4;
 
@@ -39,7 +39,7 @@ bool belongs(const history::Event& earlier, const history::Event& event, Type ty
   if (type == Type::kGranted) return !facts.lease.empty() && facts_of(earlier).lease == facts.lease;
   if (event_type(earlier.type) == Type::kConfig) return facts.of_schedule && facts_of(earlier).of_schedule;
   if (earlier.tenant != event.tenant || (earlier.gpu && event.gpu && earlier.gpu != event.gpu)) return false;
-  if (earlier.workload.empty() || event.workload.empty()) return true;  // one of them is about the whole tenant
+  if (earlier.workload.empty() || event.workload.empty()) return true;  // one event is about the whole tenant
   return earlier.workload == event.workload && earlier.user == event.user;
 }
 
@@ -60,7 +60,7 @@ Result<std::vector<history::Event>> causes_of(history::Reader& reader, const his
   if (!earlier) return earlier;
   for (auto each = earlier->rbegin(); each != earlier->rend() && causes.size() < kMaxShown; ++each) {
     if (!belongs(*each, event, *type, facts)) continue;
-    if (each->type == event.type && !causes.empty()) break;  // the earlier event has its own causes
+    if (each->type == event.type && !causes.empty()) break;  // an earlier event of this type has causes of its own
     causes.push_back(std::move(*each));
   }
   std::reverse(causes.begin(), causes.end());

@@ -1,5 +1,5 @@
-// Keeps one user from filling the record of events: before events are stored and sent, excess events are dropped and
-// counted, and one event reports their number.
+// Prevents a single user from filling the record of events. Excess events are dropped before they are stored or sent,
+// and one event reports their number.
 // Promise: of the events that one user's programs cause, at most kMaxPerMinute a minute are recorded; the number of
 // dropped events is reported when the minute ends.
 #pragma once

@@ -36,7 +36,7 @@ std::int64_t number(Bytes bytes) { return static_cast<std::int64_t>(bytes.count(
 
 std::string command_of(const ProcessView& process) { return process.command.empty() ? "n/a" : process.command; }
 
-/// Returns `value` as an argument that is absent unless `is_there`.
+/// Returns `value` as an argument of a message if `is_there`; otherwise an absent argument.
 template <typename T>
 std::optional<T> only_if(bool is_there, T value) {
   return is_there ? std::optional<T>(std::move(value)) : std::nullopt;
@@ -143,7 +143,7 @@ Event tenant_resized_event(const TenantChange& change) {
 
 Event rebalanced_event(const EventSubject& subject, const LimitMoveFacts& burst) {
   const std::uint64_t length = burst.last_ns - burst.first_ns;
-  // The reason explains a lowered limit only.
+  // Gives a reason only for a lowered limit.
   const auto reason = only_if(!burst.reason.empty() && burst.to < burst.from, burst.reason);
   Message text =
       burst.count > 1 && length < kSecond

@@ -34,7 +34,7 @@ struct EventSubject {
 [[nodiscard]] Event ended_event(const EventSubject& subject, std::optional<int> exit_status, Bytes peak);
 /// Reports a denied request; `waited` is true if it was denied after a wait.
 [[nodiscard]] Event denied_event(const EventSubject& subject, DeniedRequest denied, bool waited);
-/// Returns the fix as the workload's owner reads it.
+/// Returns the fix, worded for the workload's owner; `is_operators`: only an operator may do it.
 [[nodiscard]] std::string addressed_fix(const std::string& fix, bool is_operators);
 struct WaitFacts {
   std::uint64_t length_ns = 0;
@@ -67,7 +67,7 @@ struct TenantChange {
   bool by_schedule = false;
 };
 [[nodiscard]] Event tenant_resized_event(const TenantChange& change);
-/// Moves of a limit in force, combined into one event; times by the wall clock.
+/// Moves of a limit in force, combined into one event. The times are those of the wall clock.
 struct LimitMoveFacts {
   Bytes from, to;
   Message reason;  ///< reason for the last move
@@ -90,8 +90,9 @@ struct ShrinkingFacts {
 [[nodiscard]] Event idle_event(const EventSubject& subject, config::IdleAction action, const Message& reason,
                                const Error* not_suspended);
 [[nodiscard]] Event trimmed_event(const EventSubject& subject, Bytes returned, Bytes before, const std::string& by);
-/// Reports that the daemon leaves the file of a recorded run with its user. If `keep` is set, the file has more than
-/// `keep` bytes, the most that are kept for each user; else the file is no recording, or cannot be kept.
+/// Reports that the daemon keeps no copy of a run's recording, so that only its user has the file. If `keep` is set,
+/// the reason is that the file has more than `keep` bytes, the most that are kept for each user. Otherwise the file is
+/// no recording, or cannot be kept.
 [[nodiscard]] Event recording_left_event(const EventSubject& subject, const std::string& file,
                                          std::optional<Bytes> keep);
 [[nodiscard]] Event suspending_event(const EventSubject& subject, const std::string& by);
@@ -114,7 +115,7 @@ struct GivesWayFacts {
 [[nodiscard]] Event not_resumed_event(const EventSubject& subject, const Error& why);
 
 // Violations and ungoverned use.
-/// A number of a book that the daemon owns.
+/// A number in a book whose value the daemon determines.
 enum class OwnedNumber : std::uint8_t { kLimit, kGuarantee, kHostLimit };
 /// Says that the book has another value of `number`.
 [[nodiscard]] Message other_number(OwnedNumber number);
@@ -168,7 +169,7 @@ struct ScheduleFacts {
 [[nodiscard]] Event alert_event(const config::AlertChange& change);
 
 // The daemon.
-[[nodiscard]] Event daemon_event(Message text);  ///< `text` is a complete sentence of another part of the daemon
+[[nodiscard]] Event daemon_event(Message text);  ///< `text` is a complete sentence that another part of the daemon made
 [[nodiscard]] Event daemon_started_event(const std::string& version, std::int32_t pid);
 [[nodiscard]] Event daemon_ended_event();
 [[nodiscard]] Event daemon_unreachable_event(const Message& problem);

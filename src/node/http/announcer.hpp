@@ -20,11 +20,11 @@ class Announcer {
   Announcer(http::EventLoop& loop, const http::StreamOptions& options, const CommandOptions& commands)
       : commands_(commands), stream_(loop, options) {}
 
-  /// Sends the events that have a number to the stream's clients. Any other event is sent once it has a number.
+  /// Sends the numbered events to the stream's clients. An event without a number is sent once it has a number.
   void send(const std::vector<history::Event>& events);
   /// Sends the alerts among the events to `url`, even alerts without a number. Sends nothing if `url` is empty.
   void send_alerts(const std::string& url, const std::vector<history::Event>& events);
-  /// Continues the webhook's transfers; called at every tick. Returns the failures since the last call.
+  /// Continues the webhook's transfers; called at every tick. Returns the failures to deliver since the last call.
   [[nodiscard]] std::optional<Message> step(std::uint64_t now_ns) { return webhook_.step(now_ns); }
   /// Returns true while a client follows the stream or an alert is unsent.
   [[nodiscard]] bool busy() const { return stream_.subscribers() > 0 || webhook_.busy(); }

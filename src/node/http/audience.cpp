@@ -41,7 +41,7 @@ constexpr PublicPath kPublic[] = {
     {"GET", "/api/v1/workloads/{name}/explain"},
     {"POST", "/api/v1/workloads"},
     {"POST", "/api/v1/leases"},
-    // Dashboard and documentation: pages without numbers, except the totals in the first frame.
+    // Dashboard and documentation: pages without numbers, except the totals that the dashboard's page contains.
     {"GET", "/"},
     {"GET", "/timeline"},
     {"GET", "/workloads/{name}"},
@@ -69,10 +69,11 @@ bool is_public(std::string_view method, std::string_view pattern) {
 }  // namespace
 
 http::Response totals_only() {
-  return http::problem({"E1502", "without a token this daemon shows totals only.",
-                        "ration dashboard   opens it as an operator; elsewhere: Authorization: Bearer TOKEN. "
-                        "anonymous = \"all\" under [http] in ration.toml shows everything to everybody",
-                        5});
+  return http::problem(
+      {"E1502", "without a token this daemon shows totals only.",
+       "ration dashboard   opens it as an operator; other clients send the header Authorization: Bearer TOKEN. "
+       "anonymous = \"all\" under [http] in ration.toml shows everything to everybody",
+       5});
 }
 
 std::optional<http::Response> withheld(const http::Request& request, const std::string& pattern) {

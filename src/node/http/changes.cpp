@@ -16,7 +16,7 @@ using http::Request;
 using http::Response;
 using nlohmann::json;
 
-/// Reads the guarantees that a workload requests, by device UUID. Fails with E1521.
+/// Reads the guarantees that a workload requests; their keys are UUIDs of devices. Fails with E1521.
 Result<std::map<std::string, Bytes>> guarantees_of(const json& body) {
   std::map<std::string, Bytes> wanted;
   const auto found = body.find("guarantees");

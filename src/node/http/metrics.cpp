@@ -217,8 +217,9 @@ void waits(Exposition& out, const WaitHistogram& queue, const WaitHistogram& den
   }
 }
 
-/// Returns the labels of a Kubernetes container, which the hook enters (`container=NAMESPACE/POD/CONTAINER`). Empty for
-/// any other workload, and for a label that a user wrote, since a user could name any pod.
+/// Returns the labels that name a Kubernetes container, from the label that the hook enters
+/// (`container=NAMESPACE/POD/CONTAINER`). Returns an empty text for any other workload, and if a user wrote the label,
+/// since a user could name any pod.
 std::string pod_labels(const AccountView& account) {
   if (account.owner != 0 && account.owner != ::getuid()) return "";
   const auto labels = parse_labels(account.labels);

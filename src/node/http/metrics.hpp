@@ -14,7 +14,7 @@ struct MetricsOptions {
   bool totals_only = false;           ///< true if no sample may name a tenant or a workload
   bool processes = false;             ///< true if each process has a sample, with its pid
   std::size_t most_processes = 1000;  ///< the most samples of processes; further ones are omitted and counted
-  std::size_t most_workloads = 1000;  ///< the same for workloads
+  std::size_t most_workloads = 1000;  ///< the most samples of workloads; further ones are omitted and counted
   std::size_t queue_length = 0, stream_clients = 0;
   std::map<std::string, Bytes> queue_bytes;  ///< bytes that leases wait for, by tenant
   WaitHistogram queue_waits;                 ///< waits of granted leases

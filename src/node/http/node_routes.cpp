@@ -153,7 +153,7 @@ Viewer viewer_of_workload(const http::Peer& peer, const Registry& registry, cons
   return viewer;
 }
 
-/// Returns the viewer, and for a client inside a container also the books of that container's workloads.
+/// Returns the viewer. For a client inside a container, adds the books of that container's workloads.
 Viewer viewer_with_own_books(const http::Peer& peer, const Registry& registry) {
   Viewer viewer = viewer_of(peer);
   if (!viewer.totals_only || !peer.pid) return viewer;

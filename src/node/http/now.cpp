@@ -1,4 +1,4 @@
-// Serves paths about the present beyond node_routes.cpp.
+// Serves the paths about the present that node_routes.cpp does not serve.
 #include "http/asset.hpp"
 #include "http/problem.hpp"
 #include "node/http/api.hpp"

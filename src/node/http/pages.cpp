@@ -1,4 +1,5 @@
-// Serves the dashboard. Its first frame contains the current numbers, readable before scripts run or without them.
+// Serves the dashboard. The page itself contains the current numbers, so that a person can read them before scripts
+// run, or without scripts.
 #include <fmt/format.h>
 
 #include "base/units.hpp"

@@ -66,7 +66,8 @@ json gaps_json(const std::vector<history::Gap>& gaps) {
   return list;
 }
 
-/// Renders a series. With `bare`, lines are named by the workload alone, because one workload is requested.
+/// Renders a series. With `bare`, names each line by the workload without its tenant, because only one workload is
+/// requested.
 json series_json(const history::Series& series, const json& gpu, const std::string& by, bool bare) {
   const auto name_of = [bare](const std::string& name) { return bare ? name.substr(name.rfind('/') + 1) : name; };
   json lines = json::array(), limits = json::array(), denials = json::array();
@@ -200,7 +201,8 @@ void Api::install_past() {
           if (!may_see_details(event, viewer))
             return fail("E1502", fmt::format("denial {} belongs to {}.", id, event.user),
                         "Ask root or a member of group ration.", 5);
-          // While the workload runs, the fix is the one for now, not for the time of the denial.
+          // While the workload runs, shows the command that helps now, not the one that helped at the time of the
+          // denial.
           return denial_json(event, viewer, event.user == asker ? fix : "");
         });
   });

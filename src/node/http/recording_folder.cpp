@@ -79,7 +79,7 @@ Result<std::unique_ptr<trace::PackedRecording>> RecordingFolder::open(const std:
   auto recording = trace::open_packed(opened);
   if (!recording && recording.error().id == "E1816")
     return fail("E1816", fmt::format("{} was recorded by another version of ration.", name), recording.error().fix);
-  // Without its overview the whole file would be read for each question.
+  // Rejects a recording without an overview, because each question would then read the whole file.
   if (!recording || (*recording)->overview() == nullptr) return unreadable();
   return recording;
 }

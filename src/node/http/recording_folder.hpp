@@ -1,6 +1,5 @@
-// The recordings that the daemon shows: files of one folder of its state. Promises: no path leads out of the folder,
-// neither by a name nor by a link; an operator can open every recording, and any other viewer only recordings of the
-// viewer's own user.
+// The recordings that the daemon shows: files of one folder of its state. Promises: neither a name nor a link leads out
+// of the folder; an operator can open every recording, and any other viewer only recordings of the viewer's own user.
 #pragma once
 
 #include <sys/types.h>

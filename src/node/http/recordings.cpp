@@ -63,7 +63,7 @@ json list_json(const std::vector<RecordingFolder::Entry>& entries, const std::st
   return {{"recordings", std::move(rows)}, {"folder", folder}};
 }
 
-/// Answers from the recording that the request names.
+/// A function that makes an answer from the recording that the request names.
 using Answering = std::function<json(const trace::Recording&)>;
 
 }  // namespace

@@ -115,8 +115,8 @@ Result<Response> exported(Reader& reader, const ReportQuestion& question, const 
   RATION_TRY(const auto report, reader.usage(question));
   if (format == "csv") return document("text/csv; charset=utf-8", history::to_csv(report));
   if (format == "md") return document("text/markdown; charset=utf-8", history::to_markdown(report));
-  return fail("E1916", fmt::format("'{}' is not a form of a report.", format), "Use json, csv, md, focus or opencost.",
-              2);
+  return fail("E1916", fmt::format("'{}' is not a format of a report.", format),
+              "Use json, csv, md, focus or opencost.", 2);
 }
 
 /// Returns the newest run of the workload. Fails with E1502 if the viewer may not see that run.
@@ -184,7 +184,8 @@ void Api::install_reports() {
       });
     }
     if (!format.empty() && format != "json")
-      return responder.fail({"E1916", fmt::format("a run has no form '{}'.", format), "Use json or md.", 2});
+      return responder.fail(
+          {"E1916", fmt::format("the report of a run has no format '{}'.", format), "Use json or md.", 2});
     ask_history(responder, "last_run", [read](Reader& reader) -> Result<json> {
       RATION_TRY(const auto run, read(reader));
       return run_json(run);

@@ -14,7 +14,7 @@ Result<std::optional<Snapshot>> filtered(const Snapshot& snapshot, const http::R
   if (text == nullptr) return std::nullopt;
   RATION_TRY(const auto filter, rows::Filter::parse(*text));
   if (filter.empty()) return std::nullopt;
-  // Filters the JSON that the viewer sees, so that a filter cannot probe hidden fields.
+  // Applies the filter to the JSON that the viewer sees, so that no filter reveals hidden fields.
   json data{{"devices", json::array()}};
   for (const DeviceView& device : snapshot.devices) data["devices"].push_back(device_json(device));
   data["workloads"] = json::parse(rows_text(snapshot, viewer, kAllProcesses));

@@ -1,4 +1,4 @@
-// Filters the snapshot by `?filter=`, in the language of rows/filter.hpp.
+// Filters the snapshot by the parameter `?filter=`, in the language of rows/filter.hpp.
 #pragma once
 
 #include "http/message.hpp"

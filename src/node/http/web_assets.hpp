@@ -1,5 +1,5 @@
-// The files of the dashboard, built into the program (web/CMakeLists.txt, target ration_web_assets). Without a bundle
-// there is one plain page that says how to build it.
+// The files of the dashboard, built into the program (web/CMakeLists.txt, target ration_web_assets). If the dashboard
+// was not built, there is one plain page that says how to build it.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// When each workload last allocated, freed or was denied.
+// The times at which each workload last allocated or freed memory, or was denied memory.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ class Activity {
   }
   /// Counts a resume as activity.
   void note_resumed(const std::string& path, std::uint64_t now_ns) { seen_[path].since_ns = now_ns; }
-  /// Returns 0 for a workload that was not observed yet.
+  /// Returns the time of the workload's last activity; 0 if the workload was not observed yet.
   [[nodiscard]] std::uint64_t since_ns(const std::string& path) const {
     const auto found = seen_.find(path);
     return found == seen_.end() ? 0 : found->second.since_ns;

@@ -16,12 +16,12 @@ struct Share {
   std::size_t tenant = 0;
   std::uint64_t limit = 0, guarantee = 0, used = 0, demand = 0;
   std::uint64_t in_force = 0;
-  std::uint64_t limit_alone = 0;  ///< at least `limit`: its limit if it alone demanded memory
+  std::uint64_t limit_alone = 0;  ///< the limit if no other account demanded memory; at least `limit`
   std::uint64_t own = 0;          ///< part of `guarantee` that does not come from the tenant
 
   [[nodiscard]] std::uint64_t kept() const { return std::max(guarantee, std::min(used, limit)); }
-  /// Returns the granules that other tenants cannot get; taken_inside() returns those that other accounts of its own
-  /// tenant cannot get.
+  /// Returns the granules that other tenants cannot get; taken_inside() returns the granules that other accounts of the
+  /// same tenant cannot get.
   [[nodiscard]] std::uint64_t taken() const { return std::max(guarantee, used); }
   [[nodiscard]] std::uint64_t taken_inside() const { return std::max(own, used); }
   [[nodiscard]] std::uint64_t counted() const { return std::max(in_force, used); }
@@ -33,7 +33,7 @@ struct Tenant {
   std::uint64_t taken = 0, taken_inside = 0;  ///< sums over its workloads; `taken` includes `reserve`
 };
 
-/// More than the sum of all unlimited accounts, each of which counts as kUnlimited.
+/// A number above the sum of all unlimited accounts, each of which counts as kUnlimited.
 constexpr std::uint64_t kUnbounded = std::uint64_t{1} << 60;
 
 std::uint64_t granules(Bytes bytes) { return round_up(std::min(bytes, kUnlimited), kGranule).count() >> 21; }
@@ -41,8 +41,8 @@ std::uint64_t whole_granules(Bytes bytes) { return round_down(bytes, kGranule).c
 std::uint64_t minus(std::uint64_t whole, std::uint64_t part) { return whole > part ? whole - part : 0; }
 
 /// Splits `amount` evenly: in each round, every recipient gets a granule, unless the recipient has received its `room`,
-/// or its group has received the group's room. Equal rounds are done in one step. The outcome is that of single rounds,
-/// so a larger amount leaves no recipient with less.
+/// or its group has received the group's room. Does equal rounds in one step. The outcome is the same as that of single
+/// rounds, so no recipient gets less from a larger amount.
 class EvenSplit {
  public:
   EvenSplit(std::size_t count, std::vector<std::uint64_t> group_room)
@@ -222,7 +222,7 @@ class Balance {
       needed += share.used + (share.demand > 0 ? std::min(unused, share.demand) : 0);
     }
     if (needed <= capacity_) return;
-    // An earlier cut (a lowered limit, a tenant's limit) already returns some of the needed memory.
+    // Earlier cuts (a lowered limit, a tenant's limit) already return some of the needed memory.
     std::uint64_t coming = 0;
     std::vector<std::size_t> all(shares_.size());
     std::iota(all.begin(), all.end(), std::size_t{0});
@@ -266,7 +266,7 @@ class Balance {
     return minus(capacity_, counted);
   }
 
-  /// Checks promise 6: the limits in force are valid, there is no demand, and little is unassigned.
+  /// Returns true if promise 6 keeps the present limits: they are valid, there is no demand, and little is unassigned.
   [[nodiscard]] bool may_keep_current() const {
     if (!cut_.empty()) return false;
     std::uint64_t counted = 0;
@@ -291,8 +291,8 @@ class Balance {
     });
   }
 
-  /// Returns the limit by promise 5 if this account alone had demand: everything that others neither hold nor are
-  /// guaranteed.
+  /// Returns the limit that promise 5 would give this account if no other account had demand: all memory that others
+  /// neither hold nor are guaranteed.
   [[nodiscard]] std::uint64_t reach_of(const Share& share) const {
     if (share.in_force >= share.limit_alone || cut_.count(static_cast<std::size_t>(&share - shares_.data())) != 0)
       return share.in_force;
@@ -326,7 +326,7 @@ class Balance {
   }
 
   std::uint64_t capacity_;
-  bool guaranteed_;  ///< with any guarantee or reservation, the sum of the limits must not exceed the capacity
+  bool guaranteed_;  ///< true if anything is guaranteed or reserved, so that the limits must fit into the capacity
   std::vector<Tenant> tenants_;
   std::vector<Share> shares_;
   std::uint64_t taken_ = 0;                 ///< granules taken by all accounts, plus the reserves of tenants

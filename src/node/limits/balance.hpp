@@ -17,8 +17,8 @@
 //    little before the next tick.
 // 6. Results are whole granules and deterministic; more capacity gives no account less. While no account has demand,
 //    valid limits stay as they are, unless more than a 32nd of the device is unassigned, or the unassigned rest
-//    completes a configured limit. So books are not rewritten for each freed byte, and an account keeps the bytes that
-//    it demanded until another account demands them.
+//    suffices to raise a limit to its configured value. So books are not rewritten for each freed byte, and an account
+//    keeps the bytes that it demanded until another account demands them.
 // Not promised: that a program frees memory. The account of a framework that keeps its memory stays `shrinking`, and is
 // shown so.
 #pragma once
@@ -42,7 +42,8 @@ struct BalanceAccount {
   int priority = 0;
   bool idle = false;              ///< true if it is cut before busy accounts
   std::optional<Bytes> in_force;  ///< limit in force; absent if there is none yet
-  /// The limit that a member of a shared limit would have if it alone had demand; 0 for an account without one.
+  /// The limit that this account would have if it alone, of the accounts that share a limit, had demand; 0 if it shares
+  /// no limit.
   Bytes limit_alone{};
 };
 
@@ -57,7 +58,7 @@ struct BalanceInput {
   Bytes capacity;  ///< total less reservations and ungoverned use
   std::vector<BalanceAccount> accounts;
   std::vector<BalanceTenant> tenants;
-  Bytes reserved = Bytes{0};  ///< kept free, or in slices without a workload
+  Bytes reserved = Bytes{0};  ///< memory that is kept free, or is in slices without a workload
 };
 
 enum class LimitReason {
@@ -78,7 +79,7 @@ struct Balanced {
 };
 
 /// Returns one result per account, in the order of the input. Guarantees above the capacity or the tenant's limit are
-/// the caller's error: they are assigned all the same, and promises 1 and 2 do not hold.
+/// the caller's error: they are still assigned, but promises 1 and 2 do not hold then.
 [[nodiscard]] std::vector<Balanced> balance(const BalanceInput& input);
 
 /// Returns why the limit is not as configured: `the rest is kept for nlp`.

@@ -16,8 +16,8 @@ namespace ration::node {
 
 namespace {
 
-/// Returns the bytes that the workload holds: by the driver, plus managed memory by the book. Absent if the driver does
-/// not report them.
+/// Returns the bytes that the workload holds: those that the driver reports, plus managed memory according to the book.
+/// Returns nothing if the driver does not report them.
 std::optional<Bytes> held_by_driver(const machine::Device& device, const Workload& workload, std::uint32_t account) {
   static const std::uint64_t own_namespace = own_pid_namespace();
   if (!device.processes) return std::nullopt;
@@ -39,7 +39,7 @@ std::optional<Bytes> held_by_driver(const machine::Device& device, const Workloa
 // driver listed none of the account's processes when the latest snapshot was made.
 Bytes trusted_usage(const Moment& moment, const machine::Device& device, const Workload& workload,
                     std::uint32_t account, Bytes in_force) {
-  constexpr Bytes kNotInBook{std::uint64_t{1} << 30};  // loaded code and rounding, like kNotInBooks of snapshot.cpp
+  constexpr Bytes kNotInBook{std::uint64_t{1} << 30};  // for loaded code and rounding, like kNotInBooks of snapshot.cpp
   const Bytes said = workload.used[account];
   const AccountView* view = moment.snapshot.account_of(workload.path, account);
   if (view == nullptr) {  // a new workload, or one from before a restart, perhaps above a lowered limit
@@ -56,9 +56,9 @@ Bytes trusted_usage(const Moment& moment, const machine::Device& device, const W
   return std::min(said, std::max(in_force, held + kNotInBook));
 }
 
-// Returns how far a waiting charge may raise the limit. A charge over the limit sleeps until the next tick. If the
-// limit cannot rise far enough, that charge and larger ones are denied until the following tick, unless another
-// workload is shrinking or the workload waits by choice.
+// Returns the limit up to which a waiting request may raise the limit in force; 0 if it may not. A request for memory
+// above the limit sleeps until the next tick. If the limit cannot rise far enough, that request and larger ones are
+// denied until the following tick, unless another workload is shrinking or the workload waits by choice.
 Bytes ceiling_of(Bytes configured, Bytes in_force, const BalanceAccount& account, bool may_wait) {
   const Bytes needed = account.used + account.demand;
   if (account.demand == Bytes{0} || needed <= in_force || may_wait)
@@ -89,7 +89,7 @@ struct Group {
   Bytes limit;
   std::vector<std::size_t> members{};
   std::optional<Bytes> guarantee{};  ///< guarantee of all members together; absent if each keeps its own
-  Message reason{};                  ///< reason for a limit that the group lowers
+  Message reason{};                  ///< the reason to show for a limit that the group's limit lowers
 };
 
 // Splits the unused rest of the group's limit evenly among the members with demand or, if no member has demand, among
@@ -213,7 +213,7 @@ BalanceAccount BalancingRule::account_of(const Moment& moment, const machine::De
   entry.demand = subjects_.demand.of(workload.path, account);
   entry.in_force = mine.in_force;
   entry.idle = subjects_.activity.since_ns(workload.path) + kIdleAfter < moment.now_ns;
-  if (!owned.altered.empty()) {  // its usage is unknown: its limit counts as used and does not grow
+  if (!owned.altered.empty()) {  // the usage is unknown, so the whole limit counts as used and does not grow
     entry.limit = std::min(entry.limit, mine.in_force);
     entry.guarantee = std::min(entry.guarantee, entry.limit);
     entry.used = std::max(workload.used[account], mine.in_force);
@@ -282,8 +282,8 @@ void BalancingRule::put_in_force(const Moment& moment, const DeviceBalance& devi
       mine.in_force = balanced[i].in_force;
       subjects_.limits.changed();
     }
-    // Writes a new limit at once, because a program that starts now sizes itself by it. A damaged book gets no display
-    // values.
+    // Writes a new limit at once, because a program that starts now sizes itself by the limit. Writes into a damaged
+    // book only if the limit has moved.
     if (!moved && (subjects_.limits.is_written(workload->path) || !workload->unreadable.empty())) continue;
     if (const auto written = subjects_.limits.write(*workload); !written)
       events.push_back(book_unwritable_event({}, written.error()));

@@ -1,4 +1,4 @@
-// Requests that were not met: their bytes for the balance, their times for alerts.
+// Records requests for memory that were not met: their bytes for the balance, and their times for alerts.
 #pragma once
 
 #include <cstdint>

@@ -89,7 +89,7 @@ std::vector<book::Denial> Denials::report(const Moment& moment, const Workload& 
   std::vector<book::Denial> fresh;
   for (const book::Denial& denial : workload.book.denials) {
     report_limit_moves(moment, moves_, workload, events);
-    // A denial that an earlier daemon recorded is no demand any more.
+    // A denial that an earlier daemon recorded no longer counts as demand.
     if (earlier_.report(moment, workload, event_of(moment, workload, denial, true), events)) fresh.push_back(denial);
   }
   return fresh;

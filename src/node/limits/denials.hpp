@@ -1,4 +1,5 @@
-// Explains and reports denials: adds to the book's facts what the book cannot know of limits and other holders.
+// Explains and reports denials. Takes the facts from the book, and adds what only the daemon knows about limits and
+// other holders.
 #pragma once
 
 #include <string>

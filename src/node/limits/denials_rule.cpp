@@ -1,5 +1,5 @@
-// Reports new denials, and notes what each workload demands and when it last allocated or freed. Runs before the
-// snapshot, because the previous snapshot shows the node as the denied request met it.
+// Reports new denials, and notes what each workload demands and when it last allocated or freed memory. Runs before the
+// snapshot, because the previous snapshot shows the node as it was when the request was denied.
 #include "node/limits/limits_rules.hpp"
 
 namespace ration::node {

@@ -1,4 +1,5 @@
-// Applies the limits in force in the driver too, for workloads with their own cgroup. Runs before the snapshot.
+// Applies the limits in force in the driver as well, for workloads that have a cgroup of their own. Runs before the
+// snapshot.
 #include <algorithm>
 #include <map>
 

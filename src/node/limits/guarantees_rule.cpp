@@ -31,7 +31,7 @@ Result<void> GuaranteeRule::can_keep(const Moment& moment, const AccountView& ac
   const auto& devices = moment.snapshot.devices;
   const auto device = std::find_if(devices.begin(), devices.end(),
                                    [&](const DeviceView& each) { return each.device.index == *account.gpu; });
-  // The workload's own slice does not count against it.
+  // The workload's own slice does not count as taken.
   RATION_TRY(promises_.can_promise(moment, *device, account.tenant, guarantee, account.path));
   if (unchecked_.has_resumed(account.path) || machine::is_operator(moment.registry.workloads().at(account.path).owner))
     return {};
@@ -51,7 +51,7 @@ void GuaranteeRule::withdraw(const Moment& moment, const AccountView& account, B
 }
 
 void GuaranteeRule::run(const Moment& moment, Effects& effects) {
-  if (!moment.machine) return;  // a later tick checks
+  if (!moment.machine) return;  // a later tick checks the guarantees
   std::vector<AccountView*> asked;
   for (AccountView& account : snapshot_.accounts)
     if (account.gpu && unchecked_.has(account.path)) asked.push_back(&account);

@@ -1,5 +1,5 @@
-// Finds the limits of pinned host memory that policies give. Runs before the rule that corrects books, because that
-// rule writes these limits.
+// Finds the limits of pinned host memory that policies set. Runs before the rule that corrects books, because that rule
+// writes these limits.
 #include <memory>
 
 #include "machine/host_memory.hpp"

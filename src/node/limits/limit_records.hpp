@@ -18,8 +18,8 @@
 namespace ration::node {
 
 struct LimitRecords {
-  /// Makes the records. Limits are saved in `file`, or not at all if it is empty. `balances_limits` is false if no
-  /// daemon runs, so that no limit moves.
+  /// Makes the records. Limits are saved in the file at the path `file`, or not at all if the path is empty.
+  /// `balances_limits` is false if no daemon runs, so that no limit moves.
   LimitRecords(std::string file, DriverLimits by_driver, EarlierRecord earlier, bool balances_limits)
       : limits(std::move(file)),
         driver_limits(std::move(by_driver)),

@@ -8,7 +8,7 @@
 namespace ration::node {
 namespace {
 
-/// Returns the name as `ration set` takes it.
+/// Returns the account's name in the form that `ration set` takes.
 std::string holder_of(const BalanceAccount& account) { return account.id.substr(account.id.find('/') + 1); }
 
 /// Finds the largest unused guarantee, of an account or of a tenant.
@@ -31,8 +31,8 @@ admission::Promise largest_promise(const BalanceInput& input, std::size_t except
   return largest;
 }
 
-/// Names the obstacle to `needed` bytes: the policy that sets the limit; else the tenant's limit, if the bytes would
-/// fit without it; else a promise, if more bytes would fit without it.
+/// Names the obstacle to `needed` bytes. The obstacle is the policy that sets the limit; otherwise the tenant's limit,
+/// if the bytes would fit without that limit; otherwise a promise, if more bytes would fit without that promise.
 void add_obstacle(admission::LimitRoom& room, const BalanceInput& input, std::size_t index, Bytes needed,
                   const std::string& policy) {
   if (input.accounts[index].limit < needed) {
@@ -58,7 +58,7 @@ void add_obstacle(admission::LimitRoom& room, const BalanceInput& input, std::si
   if (balance(without)[index].in_force > balance(input)[index].in_force) room.promise = promise;
 }
 
-/// Computes the room without a daemon: what is free and not guaranteed to others.
+/// Computes the room if no daemon runs: the memory that is free and not guaranteed to others.
 admission::LimitRoom room_beside_guarantees(const Moment& moment, const Workload& workload, std::uint32_t account,
                                             const machine::Device& device) {
   admission::LimitRoom room{{}, {}, device.index, workload.book.accounts.size() > 1};
@@ -90,7 +90,7 @@ std::optional<admission::LimitRoom> room_for(const Moment& moment, const Balance
     const auto index = static_cast<std::size_t>(key - keys.begin());
     BalanceInput input = latest->second.input;
     BalanceAccount& mine = input.accounts[index];
-    mine.used = workload.used[account];           // usage now; the balance is one tick old
+    mine.used = workload.used[account];           // the present usage, because the balance is one tick old
     if (latest->second.reasons[index].empty()) {  // a limit that a policy or claim sets stays
       mine.limit = device.total;
       for (const admission::Slice& slice : moment.slices)
@@ -100,7 +100,7 @@ std::optional<admission::LimitRoom> room_for(const Moment& moment, const Balance
     const Bytes enough = balance(input)[index].in_force;
     admission::LimitRoom room{{}, {}, device.index, workload.book.accounts.size() > 1};
     if (enough < needed) add_obstacle(room, input, index, needed, latest->second.reasons[index]);
-    mine.demand = device.total - std::min(device.total, mine.used);  // all of the rest, to find the headroom
+    mine.demand = device.total - std::min(device.total, mine.used);  // all of the rest, to find the highest limit
     const Bytes most = std::max(enough, balance(input)[index].in_force);
     room.grantable = std::min(most, mine.used + device.room());
     return room;

@@ -77,7 +77,8 @@ OwnedWorkload from_json(const json& entry) {
 
 }  // namespace
 
-// Returns what the book must contain. While a workload is suspended, others can have the memory of its guarantee.
+// Returns what the book must contain. While a workload is suspended, its guarantee is 0, so that others can have that
+// memory.
 Limits::Written Limits::book_content(const OwnedWorkload& owned, const OwnedLimit& limit) {
   return {limit.in_force, owned.guarantee_lapsed ? Bytes{0} : limit.guarantee, limit.ceiling,
           limit.granted > Bytes{0} ? limit.granted : limit.configured,
@@ -101,8 +102,8 @@ bool Limits::add(const Workload& workload) {
   const auto known = owned_.find(workload.path);
   if (known != owned_.end() && known->second.file_number == workload.file_number &&
       known->second.owner == workload.owner && known->second.accounts.size() == accounts.size()) {
-    // An earlier daemon may have been killed after it suspended a workload and before it saved its file. The book
-    // decides then: if it has no guarantees, the workload is on the host.
+    // An earlier daemon may have been killed after it suspended a workload and before it saved its file. A suspension
+    // removes the guarantees from the workload's book, so a book without them tells that the workload is suspended.
     OwnedWorkload& owned = known->second;
     for (std::size_t i = 0; i < std::min(owned.accounts.size(), workload.book.accounts.size()); ++i)
       if (owned.suspended && owned.accounts[i].guarantee > Bytes{0})

@@ -27,7 +27,7 @@ struct OwnedLimit {
   Bytes guarantee;
   Message held_back_by;  ///< why `in_force` is below `configured`; empty if it is not
   LimitReason reason = LimitReason::kConfigured;
-  Bytes ceiling;    ///< limit up to which a waiting charge may raise `in_force`; 0 if it may not
+  Bytes ceiling;    ///< limit up to which a waiting request may raise `in_force`; 0 if it may not
   Bytes moved;      ///< bytes that its suspension moved to the host and that a resume needs again
   Bytes granted{};  ///< `configured`, lowered by tenant, policy or claim; 0 if not known yet
   Bytes reach{};    ///< highest `in_force` that a waiting request can get at once; 0 if not known yet
@@ -36,7 +36,7 @@ struct OwnedLimit {
 struct OwnedWorkload {
   std::uint32_t owner = 0;
   std::uint64_t run = 0;
-  std::uint64_t file_number = 0;  ///< number of its book's file, by which a restarted daemon recognises it
+  std::uint64_t file_number = 0;  ///< number of its book's file, by which a restarted daemon recognises the workload
   std::string tenant;             ///< the tenant to charge
   std::uint64_t changes = 0;      ///< changes by people
   std::string changed_by;         ///< author of the last change
@@ -98,9 +98,10 @@ class Limits {
   /// daemon did not make. Adds a text to `failed` for each book that cannot be written.
   [[nodiscard]] std::vector<Alteration> enforce(const Registry& registry, std::vector<std::string>& failed);
 
-  /// Saves the file if anything changed. Fails with E1531.
+  /// Saves the limits if anything changed. Fails with E1531.
   [[nodiscard]] Result<void> save();
-  /// Saves likewise. Returns a failure only if the previous call succeeded, so that a lasting failure is reported once.
+  /// Saves as save() does. Returns a failure only if the previous call succeeded, so that a lasting failure is reported
+  /// once.
   [[nodiscard]] std::optional<Error> save_or_tell();
 
  private:

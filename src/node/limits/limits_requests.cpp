@@ -30,7 +30,7 @@ Result<void> may_change(const Workload& workload, const Caller& caller, bool rai
               5);
 }
 
-/// Describes the device by what the book remembers of it.
+/// Describes a device by the facts that the book recorded about it.
 Device as_remembered(const book::AccountSnapshot& entry) {
   Device device;
   device.bytes = entry.device;
@@ -109,7 +109,8 @@ Result<std::optional<LimitChanged>> change_account(const LimitSubjects& node, co
   RATION_TRY(may_change(workload, caller, change.limit > change.old_limit || change.guarantee > mine.guarantee));
   mine.configured = change.limit;
   mine.granted = mine.reach = Bytes{0};  // the next tick computes them
-  // A raise waits for the next tick if a guarantee of others may need the room. Any other change takes effect now.
+  // A higher limit takes effect at the next tick if a guarantee of others may need the room. Any other change takes
+  // effect now.
   mine.in_force = mine.held_back_by.empty() ? change.limit : std::min(mine.in_force, change.limit);
   mine.guarantee = change.guarantee;
   change.in_force = mine.in_force;
@@ -165,7 +166,7 @@ Result<std::vector<LimitChanged>> change_limits(const LimitSubjects& node, const
   }
   RATION_TRY(may_change(workload, caller, false));
   if (!node.moment.machine && !request.gpu.empty())
-    return tl::unexpected(node.moment.machine.error());  // only the driver maps GPU to account
+    return tl::unexpected(node.moment.machine.error());  // only the driver tells which account belongs to a GPU
 
   std::vector<LimitChanged> changes;
   std::vector<OwnedLimit> fresh = owned->accounts;
@@ -200,7 +201,7 @@ Result<std::vector<LimitChanged>> change_limits(const LimitSubjects& node, const
   for (const LimitChanged& change : changes)
     if (change.host || !request.limit.empty() || !request.guarantee.empty())
       events.push_back(change_event(node, workload, request, caller, change));
-  // The change is in force even if it cannot be saved for the next start.
+  // The change is in force even if it cannot be saved for the daemon's next start.
   if (const auto problem = node.limits.save_or_tell()) events.push_back(daemon_event(problem->what));
   return changes;
 }
@@ -248,7 +249,8 @@ Result<const TenantStatus*> tenant_to_change(const Tenants& tenants, const Limit
   if (request.limit.empty() && request.guarantee.empty())
     return fail("E1420", "nothing to change.", command({"set", tenant->name, "--limit", "6GiB"}), 2);
   if (!request.gpu.empty())
-    return fail("E1420", "a tenant's limit applies to every GPU.", "Leave --gpu out, or set its workloads.", 2);
+    return fail("E1420", "a tenant's limit applies to every GPU.",
+                "Leave --gpu out, or change the limits of its workloads.", 2);
   if (request.expected_changes && *request.expected_changes != tenant->changes)
     return fail("E1503",
                 fmt::format("tenant {} was changed by {} meanwhile (limit now {}).", tenant->name, tenant->limit_from,

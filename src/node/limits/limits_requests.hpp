@@ -24,7 +24,7 @@ struct LimitChanged {
   struct Host {
     Bytes before, after, used;
   };
-  std::optional<Host> host;          ///< absent if not requested, or if another row has it
+  std::optional<Host> host;          ///< absent if not requested, or if the result of another device has it
   std::optional<Bytes> device_free;  ///< absent if the driver does not report it
   Message held_back_by;              ///< why `in_force` is below `limit`; empty if it is not
 };
@@ -52,7 +52,7 @@ struct LimitRequest {
 [[nodiscard]] Result<std::vector<LimitChanged>> change_limits(const LimitSubjects& node, const Workload& workload,
                                                               const LimitRequest& request, const Caller& caller,
                                                               Events& events);
-/// Updates the results from the latest snapshot.
+/// Updates `changes`, the results of a request, from the latest snapshot.
 void refresh(const Snapshot& snapshot, std::vector<LimitChanged>& changes);
 /// Changes the tenant named in `request.workload`. Operators only. Fails with E1801, E1502, E1503, E1304 or E1305.
 [[nodiscard]] Result<std::vector<TenantChange>> change_tenant(const Moment& moment, Tenants& tenants,

@@ -22,9 +22,9 @@ namespace ration::node {
 /// Repeats the changes that `ration set` made while no daemon ran.
 std::unique_ptr<Rule> unwatched_changes_rule(Limits& limits, LimitMoves& moves, UncheckedGuarantees& unchecked,
                                              const DevicePromises& promises);
-/// Reports denials, and notes what each workload demands and when it allocated or freed.
+/// Reports denials, and notes what each workload demands and when it last allocated or freed memory.
 std::unique_ptr<Rule> denial_rule(Denials& denials, RecentDenials& recent, Demand& demand, Activity& activity);
-/// Finds the limits of pinned host memory that policies give.
+/// Finds the limits of pinned host memory that policies set.
 std::unique_ptr<Rule> host_limit_rule(Limits& limits, Policies& policies);
 /// Restores limits that an owner changed in a book.
 std::unique_ptr<Rule> tamper_rule(Limits& limits);
@@ -48,8 +48,8 @@ struct BalancingSubjects {
 std::unique_ptr<Rule> balancing_rule(BalancingSubjects subjects);
 /// Applies the limits in the driver too.
 std::unique_ptr<Rule> driver_limit_rule(const Limits& limits, DriverLimits& driver_limits);
-/// Withdraws unchecked guarantees that cannot be kept. The other guarantees count in `snapshot`, the moment's own, from
-/// then on.
+/// Withdraws unchecked guarantees that cannot be kept. From then on, the other guarantees count in `snapshot`, which
+/// must be the snapshot of the moment.
 std::unique_ptr<Rule> guarantee_rule(Snapshot& snapshot, Limits& limits, LimitMoves& moves,
                                      UncheckedGuarantees& unchecked, const DevicePromises& promises);
 /// Reports workloads above a lowered limit.

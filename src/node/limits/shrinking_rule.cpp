@@ -23,7 +23,7 @@ class ShrinkingRule final : public Rule {
   std::map<std::pair<std::string, std::uint32_t>, Shrinking> shrinking_;  // by path and account
 };
 
-// Memory in use is never taken away; the excess is reported once per limit.
+// Reports the excess once per limit. Memory in use is never taken away.
 void ShrinkingRule::run(const Moment& moment, Effects& effects) {
   Events& events = effects.events;
   for (const AccountView& account : moment.snapshot.accounts) {

@@ -16,7 +16,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t kMaxChanges = std::size_t{1} << 20;  // far above what the permitted number of books needs
+constexpr std::size_t kMaxChanges = std::size_t{1} << 20;  // bytes; far more than the permitted books need
 
 std::string file_in(const std::string& folder) { return folder + "/changes.json"; }
 

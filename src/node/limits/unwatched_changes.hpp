@@ -31,7 +31,7 @@ using UnwatchedChanges = std::map<std::string, UnwatchedChange>;
 /// Reads the changes in a folder of books; empty if the file is absent, invalid, or not `owner`'s.
 [[nodiscard]] UnwatchedChanges read_unwatched_changes(const std::string& folder, std::uint32_t owner);
 
-/// Writes the changes, without those to removed books. Fails with E1405.
+/// Writes the changes, but leaves out changes to removed books. Fails with E1405.
 [[nodiscard]] Result<void> write_unwatched_changes(const std::string& folder, const UnwatchedChanges& changes);
 
 }  // namespace ration::node

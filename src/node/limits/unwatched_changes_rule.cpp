@@ -1,5 +1,6 @@
-// Repeats the changes that `ration set` made while no daemon ran, in the name of the folder's owner. Concerns workloads
-// that an earlier daemon knew and this one has just found. TamperRule reverts the changes that the owner may not make.
+// Repeats the changes that `ration set` made while no daemon ran, in the name of the folder's owner. Applies to
+// workloads that an earlier daemon knew and that this daemon has just found. TamperRule reverts the changes that the
+// owner may not make.
 #include <fmt/format.h>
 
 #include <map>
@@ -48,7 +49,7 @@ void UnwatchedChangesRule::repeat(const Moment& moment, const Workload& workload
     LimitRequest request;
     request.workload = workload.book.name;
     request.gpu = device->uuid;
-    // A value that the book no longer contains was changed since.
+    // Skips a value that the book no longer contains, since it was changed again later.
     if (account.limit && entry.limit == *account.limit) request.limit = fmt::format("{}B", entry.limit.count());
     if (account.guarantee && entry.guarantee == *account.guarantee)
       request.guarantee = fmt::format("{}B", entry.guarantee.count());

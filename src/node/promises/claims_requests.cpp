@@ -49,7 +49,7 @@ Result<ClaimedDevice> share_of(const ClaimSubjects& node, const DeviceView& view
   return ClaimedDevice{claim.uuid, limit, round_down(claim.guarantee, kGranule)};
 }
 
-/// Checks that the tenant's limit has room for the claim beside the tenant's other claims. Fails with E1104.
+/// Checks that the claim fits within the tenant's limit, together with the tenant's other claims. Fails with E1104.
 Result<void> fits_tenant(const ClaimSubjects& node, const DeviceView& view, const std::string& tenant,
                          const ClaimedDevice& share) {
   const auto all = node.promises.shares(node.moment);

@@ -1,7 +1,7 @@
 // Claims that cluster engines hold on this node. In Kubernetes, a claim is a ResourceClaim: memory is kept for its
 // containers from the time when the claim is prepared until it is released.
-// Promises: a claim is on disk before the engine learns that it exists, and survives a restart; a damaged file is kept
-// beside the new one and reported.
+// Promises: a claim is on disk before the engine learns that it exists, and survives a restart; a damaged file is
+// reported, and kept beside the new file.
 #pragma once
 
 #include <map>
@@ -37,7 +37,7 @@ struct ContainerClaim {
 class ContainerClaims {
  public:
   static constexpr std::size_t kMaxClaims = 1024, kMaxId = 63;
-  /// The label of a workload that lists the ids of its claims, joined by kSeparator.
+  /// The name of the label with the ids of a workload's claims, joined by kSeparator.
   static constexpr const char* kLabel = "claims";
   static constexpr char kSeparator = '+';
 

@@ -1,5 +1,5 @@
-// Publishes devices of this node to container engines, one device for each tenant, slice and claim. Publishes them
-// again whenever they change.
+// Publishes devices of this node to container engines, one device for each tenant, slice and claim, and again whenever
+// these devices change.
 // Promise: a failure is reported once, and again when its reason changes.
 #pragma once
 
@@ -26,8 +26,8 @@ class DevicePublisher {
   DevicePublisher(const ContainerClaims& claims, PublishDevices publish)
       : claims_(claims), publish_(std::move(publish)) {}
 
-  /// Writes the devices unconditionally. Fails with E1715 if no engine is configured, with E1704 if they cannot be
-  /// written.
+  /// Writes the devices unconditionally. Fails with E1715 if no engine is configured, with E1704 if the devices cannot
+  /// be written.
   [[nodiscard]] Result<void> publish(const Moment& moment);
   /// Writes the devices after a tick if they changed or the last attempt failed. Returns a failure only if its reason
   /// is new.

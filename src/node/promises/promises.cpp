@@ -129,7 +129,7 @@ Result<void> DevicePromises::may_promise(const Moment& moment, const DeviceView&
                                      "taken_bytes"_is(own == Bytes{0} ? std::nullopt : std::optional(own))),
       fmt::format(
           "Leave --guarantee or --slice out, or ask root or a member of group ration for a [[tenant]] in ration.toml "
-          "with guarantee = \"{}\" and match = {{ users }} that names you",
+          "with guarantee = \"{}\" and your name in match.users",
           exact_size(own + more)),
       5);
 }

@@ -1,4 +1,4 @@
-// Adds up guarantees and slices on the devices of a running node, by admission/promises.hpp.
+// Adds up guarantees and slices on the devices of a running node, with the class Promises of admission/promises.hpp.
 #pragma once
 
 #include <functional>
@@ -19,8 +19,8 @@ struct TenantShare {
 };
 using TenantShares = std::map<std::pair<std::string, int>, TenantShare>;
 
-/// The promises of tenants, workloads, slices and claims. Computes them from its subjects and from the moment that each
-/// function gets; keeps nothing.
+/// The promises to tenants, workloads, slices and claims. Each function computes them from the subjects and from the
+/// moment that it gets; nothing is kept.
 class DevicePromises {
  public:
   DevicePromises(const Tenants& tenants, const ContainerClaims& claims) : tenants_(tenants), claims_(claims) {}

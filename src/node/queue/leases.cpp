@@ -151,7 +151,7 @@ Result<LeaseRequest> Leases::request_of(const std::string& id, const Entry& entr
   request.confirmed = entry.confirmed;
   request.held = entry.held;
   request.due = entry.due;
-  if (!entry.resume_reason.empty()) return request;  // the workload returns; how long it stays is unknown
+  if (!entry.resume_reason.empty()) return request;  // a workload that resumes: how much longer it runs is unknown
   if (submission.wait_ns) request.deadline_ns = entry.submitted_ns + *submission.wait_ns;
   request.expected = run_lengths_.expected(program_of(submission));
   return request;
@@ -182,8 +182,8 @@ void Leases::restore_running() {
   }
 }
 
-// Queues the requests of the previous daemon in the order of their submission. Each takes its former place, so that no
-// request delays another.
+// Queues the requests of the previous daemon in the order of their submission. Each request takes its former place, so
+// that no request delays another one anew.
 void Leases::restore_waiting(std::uint64_t now_ns) {
   std::vector<std::pair<std::string, Entry>> all;
   for (auto& kept : std::exchange(restored_, {})) all.push_back(std::move(kept));
@@ -225,7 +225,7 @@ Result<std::string> Leases::submit(const LeaseSubmission& submission, std::uint6
     return each.second.submission.owner == submission.owner;
   });
   if (of_user >= static_cast<std::ptrdiff_t>(kMaxPerUser))
-    return fail("E1528", fmt::format("{} leases of {} wait or run already.", of_user, submission.user),
+    return fail("E1528", fmt::format("{} already has {} leases that wait or are in use.", submission.user, of_user),
                 "ration ps   shows them", 4);
   const std::string id = request->id;
   if (auto taken = queue_.submit(std::move(*request)); !taken) return tl::unexpected(taken.error());
@@ -268,7 +268,7 @@ void Leases::suspend(const std::string& path) {
 
 namespace {
 
-/// Returns the bytes of a device that leases can have at all.
+/// Returns the most bytes of a device that leases can have.
 Bytes capacity_of(const DeviceView& device) {
   return device.device.total - std::min(device.device.total, device.keep_free + device.sliced);
 }
@@ -325,7 +325,7 @@ void Leases::requeue(const std::string& path, const Message& reason, const Snaps
   for (const AccountView& each : accounts) {
     const auto device = std::find_if(snapshot.devices.begin(), snapshot.devices.end(),
                                      [&](const DeviceView& view) { return each.gpu == view.device.index; });
-    // A limit above the size of the device asks for the whole device, since more can never be free.
+    // A limit above the size of the device counts as the whole device, since more can never be free.
     const Bytes most = device == snapshot.devices.end() ? kUnlimited : round_down(capacity_of(*device), kGranule);
     entry.submission.bytes = std::max({entry.submission.bytes, std::min(each.limit, most), each.suspended_bytes});
     entry.submission.guarantee = std::max(entry.submission.guarantee, each.guarantee);
@@ -341,7 +341,7 @@ void Leases::requeue(const std::string& path, const Message& reason, const Snaps
   entry.submission.gpu = fmt::format("{}", fmt::join(gpus, ","));
   auto request = request_of(id, entry);
   if (!request || !queue_.submit(std::move(*request)))
-    resumable_.push_back(path);  // no queue can decide: the resume is tried at once
+    resumable_.push_back(path);  // the queue cannot decide, so the resume is tried at once
 }
 
 bool Leases::mark_running(const std::string& id, const std::string& path, std::uint32_t user) {
@@ -349,7 +349,7 @@ bool Leases::mark_running(const std::string& id, const std::string& path, std::u
   if (found == entries_.end() || found->second.submission.owner != user || !found->second.granted) return false;
   if (!queue_.mark_running(id)) return false;
   found->second.workload = path;
-  save();  // a daemon that starts now must not grant it again
+  save();  // so that a daemon that starts now does not grant the lease again
   return true;
 }
 
@@ -365,7 +365,7 @@ Events Leases::step(const Snapshot& snapshot, std::uint64_t now_ns, const Tenant
   for (auto each = entries_.begin(); each != entries_.end();) {
     auto& [id, entry] = *each;
     const bool runs = running.count(entry.workload) != 0;
-    // A lease for a resume needs its workload only, not the waiter.
+    // A lease for a resume lasts as long as its workload, even if the waiter has ended.
     const bool ended = !runs && (entry.for_resume || liveness(entry.submission.waiter) == Liveness::kDead);
     const bool is_back = entry.for_resume && entry.granted && here.count(entry.workload) != 0;
     if (!ended && !is_back) {
@@ -380,7 +380,7 @@ Events Leases::step(const Snapshot& snapshot, std::uint64_t now_ns, const Tenant
   Capacity capacity;
   for (const DeviceView& device : snapshot.devices) {
     devices_[device.device.index] = occupants_of(device, snapshot);
-    admission::Promises taken, of_tenants;  // a tenant is charged by its books
+    admission::Promises taken, of_tenants;  // `of_tenants` counts usage according to the books
     for (const AccountView& account : snapshot.accounts) {
       if (!is_on(account, device) || leased.count(account.path) != 0) continue;
       add_taken(taken, account, device);

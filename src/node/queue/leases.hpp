@@ -1,7 +1,8 @@
 // Leases of commands: ties the queue of `ration run --wait` to the processes that wait, and to the workloads that they
 // become.
-// Promises: a dead waiter leaves the queue, and an ended workload frees its room; a granted lease fits beside all that
-// runs; a suspended workload queues for its return like a new one; places and leases survive a restart of the daemon.
+// Promises: a dead waiter leaves the queue, and an ended workload frees its room; a granted lease fits beside
+// everything that runs; a suspended workload queues for its return like a new one; places and leases survive a restart
+// of the daemon.
 #pragma once
 
 #include <deque>
@@ -95,7 +96,7 @@ class Leases {
   /// Records a successful run, which improves the estimates for waiting and running leases of the same program.
   void learn(const Program& program, std::uint64_t length_ns);
 
-  /// Frees the room of a workload that was suspended.
+  /// Frees the room that a workload held before it was suspended.
   void suspend(const std::string& path);
   /// Queues a suspended workload for its return to its devices. `reason` is shown in the queue. `confirmed` is false
   /// for a request that may be spurious. Such a request may be withdrawn and repeated.

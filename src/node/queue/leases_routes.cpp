@@ -124,8 +124,8 @@ Result<LeaseSubmission> submission_of(const Request& request, const json& body) 
   return submission;
 }
 
-/// Returns the requested priority. Only an operator may exceed the tenant's priority; for any other user, the request
-/// is lowered to it. Fails with E1521.
+/// Returns the requested priority. Only an operator may exceed the tenant's priority. The request of any other user is
+/// lowered to the tenant's priority. Fails with E1521.
 Result<int> priority_of(const json& body, const Viewer& viewer, int of_tenant) {
   constexpr std::int64_t kHighest = std::numeric_limits<std::int32_t>::max();
   RATION_TRY(const auto priority, number_field(body, "priority", -kHighest, kHighest));

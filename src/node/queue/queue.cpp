@@ -16,7 +16,8 @@ constexpr std::uint64_t kNever = std::numeric_limits<std::uint64_t>::max();
 
 Bytes need_of(const LeaseRequest& request) { return round_up(std::max(request.bytes, request.guarantee), kGranule); }
 
-/// Returns the earliest end of the lease: now, if its length is unknown or it already exceeds every earlier run.
+/// Returns the earliest time at which the lease may end. That is now, if its length is unknown or it has run for longer
+/// than every earlier run.
 std::uint64_t earliest_end(const Lease& lease, std::uint64_t now) {
   if (!lease.request.expected) return now;
   const std::uint64_t runs = now - std::min(now, lease.granted_ns);
@@ -24,7 +25,7 @@ std::uint64_t earliest_end(const Lease& lease, std::uint64_t now) {
   return length ? lease.granted_ns + *length : now;
 }
 
-/// Returns the time by which the lease ends, unless it exceeds every earlier run.
+/// Returns the time by which the lease ends, unless it runs for longer than every earlier run.
 std::uint64_t latest_end(const Lease& lease) {
   return lease.request.expected ? lease.granted_ns + lease.request.expected->at_most_ns : kNever;
 }
@@ -241,7 +242,7 @@ std::uint64_t LeaseQueue::earliest_start(const Waiting& waiting) const {
 /// Returns true if the candidate cannot delay the head: whichever leases end during the candidate's run, if they free
 /// enough for the head alone, they free enough for both.
 bool LeaseQueue::leaves_room(int gpu, const Waiting& head, const Lease& candidate) const {
-  constexpr std::size_t kMaxSums = 256;  // sizes are round, so few sums differ; with more, returns false
+  constexpr std::size_t kMaxSums = 256;  // sizes are round, so few sums differ; returns false if more do
   const std::int64_t missing = capacity_.missing_on(gpu, head.need, head.request.tenant);
   const std::int64_t with = missing + static_cast<std::int64_t>(need_of(candidate.request).count());
   const auto for_the_head_alone = [&](std::int64_t given_back) { return given_back >= missing && given_back < with; };
@@ -270,9 +271,9 @@ std::optional<Lease::Backfill> LeaseQueue::backfill_beside(const Waiting& head, 
   return Lease::Backfill{head.request.id, false};
 }
 
-/// Finds a lease that can start now without delaying the head, which may be null. The only waiting request gets the
-/// emptiest device, for its computing power. If others wait too, a request gets the tightest fit, so that large rooms
-/// stay.
+/// Finds a lease that can start now without delaying the head, which may be null. If no other request waits, chooses
+/// the emptiest device, which has the most computing power to spare. If others wait too, chooses the tightest fit, so
+/// that large rooms stay.
 std::optional<Lease> LeaseQueue::possible_lease(const Waiting& waiting, const Waiting* head) const {
   std::optional<Lease> best;
   Bytes best_free;

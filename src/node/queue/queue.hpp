@@ -49,9 +49,9 @@ struct LeaseRequest {
   std::uint64_t submitted_ns = 0;
   std::optional<std::uint64_t> deadline_ns;  ///< end of `--wait=T`, when it leaves the queue
   bool confirmed = true;                     ///< false for a resume that may be spurious; see kUnconfirmedStep
-  std::optional<std::int64_t> due;  ///< its place before a restart; absent for a place behind those that wait already
-  std::optional<Bytes> held;        ///< bytes that a resumed workload will hold, which count for its tenant
-  std::optional<RunLengths> expected;  ///< lengths of earlier runs
+  std::optional<std::int64_t> due;           ///< place before a restart; absent to queue behind those that wait already
+  std::optional<Bytes> held;                 ///< bytes that a resumed workload will hold, which count for its tenant
+  std::optional<RunLengths> expected;        ///< lengths of earlier runs
 };
 
 struct Lease {
@@ -91,9 +91,9 @@ struct WaitReason {
   std::uint64_t head_in_ns = 0;  ///< time to the earliest possible start of `behind`; 0 if it may start at any moment
   std::optional<std::uint64_t> may_run_ns{};  ///< longest expected run; absent if unknown
 };
-/// Renders the reason: `not enough room: GPU 1 has the most, 14.2 GiB of 47.5 GiB that are neither held nor promised`.
+/// Renders the reason: `not enough room: GPU 1 has the most, with 14.2 GiB of 47.5 GiB neither held nor promised`.
 [[nodiscard]] Message to_text(const WaitReason& reason);
-/// Renders the backfill: `ahead of q-5, which has room beside it`.
+/// Renders the backfill: `ahead of q-5; there is room for both`.
 [[nodiscard]] Message to_text(const Lease::Backfill& backfill);
 
 /// The usual wait here, or the reason why it is unknown.

@@ -8,7 +8,7 @@
 
 namespace ration::node {
 
-/// Reports charges that had to wait for room and got it.
+/// Reports requests for memory that had to wait for room and got it.
 std::unique_ptr<Rule> wait_rule(LimitMoves& moves);
 
 }  // namespace ration::node

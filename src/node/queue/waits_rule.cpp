@@ -1,4 +1,4 @@
-// Reports charges that had to wait for room and got it. Runs before the snapshot.
+// Reports requests for memory that had to wait for room and got it. Runs before the snapshot.
 #include <algorithm>
 #include <memory>
 #include <unordered_map>
@@ -42,7 +42,7 @@ class WaitRule final : public Rule {
  private:
   struct Wait {
     std::uint64_t since_ns = 0, denials = 0, granted = 0;  // counters at the start of the wait
-    std::uint32_t account = 0, waiting = 0;                // `waiting` is the most charges at once
+    std::uint32_t account = 0, waiting = 0;                // `waiting` is the most requests at once
     Bytes wanted, used, limit;
     std::vector<ProcessIdentity> processes;  // processes seen waiting
   };
@@ -53,11 +53,11 @@ class WaitRule final : public Rule {
   };
   LimitMoves& moves_;
   std::unordered_map<std::string, ReportedWaits> reported_;  // by path of the book
-  std::unordered_map<std::string, Wait> waits_;              // by path, for workloads with charges that sleep
+  std::unordered_map<std::string, Wait> waits_;              // by path, for workloads with waiting requests
 };
 
-// Reports waits that last from one tick to the next and end with the memory granted. Waits that end in a denial are in
-// the book.
+// Reports waits that last from one tick to the next and end when the memory is granted. The book itself records waits
+// that end in a denial.
 void WaitRule::run(const Moment& moment, Effects& effects) {
   Events& events = effects.events;
   for (const auto& [path, workload] : moment.registry.workloads()) {
@@ -86,7 +86,7 @@ void WaitRule::run(const Moment& moment, Effects& effects) {
       if (workload.book.denial_count != wait.denials || workload.book.granted_waits < wait.granted + wait.waiting ||
           length < kMinReportedWait)
         continue;
-      ReportedWaits& reported = reported_[path];  // limits the reports that a false book can cause
+      ReportedWaits& reported = reported_[path];  // this bounds the reports that a false book can cause
       if (reported.count++ == 0) reported.first_ns = wait.since_ns;
       if (reported.last_ns != 0 && moment.now_ns < reported.last_ns + report_interval(length)) continue;
       report_limit_moves(moment, moves_, workload, events);

@@ -17,10 +17,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The most attempts to take a file: many, since a process that the program left behind may record for long.
+/// The most attempts to take a file. There are many, since a process that the program left behind may go on recording
+/// for long.
 constexpr int kMostTries = 360;
-/// The most attempts that find no file: few, since `ration run` makes the file shortly after the run's end. The user
-/// may also have removed the file.
+/// The most attempts that may find no file. There are few, since `ration run` makes the file shortly after the run's
+/// end, and the user may have removed it.
 constexpr int kMostEmptyTries = 8;
 constexpr std::uint64_t kFirstPause = kSecond / 4, kLongestPause = 10 * kSecond;
 constexpr std::ptrdiff_t kMostRunsOfUser = 256;
@@ -39,7 +40,7 @@ constexpr const char* kKeep =
     "to=$1; most=$2; shift 2; umask 077; { { timeout 300 \"$@\" 4>&-; echo $? >&4; } | head -c \"$most\" >\"$to\"; } "
     "4>&1";
 
-/// Returns the end of the names of all files that the daemon took from the user.
+/// Returns the text with which the names of all files that the daemon took from the user end.
 std::string ending_of(uid_t user) { return fmt::format(".uid-{}.rec", user); }
 
 /// Returns a file name for the run.

@@ -33,8 +33,8 @@ class Recordings {
   void forget(const std::string& path);
 
   /// Takes the files of ended runs, one file of each user at a time; for a killed run, first makes the file from its
-  /// parts. Then removes the oldest kept files of the user until the rest has at most `keep` bytes, or that share of
-  /// the file system. Adds an event for a file that is not taken.
+  /// parts. Then removes the oldest kept files of the user until the rest is within `keep`, a number of bytes or a
+  /// share of the file system. Adds an event for a file that is not taken.
   void follow(std::uint64_t now_ns, const config::Amount& keep, Events& events);
   /// Returns true while a file is being handed over, or while an ended run's file has not been requested yet.
   [[nodiscard]] bool is_taking() const;

@@ -17,7 +17,7 @@ using nlohmann::json;
 Viewer viewer_of(const http::Peer& peer) {
   Viewer viewer;
   viewer.user = peer.uid;
-  // Root of a container that has the socket is root of that container only.
+  // A client that is root inside a container with the socket is root of that container only.
   const bool is_elsewhere = peer.pid && machine::is_in_another_namespace(*peer.pid);
   viewer.is_operator = peer.token_accepted || (peer.uid && !is_elsewhere && machine::is_operator(*peer.uid));
   viewer.totals_only = !viewer.user && !viewer.is_operator && !peer.sees_all;

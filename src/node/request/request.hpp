@@ -37,8 +37,8 @@ namespace ration::node {
 [[nodiscard]] Result<std::vector<std::string>> list_field(const nlohmann::json& body, const char* name);
 /// Reads a flag; false if the field is absent. Fails with E1521 for another type.
 [[nodiscard]] Result<bool> flag_field(const nlohmann::json& body, const char* name);
-/// Reads an integer; nothing if the field is absent. Fails with E1521 for another type, or for a number not
-/// from `least` to `most`.
+/// Reads an integer; nothing if the field is absent. Fails with E1521 for another type, or for a number below `least`
+/// or above `most`.
 [[nodiscard]] Result<std::optional<std::int64_t>> number_field(const nlohmann::json& body, const char* name,
                                                                std::int64_t least, std::int64_t most);
 

@@ -1,4 +1,4 @@
-// The node, as the paths of its HTTP interface use it: the paths record events, and make the node tick.
+// The node, as the handlers of its HTTP paths use it: handlers record events, and make the node tick.
 #pragma once
 
 #include <functional>
@@ -31,8 +31,8 @@ class RouteHost {
 /// A function that adds a route: method, pattern (http/router.hpp) and handler.
 using AddRoute = std::function<void(std::string, std::string_view, http::Handler)>;
 
-/// Ticks before a change, so that it applies to current usage. A user who may not change anything cannot force ticks
-/// this way.
+/// Ticks before a change, so that the change applies to current usage. For a user who is no operator, ticks only if the
+/// pace of ticks allows one now.
 void tick_before_change(RouteHost& host, const http::Request& request);
 
 }  // namespace ration::node

@@ -79,7 +79,7 @@ Result<CheckpointOutcome> move_memory(const std::string& driver_folder, Checkpoi
       return {};
     const auto machine = machine::query_devices(driver_folder);
     if (!machine) return tl::unexpected(machine.error());
-    return machine::may_be_moved(now, *machine, runtime_folder, true);  // only the daemon reports attempts
+    return machine::may_be_moved(now, *machine, runtime_folder, true);  // the daemon has checked the trial
   });
 }
 

@@ -1,7 +1,7 @@
-// Runs suspensions and resumptions one at a time, each in its own process, because moving memory takes long and a
-// hanging driver then hangs that process only.
-// Promises: a job survives the daemon, and the next daemon's first job waits for it; resumptions, which have room
-// already, precede suspensions.
+// Runs suspensions and resumptions one at a time, each in its own process, because moving memory takes long, and a
+// driver that hangs then blocks only that process.
+// Promises: a job survives the daemon, and the next daemon's first job waits for it; resumptions precede suspensions,
+// because their room is already free.
 #pragma once
 
 #include <deque>

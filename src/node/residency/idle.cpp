@@ -26,7 +26,7 @@ std::optional<IdleDecision> IdleWatch::decide(const IdleObservation& observed, c
   const bool computes = observed.utilisation_percent.value_or(0) > policy.below_percent;
   if (history.trim_ends_ns != 0) {
     history.requested_until_ns = now_ns;
-    if (now_ns >= history.trim_ends_ns) history.trim_ends_ns = 0;  // memory freed at the last moment was observed too
+    if (now_ns >= history.trim_ends_ns) history.trim_ends_ns = 0;  // also counts memory freed just before the end
   }
   const std::uint64_t touched =
       observed.last_activity_ns > history.requested_until_ns ? std::min(observed.last_activity_ns, now_ns) : 0;

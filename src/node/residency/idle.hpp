@@ -22,21 +22,21 @@ struct IdleStep {
 };
 
 struct IdlePolicy {
-  int below_percent = 1;        ///< computing for up to this share of the time counts as idle
+  int below_percent = 1;        ///< a workload that computes for at most this share of the time counts as idle
   std::vector<IdleStep> steps;  ///< by time
 
   /// Returns the idle time after which a step suspends; nothing if no step does.
   [[nodiscard]] std::optional<std::uint64_t> suspends_after_ns() const;
 };
 
-/// Time for a program to return memory after a trim request, which its library polls ten times a second.
+/// Time that a program gets to return memory after a trim request. Its library looks for requests ten times a second.
 inline constexpr std::uint64_t kTrimTime = 2'000'000'000;
 
 /// Observations of a workload in one tick.
 struct IdleObservation {
   std::string id;
   Bytes used;
-  std::uint64_t last_activity_ns = 0;  ///< time of its last allocation or free, or of its start
+  std::uint64_t last_activity_ns = 0;  ///< time at which it last allocated or freed memory, or started
   /// The utilisation by its processes since the last tick; absent if the driver does not report it.
   std::optional<int> utilisation_percent;
 };
@@ -48,9 +48,10 @@ struct IdleDecision {
   Message reason;  ///< for people: `no memory taken or given back and no computing for 47m 00s`
 };
 
-/// Promises: a workload counts as idle since it last computed, allocated, or freed memory without a request; each step
-/// is taken once per idle time; a workload is reported instead of suspended if it is unknown whether it computes, since
-/// training may leave its memory unchanged for hours; a workload that holds no memory is only reported.
+/// Promises: a workload counts as idle since it last computed, allocated memory, or freed memory without a trim
+/// request; each step is taken once per idle time; a workload is reported instead of suspended if it is unknown whether
+/// it computes, since training may leave its memory unchanged for hours; a workload that holds no memory is only
+/// reported.
 class IdleWatch {
  public:
   /// Returns the next step if it is due; else nothing.
@@ -61,10 +62,10 @@ class IdleWatch {
 
  private:
   struct History {
-    std::uint64_t busy_ns = 0;  ///< time of the last computing, allocation or free
+    std::uint64_t busy_ns = 0;  ///< time at which it last computed, or allocated or freed memory
     std::size_t steps_taken = 0;
     std::uint64_t trim_ends_ns = 0;        ///< end of a trim request; 0 if none is pending
-    std::uint64_t requested_until_ns = 0;  ///< frees up to this time answered a trim request
+    std::uint64_t requested_until_ns = 0;  ///< memory freed up to this time was freed for a trim request
   };
   std::map<std::string, History> histories_;
 };

@@ -22,8 +22,8 @@ IdlePolicy to_policy(const config::Idle& idle) {
   return result;
 }
 
-// Returns the highest utilisation by a process of the workload, in per cent; nothing if the driver does not report it.
-// Counts 0 for a device that is idle as a whole.
+// Returns the utilisation by the workload's busiest process, in per cent; nothing if the driver does not report it. On
+// a device that is idle as a whole, every process counts as 0.
 std::optional<int> utilisation_of(const Moment& moment, const Workload& workload) {
   if (!moment.machine) return std::nullopt;
   int highest = 0;
@@ -78,7 +78,7 @@ void IdleRule::run(const Moment& moment, Effects& effects) {
     const std::uint64_t active_ns = workload.book.waiting > 0 ? moment.now_ns : activity_.since_ns(path);
     const auto decision =
         idle_.decide({path, sum(workload.used), active_ns, utilisation_of(moment, workload)}, rule, moment.now_ns);
-    // The activity at rest is learnt in the second half of the idle time that precedes a suspension.
+    // Learns the activity at rest in the second half of the idle time that precedes a suspension.
     const auto suspends_after = rule.suspends_after_ns();
     if (!suspends_after || idle_.idle_ns(path, moment.now_ns).value_or(0) * 2 < *suspends_after) {
       suspension.stop_observing(path);

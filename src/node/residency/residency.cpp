@@ -12,8 +12,8 @@ namespace {
 /// Host memory to leave free when device memory moves there.
 constexpr Bytes kHostReserve{std::uint64_t{1} << 30};
 
-// Returns for each account the driver's or the book's figure, whichever is larger: the book's figure lacks loaded code
-// and rounding, the driver's lacks managed memory.
+// Returns the larger of the driver's and the book's figure for each account. The book's figure leaves out loaded code
+// and rounding, and the driver's leaves out managed memory.
 std::vector<Bytes> to_be_moved(const Moment& moment, const Workload& workload) {
   std::vector<Bytes> bytes = workload.used;
   for (const AccountView& account : moment.snapshot.accounts) {
@@ -34,7 +34,7 @@ Result<void> host_has_room(bool simulated, const Workload& workload, const std::
                 say<"suspension.host_full">("free_bytes"_is(available), "needed_bytes"_is(needed),
                                             "workload"_is(workload.book.name)),
                 fix, 4);
-  if (simulated) return {};  // a simulated device's memory is in no process
+  if (simulated) return {};  // on a simulated device, no process holds the memory
   for (const ProcessIdentity& process : processes) {
     const auto room = machine::room_in_memory_group(process.pid);
     if (!room || needed <= room->left) continue;
@@ -93,7 +93,7 @@ Result<void> Residency::begin_suspension(const Moment& moment, const Workload& w
   owned->suspended = true;
   owned->held_by_person = by_person;
   limits_.changed();
-  if (const auto saved = limits_.save(); !saved) {  // before memory moves
+  if (const auto saved = limits_.save(); !saved) {  // saves before memory moves
     owned->suspended = owned->held_by_person = false;
     return tl::unexpected(saved.error());
   }
@@ -114,7 +114,7 @@ std::optional<std::uint64_t> Residency::failed_ns(const std::string& path) const
 bool Residency::ask_to_resume(const std::string& path, const Message& reason) {
   if (!suspension_.request_resume(path, reason)) return false;
   if (OwnedWorkload* owned = limits_.find(path); owned != nullptr) {
-    owned->held_by_person = false;  // a daemon that starts now resumes it
+    owned->held_by_person = false;  // so that a daemon that starts now resumes it
     limits_.changed();
   }
   return true;

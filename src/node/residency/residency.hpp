@@ -1,5 +1,5 @@
 // Suspension, resumption and trim of workloads, for rules and requests.
-// Promise: an ended workload leaves nothing behind.
+// Promise: nothing is kept of a workload that has ended.
 #pragma once
 
 #include <cstdint>
@@ -19,11 +19,11 @@ namespace ration::node {
 /// Finds the workload's processes in this pid namespace. Fails with E1547 if there is none, or if a process is
 /// invisible or does not belong to the workload's user.
 [[nodiscard]] Result<std::vector<ProcessIdentity>> processes_of(const Moment& moment, const Workload& workload);
-/// Returns the processes with these numbers in this pid namespace. Fails as processes_of() does.
+/// Returns the processes with these pids in this pid namespace. Fails as processes_of() does.
 [[nodiscard]] Result<std::vector<ProcessIdentity>> own_processes(const Workload& workload,
                                                                  const std::vector<std::int32_t>& pids);
 
-/// The requester's name for a trim that the daemon starts because other workloads wait for memory.
+/// The name of the requester, if the daemon starts a trim because other workloads wait for memory.
 inline constexpr const char* kPressure = "pressure";
 
 class Residency {
@@ -51,7 +51,7 @@ class Residency {
   /// Marks a suspended workload as having room for its resume.
   void approve_resume(const Moment& moment, const std::string& path);
   [[nodiscard]] bool may_resume(const std::string& path) const;
-  /// Starts the approved resume. Returns false unless the workload requests it.
+  /// Starts to resume a workload that may_resume(). Returns false if nobody has asked to resume it.
   bool resume(const std::string& path);
   /// Writes into the workload's book whether its guarantees count.
   void set_guarantee_lapsed(const Moment& moment, const Workload& workload, OwnedWorkload& owned, bool lapsed,

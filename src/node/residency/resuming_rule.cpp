@@ -23,7 +23,7 @@ class ResumeRule final : public Rule {
   Limits& limits_;
 };
 
-// Requires free memory for all that returns plus kRestoreMargin, but never more than the device can have free.
+// Requires free memory for everything that returns, plus kRestoreMargin, but never more than can be free on the device.
 void ResumeRule::run(const Moment& moment, Effects& effects) {
   if (!moment.machine) return;
   std::map<book::DeviceUuid, Bytes> free, most;

@@ -31,7 +31,8 @@ bool is_served_before(const Candidate& one, const Candidate& other) {
          std::make_tuple(-other.workload->priority, other.since_ns, other.workload->id);
 }
 
-/// Orders candidates for suspension: lowest priority first, then those beyond their guarantee, then the latest waiter.
+/// Returns true if `one` is to be suspended before `other`: the lowest priority comes first, then usage beyond the
+/// guarantee, then the latest waiter.
 bool suspended_before(const Candidate& one, const Candidate& other) {
   const auto rank = [](const Candidate& each) {
     return std::make_tuple(each.workload->priority, each.account->used <= each.account->guarantee, ~each.since_ns,
@@ -46,7 +47,7 @@ bool can_help(const Candidate& holder, const Candidate& waiter) {
           holder.account->shared_limits.count(waiter.account->shared_limit) != 0);
 }
 
-/// Chooses the victim for `waiter`; null if none is to be suspended yet.
+/// Chooses the victim that is suspended for `waiter`; null if no workload is to be suspended yet.
 const Candidate* victim_for(const Candidate& waiter, const std::vector<Candidate>& present, std::uint64_t now_ns) {
   const Candidate* victim = nullptr;
   bool all_wait = true;
@@ -66,8 +67,8 @@ const Candidate* victim_for(const Candidate& waiter, const std::vector<Candidate
 
 }  // namespace
 
-// Notes whether the workload waits. A waiting program that retries seems not to wait at that moment, so only several
-// ticks in a row without a wait prove progress.
+// Notes whether the workload waits. A waiting program that retries does not appear to wait at that moment. Therefore
+// only several ticks in a row without a wait prove progress.
 void StandstillWatch::note(const StandstillWorkload& workload, std::uint64_t now_ns) {
   constexpr int kTicksInARow = 3;
   const auto known = waits_.find(workload.id);

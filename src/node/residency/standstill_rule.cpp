@@ -25,7 +25,7 @@ std::string limit_of_policy(const config::Policy* policy, const Workload& worklo
                      policy->per.value == config::Per::kUser ? workload.user : "");
 }
 
-/// Returns what the sleeping charge waits for.
+/// Returns what the waiting request for memory waits for.
 WaitsFor obstacle(const OwnedLimit& limit, Bytes needed, bool policy_is_shared) {
   if (needed <= limit.in_force) return WaitsFor::kDevice;
   if (needed > limit.configured) return WaitsFor::kOwnLimit;
@@ -68,7 +68,7 @@ StandstillWorkload StandstillRule::standing_of(const Moment& moment, const Workl
     standing.priority = static_cast<int>(tenant->priority);
   const auto failed = residency_.failed_ns(workload.path);
   standing.can_suspend = !failed || moment.now_ns >= *failed + kRetryPause;
-  // A workload whose request is denied after a while proceeds without help.
+  // A workload whose waiting request is denied after a while goes on without help.
   const bool waits = workload.book.waiting > 0 && workload.book.on_deny == book::OnDeny::kWait;
   const OwnedWorkload* owned = limits_.find(workload.path);
   const std::string policy = limit_of_policy(policies_.of(moment, workload), workload);

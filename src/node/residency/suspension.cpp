@@ -13,8 +13,8 @@ namespace {
 constexpr double kWorkOverRest = 2, kMinWorkNs = 200'000;
 constexpr double kNsPerSecond = 1e9;
 // A thread scheduled at least kTimerTurns times at rest is a timer; after kTurnsMissed missed turns and kMinSilence
-// seconds it counts as silent. One needless resume is enough to classify a thread as a timer, except a timer that is so
-// slow that kMaxLearntSilence seconds of silence prove nothing: such a timer cannot be told from work.
+// seconds it counts as silent. One needless resume is enough to classify a thread as a timer. The exception is a timer
+// so slow that even kMaxLearntSilence seconds of silence prove nothing: it cannot be distinguished from work.
 constexpr std::uint64_t kTimerTurns = 4;
 constexpr double kTurnsMissed = 8, kMinSilence = 1, kMaxLearntSilence = 30;
 constexpr std::uint64_t kUnknownRestNs = 10'000'000'000;
@@ -131,7 +131,8 @@ bool Suspension::is_working(Workload& workload, std::uint64_t now_ns) {
     const auto before = workload.last.find(thread);
     const machine::ThreadActivity then = before == workload.last.end() ? machine::ThreadActivity{} : before->second;
     const auto timer = workload.timers.find(thread);
-    // A thread that a call stopped while it ran has used processor time, but had no further turn.
+    // A thread that a driver call blocked while it ran has used processor time since the last reading, but had no
+    // further turn.
     if (activity.turns > then.turns || activity.processor_ns > then.processor_ns) {
       workload.last_woken[thread] = now_ns;
       const bool known = before != workload.last.end() || !workload.has_new_threads;
@@ -158,7 +159,8 @@ std::vector<Suspension::Change> Suspension::update(std::uint64_t now_ns) {
     if (!job.outcome) error = job.outcome.error();
     if (suspended && !error) {
       workload.state = State::kSuspended;
-      // The driver may report a program's first thread; ignoring that thread would hide the whole program.
+      // Does not ignore a program's first thread, even if the driver reports that it works there: ignoring that thread
+      // would hide the whole program.
       for (const std::int32_t thread : job.outcome->driver_threads)
         if (std::none_of(workload.processes.begin(), workload.processes.end(),
                          [&](const ProcessIdentity& process) { return process.pid == thread; }))
@@ -182,8 +184,8 @@ std::vector<Suspension::Change> Suspension::update(std::uint64_t now_ns) {
   }
   for (auto& [id, workload] : workloads_) {
     if (!may_request(workload)) continue;
-    // The activity counts from before the suspension: a thread that made a driver call during the suspension is blocked
-    // and silent by now.
+    // Counts activity from before the suspension on, because a thread that made a driver call during the suspension is
+    // blocked and silent by now.
     const bool confirmed = (!workload.by_person && is_working(workload, now_ns)) || !workload.request_reason.empty();
     if (!confirmed && (workload.state == State::kRequesting || workload.woken.empty())) continue;
     if (workload.request_reason.empty())

@@ -10,8 +10,8 @@
 // costs moving the memory twice, and nothing else.
 //
 // Promises: every suspended workload that works again requests its resume, except workloads that a person suspended and
-// workloads whose restore failed for good; after a restart of the daemon, all workloads but these request it; an ended
-// workload is forgotten. Not thread-safe.
+// workloads whose restore failed for good; after a restart of the daemon, all suspended workloads except these request
+// their resume; an ended workload is forgotten. Not thread-safe.
 #pragma once
 
 #include <map>
@@ -58,8 +58,8 @@ class Suspension {
   /// Ends the observation, because the workload works again.
   void stop_observing(const std::string& id) { resting_.erase(id); }
 
-  /// Starts a suspension. With `by_person`, work of its threads requests no resume. Returns false unless the workload
-  /// is on its device.
+  /// Starts a suspension. With `by_person`, the workload is not resumed when one of its threads has work for the
+  /// device. Returns false unless the workload is on its device.
   bool suspend(const std::string& id, const std::vector<ProcessIdentity>& processes, bool by_person,
                std::uint64_t now_ns);
   /// Requests a resume for `reason`. Returns false unless the workload is suspended or moving to the host.
@@ -74,7 +74,7 @@ class Suspension {
   /// Returns true while the workload's bytes are in host memory or moving to the device.
   [[nodiscard]] bool is_suspended(const std::string& id) const;
   [[nodiscard]] bool is_moving() const;
-  /// Returns true if a suspended workload may request its resume, so that its threads must be polled.
+  /// Returns true if a suspended workload may request its resume, so that its threads must be observed often.
   [[nodiscard]] bool may_request_resume() const;
 
   /// Returns the changes since the last call.

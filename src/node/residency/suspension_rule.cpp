@@ -52,7 +52,7 @@ void SuspensionRule::restore(const Moment& moment, const Workload& workload, Own
   residency_.suspension().restore(workload.path, *processes, owned.held_by_person);
   if (owned.guarantee_lapsed) return;
   effects.events.push_back(
-      suspended_event(event_subject(moment, workload), sum(workload.used)));  // it left its device while no daemon ran
+      suspended_event(event_subject(moment, workload), sum(workload.used)));  // its memory moved while no daemon ran
   note_suspended(moment, workload, owned, effects);
 }
 

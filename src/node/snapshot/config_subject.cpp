@@ -10,7 +10,8 @@
 namespace ration::node {
 namespace {
 
-/// Returns the image label, which root's hooks write; a label by any other user proves nothing.
+/// Returns the image label. The caller checks that root's hooks wrote the label, because a label by any other user
+/// proves nothing.
 std::string image_in(const config::Subject& subject) {
   const auto label = subject.labels.find("image");
   return label != subject.labels.end() ? label->second : "";

@@ -14,11 +14,11 @@ namespace ration::node {
 
 extern const FixedMessage kNoneAttributed;
 
-/// Bytes that processes hold on one device, by the books and by the driver.
+/// Bytes that processes hold on one device, according to the books and to the driver.
 struct Holding {
-  Bytes held, context, pooled, managed;  ///< bytes by the books; `held` includes the other three
+  Bytes held, context, pooled, managed;  ///< bytes according to the books; `held` includes the other three
   Bytes unrequested;                     ///< bytes besides `held`; see AccountView
-  std::optional<Bytes> driver;   ///< bytes by the driver; absent if it does not attribute memory to these processes
+  std::optional<Bytes> driver;   ///< bytes that the driver reports; absent if it reports none for these processes
   bool contexts_counted = true;  ///< false if the books count allocations only, not contexts
   FixedMessage unknown_reason = kNoneAttributed;  ///< why `driver` is absent
 };

@@ -21,11 +21,12 @@ namespace {
 
 using book::DeviceUuid;
 
-// The most that a process may use beyond its book before it counts as a violator. The driver's own rounding and the
-// code that it loads are in no book; the kernels of the largest framework take 500 MB (PyTorch with cuDNN).
+// The most bytes that a process may use beyond those in its book before it counts as a violator. The driver's own
+// rounding and the code that it loads are in no book; the kernels of the largest framework take 500 MB (PyTorch with
+// cuDNN).
 constexpr Bytes kNotInBooks{std::uint64_t{1} << 30};
 
-/// The pid namespace of a process and its pid there, by which a book names it.
+/// The pid namespace of a process, and its pid there. A book names a process by these two.
 using Key = std::pair<std::uint64_t, std::int32_t>;
 
 /// A process on one device, as the driver lists it.
@@ -39,7 +40,7 @@ struct DriverProcesses {
   std::map<Key, DriverProcess> by_key;
   /// True if books of this namespace name some of the processes, so that books and driver use the same pids.
   bool known_here = false;
-  bool reported = true;  // true if the driver reports bytes of each: an unlisted process holds nothing
+  bool reported = true;  // true if the driver reports the bytes of every process, so that an unlisted one holds none
 };
 
 constexpr std::uint64_t kFirstPidNamespace = 0xEFFFFFFC;  // PROC_PID_INIT_INO of the kernel's include/linux/proc_ns.h
@@ -82,8 +83,8 @@ DriverProcesses processes_on(const machine::Device& device, const std::set<Key>&
   return found;
 }
 
-// Returns a process of the workload. The process gets the user's name if it belongs to the workload's user, else the
-// uid as text, since looking up a name for each process would be slow.
+// Returns the view of a process of the workload. A process of the workload's user has the user's name, and any other
+// process the uid as text, since looking up a name for each process would be slow.
 ProcessView view_of(const Workload& workload, const book::ProcessSnapshot& process, std::size_t account,
                     DriverProcess* driver) {
   ProcessView view;
@@ -203,7 +204,8 @@ std::string book_in_environment(std::int32_t pid) {
   return at == std::string::npos ? "" : variables.substr(at + kVariable.size()).c_str();
 }
 
-/// Returns the name of the workload that started the process, by its ancestors or its environment; empty if none did.
+/// Returns the name of the workload that started the process, as its ancestors or its environment show; empty if none
+/// did.
 std::string workload_over(const Registry& registry, std::int32_t pid, const std::string& its_book) {
   for (const auto& [path, workload] : registry.workloads()) {
     const std::int32_t creator = workload.book.creator.pid;
@@ -212,8 +214,8 @@ std::string workload_over(const Registry& registry, std::int32_t pid, const std:
   return {};
 }
 
-/// Returns true if the process sees no file of that name. Returns false also if the daemon cannot see the process's
-/// files.
+/// Returns true if the process sees no file of that name. Returns false if it sees one, or if the daemon cannot see the
+/// process's files.
 bool is_removed(std::int32_t pid, const std::string& book) {
   const std::string root = fmt::format("/proc/{}/root", pid);
   return ::access(root.c_str(), F_OK) == 0 && ::access((root + book).c_str(), F_OK) != 0 && errno == ENOENT;

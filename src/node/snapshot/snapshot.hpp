@@ -22,14 +22,14 @@ enum class ProcessState {
 };
 
 struct ProcessView {
-  std::int32_t pid = 0;  ///< pid in this host's namespace, if known there
+  std::int32_t pid = 0;  ///< pid in the host's pid namespace, if it is known there
   std::string user, command;
   ProcessState state = ProcessState::kGoverned;
-  Bytes used, context, pooled;  ///< bytes by the book; `used` includes the other two
+  Bytes used, context, pooled;  ///< bytes according to the book; `used` includes the other two
   Bytes host;                   ///< pinned host memory, of no device
   Bytes managed;  ///< part of `used` that is managed memory, which the driver's figures for processes leave out
   Bytes shared;   ///< part of `used` that other processes may hold too, whichever process is charged
-  std::optional<Bytes> driver_used;  ///< bytes by the driver; absent if not reported, as `unknown_reason` explains
+  std::optional<Bytes> driver_used;  ///< bytes that the driver reports; absent if unknown, as `unknown_reason` explains
   FixedMessage unknown_reason = machine::kNotAttributed;
 
   /// Returns the part of `used` that the driver's figure includes.
@@ -59,7 +59,7 @@ struct AccountView {
   Bytes managed;      ///< part of `used`; see ProcessView
   Bytes movable;      ///< part of `managed` that moves to the host when the workload requests more than fits
   Bytes shared;       ///< part of `used` that several processes may hold, even of other workloads
-  Bytes unrequested;  ///< part of `used` that the driver holds beyond all charges (Account::unrequested())
+  Bytes unrequested;  ///< part of `used` that no request shows, only the driver (Account::unrequested())
   std::uint64_t denials = 0, last_denial = 0, limit_changes = 0;
   std::uint64_t unlisted_count = 0;   ///< number of calls of driver functions that no table of ration lists
   std::vector<std::string> unlisted;  ///< the latest of these functions, oldest first
@@ -79,8 +79,8 @@ struct AccountView {
   std::vector<ProcessView> processes;
 
   [[nodiscard]] bool shrinking() const { return used > limit; }
-  /// Returns the usage by its book, or 0 if the driver lists none of its processes, since a book can claim anything.
-  /// The book's figure may rightly exceed the driver's, which leaves out managed memory.
+  /// Returns the usage according to the book, or 0 if the driver lists none of the workload's processes, since a book
+  /// can claim anything. The book's figure may rightly exceed the driver's, which leaves out managed memory.
   [[nodiscard]] Bytes trusted_usage() const;
 };
 
@@ -100,8 +100,8 @@ struct UngovernedView {
 
 struct DeviceView {
   machine::Device device;
-  Bytes governed;    ///< usage by the books
-  Bytes ungoverned;  ///< usage of processes in no book, by the driver
+  Bytes governed;    ///< usage according to the books
+  Bytes ungoverned;  ///< usage of processes in no book, as the driver reports it
   /// The reason why the driver does not report bytes of each process; absent if it does.
   std::optional<FixedMessage> unknown_reason;
   std::optional<Bytes> unexplained;  ///< usage of the driver itself and of unknown holders; absent if not reported

@@ -20,7 +20,7 @@ using nlohmann::json;
 
 constexpr std::size_t kMaxSize = std::size_t{256}
                                  << 20;  // far above what the permitted number of workloads and users needs
-constexpr int kMaxDepth = 16;            // bounds the memory for a file of brackets, which takes 75 times its size
+constexpr int kMaxDepth = 16;            // bounds the memory, because a file of nested brackets takes 75 times its size
 
 struct TooDeep {};
 

@@ -17,12 +17,12 @@ class StateFile {
   explicit StateFile(std::string path) : path_(std::move(path)) {}
 
   /// Passes the content to `take`, which throws a std::exception for an invalid document before it changes anything.
-  /// Renames a damaged file to PATH.damaged-TIME. `consequence` is a sentence on what is lost, and what to do.
+  /// Renames a damaged file to PATH.damaged-TIME. `consequence` is a sentence that says what is lost, and what to do.
   void read(const Message& consequence, const std::function<void(const nlohmann::json& document)>& take);
   /// Returns a report of a damaged file; empty if it was sound.
   [[nodiscard]] const Message& damage() const noexcept { return damage_; }
 
-  /// Writes the document unless it equals the last one written. Fails with E1531.
+  /// Writes the document unless it equals the last written document. Fails with E1531.
   [[nodiscard]] Result<void> write(const nlohmann::json& document);
 
  private:

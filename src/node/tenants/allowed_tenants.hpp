@@ -14,8 +14,8 @@ namespace ration::node {
 
 class AllowedTenants {
  public:
-  /// Adds an entry. Forgets the earlier entries of a user who has too many. The rules of the configuration then choose
-  /// the tenant to charge for the books of those entries.
+  /// Adds an entry. If the user has too many entries, first forgets them all; the configuration then decides which
+  /// tenant is charged for their books.
   void add(std::uint32_t user, std::string tenant) {
     auto& tenants = of_user_[user];
     if (tenants.size() >= Registry::kMaxBooks) tenants.clear();

@@ -24,10 +24,10 @@ Result<void> check_limit(const config::Tenant& tenant, const std::string& text) 
     const auto guarantee = tenant.guarantee.value.on(device, device);
     if (!guarantee || *guarantee <= limit) return {};
   }
-  return fail(
-      "E1305",
-      fmt::format("tenant {}: {} is less than its guarantee {}.", tenant.name.value, text, tenant.guarantee.value.text),
-      "Raise the limit or lower the guarantee.", 2);
+  return fail("E1305",
+              fmt::format("tenant {}: limit {} is less than its guarantee {}.", tenant.name.value, text,
+                          tenant.guarantee.value.text),
+              "Raise the limit or lower the guarantee.", 2);
 }
 
 }  // namespace

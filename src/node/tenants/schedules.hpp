@@ -18,7 +18,7 @@ namespace ration::node {
 struct ScheduleRequest {
   std::string name;                        ///< name of the schedule
   std::string when;                        ///< `22:00-07:00`
-  std::string days;                        ///< days on which it begins, `mon-fri`; empty for every day
+  std::string days;                        ///< days on which it begins, such as `mon-fri`; empty for every day
   std::map<std::string, std::string> set;  ///< limits by tenant
   std::string by;                          ///< author
 };

@@ -1,4 +1,4 @@
-// The events that an earlier daemon recorded, so that a daemon that starts anew reports nothing twice.
+// The events that an earlier daemon recorded, so that a restarted daemon reports nothing twice.
 #pragma once
 
 #include <functional>

@@ -1,5 +1,5 @@
-// The outcome of a tick outside of the books: events, ended workloads, and news for the queue. Rules add to it; the
-// daemon hands it to recorder, queue and announcer.
+// The outcome of a tick outside of the books: events, ended workloads, and changes for the queue. Rules add to the
+// outcome, and the daemon passes it to the recorder, the queue and the announcer.
 #pragma once
 
 #include <string>

@@ -16,7 +16,7 @@
 namespace ration::node {
 
 struct Moment {
-  std::uint64_t now_ns = 0;          ///< by steady_time_ns(), for every age and deadline
+  std::uint64_t now_ns = 0;          ///< time of steady_time_ns(), for every age and deadline
   std::uint64_t time_of_day_ns = 0;  ///< the same instant by the wall clock, which may jump; for display and records
   std::uint64_t first_tick_ns = 0;   ///< by the wall clock
   config::Configuration configuration;
@@ -36,9 +36,9 @@ struct Moment {
 /// Returns the device; null if it is not on this machine any more, or the driver cannot be queried.
 [[nodiscard]] const machine::Device* device_of(const Moment& moment, const book::DeviceUuid& uuid);
 [[nodiscard]] std::optional<int> gpu_of(const Moment& moment, const book::DeviceUuid& uuid);
-/// Names the workload in an event, with its first device.
+/// Returns the workload as the subject of an event, with the workload's first device.
 [[nodiscard]] EventSubject event_subject(const Moment& moment, const Workload& workload);
-/// Names the workload in an event, with that device.
+/// Returns the workload as the subject of an event, with that device.
 [[nodiscard]] EventSubject event_subject(const Moment& moment, const Workload& workload,
                                          const book::DeviceUuid& device);
 

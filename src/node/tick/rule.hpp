@@ -19,7 +19,7 @@ class Rule {
   virtual ~Rule() = default;
 
   virtual void run(const Moment& moment, Effects& effects) = 0;
-  /// Drops what the rule keeps of a workload that ended or changed to another daemon.
+  /// Drops what the rule keeps of a workload that ended, or that another daemon governs now.
   virtual void forget(const std::string& path) { (void)path; }
   /// Takes new settings, before the first tick and after each reload.
   virtual void configure(const config::Configuration& configuration) { (void)configuration; }

@@ -8,7 +8,7 @@
 namespace ration::node {
 namespace {
 
-/// Returns true if usage grew between most samples of the last minute. A few steps, as when programs start, are no
+/// Returns true if usage grew between most samples of the last minute. A few steps, such as programs that start, are no
 /// trend.
 template <typename Looks>
 bool grew_most_of_the_minute(const Looks& seen, std::uint64_t minute_ns) {
@@ -42,7 +42,8 @@ std::optional<std::uint64_t> Forecast::seconds_to_full(const std::string& name, 
   const auto& seen = found->second;
   if (seen.back().first - seen.front().first < kMinSpanNs || !grew_most_of_the_minute(seen, kMinSpanNs))
     return std::nullopt;
-  // Requires that each third of the time contributes a good part of the growth, unlike a single step.
+  // Requires that usage rises by a good part of the growth from each third of the time to the next, unlike in a single
+  // step.
   const auto level = [&](std::size_t third) {
     const std::size_t begin = third * seen.size() / 3, end = (third + 1) * seen.size() / 3;
     double sum = 0;

@@ -1,5 +1,5 @@
 // Predicts when a device will be full, or a tenant at its limits, if usage keeps growing.
-// Promises: no forecast without a minute of steady growth, and none from steps (programs that start or resume); a name
+// Promises: a forecast needs a minute of steady growth, and steps (programs that start or resume) are no growth; a name
 // without new samples is forgotten.
 #pragma once
 

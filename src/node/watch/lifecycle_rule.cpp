@@ -8,8 +8,8 @@ namespace ration::node {
 
 namespace {
 
-/// The longest time from a workload's end to the sample with its last denials. The value is generous, which is
-/// harmless: an event that is recorded twice counts once.
+/// The longest time from a workload's end to the sample with its last denials. A value that is too long is harmless,
+/// because an event that is recorded twice counts once.
 constexpr history::TimeMs kStoredWithin = 60'000;
 
 class LifecycleRule final : public Rule {

@@ -26,7 +26,7 @@ class OrphanedRule final : public Rule {
 };
 
 void OrphanedRule::run(const Moment& moment, Effects& effects) {
-  constexpr Bytes kReportable{std::uint64_t{256} << 20};  // less than one context is within measurement error
+  constexpr Bytes kReportable{std::uint64_t{256} << 20};  // less than one context may be an error of measurement
   for (const DeviceView& device : moment.snapshot.devices) {
     if (!device.orphaned) continue;
     Orphaned& known = orphaned_[device.device.uuid];

@@ -1,4 +1,4 @@
-// Reports processes that use more than their book was charged, and counts the excess as usage of the workload in the
+// Reports processes that use more than was charged to their book, and counts the excess as usage of the workload in the
 // snapshot.
 #include <algorithm>
 #include <map>
@@ -18,7 +18,7 @@ class OveruseRule final : public Rule {
 
  private:
   Snapshot& snapshot_;
-  std::map<std::pair<int, std::int32_t>, int> violators_;  // ticks in a row, by GPU and pid
+  std::map<std::pair<int, std::int32_t>, int> violators_;  // number of ticks in a row, by GPU and pid
 };
 
 // Waits for the third tick: books are read just before the driver is asked, so an allocation in between looks like use

@@ -19,7 +19,8 @@ class UngovernedRule final : public Rule {
 };
 
 void UngovernedRule::run(const Moment& moment, Effects& effects) {
-  // Waits for the second tick, since a book may be created between the reads of books and driver.
+  // Waits for the second tick, since a program may make its book after the books were read and before the driver was
+  // asked.
   std::map<std::pair<int, std::int32_t>, bool> present;
   for (const UngovernedView& view : moment.snapshot.ungoverned) {
     const auto known = known_.find({view.gpu, view.process.pid});

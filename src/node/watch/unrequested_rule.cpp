@@ -1,6 +1,6 @@
 // Charges memory that the driver holds for a workload beyond its book: loaded code, local memory of kernels, contexts
-// that no hook saw. No request shows this memory, so the rule finds it by comparison; from then on it counts against
-// the limit.
+// that the guard did not see. No request shows this memory, so the rule finds it by comparison; from then on it counts
+// against the limit.
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -35,15 +35,15 @@ class UnrequestedRule final : public Rule {
  private:
   struct Unrequested {
     Settled settled;
-    std::uint64_t times_emptied = 0;  // counter in the book when the memory was found
+    std::uint64_t times_emptied = 0;  // value of the book's counter when the memory was found
   };
   const Limits& limits_;
   std::map<std::pair<std::string, std::uint32_t>, Unrequested> unrequested_;  // by path and account
 };
 
-// Compares the driver's figure with two reads of the book, one before the driver was asked and one now, so that a
-// lasting change in between is in one of them. Memory that came and went in between is in neither, so several ticks
-// must agree.
+// Compares the driver's figure with two readings of the book, one from before the driver was asked and one from now, so
+// that one of them includes a lasting change in between. Neither includes memory that came and went in between, so
+// several ticks must agree.
 void UnrequestedRule::run(const Moment& moment, Effects& /*effects*/) {
   decltype(unrequested_) present;
   for (const AccountView& view : moment.snapshot.accounts) {

@@ -27,8 +27,8 @@ std::unique_ptr<Rule> ungoverned_rule();
 std::unique_ptr<Rule> orphaned_rule();
 /// Charges memory that the driver holds for a workload beyond its book.
 std::unique_ptr<Rule> unrequested_rule(const Limits& limits);
-/// Reports processes that use more than their book was charged. `snapshot` is the moment's own, in which the excess
-/// then counts as usage of the workload.
+/// Reports processes that use more than was charged to their book. The excess then counts as usage of the workload in
+/// `snapshot`, which must be the snapshot of the moment.
 std::unique_ptr<Rule> overuse_rule(Snapshot& snapshot);
 /// Warns of ungoverned processes, or ends them, as configured.
 std::unique_ptr<Rule> ungoverned_policy_rule();

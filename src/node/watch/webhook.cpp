@@ -32,7 +32,7 @@ std::string request_of(const std::string& url, const std::string& body) {
 }
 
 void Webhook::send(const std::string& url, std::string body) {
-  if (waiting_.size() >= kMaxWaiting) {  // the first may be in transfer
+  if (waiting_.size() >= kMaxWaiting) {  // keeps the first, which may be in transfer
     waiting_.erase(waiting_.begin() + 1);
     ++dropped_;
     problem_ = say<"alert.too_slow">();

@@ -19,7 +19,7 @@ namespace ration::node {
 
 class Webhook {
  public:
-  /// Makes a webhook that sends by `program`, a curl.
+  /// Makes a webhook that sends with `program`, which must be a curl.
   explicit Webhook(std::string program = "curl") : program_(std::move(program)) {}
 
   void send(const std::string& url, std::string body);

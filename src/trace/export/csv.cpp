@@ -1,5 +1,5 @@
 // Writes one line per event, for spreadsheets and scripts. The first five columns are those of the allocation histories
-// in share/ration/traces. So `ration` and other programs that read such histories also read this file, and skip
+// in share/ration/traces. So `ration` and other programs that read such histories can read this file, too. They skip
 // operations other than `a` and `f`.
 #include <fmt/format.h>
 

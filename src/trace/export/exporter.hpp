@@ -1,7 +1,7 @@
-// The formats of other programs in which a recording can be written, one format per file. Used by `ration export`.
-// Promises: the bytes held at each moment, and at the peak, are exactly those of the recording; names that programs
-// chose are valid UTF-8 in every format; unless a format says otherwise, an export needs memory for the live blocks
-// only, however long the recording is.
+// The formats of other programs to which a recording can be exported; each has its own source file. Used by `ration
+// export`. Promises: the bytes held at each moment, and at the peak, are exactly those of the recording; names that
+// programs chose are valid UTF-8 in every format; unless a format says otherwise, an export needs memory for the live
+// blocks only, however long the recording is.
 #pragma once
 
 #include <ostream>

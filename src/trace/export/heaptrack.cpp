@@ -1,6 +1,6 @@
-// Writes the data file of heaptrack (https://github.com/KDE/heaptrack), as heaptrack_interpret leaves it, for
-// heaptrack_gui and heaptrack_print. Numbers are hexadecimal, times are milliseconds, and indices begin at 1, except
-// those of allocations, which begin at 0.
+// Writes the data file of heaptrack (https://github.com/KDE/heaptrack), in the form that heaptrack_interpret writes and
+// heaptrack_gui and heaptrack_print read. Numbers are hexadecimal, times are milliseconds, and indices begin at 1,
+// except those of allocations, which begin at 0.
 #include <fmt/format.h>
 
 #include <map>
@@ -52,7 +52,8 @@ class HeaptrackWriter {
     return found->second;
   }
 
-  /// Returns the index of the trace of a holding: its process, its place, then its calls.
+  /// Returns the index of the trace of a holding. From the root, a trace has the process, the place, and then the
+  /// calls.
   std::size_t trace_of(const Holding& holding) {
     const auto [known, is_unknown] =
         known_.try_emplace({holding.process, holding.place, holding.part, holding.site}, 0);

@@ -86,7 +86,7 @@ void Holdings::erase(Owner& owner, std::map<std::uint64_t, Entry>::iterator bloc
 
 void Holdings::take_block(const Event& event, Owner& owner, Place place) {
   const AddressKey key{event.address, event.process, is_handle(event.kind)};
-  if (const auto stale = addresses_.find(key); stale != addresses_.end()) {  // its end is not recorded
+  if (const auto stale = addresses_.find(key); stale != addresses_.end()) {  // the stale block's end was not recorded
     const Found found = stale->second;
     erase(*found.owner, found.owner->blocks.find(found.id));
   }
@@ -131,9 +131,9 @@ void Holdings::end(Owner& owner) {
     (void)reduce(owner, static_cast<Part>(part), std::numeric_limits<std::uint64_t>::max());
 }
 
-// Makes the holdings of a place add up to its charges. Charged bytes without a block are added to the part `first` of
-// the process. Bytes that were given back without the end of a block are taken from the part `first`, then from other
-// parts, then from the newest blocks.
+// Makes the holdings of a place add up to its charges. Adds charged bytes that have no block to the part `first` of the
+// process. If bytes were refunded although no block ended, takes them from the part `first`, then from other parts,
+// then from the newest blocks.
 void Holdings::balance(Place place, std::uint32_t process, Part first) {
   const Sum& sum = places_[place];
   Owner& own = owners_.at({place, process});
@@ -241,7 +241,7 @@ std::vector<Holding> held_at(const Recording& recording, Place place, const Peak
 
 void read_unended(const Recording& recording, Ends ends, const std::function<bool(const Event&)>& take) {
   const Header& header = recording.header();
-  std::vector<std::vector<Event>> ended(places(header));  // passed on once another event follows
+  std::vector<std::vector<Event>> ended(places(header));  // held back until another event follows
   recording.read([&](const Event& event) {
     const Place place = ends == Ends::kTogether ? Place{0} : std::min(place_of(event, header), pinned_host(header));
     if (event.kind == Kind::kProcessEnded) {

@@ -1,6 +1,6 @@
 // The memory of a recording's workload at a moment, as holdings whose bytes add up to those in its book. Used by the
-// exports, whose formats know blocks of memory and nothing else. Promise: after each event the holdings of a place add
-// up to the sum of all charges to that place, whatever was recorded; a negative sum counts as zero.
+// exports, because their formats have only blocks of memory. Promise: after each event the holdings of a place add up
+// to the sum of all charges to that place, whatever was recorded; a negative sum counts as zero.
 #pragma once
 
 #include <array>
@@ -121,8 +121,8 @@ struct Peak {
 /// Returns what was held at the peak of a place, oldest first.
 [[nodiscard]] std::vector<Holding> held_at(const Recording& recording, Place place, const Peak& peak);
 
-/// Reads the events except those by which the last processes ended, so that memory that these never freed is still held
-/// at the end. With kEach, each place has last processes of its own, as in `ration inspect`.
+/// Reads all events except those by which the last processes ended. So memory that the last processes never freed is
+/// still held at the end. With kEach, each place has last processes of its own, as in `ration inspect`.
 enum class Ends { kEach, kTogether };
 void read_unended(const Recording& recording, Ends ends, const std::function<bool(const Event&)>& take);
 

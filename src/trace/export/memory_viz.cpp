@@ -12,8 +12,8 @@
 namespace ration::trace {
 namespace {
 
-/// Returns an address below 2^53, up to which JavaScript counts exactly. Blocks of different processes get different
-/// addresses, and a holding without an address gets one above all blocks.
+/// Returns an address below 2^53, because JavaScript represents whole numbers exactly only up to there. Blocks of
+/// different processes get different addresses, and a holding without an address gets one above all blocks.
 std::uint64_t address_of(const Holding& holding) {
   constexpr std::uint64_t kMost = std::uint64_t{1} << 53;
   if (holding.part == Part::kBlock) return (holding.address + (std::uint64_t{holding.process} << 48)) % (kMost >> 1);

@@ -11,7 +11,7 @@
 
 namespace ration::trace {
 
-/// Returns the text after replacing each control character, and each byte that belongs to no character.
+/// Returns the text with replacements for control characters, and for bytes that are not part of a valid character.
 [[nodiscard]] std::string cleaned(std::string_view text);
 
 /// Returns `GPU 0 Tesla T4`, or `pinned host memory`.

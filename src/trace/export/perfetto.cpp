@@ -105,7 +105,7 @@ class PerfettoWriter {
 
   void packet(Message packet) {
     packet.number(10, kSequence);
-    if (is_first_) packet.number(13, 1);  // the state of this sequence begins here
+    if (is_first_) packet.number(13, 1);  // tells the reader that the sequence's state begins here
     is_first_ = false;
     out_ << Message{}.message(1, packet).bytes();
   }

@@ -1,5 +1,5 @@
-// Writes a Python pickle of protocol 2 with dictionaries, lists, texts and whole numbers only. Writes lists in pieces
-// that are short enough for readers in other languages. Used by the export for PyTorch's memory viewer.
+// Writes a Python pickle of protocol 2 with dictionaries, lists, texts and whole numbers only. Divides lists into
+// pieces that are short enough for readers in other languages. Used by the export for PyTorch's memory viewer.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
 // The threads on which timelines draw ranges. A timeline has one stack of ranges per thread. Ranges of further NVTX
-// domains, and ranges that any thread may end, can overlap that stack. Such ranges get threads that no program has.
+// domains, and ranges that any thread may end, can overlap that stack. Such ranges are
+// drawn on additional threads, which no program has.
 #pragma once
 
 #include <cstdint>

@@ -113,7 +113,8 @@ void write_xspace(const Recording& recording, std::ostream& out) {
     plane.message(4, Message{}.number(1, number).message(2, Message{}.number(1, number).text(2, name)));
   for (int stat = kAllocator; stat <= kShape; ++stat)
     plane.message(5, Message{}.number(1, stat).message(2, Message{}.number(1, stat).text(2, kStats[stat])));
-  // The length of the line comes before its events. These are too many to keep, so they are made twice.
+  // The length of the line comes before its events. There are too many events to keep, so they are made twice: to add
+  // up the length, and to write them.
   std::uint64_t length = line.bytes().size();
   each_event(recording, [&](const std::string& event) {
     length += Message{}.opened(kEventField, event.size()).bytes().size() + event.size();

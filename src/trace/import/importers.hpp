@@ -19,8 +19,9 @@ struct Importer {
 /// Returns the importer for a file with this beginning, or nullptr.
 [[nodiscard]] const Importer* importer_of(std::string_view beginning);
 
-/// Reads a pickle of torch.cuda.memory._snapshot(): tensors, in segments that pools of the process reserve. Memory that
-/// was live before the snapshot's history is taken at the beginning of the recording. Fails with E1811.
+/// Reads a pickle of torch.cuda.memory._snapshot(). The recording has the tensors, and the segments around them as
+/// pools of the process. Memory that was live before the snapshot's history began counts as allocated when the
+/// recording begins. Fails with E1811.
 [[nodiscard]] Result<std::unique_ptr<MemoryRecording>> read_pytorch_snapshot(const std::string& path,
                                                                              std::string content);
 

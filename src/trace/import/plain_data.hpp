@@ -1,4 +1,4 @@
-// Reads Python pickles of protocols 2 to 5, as far as they are plain data: dictionaries, lists, tuples, sets, texts and
+// Reads Python pickles of protocols 2 to 5 that contain only plain data: dictionaries, lists, tuples, sets, texts and
 // numbers. Used to import what PyTorch dumps. Promises: nothing of the pickle is executed or looked up, so a pickle
 // with classes or functions fails; memory is a few times the file's size, and at most kMostValues values.
 #pragma once
@@ -38,8 +38,8 @@ class PlainData {
   Cell root_;
 };
 
-/// A value in a PlainData. The PlainData must outlive the value. A function that does not suit the value's type returns
-/// an absent or empty result.
+/// A value in a PlainData. The PlainData must outlive the value. A function that is not meant for the value's type
+/// returns an absent or empty result.
 class PlainData::Value {
  public:
   [[nodiscard]] Type type() const { return cell_.type; }

@@ -83,7 +83,8 @@ class Snapshot {
     return event;
   }
 
-  /// Returns the site of a stack: its calls of Python functions, or all calls if it has none of Python.
+  /// Returns the site of a stack. Its text has the calls of Python functions only, or all calls if the stack has none
+  /// of Python.
   std::uint32_t site_of(const Value& frames) {
     if (frames.size() == 0) return 0;
     const auto [known, is_new] = sites_.try_emplace(frames.identity(), 0);
@@ -144,8 +145,8 @@ class Snapshot {
     if (action == "segment_free" || action == "segment_unmap") return -static_cast<std::int64_t>(bytes);
     return 0;
   }
-  /// Adds the blocks from before the history: those that the history frees but does not take, and those that are live
-  /// at its end but were not taken within it.
+  /// Adds the blocks that were taken before the history began: those that it frees without having taken them, and those
+  /// that are live at its end without having been taken in it.
   void begin_device(const Value& trace, std::size_t device) {
     std::int64_t reserved = 0, least = 0;
     std::unordered_set<std::uint64_t> live;

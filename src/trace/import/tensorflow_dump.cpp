@@ -138,8 +138,8 @@ Result<std::unique_ptr<MemoryRecording>> read_tensorflow_dump(const std::string&
     return fail("E1811", path + " is no dump of TensorFlow's allocator, or was cut off.",
                 "TF_BFC_MEMORY_DUMP=/tmp/dump python train.py", 2);
   imported.need_device(device);
-  // The dump shows one moment and has no times. So the tensors come first, in the order in which they were taken, and
-  // then the regions around them, so that everything is there at the last charge.
+  // The dump shows one moment and has no times. In the recording, the tensors come first, in the order in which they
+  // were taken, and then the regions around them. So at the last charge everything is there.
   std::stable_sort(chunks.begin(), chunks.end(), [](const Chunk& a, const Chunk& b) { return a.action < b.action; });
   for (const Chunk& chunk : chunks) {
     if (!chunk.in_use) continue;

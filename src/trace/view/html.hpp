@@ -15,7 +15,7 @@ namespace ration::trace {
 
 inline constexpr std::size_t kMostOfHtml = 3'000'000;
 
-/// A recording and what people call it.
+/// A recording and its name for people.
 struct NamedRecording {
   const Recording* recording = nullptr;
   std::string name;

@@ -34,8 +34,8 @@ std::vector<Addressed> sorted_blocks(const Live& live, Place place, std::uint64_
   return sorted;
 }
 
-/// Returns the number of unused addresses before each block; UINT64_MAX before the first block of a process. Blocks of
-/// driver pools may lie within other blocks.
+/// Returns the number of unused addresses before each block; UINT64_MAX before the first block of a process. A block of
+/// a driver's pool may lie within the block before it; then there are no unused addresses.
 std::vector<std::uint64_t> gaps_before(const std::vector<Addressed>& sorted) {
   std::vector<std::uint64_t> gaps(sorted.size(), UINT64_MAX);
   std::uint64_t end = 0;
@@ -66,7 +66,8 @@ AddressMap map_of(const Live& live, Place place, std::uint64_t longest, std::siz
   const std::vector<std::uint64_t> gaps = gaps_before(sorted);
   map.holes = holes_of(gaps, longest);
   map.blocks = sorted.size();
-  // A run ends before one of the largest gaps, or when it has `share` blocks: all blocks divided by `most_runs`.
+  // A run ends before one of the largest gaps, or when it has `share` blocks. `share` is the number of all blocks
+  // divided by `most_runs`.
   std::uint64_t parting = 0;
   std::size_t share = 0;
   if (sorted.size() > most_runs) {

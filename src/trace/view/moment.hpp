@@ -44,7 +44,7 @@ struct AddressMap {
 /// `left_out` to the bytes of all other groups.
 [[nodiscard]] std::vector<Group> groups_of(const Live& live, Place place, std::size_t most, std::uint64_t& left_out);
 
-/// The part of a place's memory that was in use at a time.
+/// The use of a place's memory at a moment.
 struct Usage {
   Place place;
   std::int64_t held = 0;

@@ -31,7 +31,7 @@ struct ListedEvent {
 };
 
 struct Window {
-  std::int64_t from = 0;  ///< beginning of the columns: at the range's beginning or shortly before
+  std::int64_t from = 0;  ///< beginning of the first column: that of the range, or shortly before
   std::int64_t to = 0;
   std::int64_t step = 1;  ///< nanoseconds of a column
   std::vector<Line> lines;

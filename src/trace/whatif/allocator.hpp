@@ -32,7 +32,7 @@ class AccountedDevice {
   std::uint64_t limit_, taken_ = 0, peak_ = 0;
 };
 
-/// The allocator of one process. Blocks are numbers below the `blocks` that was passed to MakeAllocator.
+/// The allocator of one process. Each block is a number below `blocks`, an argument of MakeAllocator.
 class TriedAllocator {
  public:
   virtual ~TriedAllocator() = default;

@@ -16,7 +16,8 @@ Answer try_allocator(const Header& header, const Steps& steps, const NamedAlloca
   row.allocator = allocator.name;
   row.judgement = allocator.judgement;
   row.smallest = smallest_limit(steps, allocator.make);
-  if (!row.smallest) row.judgement = {Grade::kUnknown, "no limit is enough: its settings rule something out"};
+  if (!row.smallest)
+    row.judgement = {Grade::kUnknown, "no limit is enough: the allocator's settings rule out a request"};
   if (header.lost > 0) {
     row.judgement = {Grade::kUnknown, fmt::format("{} events were lost", header.lost)};
     row.is_bound = true;
@@ -62,7 +63,7 @@ Result<Answers> answer(const Recording& recording, const Question& question) {
         tried.allocator = allocator.name;
         tried.judgement = {
             Grade::kUnknown,
-            "it has what the program took from the driver, not its tensors, which a recording with --deep has"};
+            "the recording has what the program took from the driver, but no tensors: record with --deep"};
       }
       tried.device = device;
       result.rows.push_back(std::move(tried));
@@ -74,11 +75,12 @@ Result<Answers> answer(const Recording& recording, const Question& question) {
 std::vector<std::string> doubts(const Header& header, const Circumstances& circumstances) {
   std::vector<std::string> texts;
   if (circumstances.asked > 0)
-    texts.push_back(fmt::format("it asked how much memory there is ({}) and may plan differently under another limit",
-                                counted(circumstances.asked, "time")));
+    texts.push_back(
+        fmt::format("the program asked how much memory there is ({}), and may plan differently with another limit",
+                    counted(circumstances.asked, "time")));
   if (circumstances.waited > 0)
     texts.push_back(
-        fmt::format("{} waited for memory, which moved what came later", counted(circumstances.waited, "request")));
+        fmt::format("{} waited for memory, which delayed what came later", counted(circumstances.waited, "request")));
   if (circumstances.refused > 0)
     texts.push_back(fmt::format("{} failed in the driver itself", counted(circumstances.refused, "request")));
   if (!header.complete && header.lost == 0)

@@ -83,9 +83,10 @@ Charges add_up(const Recording& recording, std::optional<Bytes> limit) {
 }
 
 Judgement judge(const Header& header, const DeviceCharges& device) {
-  if (!header.booked) return {Grade::kUnknown, "a history without a book: contexts and other libraries come on top"};
+  if (!header.booked)
+    return {Grade::kUnknown, "no book was recorded: contexts and memory of other libraries come on top"};
   if (header.lost > 0)
-    return {Grade::kUnknown, fmt::format("{} events were lost: it needs at least that", header.lost)};
+    return {Grade::kUnknown, fmt::format("{} events were lost, so the run may need more", header.lost)};
   if (device.denials > 0)
     return {Grade::kUnknown,
             fmt::format("{} while it was recorded: it asked for at least {}",

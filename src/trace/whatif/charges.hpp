@@ -30,7 +30,7 @@ struct DeviceCharges {
   Bytes contexts;              ///< the most bytes that contexts of the driver held
   std::optional<DeniedRequest> denied;  ///< the first request that the given limit denies
   std::uint64_t denials = 0;            ///< number of requests that were denied during the recording
-  std::optional<DeniedRequest> first_recorded, greatest_recorded;  ///< the first of these, and the one that needed most
+  std::optional<DeniedRequest> first_recorded, greatest_recorded;  ///< the first denial, and the one that needed most
 };
 
 /// The facts of a recording besides its charges: reasons to doubt an answer.

@@ -175,7 +175,8 @@ Result<SizedProgram> parse_program(const std::string& text, const std::vector<Na
   const bool alike =
       std::all_of(gpus.begin(), gpus.end(), [&](const NamedGpu& gpu) { return gpu.usable == gpus.front().usable; });
   if ((sizes.find('%') != std::string::npos || sizes.find("max") != std::string::npos) && !alike)
-    return fail("E1307", fmt::format("'{}': a share needs GPUs of one size.", text), "Give the size: nlp=16GiB", 2);
+    return fail("E1307", fmt::format("'{}' is a share of a GPU, but the GPUs differ in size.", text),
+                "Give the size: nlp=16GiB", 2);
   const Bytes whole = gpus.empty() ? Bytes{0} : gpus.front().usable;
   const std::size_t colon = sizes.find(':');
   RATION_TRY(const auto guarantee, parse_size(sizes.substr(0, colon), whole, whole));
@@ -186,7 +187,7 @@ Result<SizedProgram> parse_program(const std::string& text, const std::vector<Na
   program.limit = round_down(limit, kGranule);
   if (program.limit < program.guarantee)
     return fail("E1305",
-                fmt::format("the guarantee of {}, {}, is above its limit, {}.", program.name,
+                fmt::format("{}: the guarantee {} is more than the limit {}.", program.name,
                             format_size(program.guarantee), format_size(program.limit)),
                 "Write the guarantee first: nlp=16GiB:30GiB", 2);
   return program;

@@ -1,7 +1,8 @@
 // Finds out whether programs of known sizes fit on GPUs, and where. A recording counts with the limit that it needs.
 //
 // Promises: no GPU gets more than it holds; every program is placed as often as asked, or listed as left over; for up
-// to kExactPrograms programs, "does not fit" is certain; for more, it is the result of best-fit-decreasing.
+// to kExactPrograms instances, "does not fit" is the result of an exhaustive search, which is certain unless the search
+// runs out of steps; for more instances, it is the result of best-fit-decreasing.
 // Not promised: the fewest GPUs, or that limits above the guarantees can be reached (see `unreachable`).
 #pragma once
 
@@ -28,8 +29,8 @@ struct FittedGpu {
   Bytes spare;
 };
 
-/// A limit that the neighbours' guarantees make unreachable. `reachable` is the highest limit that the program can
-/// reach on the GPU `gpu`, the worst of its GPUs.
+/// A limit that the neighbours' guarantees make unreachable. `gpu` is the GPU on which the program can reach least, and
+/// `reachable` the highest limit that it can reach there.
 struct UnreachableLimit {
   std::string name;
   std::size_t gpu = 0;
@@ -42,7 +43,7 @@ struct Fitting {
   std::vector<FittedGpu> gpus;
   std::vector<SizedProgram> left_over;
   std::vector<UnreachableLimit> unreachable;
-  int more_gpus = 0;  ///< GPUs of the largest kind to add so that all fit; 0 if none are needed or no number suffices
+  int more_gpus = 0;  ///< GPUs of the largest kind to add so that all fit; 0 if none are needed or 64 do not suffice
 };
 
 /// Places the programs tightly, so that whole GPUs stay empty.

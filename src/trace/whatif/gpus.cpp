@@ -24,7 +24,7 @@ std::string fix() {
 }
 
 tl::unexpected<Error> no_gpu(std::string_view text) {
-  return fail("E1308", fmt::format("'{}' is no GPU to ask about.", text), fix(), 2);
+  return fail("E1308", fmt::format("'{}' does not describe GPUs.", text), fix(), 2);
 }
 
 Result<void> add_kind(std::string_view entry, std::vector<NamedGpu>& gpus) {

@@ -1,4 +1,4 @@
-// GPUs by model or size, since what-if also answers for hardware that is not there.
+// GPUs given by model or size, because what-if also answers for GPUs that this machine does not have.
 #pragma once
 
 #include <optional>

@@ -21,8 +21,8 @@ constexpr std::uint64_t kSmallSegment = 2 << 20;
 constexpr std::uint64_t kLargeSegment = 20 << 20;
 constexpr std::uint64_t kMinLarge = 10 << 20;
 constexpr std::uint64_t kRoundLarge = 2 << 20;
-/// The number of addresses of an expandable segment, more bytes than any device has. Segments lie this far apart: a
-/// whole number of pages, since pages are counted from the beginning of a segment.
+/// The size of the address range of an expandable segment, larger than any device. It is a whole number of pages,
+/// because segments lie this far apart and pages are counted from the beginning of a segment.
 constexpr std::uint64_t kExpandableRange = kLargeSegment << 26;
 
 using Index = std::uint32_t;

@@ -16,7 +16,7 @@ struct PyTorchSettings {
   std::uint64_t max_split = UINT64_MAX;  ///< bytes; larger blocks are not split
   std::uint64_t max_non_split_rounding = std::uint64_t{20} << 20;
   double garbage_collection_threshold = 0;  ///< has an effect only if `memory_fraction` is set, as in PyTorch
-  double memory_fraction = 0;               ///< 0: none; 1.0 as a setting is none to PyTorch, too
+  double memory_fraction = 0;               ///< 0: none. PyTorch treats a setting of 1.0 as none, too
   bool expandable_segments = false;
   std::array<std::uint32_t, 16> roundup_divisions{};  ///< for each power of two of a size, from 1 MiB; 0: none
 };

@@ -12,7 +12,7 @@ namespace {
 /// The largest GPU on which the pool is tried. It determines the size of the pool's address range.
 constexpr Bytes kLargest{std::uint64_t{1} << 40};
 
-/// A backing of the pool that takes granules from an AccountedDevice. Mapping costs nothing.
+/// A backing that gives the pool granules of an AccountedDevice. Mapping costs nothing.
 class AccountedBacking final : public pool::Backing {
  public:
   explicit AccountedBacking(AccountedDevice& device) : device_(device) {}

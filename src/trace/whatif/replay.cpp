@@ -44,7 +44,8 @@ std::optional<Bytes> smallest_limit(const Steps& steps, const MakeAllocator& mak
   const auto fits = [&](std::uint64_t count) { return !replay(steps, make, kGranule * count).denied; };
   const Replayed free = replay(steps, make, kUnlimited);
   if (free.denied) return std::nullopt;
-  // The peak without a limit is enough as a limit, unless the allocator leaves a part of the limit unused, as BFC does.
+  // A limit equal to the peak without a limit is enough, unless the allocator leaves a part of its limit unused, as BFC
+  // does.
   std::uint64_t enough = granules(free.peak), denied = granules(steps.peak_live);
   denied = denied == 0 ? 0 : denied - 1;
   if (enough == 0) return Bytes{0};

@@ -17,8 +17,8 @@ struct Replayed {
 
 [[nodiscard]] Replayed replay(const Steps& steps, const MakeAllocator& make, Bytes limit);
 
-/// Returns the smallest limit, in whole granules, under which no step is denied. Under one granule less, a step is
-/// denied. Absent if no limit is enough.
+/// Returns the smallest limit, in whole granules, under which no step is denied; absent if no limit is enough. With one
+/// granule less, a step is denied.
 [[nodiscard]] std::optional<Bytes> smallest_limit(const Steps& steps, const MakeAllocator& make);
 
 }  // namespace ration::trace

@@ -1,4 +1,4 @@
-// The steps that a recording gives to an allocator: the requests and frees of programs, in order, and the memory that
+// The steps that an allocator gets from a recording: the requests and frees of programs, in order, and the memory that
 // was taken without the allocator. Each allocator that what-if tries gets the same steps many times, until the smallest
 // limit is found, so the steps are kept in memory.
 #pragma once
@@ -35,7 +35,7 @@ struct Steps {
   std::vector<std::uint64_t> events;  ///< number of each step's event in the recording
   std::uint32_t blocks = 0;           ///< greater than the number of any block
   std::uint16_t processes = 0;
-  Bytes peak_live;  ///< the most bytes live at once: those requested, and those taken without the allocator
+  Bytes peak_live;  ///< the most bytes live at once, requested through the allocator or taken without it
   std::uint64_t allocations = 0;
 };
 

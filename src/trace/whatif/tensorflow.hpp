@@ -11,7 +11,7 @@
 namespace ration::trace {
 
 struct TensorFlowSettings {
-  bool growth = true;                    ///< false: takes all memory that it may use at the start
+  bool growth = true;                    ///< false: takes at the start all memory that it may use
   double fraction = 0;                   ///< per_process_gpu_memory_fraction; 0: all but the reserve
   std::optional<std::uint64_t> reserve;  ///< TF_DEVICE_MIN_SYS_MEMORY_IN_MB in bytes; absent: TensorFlow's own rule
   std::uint32_t capability = 7;          ///< the GPU's major compute capability, on which TensorFlow's own rule depends

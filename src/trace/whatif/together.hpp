@@ -37,14 +37,15 @@ struct Curve {
 /// A range of moments at which the second run starts, in nanoseconds after the first one's start.
 using Starts = std::pair<std::int64_t, std::int64_t>;
 
-/// Returns the starts of `second` with which both runs together exceed `size` at some moment, as sorted ranges that do
-/// not touch. All starts lie between `-second.length` and `first.length`: with any other start, the runs do not
+/// Returns the starts of `second` for which the two runs together exceed `size` at some moment, as sorted ranges that
+/// do not overlap. They lie between `-second.length` and `first.length`, because with any other start the runs do not
 /// overlap.
 [[nodiscard]] std::vector<Starts> starts_over(const Curve& first, const Curve& second, Bytes size);
 
 struct Copies {
   std::uint64_t always = 0;  ///< number of copies that fit whenever they start
-  /// The fractions of random starts with which one more copy fits, two more copies fit, and so on, until none do.
+  /// The fraction of random starts for which one more copy fits, then that for two more copies, and so on, until no
+  /// start fits.
   std::vector<double> often;
 };
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """The command line on a simulated GPU: every verb, its JSON against the shipped schemas, every bad input with its exit code."""
+import fcntl
 import json
 import os
 import pathlib
@@ -7,9 +8,11 @@ import pty
 import re
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import unittest
 
 import jsonschema
@@ -472,7 +475,7 @@ class CommandLine(unittest.TestCase):
         done = self.ration("whatif", self.HISTORY, "--limit", "1GiB")
         self.assertEqual((done.returncode, done.stderr), (4, ""))
         self.assertIn("at least 1.82 GiB", done.stdout)
-        self.assertIn("16.0 MiB at 0.99 GiB", done.stdout)
+        self.assertIn("16.0 MiB on top of 0.99 GiB", done.stdout)
         data = self.document("whatif", "whatif", self.HISTORY, "--limit", "1951309824B", "-o", "json", code=0)["data"]
         row = data["recordings"][0]["answers"][0]
         self.assertEqual((row["allocator"], row["smallest_limit_bytes"], row["grade"], row["fits"]), ("as recorded", 1951309824, "unknown", True))
@@ -498,7 +501,7 @@ class CommandLine(unittest.TestCase):
         self.refused(2, "E1308", "whatif", self.HISTORY, "--gpu", "T5")
 
     def test_fits_rejects_a_recording_that_does_not_say_what_it_needs(self):
-        self.assertIn("contexts and other libraries come on top", self.refused(2, "E1812", "fits", NODE, "--recording", self.HISTORY))
+        self.assertIn("contexts and memory of other libraries come on top", self.refused(2, "E1812", "fits", NODE, "--recording", self.HISTORY))
         self.refused(2, "E1811", "fits", NODE, "--recording", "/nonexistent.rec")
         self.refused(2, "E1001", "fits", NODE)
 
@@ -879,6 +882,47 @@ note  nlp cannot reach its limit of 30.0 GiB beside the others on its GPU (17.4 
         os.close(leader)
         self.assertIn("terminal", text)
         self.assertRegex(text, r"ration: sh -c .* · 0s · peak 0 B of 1\.00 GiB \(0%\) · 0 denied · GPU 0 Tesla T4")
+
+    def test_a_daemon_reads_the_file_that_was_named(self):
+        (self.folder / "own.toml").write_text('[[tenant]]\nname = "nlp"\nlimit = "9GiB"\n')
+        process = subprocess.Popen([BIN / "ration", "serve", NODE, "--config", "own.toml", "--listen", ""], env=self.environment, cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        self.addCleanup(lambda: (process.terminate(), process.communicate()))
+        waiting.until(lambda: self.ration("explain", "--tenant", "nlp", NODE).returncode == 0, "the daemon knows its tenant")
+        self.assertIn("own.toml cannot be read", self.refused(2, "E1601", "serve", NODE, "--config", self.folder / "no-own.toml"))
+
+    def on_a_terminal(self, columns, *words):
+        """The lines that ration prints on a terminal of so many columns."""
+        leader, follower = pty.openpty()
+        fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        process = subprocess.Popen([BIN / "ration", *words], env=self.environment, stdin=subprocess.DEVNULL, stdout=follower, stderr=subprocess.PIPE)
+        os.close(follower)
+        text = b""
+        try:
+            while more := os.read(leader, 65536):
+                text += more
+        except OSError:  # the other end is closed
+            pass
+        os.close(leader)
+        self.assertEqual((process.wait(60), process.stderr.read()), (0, b""))
+        process.stderr.close()
+        return re.sub(r"\x1b\[[0-9;]*m", "", text.decode()).splitlines()
+
+    def test_on_a_narrow_terminal_no_number_is_broken(self):
+        for name, size in (("a-training-with-a-long-name-of-its-own", "1GiB"), ("serve", "1536MiB"), ("größtes-modell", "2GiB")):
+            self.holding(name, size)
+        self.ration("run", NODE, "--name", "serve-too", "--limit", "1GiB", "--", BIN / "ration-workload", "hold", "2GiB")
+        wide = self.on_a_terminal(250, "ps", NODE)
+        self.assertEqual(wide, self.ration("ps", NODE).stdout.splitlines())
+        shown = {}
+        for columns in (44, 60, 80, 100, 120):
+            lines = shown[columns] = self.on_a_terminal(columns, "ps", NODE)
+            self.assertLessEqual(max(len(line) for line in lines[1 if columns < 60 else 0:] if "ration " not in line), columns, lines)  # commands are whole, to be copied
+            text = " ".join(lines)
+            for number in ("1.06 GiB", "1.56 GiB", "2.06 GiB"):
+                self.assertIn(number, text, columns)
+        self.assertIn("GOVERNED", shown[80][1])
+        self.assertNotIn("PEAK", shown[60][1])
+        self.assertIn("…", " ".join(shown[44]))
 
     def test_no_colour_where_it_is_not_wanted(self):
         self.assertNotIn("\033", self.ration("doctor", "--only", "enforce.glibc").stdout)

@@ -246,7 +246,7 @@ class Governed(Fixes):
 
     def test_at_the_limit_of_its_tenant_when_it_is_over(self):
         self.ended("late", "--gpu", "0", "--tenant", "small", "--limit", "8GiB")
-        self.works(self.fix("late", "limit", r"^ration set .*small --limit \S+   \(no limit would admit more than 3\.00 GiB now: tenant small has 3\.00 GiB\)$"))
+        self.works(self.fix("late", "limit", r"^ration set .*small --limit \S+   \(no limit would allow more than 3\.00 GiB now: tenant small has a limit of 3\.00 GiB\)$"))
         self.assertEqual(self.ration("run", self.node, "--gpu", "0", "--tenant", "small", "--limit", "8GiB", "--", BIN / "ration-workload", "steps", "4GiB:1ms").returncode, 0)
 
     def test_where_others_are_promised_the_rest(self):

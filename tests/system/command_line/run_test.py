@@ -61,6 +61,31 @@ class Ending(Case):
         self.assertTrue(all(map(lives, pids)))
         return process, pids
 
+    # What the kernel answers when a process ends between the opening and the reading of its file: here for process 1, always.
+    VANISHES = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+ssize_t read(int file, void* into, size_t size) {
+  char link[64], path[64] = "";
+  snprintf(link, sizeof link, "/proc/self/fd/%d", file);
+  if (readlink(link, path, sizeof path - 1) > 0 && strcmp(path, "/proc/1/stat") == 0) return errno = ESRCH, -1;
+  return ((ssize_t (*)(int, void*, size_t))dlsym(RTLD_NEXT, "read"))(file, into, size);
+}
+"""
+
+    def test_a_signal_reaches_the_program_also_while_other_processes_end(self):
+        (self.folder / "vanishes.c").write_text(self.VANISHES)
+        subprocess.run(["gcc", "-shared", "-fPIC", "-o", self.folder / "vanishes.so", self.folder / "vanishes.c", "-ldl"], check=True)
+        process = self.started(NODE, "--limit", "1GiB", "--", "sh", "-c", "trap 'echo told; exit 7' TERM; echo ready; while :; do sleep 0.05; done",
+                               env={"LD_PRELOAD": str(self.folder / "vanishes.so")})
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual((process.stdout.readline(), process.wait(60)), ("told\n", 7), process.stderr.read())
+
     def test_a_request_to_end_reaches_every_process_of_the_workload(self):
         for asked in (signal.SIGTERM, signal.SIGHUP):
             with self.subTest(asked.name):

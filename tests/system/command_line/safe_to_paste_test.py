@@ -167,7 +167,7 @@ class SafeToPaste(Denied):
         self.holding("promised", "1GiB", "--guarantee", "13GiB")
         event = self.denied("eager", "14GiB", "4GiB")
         fix = self.until(lambda: (found := self.fix_of(event["denial"])) and "promised is promised" in found and found, "who holds it")
-        self.assertRegex(fix, r"^ration set --sim=\S+ --socket=\S+ promised --guarantee [\d.]+GiB   \(no limit would admit more")
+        self.assertRegex(fix, r"^ration set --sim=\S+ --socket=\S+ promised --guarantee [\d.]+GiB   \(no limit would allow more")
         before = self.row("eager")["limit_bytes"]
         self.assertLess(before, 14 << 30, "what is in force")
         self.pasted(fix)
@@ -308,13 +308,13 @@ limit = "2GiB"
     def test_behind_its_tenants_limit_that_is_named_and_raising_it_does(self):
         event = self.denied("eager", "8GiB", "4GiB", "--tenant", "small")
         fix = self.fix_of(event["denial"])
-        self.assertRegex(fix, r"^ration set --sim=\S+ --socket=\S+ small --limit [\d.]+GiB   \(no limit would admit .*: tenant small has 4\.00 GiB\)$")
+        self.assertRegex(fix, r"^ration set --sim=\S+ --socket=\S+ small --limit [\d.]+GiB   \(no limit would allow .*: tenant small has a limit of 4\.00 GiB\)$")
         self.pasted_helps(fix)
 
     def test_behind_a_policy_that_is_named(self):
         event = self.denied("eager", "8GiB", "4GiB", "--label", "class=ruled")
         fix = self.fix_of(event["denial"])
-        self.assertRegex(fix, r"^ration config --sim=\S+ --socket=\S+ print   \(no limit would admit .*: the policy at \S+ gives 2\.00 GiB\)$")
+        self.assertRegex(fix, r"^ration config --sim=\S+ --socket=\S+ print   \(no limit would allow .*: the policy at \S+ gives 2\.00 GiB\)$")
         self.pasted(fix)
 
 

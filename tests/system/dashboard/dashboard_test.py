@@ -57,7 +57,7 @@ class Node:
         with open(log, "w") as output:
             daemon = subprocess.Popen([BIN / "rationd", NODE, "--state", self.folder / "state", "--listen", f"127.0.0.1:{port}"], env=self.environment,
                                       stdout=output, stderr=output, start_new_session=True)
-        until(lambda: "the token in" in log.read_text() or daemon.poll() is not None, "the daemon is ready")
+        until(lambda: "the token from" in log.read_text() or daemon.poll() is not None, "the daemon is ready")
         if daemon.poll() is not None:
             sys.exit(log.read_text())
         (self.folder / "pid").write_text(str(daemon.pid))

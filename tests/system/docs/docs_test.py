@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Each page of docs/scenarios as written: its `sh` blocks one after the other in one shell, on a simulated GPU.
+"""Each page of docs/scenarios, and each other page with `sh` blocks, as written: these blocks one after the other in one shell, on a simulated GPU.
 
 A `text` block right behind a `sh` block is what that prints: line by line, `…` for anything within a line, a line of `…` for any lines.
 `toml` and `python` blocks whose first line is a comment with a file name are written to that file, unless it is in /etc. Pages whose first line is a comment
@@ -14,7 +14,7 @@ import sys
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from node_client import BIN, SOURCE, environment_in, own_folder  # noqa: E402
+from node_client import BIN, SOURCE, environment_in, own_folder, until  # noqa: E402
 
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
 END = "--- end of block"
@@ -81,6 +81,66 @@ def play(case, path, page):
     case.assertIsNotNone(printed, f"{path.name} has commands")
 
 
+# What differs from one run to the next in what the README shows: process numbers, times, numbers of runs.
+VARIES = [(re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"), "TIME"), (re.compile(r"\b\d{3,7}(?=\)|  \d  )"), "PID"), (re.compile(r" {2,}"), "  ")]
+OWN_PROGRAMS = {"train.py": "3GiB", "needs-5-gib.py": "5GiB"}
+
+
+class Readme(unittest.TestCase):
+    """The README typed from its first line to its last: every `sh` block, and every `export` that the text names."""
+
+    def fixed(self, text):
+        for pattern, instead in VARIES:
+            text = pattern.sub(instead, text)
+        return [line.rstrip() for line in text.splitlines()]
+
+    def play(self, readme):
+        page = Page(self)
+        for name, size in OWN_PROGRAMS.items():
+            page.write(name, f"import os\nos.execvp('ration-workload', ['ration-workload', 'hold', '{size}'])\n")
+        page.write("bin/python", f"#!/bin/sh\nexec {sys.executable} \"$@\"\n")
+        (page.folder / "bin/python").chmod(0o755)
+        page.run(f"PATH=$PATH:{page.folder}/bin")
+        typed, printed = 0, ""
+        for found in re.finditer(r"^```(\w*)\n(.*?)^```$|`(export [^`]+)`", readme.read_text(), re.M | re.S):
+            language, block, exported = found.groups()
+            if exported:
+                page.run(exported)
+            elif language == "sh":
+                printed = ""
+                for command in commands_of(block):
+                    more, status = page.run(command)
+                    self.assertEqual(status, 0, f"{command}\n{more}")
+                    printed += more
+                    typed += 1
+                    if re.search(r"&\s*(?:#.*)?$", command):
+                        serves = command.startswith("ration serve")
+                        until((lambda: page.run("ration events")[1] == 0) if serves else (lambda: "holding" in page.run("true")[0] + more), f"what was started: {command}")
+            elif language == "text":
+                self.assertEqual(self.fixed(printed), self.fixed(block))
+            elif language == "toml":
+                page.write(re.match(r"# (\S+)\n", block)[1], block)
+        self.assertGreater(typed, 15)
+
+    def test_every_line_works(self):
+        self.play(SOURCE / "README.md")
+
+    def test_every_line_of_the_chinese_one_works(self):
+        self.play(SOURCE / "README.zh.md")
+
+    def test_both_have_the_same_commands(self):
+        def typed(name):
+            blocks = [block for language, block in BLOCK.findall((SOURCE / name).read_text()) if language in ("sh", "console", "toml", "python")]
+            return re.sub(r" *(?<!\$)#(?! ~).*", "", "".join(blocks))
+        self.assertEqual(typed("README.md"), typed("README.zh.md"))
+
+    def test_every_option_that_it_names_is_there(self):
+        for verb, options in re.findall(r"^\$ ration (\w+)((?: [^-#\n][^ \n]*| --[\w-]+\S*)*)", (SOURCE / "README.md").read_text(), re.M):
+            offered = subprocess.run([BIN / "ration", "candidates", "--", verb, "--"], capture_output=True, text=True).stdout
+            for option in re.findall(r" (--[\w-]+)", options.split(" -- ")[0]):
+                self.assertIn(f"{option}\t", offered, f"ration {verb} {option}")
+
+
 class Scenarios(unittest.TestCase):
     def play(self, path):
         text = path.read_text()
@@ -100,9 +160,10 @@ def commands_of(block):
     return [command for command in joined.splitlines() if command.strip() and not command.startswith("#")]
 
 
-for each in sorted((SOURCE / "docs/scenarios").glob("*.md")):
-    if each.stem != "index":
-        setattr(Scenarios, f"test_{each.stem.replace('-', '_')}", lambda self, path=each: self.play(path))
+for each in sorted((SOURCE / "docs").rglob("*.md")):
+    if each.parent.name == "scenarios" or "\n```sh\n" in each.read_text():
+        name = re.sub(r"\W", "_", each.relative_to(SOURCE / "docs").with_suffix("").as_posix().removeprefix("scenarios/"))
+        setattr(Scenarios, f"test_{name}", lambda self, path=each: self.play(path))
 
 
 class Reading(unittest.TestCase):
@@ -117,7 +178,7 @@ class Reading(unittest.TestCase):
             self.assertFalse(matches("a … c\n…\nz\n", wrong))
 
     def test_every_link_of_the_documentation_leads_somewhere(self):
-        for page in [*(SOURCE / "docs").rglob("*.md"), SOURCE / "README.md", SOURCE / "ARCHITECTURE.md", SOURCE / "DECISIONS.md", SOURCE / "CONTRIBUTING.md"]:
+        for page in [*(SOURCE / "docs").rglob("*.md"), SOURCE / "README.md", SOURCE / "README.zh.md", SOURCE / "ARCHITECTURE.md", SOURCE / "DECISIONS.md", SOURCE / "CONTRIBUTING.md"]:
             text = re.sub(r"```.*?```|`[^`]*`", "", page.read_text(), flags=re.S)
             for target, anchor in re.findall(r"\]\(([^)#\s]*)(?:#([^)\s]+))?\)", text):
                 if re.match(r"\w+:", target):

@@ -19,7 +19,7 @@ class Pages(unittest.TestCase):
         package.pages(self.root)
 
     def test_every_document_that_is_pointed_to_is_there(self):
-        documents = [self.root / "README.md", self.root / "CHANGELOG.md", *(self.root / "share/doc/ration").rglob("*.md")]
+        documents = [self.root / "README.md", self.root / "README.zh.md", self.root / "CHANGELOG.md", *(self.root / "share/doc/ration").rglob("*.md")]
         self.assertGreater(len(documents), 8)
         for document in documents:
             for link in re.findall(r"\]\((?!https?:)([^)#\s]+)|(?:src|srcset)=\"(?!https?:)([^\"]+)\"", document.read_text()):

@@ -335,7 +335,7 @@ class DriverLocation(unittest.TestCase):
         run, doctor = self.on(layout, [BIN / "ration", "run", "--limit", "1GiB", "--", "true"], [BIN / "ration", "doctor", "--only", "gpu.files"])
         self.assertEqual(run.returncode, 3, run.stderr)
         self.assertIn("E1403", run.stderr)
-        self.assertIn("/usr/local/cuda/lib64/stubs/libcuda.so.1, which is made to link with", run.stderr)
+        self.assertIn("/usr/local/cuda/lib64/stubs/libcuda.so.1, which is only for linking", run.stderr)
         self.assertNotIn("GDK", run.stdout + run.stderr)
         self.assertEqual(doctor.returncode, 1, doctor.stdout)
 

@@ -140,7 +140,7 @@ class Handles(Scene):
         self.addCleanup(program.communicate)
         self.assertEqual(program.stdout.readline(), "2048 2 0\n")
         why = self.ration("why", "many").stdout
-        self.assertIn("all 2048 entries of the guard's table behind cuMemExportToShareableHandle were in use", why)
+        self.assertIn("all 2048 entries of the guard's table for cuMemExportToShareableHandle were in use", why)
         self.assertEqual(json.loads(self.ration("why", "many", "--json").stdout)["data"]["reason"], "table_full")
 
 

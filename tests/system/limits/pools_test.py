@@ -98,7 +98,7 @@ for _, address in held: answer.append(cuda.cuMemFree_v2(c_uint64(address)))"""
         program = self.program()
         self.assertEqual(program.ask("start(); made = 0\nwhile pool()[0] == 0: made += 1\nanswer = [made, take_async(100)[0]]"), [1 << 16, 2])
         for number, function in (1, "cuMemPoolCreate"), (2, "cuMemAllocAsync"):
-            self.assertIn(f"all 65536 entries of the guard's table behind {function} were in use", self.ration("why", f"d-1-{number}"))
+            self.assertIn(f"all 65536 entries of the guard's table for {function} were in use", self.ration("why", f"d-1-{number}"))
         self.assertEqual(json.loads(self.ration("why", "d-1-2", "--json"))["data"]["reason"], "table_full")
 
     def test_attributes_of_a_pool_change_nothing_about_the_limit(self):

@@ -70,7 +70,7 @@ class Probe(Scene):
         return row["message"]
 
     def test_doctor_tries_all_of_them_and_says_which_it_could_not(self):
-        all_of_them, none = len(WAYS), "ways of taking memory were tried under 64 MiB, and none exceeded it"
+        all_of_them, none = len(WAYS), "ways of taking memory were tried under a limit of 64 MiB, and none exceeded it"
         alone = f"{len(OF_TWO)} not tried: there is one GPU"
         self.assertEqual(self.told("T4"), f"{all_of_them - len(OF_TWO)} {none}; {alone}")
         self.assertEqual(self.told("T4*2"), f"{all_of_them} {none}")

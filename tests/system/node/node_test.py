@@ -246,7 +246,7 @@ class Changing(Case):
         self.assertEqual(self.ration("split", "0", "--into", "2", NODE).returncode, 0)
         self.assertEqual(self.ration("resume", "a").returncode, 0)
         self.until(lambda: self.row("a")["guarantee_bytes"] == 0, "its guarantee is in the slices now")
-        self.assertIn("a is back without its guarantee of 10.0 GiB", self.events("rebalanced")[-1]["text"])
+        self.assertIn("a was resumed without its guarantee of 10.0 GiB", self.events("rebalanced")[-1]["text"])
         self.assertEqual(self.get("/api/v1/devices")[0]["promised_bytes"], 16 * GIB)
 
     def test_what_is_set_while_no_daemon_runs_is_kept_when_one_starts(self):
@@ -804,7 +804,7 @@ class Starting(Case):
         with journal:  # as systemd gives it
             self.daemon = subprocess.Popen([BIN / "rationd", NODE, "--state", self.folder / "state", "--listen", "127.0.0.1:0"], env=self.environment, stdout=journal, stderr=subprocess.PIPE)
         said = b""
-        while b"the token in" not in said:
+        while b"the token from" not in said:
             piece = ours.recv(4096)
             self.assertTrue(piece, said)
             said += piece

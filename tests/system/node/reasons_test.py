@@ -181,8 +181,8 @@ limit = "14GiB"
         self.row("g")
         done = self.ration("set", "nlp", "--guarantee", "8GiB")
         self.assertEqual(done.returncode, 4)
-        self.assertRegex(done.stderr, r"E1304 .*8\.00 GiB cannot be promised to nlp: GPU 0 has 16\.0 GiB, of which promised already: "
-                                      r"6\.00 GiB to vision, 4\.00 GiB are sliced or kept free")
+        self.assertRegex(done.stderr, r"E1304 .*8\.00 GiB cannot be promised to nlp: GPU 0 has 16\.0 GiB; promised already: "
+                                      r"6\.00 GiB to vision, 4\.00 GiB to slices and keep_free")
         self.assertIn("--guarantee 6GiB, at most", done.stderr)
 
     def test_what_is_sliced_or_kept_free_is_nobody_elses(self):

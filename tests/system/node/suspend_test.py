@@ -373,8 +373,8 @@ class Standstill(Case):
         other.say("take 4096")
         self.assertEqual(one.answer(), 0, "it waited longer")
         event = self.events("suspending")[0]
-        self.assertIn("/other is being suspended: 2 workloads on GPU 0 hold memory and wait for more", event["text"])
-        self.assertIn("/one, which has waited longer, go on", self.ration("why", str(event["id"])).stdout)
+        self.assertIn("/other is being suspended, because 2 workloads on GPU 0 hold memory and wait for more", event["text"])
+        self.assertIn("/one, which has waited longer", self.ration("why", str(event["id"])).stdout)
         lease = self.until(lambda: self.get("/api/v1/leases"), "it asks to come back")[0]
         self.assertIn("/one and still waits", self.ration("why", lease["lease"]).stdout)
         self.assertEqual(one.end(), 0)

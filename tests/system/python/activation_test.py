@@ -4,6 +4,7 @@ process of its own, since a process loads the driver once."""
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -324,6 +325,34 @@ class FromInside(Inside):
             for line in open('/proc/self/maps'): assert 'release/sim/libcuda' not in line, line
         """)
 
+    def test_what_is_printed_of_an_object_says_its_name_limit_and_gpu(self):
+        self.python("""
+            import ration
+            first = ration.limit('8GiB')
+            assert repr(first) == "<ration.limit 8 GiB on GPU 0 (before: none), 8 GiB on GPU 1 (before: none)>", repr(first)
+            assert "4 GiB of pinned host memory (before: " in repr(ration.limit(host='4GiB')), repr(ration.limit(host='4GiB'))
+            share = ration.share('generator', '50%')
+            assert repr(share) == "<ration.share 'generator': 0 B of 4 GiB on GPU 0, 0 B of 4 GiB on GPU 1>", repr(share)
+            guard = ration.MemoryGuard('500MiB', name='block')
+            assert repr(guard) == "<ration.MemoryGuard 'block': at most 500 MiB, took 0 B>", repr(guard)
+            assert repr(ration.Schedule({'generator': [(0, '40%'), (10, '50%')]})) == "<ration.Schedule generator: 40% from epoch 0, 50% from epoch 10>"
+            handle = ration.on_pressure(print)
+            assert repr(handle).endswith(': called>'), repr(handle)
+            handle.cancel()
+            assert repr(handle).endswith(': cancelled>'), repr(handle)
+        """)
+
+    def test_a_warning_stands_at_the_line_of_the_program(self):
+        file = pathlib.Path(self.folder.name) / "mine.py"
+        file.write_text("import ration\nration.limit(4096)\nration.share('part', 1024)\nration.tf.config.experimental.get_memory_usage('GPU:0')\n"
+                        "with ration.MemoryGuard('1MiB', action='warn') as guard:\n    guard._measurement.look = None\n    guard._measurement.growth, guard._measurement.stop = 1 << 21, lambda: None\n")
+        told = self.python(f"import runpy\nrunpy.run_path('{file}')", PYTHONWARNINGS="always", LD_BIND_NOW="1").stderr
+        lines = [int(number) for number in re.findall(rf"{re.escape(str(file))}:(\d+): \w+Warning", told)]
+        self.assertEqual(lines, [2, 3, 4, 5], told)
+        file.write_text("import ration\n")
+        wrong = self.python(f"import runpy\nrunpy.run_path('{file}')", PYTHONWARNINGS="always", XLA_PYTHON_CLIENT_MEM_FRACTION="much").stderr
+        self.assertIn(f"{file}:1: RuntimeWarning: XLA_PYTHON_CLIENT_MEM_FRACTION", wrong)
+
     def test_a_machine_without_a_gpu(self):
         del self.environment["RATION_SIM"], self.environment["LD_LIBRARY_PATH"]
         done = self.python("""
@@ -498,7 +527,7 @@ class Shares(Inside):
         self.addCleanup(running.communicate)
         self.assertEqual(running.stdout.readline(), "there\n")
         told = self.ration("why")
-        self.assertIn("cuMemAlloc in generator: that part of", told)
+        self.assertIn("cuMemAlloc in generator: that share of", told)
         self.assertIn("held 64.0 MiB of its limit 100 MiB, and 64.0 MiB more would not fit", told)
         self.assertIn("in the program: ration.share(NAME, '128MiB')", told)
 

@@ -102,6 +102,7 @@ def test_above(driver): assert driver.takes(1600)
         told = self.pytest("--strict-markers", code=1)
         self.assertIn("the block 'test_above' took 1.56 GiB of GPU memory", told)
         self.assertIn("1 failed, 6 passed", told)
+        self.assertNotIn("ration_pytest.py", told, "a failure shows frames of the plug-in")
 
     def test_who_asks_for_nothing_is_left_alone(self):
         self.write("import sys\ndef test_it(): assert 'ration' not in sys.modules\n")

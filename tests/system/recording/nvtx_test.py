@@ -194,9 +194,9 @@ take(100)
         subprocess.run([os.environ.get("CXX", "g++"), "-shared", "-o", tool, "-x", "c", "-"], input="int InitializeInjectionNvtx2(void* tables) { return 7; }", text=True, check=True)
         done = self.run_program("begin()\npush(b'range')\ntake(3)", environment=dict(self.environment, NVTX_INJECTION64_PATH=str(tool)))
         self.assertIn("attached 7", done.stdout)
-        self.assertIn("ranges of NVTX are not in it", done.stderr)
+        self.assertIn("NVTX ranges are not recorded", done.stderr)
         self.assertEqual(self.inspected()["held"][0]["ranges"], [])
-        self.assertIn("ranges of NVTX are not in it", self.asked("inspect", self.file).stdout)
+        self.assertIn("NVTX ranges are not recorded", self.asked("inspect", self.file).stdout)
 
     def test_without_a_recording_nvtx_has_no_tool(self):
         line = [each for each in self.run_line() if each not in ("--record", self.file)]

@@ -86,7 +86,7 @@ class Routes(Paged):
         self.addCleanup(lambda: (self.daemon.kill(), self.daemon.communicate()))
         self.port = int(self.daemon.stdout.readline().split("http://127.0.0.1:")[1].split(" ")[0])
         for line in self.daemon.stdout:
-            if "the token in" in line:
+            if "the token from" in line:
                 break
         self.recordings = state / "recordings"
         self.token = (state / "token").read_text().strip()

@@ -113,7 +113,7 @@ class Upgrade(unittest.TestCase):
     def test_a_book_of_another_format_is_refused_with_what_to_do(self):
         _, book = self.holding(self.old, "job")
         self.rewrite_format(book, 9)
-        who = f"workload 'job' was started by another ration ({self.old}, pid "
+        who = f"workload 'job' was started by another version of ration ({self.old}, pid "
         for words in (("set", "job", "--limit", "2GiB"), ("stop", "job", "--yes"), ("why", "job"), ("ps", "job")):
             done = self.does(NEW, *words)
             self.assertEqual(done.returncode, 1, words)
@@ -124,7 +124,7 @@ class Upgrade(unittest.TestCase):
         self.assertEqual(done.returncode, 0)
         self.assertIn(who, done.stderr)
         (warning,) = [one for one in self.said(NEW, "ps", "-o", "json")["warnings"] if one["id"] == "E1450"]
-        self.assertIn("books of format 9, this one has format", warning["message"])
+        self.assertIn("books of format 9, here ", warning["message"])
         doctor = self.said(NEW, "doctor", "--only", "books.folder", "-o", "json")["data"][0]
         self.assertEqual(doctor["result"], "WARN")
         self.assertIn(who, doctor["message"])

@@ -103,8 +103,8 @@ TEST(OciConfiguration, WhatIsNoneIsRejectedInOneLine) {
                                                        {"{}", "ociVersion"},
                                                        {R"({"ociVersion":"1.0.2"})", "root.path"},
                                                        {R"({"ociVersion":"1","root":{"path":"r"}})", "process"},
-                                                       {shared.dump(), "mounts of its own"},
-                                                       {joined.dump(), "mounts of its own"},
+                                                       {shared.dump(), "mount namespace of its own"},
+                                                       {joined.dump(), "mount namespace of its own"},
                                                        {list.dump(), "mounts is not"},
                                                        {hooked.dump(), "hooks"}};
   for (const auto& [text, why] : wrong) {

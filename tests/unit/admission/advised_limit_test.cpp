@@ -42,7 +42,7 @@ TEST(LimitFix, WhereItsTenantsLimitStandsInTheWayThatIsRaised) {
   admission::LimitRoom room{6_GiB, {}, 0, false, {"vision", 10_GiB}};
   const std::string fix = limit_fix("serve", 7_GiB, room).text;
   EXPECT_EQ(fix.rfind("ration set vision --limit 11GiB ", 0), 0U) << fix;
-  EXPECT_NE(fix.find("tenant vision has 10.0 GiB"), std::string::npos) << fix;
+  EXPECT_NE(fix.find("tenant vision has a limit of 10.0 GiB"), std::string::npos) << fix;
 }
 
 TEST(LimitFix, WhereAPolicySetsTheLimitItIsNamedAndNobodyElse) {

@@ -56,7 +56,7 @@ TEST_F(ConfiguredPromisesTest, WhatOneDeviceAloneHasNotIsAProblemOfItsRule) {
   EXPECT_EQ(too_free[0].fix, "keep_free = \"16GiB\" or less");
   const auto too_sliced = broken("[[device]]\nmatch = \"0\"\nslices = [\"10GiB\", \"10GiB\"]\n", {device(0)});
   ASSERT_EQ(too_sliced.size(), 1U);
-  EXPECT_EQ(too_sliced[0].what.rfind("slices cannot be cut of GPU 0: ", 0), 0U) << too_sliced[0].what;
+  EXPECT_EQ(too_sliced[0].what.rfind("slices do not fit GPU 0: ", 0), 0U) << too_sliced[0].what;
 }
 
 TEST_F(ConfiguredPromisesTest, TheFirstProblemIsTheError) {

@@ -72,6 +72,12 @@ TEST_F(DenialsTest, WhatHasEndedIsGivenNoLimitBelowTheOneThatItWasGranted) {
   EXPECT_EQ(explain(false).fix.text.rfind("ration run --gpu 0 --limit 6GiB", 0), 0U);
 }
 
+TEST_F(DenialsTest, WhatCouldHoldLessThanItsLimitIsStartedAgainOnceThereIsRoom) {
+  book_.accounts[0].granted = 4_GiB;
+  denial_.limit = 2_GiB;
+  EXPECT_EQ(explain(false).fix.text.rfind("ration run --gpu 0 --limit 6GiB --wait -- ", 0), 0U);
+}
+
 TEST_F(DenialsTest, WhatIsGrantedNowBoundsTheLimitThatIsProposed) {
   EXPECT_EQ(explain(true, LimitRoom{5_GiB, {}, 0, false}).fix.text, "ration set nlp --limit 5GiB");
 }
@@ -83,7 +89,7 @@ TEST_F(DenialsTest, WhereNoDeviceHasThatMuchNoneIsProposed) {
 
 TEST_F(DenialsTest, AFullDeviceIsNotTheLimitsFault) {
   denial_.reason = DenialReason::kDeviceFull;
-  EXPECT_EQ(explain().because, "the GPU itself was full: 9.00 GiB were free; the limit would have allowed 1.00 GiB");
+  EXPECT_EQ(explain().because, "the GPU itself had only 9.00 GiB free; the limit would have allowed 1.00 GiB");
   EXPECT_EQ(explain().not_because, "");
   denial_.device_free = book::kUnknownBytes;
   EXPECT_EQ(explain().because, "the GPU itself was full; the limit would have allowed the request");
@@ -113,10 +119,8 @@ TEST_F(DenialsTest, ATableThatIsFullIsNamedByWhatFillsIt) {
   denial_.function = "cuMemExportToShareableHandle";
   denial_.limit = Bytes{2048};
   const DenialExplained explained = explain();
-  EXPECT_EQ(explained.because.rfind("all 2048 entries of the guard's table behind cuMemExportToShareableHandle", 0),
-            0U);
-  EXPECT_NE(explained.fix.text.find("free some of the memory that cuMemExportToShareableHandle gave"),
-            std::string::npos);
+  EXPECT_EQ(explained.because.rfind("all 2048 entries of the guard's table for cuMemExportToShareableHandle", 0), 0U);
+  EXPECT_NE(explained.fix.text.find("free some of the memory of cuMemExportToShareableHandle"), std::string::npos);
 }
 
 TEST_F(DenialsTest, PinnedMemoryIsOfTheHostAndItsLimitIsRaised) {

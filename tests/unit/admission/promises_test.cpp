@@ -52,8 +52,8 @@ TEST(Promises, WhatCannotBeKeptIsToldWithWhoHasItAndWhatWouldFit) {
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().id, "E1304");
   EXPECT_EQ(refused.error().what,
-            "5.00 GiB cannot be promised to nlp: GPU 0 has 16.0 GiB, of which promised already: 2.00 GiB to other "
-            "workloads of nlp, 9.00 GiB to vision, 1.00 GiB are sliced or kept free.");
+            "5.00 GiB cannot be promised to nlp: GPU 0 has 16.0 GiB; promised already: 2.00 GiB to other "
+            "workloads of nlp, 9.00 GiB to vision, 1.00 GiB to slices and keep_free.");
   EXPECT_EQ(refused.error().fix, "--guarantee 4GiB, at most");
 }
 

@@ -60,6 +60,29 @@ TEST_F(CommandLineTest, NothingRunsWhereAnyWordIsNotUnderstood) {
   EXPECT_EQ(performed_, 0);
 }
 
+TEST_F(CommandLineTest, WhatAVerbNeedsIsNamedWithItsChoices) {
+  EXPECT_EQ(outcome({"config"}), "E1001 config needs ACTION: init, print, validate, path, reload.");
+  EXPECT_EQ(outcome({"config", "set"}), "E1001 'set' is no ACTION: init, print, validate, path, reload.");
+  EXPECT_EQ(outcome({"inspect"}), "E1001 inspect needs FILE.");
+  EXPECT_EQ(outcome({"record"}), "E1001 record needs --out FILE.");
+  EXPECT_EQ(outcome({"snippet"}).substr(0, 38), "E1001 snippet needs KIND: docker, comp");
+  EXPECT_EQ(outcome({"ps", "--color", "red"}), "E1001 'red' is no WHEN: auto, always, never.");
+}
+
+TEST_F(CommandLineTest, AWordOfAnotherToolIsAnsweredWithTheCommandThatDoesTheSame) {
+  const auto fix = [&](std::vector<std::string> words) {
+    CommandLine line(typed(std::move(words)));
+    const auto done = line.execute();
+    return done ? "" : done.error().fix;
+  };
+  EXPECT_EQ(fix({"kill", "train"}), "ration stop train");
+  EXPECT_EQ(fix({"rm", "-f", "train"}), "ration stop NAME");
+  EXPECT_EQ(fix({"pause", "my job"}), "ration suspend 'my job'");
+  EXPECT_EQ(fix({"status"}), "ration ps");
+  EXPECT_EQ(fix({"set", "train", "9GiB"}), "ration set train --limit 9GiB");
+  EXPECT_EQ(fix({"set", "train", "much"}), "ration set --help");
+}
+
 TEST_F(CommandLineTest, ASizeThatNoDeviceCouldHaveIsRefusedBeforeAnyDeviceIsAsked) {
   EXPECT_EQ(outcome({"set", "nlp", "--limit", "8"}).substr(0, 5), "E1101");
   EXPECT_EQ(outcome({"set", "nlp", "--limit", "+8"}).substr(0, 5), "E1101") << "a step is a size, too";

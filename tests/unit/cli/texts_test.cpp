@@ -175,6 +175,18 @@ TEST(Texts, EveryCommandInTheSourcesIsUnderstood) {
   EXPECT_GT(commands, 300);
 }
 
+TEST(Texts, EveryWordOfAnotherToolLeadsToACommandOrATopic) {
+  const CommandLine line(typed_words({"help"}));
+  for (const Habit& habit : verb_habits()) {
+    EXPECT_FALSE(is_verb(habit.word)) << habit.word << " is a verb of its own";
+    EXPECT_EQ(check(habit.word, habit.meant), 1) << habit.word;
+  }
+  for (const Habit& habit : topic_habits()) {
+    EXPECT_FALSE(has_help(line.app, habit.word)) << habit.word << " has help of its own";
+    EXPECT_TRUE(has_help(line.app, habit.meant)) << habit.word;
+  }
+}
+
 TEST(Texts, EveryCommandOfTheHelpIsUnderstood) {
   int commands = 0;
   for (const VerbText& verb : verb_texts()) commands += check(verb.name, verb.details);

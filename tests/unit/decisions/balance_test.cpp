@@ -81,7 +81,7 @@ TEST(Balance, BurstsGiveBackWhatAGuaranteeAsksForAndNotMore) {
   EXPECT_EQ(all.at("big").in_force, 18_GiB) << "4 free, 2 more are needed, the larger burst gives them";
   EXPECT_EQ(all.at("small").in_force, 12_GiB);
   EXPECT_TRUE(all.at("big").shrinking);
-  EXPECT_EQ(to_text(all.at("big")), "it must free memory that is guaranteed to nlp");
+  EXPECT_EQ(to_text(all.at("big")), "it must give back memory that is guaranteed to nlp");
   input.accounts[2].idle = true;
   EXPECT_EQ(by_name(input).at("small").in_force, 10_GiB) << "the idle first";
   input.accounts[1].priority = -1;
@@ -94,7 +94,7 @@ TEST(Balance, BurstsGiveBackWhatAGuaranteeAsksForAndNotMore) {
 TEST(Balance, WhatMakesRoomForSlicesSaysSo) {
   Balanced balanced;
   balanced.reason = LimitReason::kMustShrink;
-  EXPECT_EQ(to_text(balanced), "it must free memory that is sliced or kept free");
+  EXPECT_EQ(to_text(balanced), "it must give back memory that slices or keep_free need");
 }
 
 TEST(Balance, ATenantsWorkloadsTogetherStayWithinItsLimit) {

@@ -227,7 +227,7 @@ TEST(LeaseQueue, OfSeveralThatAreNeededTogetherTheFullestIsNamedAsWhatIsMissing)
   ASSERT_TRUE(queue.submit(both));
   EXPECT_EQ(granted(queue, 1), Names{});
   EXPECT_EQ(to_text(*queue.reason("both")),
-            "all GPUs are needed together, and the fullest, GPU 0, has 4.00 GiB of 16.0 GiB that are neither held nor "
+            "all GPUs are needed together, and the fullest, GPU 0, has 4.00 GiB of 16.0 GiB neither held nor "
             "promised");
 }
 
@@ -242,7 +242,7 @@ TEST(LeaseQueue, WhoWouldNotFitEvenWithoutAnyLeaseHoldsNobodyUp) {
     queue.release(id);
   }
   EXPECT_EQ(to_text(*queue.reason("large")),
-            "not enough room: GPU 0 has the most, 8.00 GiB of 16.0 GiB that are neither held nor promised");
+            "not enough room: GPU 0 has the most, with 8.00 GiB of 16.0 GiB neither held nor promised");
   queue.update(devices({{16_GiB, 2_GiB}}));
   EXPECT_EQ(granted(queue, 3), Names{"large"});
 }

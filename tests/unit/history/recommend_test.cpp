@@ -109,8 +109,8 @@ TEST_F(HistoryTest, ARefusedRunNeededAtLeastWhatItHeldAndAskedFor) {
   const auto last = reader().last_run("nlp/train");
   ASSERT_EQ(last->notes.size(), 1U);
   EXPECT_EQ(last->notes[0],
-            "It was denied memory once at 1.17 GiB: it needed at least 1.53 GiB (1.00 GiB on top of the 540 MiB it "
-            "held); 'ration why' explains each, or next time  ration run --limit 1.75GiB -- …");
+            "It was denied memory once under a limit of 1.17 GiB: it needed at least 1.53 GiB (1.00 GiB on top of the "
+            "540 MiB it held); 'ration why' explains each, or next time  ration run --limit 1.75GiB -- …");
 }
 
 TEST_F(HistoryTest, ARefusalIsOfTheRunThatHadItsNumberThen) {

@@ -386,7 +386,7 @@ TEST_F(Restarted, AReasonOfAnEarlierVersionIsShownAsItStands) {
   EXPECT_EQ(leases.damage(), "");
   leases.step(now_, 3 * kSecond);
   const LeaseView view = leases.view("q-1").value();
-  EXPECT_EQ(view.reason.substr(0, 66), "its suspended workload needs its device again (somebody wants it):")
+  EXPECT_EQ(view.reason.substr(0, 66), "the suspended workload needs its device again (somebody wants it):")
       << view.reason;
   EXPECT_EQ(json::parse(view.reason.arguments()).at("because"), "somebody wants it");
 }

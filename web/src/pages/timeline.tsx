@@ -71,7 +71,7 @@ export function Timeline({ view }: { view: View }) {
   const device = gpus.find((candidate) => String(candidate.gpu) === gpu);
   const title = by === "device" ? t("timeline.allDevices") : `GPU ${gpu} ${device?.name ?? ""}`;
   const chart = (series: Series): ChartProps => ({
-    title, series, stacked: shape === "stack", which, table: view.query.get("as") === "table", onZoom: zoomTo,
+    title, series, stacked: shape === "stack", which, levels: series.capacity_bytes ? [{ label: t("timeline.capacity"), bytes: series.capacity_bytes, since: undefined }] : [], table: view.query.get("as") === "table", onZoom: zoomTo,
     tenantOf: (name) => (by === "workload" ? owners.get(name) || name : name), cli: reportCommand({ by, window: windowFrom(from, Date.now()) }),
   });
   return (

@@ -205,6 +205,7 @@ export const table = {
   "chart.denials": ["{count} denied", "{count} 次拒绝"],
   "chart.gap": ["not recorded", "未记录"],
   "timeline.allDevices": ["All devices", "全部设备"],
+  "timeline.capacity": ["Capacity", "容量"],
   "timeline.range": ["Range", "时间范围"],
   "timeline.by": ["Lines", "分组"],
   "timeline.shape": ["Shape", "形式"],

@@ -3,7 +3,9 @@
 import { useEffect, useState } from "preact/hooks";
 import { request, RequestError } from "../api/client";
 import type { Denial, NodeEvent } from "../api/types";
+import { repeated } from "../logic/events";
 import { shellWord } from "../logic/export";
+import { formatClock } from "../logic/format";
 import { setQuery, workloadPath } from "../state/route";
 import { fieldText, saidText, t } from "../text";
 import { saidIn } from "../text/message";
@@ -20,17 +22,21 @@ export function EventBadge({ type }: { type: NodeEvent["type"] }) {
   return <Badge tone={toneOf(type)}>{t(`event.${type}`)}</Badge>;
 }
 
-/** A line for each event; the text links to its permanent place. */
+/** A line for each event, and one for denials in a row that say the same; the text links to the permanent place of the newest. */
 export function EventLines({ events, selected, oneType }: { events: NodeEvent[]; selected?: number | null; oneType?: boolean }) {
   return (
     <ol class={oneType ? "events one-type" : "events"}>
-      {events.map((event) => (
-        <li key={event.id} class={event.id === selected ? "selected" : ""} data-event={event.id}>
-          <Time time={event.time} />
-          {!oneType && <EventBadge type={event.type} />}
-          <Link to={`/events?event=${event.id}`} current={event.id === selected}>{saidText(event)}</Link>
-        </li>
-      ))}
+      {repeated(events).map(({ event, ids, times, since }) => {
+        const chosen = selected != null && ids.includes(selected);
+        return (
+          <li key={event.id} class={chosen ? "selected" : ""} data-event={event.id} data-events={ids.join(" ")}>
+            <Time time={event.time} />
+            {!oneType && <EventBadge type={event.type} />}
+            <Link to={`/events?event=${event.id}`} current={chosen}>{saidText(event)}</Link>
+            {ids.length > 1 && <span class="count" title={`${t("event.countSince", { count: times })} ${formatClock(since)}`}>× {times}</span>}
+          </li>
+        );
+      })}
     </ol>
   );
 }

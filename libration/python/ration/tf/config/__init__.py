@@ -13,10 +13,9 @@ import collections
 import ctypes
 import sys
 import types
-import warnings
 from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Union
 
-from ... import _native
+from ... import _native, _warnings
 from ..on_import import when_imported
 
 
@@ -65,7 +64,7 @@ def _forward(function: Callable[[Any], None], what: str) -> None:
         try:
             function(config)
         except RuntimeError as problem:
-            warnings.warn(f"{what} acts on ration's side alone: TensorFlow says '{problem}'", stacklevel=5)
+            _warnings.warn(f"{what} acts on ration's side alone: TensorFlow says '{problem}'")
 
     when_imported(apply)
 

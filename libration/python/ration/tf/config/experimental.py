@@ -2,10 +2,9 @@
 from __future__ import annotations
 
 import ctypes
-import warnings
 from typing import Any, Dict, Optional
 
-from ... import _native, activation
+from ... import _native, _warnings, activation
 from ...sizes import Size, with_unit
 from .. import forward
 from . import (LogicalDeviceConfiguration, PhysicalDevice, _forward, _known, _theirs, get_logical_device_configuration,
@@ -62,8 +61,7 @@ def pool_memory_info(device: str) -> Dict[str, Any]:
 
 def get_memory_usage(device: str) -> int:
     """Returns `get_memory_info(device)['current']`. Deprecated, as in TensorFlow."""
-    warnings.warn("get_memory_usage() is deprecated: use get_memory_info(device)['current']", DeprecationWarning,
-                  stacklevel=2)
+    _warnings.warn("get_memory_usage() is deprecated: use get_memory_info(device)['current']", DeprecationWarning)
     return get_memory_info(device)["current"]
 
 
