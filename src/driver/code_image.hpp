@@ -185,6 +185,29 @@ CodeImage of_elf(Read&& read, std::uint64_t start, std::uint64_t end) noexcept {
   return result;
 }
 
+/// Reads the entry at `at`, whose content begins at `payload`. Returns false if it does not end before `last`.
+template <typename Read>
+bool read_entry(Read&& read, std::uint64_t at, std::uint64_t last, FatBinaryEntry& entry,
+                std::uint64_t& payload) noexcept {
+  if (!within(at, kShortestEntry, last) || !read(at, &entry, kShortestEntry)) return false;
+  const std::uint64_t header_size = entry.header_size;
+  if (header_size < kShortestEntry || !within(at, header_size, last)) return false;
+  if (!read(at, &entry, static_cast<std::size_t>(std::min<std::uint64_t>(header_size, sizeof entry)))) return false;
+  payload = at + header_size;
+  return within(payload, entry.size, last);
+}
+
+/// Returns the code of an entry: by its sections, or by the size that the entry states if it is compressed.
+template <typename Read>
+CodeImage of_entry(Read&& read, const FatBinaryEntry& entry, std::uint64_t payload) noexcept {
+  char magic[SELFMAG] = {};
+  const bool plain =
+      entry.size >= sizeof magic && read(payload, magic, sizeof magic) && std::memcmp(magic, ELFMAG, sizeof magic) == 0;
+  if (plain) return of_elf(read, payload, payload + entry.size);
+  return {entry.uncompressed_size > 0 ? Telling::kSize : Telling::kBroken,
+          std::min(round_up(Bytes{entry.uncompressed_size}, kImageStep), kUnlimited), payload, false};
+}
+
 /// Computes the size of the largest entry that the driver may choose, because each driver chooses in its own way. Code
 /// runs on devices of the same major capability and of the same or a higher minor one ("binary compatibility", CUDA C++
 /// programming guide). If no code matches, the driver may compile text; without text, the largest of all entries
@@ -202,24 +225,14 @@ CodeImage of_fat_binary(Read&& read, std::uint64_t start, std::uint64_t end, Cap
     return broken;
   while (at < last) {
     FatBinaryEntry entry{};
-    if (!within(at, kShortestEntry, last) || !read(at, &entry, kShortestEntry)) return broken;
-    const std::uint64_t header_size = entry.header_size;
-    if (header_size < kShortestEntry || !within(at, header_size, last)) return broken;
-    const auto known = static_cast<std::size_t>(std::min<std::uint64_t>(header_size, sizeof entry));
-    if (!read(at, &entry, known)) return broken;
-    const std::uint64_t payload = at + header_size;
-    if (!within(payload, entry.size, last)) return broken;
+    std::uint64_t payload = 0;
+    if (!read_entry(read, at, last, entry, payload)) return broken;
     at = payload + entry.size;
     if (entry.kind != kElfEntry) {
       has_text = true;
       continue;
     }
-    char magic[SELFMAG] = {};
-    const bool plain = entry.size >= sizeof magic && read(payload, magic, sizeof magic) &&
-                       std::memcmp(magic, ELFMAG, sizeof magic) == 0;
-    CodeImage code{entry.uncompressed_size > 0 ? Telling::kSize : Telling::kBroken,
-                   std::min(round_up(Bytes{entry.uncompressed_size}, kImageStep), kUnlimited), payload, false};
-    if (plain) code = of_elf(read, payload, at);
+    const CodeImage code = of_entry(read, entry, payload);
     const bool fits = entry.capability / 10 == device / 10 && entry.capability % 10 <= device % 10;
     if (code.telling == Telling::kBroken) {
       if (fits) return broken;

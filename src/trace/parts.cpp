@@ -128,6 +128,8 @@ class Parts final : public Recording {
     Chunk chunk;
     std::int64_t from;  ///< time of its first event
   };
+  class Lives;
+  class OpenRuns;
 
   void add_part(const std::filesystem::path& file);
   void make_header(const RunNote& note);
@@ -327,43 +329,76 @@ void Parts::load(const Run& run, std::vector<Event>& out) const {
   std::stable_sort(out.begin(), out.end(), [](const Event& a, const Event& b) { return a.time < b.time; });
 }
 
-/// The bytes that a process holds of an account.
-using Held = std::map<std::tuple<std::uint32_t, std::uint16_t, Account>, std::int64_t>;
-
-void Parts::read(const std::function<bool(const Event&)>& take) const {
-  struct Open {
-    std::vector<Event> events;
-    std::size_t next = 0;
-  };
-  std::vector<Open> slots;
-  std::vector<std::size_t> free_slots;
-  using Due = std::tuple<std::int64_t, std::size_t, std::size_t>;  // time, order of opening, slot
-  std::priority_queue<Due, std::vector<Due>, std::greater<>> due;
-  std::size_t next_run = 0;
-  Held held;
-
-  // The beginnings and ends of processes, which read() merges with the events of threads.
-  std::multimap<std::int64_t, std::pair<std::uint32_t, Kind>> lives;
-  for (std::uint32_t process = 0; process < process_began_.size(); ++process) {
-    lives.emplace(process_began_[process], std::pair(process, Kind::kProcessBegan));
-    if (process_ended_[process] >= 0) lives.emplace(process_ended_[process], std::pair(process, Kind::kProcessEnded));
+/// The beginnings and ends of processes, merged with the events that are passed on. At its end a process gives back
+/// what it still holds. The functions return false when the receiver wants no more.
+class Parts::Lives {
+ public:
+  Lives(const Parts& parts, const std::function<bool(const Event&)>& take)
+      : parts_(parts), take_(take), is_over_(parts.header_.processes.size(), false) {
+    for (std::uint32_t process = 0; process < parts.process_began_.size(); ++process) {
+      due_.emplace(parts.process_began_[process], std::pair(process, Kind::kProcessBegan));
+      if (parts.process_ended_[process] >= 0)
+        due_.emplace(parts.process_ended_[process], std::pair(process, Kind::kProcessEnded));
+    }
   }
-  std::vector<bool> is_over(header_.processes.size(), false);
-  std::int64_t now = 0;
 
-  const auto give = [&](Event event) {
-    now = event.time = std::max(now, event.time);
-    held[{event.process, event.device, event.account}] += event.charged;
-    return take(event);
-  };
-  const auto end_process = [&](std::uint32_t process, std::int64_t time) {
+  /// Returns the time of the next beginning or end; without one, the largest time.
+  [[nodiscard]] std::int64_t next() const { return due_.empty() ? INT64_MAX : due_.begin()->first; }
+
+  /// Passes an event on. Its time becomes that of the event before it if it is earlier.
+  bool give(Event event) {
+    now_ = event.time = std::max(now_, event.time);
+    held_[{event.process, event.device, event.account}] += event.charged;
+    return take_(event);
+  }
+
+  /// Passes on the beginnings and ends up to `time`.
+  bool give_until(std::int64_t time) {
+    while (!due_.empty() && due_.begin()->first <= time) {
+      const auto [when, what] = *due_.begin();
+      due_.erase(due_.begin());
+      const auto [process, kind] = what;
+      if (kind == Kind::kProcessBegan ? !begin(process, when) : !is_over_[process] && !end(process, when)) return false;
+    }
+    return true;
+  }
+
+  /// Ends the process with the number `pid`, which another process has found dead, unless its end was noted before.
+  bool end_found_dead(std::uint64_t pid, std::int64_t time) {
+    std::size_t found = 0, count = 0;
+    for (std::size_t process = 0; process < parts_.process_began_.size(); ++process) {
+      const bool lived = !is_over_[process] && parts_.process_began_[process] <= time;
+      if (!lived || static_cast<std::uint64_t>(parts_.header_.processes[process].pid) != pid) continue;
+      found = process;
+      ++count;  // processes of different containers may have the same number
+    }
+    return count != 1 || end(static_cast<std::uint32_t>(found), time);
+  }
+
+  /// Ends every process that has not ended.
+  bool end_all() {
+    for (std::uint32_t process = 0; process < is_over_.size(); ++process)
+      if (!is_over_[process] && !end(process, now_)) return false;
+    return true;
+  }
+
+ private:
+  bool begin(std::uint32_t process, std::int64_t time) {
+    Event event;
+    event.kind = Kind::kProcessBegan;
+    event.time = time;
+    event.process = process;
+    return give(event);
+  }
+
+  bool end(std::uint32_t process, std::int64_t time) {
     Event event;
     event.kind = Kind::kProcessEnded;
     event.time = time;
     event.process = process;
     bool any = false;
-    is_over[process] = true;
-    for (auto& [key, bytes] : held) {
+    is_over_[process] = true;
+    for (auto& [key, bytes] : held_) {
       const auto& [of, device, account] = key;
       if (of != process || bytes == 0) continue;
       event.device = device;
@@ -374,75 +409,95 @@ void Parts::read(const std::function<bool(const Event&)>& take) const {
     }
     event.charged = 0;
     return any || give(event);
-  };
-  /// Ends the process with the number `pid`, which another process has found dead, unless its end was noted before.
-  const auto end_found_dead = [&](std::uint64_t pid, std::int64_t time) {
-    std::size_t found = header_.processes.size(), count = 0;
-    for (std::size_t process = 0; process < process_began_.size(); ++process) {
-      const bool lived = !is_over[process] && process_began_[process] <= time;
-      if (!lived || static_cast<std::uint64_t>(header_.processes[process].pid) != pid) continue;
-      found = process;
-      ++count;  // processes of different containers may have the same number
-    }
-    return count != 1 || end_process(static_cast<std::uint32_t>(found), time);
-  };
-  const auto live_until = [&](std::int64_t time) {
-    while (!lives.empty() && lives.begin()->first <= time) {
-      const auto [when, what] = *lives.begin();
-      lives.erase(lives.begin());
-      if (what.second == Kind::kProcessEnded) {
-        if (!is_over[what.first] && !end_process(what.first, when)) return false;
-        continue;
-      }
-      Event event;
-      event.kind = Kind::kProcessBegan;
-      event.time = when;
-      event.process = what.first;
-      if (!give(event)) return false;
-    }
-    return true;
-  };
-
-  for (;;) {
-    while (next_run < runs_.size() && (due.empty() || runs_[next_run].from - kEarly <= std::get<0>(due.top()))) {
-      std::size_t slot = slots.size();
-      if (!free_slots.empty()) {
-        slot = free_slots.back();
-        free_slots.pop_back();
-      } else {
-        slots.emplace_back();
-      }
-      slots[slot].events.clear();
-      slots[slot].next = 0;
-      load(runs_[next_run], slots[slot].events);
-      if (slots[slot].events.empty())
-        free_slots.push_back(slot);
-      else
-        due.emplace(slots[slot].events.front().time, next_run, slot);
-      ++next_run;
-    }
-    if (due.empty()) break;
-    const auto [time, order, slot] = due.top();
-    due.pop();
-    Open& open = slots[slot];
-    if (!live_until(time)) return;
-    // Passes on the events of one chunk as long as no other chunk is due.
-    const std::int64_t until = due.empty() ? INT64_MAX : std::get<0>(due.top());
-    const std::int64_t more_at = next_run < runs_.size() ? runs_[next_run].from - kEarly : INT64_MAX;
-    do {
-      const Event& event = open.events[open.next++];
-      if (event.kind == Kind::kProcessEnded ? !end_found_dead(event.address, event.time) : !give(event)) return;
-    } while (open.next < open.events.size() && open.events[open.next].time <= std::min(until, more_at) &&
-             (lives.empty() || open.events[open.next].time < lives.begin()->first));
-    if (open.next < open.events.size())
-      due.emplace(open.events[open.next].time, order, slot);
-    else
-      free_slots.push_back(slot);
   }
-  if (!live_until(INT64_MAX)) return;
+
+  const Parts& parts_;
+  const std::function<bool(const Event&)>& take_;
+  std::multimap<std::int64_t, std::pair<std::uint32_t, Kind>> due_;  ///< by time
+  std::vector<bool> is_over_;                                        ///< by process
+  std::map<std::tuple<std::uint32_t, std::uint16_t, Account>, std::int64_t>
+      held_;  ///< bytes of a process on an account
+  std::int64_t now_ = 0;
+};
+
+/// The chunks that may have the next event, each with the events that are left in it.
+class Parts::OpenRuns {
+ public:
+  explicit OpenRuns(const Parts& parts) : parts_(parts) {}
+
+  /// Chooses the chunk that has the earliest event. Returns false if no event is left.
+  bool choose() {
+    while (next_run_ < parts_.runs_.size() && (due_.empty() || next_opening() <= std::get<0>(due_.top()))) open();
+    if (due_.empty()) return false;
+    std::tie(std::ignore, order_, chosen_) = due_.top();
+    due_.pop();
+    bound_ = std::min(due_.empty() ? INT64_MAX : std::get<0>(due_.top()), next_opening());
+    return true;
+  }
+  /// Returns the next event of the chosen chunk, which must have one.
+  [[nodiscard]] const Event& front() const { return slots_[chosen_].events[slots_[chosen_].next]; }
+  const Event& take() { return slots_[chosen_].events[slots_[chosen_].next++]; }
+  [[nodiscard]] bool is_empty() const { return slots_[chosen_].next == slots_[chosen_].events.size(); }
+  /// Returns true if the chosen chunk has an event before any other chunk may have one.
+  [[nodiscard]] bool stays_first() const { return !is_empty() && front().time <= bound_; }
+  /// Puts the chosen chunk back among the others, or closes it.
+  void put_back() {
+    if (is_empty())
+      free_slots_.push_back(chosen_);
+    else
+      due_.emplace(front().time, order_, chosen_);
+  }
+
+ private:
+  struct Open {
+    std::vector<Event> events;
+    std::size_t next = 0;
+  };
+  using Due = std::tuple<std::int64_t, std::size_t, std::size_t>;  // time, order of opening, slot
+
+  [[nodiscard]] std::int64_t next_opening() const {
+    return next_run_ < parts_.runs_.size() ? parts_.runs_[next_run_].from - kEarly : INT64_MAX;
+  }
+  void open() {
+    std::size_t slot = slots_.size();
+    if (free_slots_.empty()) {
+      slots_.emplace_back();
+    } else {
+      slot = free_slots_.back();
+      free_slots_.pop_back();
+    }
+    slots_[slot].events.clear();
+    slots_[slot].next = 0;
+    parts_.load(parts_.runs_[next_run_], slots_[slot].events);
+    if (slots_[slot].events.empty())
+      free_slots_.push_back(slot);
+    else
+      due_.emplace(slots_[slot].events.front().time, next_run_, slot);
+    ++next_run_;
+  }
+
+  const Parts& parts_;
+  std::vector<Open> slots_;
+  std::vector<std::size_t> free_slots_;
+  std::priority_queue<Due, std::vector<Due>, std::greater<>> due_;
+  std::size_t next_run_ = 0, order_ = 0, chosen_ = 0;
+  std::int64_t bound_ = 0;
+};
+
+void Parts::read(const std::function<bool(const Event&)>& take) const {
+  Lives lives(*this, take);
+  for (OpenRuns runs(*this); runs.choose(); runs.put_back()) {
+    if (!lives.give_until(runs.front().time)) return;
+    do {
+      const Event& event = runs.take();
+      const bool goes_on =
+          event.kind == Kind::kProcessEnded ? lives.end_found_dead(event.address, event.time) : lives.give(event);
+      if (!goes_on) return;
+    } while (runs.stays_first() && runs.front().time < lives.next());
+  }
+  if (!lives.give_until(INT64_MAX)) return;
   if (!header_.complete && header_.lost == 0) return;  // the program runs, or its end is unknown
-  for (std::uint32_t process = 0; process < header_.processes.size(); ++process)
-    if (!is_over[process] && !end_process(process, now)) return;
+  lives.end_all();
 }
 
 }  // namespace

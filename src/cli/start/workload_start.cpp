@@ -319,6 +319,24 @@ Result<void> tell_limit_in_force(const Session& session, const RunOptions& optio
   return {};
 }
 
+/// Registers the workload with the daemon, and takes its tenant from there. Resets `daemon` if it is the machine's and
+/// does not govern these simulated devices.
+Result<void> register_with(std::optional<NodeClient>& daemon, const book::Store& store, const RunOptions& options,
+                           const Plan& plan, const std::string& lease, const std::optional<ProcessIdentity>& creator,
+                           std::uint64_t number, book::NewBook& contents) {
+  auto tenant = register_workload(*daemon, store.folder(), store.path_of(contents.name, number), options.request,
+                                  contents.labels, lease, plan.accounts,
+                                  options.engine == kSlurmEngine ? std::optional(creator->user) : std::nullopt);
+  if (!tenant && !lease.empty()) (void)daemon->remove("/api/v1/leases/" + lease);
+  const bool other_node = !tenant && tenant.error().id == "E1532" && lease.empty() && !daemon->was_named();
+  if (!tenant && !other_node) return tl::unexpected(tenant.error());
+  if (other_node)
+    daemon.reset();
+  else
+    contents.tenant = std::move(*tenant);
+  return {};
+}
+
 }  // namespace
 
 Result<Started> start_workload(const Session& session, RunOptions& options, const book::Store& store,
@@ -335,18 +353,7 @@ Result<Started> start_workload(const Session& session, RunOptions& options, cons
   RATION_TRY(const auto number, store.next_run());
   book::NewBook contents = book_of(session, plan, options, number);
   contents.creator = creator;
-  if (daemon) {
-    auto tenant = register_workload(*daemon, store.folder(), store.path_of(contents.name, number), options.request,
-                                    contents.labels, lease, plan.accounts,
-                                    options.engine == kSlurmEngine ? std::optional(creator->user) : std::nullopt);
-    if (!tenant && !lease.empty()) (void)daemon->remove("/api/v1/leases/" + lease);
-    const bool other_node = !tenant && tenant.error().id == "E1532" && lease.empty() && !daemon->was_named();
-    if (!tenant && !other_node) return tl::unexpected(tenant.error());
-    if (other_node)
-      daemon.reset();  // the daemon of the machine does not govern these simulated devices
-    else
-      contents.tenant = std::move(*tenant);
-  }
+  if (daemon) RATION_TRY(register_with(daemon, store, options, plan, lease, creator, number, contents));
   if (!creator && lease.empty()) RATION_TRY(can_be_kept(session, plan, options, contents.tenant));
   // Takes the daemon's pid from its socket, because reading it from /proc/locks takes ten milliseconds.
   const bool by_hook = creator && daemon;

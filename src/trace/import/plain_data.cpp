@@ -40,120 +40,66 @@ class PickleReader {
  private:
   /// Handles one instruction. Returns false for the last instruction.
   bool step() {
-    switch (static_cast<unsigned char>(take(1)[0])) {
-      case '.':
-        return false;
-      case 0x95:  // FRAME: the length of a piece, for readers that fetch whole pieces
-        take(8);
-        break;
-      case 'N':
-        push({});
-        break;
-      case 0x88:  // NEWTRUE
-        push({Type::kNumber, 1});
-        break;
-      case 0x89:  // NEWFALSE
-        push({Type::kNumber, 0});
-        break;
-      case 'K':
-        push_number(1);
-        break;
-      case 'M':
-        push_number(2);
-        break;
-      case 'J':
-        push({Type::kNumber, static_cast<std::uint64_t>(std::int64_t{static_cast<std::int32_t>(unsigned_number(4))})});
-        break;
-      case 0x8a:  // LONG1
-        push_long(unsigned_number(1));
-        break;
-      case 0x8b:  // LONG4
-        push_long(unsigned_number(4));
-        break;
-      case 'G':
-        take(8);
-        push({Type::kReal, 0});
-        break;
-      case 0x8c:  // SHORT_BINUNICODE
-      case 'U':
-      case 'C':
-        push_text(unsigned_number(1));
-        break;
-      case 'X':
-      case 'T':
-      case 'B':
-        push_text(unsigned_number(4));
-        break;
-      case 0x8d:  // BINUNICODE8
-      case 0x8e:  // BINBYTES8
-        push_text(unsigned_number(8));
-        break;
-      case '}':
-        push_container(Type::kDict, {});
-        break;
-      case ']':
-      case ')':
-      case 0x8f:  // EMPTY_SET
-        push_container(Type::kList, {});
-        break;
-      case '(':
-        marks_.push_back(stack_.size());
-        count(1);
-        break;
-      case 'd':
-        push_container(Type::kDict, above_mark());
-        break;
-      case 'l':
-      case 't':
-      case 0x91:  // FROZENSET
-        push_container(Type::kList, above_mark());
-        break;
-      case 0x85:  // TUPLE1, TUPLE2, TUPLE3
-      case 0x86:
-      case 0x87:
-        push_container(Type::kList, top(static_cast<std::size_t>(static_cast<unsigned char>(text_[at_ - 1]) - 0x84)));
-        break;
-      case 'a':
-        extend(Type::kList, top(1));
-        break;
-      case 'e':
-      case 0x90:  // ADDITEMS
-        extend(Type::kList, above_mark());
-        break;
-      case 's':
-        extend(Type::kDict, top(2));
-        break;
-      case 'u':
-        extend(Type::kDict, above_mark());
-        break;
-      case 'q':
-        remember(unsigned_number(1));
-        break;
-      case 'r':
-        remember(unsigned_number(4));
-        break;
-      case 0x94:  // MEMOIZE
-        remember(memory_.size());
-        break;
-      case 'h':
-        recall(unsigned_number(1));
-        break;
-      case 'j':
-        recall(unsigned_number(4));
-        break;
-      case '0':
-        pop();
-        break;
-      case '1':
-        above_mark();
-        break;
-      case '2':
-        push(last());
-        break;
-      default:
-        throw Failure("it needs a class or a function of Python");
-    }
+    const auto code = static_cast<unsigned char>(take(1)[0]);
+    if (code == '.') return false;
+    const Instruction instruction = instructions()[code];
+    if (instruction == nullptr) throw Failure("it needs a class or a function of Python");
+    instruction(*this);
     return true;
+  }
+
+  using Instruction = void (*)(PickleReader&);
+  /// Returns what each instruction does; null for one that needs Python.
+  static const std::array<Instruction, 256>& instructions() {
+    using Reader = PickleReader;
+    static const std::array<Instruction, 256> all = [] {
+      std::array<Instruction, 256> table{};
+      table[0x95] = [](Reader& r) { r.take(8); };  // FRAME: the length of a piece, for readers that fetch whole pieces
+      table['N'] = [](Reader& r) { r.push({}); };
+      table[0x88] = [](Reader& r) { r.push({Type::kNumber, 1}); };  // NEWTRUE
+      table[0x89] = [](Reader& r) { r.push({Type::kNumber, 0}); };  // NEWFALSE
+      table['K'] = [](Reader& r) { r.push_number(1); };
+      table['M'] = [](Reader& r) { r.push_number(2); };
+      table['J'] = [](Reader& r) {
+        const std::int64_t number = static_cast<std::int32_t>(r.unsigned_number(4));
+        r.push({Type::kNumber, static_cast<std::uint64_t>(number)});
+      };
+      table[0x8a] = [](Reader& r) { r.push_long(r.unsigned_number(1)); };  // LONG1
+      table[0x8b] = [](Reader& r) { r.push_long(r.unsigned_number(4)); };  // LONG4
+      table['G'] = [](Reader& r) {
+        r.take(8);
+        r.push({Type::kReal, 0});
+      };
+      table[0x8c] = table['U'] = table['C'] = [](Reader& r) { r.push_text(r.unsigned_number(1)); };  // SHORT_BINUNICODE
+      table['X'] = table['T'] = table['B'] = [](Reader& r) { r.push_text(r.unsigned_number(4)); };
+      table[0x8d] = table[0x8e] = [](Reader& r) { r.push_text(r.unsigned_number(8)); };  // BINUNICODE8, BINBYTES8
+      table['}'] = [](Reader& r) { r.push_container(Type::kDict, {}); };
+      table[']'] = table[')'] = table[0x8f] = [](Reader& r) { r.push_container(Type::kList, {}); };  // EMPTY_SET
+      table['('] = [](Reader& r) {
+        r.marks_.push_back(r.stack_.size());
+        r.count(1);
+      };
+      table['d'] = [](Reader& r) { r.push_container(Type::kDict, r.above_mark()); };
+      table['l'] = table['t'] =
+          table[0x91] = [](Reader& r) { r.push_container(Type::kList, r.above_mark()); };  // FROZENSET
+      table[0x85] = [](Reader& r) { r.push_container(Type::kList, r.top(1)); };            // TUPLE1
+      table[0x86] = [](Reader& r) { r.push_container(Type::kList, r.top(2)); };            // TUPLE2
+      table[0x87] = [](Reader& r) { r.push_container(Type::kList, r.top(3)); };            // TUPLE3
+      table['a'] = [](Reader& r) { r.extend(Type::kList, r.top(1)); };
+      table['e'] = table[0x90] = [](Reader& r) { r.extend(Type::kList, r.above_mark()); };  // ADDITEMS
+      table['s'] = [](Reader& r) { r.extend(Type::kDict, r.top(2)); };
+      table['u'] = [](Reader& r) { r.extend(Type::kDict, r.above_mark()); };
+      table['q'] = [](Reader& r) { r.remember(r.unsigned_number(1)); };
+      table['r'] = [](Reader& r) { r.remember(r.unsigned_number(4)); };
+      table[0x94] = [](Reader& r) { r.remember(r.memory_.size()); };  // MEMOIZE
+      table['h'] = [](Reader& r) { r.recall(r.unsigned_number(1)); };
+      table['j'] = [](Reader& r) { r.recall(r.unsigned_number(4)); };
+      table['0'] = [](Reader& r) { r.pop(); };
+      table['1'] = [](Reader& r) { r.above_mark(); };
+      table['2'] = [](Reader& r) { r.push(r.last()); };
+      return table;
+    }();
+    return all;
   }
 
   std::string_view take(std::uint64_t size) {
