@@ -101,7 +101,7 @@ std::uint64_t take_offset(const OpenFile& file, int& error) noexcept {
     error = file.reserve(space, step);
     if (error == 0)
       space += step;
-    else if (error == ENOSPC && file.reserve(space, kChunkSize) == 0)
+    else if (error == ENOSPC && (error = file.reserve(space, kChunkSize)) == 0)
       space += kChunkSize;
     header.space.store(space, std::memory_order_relaxed);
     if (offset + kChunkSize > space) return 0;

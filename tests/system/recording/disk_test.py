@@ -54,6 +54,23 @@ class Disk(Recorded):
         # Everything else: a context, the process, and what it asked.
         self.assertIn(lost + blocks["count"] + blocks["freed"] - 60_000, range(-1, 10))
 
+    def test_a_thread_that_gets_the_last_room_of_a_disk_loses_nothing(self):
+        """The fifth thread needs more than the first four share, and the disk has room for it alone."""
+        threads = """
+import threading
+def work():
+    assert cuda.cuCtxSetCurrent(context) == 0
+    for _ in range(10):
+        assert cuda.cuMemAlloc_v2(byref(address), c_size_t(1 << 20)) == 0
+        assert cuda.cuMemFree_v2(address) == 0
+for _ in range(4):
+    thread = threading.Thread(target=work)
+    thread.start(), thread.join()
+"""
+        ran = self.in_a_small_disk("448k", WORK % 10 + threads)
+        self.assertEqual((ran.returncode, ran.stdout), (0, "done\n"), ran.stderr)
+        self.assertIn(" 0 lost", ran.stderr)
+
     def test_a_disk_without_room_for_a_part_loses_all(self):
         ran = self.in_a_small_disk("12k", WORK % 1_000)
         self.assertEqual((ran.returncode, ran.stdout), (0, "done\n"), ran.stderr)
