@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes of the packages in a folder what apt and pip install from: packaging/repositories.py FOLDER. The folder is then served as it is, by any web server:
 
-    FOLDER/apt       deb http://SERVER/apt stable main
+    FOLDER/apt       deb [trusted=yes] http://SERVER/apt stable main
     FOLDER/simple    pip install --index-url http://SERVER/simple ration
 
 The files of packages are linked, not copied. Needs apt-ftparchive (Debian's apt-utils)."""

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <vector>
@@ -117,11 +118,13 @@ Fix fix(const Denial& denial, const book::BookSnapshot& book, bool running, cons
     return {command({"set", book.name, gpu.empty() ? "" : "--gpu", gpu, "--limit", exact_size(*limit)}),
             Changes::kLimit};
   }
-  const Bytes granted = denial.account < book.accounts.size() ? book.accounts[denial.account].granted : Bytes{0};
-  if (needed <= granted) return {held_back_fix(device_text(denial.device, index_of))};
-  // Where less than the granted limit could be held, a larger limit alone would not help.
-  const bool held_back = denial.limit < granted;
-  return {run_again(book, granted_gpus(book, index_of), *limit, {held_back ? "--wait" : ""})};
+  const book::AccountSnapshot none{};
+  const auto& account = denial.account < book.accounts.size() ? book.accounts[denial.account] : none;
+  if (needed <= account.granted) return {held_back_fix(device_text(denial.device, index_of))};
+  // Where others' guarantees left less than the granted limit, a larger limit alone would not help.
+  if (denial.limit < std::min(account.granted, account.own_limit))
+    return {run_again(book, granted_gpus(book, index_of), *limit, {"--on-deny", "wait"})};
+  return {run_again(book, granted_gpus(book, index_of), *limit)};
 }
 
 }  // namespace

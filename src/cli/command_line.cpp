@@ -208,7 +208,8 @@ Error CommandLine::usage_error(const CLI::ParseError& error) const {
     what = fmt::format("'{}' is not known here.{}", extra.front(),
                        suggestion(extra.front().substr(0, extra.front().find('=')), long_options(verb)));
   // `ration set train 9GiB`
-  if (const auto& all = words.all; name == "set" && all.size() == 3 && parse_size(all[2], kUnlimited, kUnlimited))
+  if (const auto& all = words.all;
+      name == "set" && all.size() == 3 && all[1].front() != '-' && parse_size(all[2], kUnlimited, kUnlimited))
     return {"E1001", what, command({"set", all[1], "--limit", all[2]}), 2};
   return {"E1001", what, fmt::format("ration {} --help", name), 2};
 }

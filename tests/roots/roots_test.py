@@ -76,10 +76,10 @@ class InSystems(unittest.TestCase):
         if os.geteuid() != 0:
             self.skipTest("only root enters another system")
 
-    def first_minute(self, install):
+    def first_minute(self, install, *binds):
         for suite, glibc in SYSTEMS.items():
             with self.subTest(suite):
-                done = entered(system(suite), "set -e\n" + install + FIRST_MINUTE)
+                done = entered(system(suite), "set -e\n" + install + FIRST_MINUTE, *binds)
                 self.assertEqual(done.returncode, 0, done.stdout[-3000:] + done.stderr[-3000:])
                 self.assertIn(f"glibc {glibc}", done.stdout)
                 self.assertIn(" 0 fail", done.stdout)
@@ -99,9 +99,13 @@ class InSystems(unittest.TestCase):
 
     def test_the_repositories(self):
         """apt and pip, from the repositories that a release publishes, on a web server of this machine alone."""
-        repositories.make_apt(DIST)
-        repositories.make_simple(DIST)
-        serve = "(cd /packages; exec python3 -m http.server --bind 127.0.0.1 8000 >/dev/null 2>&1) &\n" \
+        folder = tempfile.TemporaryDirectory(dir=DIST.parent)  # the packages are linked
+        self.addCleanup(folder.cleanup)
+        for path in [*DIST.glob("*.deb"), *DIST.glob("*.whl")]:
+            pathlib.Path(folder.name, path.name).hardlink_to(path)
+        repositories.make_apt(pathlib.Path(folder.name))
+        repositories.make_simple(pathlib.Path(folder.name))
+        serve = "(cd /repositories; exec python3 -m http.server --bind 127.0.0.1 8000 >/dev/null 2>&1) &\n" \
                 "until python3 -c 'import socket; socket.create_connection((\"127.0.0.1\", 8000))' 2>/dev/null; do sleep 0.1; done\n"
         self.first_minute(serve + f"""
             /usr/bin/python3 -m venv /opt/venv
@@ -111,7 +115,7 @@ class InSystems(unittest.TestCase):
             apt-get -o APT::Sandbox::User=root update >/dev/null
             apt-get -o APT::Sandbox::User=root install -y ration >/dev/null 2>&1
             dpkg -s ration | grep -q 'Version: {VERSION}'
-            """)
+            """, (folder.name, "/repositories"))
 
     def test_what_the_debian_package_left(self):
         done = entered(system("bookworm"), f"""set -e

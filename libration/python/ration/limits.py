@@ -20,9 +20,9 @@ class _Limit:
         self._former, self._former_host = former, former_host
 
     def __repr__(self) -> str:
-        parts = [f"{sizes.text(_limit_of(gpu))} on GPU {gpu} (before: {_told(size)})" for gpu, size in self._former.items()]
+        parts = [f"{_told(_limit_of(gpu))} on GPU {gpu} (before: {_told(size)})" for gpu, size in self._former.items()]
         if self._former_host is not None:
-            parts.append(f"{sizes.text(_host_limit())} of pinned host memory (before: {_told(self._former_host)})")
+            parts.append(f"{_told(_host_limit())} of pinned host memory (before: {_told(self._former_host)})")
         return f"<ration.limit {', '.join(parts)}>"
 
     def __enter__(self) -> "_Limit":

@@ -127,6 +127,7 @@ Result<machine::Machine> Session::machine() const {
 }
 
 std::string Session::painted(const std::string& text, int sgr) const {
+  if (format() != Format::kText) return text;
   const char* terminal = std::getenv("TERM");
   const bool dumb = terminal != nullptr && std::strcmp(terminal, "dumb") == 0;
   bool wanted = colour == "always";
@@ -201,19 +202,21 @@ Table::Layout Table::layout() const {
   }
   const std::size_t room = terminal_columns();
   if (all.width() > room) all.last_below = columns_.back().title.empty();
+  // Cuts names to at least `least` characters, where that is enough: a line that is too long anyhow keeps them whole.
   const auto cut_names = [&](std::size_t least) {
-    if (all.width() <= room) return;
-    all.widths[0] -= std::min(all.width() - room, all.widths[0] - std::min(all.widths[0], least));
+    const std::size_t over = all.width() - std::min(all.width(), room);
+    const bool is_enough = over <= all.widths[0] - std::min(all.widths[0], least);
+    if (is_enough) all.widths[0] -= over;
+    return is_enough;
   };
-  cut_names(24);
-  while (all.width() > room) {
+  while (!cut_names(24)) {
     std::size_t spare = 0;
     for (std::size_t i = 0; i < columns_.size(); ++i)
       if (all.shown[i] && columns_[i].spare > columns_[spare].spare) spare = i;
-    if (columns_[spare].spare == 0) break;
+    if (!all.shown[spare] || columns_[spare].spare == 0) break;
     all.shown[spare] = false;
   }
-  cut_names(8);
+  (void)cut_names(8);
   return all;
 }
 

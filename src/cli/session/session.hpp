@@ -50,7 +50,8 @@ class Session {
   /// Returns the text of hint() without control characters. Meant for texts that quote files or other users' programs.
   [[nodiscard]] std::string shown(std::string_view text) const;
 
-  /// Returns `text` in a colour (an SGR number), unless --color, the environment or standard output rules colours out.
+  /// Returns `text` in a colour (an SGR number), unless the output is for programs, or --color, the environment or
+  /// standard output rules colours out.
   [[nodiscard]] std::string painted(const std::string& text, int sgr) const;
 
   /// Prints `{"schema":"ration.VERB/1",…,"data":…}` on standard output, merged with `more`. Adds the options that name

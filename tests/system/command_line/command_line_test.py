@@ -929,6 +929,9 @@ note  nlp cannot reach its limit of 30.0 GiB beside the others on its GPU (17.4 
         self.assertIn("\033", self.ration("doctor", "--only", "enforce.glibc", "--color", "always").stdout)
         self.assertIn("\033", self.ration("doctor", "--only", "enforce.glibc", env={"CLICOLOR_FORCE": "1"}).stdout)
         self.assertNotIn("\033", self.ration("doctor", "--only", "enforce.glibc", env={"CLICOLOR_FORCE": "1", "NO_COLOR": "1"}).stdout)
+        self.holding("full", "960MiB", "--limit", "1GiB")
+        self.assertIn("\033", self.ration("ps", NODE, "--color", "always").stdout)
+        self.assertNotIn("\033", self.ration("ps", NODE, "--color", "always", "-o", "csv").stdout, "colours are not for programs")
 
     def test_doctor_probes_every_way(self):
         rows = {row["check"]: row for row in self.document("doctor", "doctor", NODE, "--probe", "-o", "json")["data"]}

@@ -66,6 +66,7 @@ def error_names():
 
 def c_names():
     text = re.sub(r"/\*.*?\*/|//[^\n]*", "", (SOURCE / "libration/include/ration/ration.h").read_text(), flags=re.S)
+    text = re.sub(r"^\s*#.*$", "", text, flags=re.M)
     for members, name in re.findall(r"typedef (?:struct|enum) \w+ \{([^}]*)\} (\w+);", text):
         yield "layout " + " ".join([name, *members.split()])
     for declared in re.findall(r"([\w\s*]+?\bration_\w+\s*\([^;{]*\))\s*;", re.sub(r"typedef[^;{]*\{[^}]*\}[^;]*;", "", text)):
@@ -88,13 +89,15 @@ def python_names():
 
 
 def parameters(file, name):
-    """` (a, b)` for a function or for the constructor of a class; empty for anything else."""
+    """` (a, b=)` for a function or for the constructor of a class, `=` where there is a default; empty for anything else."""
     for node in ast.parse(file.read_text()).body:
         if isinstance(node, ast.ClassDef) and node.name == name:
             node = next((below for below in node.body if isinstance(below, ast.FunctionDef) and below.name == "__init__"), None)
         if isinstance(node, ast.FunctionDef) and node.name in (name, "__init__"):
-            given = [argument.arg for argument in [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs] if argument.arg != "self"]
-            return f" ({', '.join(given)})"
+            plain = [*node.args.posonlyargs, *node.args.args]
+            defaults = [None] * (len(plain) - len(node.args.defaults)) + node.args.defaults
+            given = [(argument.arg, default) for argument, default in [*zip(plain, defaults), *zip(node.args.kwonlyargs, node.args.kw_defaults)] if argument.arg != "self"]
+            return f" ({', '.join(name + ('=' if default is not None else '') for name, default in given)})"
     return ""
 
 
@@ -139,10 +142,13 @@ def split(line):
 
 def still_holds(name, before, now):
     """Whether a program that was written for `before` works with `now`."""
+    if name.startswith("json configuration "):  # what people write
+        return set(before.split("|")) <= set(now.split("|"))
     if name.startswith("json "):  # a reader that handles every type of before also handles fewer
         return set(now.split("|")) <= set(before.split("|"))
-    if name.startswith("python "):  # new parameters come last
-        return now == before or now.startswith(before.removesuffix(")"))
+    if name.startswith("python ") and before and now:  # new parameters come last, and have a default
+        old, new = ([each for each in text.strip("()").split(", ") if each] for text in (before, now))
+        return new[:len(old)] == old and all(each.endswith("=") for each in new[len(old):])
     return now == before
 
 
@@ -167,9 +173,10 @@ class Stability(unittest.TestCase):
 
     def test_what_would_break_a_program_is_found(self):
         for name, before, now in (("json ps data[].x", "integer", "integer|null"), ("json ps data[].x", "integer", "string"), ("metric m", "gauge gpu", "gauge gpu tenant"),
-                                  ("python ration.f", "(a, b)", "(b, a)"), ("python ration.f", "(a, b)", "(a)"), ("c ration_f", "int ration_f(int a)", "int ration_f(long a)")):
+                                  ("python ration.f", "(a, b)", "(b, a)"), ("python ration.f", "(a, b)", "(a)"), ("python ration.f", "(a, host=)", "(a, host_limit=)"),
+                                  ("python ration.f", "(a)", "(a, b)"), ("python ration.f", "", "(a)"), ("json configuration tenant[].x", "array|string", "string"), ("c ration_f", "int ration_f(int a)", "int ration_f(long a)")):
             self.assertFalse(still_holds(name, before, now), (name, before, now))
-        for name, before, now in (("json ps data[].x", "integer|null", "integer"), ("python ration.f", "(a, b)", "(a, b, c)"), ("verb run", "", "")):
+        for name, before, now in (("json ps data[].x", "integer|null", "integer"), ("python ration.f", "(a, b=)", "(a, b=, c=)"), ("json configuration tenant[].x", "string", "array|string"), ("verb run", "", "")):
             self.assertTrue(still_holds(name, before, now), (name, before, now))
 
 

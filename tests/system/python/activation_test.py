@@ -331,6 +331,8 @@ class FromInside(Inside):
             first = ration.limit('8GiB')
             assert repr(first) == "<ration.limit 8 GiB on GPU 0 (before: none), 8 GiB on GPU 1 (before: none)>", repr(first)
             assert "4 GiB of pinned host memory (before: " in repr(ration.limit(host='4GiB')), repr(ration.limit(host='4GiB'))
+            assert "none on GPU 0" in repr(ration.limit('max')) or "16 GiB on GPU 0" in repr(ration.limit('max')), repr(ration.limit('max'))
+            ration.limit('8GiB')
             share = ration.share('generator', '50%')
             assert repr(share) == "<ration.share 'generator': 0 B of 4 GiB on GPU 0, 0 B of 4 GiB on GPU 1>", repr(share)
             guard = ration.MemoryGuard('500MiB', name='block')

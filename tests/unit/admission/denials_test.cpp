@@ -72,10 +72,12 @@ TEST_F(DenialsTest, WhatHasEndedIsGivenNoLimitBelowTheOneThatItWasGranted) {
   EXPECT_EQ(explain(false).fix.text.rfind("ration run --gpu 0 --limit 6GiB", 0), 0U);
 }
 
-TEST_F(DenialsTest, WhatCouldHoldLessThanItsLimitIsStartedAgainOnceThereIsRoom) {
+TEST_F(DenialsTest, WhatCouldHoldLessThanItsLimitIsStartedAgainAndWaits) {
   book_.accounts[0].granted = 4_GiB;
   denial_.limit = 2_GiB;
-  EXPECT_EQ(explain(false).fix.text.rfind("ration run --gpu 0 --limit 6GiB --wait -- ", 0), 0U);
+  EXPECT_EQ(explain(false).fix.text.rfind("ration run --gpu 0 --limit 6GiB --on-deny wait -- ", 0), 0U);
+  book_.accounts[0].own_limit = 2_GiB;  // set by the program itself
+  EXPECT_EQ(explain(false).fix.text.rfind("ration run --gpu 0 --limit 6GiB -- ", 0), 0U);
 }
 
 TEST_F(DenialsTest, WhatIsGrantedNowBoundsTheLimitThatIsProposed) {

@@ -81,6 +81,7 @@ TEST_F(CommandLineTest, AWordOfAnotherToolIsAnsweredWithTheCommandThatDoesTheSam
   EXPECT_EQ(fix({"status"}), "ration ps");
   EXPECT_EQ(fix({"set", "train", "9GiB"}), "ration set train --limit 9GiB");
   EXPECT_EQ(fix({"set", "train", "much"}), "ration set --help");
+  EXPECT_EQ(fix({"set", "--limit", "9GiB"}), "ration set --help");
 }
 
 TEST_F(CommandLineTest, ASizeThatNoDeviceCouldHaveIsRefusedBeforeAnyDeviceIsAsked) {

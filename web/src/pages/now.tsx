@@ -20,14 +20,14 @@ export function Now({ view }: { view: View }) {
   );
   if (totals) return devices;
   const routine = showsRoutine(view.query);
-  const last = events.filter((event) => routine || !isRoutine(event)).slice(-20).reverse();
+  const last = events.filter((event) => routine || !isRoutine(event)).slice(-200).reverse();
   const hidden = routine ? 0 : events.filter((event) => isRoutine(event) && event.id > (last[last.length - 1]?.id ?? 0)).length;
   return (
     <>
       {devices}
       <WorkloadPanel rows={snapshot.workloads} filter={view.query.get("filter") ?? ""} sort={view.query.get("sort")} gpus={snapshot.devices.length} />
       <Panel id="ribbon" title={t("now.lastEvents")} tools={<><RoutineSwitch query={view.query} hidden={hidden} /><Link to="/events">{t("now.allEvents")}</Link></>}>
-        {last.length > 0 ? <EventLines events={last} /> : <Empty>{t("events.none")}</Empty>}
+        {last.length > 0 ? <EventLines events={last} most={20} /> : <Empty>{t("events.none")}</Empty>}
       </Panel>
     </>
   );

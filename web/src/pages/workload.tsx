@@ -82,10 +82,10 @@ function Denials({ name }: { name: string }) {
   const live = useStore((state) => state.events);
   const { data } = useLoaded<NodeEvent[]>(withQuery("/api/v1/events", { workload: name, type: "denied", limit: 20 }));
   const byId = new Map([...(data ?? []), ...live.filter((event) => event.workload === name && event.type === "denied")].map((event) => [event.id, event]));
-  const events = [...byId.values()].sort((left, right) => right.id - left.id).slice(0, 10);
+  const events = [...byId.values()].sort((left, right) => right.id - left.id);
   return (
     <Panel id="denials" title={t("workload.denials")} tools={<Link to={`/events?workload=${encodeURIComponent(name)}`}>{t("now.allEvents")}</Link>}>
-      {events.length > 0 ? <EventLines events={events} oneType /> : <p class="empty">{t("workload.noDenials")}</p>}
+      {events.length > 0 ? <EventLines events={events} oneType most={10} /> : <p class="empty">{t("workload.noDenials")}</p>}
     </Panel>
   );
 }

@@ -22,11 +22,11 @@ export function EventBadge({ type }: { type: NodeEvent["type"] }) {
   return <Badge tone={toneOf(type)}>{t(`event.${type}`)}</Badge>;
 }
 
-/** A line for each event, and one for denials in a row that say the same; the text links to the permanent place of the newest. */
-export function EventLines({ events, selected, oneType }: { events: NodeEvent[]; selected?: number | null; oneType?: boolean }) {
+/** A line for each event, and one for denials in a row that say the same; the text links to the permanent place of the newest. `most`: so many lines, all if left out. */
+export function EventLines({ events, selected, oneType, most }: { events: NodeEvent[]; selected?: number | null; oneType?: boolean; most?: number }) {
   return (
     <ol class={oneType ? "events one-type" : "events"}>
-      {repeated(events).map(({ event, ids, times, since }) => {
+      {repeated(events).slice(0, most).map(({ event, ids, times, since }) => {
         const chosen = selected != null && ids.includes(selected);
         return (
           <li key={event.id} class={chosen ? "selected" : ""} data-event={event.id} data-events={ids.join(" ")}>
