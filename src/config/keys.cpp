@@ -162,8 +162,8 @@ std::vector<Key> report_keys() {
       {"currency", field<kText, &Report::currency>, "EUR", "Currency of all prices.", "\"EUR\""},
       {"share_idle", field<kOneOf<ShareIdle>, &Report::share_idle>, "none",
        "Division of the cost of unused memory among tenants.", "\"none\"", one_of("none", "even", "weighted")},
-      {"retention", field<kDuration, &Report::retention>, "400d", "Time for which records of use are kept.",
-       "\"400d\""},
+      {"retention", field<kDuration, &Report::retention>, "400d",
+       "Time for which records of use are kept, at least a day.", "\"400d\""},
       {"price", field<kPrice, &Report::price>, "", "Price of a GiB for an hour where the tenant has none of its own.",
        "\"0.031 EUR/GiB·h\""},
   };

@@ -34,6 +34,8 @@ struct Options {
   TimeMs longest_step = 3 * 500;
   /// True to keep points for charts, which reports do not need.
   bool charts = true;
+  /// The time for which use is kept (Upkeep::set_usage_kept()).
+  TimeMs usage_kept = kUsageKept;
 };
 
 struct ClosedPeriod {
@@ -88,6 +90,8 @@ class History {
 
   /// Changes Options::longest_step, from the next sample on.
   void set_longest_step(TimeMs step) { integrator_.set_longest_step(step); }
+  /// Changes Options::usage_kept.
+  void set_usage_kept(TimeMs kept) { upkeep_.set_usage_kept(kept); }
 
   /// Returns the notices about the file since the last call, for example that it was set aside and under which name.
   [[nodiscard]] std::vector<Message> take_notices() { return file_.take_notices(); }
@@ -96,7 +100,9 @@ class History {
 
  private:
   History(HistoryFile file, const Options& options)
-      : file_(std::move(file)), integrator_(options.longest_step, options.charts) {}
+      : file_(std::move(file)), integrator_(options.longest_step, options.charts) {
+    upkeep_.set_usage_kept(options.usage_kept);
+  }
 
   [[nodiscard]] Result<void> load();
   [[nodiscard]] Result<void> begin_anew();

@@ -8,7 +8,8 @@
 
 namespace ration::history {
 
-/// The time for which hours, gaps and ended runs are kept. The lines of a sealed month are kept for ever.
+/// The time for which hours, gaps and ended runs are kept, unless Options::usage_kept says otherwise. The lines of a
+/// sealed month are kept for ever.
 inline constexpr TimeMs kUsageKept = 400 * kDayMs;
 
 /// The time for which events are kept, and the maximum number of events that are kept.

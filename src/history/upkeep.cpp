@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "history/retention.hpp"
 #include "history/schema.hpp"
 
 namespace ration::history {
@@ -29,16 +28,17 @@ void roll_up(Database& database, TimeMs recorded_to) {
   }
 }
 
-void prune(Database& database, TimeMs now) {
+void prune(Database& database, TimeMs now, TimeMs usage_kept) {
   for (std::size_t level = 0; level < kResolutions.size(); ++level) {
+    const TimeMs kept = level + 1 < kResolutions.size() ? kResolutions[level].kept : usage_kept;
     Statement(database, "DELETE FROM points WHERE level = ? AND slot < ?")
-        .with(static_cast<std::int64_t>(level), (now - kResolutions[level].kept) / kResolutions[level].width)
+        .with(static_cast<std::int64_t>(level), (now - kept) / kResolutions[level].width)
         .done();
   }
   Statement(database, "DELETE FROM events WHERE time < ?").with(now - kEventsKept).done();
   Statement(database, "DELETE FROM events WHERE id <= (SELECT max(id) FROM events) - ?").with(kMaxEvents).done();
 
-  const std::int64_t hour = (now - kUsageKept) / kHourMs;
+  const std::int64_t hour = (now - usage_kept) / kHourMs;
   const TimeMs cut = hour * kHourMs;
   Statement(database, "DELETE FROM usage WHERE hour < ?").with(hour).done();
   Statement(database, "DELETE FROM device_hours WHERE hour < ?").with(hour).done();
@@ -70,7 +70,7 @@ void Upkeep::note_gap(TimeMs from, TimeMs to) {
 void Upkeep::step(Database& database, TimeMs recorded_to) const {
   Statement(database, "INSERT OR REPLACE INTO marks VALUES('prune_from', ?)").with(prune_from_).done();
   roll_up(database, recorded_to);
-  if (recorded_to / kHourMs != pruned_hour_ && recorded_to >= prune_from_) prune(database, recorded_to);
+  if (recorded_to / kHourMs != pruned_hour_ && recorded_to >= prune_from_) prune(database, recorded_to, usage_kept_);
 }
 
 void Upkeep::note_done(TimeMs recorded_to) { pruned_hour_ = recorded_to / kHourMs; }

@@ -2,8 +2,11 @@
 // its transaction.
 #pragma once
 
+#include <algorithm>
+
 #include "history/amount.hpp"
 #include "history/database.hpp"
+#include "history/retention.hpp"
 
 namespace ration::history {
 
@@ -12,13 +15,16 @@ namespace ration::history {
 /// nor skips a slot.
 void roll_up(Database& database, TimeMs recorded_to);
 
-/// Removes the records that retention.hpp no longer keeps at `now`.
-void prune(Database& database, TimeMs now);
+/// Removes the records that retention.hpp no longer keeps at `now`; hours, gaps, ended runs and the points of days
+/// after `usage_kept`.
+void prune(Database& database, TimeMs now, TimeMs usage_kept);
 
 /// Decides when old records are removed: once an hour, and not while the clock may be wrong.
 class Upkeep {
  public:
   void load(Database& database);
+  /// Changes how long use is kept, from the next removal on: at least a day.
+  void set_usage_kept(TimeMs kept) { usage_kept_ = std::max(kept, kDayMs); }
   /// Notes a sample after a gap. A clock that leaps far may be wrong, and would make everything look old. So nothing is
   /// removed until the clock has run on for a while.
   void note_gap(TimeMs from, TimeMs to);
@@ -28,7 +34,7 @@ class Upkeep {
   void note_done(TimeMs recorded_to);
 
  private:
-  TimeMs pruned_hour_ = 0, prune_from_ = 0;
+  TimeMs pruned_hour_ = 0, prune_from_ = 0, usage_kept_ = kUsageKept;
 };
 
 }  // namespace ration::history

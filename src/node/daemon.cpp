@@ -49,6 +49,10 @@ history::TimeMs Daemon::longest_step(const config::Daemon& settings) {
   return 3 * milliseconds_of(std::max(settings.sample.value, settings.sample_idle.value)).count();
 }
 
+history::TimeMs Daemon::usage_kept(const config::Report& settings) {
+  return milliseconds_of(settings.retention.value).count();
+}
+
 std::string Daemon::greeting(bool with_link) {
   const Snapshot& now = engine_.snapshot();
   const http::ServerOptions& endpoints = api_.server().options();
@@ -194,6 +198,7 @@ Result<std::vector<std::string>> Daemon::reload() {
   std::vector<std::string> lines = config::difference(engine_.configuration(), *fresh);
   engine_.configure(std::move(*fresh));
   recorder_.history().set_longest_step(longest_step(engine_.configuration().daemon));
+  recorder_.history().set_usage_kept(usage_kept(engine_.configuration().report));
   slices_due_ = true;
   publish({config_changed_event(lines)});
   tick();

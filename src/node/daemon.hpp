@@ -57,6 +57,7 @@ class Daemon final : private ApiHost {
   void publish(Events events);
   /// Returns the longest time between two ticks that does not count as a gap.
   static history::TimeMs longest_step(const config::Daemon& settings);
+  static history::TimeMs usage_kept(const config::Report& settings);
   void apply_configured_slices(Events& events);
   void commit();
 

@@ -133,6 +133,7 @@ Result<std::unique_ptr<Daemon>> Daemon::start(DaemonOptions options) {
   }
   history::Options keeping;
   keeping.longest_step = longest_step(settings);
+  keeping.usage_kept = usage_kept(configuration.report);
   RATION_TRY(auto past, history::History::open(state + "/history.db", keeping));
   std::unique_ptr<Daemon> daemon(new Daemon(std::move(options), std::move(configuration), std::move(past), wanted));
   for (const auto& [folder, owner] : daemon->options_.folders) {

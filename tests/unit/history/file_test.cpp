@@ -279,6 +279,18 @@ TEST_F(HistoryTest, AFileOfAnOlderRationGetsWhatIsNewAndKeepsWhatItHad) {
   EXPECT_EQ(event->message, "") << "an older ration recorded its text alone";
 }
 
+TEST_F(HistoryTest, UseIsKeptAsLongAsTheConfigurationSays) {
+  History history = open({2 * kHourMs, false, 3 * kDayMs});
+  for (int hour = 0; hour <= 10 * 24; ++hour)
+    ASSERT_TRUE(history.record(sample_at(kStart + hour * kHourMs, {workload(1, "train", 1_GiB)})));
+  ASSERT_TRUE(history.commit());
+  EXPECT_EQ(sql("SELECT count(*) FROM usage"), std::to_string(3 * 24));
+  history.set_usage_kept(0);  // a day at least
+  ASSERT_TRUE(history.record(sample_at(kStart + 10 * kDayMs + kHourMs, {workload(1, "train", 1_GiB)})));
+  ASSERT_TRUE(history.commit());
+  EXPECT_EQ(sql("SELECT count(*) FROM usage"), std::to_string(24));
+}
+
 TEST_F(HistoryTest, OldHoursAreRemovedAndTheRestStillAddsUp) {
   History history = open({2 * kHourMs, false});
   for (int hour = 0; hour <= 405 * 24; ++hour)
