@@ -14,7 +14,8 @@ namespace ration::cli {
 namespace {
 
 // The unit leaves out PrivateDevices=, which would hide the GPUs, and ProtectProc= and PrivateTmp=, which would hide
-// processes and books of tenants.
+// processes and books of tenants. ProtectSystem= is not strict, since the daemon changes the books of users, who have
+// them in /run/user, in /tmp or in a folder of their own, and describes devices in /run/cdi.
 constexpr const char* kUnit = R"([Unit]
 Description=ration: GPU memory of this {whose}
 Documentation=man:ration-serve(1)
@@ -26,11 +27,12 @@ ExecReload=/bin/kill -HUP $MAINPID
 Restart=on-failure
 RestartSec=1
 {folders}NoNewPrivileges=yes
-ProtectSystem={protect}
+ProtectSystem=full
+ReadWritePaths=-/etc/cdi
 ProtectKernelTunables=yes
 ProtectKernelModules=yes
 ProtectKernelLogs=yes
-ProtectControlGroups={cgroups}
+ProtectControlGroups=yes
 ProtectClock=yes
 ProtectHostname=yes
 RestrictRealtime=yes
@@ -54,7 +56,6 @@ std::string unit_text(bool user) {
                                               : "RuntimeDirectory=ration\nRuntimeDirectoryMode=0755\n"
                                                 "RuntimeDirectoryPreserve=yes\nStateDirectory=ration\n"
                                                 "StateDirectoryMode=0700\n"),
-                     fmt::arg("protect", user ? "full" : "strict"), fmt::arg("cgroups", "yes"),
                      fmt::arg("target", user ? "default.target" : "multi-user.target"));
 }
 
