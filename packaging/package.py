@@ -286,8 +286,8 @@ def deb(architecture, root, program):
     for path in sorted((usr / "lib/ration/python").iterdir()):
         (found / path.name).symlink_to(f"../../ration/python/{path.name}")
     documents = usr / "share/doc/ration"
-    for name in READMES:
-        (documents / name).write_text((root / name).read_text().replace("share/doc/ration/", ""))
+    for page in READMES:
+        (documents / page).write_text((root / page).read_text().replace("share/doc/ration/", ""))
     parts = "".join(f"\nFiles: parts of {part} {version}\nLicense: {licence}\n The text: /usr/share/doc/ration/licences/{file_name(part)}\n"
                     for part, version, licence, _, _ in components(architecture))
     (documents / "copyright").write_text((SOURCE / "packaging/debian/copyright").read_text() + parts)
