@@ -17,6 +17,7 @@ from node_client import BIN, GIB, MIB, PATIENCE, environment_in, own_folder, unt
 CONTEXT = 64 * MIB
 NODE = f"--sim=T4:16GiB:context={CONTEXT // MIB}MiB"
 WORKLOAD = str(BIN / "ration-workload")
+NAMES = ("used_gib", "limit_gib", "peak_gib", "denials")  # what `--tensorboard` writes of each GPU
 
 
 class ExportCase(unittest.TestCase):

@@ -1,4 +1,5 @@
 """What a person sees: TensorBoard itself, in a browser, beside a running program."""
+import json
 import os
 import pathlib
 import re
@@ -6,8 +7,9 @@ import subprocess
 import sys
 import time
 import unittest
+import urllib.request
 
-from export_case import GIB, HISTORIES, NODE, WORKLOAD, ExportCase, Facts, until
+from export_case import GIB, HISTORIES, NAMES, NODE, WORKLOAD, ExportCase, Facts, until
 from browser import BROWSER, Browser
 from tensorboard.compat.proto.event_pb2 import Event
 from tensorboard.compat.proto.summary_pb2 import Summary
@@ -48,6 +50,11 @@ class Page(ExportCase):
         self.addCleanup(lambda: (process.terminate(), process.wait(), log.close()))
         return until(lambda: re.search(r"http://\S+", (self.folder / "tensorboard.log").read_text()), "the address of TensorBoard")[0]
 
+    def known(self, address):
+        """The tags that this TensorBoard has read."""
+        with urllib.request.urlopen(f"{address}data/plugin/scalars/tags") as answer:
+            return set().union(*json.load(answer).values())
+
     def test_charts_of_a_running_program_are_seen_beside_its_loss(self):
         runs = self.folder / "runs"
         program = self.started(NODE, "--limit", "4GiB", "--name", "train", "--tensorboard", runs, "--",
@@ -57,6 +64,8 @@ class Page(ExportCase):
         browser.ask("Emulation.setDeviceMetricsOverride", width=1280, height=960, deviceScaleFactor=1, mobile=False)
         if PICTURES:
             until(lambda: training.go_on() or training.step > 50, "charts worth a picture")
+        # A page asks once for the runs and their tags, so it is opened when TensorBoard has read all of them.
+        until(lambda: training.go_on() or self.known(address) >= {"loss", *(f"gpu_0/{name}" for name in NAMES)}, "the tags of both runs")
         browser.open(address + "?smoothing=0#timeseries")
 
         def shown(*texts):

@@ -8,12 +8,10 @@ import struct
 import time
 import unittest
 
-from export_case import CONTEXT, GIB, NODE, WORKLOAD, ExportCase, until
+from export_case import CONTEXT, GIB, NAMES, NODE, WORKLOAD, ExportCase, until
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.backend.event_processing.event_file_loader import RawEventFileLoader
 from tensorboard.plugins.custom_scalar import layout_pb2
-
-NAMES = ("used_gib", "limit_gib", "peak_gib", "denials")
 
 
 def float32(value):
