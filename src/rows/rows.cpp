@@ -160,7 +160,8 @@ Event read_event(const json& from) {
           text_in(from, "workload"),
           text_in(from, "text"),
           text_in(from, "denial"),
-          text_in(from, "fix")};
+          text_in(from, "fix"),
+          gpu_in(from)};
 }
 
 }  // namespace ration::rows

@@ -63,6 +63,7 @@ struct Waiting {
 struct Event {
   std::int64_t id = 0;
   std::string time, type, tenant, workload, text, denial, fix;
+  std::optional<int> gpu;  ///< absent if it concerns no GPU, or any
 };
 
 struct Model {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <limits>
 
 #include "base/utf8.hpp"
@@ -265,18 +266,19 @@ void take_explained(View& view, const Request& request, const nlohmann::json& da
     const auto gpu = number_in(account, "gpu");
     page.lines.emplace_back();
     page.lines.push_back(fmt::format("on GPU {}", gpu ? std::to_string(*gpu) : "n/a"));
-    const auto line = [&](const std::string& label, const std::string& size, const std::string& note) {
-      const int pad = std::max(0, 36 - width_of(label));
-      page.lines.push_back(
-          fmt::format("  {}{}{:>10}  {}", label, std::string(static_cast<std::size_t>(pad), ' '), size, note));
-    };
+    std::vector<std::array<std::string, 3>> parts;  // label, size, note
+    const auto line = [&](auto... texts) { parts.push_back({texts...}); };
     if (account.is_object() && account.contains("rows") && account["rows"].is_array())
       for (const auto& part : account["rows"])
         line(text_in(part, "label"), size_in(view, part, "bytes"),
              text_in(part, part.contains("bytes_na") ? "bytes_na" : "source"));
     line("what the limit counts", size_in(view, account, "used_bytes"), "of " + size_in(view, account, "limit_bytes"));
     line("beside the GPU: pinned host memory", size_in(view, account, "host_used_bytes"), pinned_note(view, account));
-    line("what the driver says", size_in(view, account, "driver_bytes"), text_in(account, "driver_bytes_na"));
+    line("what the driver reports", size_in(view, account, "driver_bytes"), text_in(account, "driver_bytes_na"));
+    int width = 0;
+    for (const auto& [label, size, note] : parts) width = std::max(width, width_of(label));
+    for (const auto& [label, size, note] : parts)
+      page.lines.push_back(fmt::format("  {}{:{}}{:>10}  {}", label, "", width - width_of(label) + 1, size, note));
   }
   if (row != nullptr && row->name == request.workload && !row->processes.empty()) {
     page.lines.emplace_back();

@@ -155,11 +155,18 @@ Grid draw(View& view, int columns, int rows, bool utf8) {
     draw_page(grid, 1, keys, view);
   } else {
     // The table keeps at least two rows.
-    const auto last = ribbon(view, view.once || rows >= 20 ? 3 : rows >= 12 ? 2 : rows >= 8 ? 1 : 0);
-    const int bottom = keys - static_cast<int>(last.size());
+    auto last = ribbon(view, view.once || rows >= 20 ? 3 : rows >= 12 ? 2 : rows >= 8 ? 1 : 0);
+    int bottom = keys - static_cast<int>(last.size());
     int row = draw_devices(grid, 1, view.once ? bottom : std::max(2, bottom - 4), view);
     if (const std::string line = filter_line(view); !line.empty()) grid.put(row++, 0, line, kWarn);
-    draw_table(grid, row, bottom, view);
+    // Rows that the table leaves over show the last ten minutes, then more events.
+    const int needed = 1 + static_cast<int>(std::max<std::size_t>(shown_rows(view).size(), 1));
+    const int room = view.once ? 0 : std::max(0, bottom - row - needed);
+    const int past = rows_of_past(view, columns, room);
+    if (room > past) last = ribbon(view, static_cast<int>(last.size()) + room - past);
+    bottom = keys - static_cast<int>(last.size());
+    draw_table(grid, row, bottom - past, view);
+    draw_past(grid, bottom - past, past, view);
     for (std::size_t i = 0; i < last.size(); ++i)
       grid.put(bottom + static_cast<int>(i), 0, last[i].first, last[i].second);
   }

@@ -11,14 +11,15 @@
 namespace ration::top {
 namespace {
 
-constexpr std::array<Pattern, 8> kPatterns{{{"█", {Colour::kCyan}},
-                                            {"▓", {Colour::kMagenta}},
+// The colours are those of the dashboard (web/src/logic/palette.ts), as far as a terminal of eight colours has them.
+constexpr std::array<Pattern, 8> kPatterns{{{"█", {Colour::kBlue}},
+                                            {"▓", {Colour::kYellow}},
                                             {"▒", {Colour::kGreen}},
-                                            {"▚", {Colour::kBlue}},
-                                            {"▞", {Colour::kYellow}},
-                                            {"▤", {Colour::kWhite}},
-                                            {"▥", {Colour::kCyan}},
-                                            {"◆", {Colour::kMagenta}}}};
+                                            {"▚", {Colour::kMagenta}},
+                                            {"▞", {Colour::kCyan}},
+                                            {"▤", {Colour::kRed}},
+                                            {"▥", {Colour::kWhite}},
+                                            {"◆", {Colour::kYellow}}}};
 constexpr Pattern kUngoverned{"░", {Colour::kRed}};
 constexpr Pattern kUnexplained{"≡", kDim};
 constexpr Bytes kMaxSum{std::uint64_t{1} << 50U};  // bound of a reported number, so that no sum overflows

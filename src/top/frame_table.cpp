@@ -8,7 +8,6 @@
 namespace ration::top {
 namespace {
 
-constexpr std::array<const char*, 8> kLevels{"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
 constexpr int kRemark = 9;                       // `suspended`
 constexpr std::uint64_t kIdleWorthSaying = 300;  // seconds
 
@@ -86,14 +85,14 @@ std::string sparkline(const View& view, const Row& row, int width) {
   Bytes whole = device != nullptr && device->total ? *device->total : Bytes{0};
   if (row.limited() && (whole == Bytes{0} || *row.limit < whole)) whole = *row.limit;
   std::string text;
-  for (const auto& used : view.history.last(row.key(), width, view.now)) {
+  for (const auto& used : view.history.of_row(row.key(), width, view.now)) {
     if (!used) {
       text += ' ';
       continue;
     }
     const double share =
         whole == Bytes{0} ? 0 : static_cast<double>(used->count()) / static_cast<double>(whole.count());
-    text += kLevels[static_cast<std::size_t>(std::clamp(share * 8, 0.0, 7.0))];
+    text += level(share);
   }
   return text;
 }
@@ -160,6 +159,11 @@ void draw_row(Grid& grid, int at_row, const View& view, const Row& row, const Co
 }
 
 }  // namespace
+
+const char* level(double share) {
+  static constexpr std::array<const char*, 8> kLevels{"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+  return kLevels[static_cast<std::size_t>(std::clamp(share * 8, 0.0, 7.0))];
+}
 
 std::string short_time(std::uint64_t seconds) {
   if (seconds >= 86'400) return fmt::format("{}d", seconds / 86'400);

@@ -135,27 +135,38 @@ int width_of(std::string_view text, bool utf8) {
 }
 
 std::vector<std::string> wrapped(std::string_view text, int width) {
+  width = std::max(width, 2);
   std::vector<std::string> lines;
   std::string line;
-  int taken = 0, blank_at = 0;
+  int taken = 0, blank_at = 0, indent = 0;
   std::size_t blank = std::string::npos;  // last place where a line can be broken
+  const auto break_at = [&](std::size_t end, std::size_t rest, int rest_width) {
+    std::string next = std::string(static_cast<std::size_t>(indent), ' ') + line.substr(rest);
+    lines.push_back(line.substr(0, end));
+    line = std::move(next), taken = indent + rest_width, blank = std::string::npos;
+  };
   while (!text.empty()) {
     const std::string_view before = text;
     const char32_t letter = take_character(text);
     if (letter == U'\n') {
-      lines.push_back(std::exchange(line, {}));
-      taken = 0, blank = std::string::npos;
+      indent = 0;
+      break_at(line.size(), line.size(), 0);
       continue;
     }
     const int wide = shown(letter, true).width;
-    if (taken + wide > std::max(width, 2)) {
-      const bool at_blank = blank != std::string::npos && blank > 0;
-      lines.push_back(at_blank ? line.substr(0, blank) : line);
-      line = at_blank ? line.substr(blank + 1) : std::string{};
-      taken = at_blank ? taken - blank_at - 1 : 0;
-      blank = std::string::npos;
+    if (letter == U' ' && taken == width) {
+      break_at(line.size(), line.size(), 0);
+      continue;
     }
-    if (letter == U' ') blank = line.size(), blank_at = taken;
+    while (taken + wide > width) {
+      const bool at_blank = blank != std::string::npos && blank > 0;
+      break_at(at_blank ? blank : line.size(), at_blank ? blank + 1 : line.size(), at_blank ? taken - blank_at - 1 : 0);
+    }
+    if (lines.empty() && line.ends_with("  ") && letter != U' ') {
+      indent = std::min({taken, width / 2, width - 2});
+      if (indent == taken) blank = std::string::npos;
+    }
+    if (letter == U' ' && taken > indent) blank = line.size(), blank_at = taken;
     line += before.substr(0, before.size() - text.size());
     taken += wide;
   }

@@ -60,7 +60,8 @@ class Grid {
 /// Returns the number of columns that `text` takes in a grid.
 [[nodiscard]] int width_of(std::string_view text, bool utf8 = true);
 
-/// Returns `text` in lines of at most `width` columns, broken at blanks where there are some.
+/// Returns `text` in lines of at most `width` columns, broken at blanks where there are some. The lines after the first
+/// are indented to its last column, as two blanks separate columns.
 [[nodiscard]] std::vector<std::string> wrapped(std::string_view text, int width);
 
 }  // namespace ration::top

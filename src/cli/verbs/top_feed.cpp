@@ -68,16 +68,20 @@ Past past_of(NodeClient& daemon, const top::Model& model) {
   if (const auto events = daemon.get(fmt::format("/api/v1/events?limit={}", top::View::kEventsKept));
       events && events->is_array())
     for (const json& event : *events) past.events.push_back(top::read_event(event));
-  // Asks once for all devices, and once more for each device with a workload that uses several devices.
+  // Asks for workloads once on all devices, and once more on each device with a workload that uses several devices.
   std::map<std::string, std::set<int>> places;
   for (const top::Row& row : model.rows)
     if (row.governed && row.gpu) places[row.tenant + "/" + row.name].insert(*row.gpu);
   std::set<int> apart;
   for (const auto& [name, gpus] : places)
     if (gpus.size() > 1) apart.insert(gpus.begin(), gpus.end());
-  const std::string question = fmt::format("/api/v1/series?by=workload&from=-10m&points={}", top::History::kSteps);
-  std::vector<std::string> questions{question};
-  for (const int gpu : apart) questions.push_back(fmt::format("{}&gpu={}", question, gpu));
+  const auto question = [](const char* by) {
+    return fmt::format("/api/v1/series?by={}&from=-10m&points={}", by, top::History::kSteps);
+  };
+  std::vector<std::string> questions{question("workload")};
+  for (const int gpu : apart) questions.push_back(fmt::format("{}&gpu={}", question("workload"), gpu));
+  for (const top::Device& device : model.devices)
+    for (const char* by : {"tenant", "device"}) questions.push_back(fmt::format("{}&gpu={}", question(by), device.gpu));
   for (const std::string& each : questions)
     if (auto series = daemon.get(each)) past.series.push_back(std::move(*series));
   return past;

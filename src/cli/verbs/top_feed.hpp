@@ -25,8 +25,8 @@ struct TopStart {
 };
 [[nodiscard]] Result<TopStart> begin_top(const Session& session);
 
-/// The past that the daemon recorded. `series` has answers of GET /series: one for all GPUs, and one for each GPU of a
-/// workload that uses several GPUs.
+/// The past that the daemon recorded. `series` has answers of GET /series: by workload for all GPUs and for each GPU of
+/// a workload that uses several; by tenant and by device for each GPU.
 struct Past {
   std::vector<top::Event> events;
   std::vector<nlohmann::json> series;

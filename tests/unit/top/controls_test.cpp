@@ -183,6 +183,29 @@ TEST_F(Controls, WhatTheDaemonRefusesIsShownAsItSaysIt) {
   EXPECT_TRUE(view_.message_is_bad);
 }
 
+TEST_F(Controls, TheNumbersOfAnExplanationStandUnderEachOther) {
+  const Pressed pressed = press(view_, {Key::Kind::kEnter, 0});
+  ASSERT_TRUE(pressed.request);
+  const auto part = [](const char* label, std::uint64_t gib) {
+    return nlohmann::json{{"label", label}, {"bytes", gib * kGiB}, {"source", "SOURCE"}};
+  };
+  take_answer(
+      view_, *pressed.request,
+      nlohmann::json::array({{{"gpu", 0},
+                              {"used_bytes", 12 * kGiB},
+                              {"limit_bytes", 16 * kGiB},
+                              {"rows",
+                               {part("short", 1), part("a label that is longer than every other label of it", 2),
+                                part("机器学习", 3)}}}}));
+  ASSERT_TRUE(view_.page);
+  std::vector<int> ends;
+  for (const std::string& line : view_.page->lines)
+    if (const auto at = line.find("  SOURCE"); at != std::string::npos) ends.push_back(width_of(line.substr(0, at)));
+  ASSERT_EQ(ends.size(), 3U);
+  EXPECT_EQ(ends[0], ends[1]);
+  EXPECT_EQ(ends[1], ends[2]);
+}
+
 TEST_F(Controls, EventsComeOnceAndTheOldestGo) {
   for (std::int64_t id = 1; id <= 300; ++id)
     for (int twice = 0; twice < 2; ++twice) take_event(view_, read_event({{"id", id}, {"text", "x"}}));

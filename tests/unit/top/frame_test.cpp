@@ -271,6 +271,113 @@ TEST_F(Frame, TheSelectedRowIsInSightWhereverItIs) {
   }
 }
 
+/// Returns a node of two GPUs, each with a workload of its tenant, that has run for five minutes.
+View two_devices() {
+  auto data = snapshot({row("nlp", "train", 20, 30), row("vision", "serve", 10, 10)});
+  data["devices"].push_back(data["devices"][0]);
+  data["devices"][1]["gpu"] = 1;
+  data["devices"][1]["used_bytes"] = 10 * kGiB;
+  data["workloads"][1]["gpu"] = 1;
+  View view = view_of(data);
+  for (int second = 10; second <= 300; second += 10) take_snapshot(view, read_snapshot(data), 1'000'000'000 + second);
+  return view;
+}
+
+int count_of(const std::string& text, const std::string& part) {
+  int found = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
+  return found;
+}
+
+TEST_F(Frame, RowsThatAreLeftOverShowTheLastTenMinutesOfEachDevice) {
+  View view = two_devices();
+  EXPECT_FALSE(holds(draw(view, 100, 10, true).text(false), "LAST 10 MINUTES"));
+  const Grid grid = draw(view, 100, 45, true);
+  const auto lines = lines_of(grid.text(false));
+  const auto title = std::ranges::find_if(lines, [](const auto& line) { return line.starts_with("LAST 10 MINUTES"); });
+  ASSERT_NE(title, lines.end());
+  // Two charts one below the other fill the screen between the table and the keys, which nothing else needs.
+  EXPECT_TRUE(holds(lines[lines.size() - 2], "──────")) << grid.text(false);
+  const std::string charts = grid.text(false).substr(grid.text(false).find("LAST 10 MINUTES"));
+  EXPECT_EQ(count_of(charts, " 40.0G\n"), 2) << charts;
+  for (const char* label : {"GPU 0", "GPU 1"}) EXPECT_TRUE(holds(charts, label)) << charts;
+  // Five of ten minutes are known. Of 14 rows of 40 GiB each chart fills what was used: 7 by nlp and below it in part
+  // 5 by what is outside of workloads; 3.5 by vision.
+  const int cells = 93 / 2 + 1;
+  EXPECT_NEAR(count_of(charts, "█"), 7 * cells, 2 * cells) << charts;
+  EXPECT_NEAR(count_of(charts, "░"), 5 * cells, cells) << charts;
+  EXPECT_NEAR(count_of(charts, "▓"), 3 * cells, cells) << charts;
+}
+
+TEST_F(Frame, ChartsStandSideBySideWhereThereIsRoom) {
+  View view = two_devices();
+  const auto lines = lines_of(draw(view, 160, 30, true).text(false));
+  EXPECT_TRUE(std::ranges::any_of(
+      lines, [](const auto& line) { return line.starts_with(" 40.0G ") && line.ends_with(" 40.0G"); }));
+  view.detail = Detail::kCompact;
+  EXPECT_FALSE(holds(draw(view, 160, 60, true).text(false), "LAST 10 MINUTES"));
+  view.detail = Detail::kAuto;
+  view.once = true;
+  EXPECT_FALSE(holds(draw(view, 160, 60, true).text(false), "LAST 10 MINUTES")) << "a frame as text has no charts";
+}
+
+TEST_F(Frame, TenantsThatTakeTurnsAreNoFullDevice) {
+  auto data = snapshot({row("nlp", "train", 30, 30), row("vision", "serve", 0, 30)});
+  data["devices"][0]["used_bytes"] = 30 * kGiB;
+  View view = view_of(data);
+  for (int second = 10; second <= 300; ++second) {  // each holds 30 of 40 GiB in its half of every step
+    const bool first = second % 10 < 5;
+    data["workloads"][0]["used_bytes"] = first ? 30 * kGiB : 0;
+    data["workloads"][1]["used_bytes"] = first ? 0 : 30 * kGiB;
+    take_snapshot(view, read_snapshot(data), 1'000'000'000 + second);
+  }
+  const std::string text = draw(view, 100, 30, true).text(false);
+  for (const std::string& line : lines_of(text)) {
+    if (line.starts_with(" 40.0G")) {
+      EXPECT_EQ(line, " 40.0G") << text;
+    }
+  }
+}
+
+TEST_F(Frame, ADenialIsMarkedWhenAndWhereItWas) {
+  View view = two_devices();
+  const auto happened = [&](const char* type, const nlohmann::json& gpu, const char* time) {
+    static int id = 0;
+    take_event(view, read_event({{"id", ++id}, {"time", time}, {"type", type}, {"gpu", gpu}, {"text", "of it"}}));
+  };
+  happened("denied", 0, "2001-09-09T01:50:00Z");        // 100 of the 300 seconds since the start
+  happened("queued", nullptr, "2001-09-09T01:48:20Z");  // for any GPU
+  happened("denied", 1, "2001-09-09T01:20:00Z");        // more than ten minutes ago
+  happened("denied", 1, "yesterday");
+  const std::string text = draw(view, 100, 45, true).text(false);
+  std::vector<std::string> strips;
+  for (const std::string& line : lines_of(text))
+    if (holds(line, "────")) strips.push_back(line);
+  ASSERT_EQ(strips.size(), 2U) << text;
+  EXPECT_EQ(count_of(strips[0], "!"), 1) << text;
+  EXPECT_EQ(count_of(strips[1], "!"), 0) << text;
+  for (const auto& strip : strips) EXPECT_EQ(count_of(strip, "w"), 1) << text;
+  EXPECT_LT(strips[0].find('w'), strips[0].find('!'));
+}
+
+TEST_F(Frame, NoEventIsLostToTheCharts) {
+  View view = view_of(snapshot(usual_rows()));
+  for (int i = 0; i < 40; ++i)
+    take_event(view,
+               read_event({{"id", i + 1}, {"time", "x"}, {"type", "ended"}, {"text", "number " + std::to_string(i)}}));
+  // One GPU has one chart, which is not higher than 17 rows: the rest of a high screen has events.
+  EXPECT_GT(count_of(draw(view, 100, 60, true).text(false), "number "), 20);
+}
+
+TEST_F(Frame, TheSecondLineOfALongNoteStandsUnderTheNote) {
+  EXPECT_EQ(wrapped("a label    12 GiB  a note of several words", 28),
+            (std::vector<std::string>{"a label    12 GiB  a note of", "              several words"}));
+  EXPECT_EQ(wrapped("plain words that go on", 11), (std::vector<std::string>{"plain words", "that go on"}));
+  for (int width = 2; width < 40; ++width)
+    for (const std::string& line : wrapped("x        " + std::string(60, 'y') + "  z z z", width))
+      EXPECT_LE(width_of(line), width);
+}
+
 TEST_F(Frame, TheFullWordIsThereWithoutColour) {
   View view = view_of(snapshot(nlohmann::json::array({row("vision", "serve", 10, 10)})));
   view.read_only = true;
