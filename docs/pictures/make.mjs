@@ -15,13 +15,14 @@ const columns = 146, rows = 24, largest = 260_000;
 const folder = mkdtempSync(join(tmpdir(), "ration-pictures-"));
 const environment = { ...process.env, XDG_RUNTIME_DIR: folder, PATH: `${dirname(ration)}:${process.env.PATH}`, LC_ALL: "C.UTF-8" };
 
+const began = Date.now();
 const demo = spawn(ration, ["demo", "--keep"], { env: environment, stdio: ["ignore", "pipe", "inherit"] });
 let said = "";
 demo.stdout.on("data", (part) => (said += part));
 const tmux = (...words) => execFileSync("tmux", ["-S", join(folder, "tmux"), ...words], { encoding: "utf8", env: environment });
 
-async function until(condition, what) {
-  for (const end = Date.now() + 60_000; Date.now() < end; await new Promise((done) => setTimeout(done, 200))) {
+async function until(condition, what, milliseconds = 60_000) {
+  for (const end = Date.now() + milliseconds; Date.now() < end; await new Promise((done) => setTimeout(done, 200))) {
     const found = await condition();
     if (found) return found;
   }
@@ -114,6 +115,12 @@ try {
     await save(board, `dashboard-${theme}.png`, board);
     await context.close();
   }
+
+  // A chart of ten minutes of which four are known.
+  tmux("new-session", "-d", "-s", "top", "-x", "120", "-y", "36", ration, "top", "--sim=demo");
+  await until(() => Date.now() - began > 240_000, "four minutes of use", 300_000);
+  await page.setContent(html(tmux("capture-pane", "-e", "-p", "-t", "top").trimEnd()));
+  await save(page, "top.png", page.locator("pre"));
 } finally {
   await browser.close();
   try {

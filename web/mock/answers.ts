@@ -268,7 +268,7 @@ function closePeriod(world: World, period: string): Answer {
 function health(world: World, operator: boolean): Health {
   const now = Date.now(), looks = Math.floor((now - world.started) / 1000) + 1;
   return {
-    version: "0.1.0", pid: 812, started: new Date(world.started).toISOString(), last_look: new Date(now - 300).toISOString(), looks, look_seconds: looks * 0.0021, workloads: world.workloads.length,
+    version: "1.0.0", pid: 812, started: new Date(world.started).toISOString(), last_look: new Date(now - 300).toISOString(), looks, look_seconds: looks * 0.0021, workloads: world.workloads.length,
     stream_clients: 1, connections: 2, recorded_to: new Date(now - 1300).toISOString(), driver: "580.65", problem: null, ...put("problem_na", say("unknown.none")),
     checks: [
       { id: "gpu.driver", status: "ok", ...say("daemon.has_driver", { version: "580.65" }) },

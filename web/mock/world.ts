@@ -109,7 +109,7 @@ export class World {
   private past(): void {
     const sweep = this.workloads.find((one) => one.name === "sweep-1"), train = this.workloads[0];
     if (!sweep || !train) return;
-    this.add("daemon", say("daemon.started", { version: "0.1.0", pid: 811 }), {}, -7300);
+    this.add("daemon", say("daemon.started", { version: "1.0.0", pid: 811 }), {}, -7300);
     this.add("config", say("configuration.unchanged"), {}, -7300);
     this.workloads.forEach((one, index) => this.add("started", say("workload.started", { workload: `${one.tenant}/${one.name}`, limits_bytes: [this.limitAt(one, this.started)] }), this.of(one), -7200 + index * 200));
     for (let index = 0; index < 16; index += 1) this.deny("serve", -5200 + index * 310);

@@ -39,7 +39,7 @@ typedef struct ration_refusal {
 } ration_refusal;
 ration_status ration_last_refusal(ration_refusal* out);
 
-/* Returns the version: "0.1.0". */
+/* Returns the version: "1.0.0". */
 const char* ration_version(void);
 
 /* Returns one line for each environment variable of TensorFlow, XLA or the pool whose value is invalid or contradicts

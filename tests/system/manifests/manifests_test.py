@@ -72,10 +72,6 @@ class Chart(unittest.TestCase):
         done = self.helm("lint", "--strict", CHART, "--set", f"image.repository={IMAGE}", "--set", "monitoring.enabled=true")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
-    def test_its_version_is_rations(self):
-        said = dict(re.findall(r"^(version|appVersion): (\S+)$", (CHART / "Chart.yaml").read_text(), re.M))
-        self.assertEqual(set(said.values()), {(SOURCE / "VERSION").read_text().strip()})
-
     @unittest.skipIf(KUBECTL is None, "kubectl is not there")
     def test_it_installs_what_kubectl_does(self):
         """Both in the one form in which kustomize prints objects."""
