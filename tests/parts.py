@@ -37,6 +37,7 @@ TESTS = {
     "tests/system/docs": f"{PAGES} share libration/python examples packaging",
     "tests/system/limits": "tests/system/sim",
     "tests/system/manifests": "share build/helm build/kubernetes/cluster",
+    "tests/system/monitoring": "share docs/metrics.md tests/system/limits build/prometheus/usr/bin",
     "tests/system/node": "libration/python share tests/data tests/system/sim",
     "tests/system/package": f"{SERVED} packaging examples docs/scenarios/slurm.md docs/SECURITY.md dev tests/system/command_line build/dist",
     "tests/system/packing": "bench/packing share/ration/traces docs/packing.md",

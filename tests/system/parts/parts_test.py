@@ -85,7 +85,7 @@ class Parts(Tree):
         pages = {"site", "tests/system/docs", "tests/system/words"}
         self.assertEqual(self.after("docs/pool.md"), pages)
         self.assertEqual(self.after("README.md", "CHANGELOG.md", "DECISIONS.md", "sim/README.md", "libration/python/README.md"), pages)
-        self.assertEqual(self.after("docs/metrics.md"), pages | {"tests/system/contract"})
+        self.assertEqual(self.after("docs/metrics.md"), pages | {"tests/system/contract", "tests/system/monitoring"})
         self.assertEqual(self.after("docs/scenarios/ray.md"), pages | {"engines"})
         self.assertEqual(self.after("docs/scenarios/leak.md"), pages | {"frameworks"})
 
