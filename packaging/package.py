@@ -331,7 +331,8 @@ def deb(architecture, root, program):
 
 
 def image(roots):
-    """One OCI image layout for all architectures, as a tar archive: `podman load`, `docker load`, `skopeo copy oci-archive:`."""
+    """One OCI image layout for all architectures, as a tar archive: `podman load`, `docker load`, `skopeo copy oci-archive:`. Docker that keeps images itself reads no
+    index: it has each architecture's under a tag of its own."""
     layout = BUILD / "package/oci"
     shutil.rmtree(layout, ignore_errors=True)
     blobs = layout / "blobs/sha256"
@@ -342,7 +343,8 @@ def image(roots):
         (blobs / key).write_bytes(content)
         return {"mediaType": kind, "digest": f"sha256:{key}", "size": len(content), **more}
 
-    manifests = []
+    name = f"localhost/ration:{VERSION}"
+    manifests, of_docker = [], []
     for architecture, root in roots.items():
         tree = BUILD / "package" / f"image-{architecture}"
         shutil.rmtree(tree, ignore_errors=True)
@@ -365,12 +367,15 @@ def image(roots):
                              "Labels": {"org.opencontainers.image.title": "ration", "org.opencontainers.image.version": VERSION,
                                         "org.opencontainers.image.licenses": "Apache-2.0"}},
                   "rootfs": {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(layer).hexdigest()}"]}}
-        manifest = {"schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json",
-                    "config": blob(json.dumps(config).encode(), "application/vnd.oci.image.config.v1+json"), "layers": [packed]}
+        described = blob(json.dumps(config).encode(), "application/vnd.oci.image.config.v1+json")
+        manifest = {"schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json", "config": described, "layers": [packed]}
+        config_file, layer_file = (f"blobs/{each['digest'].replace(':', '/')}" for each in (described, packed))
+        of_docker.append({"Config": config_file, "RepoTags": [f"{name}-{DEBIAN[architecture]}"], "Layers": [layer_file]})
         manifests.append(blob(json.dumps(manifest).encode(), manifest["mediaType"], platform={"architecture": DEBIAN[architecture], "os": "linux"}))
     index = {"schemaVersion": 2, "mediaType": "application/vnd.oci.image.index.v1+json", "manifests": manifests}
-    both = blob(json.dumps(index).encode(), index["mediaType"], annotations={"org.opencontainers.image.ref.name": VERSION})
+    both = blob(json.dumps(index).encode(), index["mediaType"], annotations={"org.opencontainers.image.ref.name": VERSION, "io.containerd.image.name": name})
     (layout / "index.json").write_text(json.dumps({"schemaVersion": 2, "mediaType": index["mediaType"], "manifests": [both]}))
+    (layout / "manifest.json").write_text(json.dumps(of_docker))
     (layout / "oci-layout").write_text('{"imageLayoutVersion": "1.0.0"}')
     target = DIST / f"ration-{VERSION}-oci.tar"
     target.write_bytes(tar_of(layout, "."))
