@@ -1,14 +1,15 @@
 // What the mock answers, by method and path as share/ration/openapi.json has them, apart from the stream. A test holds the
 // answers against share/ration/schema.
 
-import type { Explained, ExplainRow, Health, Series, Usage, UsageRow } from "../src/api/types";
+import type { Explained, ExplainRow, Health, Series, Usage, UsageRow, WorkloadRow } from "../src/api/types";
+import { problemOf } from "../src/logic/filter";
 import { formatSize, parseDuration, parseSize } from "../src/logic/format";
 import type { Said, Value } from "../src/text/message";
 import type { MomentPlace, RecordingChange, RecordingDocument, RecordingMoment, RecordingUsage } from "../src/api/recording";
 import { cutWindow } from "../src/logic/recording";
 import { put, say } from "./messages";
 import recorded from "./recording.json";
-import { gib, total, type Workload, type World } from "./world";
+import { gib, total, type Viewer, type Workload, type World } from "./world";
 
 export interface Asked {
   method: string;
@@ -16,7 +17,7 @@ export interface Asked {
   query: URLSearchParams;
   body: Record<string, unknown>;
   ifMatch: string | null;
-  operator: boolean;
+  viewer: Viewer;
 }
 
 export interface Answer {
@@ -149,7 +150,7 @@ function patchTenant(world: World, asked: Asked, name: string): Answer {
 
 /** What comes of it shows in the workload's state and in its events. */
 function move(world: World, name: string, verb: "trim" | "suspend" | "resume"): Answer {
-  const one = world.find(name)[0];
+  const all = world.find(name), one = all[0];
   if (!one) return notFound(`workload ${name}`);
   const told = (type: "trimmed" | "suspending" | "suspended" | "resuming" | "resumed", id: string, values: Record<string, Value> = {}) =>
     world.add(type, say(id, { workload: `${one.tenant}/${name}`, ...values }), { workload: name, tenant: one.tenant, user: one.user, gpu: one.gpu, by: "token" });
@@ -160,12 +161,12 @@ function move(world: World, name: string, verb: "trim" | "suspend" | "resume"): 
   if (verb === "suspend") {
     if (one.kind === "suspended") return refuse(409, "E1546", "Conflict", `${name} is suspended already.`, `ration resume ${name}`);
     told("suspending", "suspension.begins");
-    one.kind = "suspended";
+    all.forEach((each) => { each.kind = "suspended"; });
     told("suspended", "suspension.done", { moved_bytes: 4 * gib });
     return ok({ workload: name, state: "suspending" }, 202);
   }
   told("resuming", "resumption.asked", { reason: say("resumption.requested", { by: "token" }) });
-  one.kind = "training";
+  all.forEach((each) => { each.kind = "training"; });
   told("resumed", "resumption.done");
   return ok({ workload: name, state: "resuming" }, 202);
 }
@@ -265,7 +266,7 @@ function closePeriod(world: World, period: string): Answer {
   return ok(closed);
 }
 
-function health(world: World, operator: boolean): Health {
+function health(world: World, viewer: Viewer): Health {
   const now = Date.now(), looks = Math.floor((now - world.started) / 1000) + 1;
   return {
     version: "1.0.0", pid: 812, started: new Date(world.started).toISOString(), last_look: new Date(now - 300).toISOString(), looks, look_seconds: looks * 0.0021, workloads: world.workloads.length,
@@ -275,7 +276,7 @@ function health(world: World, operator: boolean): Health {
       { id: "disk.history", status: "ok", ...say("daemon.records") },
       { id: "books", status: "ok", ...say("daemon.has_workloads", { count: world.workloads.length, folders: 1 }) },
     ],
-    ...(operator ? { folders: [{ folder: "/run/ration", user: "root" }] } : {}),
+    ...(viewer === "operator" ? { folders: [{ folder: "/run/ration", user: "root" }] } : {}),
   };
 }
 
@@ -285,21 +286,35 @@ function events(world: World, query: URLSearchParams): Answer {
   return ok(found.slice(-Number(query.get("limit") ?? 200)));
 }
 
+/** Of the language of filters, comparisons that all hold. */
+function workloads(world: World, asked: Asked): Answer {
+  const filter = asked.query.get("filter") ?? "";
+  if (problemOf(filter)) return refuse(400, "E1429", "the filter cannot be understood", filter, "used>4GiB & denied>0, tenant~=nlp, governed==no, idle>30m");
+  const holds = (row: WorkloadRow, condition: string): boolean => {
+    const [, field = "", operator, value = ""] = /^\s*(\w+)\s*(>|==?)\s*(\S+)\s*$/.exec(condition) ?? [];
+    const size = parseSize(value, total), wanted = "bytes" in size ? size.bytes : Number(value);
+    const has = { used: row.used_bytes, denied: row.denials }[field];
+    if (field === "governed") return row.governed === (value === "yes");
+    return operator === ">" ? (has ?? -1) > wanted : has === wanted;
+  };
+  return ok(world.snapshot(asked.viewer).workloads.filter((row) => filter === "" || filter.split("&").every((condition) => holds(row, condition))));
+}
+
 type Answering = (world: World, asked: Asked, name: string) => Answer;
 
 export const routes: Record<string, Answering> = {
-  "GET /api/v1/session": (_world, asked) => ok({ role: asked.operator ? "operator" : "tenant", user: null, ...put("user_na", say("unknown.no_user_on_tcp")), version: "0.1.0", command_options: { set: ["--sim=demo"], plan: ["--sim=demo"] } }),
+  "GET /api/v1/session": (_world, asked) => ok({ role: asked.viewer, user: null, ...put("user_na", say("unknown.no_user_on_tcp")), version: "0.1.0", command_options: { set: ["--sim=demo"], plan: ["--sim=demo"] } }),
   "POST /api/v1/session": (world, asked) => {
     if (world.once === null || asked.body["token"] !== world.once) return refuse(401, "E1518", "wrong token", "this link was used already, or is older than an hour", "ration dashboard   prints a new one");
     world.once = null;
     return ok({ token: world.token });
   },
-  "GET /api/v1/snapshot": (world, asked) => ok(world.snapshot(asked.operator)),
-  "GET /api/v1/devices": (world, asked) => ok(world.snapshot(asked.operator).devices),
-  "GET /api/v1/workloads": (world, asked) => ok(world.snapshot(asked.operator).workloads),
-  "GET /api/v1/tenants": (world, asked) => ok(world.snapshot(asked.operator).tenants),
-  "GET /api/v1/leases": (world, asked) => ok(world.snapshot(asked.operator).queue),
-  "GET /api/v1/health": (world, asked) => ok(health(world, asked.operator)),
+  "GET /api/v1/snapshot": (world, asked) => ok(world.snapshot(asked.viewer)),
+  "GET /api/v1/devices": (world, asked) => ok(world.snapshot(asked.viewer).devices),
+  "GET /api/v1/workloads": workloads,
+  "GET /api/v1/tenants": (world, asked) => ok(world.snapshot(asked.viewer).tenants),
+  "GET /api/v1/leases": (world, asked) => ok(world.snapshot(asked.viewer).queue),
+  "GET /api/v1/health": (world, asked) => ok(health(world, asked.viewer)),
   "GET /api/v1/series": (world, asked) => series(world, asked.query),
   "GET /api/v1/workloads/{name}/explain": (world, _asked, name) => {
     const found = world.find(name);
@@ -341,7 +356,8 @@ export const routes: Record<string, Answering> = {
 const compiled = Object.entries(routes).map(([route, answering]) => ({ pattern: new RegExp(`^${route.replace(/\{\w+\}/, "([^/:]+)")}$`), answering }));
 
 export function answer(world: World, asked: Asked): Answer {
-  if (asked.method !== "GET" && asked.path !== "/api/v1/session" && !asked.operator) return refuse(403, "E1502", "operators only", "You may not change this.", "Ask a member of group ration.");
+  const forEverybody = ["/api/v1/session", "/api/v1/snapshot", "/api/v1/health", "/api/v1/devices"].includes(asked.path);
+  if (!forEverybody && (asked.viewer === "anonymous" || (asked.method !== "GET" && asked.viewer !== "operator"))) return refuse(403, "E1502", "operators only", "You may not change this.", "Ask a member of group ration.");
   for (const { pattern, answering } of compiled) {
     const found = pattern.exec(`${asked.method} ${asked.path}`);
     if (found) return answering(world, asked, decodeURIComponent(found[1] ?? ""));

@@ -8,7 +8,7 @@ import { join } from "node:path";
 import type { NodeEvent } from "../src/api/types";
 import { formatSize } from "../src/logic/format";
 import { answer } from "./answers";
-import { World } from "./world";
+import { World, type Viewer } from "./world";
 
 export const policy = "default-src 'self'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; frame-ancestors 'none'";
 const types: Record<string, string> = { js: "text/javascript; charset=utf-8", css: "text/css; charset=utf-8", svg: "image/svg+xml", html: "text/html; charset=utf-8" };
@@ -19,11 +19,13 @@ export interface MockOptions {
   port?: number;
   /** False: nothing happens by itself, for tests. */
   lively?: boolean;
+  /** What a request without a token sees, as under `[http]`; else "all". */
+  anonymous?: "all" | "totals";
 }
 
 interface Subscriber {
   response: ServerResponse;
-  operator: boolean;
+  viewer: Viewer;
   sent: number;
 }
 
@@ -82,18 +84,19 @@ export class MockDaemon {
     if (this.options.lively !== false) this.world.tick(this.ticks);
     for (const subscriber of this.subscribers) {
       this.sendEvents(subscriber);
-      subscriber.response.write(`event: snapshot\ndata: ${JSON.stringify(this.world.snapshot(subscriber.operator))}\n\n`);
+      subscriber.response.write(`event: snapshot\ndata: ${JSON.stringify(this.world.snapshot(subscriber.viewer))}\n\n`);
     }
   }
 
   private sendEvents(subscriber: Subscriber): void {
+    if (subscriber.viewer === "anonymous") return;
     for (const event of this.world.events.filter((one) => one.id > subscriber.sent)) {
       subscriber.response.write(`event: event\nid: ${event.id}\ndata: ${JSON.stringify(event satisfies NodeEvent)}\n\n`);
       subscriber.sent = event.id;
     }
   }
 
-  private stream(request: IncomingMessage, response: ServerResponse, query: URLSearchParams, operator: boolean): void {
+  private stream(request: IncomingMessage, response: ServerResponse, query: URLSearchParams, viewer: Viewer): void {
     response.writeHead(200, { "Content-Type": "text/event-stream", "Cache-Control": "no-store" });
     const asked = String(request.headers["last-event-id"] ?? query.get("last_event_id") ?? "");
     let sent = asked === "" ? this.world.nextEventId() : Number(asked);
@@ -101,24 +104,24 @@ export class MockDaemon {
       response.write(`event: gap\ndata: ${JSON.stringify({ from: sent + 1, to: this.oldestKept - 1 })}\n\n`);
       sent = this.oldestKept - 1;
     }
-    const subscriber = { response, operator, sent };
+    const subscriber = { response, viewer, sent };
     response.write(": here\n\n");
     this.sendEvents(subscriber);
-    response.write(`event: snapshot\ndata: ${JSON.stringify(this.world.snapshot(operator))}\n\n`);
+    response.write(`event: snapshot\ndata: ${JSON.stringify(this.world.snapshot(viewer))}\n\n`);
     this.subscribers.push(subscriber);
     request.on("close", () => { this.subscribers = this.subscribers.filter((one) => one !== subscriber); });
   }
 
   private async serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const url = new URL(request.url ?? "/", this.url);
-    const operator = request.headers.authorization === `Bearer ${this.options.token}`;
+    const viewer: Viewer = request.headers.authorization === `Bearer ${this.options.token}` ? "operator" : this.options.anonymous === "totals" ? "anonymous" : "tenant";
     if (!url.pathname.startsWith("/api/")) return this.asset(url.pathname, response);
-    if (url.pathname === "/api/v1/stream") return this.stream(request, response, url.searchParams, operator);
+    if (url.pathname === "/api/v1/stream") return this.stream(request, response, url.searchParams, viewer);
     let text = "";
     for await (const piece of request) text += String(piece);
     const body = text === "" ? {} : (JSON.parse(text) as Record<string, unknown>);
     const ifMatch = request.headers["if-match"] ?? null;
-    const result = answer(this.world, { method: request.method ?? "GET", path: url.pathname, query: url.searchParams, body, ifMatch, operator });
+    const result = answer(this.world, { method: request.method ?? "GET", path: url.pathname, query: url.searchParams, body, ifMatch, viewer });
     const common = { "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff" };
     if (result.text) {
       response.writeHead(200, { ...common, "Content-Type": result.text.type }).end(result.text.body);
@@ -153,7 +156,7 @@ export class MockDaemon {
 
   /** The numbers of this moment as plain HTML; the daemon writes the like. */
   private firstFrame(): string {
-    const { devices, workloads } = this.world.snapshot(false);
+    const { devices, workloads } = this.world.snapshot(this.options.anonymous === "totals" ? "anonymous" : "tenant");
     const size = (bytes: number | null | undefined) => (bytes == null ? "n/a" : formatSize(bytes));
     const lines = devices.map((device) => `<li>GPU ${device.gpu} ${device.name}: ${size(device.used_bytes)} used of ${size(device.total_bytes)}, ${size(device.free_bytes)} free</li>`);
     const table = workloads.map((row) => `<tr><th scope="row">${row.workload ?? "not started through ration"}</th><td>${row.tenant ?? ""}</td><td class="number">${row.gpu}</td><td class="number">${size(row.used_bytes)}</td><td class="number">${row.governed ? size(row.limit_bytes) : ""}</td></tr>`);

@@ -10,6 +10,9 @@ export const gib = 2 ** 30;
 const mib = 2 ** 20;
 const granule = 2 * mib;
 
+/** Who looks: an operator, somebody who sees what everybody may, or nobody that is known. */
+export type Viewer = "operator" | "tenant" | "anonymous";
+
 export interface Workload {
   name: string;
   tenant: string;
@@ -231,8 +234,8 @@ export class World {
     };
   }
 
-  snapshot(operator: boolean): Snapshot {
-    const at = Date.now();
+  snapshot(viewer: Viewer): Snapshot {
+    const at = Date.now(), operator = viewer === "operator";
     const devices: (Device & Record<string, unknown>)[] = [0, 1].map((gpu) => ({
       gpu, uuid: `GPU-sim-${gpu}`, name: "NVIDIA A100-40", compute_capability: "8.0", enforced_by: "shim", numa_nodes: [gpu], total_bytes: total, used_bytes: total - this.free(gpu, at), free_bytes: this.free(gpu, at),
       utilisation_percent: Math.round(60 + 20 * wave(at / 1000, gpu)), temperature_celsius: 54 - gpu * 6,
@@ -263,6 +266,10 @@ export class World {
         };
       }),
     }));
+    if (viewer === "anonymous") {
+      const na = (list: string) => put(list, say("unknown.totals_only"));
+      return { devices, workloads: [], ...na("workloads_na"), tenants: [], ...na("tenants_na"), queue: [], ...na("queue_na"), last_event: this.nextEventId() };
+    }
     return { devices, workloads: [...workloads, carol], tenants: books, queue: this.queue.map((lease) => (operator ? lease : { ...lease, command: null, ...put("command_na", say("unknown.not_yours")) })), last_event: this.nextEventId() };
   }
 

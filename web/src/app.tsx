@@ -15,21 +15,20 @@ import { Tenants } from "./pages/tenants";
 import { Timeline } from "./pages/timeline";
 import { Workload } from "./pages/workload";
 import { setPreferences, usePreferences } from "./state/preferences";
-import { navigate, pageNames, pathOf, useView, type View } from "./state/route";
-import { isOperator, readState, seesTotalsOnly, signIn, signOut, useNow, useStore } from "./state/store";
-import { saidText, t } from "./text";
+import { navigate, pageNames, pagesOfTotals, pathOf, useView, type View } from "./state/route";
+import { closeDialog, isOperator, openDialog, readState, seesTotalsOnly, signIn, signOut, useNow, useStore } from "./state/store";
+import { documentationPath, saidText, t } from "./text";
+import { ActionDialog } from "./ui/actions";
 import { Announcer } from "./ui/announcer";
-import { Badge, Dialog, Empty, Link } from "./ui/basics";
+import { Badge, Command, Dialog, Empty, Link } from "./ui/basics";
+import { isPaletteKey, Palette, PaletteButton, paletteKey } from "./ui/palette";
 import { Settings } from "./ui/settings";
 
 const staleMs = 5000;
 
-/** What there is to see without a token. */
-const pagesOfTotals: ReadonlySet<string> = new Set(["now", "health", "unknown"]);
-
 function Page({ view }: { view: View }) {
   const totals = useStore(seesTotalsOnly);
-  if (totals && !pagesOfTotals.has(view.page)) return <Empty command="ration dashboard">{t("totals.page")}</Empty>;
+  if (totals && view.page !== "unknown" && !pagesOfTotals.includes(view.page)) return <Empty command="ration dashboard">{t("totals.page")}</Empty>;
   switch (view.page) {
     case "now": return <Now view={view} />;
     case "timeline": return <Timeline view={view} />;
@@ -67,16 +66,16 @@ function Connection() {
   );
 }
 
-function TokenDialog({ onClose }: { onClose: () => void }) {
+function TokenDialog() {
   const [value, setValue] = useState("");
   const [rejected, setRejected] = useState(false);
   const submit = async (event: Event) => {
     event.preventDefault();
-    if (await signIn(value.trim())) onClose();
+    if (await signIn(value.trim())) closeDialog();
     else setRejected(true);
   };
   return (
-    <Dialog title={t("token.title")} onClose={onClose}>
+    <Dialog title={t("token.title")} onClose={closeDialog}>
       <form onSubmit={(event) => void submit(event)} class="token-form">
         <p class="faint">{t("token.text")}</p>
         <label class="field wide">{t("token.label")}<input type="password" name="token" autocomplete="off" autofocus value={value} onInput={(event) => setValue(event.currentTarget.value)} aria-invalid={rejected} aria-describedby="token-problem" /></label>
@@ -89,38 +88,58 @@ function TokenDialog({ onClose }: { onClose: () => void }) {
 
 function Role() {
   const session = useStore((state) => state.session);
-  const [open, setOpen] = useState(false);
   if (!session) return null;
   return (
     <span class="role">
       <Badge tone={session.role === "operator" ? "ok" : "plain"} title={session.user ?? ""}>{t(`role.${session.role}`)}</Badge>
-      {session.role !== "operator" && <button type="button" class="quiet" onClick={() => setOpen(true)}>{t("token.open")}</button>}
+      {session.role !== "operator" && <button type="button" class="quiet" onClick={() => openDialog({ kind: "token" })}>{t("token.open")}</button>}
       {session.role === "operator" && token.read() && <button type="button" class="quiet" onClick={signOut}>{t("token.leave")}</button>}
-      {open && <TokenDialog onClose={() => setOpen(false)} />}
     </span>
   );
 }
 
-function Help({ onClose }: { onClose: () => void }) {
+function Help() {
   const { shortcuts } = usePreferences();
-  const keys: [string, string][] = [["?", t("keys.help")], ["/", t("keys.filter")], ["s", t("keys.limit")], ["1 … 9", t("keys.pages")], ["Esc", t("keys.escape")]];
+  const keys: [string, string][] = [[paletteKey, t("keys.palette")], ["?", t("keys.help")], ["/", t("keys.filter")], ["s", t("keys.limit")], ["1 … 9", t("keys.pages")], ["Esc", t("keys.escape")]];
   return (
-    <Dialog title={t("keys.title")} onClose={onClose}>
+    <Dialog title={t("keys.title")} onClose={closeDialog}>
       <dl class="keys">{keys.map(([key, text]) => <><dt key={key}><kbd>{key}</kbd></dt><dd>{text}</dd></>)}</dl>
       <label class="check"><input type="checkbox" checked={shortcuts} onChange={() => setPreferences({ shortcuts: !shortcuts })} /> {t("keys.enabled")}</label>
     </Dialog>
   );
 }
 
-/** Single keys, off while something is typed and where the person switched them off. */
-function useKeys(openHelp: () => void): void {
+/** A line to copy, where the clipboard is out of reach. */
+function CopyDialog({ line }: { line: string }) {
+  return <Dialog title={t("copy.byHand")} onClose={closeDialog}><Command line={line} /></Dialog>;
+}
+
+function OpenDialog() {
+  const dialog = useStore((state) => state.dialog);
+  switch (dialog?.kind) {
+    case "keys": return <Help />;
+    case "token": return <TokenDialog />;
+    case "palette": return <Palette about={dialog.about} />;
+    case "action": return <ActionDialog key={`${dialog.verb} ${dialog.workload}`} verb={dialog.verb} workload={dialog.workload} />;
+    case "copy": return <CopyDialog line={dialog.line} />;
+    default: return null;
+  }
+}
+
+/** The palette's key everywhere but in a dialog; single keys, off while something is typed and where the person switched them off. */
+function useKeys(): void {
   const { shortcuts } = usePreferences();
   useEffect(() => {
     const press = (event: KeyboardEvent) => {
       const target = event.target as HTMLElement;
+      if (isPaletteKey(event)) {
+        event.preventDefault();
+        if (readState().dialog === null && document.querySelector("dialog[open]") === null) openDialog({ kind: "palette", about: null });
+        return;
+      }
       if (!shortcuts || event.ctrlKey || event.metaKey || event.altKey || target.closest("input:not([type=radio], [type=checkbox]), textarea, dialog")) return;
       const page = pageNames[Number(event.key) - 1];
-      if (event.key === "?") openHelp();
+      if (event.key === "?") openDialog({ kind: "keys" });
       else if (event.key === "/") document.getElementById("filter")?.focus();
       else if (event.key === "s") document.getElementById("limit")?.focus();
       else if (page) navigate(pathOf(page));
@@ -151,7 +170,6 @@ function Navigation({ view }: { view: View }) {
 export function App() {
   const view = useView();
   const preferences = usePreferences();
-  const [help, setHelp] = useState(false);
   const host = useStore((state) => state.host);
   const simulated = useStore((state) => state.simulated);
   const version = useStore((state) => state.session?.version);
@@ -162,7 +180,7 @@ export function App() {
   const operator = useStore(isOperator);
   const totals = useStore(seesTotalsOnly);
   giveLooks(tenants.split("\n").filter(Boolean));
-  useKeys(() => setHelp(true));
+  useKeys();
   const heading = useRef<HTMLHeadingElement>(null);
   const place = `${view.page}/${view.name}`;
   const shown = useRef(place);
@@ -181,6 +199,7 @@ export function App() {
         <Link to="/" class="brand" label={`ration, ${t("page.now")}`}><svg viewBox="0 0 24 24" width="22" height="22" aria-hidden="true"><rect x="2" y="5" width="20" height="14" rx="3" class="brand-case" /><rect x="5" y="8" width="6" height="8" class="brand-a" /><rect x="12" y="8" width="3" height="8" class="brand-b" /></svg><span>ration</span></Link>
         <span class="host">{host}</span>
         {simulated && <Badge tone="plain">{t("head.simulated")}</Badge>}
+        <PaletteButton />
         <Connection />
         <Role />
       </header>
@@ -193,12 +212,12 @@ export function App() {
       </main>
       <footer class="foot">
         <Settings />
-        <button type="button" class="quiet" onClick={() => setHelp(true)}>{t("keys.title")} <kbd>?</kbd></button>
-        <a href="/docs">{t("foot.documentation")}</a>
+        <button type="button" class="quiet" onClick={() => openDialog({ kind: "keys" })}>{t("keys.title")} <kbd>?</kbd></button>
+        <a href={documentationPath()}>{t("foot.documentation")}</a>
         <span class="faint">ration {version}</span>
       </footer>
       <Announcer />
-      {help && <Help onClose={() => setHelp(false)} />}
+      <OpenDialog />
     </>
   );
 }

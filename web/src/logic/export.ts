@@ -28,3 +28,9 @@ export function reportCommand(options: Record<string, string>): string {
 export function shellWord(text: string): string {
   return /^[A-Za-z0-9_@%+=:,./-]+$/.test(text) ? text : `'${text.replace(/'/g, `'\\''`)}'`;
 }
+
+/** `line` as it is about the node that is looked at, in whatever terminal it is typed. `options` by verb, as the session says. */
+export function commandLine(line: string, options: Record<string, string[]> | undefined): string {
+  return line.replace(/^ration ([a-z]+)/, (command, verb: string) =>
+    [command, ...(options?.[verb] ?? []).filter((option) => !line.includes(` ${option.split("=")[0]}`))].join(" "));
+}

@@ -66,8 +66,8 @@ export function gibHours(byteSeconds: string): number {
 export type ParsedSize = { bytes: number } | { problem: "empty" | "unit" | "unreadable" | "ambiguous" };
 
 const factors: Record<string, number> = {
-  b: 1, byte: 1, bytes: 1, k: 1024, kib: 1024, kb: 1e3, m: 2 ** 20, mib: 2 ** 20, mb: 1e6,
-  g: 2 ** 30, gib: 2 ** 30, gb: 1e9, t: 2 ** 40, tib: 2 ** 40, tb: 1e12,
+  b: 1, byte: 1, bytes: 1, k: 1024, kib: 1024, ki: 1024, kb: 1e3, m: 2 ** 20, mib: 2 ** 20, mi: 2 ** 20, mb: 1e6,
+  g: 2 ** 30, gib: 2 ** 30, gi: 2 ** 30, gb: 1e9, t: 2 ** 40, tib: 2 ** 40, ti: 2 ** 40, tb: 1e12,
 };
 
 /** Sizes as typed: `4GiB 512MiB 50% max max-1GiB`. A bare number is refused, as everywhere in ration. */

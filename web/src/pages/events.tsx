@@ -73,7 +73,7 @@ export function Events({ view }: { view: View }) {
           <input id="filter" type="search" placeholder={t("events.workload")} value={workload} spellcheck={false} onInput={(input) => setQuery({ workload: input.currentTarget.value })} />
           <CopyMenu name={t("page.events")} csv={csv} json={() => shown} cli={cli} />
         </>}>
-          {shown.length > 0 ? <EventLines events={shown} selected={chosen} /> : <Empty>{filtered ? t("filter.none") : t("events.none")}</Empty>}
+          {shown.length > 0 ? <EventLines events={shown} selected={chosen} full={chosen === null} /> : <Empty>{filtered ? t("filter.none") : t("events.none")}</Empty>}
         </Panel>
         {chosen !== null && (
           <Panel id="why" title={t("events.why")} class="sticky" tools={<button type="button" class="quiet" onClick={() => setQuery({ event: null })}>{t("close")}</button>}>

@@ -138,13 +138,15 @@ export function Health() {
   return (
     <>
       {problem && <p class="notice bad">{problem}</p>}
-      {data && (
-        <Panel id="checks" title={t("health.checks")} tools={<TableCopy name={t("health.checks")} columns={checkColumns} rows={data.checks} cli="ration doctor" />}>
-          <DataTable name="checks" caption={t("health.checks")} columns={checkColumns} rows={data.checks} keyOf={(check) => check.id} />
-          <p class="faint">{t("health.moreChecks")} <code>ration doctor</code></p>
-        </Panel>
-      )}
-      {data && time && snapshot && <Sources data={data} time={time} snapshot={snapshot} />}
+      <div class="pair second-wider">
+        {data && (
+          <Panel id="checks" title={t("health.checks")} tools={<TableCopy name={t("health.checks")} columns={checkColumns} rows={data.checks} cli="ration doctor" />}>
+            <DataTable name="checks" caption={t("health.checks")} columns={checkColumns} rows={data.checks} keyOf={(check) => check.id} />
+            <p class="faint">{t("health.moreChecks")} <code>ration doctor</code></p>
+          </Panel>
+        )}
+        {data && time && snapshot && <Sources data={data} time={time} snapshot={snapshot} />}
+      </div>
       <div class="split even">
         {snapshot && !totals && <Enforcement rows={snapshot.workloads} />}
         <div>

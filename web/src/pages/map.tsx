@@ -54,12 +54,14 @@ function DeviceMap({ snapshot, device, sort }: { snapshot: Snapshot; device: Dev
   return (
     <>
       <p class="notice plain">{t("map.noAddresses")} <Link to="/recordings">{t("map.recordings")}</Link></p>
-      <Panel id="blocks" title={`GPU ${device.gpu} ${device.name}`} tools={<span class="faint">{t("map.rowIs", { size: formatSize(device.total_bytes / rowCount) })}</span>}>
-        <Blocks device={device} blocks={blocks} chosen={chosen} choose={choose} />
-      </Panel>
-      <Panel id="block-table" title={t("map.table")} tools={<TableCopy name={t("map.table")} columns={columns} rows={blocks} cli={`ration explain --gpu ${device.gpu}`} />}>
-        <DataTable name="blocks" caption={t("map.table")} columns={columns} rows={blocks} keyOf={(block) => block.id} sort={sort} rowClass={(block) => (block.id === chosen ? "chosen" : "")} />
-      </Panel>
+      <div class="pair">
+        <Panel id="blocks" title={`GPU ${device.gpu} ${device.name}`} tools={<span class="faint">{t("map.rowIs", { size: formatSize(device.total_bytes / rowCount) })}</span>}>
+          <Blocks device={device} blocks={blocks} chosen={chosen} choose={choose} />
+        </Panel>
+        <Panel id="block-table" title={t("map.table")} tools={<TableCopy name={t("map.table")} columns={columns} rows={blocks} cli={`ration explain --gpu ${device.gpu}`} />}>
+          <DataTable name="blocks" caption={t("map.table")} columns={columns} rows={blocks} keyOf={(block) => block.id} sort={sort} rowClass={(block) => (block.id === chosen ? "chosen" : "")} />
+        </Panel>
+      </div>
     </>
   );
 }

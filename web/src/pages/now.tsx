@@ -14,7 +14,7 @@ export function Now({ view }: { view: View }) {
   if (!snapshot) return null;
   if (snapshot.devices.length === 0) return <Empty command="ration demo">{snapshot.devices_na ? fieldText(snapshot, "devices_na") : t("now.noDevice")}</Empty>;
   const devices = (
-    <div class={`devices ${snapshot.devices.length > 3 ? "many" : ""}`}>
+    <div class={`devices ${snapshot.devices.length > 3 ? "many" : snapshot.devices.length > 1 ? "several" : ""}`}>
       {snapshot.devices.map((device) => <DeviceBar key={device.uuid} snapshot={snapshot} device={device} />)}
     </div>
   );
@@ -25,10 +25,12 @@ export function Now({ view }: { view: View }) {
   return (
     <>
       {devices}
-      <WorkloadPanel rows={snapshot.workloads} filter={view.query.get("filter") ?? ""} sort={view.query.get("sort")} gpus={snapshot.devices.length} />
-      <Panel id="ribbon" title={t("now.lastEvents")} tools={<><RoutineSwitch query={view.query} hidden={hidden} /><Link to="/events">{t("now.allEvents")}</Link></>}>
-        {last.length > 0 ? <EventLines events={last} most={20} /> : <Empty>{t("events.none")}</Empty>}
-      </Panel>
+      <div class="beside">
+        <WorkloadPanel rows={snapshot.workloads} filter={view.query.get("filter") ?? ""} sort={view.query.get("sort")} gpus={snapshot.devices.length} />
+        <Panel id="ribbon" title={t("now.lastEvents")} tools={<><RoutineSwitch query={view.query} hidden={hidden} /><Link to="/events">{t("now.allEvents")}</Link></>}>
+          {last.length > 0 ? <EventLines events={last} most={20} /> : <Empty>{t("events.none")}</Empty>}
+        </Panel>
+      </div>
     </>
   );
 }

@@ -36,7 +36,7 @@ export function Queue({ view }: { view: View }) {
     { id: "position", head: "#", numeric: true, value: (lease) => lease.position, cell: (lease) => (lease.position === undefined ? "" : <span>{lease.position}<span class="faint">/{lease.of}</span></span>) },
     { id: "lease", head: t("queue.lease"), header: true, value: (lease) => lease.lease, from: "medium" },
     { id: "tenant", head: t("column.tenant"), value: (lease) => lease.tenant, cell: (lease) => <span class="workload"><Swatch tenant={lease.tenant} /><span>{lease.tenant}{lease.user && <span class="faint">/{lease.user}</span>}</span></span> },
-    { id: "command", head: t("column.command"), value: (lease) => lease.command, cell: (lease) => (lease.command === null ? <NotKnown reason={saidIn(lease, "command_na")} /> : <code class="command-cell" title={lease.command}>{shortCommand(lease.command, commands, 40)}</code>), from: "medium" },
+    { id: "command", head: t("column.command"), value: (lease) => lease.command, cell: (lease) => (lease.command === null ? <NotKnown reason={saidIn(lease, "command_na")} /> : <code class="command-cell" title={lease.command}>{shortCommand(lease.command, commands, 100)}</code>), from: "medium" },
     { id: "bytes", head: t("queue.wants"), numeric: true, value: (lease) => lease.bytes, cell: (lease) => <Amount bytes={lease.bytes} /> },
     { id: "gpu", head: "GPU", value: (lease) => lease.gpu },
     { id: "state", head: t("column.state"), value: (lease) => lease.state, cell: (lease) => <Badge tone={lease.state === "waiting" ? "warn" : "ok"}>{t(`lease.${lease.state}`)}</Badge>, from: "medium" },

@@ -41,12 +41,12 @@ export function Recordings({ view }: { view: View }) {
   if (!data) return <p class="empty">{t("loading")}</p>;
   if (view.name !== "") return <One view={view} listed={data} />;
   return (
-    <>
+    <div class="pair">
       <Panel id="recordings" title={t("recording.list")}><List listed={data} sort={view.query.get("sort")} /></Panel>
       <Panel id="elsewhere" title={t("recording.elsewhere")}>
         <p>{t("recording.elsewhereText", { folder: data.folder })}</p>
         <Command line="ration inspect train.rec -o html > train.html" />
       </Panel>
-    </>
+    </div>
   );
 }

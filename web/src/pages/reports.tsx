@@ -148,12 +148,14 @@ export function Reports({ view }: { view: View }) {
         <Typed label={t("reports.price")} value={query.price} example={t("reports.asConfigured")} take={(value) => setQuery({ price: value })} />
         {label !== null && <Typed label={t("reports.labelKey")} value={label} example="team" take={(value) => setQuery({ by: `label:${value}` })} />}
       </div>
-      <Panel id="usage" title={t("reports.title")} tools={label !== "" && <Exports query={query} />}>
-        {problem && label !== "" && <p class="notice bad">{problem}</p>}
-        {label === "" && <p class="empty">{t("reports.labelMissing")}</p>}
-        {data && label !== "" && <UsageTable data={data} query={query} sort={view.query.get("sort")} devices={devices} />}
-      </Panel>
-      <Months operator={operator} />
+      <div class="pair">
+        <Panel id="usage" title={t("reports.title")} tools={label !== "" && <Exports query={query} />}>
+          {problem && label !== "" && <p class="notice bad">{problem}</p>}
+          {label === "" && <p class="empty">{t("reports.labelMissing")}</p>}
+          {data && label !== "" && <UsageTable data={data} query={query} sort={view.query.get("sort")} devices={devices} />}
+        </Panel>
+        <Months operator={operator} />
+      </div>
     </>
   );
 }

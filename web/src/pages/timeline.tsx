@@ -82,7 +82,7 @@ export function Timeline({ view }: { view: View }) {
         <Choices label={t("timeline.shape")} name="shape" value={shape} choices={[{ value: "stack", label: t("timeline.stack") }, { value: "lines", label: t("timeline.lines") }]} onChange={(value) => setQuery({ shape: value === "stack" ? null : value })} />
         <Choices label={t("timeline.which")} name="which" value={which} choices={[{ value: "maximum", label: t("timeline.maximum") }, { value: "average", label: t("timeline.average") }]} onChange={(value) => setQuery({ which: value === "maximum" ? null : value })} />
       </div>
-      <Panel id="chart" title={title} tools={<><RangeTools query={view.query} series={data} />{data && <ChartTools {...chart(data)} />}</>}>
+      <Panel id="chart" class="tall" title={title} tools={<><RangeTools query={view.query} series={data} />{data && <ChartTools {...chart(data)} />}</>}>
         {problem && <p class="notice bad">{problem}</p>}
         {data ? <Chart {...chart(data)} /> : <div class="chart-wait" />}
         <p class="faint">{which === "maximum" ? t("timeline.maximumNote") : t("timeline.averageNote")} {t("timeline.brush")}</p>

@@ -1,5 +1,5 @@
-import { useEffect, useState } from "preact/hooks";
-import { request, withQuery } from "../api/client";
+import { useEffect } from "preact/hooks";
+import { withQuery } from "../api/client";
 import type { Explained, ExplainRow, NodeEvent, Series, WorkloadRow } from "../api/types";
 import { formatPercent, formatSize } from "../logic/format";
 import { shareOf } from "../logic/workloads";
@@ -7,9 +7,10 @@ import { isOperator, rowsOf, useStore } from "../state/store";
 import { workloadPath, type View } from "../state/route";
 import { fieldText, t } from "../text";
 import { saidIn } from "../text/message";
-import { Amount, Badge, Command, Empty, Link, Meter, NotKnown, Panel, Span, Swatch, Time } from "../ui/basics";
+import { Actions } from "../ui/actions";
+import { Amount, Badge, Empty, Link, Meter, NotKnown, Panel, Span, Swatch, Time } from "../ui/basics";
 import { Chart, ChartTools, type ChartProps } from "../ui/chart";
-import { EventLines, describe } from "../ui/events";
+import { EventLines } from "../ui/events";
 import { LimitForm } from "../ui/limit_form";
 import { useLoaded, useSeries } from "../ui/load";
 import { DataTable, TableCopy, type Column } from "../ui/table";
@@ -90,25 +91,6 @@ function Denials({ name }: { name: string }) {
   );
 }
 
-function Actions({ row, name }: { row: WorkloadRow; name: string }) {
-  const [said, setSaid] = useState<string | null>(null);
-  const own = encodeURIComponent(name);
-  const paths = { trim: `/api/v1/workloads/${own}/trim`, suspend: `/api/v1/workloads/${own}/suspend`, resume: `/api/v1/workloads/${own}/resume` };
-  const act = (verb: keyof typeof paths) => {
-    request(paths[verb], { method: "POST" })
-      .then(() => setSaid(t("workload.asked", { verb: t(`workload.${verb}`) })))
-      .catch((cause: unknown) => setSaid(describe(cause)));
-  };
-  return (
-    <div class="actions">
-      <button type="button" onClick={() => act("trim")}>{t("workload.trim")}</button>
-      {row.state === "suspended" ? <button type="button" onClick={() => act("resume")}>{t("workload.resume")}</button> : <button type="button" onClick={() => act("suspend")}>{t("workload.suspend")}</button>}
-      <span role="status" class="faint">{said}</span>
-      {said && <Link to={`/events?workload=${own}`}>{t("workload.whatCame")}</Link>}
-    </div>
-  );
-}
-
 export function Workload({ view }: { view: View }) {
   const snapshot = useStore((state) => state.snapshot);
   const operator = useStore(isOperator);
@@ -119,9 +101,10 @@ export function Workload({ view }: { view: View }) {
   const resized = useStore((state) => state.events.filter((event) => event.type === "resized" && event.workload === view.name).pop()?.time);
   const range = rangeOf(view.query);
   const { data } = useSeries(row ? { by: "workload", workload: view.name, gpu: row.gpu } : null, range, refreshMs(range.from, range.fixed));
+  const proposed = view.query.get("limit");
   useEffect(() => {
-    if (view.query.get("limit")) document.getElementById("limit")?.focus();
-  }, [view.name]);
+    if (proposed !== null) document.getElementById("limit")?.focus();
+  }, [view.name, proposed]);
   if (!snapshot) return null;
   if (!row) return <Empty command="ration ps">{t("workload.gone", { name: view.name })}</Empty>;
   const own = (name: string) => name === view.name;
@@ -145,9 +128,9 @@ export function Workload({ view }: { view: View }) {
       <div class="split even">
         <Explain row={row} name={view.name} />
         <div>
-          <Panel id="set-limit" title={t("workload.setLimit")}>
-            {operator ? <><LimitForm key={`${view.name}-${row.gpu}`} row={row} device={snapshot.devices.find((device) => device.gpu === row.gpu)} proposed={view.query.get("limit")} /><Actions row={row} name={view.name} /></>
-              : <div class="read-only"><p class="faint">{t("workload.readOnly")}</p><Command line={`ration set ${view.name} --limit SIZE`} /></div>}
+          <Panel id="set-limit" title={t(operator ? "workload.setLimit" : "workload.change")}>
+            {operator && <LimitForm key={`${view.name}-${row.gpu}`} row={row} device={snapshot.devices.find((device) => device.gpu === row.gpu)} proposed={proposed} />}
+            <Actions rows={rows} name={view.name} />
           </Panel>
           <Denials name={view.name} />
         </div>

@@ -6,7 +6,7 @@ import { colours } from "../logic/palette";
 import { formatSize } from "../logic/format";
 import { formatMoment } from "../logic/recording";
 import { usePreferences } from "../state/preferences";
-import { readInk, sizeSteps } from "../ui/chart";
+import { readInk, sizeOf, sizeSteps } from "../ui/chart";
 import { Amount } from "../ui/basics";
 
 export interface ChartLine {
@@ -19,7 +19,8 @@ export interface ChartLine {
 
 export interface RecordingChartProps {
   title: string;
-  height: number;
+  /** Lower than the chart that a page is about. */
+  low?: boolean;
   from: number;
   to: number;
   lines: ChartLine[];
@@ -95,13 +96,13 @@ function drawMarks(plot: uPlot, props: RecordingChartProps): void {
   ctx.restore();
 }
 
-function makeOptions(latest: { current: RecordingChartProps }, width: number): uPlot.Options {
-  const ink = readInk(), { lines, height, from, to } = latest.current;
+function makeOptions(latest: { current: RecordingChartProps }, size: { width: number; height: number }): uPlot.Options {
+  const ink = readInk(), { lines, from, to } = latest.current;
   const axis: uPlot.Axis = { stroke: ink.text, grid: { stroke: ink.grid, width: 1 }, ticks: { stroke: ink.grid, width: 1, size: 4 }, font: "12px system-ui, sans-serif" };
   const stepped = uPlot.paths.stepped?.({ align: 1 });
   const top = () => Math.max(2 ** 20, latest.current.limit ?? 0, ...latest.current.lines.flatMap((line) => line.bytes.map((bytes) => bytes ?? 0))) * 1.04;
   return {
-    width, height, legend: { show: false }, padding: [12, 12, 0, 0],
+    ...size, legend: { show: false }, padding: [12, 12, 0, 0],
     scales: { x: { time: false, range: () => [latest.current.from, latest.current.to] }, y: { range: () => [0, top()] } },
     axes: [
       { ...axis, space: 80, values: (_plot, ticks) => ticks.map((tick) => formatMoment(tick, to - from)) },
@@ -139,14 +140,14 @@ export function RecordingChart(props: RecordingChartProps) {
   useEffect(() => {
     const element = box.current;
     if (!element) return undefined;
-    const made = new uPlot(makeOptions(latest, element.clientWidth), aligned(latest.current.lines), element);
+    const made = new uPlot(makeOptions(latest, sizeOf(element)), aligned(latest.current.lines), element);
     plot.current = made;
     let pressed = 0;
     made.over.addEventListener("mousedown", (event) => { pressed = event.clientX; });
     made.over.addEventListener("click", (event) => {
       if (Math.abs(event.clientX - pressed) < 4) latest.current.onChoose?.(made.posToVal(event.clientX - made.over.getBoundingClientRect().left, "x"));
     });
-    const observer = new ResizeObserver(() => element.clientWidth > 0 && made.setSize({ width: element.clientWidth, height: latest.current.height }));
+    const observer = new ResizeObserver(() => element.clientWidth > 0 && made.setSize(sizeOf(element)));
     observer.observe(element);
     return () => {
       observer.disconnect();
@@ -158,7 +159,7 @@ export function RecordingChart(props: RecordingChartProps) {
   useEffect(() => plot.current?.redraw(), [props.chosen, props.marks, props.denials]);
   return (
     <>
-      <div ref={box} class="recording-chart" role="img" aria-label={props.title} style={{ height: `${props.height}px` }} />
+      <div ref={box} class={props.low ? "recording-chart low" : "recording-chart"} role="img" aria-label={props.title} />
       <ul class="legend readout">
         {props.lines.map((line) => <li key={line.name}><i class={`swatch line look-${line.look}`} aria-hidden="true" /><span>{line.name}</span><span class="legend-size"><Amount bytes={Math.max(0, ...line.bytes.map((bytes) => bytes ?? 0))} /></span></li>)}
       </ul>

@@ -124,7 +124,7 @@ function Timeline({ source, document, other, looked, change, gpu, at }: {
   const listed = window.listed.filter((event) => inRange(event.seconds));
   return (
     <Panel id="held" title={t("recording.timeline")} tools={<RangeButtons looked={looked} change={change} length={length} />}>
-      <RecordingChart title={t("recording.timeline")} height={280} from={from} to={to} lines={lines} limit={gpu === null ? null : document.devices[gpu]?.limit_bytes ?? null}
+      <RecordingChart title={t("recording.timeline")} from={from} to={to} lines={lines} limit={gpu === null ? null : document.devices[gpu]?.limit_bytes ?? null}
         denials={denials} marks={inspection.marks} chosen={at} onZoom={(begin, end) => change({ from: begin, to: end })} onChoose={(moment) => change({ at: moment })} />
       <label class="field wide moment">{t("recording.moment")}
         <input type="range" min={from} max={to} step={(to - from) / 1000} value={at ?? from} aria-valuetext={at === null ? "" : formatMoment(at, to - from)} onChange={(event) => change({ at: Number(event.currentTarget.value) })} />
@@ -190,7 +190,7 @@ function Usage({ usage, gpu, length, at, change }: { usage: RecordingUsage; gpu:
   const first = usage.seconds[0] ?? 0, last = usage.seconds[usage.seconds.length - 1] ?? length;
   return (
     <Panel id="usage" title={t("recording.fragmentation")}>
-      <RecordingChart title={t("recording.fragmentation")} height={200} from={Math.min(first, last)} to={Math.max(last, first + 1e-6)} lines={lines} limit={null} denials={[]} marks={[]} chosen={at} onChoose={(moment) => change({ at: moment })} />
+      <RecordingChart title={t("recording.fragmentation")} low from={Math.min(first, last)} to={Math.max(last, first + 1e-6)} lines={lines} limit={null} denials={[]} marks={[]} chosen={at} onChoose={(moment) => change({ at: moment })} />
       <p class="faint">{t("recording.usageNote", { count: usage.seconds.length })}</p>
     </Panel>
   );

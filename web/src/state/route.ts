@@ -5,6 +5,9 @@ import { useEffect, useState } from "preact/hooks";
 export const pageNames = ["now", "timeline", "map", "recordings", "events", "tenants", "reports", "queue", "health"] as const;
 export type PageName = (typeof pageNames)[number] | "workload" | "unknown";
 
+/** What there is to see without a token. */
+export const pagesOfTotals: readonly PageName[] = ["now", "health"];
+
 export interface View {
   page: PageName;
   /** Of /workloads/NAME or /recordings/NAME; else empty. */

@@ -24,13 +24,19 @@ export interface State {
   problem: Said | null;
   /** This page was opened by a link whose token was used before, or is too old. */
   linkUsed: boolean;
+  dialog: Dialog | null;
 }
+
+/** What an operator may do to a workload, beside changing its limit. */
+export type Verb = "trim" | "suspend" | "resume" | "stop";
+/** What is open above the page: one at a time. `about`: only what concerns this workload. */
+export type Dialog = { kind: "keys" } | { kind: "token" } | { kind: "palette"; about: string | null } | { kind: "action"; verb: Verb; workload: string } | { kind: "copy"; line: string };
 
 const keptEvents = 2000;
 
 let state: State = {
   snapshot: null, snapshotAt: 0, host: "", simulated: false, session: null, events: [], connection: "connecting",
-  retryAt: 0, missed: [], problem: null, linkUsed: false,
+  retryAt: 0, missed: [], problem: null, linkUsed: false, dialog: null,
 };
 const listeners = new Set<() => void>();
 
@@ -40,6 +46,9 @@ function change(part: Partial<State>): void {
   state = { ...state, ...part };
   for (const listener of [...listeners]) listener();
 }
+
+export const openDialog = (dialog: Dialog): void => change({ dialog });
+export const closeDialog = (): void => change({ dialog: null });
 
 /** Renders again only when what `select` gives is another value. */
 export function useStore<Value>(select: (state: State) => Value): Value {

@@ -2,6 +2,7 @@
 
 import type { ComponentChildren } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { commandLine } from "../logic/export";
 import { formatClock, formatDay, formatDuration, formatExact, formatSize } from "../logic/format";
 import { lookOf } from "../logic/palette";
 import { navigate } from "../state/route";
@@ -88,12 +89,7 @@ export async function copyText(text: string): Promise<boolean> {
   }
 }
 
-/** `line` as it is about the node that is looked at, in whatever terminal it is typed. */
-function useCommand(line: string): string {
-  const options = useStore((state) => state.session?.command_options);
-  return line.replace(/^ration ([a-z]+)/, (command, verb: string) =>
-    [command, ...(options?.[verb] ?? []).filter((option) => !line.includes(` ${option.split("=")[0]}`))].join(" "));
-}
+const useCommand = (line: string): string => commandLine(line, useStore((state) => state.session?.command_options));
 
 /** A command to type, with a button that copies it. Without a clipboard (plain HTTP) the text is selected instead. */
 export function Command(props: { line: string }) {
@@ -187,20 +183,24 @@ export function CopyMenu({ name, csv, json, cli: plain }: CopyChoices) {
   );
 }
 
-/** A modal dialog of the browser: focus stays inside, Escape closes, focus goes back. */
-export function Dialog({ title, onClose, children }: { title: string; onClose: () => void; children: ComponentChildren }) {
+/** A modal dialog of the browser: focus stays inside, Escape closes, focus goes back. `bare`: its title is spoken, not shown. */
+export function Dialog({ title, onClose, bare, children }: { title: string; onClose: () => void; bare?: boolean; children: ComponentChildren }) {
   const dialog = useRef<HTMLDialogElement>(null);
+  const shown = useRef(true);
   useLayoutEffect(() => {
-    const before = document.activeElement as HTMLElement | null;
-    dialog.current?.showModal();
-    return () => before?.focus();
+    const element = dialog.current;
+    element?.showModal();
+    return () => {
+      shown.current = false;
+      element?.close();
+    };
   }, []);
   return (
-    <dialog ref={dialog} aria-labelledby="dialog-title" onClose={onClose} onClick={(event) => event.target === dialog.current && onClose()}>
+    <dialog ref={dialog} class={bare ? "bare" : ""} aria-labelledby="dialog-title" onClose={() => shown.current && onClose()} onClick={(event) => event.target === dialog.current && onClose()}>
       <div class="dialog-body">
-        <header class="panel-head">
+        <header class={bare ? "hidden" : "panel-head"}>
           <h2 id="dialog-title">{title}</h2>
-          <button type="button" class="quiet" onClick={onClose}>{t("close")}</button>
+          {!bare && <button type="button" class="quiet" onClick={onClose}>{t("close")}</button>}
         </header>
         {children}
       </div>

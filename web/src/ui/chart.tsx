@@ -29,7 +29,6 @@ export interface ChartProps {
 }
 
 export const sizeSteps = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512].flatMap((step) => [step * 2 ** 20]).concat([1, 2, 4, 5, 8, 10, 16, 20, 32, 40, 64, 80, 128, 256, 512].map((step) => step * 2 ** 30));
-const height = 320;
 // Largest step first: [step, text, text where the year, month, day … changes]; 24 hours, days as ISO 8601 writes them.
 const clockTicks: uPlot.Axis.Values = [
   [86400 * 365, "{YYYY}", null, null, null, null, null, null, 1],
@@ -130,11 +129,14 @@ function drawDenials(plot: uPlot, series: Series, ink: Ink): void {
   ctx.restore();
 }
 
+/** The style sheet says how large a chart is. */
+export const sizeOf = (element: HTMLElement) => ({ width: element.clientWidth, height: element.clientHeight });
+
 interface Latest extends ChartProps {
   drawn: Drawn;
 }
 
-function makeOptions(latest: { current: Latest }, width: number, onCursor: (index: number | null) => void): uPlot.Options {
+function makeOptions(latest: { current: Latest }, size: { width: number; height: number }, onCursor: (index: number | null) => void): uPlot.Options {
   const ink = readInk();
   const { drawn, stacked, tenantOf } = latest.current;
   const colourOf = (name: string) => colours[lookOf(tenantOf(name))] ?? ink.text;
@@ -142,7 +144,7 @@ function makeOptions(latest: { current: Latest }, width: number, onCursor: (inde
   // A stack is drawn from the top line down: each covers what is below it, so that the visible rest is its own part.
   const names = stacked ? [...drawn.names].reverse() : drawn.names;
   return {
-    width, height, legend: { show: false }, padding: [12, 8, 0, 0],
+    ...size, legend: { show: false }, padding: [12, 8, 0, 0],
     scales: { x: { time: true }, y: { range: () => [0, (latest.current.drawn.top || 2 ** 30) * 1.04] } },
     axes: [
       { ...axis, space: 70, values: clockTicks },
@@ -195,9 +197,9 @@ function Canvas(props: Latest) {
   useEffect(() => {
     const element = box.current;
     if (!element) return undefined;
-    const made = new uPlot(makeOptions(latest, element.clientWidth, setIndex), dataOf(latest.current.drawn, latest.current.stacked), element);
+    const made = new uPlot(makeOptions(latest, sizeOf(element), setIndex), dataOf(latest.current.drawn, latest.current.stacked), element);
     plot.current = made;
-    const observer = new ResizeObserver(() => element.clientWidth > 0 && made.setSize({ width: element.clientWidth, height }));
+    const observer = new ResizeObserver(() => element.clientWidth > 0 && made.setSize(sizeOf(element)));
     observer.observe(element);
     return () => {
       observer.disconnect();

@@ -7,9 +7,10 @@ import { repeated } from "../logic/events";
 import { shellWord } from "../logic/export";
 import { formatClock } from "../logic/format";
 import { setQuery, workloadPath } from "../state/route";
-import { fieldText, saidText, t } from "../text";
+import { fieldText, helpText, refusalText, saidText, t } from "../text";
+import { isCommand } from "../text/refusals";
 import { saidIn } from "../text/message";
-import { Amount, Badge, Command, Link, Span, Time } from "./basics";
+import { Amount, Badge, Command, Link, Span, Swatch, Time } from "./basics";
 
 const bad = ["denied", "violation", "guard_lost", "suspend_failed", "alert", "orphaned", "gap"];
 const warned = ["ungoverned", "shrinking", "waited", "suspended"];
@@ -22,10 +23,10 @@ export function EventBadge({ type }: { type: NodeEvent["type"] }) {
   return <Badge tone={toneOf(type)}>{t(`event.${type}`)}</Badge>;
 }
 
-/** A line for each event, and one for denials in a row that say the same; the text links to the permanent place of the newest. `most`: so many lines, all if left out. */
-export function EventLines({ events, selected, oneType, most }: { events: NodeEvent[]; selected?: number | null; oneType?: boolean; most?: number }) {
+/** A line for each event, and one for denials in a row that say the same; the text links to the permanent place of the newest. `most`: so many lines, all if left out. `full`: where the page is wide, with who is concerned, who did it, where and how much. */
+export function EventLines({ events, selected, oneType, most, full }: { events: NodeEvent[]; selected?: number | null; oneType?: boolean; most?: number; full?: boolean }) {
   return (
-    <ol class={oneType ? "events one-type" : "events"}>
+    <ol class={`events ${oneType ? "one-type" : ""} ${full ? "full" : ""}`}>
       {repeated(events).slice(0, most).map(({ event, ids, times, since }) => {
         const chosen = selected != null && ids.includes(selected);
         return (
@@ -33,6 +34,10 @@ export function EventLines({ events, selected, oneType, most }: { events: NodeEv
             <Time time={event.time} />
             {!oneType && <EventBadge type={event.type} />}
             <Link to={`/events?event=${event.id}`} current={chosen}>{saidText(event)}</Link>
+            {full && <>
+              <span class="event-more">{event.tenant && <Swatch tenant={event.tenant} />} {event.workload ?? event.tenant}</span><span class="event-more">{event.by ?? event.user}</span>
+              <span class="event-more">{event.gpu !== null && `GPU ${event.gpu}`}</span><span class="event-more number">{event.bytes !== null && <Amount bytes={event.bytes} />}</span>
+            </>}
             {ids.length > 1 && <span class="count" title={`${t("event.countSince", { count: times })} ${formatClock(since)}`}>× {times}</span>}
           </li>
         );
@@ -55,7 +60,18 @@ export function describe(cause: unknown): string {
   if (!(cause instanceof RequestError)) return String(cause);
   const { problem } = cause;
   if (problem.status === 0) return t("error.unreachable");
-  return [problem.id, problem.detail === undefined ? problem.title : fieldText(problem, "detail")].filter(Boolean).join(" · ");
+  return [problem.id, refusalText(problem)].filter(Boolean).join(" · ");
+}
+
+/** Why something was not done, and what helps. */
+export function Problem({ cause }: { cause: unknown }) {
+  const fix = cause instanceof RequestError ? helpText(cause.problem) : "";
+  return (
+    <div class="problem" role="alert">
+      <p class="remark error">{describe(cause)}</p>
+      {isCommand(fix) ? <Command line={fix} /> : fix && <p class="remark">{fix}</p>}
+    </div>
+  );
 }
 
 /** The limit of `workload` in the text of a fix such as `ration set serve --limit 12GiB`; null: it is about something else. */

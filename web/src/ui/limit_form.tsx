@@ -8,7 +8,7 @@ import { formatSize, parseSize, typedSize } from "../logic/format";
 import { saidText, t } from "../text";
 import type { Said } from "../text/message";
 import { Amount, Command } from "./basics";
-import { describe } from "./events";
+import { Problem } from "./events";
 
 interface Remark extends Said {
   level: "info" | "warn" | "error";
@@ -37,7 +37,7 @@ export function LimitForm({ row, device, proposed }: { row: WorkloadRow; device:
   const [limit, setLimit] = useState(proposed ?? "");
   const [guarantee, setGuarantee] = useState("");
   const [remarks, setRemarks] = useState<Remark[]>([]);
-  const [problem, setProblem] = useState<string | null>(null);
+  const [problem, setProblem] = useState<unknown>(null);
   const [done, setDone] = useState<string | null>(null);
   const [busy, setBusy] = useState(false);
   // The version that this person saw when they began to type: If-Match must not follow later changes of others.
@@ -72,7 +72,7 @@ export function LimitForm({ row, device, proposed }: { row: WorkloadRow; device:
           const warned = (answer.warnings ?? []).map((warning): Remark => ({ level: "warn", text: `${warning.id} · ${warning.message}` }));
           setRemarks([...answer.data.consequences, ...warned]);
         })
-        .catch((cause: unknown) => abort.signal.aborted || setProblem(describe(cause)));
+        .catch((cause: unknown) => abort.signal.aborted || setProblem(cause));
     }, 250);
     return () => {
       clearTimeout(timer);
@@ -92,7 +92,7 @@ export function LimitForm({ row, device, proposed }: { row: WorkloadRow; device:
       setProblem(null);
       seen.current = null;
     } catch (cause) {
-      setProblem(describe(cause));
+      setProblem(cause);
       if (cause instanceof RequestError && cause.problem.status === 412) seen.current = null;
     } finally {
       setBusy(false);
@@ -116,11 +116,11 @@ export function LimitForm({ row, device, proposed }: { row: WorkloadRow; device:
       </div>
       <div id="limit-preview" class="preview" aria-live="polite">
         {hint && <p class="remark error">{hint}</p>}
-        {problem && <p class="remark error">{problem}</p>}
-        {ready && bytes !== null && !problem && (
+        {problem !== null && <Problem cause={problem} />}
+        {ready && bytes !== null && problem === null && (
           <p><Amount bytes={row.configured_limit_bytes ?? row.limit_bytes} /> → <strong><Amount bytes={bytes} /></strong></p>
         )}
-        {ready && !problem && shownRemarks.map((remark) => <p key={remark.text} class={`remark ${remark.level}`}>{saidText(remark)}</p>)}
+        {ready && problem === null && shownRemarks.map((remark) => <p key={remark.text} class={`remark ${remark.level}`}>{saidText(remark)}</p>)}
         {ready && <Command line={command} />}
         {done && <p class="remark ok">{done}</p>}
         {!ready && !hint && !done && <p class="faint">{t("limit.hint")}</p>}

@@ -3,13 +3,15 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { withQuery } from "../api/client";
 import type { WorkloadRow } from "../api/types";
+import { problemOf } from "../logic/filter";
 import { formatDuration, shortCommand } from "../logic/format";
 import { lookOf } from "../logic/palette";
 import { nameOf, pidsOf, shareOf } from "../logic/workloads";
 import { setQuery, workloadPath } from "../state/route";
-import { fieldText, t } from "../text";
+import { openDialog } from "../state/store";
+import { fieldText, saidText, t } from "../text";
 import { saidIn } from "../text/message";
-import { Amount, Badge, Link, Meter, NotKnown, Panel, Swatch } from "./basics";
+import { Amount, Badge, Link, Meter, NotKnown, Panel, Swatch, Time } from "./basics";
 import { useLoaded } from "./load";
 import { DataTable, TableCopy, type Column } from "./table";
 
@@ -82,7 +84,11 @@ export function workloadColumns(rows: WorkloadRow[]): Column<WorkloadRow>[] {
       },
     },
     { id: "user", head: t("column.user"), from: "wide", value: (row) => row.user },
+    { id: "started", head: t("workload.started"), from: "huge", value: (row) => row.started, cell: (row) => (row.started ? <Time time={row.started} day /> : none) },
+    { id: "labels", head: t("workload.labels"), from: "huge", value: (row) => row.labels, cell: (row) => (row.labels === null ? <NotKnown reason={saidIn(row, "labels_na")} /> : row.labels ? <span class="labels">{row.labels.replaceAll(",", ", ")}</span> : none) },
+    { id: "pid", head: "PID", from: "huge", value: pidsOf, cell: (row) => (row.processes ? pidsOf(row) : <NotKnown reason={saidIn(row, "processes_na")} />) },
     { id: "command", head: t("column.command"), from: "wide", value: commandOf, cell: (row) => <CommandCell row={row} others={commands} /> },
+    { id: "actions", head: "", value: () => null, cell: (row) => row.workload && <Menu workload={row.workload} /> },
   ];
 }
 
@@ -91,7 +97,13 @@ const commandOf = (row: WorkloadRow): string | null | undefined => row.command ?
 function CommandCell({ row, others }: { row: WorkloadRow; others: string[] }) {
   const command = commandOf(row);
   if (!command) return <NotKnown reason={saidIn(row, "command_na") ?? saidIn(row, "processes_na") ?? saidIn(row.processes?.[0], "command_na")} />;
-  return <code class="command-cell" title={command}>{shortCommand(command, others, 40)}</code>;
+  return <code class="command-cell" title={command}>{shortCommand(command, others, 100)}</code>;
+}
+
+/** Opens what may be done to this workload. */
+function Menu({ workload }: { workload: string }) {
+  const label = t("palette.about", { name: workload });
+  return <button type="button" class="quiet row-menu" aria-label={label} title={label} onClick={() => openDialog({ kind: "palette", about: workload })}><span aria-hidden="true">⋯</span></button>;
 }
 
 /** A text that the URL keeps. */
@@ -116,9 +128,9 @@ export function FilterField({ value, problem, label, example }: { value: string;
 }
 
 export function WorkloadPanel({ rows, filter, sort, gpus }: { rows: WorkloadRow[]; filter: string; sort: string | null; gpus: number }) {
-  const filters = filter.trim() !== "";
-  const matching = useLoaded<WorkloadRow[]>(filters ? withQuery("/api/v1/workloads", { filter, processes: 1 }) : null, 1000);
-  const problem = filters ? matching.problem : null;
+  const filters = filter.trim() !== "", unreadable = problemOf(filter);
+  const matching = useLoaded<WorkloadRow[]>(filters && !unreadable ? withQuery("/api/v1/workloads", { filter, processes: 1 }) : null, 1000);
+  const problem = unreadable ? ("key" in unreadable ? t(unreadable.key) : saidText(unreadable)) : filters ? matching.problem : null;
   const shown = filters && !problem && matching.data ? matching.data : rows;
   const columns = workloadColumns(rows).filter((column) => column.id !== "gpu" || gpus > 1);
   const tools = (

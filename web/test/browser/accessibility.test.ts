@@ -80,6 +80,23 @@ test("dialogs: axe, Escape, and the focus comes back", async () => {
   await close();
 });
 
+test("the palette and the dialog of an action: axe, in both themes, narrow as well", async () => {
+  for (const options of [{ colorScheme: "light" as const }, { colorScheme: "dark" as const, viewport: { width: 400, height: 900 } }]) {
+    const { page, close } = await open(browser, daemon, "/", { operator: true, ...options });
+    await live(page);
+    await page.keyboard.press("Control+k");
+    await page.getByRole("option").first().waitFor();
+    assert.deepEqual(await violations(page), []);
+    await page.keyboard.type(`stop ${workload}`);
+    assert.deepEqual(await violations(page), []);
+    await page.keyboard.press("Enter");
+    await page.getByRole("dialog", { name: `Stop ${workload}` }).waitFor();
+    assert.deepEqual(await violations(page), []);
+    assert.equal(await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth), 0);
+    await close();
+  }
+});
+
 test("at 320 pixels, as at 400 per cent zoom, nothing needs scrolling sideways but tables", async () => {
   const { page, close } = await open(browser, daemon, "/", { operator: true, viewport: { width: 320, height: 640 } });
   await live(page);

@@ -2,10 +2,11 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { after, before, test } from "node:test";
 import type { Browser, Page } from "playwright-core";
-import type { Health, NodeEvent, Series, Session, Usage, WorkloadRow } from "../../src/api/types";
+import type { Health, NodeEvent, Series, Usage, WorkloadRow } from "../../src/api/types";
+import { problemOf } from "../../src/logic/filter";
 import { formatSize } from "../../src/logic/format";
 import { fromFirstRecord } from "../../src/logic/series";
-import { ask, openDaemon, snapshotOf, type Daemon } from "./daemon";
+import { ask, commandOf, openDaemon, snapshotOf, until, type Daemon } from "./daemon";
 import { live, open, openBrowser } from "./page";
 
 let daemon: Daemon, browser: Browser;
@@ -27,11 +28,6 @@ async function subject(): Promise<WorkloadRow & { workload: string }> {
   return row;
 }
 
-/** As it is printed: with what says which node it is about. */
-async function command(verb: string): Promise<string> {
-  return ["ration", verb, ...((await ask<Session>(daemon, "/api/v1/session")).command_options[verb] ?? [])].join(" ");
-}
-
 const pages = ["/", "/timeline", "/map", "/recordings", "/events", "/tenants", "/reports", "/queue", "/health"];
 
 test("the first frame is readable without JavaScript", async () => {
@@ -46,7 +42,7 @@ test("the first frame is readable without JavaScript", async () => {
 
 test("the link that the start printed makes an operator, once, and its token does not stay in the address", async () => {
   const row = await subject();
-  const { page, errors, close } = await open(browser, daemon, daemon.link.slice(daemon.url.length), {});
+  const { page, close } = await open(browser, daemon, daemon.link.slice(daemon.url.length), {});
   await live(page);
   await page.getByRole("button", { name: "Forget token" }).waitFor();
   assert.equal(page.url(), `${daemon.url}/`);
@@ -54,7 +50,7 @@ test("the link that the start printed makes an operator, once, and its token doe
   await page.goto(`${daemon.url}/workloads/${row.workload}`);
   await page.locator("#limit").waitFor();
   await close();
-  const second = await open(browser, daemon, daemon.link.slice(daemon.url.length), {});
+  const second = await open(browser, daemon, daemon.link.slice(daemon.url.length), { expected: /401/ });
   await live(second.page);
   await second.page.getByText("was used already, or is too old").waitFor();
   assert.equal(second.page.url(), `${daemon.url}/`);
@@ -63,12 +59,11 @@ test("the link that the start printed makes an operator, once, and its token doe
   await second.page.keyboard.press("Enter");
   await second.page.getByRole("button", { name: "Forget token" }).waitFor();
   assert.equal(await second.page.getByText("was used already, or is too old").count(), 0);
-  assert.deepEqual([...errors, ...second.errors], []);
   await second.close();
 });
 
 test("who holds the card: the bar names every holder with its size, the table says who they are", async () => {
-  const { page, errors, close } = await open(browser, daemon, "/", { operator: true });
+  const { page, close } = await open(browser, daemon, "/", { operator: true });
   await live(page);
   const { devices, tenants, workloads } = await snapshotOf(daemon);
   for (const device of devices) {
@@ -81,7 +76,6 @@ test("who holds the card: the bar names every holder with its size, the table sa
   for (const row of workloads.filter((one) => !one.governed)) assert.ok(await page.getByText(`pid ${row.processes?.[0]?.pid}`).first().isVisible());
   const exact = await page.locator("table[data-name=workloads] tbody data").first().getAttribute("title");
   assert.match(exact ?? "", /^[\d\u202f]+ bytes$/);
-  assert.deepEqual(errors, []);
   await close();
 });
 
@@ -109,10 +103,28 @@ test("a filter and a sorting are in the URL and come back with it", async () => 
   await close();
 });
 
+test("nothing is red in the console while a filter is typed, letter by letter and slowly", async () => {
+  const { page, requests, close } = await open(browser, daemon, "/", { operator: true });
+  await live(page);
+  const typed = 'used>1MiB & (denied>0 | idle>30m) & tenant~="no such"', asked = () => requests.map((url) => new URL(url).searchParams.get("filter")).filter((filter) => filter !== null);
+  await page.locator("#filter").focus();
+  for (let length = 1; length <= typed.length; length += 1) {
+    await page.keyboard.type(typed[length - 1] ?? "");
+    // What is understood is asked for, and answered, before the next letter; of what is not, the page itself says why.
+    const part = typed.slice(0, length).trim();
+    const understood = problemOf(part) === null;
+    await page.locator(`#filter[aria-invalid=${!understood}]`).waitFor();
+    if (understood) await until(`'${part}' is asked for`, async () => asked().some((filter) => filter?.trim() === part));
+  }
+  await page.getByText("Nothing matches the filter.").waitFor();
+  assert.equal(await page.locator("#filter-problem").innerText(), "");
+  await close();
+});
+
 test("a denial is followed to its reason and to what helps", async (context) => {
   const row = await subject();
   if (!row.denials) return context.skip("nobody was refused memory");
-  const { page, errors, close } = await open(browser, daemon, "/", { operator: true });
+  const { page, close } = await open(browser, daemon, "/", { operator: true });
   await live(page);
   await page.getByRole("link", { name: `${row.denials} denials of ${row.workload}` }).first().click();
   await page.locator(".events a").first().click();
@@ -122,21 +134,20 @@ test("a denial is followed to its reason and to what helps", async (context) => 
   const fix = await why.locator(".fix code").innerText();
   const permalink = page.url();
   assert.match(fix, /^ration set .* --limit [\d.]+[MG]iB$/);
-  assert.equal(fix.replace(/ \S+$/, ""), [await command("set"), row.workload, "--limit"].join(" "));
+  assert.equal(fix.replace(/ \S+$/, ""), [await commandOf(daemon, "set"), row.workload, "--limit"].join(" "));
   await why.getByRole("link", { name: /Set the limit to/ }).click();
   await page.waitForFunction(() => document.activeElement?.id === "limit");
   assert.equal(await page.locator("#limit").inputValue(), fix.replace(/^.* /, ""));
   await page.locator(".limit-form code").getByText(fix.replace(/ \S+$/, "")).waitFor();
   await page.goto(permalink);
   await page.locator("article.why .because").waitFor();
-  assert.deepEqual(errors, []);
   await close();
 });
 
 test("limits that the daemon moved by itself are hidden until somebody asks for them", async () => {
   let moved: NodeEvent[] = [];
   await until("a limit is moved", async () => (moved = (await ask<NodeEvent[]>(daemon, "/api/v1/events?type=rebalanced&limit=200")).filter((event) => event.old !== null)).length > 0);
-  const { page, errors, close } = await open(browser, daemon, "/events", { operator: true });
+  const { page, close } = await open(browser, daemon, "/events", { operator: true });
   await live(page);
   const lines = page.locator(`[data-event="${moved[moved.length - 1]?.id}"]`);
   await page.locator("[data-event]").first().waitFor();
@@ -150,13 +161,12 @@ test("limits that the daemon moved by itself are hidden until somebody asks for 
   await page.locator("[data-event]").first().waitFor();
   assert.equal(await page.locator("[data-event] .badge", { hasText: "rebalanced" }).count(), 0);
   await page.getByRole("checkbox", { name: /^Rebalancing/ }).waitFor();
-  assert.deepEqual(errors, []);
   await close();
 });
 
 test("the limit is raised with the keyboard alone, with a preview before", async () => {
   const row = await subject();
-  const { page, errors, close } = await open(browser, daemon, "/", { operator: true });
+  const { page, close } = await open(browser, daemon, "/", { operator: true });
   await live(page);
   // From the head of the page by Tab to the workload's link, as somebody without a mouse does.
   const reach = async (what: string, matches: () => Promise<boolean>) => {
@@ -181,13 +191,12 @@ test("the limit is raised with the keyboard alone, with a preview before", async
   await page.getByText(`the limit is ${formatSize(wanted)} now`).waitFor();
   const after = (await snapshotOf(daemon)).workloads.find((one) => one.workload === row.workload && one.gpu === row.gpu);
   assert.equal(after?.configured_limit_bytes, wanted);
-  assert.deepEqual(errors, []);
   await close();
 });
 
 test("a change by somebody else in between is refused, not overwritten", async () => {
   const row = await subject();
-  const { page, close } = await open(browser, daemon, `/workloads/${row.workload}?gpu=${row.gpu}`, { operator: true });
+  const { page, close } = await open(browser, daemon, `/workloads/${row.workload}?gpu=${row.gpu}`, { operator: true, expected: /412/ });
   await page.locator("#limit").fill("11GiB");
   await page.locator("#limit-preview .remark").first().waitFor();
   const limit = (row.configured_limit_bytes ?? 0) + 2 ** 29;
@@ -202,7 +211,7 @@ test("a change by somebody else in between is refused, not overwritten", async (
 test("the daemon restarts: the page greys out, comes back by itself and has every event once", async (context) => {
   if (!daemon.stop || !daemon.deny) return context.skip("this daemon cannot be stopped from here");
   const row = await subject();
-  const { page, errors, close } = await open(browser, daemon, "/events?type=denied", { operator: true });
+  const { page, close } = await open(browser, daemon, "/events?type=denied", { operator: true, expected: /net::ERR/ });
   await live(page);
   const numbers = () => page.locator("[data-event]").evaluateAll((items) => items.flatMap((item) => (item.getAttribute("data-events") ?? "").split(" ").map(Number)).reverse());
   const start = Math.max(...(await numbers()));
@@ -221,7 +230,6 @@ test("the daemon restarts: the page greys out, comes back by itself and has ever
   assert.deepEqual((await numbers()).filter((id) => id > start), expected);
   assert.match(await page.locator("[data-event] .count").first().innerText(), /^× \d+$/);  // they say the same
   assert.equal(await page.evaluate(() => document.documentElement.classList.contains("stale")), false);
-  assert.deepEqual(errors, []);
   await close();
 });
 
@@ -245,9 +253,9 @@ test("denials are spoken politely, many as one sentence", async (context) => {
 
 test("whoever has no token sees totals and changes nothing; the token makes an operator until it is forgotten", async () => {
   const row = await subject();
-  const { page, close } = await open(browser, daemon, `/workloads/${row.workload}`);
+  const { page, close } = await open(browser, daemon, `/workloads/${row.workload}`, { expected: /401/ });
   await live(page);
-  await page.getByText("Limits are changed by operators").waitFor();
+  await page.getByText("Workloads are changed here by operators").waitFor();
   assert.equal(await page.locator("#limit").count(), 0);
   assert.match(await page.locator("#facts + *, .facts").last().innerText(), /n\/a \(not yours\)/);
   await page.getByRole("button", { name: "Enter token" }).click();
@@ -262,44 +270,45 @@ test("whoever has no token sees totals and changes nothing; the token makes an o
   await close();
 });
 
-/** Until the daemon says so: what it was asked for takes its time. */
-async function until(what: string, holds: () => Promise<boolean>): Promise<void> {
-  for (const deadline = Date.now() + 60_000; Date.now() < deadline; await new Promise((resolve) => setTimeout(resolve, 50))) {
-    if (await holds()) return;
-  }
-  assert.fail(`never: ${what}`);
-}
-
 test("a workload is trimmed, suspended and resumed by its buttons, and its events say so", async () => {
   const row = await subject();
-  const { page, errors, close } = await open(browser, daemon, `/workloads/${row.workload}?gpu=${row.gpu}`, { operator: true });
+  const { page, close } = await open(browser, daemon, `/workloads/${row.workload}?gpu=${row.gpu}`, { operator: true });
   await live(page);
   const { last_event: before } = await snapshotOf(daemon);
   const happened = (type: string) => until(type, async () => (await ask<NodeEvent[]>(daemon, `/api/v1/events?since=${before}&type=${type}&workload=${row.workload}`)).length > 0);
   const stateOf = async () => (await snapshotOf(daemon)).workloads.find((one) => one.workload === row.workload && one.gpu === row.gpu);
-  await page.getByRole("button", { name: "Trim" }).click();
-  await page.getByText("Trim: asked for.").waitFor();
-  await happened("trimmed");
-  await page.getByRole("button", { name: "Suspend" }).click();
-  await page.getByText("Suspend: asked for.").waitFor();
-  await happened("suspended");
+  const dialog = page.locator("dialog[open]");
+  const act = async (verb: string, type: string) => {
+    await page.getByRole("button", { name: `${verb} …` }).click();
+    await dialog.getByRole("button", { name: `${verb} ${row.workload}`, exact: true }).click();
+    await happened(type);
+    await dialog.locator(`[role=status] .badge`).getByText(type, { exact: true }).waitFor();
+    await page.keyboard.press("Escape");
+    await dialog.waitFor({ state: "detached" });
+    assert.match(await page.evaluate(() => document.activeElement?.textContent ?? ""), / …$/);
+  };
+  await act("Trim", "trimmed");
+  await page.getByRole("button", { name: "Suspend …" }).click();
+  const told = await dialog.innerText();
+  for (const word of [row.tenant ?? "", row.user, `pid ${row.processes?.[0]?.pid}`, "move to the host's memory", "GiB"]) assert.ok(told.includes(word), `${word} in ${told}`);
+  await dialog.getByRole("button", { name: "Cancel" }).click();
+  await dialog.waitFor({ state: "detached" });
+  assert.equal((await stateOf())?.state, "running");
+  await act("Suspend", "suspended");
   const suspended = await stateOf();
   assert.equal(suspended?.state, "suspended");
   assert.ok((suspended.suspended_bytes ?? 0) > 0);
   await page.locator(".facts").getByText("in the host's memory").waitFor();
-  await page.getByRole("button", { name: "Resume" }).click();
-  await page.getByText("Resume: asked for.").waitFor();
-  await happened("resumed");
-  await page.getByRole("button", { name: "Suspend" }).waitFor();
+  await act("Resume", "resumed");
+  await page.getByRole("button", { name: "Suspend …" }).waitFor();
   assert.equal((await stateOf())?.state, "running");
-  await page.getByRole("link", { name: "What came of it" }).click();
+  await page.goto(`${daemon.url}/events?workload=${row.workload}`);
   for (const type of ["trimmed", "suspending", "suspended", "resuming", "resumed"]) await page.locator(".events .badge").getByText(type, { exact: true }).first().waitFor();
-  assert.deepEqual(errors, []);
   await close();
 });
 
 test("a tenant's limit is edited in place on every device; Escape leaves it; a change in between is refused", async () => {
-  const { page, errors, close } = await open(browser, daemon, "/tenants", { operator: true });
+  const { page, close } = await open(browser, daemon, "/tenants", { operator: true, expected: /412/ });
   await live(page);
   const named = async (name?: string) => {
     const tenant = (await snapshotOf(daemon)).tenants.find((one) => (name ? one.tenant === name : one.limit_from !== null && one.accounts.some((account) => account.limit_bytes !== null)));
@@ -332,14 +341,13 @@ test("a tenant's limit is edited in place on every device; Escape leaves it; a c
   const resized = (await ask<NodeEvent[]>(daemon, "/api/v1/events?type=resized&limit=200")).filter((event) => event.workload === null && event.tenant === tenant.tenant);
   await page.goto(`${daemon.url}/events?event=${resized[0]?.id}`);
   await page.locator("article.why").getByText(`→ ${wanted / 2 ** 20}MiB`).first().waitFor();
-  assert.deepEqual(errors, []);
   await close();
 });
 
 test("who waits in the queue is seen with its reason, and an operator takes it out", async () => {
   const waiting = (await snapshotOf(daemon)).queue.find((lease) => lease.state === "waiting");
   assert.ok(waiting, "nobody waits");
-  const { page, errors, close } = await open(browser, daemon, "/queue", { operator: true });
+  const { page, close } = await open(browser, daemon, "/queue", { operator: true });
   await live(page);
   const row = page.locator("table[data-name=queue] tbody tr").filter({ has: page.getByRole("rowheader", { name: waiting.lease }) });
   await row.getByText(waiting.reason ?? "").waitFor();
@@ -347,25 +355,23 @@ test("who waits in the queue is seen with its reason, and an operator takes it o
   await row.getByRole("button", { name: `Really remove ${waiting.lease}` }).click();
   await row.waitFor({ state: "detached" });
   assert.ok((await snapshotOf(daemon)).queue.every((lease) => lease.lease !== waiting.lease));
-  assert.deepEqual(errors, []);
   await close();
 });
 
 test("the rows of a report add up", async () => {
-  const { page, errors, close } = await open(browser, daemon, "/reports", { operator: true });
+  const { page, close } = await open(browser, daemon, "/reports", { operator: true });
   await page.getByText("adds up:").waitFor();
   const cells = await page.locator("table[data-name=usage] tbody td:nth-child(4)").allInnerTexts();
   const number = (text: string) => Number(text.replace(/\u202f/g, ""));
   const total = number(await page.locator("table[data-name=usage] tfoot td:nth-child(4)").innerText());
   assert.ok(Math.abs(cells.map(number).reduce((sum, one) => sum + one, 0) - total) < 0.05 * cells.length + 0.06);
-  assert.deepEqual(errors, []);
   await close();
 });
 
 test("pinned host memory is in the list, on the page of a workload and in the report; where nobody counted it, it is unknown", async () => {
   const { workloads } = await snapshotOf(daemon);
   const pins = workloads.find((row) => row.workload !== null && row.host_used_bytes), uncounted = workloads.find((row) => row.governed && row.workload !== null && row.host_used_bytes === undefined);
-  const { page, errors, close } = await open(browser, daemon, "/", { operator: true });
+  const { page, close } = await open(browser, daemon, "/", { operator: true });
   await live(page);
   const cell = (name: string | null | undefined) => page.locator("table[data-name=workloads] tbody tr").filter({ has: page.locator(`a[href="/workloads/${name}"]`) }).locator(`td:nth-child(${column})`);
   const heads = await page.locator("table[data-name=workloads] thead th").allInnerTexts();
@@ -383,12 +389,11 @@ test("pinned host memory is in the list, on the page of a workload and in the re
   const { rows } = await ask<Usage>(daemon, "/api/v1/reports/usage?by=workload&window=24h");
   const told = (await page.locator("table[data-name=usage] thead th").allInnerTexts()).some((head) => head.startsWith("Pinned, peak"));
   assert.equal(told, rows.some((row) => row.host_peak_bytes));
-  assert.deepEqual(errors, []);
   await close();
 });
 
 test("a report is grouped by workload and by a label, shares what was idle, and has a price; all of it is in the URL", async () => {
-  const { page, errors, close } = await open(browser, daemon, "/reports", { operator: true });
+  const { page, close } = await open(browser, daemon, "/reports", { operator: true });
   const rows = page.locator("table[data-name=usage] tbody tr"), names = page.locator("table[data-name=usage] tbody th");
   const governed = async (query: string) => (await ask<Usage>(daemon, `/api/v1/reports/usage?${query}`)).rows.filter((one) => one.kind === "governed").map((one) => one.name);
   await page.getByRole("radio", { name: "Workload" }).check();
@@ -417,12 +422,11 @@ test("a report is grouped by workload and by a label, shares what was idle, and 
   await page.reload();
   await page.getByRole("columnheader", { name: "Idle share" }).waitFor();
   assert.equal(await page.getByLabel("Label key").inputValue(), "team");
-  assert.deepEqual(errors, []);
   await close();
 });
 
 test("a report is saved in each format, as it is grouped on the page", async () => {
-  const { page, errors, close } = await open(browser, daemon, "/reports?by=label%3Ateam", { operator: true });
+  const { page, close } = await open(browser, daemon, "/reports?by=label%3Ateam", { operator: true });
   await page.getByText("adds up:").waitFor();
   const files: [string, string, string][] = [["CSV", "csv", "csv"], ["JSON", "json", "json"], ["MD", "md", "md"], ["FOCUS", "focus", "focus.csv"], ["OpenCost", "opencost", "opencost.json"]];
   for (const [name, format, ending] of files) {
@@ -434,7 +438,6 @@ test("a report is saved in each format, as it is grouped on the page", async () 
     const expected = await fetch(`${daemon.url}/api/v1/reports/usage?window=24h&by=label%3Ateam&format=${format}`, { headers: { Authorization: `Bearer ${daemon.token}` } });
     assert.equal(head, (await expected.text()).slice(0, 8), format);
   }
-  assert.deepEqual(errors, []);
   await close();
 });
 
@@ -446,7 +449,7 @@ test("a month that is over is closed by an operator who confirms it, and by nobo
   assert.ok((await months(reader.page).first().innerText()).startsWith(running));
   assert.equal(await reader.page.getByRole("button", { name: /^Close 2/ }).count(), 0);
   await reader.close();
-  const { page, errors, close } = await open(browser, daemon, "/reports", { operator: true });
+  const { page, close } = await open(browser, daemon, "/reports", { operator: true });
   const recorded = async (month: string | null) => (await ask<Usage>(daemon, `/api/v1/reports/usage?window=${month}`)).capacity_byte_seconds !== "0";
   const empty = page.getByRole("checkbox", { name: "Empty months" });
   // Asked one after another: with the last of them all are known.
@@ -468,12 +471,11 @@ test("a month that is over is closed by an operator who confirms it, and by nobo
   assert.notEqual(await closed(), null);
   await row.getByRole("link", { name: month }).click();
   await page.getByText(`period ${month} closed on`).waitFor();
-  assert.deepEqual(errors, []);
   await close();
 });
 
 test("health says where each number comes from and how old it is, and who holds each workload to its limit", async () => {
-  const { page, errors, close } = await open(browser, daemon, "/health", { operator: true });
+  const { page, close } = await open(browser, daemon, "/health", { operator: true });
   await live(page);
   const { devices, workloads } = await snapshotOf(daemon);
   const sources = page.locator("table[data-name=sources] tbody tr");
@@ -487,7 +489,6 @@ test("health says where each number comes from and how old it is, and who holds 
     await enforced.filter({ hasText: name }).first().getByText(row.governed ? /shim\)$/ : "nothing; policy: report").waitFor();
   }
   await page.locator("table[data-name=gaps], section[aria-labelledby=gaps] .faint").waitFor();
-  assert.deepEqual(errors, []);
   await close();
 });
 
@@ -514,8 +515,8 @@ test("a chart is a table as well, and is zoomed by dragging", async () => {
   await close();
 });
 
-test("every page in Chinese, without a text left in a key's form", async () => {
-  const { page, errors, close } = await open(browser, daemon, "/", { operator: true, locale: "zh-CN" });
+test("every page in Chinese, refusals too, with links to Chinese pages, and without a text left in a key's form", async () => {
+  const { page, close } = await open(browser, daemon, "/", { operator: true, locale: "zh-CN", expected: /404/ });
   await live(page);
   assert.equal(await page.locator("html").getAttribute("lang"), "zh-CN");
   await page.getByRole("link", { name: "时间线" }).waitFor();
@@ -532,18 +533,22 @@ test("every page in Chinese, without a text left in a key's form", async () => {
   await page.goto(`${daemon.url}/health`);
   await page.locator("table[data-name=checks] tbody td:last-child").first().waitFor();
   assert.deepEqual(english(await page.locator("table[data-name=checks] tbody td:last-child").allInnerTexts()), []);
-  await page.goto(`${daemon.url}/`);
+  await page.goto(`${daemon.url}/recordings/nope.rec`);
+  await page.getByText("守护进程没有此名称的录制").first().waitFor();
+  await page.goto(`${daemon.url}/?filter=usd%3E4GiB`);
   await live(page);
+  await page.getByText("没有可筛选的字段“usd”。是否指“used”？").waitFor();
+  assert.equal(await page.getByRole("link", { name: "文档" }).getAttribute("href"), "/docs/zh/index.html");
   await page.getByRole("radio", { name: "EN" }).check();
+  assert.equal(await page.getByRole("link", { name: "Documentation" }).getAttribute("href"), "/docs");
   await page.getByRole("link", { name: "Timeline" }).waitFor();
   assert.equal(await page.locator("html").getAttribute("lang"), "en");
-  assert.deepEqual(errors, []);
   await close();
 });
 
 test("no request leaves the origin, and nothing breaks the content policy", async () => {
   const row = await subject();
-  const { page, requests, errors, close } = await open(browser, daemon, "/", { operator: true });
+  const { page, requests, close } = await open(browser, daemon, "/", { operator: true });
   const answer = await page.request.get(daemon.url);
   const policy = answer.headers()["content-security-policy"] ?? "";
   for (const part of ["default-src 'self'", "script-src 'self'", "style-src 'self'", "connect-src 'self'", "frame-ancestors 'none'"]) assert.ok(policy.includes(part), part);
@@ -556,6 +561,5 @@ test("no request leaves the origin, and nothing breaks the content policy", asyn
   }
   const origin = new URL(daemon.url).origin;
   assert.deepEqual([...new Set(requests.filter((url) => !url.startsWith("data:") && !url.startsWith("blob:")).map((url) => new URL(url).origin))], [origin]);
-  assert.deepEqual(errors, []);
   await close();
 });

@@ -1,5 +1,6 @@
 // A browser with the switches that keep it from talking to anybody but the daemon, and pages that record what they ask for.
 
+import assert from "node:assert/strict";
 import { chromium, type Browser, type BrowserContextOptions, type Page } from "playwright-core";
 import { objection } from "../contract/interface";
 import type { Daemon } from "./daemon";
@@ -12,13 +13,13 @@ export const openBrowser = (): Promise<Browser> => chromium.launch({
 export interface Opened {
   page: Page;
   requests: string[];
-  /** Errors of the page, refusals of its content policy, and requests that the daemon's interface does not have. */
-  errors: string[];
+  /** Fails if there was an error of the page, anything red in its console, or a request that the daemon's interface does not have. */
   close: () => Promise<void>;
 }
 
-export async function open(browser: Browser, daemon: Daemon, path: string, options: BrowserContextOptions & { operator?: boolean } = {}): Promise<Opened> {
-  const { operator, ...contextOptions } = options;
+/** `expected`: errors that the test brings about, such as a refusal. */
+export async function open(browser: Browser, daemon: Daemon, path: string, options: BrowserContextOptions & { operator?: boolean; expected?: RegExp } = {}): Promise<Opened> {
+  const { operator, expected, ...contextOptions } = options;
   const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, locale: "en-US", ...contextOptions });
   // Long, as it is only ever waited out when something is broken: the machine may be busy with other work.
   context.setDefaultTimeout(60_000);
@@ -32,10 +33,14 @@ export async function open(browser: Browser, daemon: Daemon, path: string, optio
   });
   page.on("pageerror", (error) => errors.push(error.message));
   page.on("console", (message) => {
-    if (message.type() === "error" && !/Failed to load resource|net::ERR/.test(message.text())) errors.push(message.text());
+    if (message.type() === "error" && !expected?.test(message.text())) errors.push(`${message.text()} ${message.location().url}`);
   });
   await page.goto(daemon.url + path);
-  return { page, requests, errors, close: () => context.close() };
+  const close = async () => {
+    await context.close();
+    assert.deepEqual(errors, []);
+  };
+  return { page, requests, close };
 }
 
 export const live = (page: Page): Promise<void> => page.locator(".connection.live").waitFor();

@@ -1,5 +1,4 @@
-// What a browser without a token shows: totals only, unless `[http] anonymous = "all"` widens it. RATION_WEB_ANONYMOUS says which of the two the
-// daemon has; RATION_WEB_NAMES are words that stand in names of a workload, of its tenant and label, and in what its events say, and nowhere else.
+// What a browser without a token shows: totals only, unless `[http] anonymous = "all"` widens it.
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
@@ -7,13 +6,13 @@ import type { Browser } from "playwright-core";
 import { openDaemon, snapshotOf, type Daemon } from "./daemon";
 import { live, open, openBrowser, type Opened } from "./page";
 
-const anonymous = process.env["RATION_WEB_ANONYMOUS"], names = (process.env["RATION_WEB_NAMES"] ?? "").split(",").filter(Boolean);
 const pages = ["/", "/timeline", "/map", "/recordings", "/events", "/tenants", "/reports", "/queue", "/health"];
 const notice = "This page shows totals only";
 
-let daemon: Daemon, browser: Browser;
+let daemon: Daemon, browser: Browser, names: string[];
 before(async () => {
-  daemon = await openDaemon();
+  daemon = await openDaemon("totals");
+  names = daemon.names;
   browser = await openBrowser();
 });
 after(async () => {
@@ -40,13 +39,12 @@ async function answers(opened: Opened, path: string): Promise<string> {
 }
 
 test("without a token a page shows totals only: nobody's name stands in it, nor in what the daemon answers it", async (context) => {
-  if (anonymous !== "totals") return context.skip("this daemon shows all to everybody");
+  if (daemon.anonymous !== "totals") return context.skip("this daemon shows all to everybody");
   for (const path of pages) {
     const opened = await open(browser, daemon, path);
     await live(opened.page);
     const told = await answers(opened, path);
     assert.deepEqual([path, await named(opened), names.filter((name) => told.includes(name))], [path, [], []]);
-    assert.deepEqual(opened.errors, []);
     if (path === "/") {
       await opened.page.getByText(notice).waitFor();
       const used = (await snapshotOf(daemon)).devices[0]?.used_bytes ?? 0;
@@ -61,7 +59,7 @@ test("without a token a page shows totals only: nobody's name stands in it, nor 
 });
 
 test("the token shows who it is, and without it again nobody", async (context) => {
-  if (anonymous !== "totals") return context.skip("this daemon shows all to everybody");
+  if (daemon.anonymous !== "totals") return context.skip("this daemon shows all to everybody");
   const opened = await open(browser, daemon, "/");
   await live(opened.page);
   await opened.page.getByRole("button", { name: "Enter token" }).first().click();
@@ -75,8 +73,20 @@ test("the token shows who it is, and without it again nobody", async (context) =
   await opened.close();
 });
 
+test("without a token the palette goes where totals are, and does nothing to anybody", async (context) => {
+  if (daemon.anonymous !== "totals") return context.skip("this daemon shows all to everybody");
+  const { page, close } = await open(browser, daemon, "/");
+  await live(page);
+  await page.keyboard.press("Control+k");
+  await page.getByRole("option", { name: "Health" }).waitFor();
+  const kinds = await page.locator(".command-kind").allInnerTexts();
+  assert.deepEqual([...new Set(kinds)], ["page", "setting"]);
+  assert.deepEqual((await page.locator("[role=option]:has(.command-kind:text-is('page')) .command-label").allInnerTexts()).sort(), ["Health", "Now"]);
+  await close();
+});
+
 test('with anonymous = "all" everybody sees who it is', async (context) => {
-  if (anonymous !== "all") return context.skip("this daemon shows totals");
+  if (daemon.anonymous !== "all") return context.skip("this daemon shows totals");
   for (const path of ["/", "/events"]) {
     const opened = await open(browser, daemon, path);
     await live(opened.page);

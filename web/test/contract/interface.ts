@@ -7,11 +7,13 @@ const share = "../share/ration";
 
 interface Operation {
   parameters?: { name: string; in: string }[];
-  responses: Record<string, { content?: Record<string, { schema: { $ref?: string; anyOf?: { $ref?: string }[] } }> }>;
+  responses: Record<string, { "x-problems"?: string[]; content?: Record<string, { schema: { $ref?: string; anyOf?: { $ref?: string }[] } }> }>;
 }
 
 const read = <Data>(path: string): Data => JSON.parse(readFileSync(`${share}/${path}`, "utf8")) as Data;
-export const { paths } = read<{ paths: Record<string, Record<string, Operation>> }>("openapi.json");
+export const { paths, components } = read<{ paths: Record<string, Record<string, Operation>>; components: { responses: { refused: { "x-problems": string[] } } } }>("openapi.json");
+/** Refusals of every path. */
+export const alwaysPossible = components.responses.refused["x-problems"];
 
 /** What stands in braces has no name here: `/api/v1/events/{}`. */
 export const nameless = (path: string): string => path.replace(/\$?\{[^}]*\}/g, "{}");

@@ -10,7 +10,7 @@ import { World } from "../../mock/world";
 const sum = (numbers: number[]) => numbers.reduce((total, one) => total + one, 0);
 
 test("the parts of a device's bar add up to the device", () => {
-  const snapshot: Snapshot = new World().snapshot(true);
+  const snapshot: Snapshot = new World().snapshot("operator");
   for (const device of snapshot.devices) {
     const layout = layoutDevice(snapshot, device);
     assert.equal(sum(layout.parts.map((part) => part.bytes)), device.total_bytes);
@@ -19,7 +19,7 @@ test("the parts of a device's bar add up to the device", () => {
 });
 
 test("what is guaranteed and not held is shown as promised, not as free", () => {
-  const snapshot: Snapshot = new World().snapshot(true);
+  const snapshot: Snapshot = new World().snapshot("operator");
   const device = snapshot.devices[1], tenant = snapshot.tenants.find((one) => one.tenant === "vision");
   const account = tenant?.accounts.find((one) => one.gpu === 1);
   assert.ok(device && account);
