@@ -1,3 +1,4 @@
+import type { ComponentChildren } from "preact";
 import { useEffect } from "preact/hooks";
 import { withQuery } from "../api/client";
 import type { Explained, ExplainRow, NodeEvent, Series, WorkloadRow } from "../api/types";
@@ -7,7 +8,7 @@ import { isOperator, rowsOf, useStore } from "../state/store";
 import { workloadPath, type View } from "../state/route";
 import { fieldText, t } from "../text";
 import { saidIn } from "../text/message";
-import { Actions } from "../ui/actions";
+import { Actions, OnTheMachine } from "../ui/actions";
 import { Amount, Badge, Empty, Link, Meter, NotKnown, Panel, Span, Swatch, Time } from "../ui/basics";
 import { Chart, ChartTools, type ChartProps } from "../ui/chart";
 import { EventLines } from "../ui/events";
@@ -39,7 +40,7 @@ function Explain({ row, name }: { row: WorkloadRow; name: string }) {
   );
 }
 
-function Head({ row }: { row: WorkloadRow }) {
+function Head({ row, children }: { row: WorkloadRow; children: ComponentChildren }) {
   const share = shareOf(row);
   const differs = row.configured_limit_bytes != null && row.limit_bytes != null && formatSize(row.configured_limit_bytes) !== formatSize(row.limit_bytes);
   return (
@@ -51,6 +52,7 @@ function Head({ row }: { row: WorkloadRow }) {
         <div class="figure"><span class="faint">{t("column.peak")}</span><strong><Amount bytes={row.peak_bytes} /></strong></div>
         <div class="figure"><span class="faint">{t("column.pinned")}</span><strong><Pinned row={row} /></strong></div>
         <div class="figure"><span class="faint">{t("column.denied")}</span><strong class={row.denials ? "denied" : ""}>{row.denials ?? 0}</strong></div>
+        {children}
       </div>
       {share !== null && <Meter share={share} look={row.tenant ? lookOf(row.tenant) : null} mark={row.guarantee_bytes && row.limit_bytes ? row.guarantee_bytes / row.limit_bytes : null} />}
       {differs && <p class="notice warn">{t("workload.held", { asked: formatSize(row.configured_limit_bytes ?? 0), now: formatSize(row.limit_bytes ?? 0), reason: row.held_back_by ? fieldText(row, "held_back_by") : t("na.noReason") })}</p>}
@@ -118,7 +120,7 @@ export function Workload({ view }: { view: View }) {
   return (
     <>
       {rows.length > 1 && <nav class="tabs" aria-label="GPU">{rows.map((one) => <Link key={one.gpu} to={`${workloadPath(view.name)}?gpu=${one.gpu}`} current={one === row}>GPU {one.gpu}</Link>)}</nav>}
-      <Head row={row} />
+      <Head row={row}>{operator && <Actions rows={rows} name={view.name} />}</Head>
       <div class="split">
         <Panel id="chart" title={t("workload.chart")} tools={<><RangeTools query={view.query} series={data} />{series && <ChartTools {...chart(series)} />}</>}>
           {series ? <Chart {...chart(series)} /> : <div class="chart-wait" />}
@@ -129,8 +131,7 @@ export function Workload({ view }: { view: View }) {
         <Explain row={row} name={view.name} />
         <div>
           <Panel id="set-limit" title={t(operator ? "workload.setLimit" : "workload.change")}>
-            {operator && <LimitForm key={`${view.name}-${row.gpu}`} row={row} device={snapshot.devices.find((device) => device.gpu === row.gpu)} proposed={proposed} />}
-            <Actions rows={rows} name={view.name} />
+            {operator ? <LimitForm key={`${view.name}-${row.gpu}`} row={row} device={snapshot.devices.find((device) => device.gpu === row.gpu)} proposed={proposed} /> : <OnTheMachine rows={rows} name={view.name} />}
           </Panel>
           <Denials name={view.name} />
         </div>

@@ -69,10 +69,13 @@ export function ActionDialog({ verb, workload }: { verb: Verb; workload: string 
   );
 }
 
-/** On the page of a workload. */
+/** What an operator may do, where one looks at a workload. */
 export function Actions({ rows, name }: { rows: WorkloadRow[]; name: string }) {
-  const operator = useStore(isOperator);
   const verbs: Verb[] = ["trim", moveOf(rows), "stop"];
-  if (!operator) return <div class="read-only"><p class="faint">{t("workload.readOnly")}</p>{shellLines(name, rows).map((line) => <Command key={line} line={line} />)}</div>;
   return <div class="actions">{verbs.map((verb, place) => <button type="button" key={place} onClick={() => openDialog({ kind: "action", verb, workload: name })}>{t(`workload.${verb}`)} …</button>)}</div>;
 }
+
+/** What everybody else may, on the machine. */
+export const OnTheMachine = ({ rows, name }: { rows: WorkloadRow[]; name: string }) => (
+  <div class="read-only"><p class="faint">{t("workload.readOnly")}</p>{shellLines(name, rows).map((line) => <Command key={line} line={line} />)}</div>
+);

@@ -33,11 +33,11 @@ export function EventLines({ events, selected, oneType, most, full }: { events: 
           <li key={event.id} class={chosen ? "selected" : ""} data-event={event.id} data-events={ids.join(" ")}>
             <Time time={event.time} />
             {!oneType && <EventBadge type={event.type} />}
-            <Link to={`/events?event=${event.id}`} current={chosen}>{saidText(event)}</Link>
             {full && <>
               <span class="event-more">{event.tenant && <Swatch tenant={event.tenant} />} {event.workload ?? event.tenant}</span><span class="event-more">{event.by ?? event.user}</span>
               <span class="event-more">{event.gpu !== null && `GPU ${event.gpu}`}</span><span class="event-more number">{event.bytes !== null && <Amount bytes={event.bytes} />}</span>
             </>}
+            <Link to={`/events?event=${event.id}`} current={chosen}>{saidText(event)}</Link>
             {ids.length > 1 && <span class="count" title={`${t("event.countSince", { count: times })} ${formatClock(since)}`}>× {times}</span>}
           </li>
         );

@@ -14,7 +14,7 @@ export interface Column<Row> {
   cell?: (row: Row) => ComponentChildren;
   numeric?: boolean;
   /** Left out where the page is narrower than this. */
-  from?: "medium" | "wide" | "huge";
+  from?: "medium" | "wide" | "wider" | "huge";
   /** This cell names the row. */
   header?: boolean;
 }

@@ -87,8 +87,7 @@ export function workloadColumns(rows: WorkloadRow[]): Column<WorkloadRow>[] {
     { id: "started", head: t("workload.started"), from: "huge", value: (row) => row.started, cell: (row) => (row.started ? <Time time={row.started} day /> : none) },
     { id: "labels", head: t("workload.labels"), from: "huge", value: (row) => row.labels, cell: (row) => (row.labels === null ? <NotKnown reason={saidIn(row, "labels_na")} /> : row.labels ? <span class="labels">{row.labels.replaceAll(",", ", ")}</span> : none) },
     { id: "pid", head: "PID", from: "huge", value: pidsOf, cell: (row) => (row.processes ? pidsOf(row) : <NotKnown reason={saidIn(row, "processes_na")} />) },
-    { id: "command", head: t("column.command"), from: "wide", value: commandOf, cell: (row) => <CommandCell row={row} others={commands} /> },
-    { id: "actions", head: "", value: () => null, cell: (row) => row.workload && <Menu workload={row.workload} /> },
+    { id: "command", head: t("column.command"), from: "wider", value: commandOf, cell: (row) => <CommandCell row={row} others={commands} /> },
   ];
 }
 
@@ -104,6 +103,12 @@ function CommandCell({ row, others }: { row: WorkloadRow; others: string[] }) {
 function Menu({ workload }: { workload: string }) {
   const label = t("palette.about", { name: workload });
   return <button type="button" class="quiet row-menu" aria-label={label} title={label} onClick={() => openDialog({ kind: "palette", about: workload })}><span aria-hidden="true">⋯</span></button>;
+}
+
+/** What one may do is beside the name: in sight, however wide the table is. */
+function withMenu([name, ...others]: Column<WorkloadRow>[]): Column<WorkloadRow>[] {
+  const menu: Column<WorkloadRow> = { id: "menu", head: "", value: () => null, cell: (row) => row.workload && <Menu workload={row.workload} /> };
+  return name ? [name, menu, ...others] : [];
 }
 
 /** A text that the URL keeps. */
@@ -141,7 +146,7 @@ export function WorkloadPanel({ rows, filter, sort, gpus }: { rows: WorkloadRow[
   );
   return (
     <Panel id="workloads" title={<>{t("now.workloads")} <span class="count">{shown.length === rows.length ? rows.length : `${shown.length} / ${rows.length}`}</span></>} tools={tools}>
-      <DataTable name="workloads" caption={t("now.workloads")} columns={columns} rows={shown} sort={sort ?? "-used"}
+      <DataTable name="workloads" caption={t("now.workloads")} columns={withMenu(columns)} rows={shown} sort={sort ?? "-used"}
         keyOf={(row) => `${row.workload ?? "pid"}-${row.run ?? pidsOf(row)}-${row.gpu}`} rowClass={(row) => (row.governed ? "" : "stranger")} />
       {shown.length === 0 && <p class="empty">{rows.length === 0 ? t("now.nothingRuns") : t("filter.none")}</p>}
     </Panel>

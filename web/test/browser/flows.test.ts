@@ -287,6 +287,10 @@ test("a workload is trimmed, suspended and resumed by its buttons, and its event
     await dialog.waitFor({ state: "detached" });
     assert.match(await page.evaluate(() => document.activeElement?.textContent ?? ""), / …$/);
   };
+  for (const verb of ["Trim", "Suspend", "Stop"]) {
+    const box = await page.getByRole("button", { name: `${verb} …` }).boundingBox();
+    assert.ok(box && box.y + box.height < 400, `${verb} is at the head of the page`);
+  }
   await act("Trim", "trimmed");
   await page.getByRole("button", { name: "Suspend …" }).click();
   const told = await dialog.innerText();
