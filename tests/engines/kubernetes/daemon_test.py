@@ -6,6 +6,7 @@ import os
 import pathlib
 import shutil
 import sys
+import tarfile
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -24,8 +25,14 @@ SIMULATED = pod_patch("rationd", {
 
 
 def image_of_the_daemon(folder):
-    """As ./dev package makes it, of this build: no shell, and the package under /usr."""
+    """The files of the shipped one, if what is tested is the package; else as ./dev package makes it, of this build: no shell, and the package under /usr."""
     root = pathlib.Path(folder)
+    if one_node.IS_PACKAGE:
+        with tarfile.open(next((one_node.SOURCE / "build/dist").glob("ration-*-oci.tar"))) as image:
+            here = next(entry for entry in json.load(image.extractfile("manifest.json")) if entry["RepoTags"][0].endswith("-amd64"))
+            with tarfile.open(fileobj=image.extractfile(here["Layers"][0])) as layer:
+                layer.extractall(root)
+        return root
     for name in ("usr/bin", "usr/lib/ration/sim", "lib/x86_64-linux-gnu", "lib64", "etc", "tmp", "run/ration", "var/lib/ration"):
         (root / name).mkdir(parents=True)
     for library in LIBRARIES:

@@ -21,9 +21,9 @@ import slurm_cluster  # noqa: E402
 from node_client import BIN, UnixConnection  # noqa: E402
 from slurm_cluster import ACCOUNTING, PROGRAMS, Cluster, has_device_groups, missing, own_system, until  # noqa: E402
 
-RELEASE = os.environ.get("RATION_TEST_SLURM")  # as 24.11, which `./dev test slurm` unpacks; the installed one where it says none
+RELEASE = os.environ.get("RATION_TEST_SLURM")  # as 24.11, which `./dev test slurm` unpacks with ration's package; the installed one, with ration as it was built, where it says none
 UNPACKED = SOURCE / f"build/slurm/{RELEASE}"
-PLUGIN = BUILD / "slurm/ration_spank.so"
+PLUGIN = BUILD / ("lib/ration" if RELEASE else "slurm") / "ration_spank.so"
 NOBODY = 65534
 WORKLOAD = str(BIN / "ration-workload")
 MANY = int(os.environ.get("RATION_TEST_JOBS", "100"))
@@ -400,8 +400,8 @@ class Accounts(SlurmCase):
 if __name__ == "__main__":
     if os.getuid() != 0 or subprocess.run(["unshare", "-m", "-u", "true"], capture_output=True).returncode != 0:
         print("skipped: this test needs root and mounts of its own")
-    elif RELEASE and not (UNPACKED / "ration_spank.so").exists():
-        print(f"skipped: Slurm {RELEASE} is not in {UNPACKED}: ./dev test slurm")
+    elif RELEASE and not PLUGIN.exists():
+        print(f"skipped: Slurm {RELEASE} and the package are not in {UNPACKED}: ./dev package && ./dev test slurm")
     elif "RATION_TEST_IN_OWN_SYSTEM" not in os.environ:
         # Control groups go by the names of nodes: one cluster of this test at a time. Held open by what takes this process's place.
         lock = os.open("/run/ration-slurm-test.lock", os.O_RDWR | os.O_CREAT, 0o600)
@@ -412,6 +412,4 @@ if __name__ == "__main__":
         os.execvp(words[0], words)
     else:
         slurm_cluster.raise_loopback()
-        if RELEASE:  # where ration looks for it
-            subprocess.run(["mount", "--bind", UNPACKED / "ration_spank.so", PLUGIN], check=True)
         unittest.main(verbosity=2)
