@@ -63,7 +63,7 @@ OTHERS = {
     " docs/scenarios/leak.md docs/scenarios/two-servers.md docs/scenarios/smaller-card.md docs/scenarios/where-is-the-rest.md",
     "engines": f"{COMPILED} {SERVED} tests/engines {HELPERS} docs/scenarios/notebooks.md docs/scenarios/ray.md docs/scenarios/serving.md",
     "exports": f"{COMPILED} share/ration/traces tests/exports tests/engines/browser.py tests/engines/engine_case.py {HELPERS} build/readers",
-    "kubernetes": f"{COMPILED} share kubernetes packaging tests/engines {HELPERS} build/kubernetes build/kubernetes/cluster build/dist",
+    "kubernetes": f"{COMPILED} share kubernetes packaging tests/engines {HELPERS} build/helm build/kubernetes build/kubernetes/cluster build/dist",
     "slurm": f"{COMPILED} share packaging tests/engines {HELPERS} build/slurm build/dist",
     "asan": f"{COMPILED} tests/unit tests/fuzz share/ration/schema",
     "tsan": f"{COMPILED} tests/unit tests/fuzz tests/system/sim tests/system/sim_graphs",

@@ -325,8 +325,8 @@ def pod(name, words, resources, folders=(), **spec):
                                 "volumes": [{"name": name, "hostPath": {"path": folder}} for name, folder in folders.items()], **spec}})
 
 
-def claiming_pod(name, words, claim="four", folders=()):
-    return pod(name, words, {"claims": [{"name": "gpu"}]}, folders, resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": claim}])
+def claiming_pod(name, words, claim="four", folders=(), **spec):
+    return pod(name, words, {"claims": [{"name": "gpu"}]}, folders, resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": claim}], **spec)
 
 
 class GovernedCluster(Cluster):

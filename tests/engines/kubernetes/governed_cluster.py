@@ -62,13 +62,17 @@ class GovernedCluster(kubernetes_cluster.GovernedCluster):
         folder = self.folder / "overlay"
         folder.mkdir()
         shutil.copytree(MANIFESTS, folder / "base")
-        os.mkdir("/tmp/adapter")
-        shutil.copy(ADAPTER, "/tmp/adapter/ration-kubernetes")
-        self.import_image("/tmp/adapter", "ration.test/ration-kubernetes:1", ["/ration-kubernetes"])
+        self.import_adapter("1")
         (folder / "kustomization.yaml").write_text(json.dumps({
             "kind": "Kustomization", "resources": resources, "patches": patches,
             "images": [{"name": name, "newName": f"ration.test/{name}", "newTag": "1"} for name in images]}))
         return folder
+
+    def import_adapter(self, version):
+        """Puts the image of ration-kubernetes on the node, as kubernetes/Containerfile makes it."""
+        os.makedirs("/tmp/adapter", exist_ok=True)
+        shutil.copy(ADAPTER, "/tmp/adapter/ration-kubernetes")
+        self.import_image("/tmp/adapter", f"ration.test/ration-kubernetes:{version}", ["/ration-kubernetes"])
 
     def install(self, folder):
         done = self.kubectl("apply", "-k", folder)
@@ -78,8 +82,8 @@ class GovernedCluster(kubernetes_cluster.GovernedCluster):
         self.ask_for(case, name, *words, claim=claim)
         until(lambda: self.get("pod", name)["status"]["phase"] == "Running", lambda: self.kubectl("describe", "pod", name).stdout[-2000:])
 
-    def ask_for(self, case, name, *words, claim="four", folders=()):
-        self.apply(claiming_pod(name, words, claim, folders))
+    def ask_for(self, case, name, *words, claim="four", folders=(), **spec):
+        self.apply(claiming_pod(name, words, claim, folders, **spec))
         case.addCleanup(self.kubectl, "delete", "pod", name, "--force", "--grace-period=0")
 
     def total_in(self, name):

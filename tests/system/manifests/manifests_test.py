@@ -12,7 +12,7 @@ SOURCE = pathlib.Path(os.environ["SOURCE"])
 SHARE = SOURCE / "share/ration"
 KUBECTL = shutil.which("kubectl") or shutil.which("kubectl", path=SOURCE / "build/kubernetes/cluster")
 CHART = SHARE / "kubernetes"
-HELM = shutil.which("helm") or shutil.which("helm", path=SOURCE / "build/helm")
+HELMS = sorted((SOURCE / "build/helm").glob("*/helm"))
 IMAGE = "registry.test/ration-kubernetes"
 
 
@@ -53,12 +53,12 @@ class Kustomized(unittest.TestCase):
         self.assertEqual(set(re.findall(r"^  (\w+\.json): \|", built, re.M)), {path.name for path in (SHARE / "grafana").glob("*.json")})
 
 
-@unittest.skipIf(HELM is None, "helm is not there (./dev test kubernetes makes it)")
+@unittest.skipIf(not HELMS, "helm is not there (./dev test kubernetes makes it)")
 class Chart(unittest.TestCase):
     """The chart is the folder of the manifests: what it makes of them."""
 
-    def helm(self, *words):
-        return subprocess.run([HELM, *map(str, words)], capture_output=True, text=True)
+    def helm(self, *words, program=None):
+        return subprocess.run([program or HELMS[-1], *map(str, words)], capture_output=True, text=True)
 
     def made(self, *settings):
         done = self.helm("template", "ration", CHART, "--kube-version", "1.36.0", "--set", f"image.repository={IMAGE}", *settings)
@@ -105,9 +105,26 @@ class Chart(unittest.TestCase):
         for name in set(watched) - set(plain):
             self.assertIn("labels:\n    release: prometheus\n", watched[name])
 
-    def test_what_is_missing_or_unknown_is_named(self):
-        self.assertIn("--set image.repository=REGISTRY/ration-kubernetes", self.helm("template", "ration", CHART, "--kube-version", "1.36.0").stderr)
-        self.assertIn("nodeselector", self.helm("template", "ration", CHART, "--kube-version", "1.36.0", "--set", f"image.repository={IMAGE}", "--set", "nodeselector.pool=gpu").stderr)
+    def test_what_is_missing_unknown_or_no_such_value_is_named(self):
+        """By every release of Helm in its own words."""
+        for program in HELMS:
+            for value, name in (("global.none=1", "--set image.repository=REGISTRY/ration-kubernetes"),
+                                *((f"image.repository={IMAGE},{value}", name) for value, name in (
+                                    ("nodeselector.pool=gpu", "nodeselector"), ("nodeSelector.pool=1", r"nodeSelector[./]pool"), ("image.name=ration", "name"), ("image.tag=7", r"image[./]tag"),
+                                    (f"image.repository={IMAGE}:1", r"image[./]repository"), ("imagePullPolicy=Sometimes", "imagePullPolicy"), ("imagePullSecrets[0].key=registry", "key"),
+                                    ("tolerations[0].ky=gpu", "ky"), ("tolerations[0].effect=NoRun", r"tolerations[./]0[./]effect"), ("resources.limit.memory=1Gi", "limit"), ("gpuKind=nvidia", "gpuKind"),
+                                    ("claimSizes.largest=80", r"claimSizes[./]largest"), ("claimSizes.smallest=much", r"claimSizes[./]smallest"), ("claimSizes.biggest=80Gi", "biggest"),
+                                    ("monitoring.enabled=perhaps", r"monitoring[./]enabled")))):
+                with self.subTest(program=program, value=value):
+                    done = self.helm("template", "ration", CHART, "--kube-version", "1.36.0", "--set", value, program=program)
+                    self.assertNotEqual(done.returncode, 0)
+                    self.assertRegex(done.stderr, name)
+
+    def test_values_that_people_have_are_taken(self):
+        for value in ("image.repository=localhost:5000/ml/ration-kubernetes", "image.repository=ration-kubernetes", "image.tag=0.1.0@sha256:0", "claimSizes.smallest=1.5Gi", "gpuKind=nvidia.com/gpu",
+                      "resources.requests.cpu=10m", "tolerations[0].effect=NoSchedule"):
+            with self.subTest(value):
+                self.made("--set", value)
 
 
 if __name__ == "__main__":
