@@ -138,7 +138,7 @@ inline constexpr MessageRow kMessageTable[] = {
     // Limits that cannot be enforced.
     {"book.is_sound", "the book is sound"},
     {"book.is_missing", "there is no such book"},
-    {"book.is_not_permitted", "the book may not be opened for writing by this user"},
+    {"book.is_not_permitted", "this user may not open the book, or its file system is read-only"},
     {"book.is_truncated", "the book is shorter than its format says"},
     {"book.is_foreign", "the file is not a book of ration"},
     {"book.other_version", "the book was written by another version of ration"},

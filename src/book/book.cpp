@@ -24,22 +24,6 @@ bool make_lock(pthread_mutex_t& lock) noexcept {
   return made;
 }
 
-BookStatus status_of(int error) noexcept {
-  switch (error) {
-    case ENOENT:
-      return BookStatus::kMissing;
-    case EACCES:
-    case EPERM:
-    case EROFS:
-      return BookStatus::kNotPermitted;
-    case ENOSPC:
-    case EDQUOT:
-      return BookStatus::kNoSpace;
-    default:
-      return BookStatus::kSystem;
-  }
-}
-
 BookStatus check_size(int descriptor) noexcept {
   struct stat status {};
   if (::fstat(descriptor, &status) != 0) return status_of(errno);

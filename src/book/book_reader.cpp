@@ -272,12 +272,9 @@ static bool is_plausible(const BookSnapshot& book) {
 }
 
 BookStatus BookReader::open(const char* path, BookReader& out) noexcept {
-  const auto why = [] {
-    return errno == ENOENT ? BookStatus::kMissing : errno == EACCES ? BookStatus::kNotPermitted : BookStatus::kForeign;
-  };
   // Opening some devices has side effects, so the kind of file is checked first.
   const FileDescriptor place{::open(path, O_PATH | O_CLOEXEC | O_NOFOLLOW)};
-  if (!place) return why();
+  if (!place) return status_of(errno);
   struct stat status {};
   if (::fstat(place.get(), &status) != 0 || !S_ISREG(status.st_mode)) return BookStatus::kForeign;
   if (status.st_nlink > 1) return BookStatus::kForeign;  // a file with two names would count twice
@@ -286,7 +283,7 @@ BookStatus BookReader::open(const char* path, BookReader& out) noexcept {
   // O_NOATIME keeps each reading from writing an access time. Only the owner and root may use it.
   FileDescriptor file{::open(itself, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOATIME)};
   if (!file && errno == EPERM) file = FileDescriptor{::open(itself, O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
-  if (!file) return why();
+  if (!file) return status_of(errno);
   out.file_ = std::move(file);
   out.owner_ = status.st_uid;
   out.everybody_may_write_ = (status.st_mode & S_IWOTH) != 0;

@@ -18,6 +18,9 @@ enum class BookStatus : std::uint32_t {
   kSystem,  ///< errno has the reason
 };
 
+/// Returns why a book was not opened or created where the system's call failed with `error`, a value of errno.
+[[nodiscard]] BookStatus status_of(int error) noexcept;
+
 /// Returns a sentence for people that says what is wrong with the book.
 [[nodiscard]] const char* describe(BookStatus status) noexcept;
 

@@ -64,8 +64,7 @@ BookStatus change_book(int book, std::uint32_t owner, const Change& change) {
   // Opens the same file again for writing. The path of the book may name another file by now.
   const std::string path = "/proc/self/fd/" + std::to_string(book);
   const FileDescriptor file{::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK)};
-  if (!file)
-    return errno == ENOENT ? BookStatus::kMissing : errno == EACCES ? BookStatus::kNotPermitted : BookStatus::kForeign;
+  if (!file) return status_of(errno);
   struct stat status {};
   if (::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode) || status.st_uid != owner)
     return BookStatus::kForeign;

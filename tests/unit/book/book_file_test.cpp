@@ -59,6 +59,20 @@ TEST_F(BookFileTest, AnotherFileIsForeign) {
   expect_both(BookStatus::kForeign);
 }
 
+TEST_F(BookFileTest, OneThatTheSystemDoesNotOpenIsNotCalledForeign) {
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none{0, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  Book book;
+  BookReader reader;
+  const auto opened = Book::open(path_.c_str(), book), read = BookReader::open(path_.c_str(), reader);
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_EQ(opened, BookStatus::kSystem);
+  EXPECT_EQ(read, BookStatus::kSystem);
+  EXPECT_EQ(status_of(EROFS), BookStatus::kNotPermitted);
+}
+
 TEST_F(BookFileTest, AnotherVersionIsSaidToBeOne) {
   make(1_MiB);
   const std::uint32_t version = kBookVersion + 1;

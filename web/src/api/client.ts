@@ -17,7 +17,7 @@ export function authorization(): Record<string, string> {
   return value ? { Authorization: `Bearer ${value}` } : {};
 }
 
-/** A refusal of the daemon (RFC 9457), or that it could not be reached (status 0). */
+/** A rejection of the daemon (RFC 9457), or that it could not be reached (status 0). */
 export class RequestError extends Error {
   constructor(readonly problem: Problem) {
     super(problem.detail ?? problem.title);

@@ -1,5 +1,5 @@
 // Whether the daemon will understand a filter (src/rows/filter.cpp): it is asked only for those that it does, as a browser writes every
-// refusal into its console, and somebody who types has something unfinished most of the time. Tests hold this against the daemon's sources.
+// rejection into its console, and somebody who types has something unfinished most of the time. Tests hold this against the daemon's sources.
 
 import { fill, type Said, type Value } from "../text/message";
 import { parseSize } from "./format";
@@ -79,7 +79,7 @@ class Parser {
 
   whole(): void {
     this.either(0);
-    if (this.rest.trim() !== "") throw new Refused(say("filter.rest", { text: this.rest.trim().slice(0, 20) }));
+    if (this.rest.trim() !== "") throw new Rejected(say("filter.rest", { text: this.rest.trim().slice(0, 20) }));
   }
 
   /** What matches where the rest begins; null where it does not. */
@@ -101,35 +101,35 @@ class Parser {
   }
 
   private one(depth: number): void {
-    if (depth > deepest) throw new Refused(say("filter.too_deep"));
+    if (depth > deepest) throw new Rejected(say("filter.too_deep"));
     if (this.take(/^!/) !== null) return this.one(depth + 1);
     if (this.take(/^\(/) === null) return this.comparison();
     this.either(depth + 1);
-    if (this.take(/^\)/) === null) throw new Refused(say("filter.no_parenthesis"));
+    if (this.take(/^\)/) === null) throw new Rejected(say("filter.no_parenthesis"));
   }
 
   private comparison(): void {
     const word = this.value(say("filter.field_or_word")), operator = this.take(/^([><=!]=|~=|!~|[><=])/);
     if (operator === null) return;
     const field = word.toLowerCase(), kind = Object.hasOwn(fields, field) ? fields[field] : undefined, meant = nearest(word);
-    if (!kind) throw new Refused(say("filter.no_field", { field: word, ...(meant && { meant }), fields: Object.keys(fields).join(", ") }));
+    if (!kind) throw new Rejected(say("filter.no_field", { field: word, ...(meant && { meant }), fields: Object.keys(fields).join(", ") }));
     const problem = problemOfValue(field, kind, operator, this.value(say("filter.value", { field })));
-    if (problem) throw new Refused(problem);
+    if (problem) throw new Rejected(problem);
   }
 
   private value(what: Said): string {
     const quoted = this.take(/^"[^"]*"?/);
     if (quoted !== null) {
-      if (!/^".*"$/s.test(quoted)) throw new Refused(say("filter.no_quote"));
+      if (!/^".*"$/s.test(quoted)) throw new Rejected(say("filter.no_quote"));
       return quoted.slice(1, -1);
     }
     const word = this.take(/^[^ \t\n&|()!<>=~"]+/);
     if (word !== null) return word;
-    throw new Refused(this.rest === "" ? say("filter.wants_at_end", { what }) : say("filter.wants_instead", { what, text: this.rest.slice(0, 20) }));
+    throw new Rejected(this.rest === "" ? say("filter.wants_at_end", { what }) : say("filter.wants_instead", { what, text: this.rest.slice(0, 20) }));
   }
 }
 
-class Refused extends Error {
+class Rejected extends Error {
   constructor(readonly problem: FilterProblem) {
     super("text" in problem ? problem.text : problem.key);
   }
@@ -143,7 +143,7 @@ export function problemOf(filter: string): FilterProblem | null {
     new Parser(filter).whole();
     return null;
   } catch (cause) {
-    if (cause instanceof Refused) return cause.problem;
+    if (cause instanceof Rejected) return cause.problem;
     throw cause;
   }
 }

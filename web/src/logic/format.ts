@@ -70,7 +70,7 @@ const factors: Record<string, number> = {
   g: 2 ** 30, gib: 2 ** 30, gi: 2 ** 30, gb: 1e9, t: 2 ** 40, tib: 2 ** 40, ti: 2 ** 40, tb: 1e12,
 };
 
-/** Sizes as typed: `4GiB 512MiB 50% max max-1GiB`. A bare number is refused, as everywhere in ration. */
+/** Sizes as typed: `4GiB 512MiB 50% max max-1GiB`. A bare number is rejected, as everywhere in ration. */
 export function parseSize(text: string, deviceTotal: number): ParsedSize {
   const typed = text.trim().toLowerCase();
   if (typed === "") return { problem: "empty" };

@@ -111,7 +111,7 @@ export async function logInByLink(): Promise<void> {
   const once = new URLSearchParams(location.search).get("token");
   if (once === null) return;
   setQuery({ token: null });
-  // Not beside one that this tab has kept: that may be of an earlier daemon, which this one refuses.
+  // Not beside one that this tab has kept: that may be of an earlier daemon, which this one rejects.
   const before = token.read();
   token.write(null);
   const answer = await request<Login>("/api/v1/session", { method: "POST", body: { token: once } }).catch(() => null);

@@ -118,7 +118,7 @@ export const messages: Record<string, string> = {
   // What cannot be enforced.
   "book.is_sound": "账面完好",
   "book.is_missing": "没有此账面",
-  "book.is_not_permitted": "此用户无权写入该账面",
+  "book.is_not_permitted": "此用户无权打开该账面，或其所在的文件系统是只读的",
   "book.is_truncated": "账面比其格式规定的短",
   "book.is_foreign": "该文件不是 ration 的账面",
   "book.other_version": "账面由另一版本的 ration 写入",

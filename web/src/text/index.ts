@@ -4,7 +4,7 @@ import { readPreferences } from "../state/preferences";
 import type { Problem } from "../api/types";
 import { messageInChinese } from "./daemon";
 import { saidIn, type Said } from "./message";
-import { helpInChinese, refusalInChinese } from "./refusals";
+import { helpInChinese, rejectionInChinese } from "./rejections";
 import { table } from "./table";
 
 export type Key = keyof typeof table;
@@ -29,10 +29,10 @@ export const documentationPath = (): string => (inChinese() ? "/docs/zh/index.ht
 /** What the daemon said, in the language chosen. */
 export const saidText = (said: Said): string => (inChinese() ? messageInChinese(said) : said.text);
 
-/** Why the daemon refused, and what helps. */
-export function refusalText(problem: Problem): string {
+/** Why the daemon rejected a request, and what helps. */
+export function rejectionText(problem: Problem): string {
   const said = saidIn(problem, "detail");
-  return (inChinese() && !said?.message_id ? refusalInChinese(problem) : said && saidText(said)) ?? said?.text ?? problem.title;
+  return (inChinese() && !said?.message_id ? rejectionInChinese(problem) : said && saidText(said)) ?? said?.text ?? problem.title;
 }
 export const helpText = (problem: Problem): string => (inChinese() ? helpInChinese(problem) : problem.fix ?? "");
 

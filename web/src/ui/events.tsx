@@ -7,8 +7,8 @@ import { repeated } from "../logic/events";
 import { shellWord } from "../logic/export";
 import { formatClock } from "../logic/format";
 import { setQuery, workloadPath } from "../state/route";
-import { fieldText, helpText, refusalText, saidText, t } from "../text";
-import { isCommand } from "../text/refusals";
+import { fieldText, helpText, rejectionText, saidText, t } from "../text";
+import { isCommand } from "../text/rejections";
 import { saidIn } from "../text/message";
 import { Amount, Badge, Command, Link, Span, Swatch, Time } from "./basics";
 
@@ -60,7 +60,7 @@ export function describe(cause: unknown): string {
   if (!(cause instanceof RequestError)) return String(cause);
   const { problem } = cause;
   if (problem.status === 0) return t("error.unreachable");
-  return [problem.id, refusalText(problem)].filter(Boolean).join(" · ");
+  return [problem.id, rejectionText(problem)].filter(Boolean).join(" · ");
 }
 
 /** Why something was not done, and what helps. */

@@ -1,4 +1,4 @@
-// «set limit»: what it would do is shown before it is done; a change by somebody else in between is refused (If-Match).
+// «set limit»: what it would do is shown before it is done; a change by somebody else in between is rejected (If-Match).
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { request, RequestError } from "../api/client";

@@ -519,7 +519,7 @@ test("a chart is a table as well, and is zoomed by dragging", async () => {
   await close();
 });
 
-test("every page in Chinese, refusals too, with links to Chinese pages, and without a text left in a key's form", async () => {
+test("every page in Chinese, rejections too, with links to Chinese pages, and without a text left in a key's form", async () => {
   const { page, close } = await open(browser, daemon, "/", { operator: true, locale: "zh-CN", expected: /404/ });
   await live(page);
   assert.equal(await page.locator("html").getAttribute("lang"), "zh-CN");

@@ -17,7 +17,7 @@ export interface Opened {
   close: () => Promise<void>;
 }
 
-/** `expected`: errors that the test brings about, such as a refusal. */
+/** `expected`: errors that the test brings about, such as a rejection. */
 export async function open(browser: Browser, daemon: Daemon, path: string, options: BrowserContextOptions & { operator?: boolean; expected?: RegExp } = {}): Promise<Opened> {
   const { operator, expected, ...contextOptions } = options;
   const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, locale: "en-US", ...contextOptions });

@@ -12,7 +12,7 @@ interface Operation {
 
 const read = <Data>(path: string): Data => JSON.parse(readFileSync(`${share}/${path}`, "utf8")) as Data;
 export const { paths, components } = read<{ paths: Record<string, Record<string, Operation>>; components: { responses: { refused: { "x-problems": string[] } } } }>("openapi.json");
-/** Refusals of every path. */
+/** Rejections of every path. */
 export const alwaysPossible = components.responses.refused["x-problems"];
 
 /** What stands in braces has no name here: `/api/v1/events/{}`. */

@@ -40,7 +40,7 @@ function textsOf(source: string): { text: string; calls: string[]; line: number 
 }
 
 const source = "../src";
-/** Files whose every sentence may be shown, apart from refusals (fail), which are the answer to a request and English. */
+/** Files whose every sentence may be shown, apart from rejections (fail), which are the answer to a request and English. */
 const told = [
   ...readdirSync(`${source}/node`, { withFileTypes: true }).filter((room) => room.isDirectory() && room.name !== "http").map((room) => room.name).flatMap((room) => readdirSync(`${source}/node/${room}`)
     .filter((file) => file.endsWith(".cpp") && !/^(webhook|folder_claims|device_publisher|capacity|\w+_routes)\.cpp$/.test(file)).map((file) => `node/${room}/${file}`)),
@@ -51,11 +51,11 @@ const partly: Record<string, RegExp> = {
   "node/http/event_view.cpp": /holds memory|not yours|driver did not say|recorded it/, "node/promises/claims_routes.cpp": /node any more/, "node/http/node_routes.cpp": /no limit is set|does not name/, "node/queue/leases_routes.cpp": /waits for|its turn|removed from the queue/,
   "node/watch/webhook.cpp": /alerts could|too slow|answers with/, "history/store.cpp": /events from/, "history/history.cpp": /was (damaged|removed|exchanged)/, "node/http/session.cpp": /TCP clients/,
 };
-/** Refusals that an event quotes. */
+/** Rejections that an event quotes. */
 const quoted = /^(E1304|E1403|E1411|E1429|E1541|E1542|E1543|E1544|E1545|E1547)$/;
 const withQuoted = ["node/residency/residency.cpp", "admission/promises.cpp", "node/limits/limits.cpp", "machine/checkpoint.cpp", "machine/devices.cpp"];
 
-/** Said on the terminal of whoever starts the daemon, in a refusal, or as something to type; or no sentence. */
+/** Said on the terminal of whoever starts the daemon, in a rejection, or as something to type; or no sentence. */
 const notShown = [
   /^\n /, /^ · \{\}/, /^ \(this machine only\)$/, /^no driver$/, /^ration /, /^--/, /^Ask /, /^Free /, /^As root: /, /^Its container /, /^ {3}shows which/, /^Trim instead/, /^Run the daemon/, /^Retry /, /^Start it again/,
   /^ {3}or start it again$/, /^ {3}(asks it to give back|tries it with)/, /^; with driver 610/, /^ {3}\(what does not fit/, /^in the program: /, /^\{\}, or: ration set/, /   \((shows which|who (holds|it))/,
@@ -75,7 +75,7 @@ function withoutId(): string[] {
       if (!isSentence(text) || notShown.some((one) => one.test(text))) return false;
       if (partly[file] && !partly[file].test(text)) return false;
       if (!calls.includes("fail") && !withQuoted.includes(file)) return true;
-      // The number of a refusal stands before what it says.
+      // The number of a rejection stands before what it says.
       const number = texts.slice(0, index).reverse().find((one) => /^E\d{4}$/.test(one.text) && line - one.line < 8)?.text ?? "";
       return withQuoted.includes(file) && quoted.test(number);
     }).map(({ text, line }) => `${file}:${line} "${text}"`);

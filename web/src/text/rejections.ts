@@ -1,9 +1,9 @@
-// Refusals of the daemon in Chinese, by their ids (`ration help errors` has the English): what is meant, and what helps. A test
+// Rejections of the daemon in Chinese, by their ids (`ration help errors` has the English): what is meant, and what helps. A test
 // holds every id against what openapi.json says of the paths that this dashboard asks.
 
 import type { Problem } from "../api/types";
 
-export const refusals: Record<string, readonly [string, string]> = {
+export const rejections: Record<string, readonly [string, string]> = {
   E1101: ["大小缺少单位", "请写 4096MiB、4GiB 或 50%"],
   E1102: ["这不是大小", "请写 4GiB、512MiB、50% 或 max-1GiB"],
   E1103: ["大小写成了小数，例如 0.5", "请写 50%（占 GPU）或 512MiB"],
@@ -50,8 +50,8 @@ export const refusals: Record<string, readonly [string, string]> = {
 
 export const isCommand = (fix: string): boolean => /^ration [a-z][^.,:]*$/.test(fix);
 
-/** Where the daemon's own sentence has no id, the meaning of the refusal's. */
-export const refusalInChinese = (problem: Problem): string | undefined => refusals[problem.id ?? ""]?.[0];
+/** The meaning of the error's number in Chinese, for a sentence of the daemon without an id. */
+export const rejectionInChinese = (problem: Problem): string | undefined => rejections[problem.id ?? ""]?.[0];
 
 /** What helps; a command is the same in every language. */
-export const helpInChinese = (problem: Problem): string => (isCommand(problem.fix ?? "") ? problem.fix : refusals[problem.id ?? ""]?.[1]) ?? problem.fix ?? "";
+export const helpInChinese = (problem: Problem): string => (isCommand(problem.fix ?? "") ? problem.fix : rejections[problem.id ?? ""]?.[1]) ?? problem.fix ?? "";
